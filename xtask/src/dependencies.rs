@@ -1,4 +1,4 @@
-//! What the program is built of: the node without the lab's heavy crates, and no crate compiled twice.
+//! What the program is built of: the node without the lab's heavy crates, no crate compiled twice, no deliberate bug.
 //!
 //! reads   `cargo tree` and `cargo metadata`, which compile nothing
 //! writes  nothing
@@ -13,6 +13,9 @@ use crate::tidy;
 const OF_THE_LAB: [&str; 6] = ["libsqlite3-sys", "rusqlite", "redis", "parquet", "schnorrkel", "pprof"];
 /// What makes the program a node of either chain.
 const OF_A_NODE: [&str; 2] = ["hearth-node", "hearth-evm-node"];
+/// The crate of deliberate bugs, and its feature that turns them into code.
+const BUGS: &str = "hearth-mutation";
+const HAS_BUGS: &str = "mutations";
 
 /// The program, or without its default features the node alone.
 const PROGRAM: [&str; 4] = ["--package", "hearth", "--edges", "normal,build"];
@@ -30,9 +33,12 @@ pub fn check_without_lab() -> Result<(), String> {
     is_node_alone(&alone, &crates(&PROGRAM)?, &lab)
 }
 
-/// Checks that the program and the tests compile each crate with the same features, so that it is compiled once.
+/// Checks that the program and the tests compile each crate with the same features, so that it is compiled once, and
+/// that neither has the deliberate bugs.
 pub fn check_once() -> Result<(), String> {
-    are_same(&crates(&PROGRAM)?, &crates(&TESTS)?)
+    let program = crates(&PROGRAM)?;
+    has_no_bugs(&program)?;
+    are_same(&program, &crates(&TESTS)?)
 }
 
 /// `cargo xtask without-lab`: compiles the node alone, as far as its types go. Nothing is generated; but what has other
@@ -78,6 +84,19 @@ fn is_node_alone(alone: &Crates, whole: &Crates, lab: &[&str]) -> Result<(), Str
     Ok(())
 }
 
+/// Whether a program holds the crate of deliberate bugs without the feature that makes them code.
+fn has_no_bugs(program: &Crates) -> Result<(), String> {
+    let found = program.iter().filter(|(name, _)| name.split(' ').next() == Some(BUGS));
+    let features: Vec<&str> = found.map(|(_, features)| features.as_str()).collect();
+    if features.is_empty() {
+        return Err(format!("the program lacks {BUGS}: has the crate of deliberate bugs another name?"));
+    }
+    match features.iter().flat_map(|features| features.split(',')).any(|feature| feature == HAS_BUGS) {
+        true => Err(format!("the program has the feature {HAS_BUGS} of {BUGS}, and with it deliberate bugs")),
+        false => Ok(()),
+    }
+}
+
 fn are_same(program: &Crates, tests: &Crates) -> Result<(), String> {
     let twice: Vec<String> =
         program.difference(tests).map(|(name, features)| format!("\n  {name} with the features {features}")).collect();
@@ -118,6 +137,18 @@ mod tests {
     fn name_that_no_program_has_is_refused() {
         let stale = is_node_alone(&parse(NODE), &parse(NODE), &["rusqlite"]).unwrap_err();
         assert!(stale.contains("lacks rusqlite"), "{stale}");
+    }
+
+    #[test]
+    fn program_with_deliberate_bugs_is_refused() {
+        let look = |tree: &str| has_no_bugs(&parse(tree));
+        assert_eq!(look("hearth-mutation v0.1.0 (/d)|\n"), Ok(()));
+        assert_eq!(look("hearth-mutation v0.1.0 (/d)|default (*)\n"), Ok(()));
+        for features in ["mutations", "default,mutations"] {
+            let refused = look(&format!("{NODE}hearth-mutation v0.1.0 (/d)|{features}\n")).unwrap_err();
+            assert!(refused.contains("deliberate bugs"), "{refused}");
+        }
+        assert!(look(NODE).unwrap_err().contains("lacks hearth-mutation"));
     }
 
     #[test]

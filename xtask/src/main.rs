@@ -10,6 +10,7 @@ mod debian;
 mod dependencies;
 mod generated;
 mod node;
+mod official;
 mod prometheus;
 mod redis;
 mod rpc;

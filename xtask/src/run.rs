@@ -165,6 +165,12 @@ impl<'a> Args<'a> {
         self.0.len() < before
     }
 
+    /// The first argument that is no option.
+    pub fn first(&mut self) -> Option<&'a str> {
+        let at = self.0.iter().position(|arg| !arg.starts_with("--"))?;
+        Some(self.0.remove(at))
+    }
+
     /// Refuses what nobody took.
     pub fn end(self) -> Result<(), String> {
         self.0.first().map_or(Ok(()), |arg| Err(format!("unknown argument {arg}; see `cargo xtask help`")))
@@ -181,7 +187,9 @@ mod tests {
         assert_eq!(args.number("--minutes", 1), Ok(3));
         assert_eq!(args.number("--rounds", 7), Ok(7));
         assert!(args.switch("--check") && !args.switch("--check"));
+        assert_eq!(args.first(), None);
         assert!(args.end().unwrap_err().contains("--what"));
+        assert_eq!(Args::new(&["--check", "folder"]).first(), Some("folder"));
         assert!(Args::new(&["--minutes", "0"]).number("--minutes", 1).is_err());
         assert!(Args::new(&["--minutes"]).number("--minutes", 1).is_err());
     }

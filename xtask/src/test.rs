@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::run::{self, Args, cargo, cargo_nightly, run_seeing, target_dir};
-use crate::{clients, cometbft, dependencies, generated, prometheus, redis, tidy};
+use crate::{clients, cometbft, dependencies, generated, official, prometheus, redis, tidy};
 
 /// Tests that have passed and failed, over all runners.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -140,6 +140,9 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     // Three seeds to kill by; `xtask soak comet` takes fifty.
     steps.step("cometbft: four validators, catching up, joining by a snapshot, kill -9 in any order", |tally| {
         cometbft::test(3, |line| tally.see(line)).map(drop)
+    })?;
+    steps.step("official tests of Ethereum: blocks, states, transactions, RLP, tries", |tally| {
+        official::test(|line| tally.see(line))
     })?;
     steps.step("clients from npm: web3.js, kit, SPL Token, Anchor", |_| clients::npm(&run::hearth(None)?))?;
     steps.step("browser: the dashboard in Chromium", |_| clients::browser(&run::hearth(None)?))?;

@@ -15,8 +15,10 @@ mod gossip;
 mod kill9;
 mod load;
 mod observe;
+mod official;
 mod oracle;
 mod rpc;
+mod simulate;
 mod simulate_evm;
 
 use serde_json::{Value, json};
@@ -37,7 +39,7 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 14] = [
+const SOAKS: [Soak; 16] = [
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",
@@ -105,6 +107,12 @@ const SOAKS: [Soak; 14] = [
         run: observe::run,
     },
     Soak {
+        name: "official",
+        options: "DIR [--page FILE]",
+        about: "Ethereum's official tests below DIR against the EVM ledger, whole trees of them; the score as a page",
+        run: official::run,
+    },
+    Soak {
         name: "oracle",
         options: "",
         about: "the cluster's own shredder makes the vectors anew: they are those that are committed (needs clang)",
@@ -115,6 +123,12 @@ const SOAKS: [Soak; 14] = [
         options: "--seconds N (20) [--binary FILE]",
         about: "how long clients of `hearth run` wait, alone and at two thirds of its most: processed, confirmed, answered",
         run: rpc::run,
+    },
+    Soak {
+        name: "simulate",
+        options: "[--hours N | --seeds N (200)] [--first SEED] [--seed SEED] [--threads N]",
+        about: "whole nodes of a cluster on virtual time, with faults drawn from seeds: whatever goes wrong, what must hold does",
+        run: simulate::run,
     },
     Soak {
         name: "simulate-evm",

@@ -5,6 +5,8 @@
 //! `depth` entries, and a payload of at most `mtu` bytes beside it. A *reliable* consumer holds credits: the
 //! producer never overtakes it. A *lossy* consumer is overtaken when it is slow, notices, and counts it.
 //!
+//! [`EventCount`] is where threads of one process sleep until a condition holds.
+//!
 //! Another process may map the file read-only with [`Observer`], without privileges, while the node runs and
 //! after it crashed.
 //!
@@ -25,6 +27,7 @@ mod consumer;
 mod directory;
 #[cfg(not(loom))]
 mod error;
+mod event_count;
 #[cfg(not(loom))]
 #[allow(unsafe_code)]
 mod file;
@@ -62,6 +65,7 @@ mod tests;
 pub use consumer::{Consumer, Overrun, Polled};
 #[cfg(not(loom))]
 pub use error::WorkspaceError;
+pub use event_count::EventCount;
 pub use frag::FragMeta;
 #[cfg(not(loom))]
 pub use observer::{ConsumerView, LinkView, Observer};

@@ -3,8 +3,9 @@
 //! Run with `RUSTFLAGS="--cfg loom" cargo test --release -p hearth-ring --lib`. Rings are as short as they can be
 //! (two entries), so that a few frags suffice to go round them.
 
+use crate::EventCount;
 use crate::protocol::{Entry, Found, Label, Receiver, Sender, initial_seq, load_words, store_words};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -224,5 +225,58 @@ fn an_overrun_is_certain_when_the_producer_laps_a_consumer_that_waits() {
             Lossy { entries: ring(), slots: (0..SLOTS).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect() };
         publish_lossily(&link, 3);
         assert_eq!(consume_lossily(&link, 4), (1, 2, 3));
+    });
+}
+
+/// Two flags, and the threads that wait for them.
+struct Flags {
+    events: EventCount,
+    flags: [AtomicUsize; 2],
+}
+
+impl Flags {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { events: EventCount::new(), flags: [AtomicUsize::new(0), AtomicUsize::new(0)] })
+    }
+
+    fn raise(&self, index: usize) {
+        self.flags[index].store(1, Ordering::Relaxed);
+        self.events.notify();
+    }
+
+    fn wait_for(&self, index: usize) {
+        self.events.wait_until(|| self.flags[index].load(Ordering::Relaxed) == 1);
+    }
+}
+
+/// A lost wake-up leaves a thread asleep for ever, which loom reports as a deadlock.
+#[test]
+fn no_wake_up_of_an_event_count_is_lost() {
+    model(Some(3), || {
+        let shared = Flags::new();
+        let other = shared.clone();
+        let thread = thread::spawn(move || {
+            other.raise(0);
+            other.wait_for(1);
+        });
+        shared.wait_for(0);
+        shared.raise(1);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn two_sleepers_of_an_event_count_each_get_their_own() {
+    model(Some(2), || {
+        let shared = Flags::new();
+        let sleepers = [0, 1].map(|index| {
+            let other = shared.clone();
+            thread::spawn(move || other.wait_for(index))
+        });
+        shared.raise(1);
+        shared.raise(0);
+        for sleeper in sleepers {
+            sleeper.join().unwrap();
+        }
     });
 }

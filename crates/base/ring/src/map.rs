@@ -1,4 +1,4 @@
-//! Memory that processes share: a mapped file, or plain heap for tests that run under Miri.
+//! Memory that processes share: a mapped file, or plain heap for simulations and for tests that run under Miri.
 //!
 //! reads   nothing by itself
 //! writes  nothing by itself; it hands out places, within bounds and aligned
@@ -40,7 +40,6 @@ pub(crate) struct Region {
 #[derive(Debug)]
 enum Backing {
     Mapped,
-    #[cfg_attr(not(test), allow(dead_code))]
     Heap(alloc::Layout),
 }
 
@@ -73,7 +72,6 @@ impl Region {
     }
 
     /// Zeroed memory of this process alone.
-    #[cfg(test)]
     pub(crate) fn heap(size: u64) -> Self {
         let layout = alloc::Layout::from_size_align(size as usize, 4096).expect("a size that fits");
         assert!(size > 0);

@@ -64,9 +64,9 @@ impl Workspace {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// A workspace in plain memory, for tests without files.
-    #[cfg(test)]
-    pub(crate) fn in_heap(plan: &WorkspacePlan) -> Result<Self, WorkspaceError> {
+    /// A workspace in plain memory of this process, without a file and so without observers: for simulations of many
+    /// nodes, and for tests.
+    pub fn in_heap(plan: &WorkspacePlan) -> Result<Self, WorkspaceError> {
         plan.check()?;
         let layout = Layout::of(plan);
         let workspace = Self::laid_out(Region::heap(layout.size), Path::new("heap"), plan, layout);

@@ -85,6 +85,11 @@ impl Clock {
         Self(Source::Virtual(Arc::default(), Arc::default(), Origin::now()))
     }
 
+    /// As [`Clock::manual`], with the Unix time at which it begins, nanoseconds: nothing of the machine's time shows.
+    pub fn manual_from(unix_ns: u64) -> Self {
+        Self(Source::Virtual(Arc::default(), Arc::default(), Origin { instant: Instant::now(), unix_ns }))
+    }
+
     /// Nanoseconds since the clock was made.
     #[inline]
     pub fn now(&self) -> u64 {
@@ -182,6 +187,13 @@ mod tests {
         clock.advance(Duration::from_micros(3));
         assert_eq!(other.now(), 3000);
         assert_eq!(clock.at(clock.instant(3000)), 3000);
+    }
+
+    #[test]
+    fn a_virtual_clock_may_begin_at_any_time() {
+        let clock = Clock::manual_from(7_000);
+        clock.advance(Duration::from_nanos(30));
+        assert_eq!((clock.now(), clock.wall_ns(), clock.unix_ns(clock.now())), (30, 7_030, 7_030));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!   between. [`read_record`] reads one record whose place is known.
 //! - [`Disk`] and [`Volume`] are what a log does to files, so that tests can put a [`faulty`] one in their place.
 //! - [`files`] names, lists and locks what is in a log's folder.
-//! - [`store_file`] opens, puts, renames and removes a store's files. [`mount`] lets a test stand in for the file system
+//! - [`store_file`] opens, puts, renames and removes a store's files. [`mount`] lets a test replace the file system
 //!   below one folder, and [`simulated`] is a disk that stands there and can lose what was never synced.
 //! - [`frames`] is a framing for owners that have none, and [`pool_file`] keeps what waits in a pool.
 //!

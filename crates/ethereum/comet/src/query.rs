@@ -3,7 +3,7 @@
 //! Paths: `/account` (data: an address, 20 bytes), `/storage` (an address and a slot, 52 bytes), `/tx` (a hash, 32
 //! bytes), `/block` (nothing: the block of the height asked for), `/outputs` (an owner's key, 32 bytes),
 //! `/snapshots` (nothing: the heights of this node's, which the application knows). Answers are JSON. A height of 0 is
-//! the newest; of accounts the last 128 are known, of outputs the newest.
+//! the newest; of accounts those whose state is kept are known, of outputs the newest.
 //!
 //! reads   the state after a block; blocks
 //! drops   nothing: what there is no answer to has a code

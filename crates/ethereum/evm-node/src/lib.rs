@@ -4,11 +4,12 @@
 //! writes  the chain's folder, the node's workspace
 //!
 //! The walk: [`run()`] opens the chain and serves it; [`stages`] shows its threads as tiles; [`comet`] joins it to
-//! CometBFT, of which [`testnet`] starts a network.
+//! CometBFT, of which [`testnet`] starts a network. [`chain_file`] reads and writes chains as files of blocks.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 mod accounts;
+mod chain_file;
 mod comet;
 mod dump;
 mod run;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use alloy_primitives::U256;
 use clap::{Args, Subcommand};
 use hearth_comet::rpc::RpcError as CometError;
-use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
 use hearth_command::output::Say;
 use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, Chain, ChainError};
@@ -49,6 +50,16 @@ pub enum EvmCommand {
     /// Needs CometBFT's program (`go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.21`). Prints where each
     /// node's RPC is. Ctrl-C stops all of them; the same command goes on with the same network.
     Testnet(Box<testnet::EvmTestnet>),
+    /// Append a file of blocks to a chain, each block verified by every rule and executed.
+    ///
+    /// The chain is that of --genesis, in the folder of --data-dir, which need not be there yet. It begins with the
+    /// rules of the merge or later. Where a block is wrong the command says which, and what is wrong with it; the
+    /// blocks before it stay.
+    Import(Box<chain_file::EvmImport>),
+    /// Write a chain's blocks to a file, which `hearth evm import` and geth read.
+    Export(Box<chain_file::EvmExport>),
+    /// Verify a file of blocks from the genesis on, in memory, and import nothing.
+    Verify(Box<chain_file::EvmVerify>),
 }
 
 /// `hearth evm run`
@@ -151,6 +162,21 @@ pub struct EvmRun {
     /// Forget the sidecars of a block after so many blocks [default: 4096].
     #[arg(long, value_name = "N")]
     pub sidecar_blocks: Option<u64>,
+    /// Keep the state after each of the last so many blocks, in memory [default: 128].
+    ///
+    /// Balances, storage, calls, proofs and traces are answered at any of these blocks, as far as --history-mib
+    /// suffices. After a start with --data-dir there are the last 128 blocks at most, and more as blocks come.
+    #[arg(long, value_name = "N", conflicts_with = "archive", value_parser = clap::value_parser!(u64).range(128..))]
+    pub history: Option<u64>,
+    /// Keep the state after every block, in memory, as far as --history-mib suffices.
+    #[arg(long)]
+    pub archive: bool,
+    /// Use at most so many MiB for what only older states need, with --history or --archive [default: 1024].
+    ///
+    /// When it is used up, the oldest states go. A block of a few transactions takes about 10 KB, a changed account or
+    /// slot in a large state about 1 KB.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub history_mib: Option<u32>,
     /// Who decides on blocks.
     #[command(flatten)]
     pub comet: comet::CometOptions,
@@ -183,6 +209,19 @@ pub enum EvmError {
         /// What is wrong.
         what: String,
     },
+    /// A file of blocks that is not one to its end.
+    #[error("{}: {what}; {kept}", path.display())]
+    BlockFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        what: String,
+        /// What there is all the same.
+        kept: String,
+    },
+    /// A file of blocks was being read when the end was asked for.
+    #[error("interrupted: {0}")]
+    Interrupted(String),
     /// Options that say nothing together.
     #[error("{0} does nothing {1}")]
     Idle(&'static str, &'static str),
@@ -244,6 +283,7 @@ impl ExitCode for EvmError {
         match self {
             Self::Mnemonic { .. } | Self::Idle(..) | Self::OneNode(_) => WRONG_USE,
             Self::CometRpc(CometError::Client(RpcError::Url { .. })) => WRONG_USE,
+            Self::Interrupted(_) => INTERRUPTED,
             _ => FAILED,
         }
     }
@@ -287,6 +327,9 @@ pub fn run(
     match command {
         EvmCommand::Run(options) => run::run(options, instruments, stop, say),
         EvmCommand::Testnet(options) => testnet::run(options, stop, say),
+        EvmCommand::Import(options) => chain_file::import(options, stop, say),
+        EvmCommand::Export(options) => chain_file::export(options, stop, say),
+        EvmCommand::Verify(options) => chain_file::verify(options, stop, say),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `hearth evm run`: a chain of our own, made by this process alone.
 
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -7,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::U256;
+use clap::{Args, FromArgMatches};
 use hearth_command::NO_LAB;
 use hearth_command::output::{Say, note};
 use hearth_command::stop::StopSignal;
@@ -17,7 +19,7 @@ use hearth_evm::genesis::beginning::Beginning;
 use hearth_evm::genesis::{Genesis, GenesisError};
 use hearth_evm::limits::TxLimits;
 use hearth_evm::pool::PoolConfig;
-use hearth_evm::state::{Shortened, StateError};
+use hearth_evm::state::{History, Shortened, StateError};
 use hearth_machine::port::{HeldTcp, PortError, Protocol, reachable};
 use hearth_ring::{WORKSPACE_FOLDER, unix_time, workspace_path};
 
@@ -52,6 +54,13 @@ fn pool(options: &EvmRun, cometbft: bool) -> PoolConfig {
     }
 }
 
+/// How many states are kept; nothing where no option says so.
+fn history(options: &EvmRun) -> Option<History> {
+    let blocks = if options.archive { Some(u64::MAX) } else { options.history };
+    let bytes = options.history_mib.map_or(History::BYTES, |mib| u64::from(mib) << 20);
+    blocks.map(|blocks| History { blocks, bytes })
+}
+
 /// Runs until Ctrl-C.
 pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
     check(options)?;
@@ -59,13 +68,13 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
     let accounts = accounts::derive(&words, options.accounts)?;
     let genesis = Genesis { limits: limits(options), ..genesis(options, &accounts)? };
     let cometbft = options.comet.is_cometbft();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let config = ChainConfig {
         dir: options.data_dir.clone(),
         retain_blocks: options.comet.retain_blocks,
+        history: history(options),
         pool: pool(options, cometbft),
         block_time: if cometbft { BlockTime::Manual } else { block_time(options) },
-        threads: options.threads.map_or(cores.min(THREADS_MAX), usize::from),
+        threads: options.threads.map_or_else(default_threads, usize::from),
         ..ChainConfig::new(genesis)
     };
     // Before the chain is opened, so that no other program takes it meanwhile.
@@ -114,6 +123,11 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
         say.line(format_args!("  state     written to {}", path.display()));
     }
     failure.map_or(Ok(()), |why| Err(EvmError::Stopped(why)))
+}
+
+/// Threads that execute a block where no option says how many.
+pub(super) fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
 }
 
 /// Returns what looks at this chain, whose workspace is at a path that is known later.
@@ -174,6 +188,9 @@ fn print_console(text: &str) {
 /// Refuses options that contradict each other.
 fn check(options: &EvmRun) -> Result<(), EvmError> {
     options.comet.check()?;
+    if options.history_mib.is_some() && !options.archive && options.history.is_none() {
+        return Err(EvmError::Idle("--history-mib", "without --history or --archive"));
+    }
     if !options.comet.is_cometbft() {
         return Ok(());
     }
@@ -187,7 +204,7 @@ fn check(options: &EvmRun) -> Result<(), EvmError> {
 }
 
 /// Makes the next start quick. What fails costs time there and nothing else.
-fn shorten(chain: &Chain, say: &Say) {
+pub(super) fn shorten(chain: &Chain, say: &Say) {
     let begun = Instant::now();
     match chain.shorten(SHORTEN_MAX) {
         Ok(Shortened::Needless) => {}
@@ -271,6 +288,25 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
             Ok(under(genesis, options).expect("a new chain has no outputs"))
         }
     }
+}
+
+/// The genesis of the chain in `dir`, which began with options of `hearth evm run`, and with these words.
+pub(super) fn genesis_of_folder(dir: &Path, words: &accounts::MnemonicOptions) -> Result<Genesis, EvmError> {
+    let failed = |what: String| EvmError::File { option: "--data-dir", path: dir.to_owned(), what };
+    let kept = Beginning::options_in_folder(dir);
+    if kept.is_empty() {
+        return Err(failed("no chain of `hearth evm run` without --genesis began there: give its --genesis".into()));
+    }
+    let mut args: Vec<OsString> = vec!["run".into(), "--data-dir".into(), dir.into()];
+    // The words themselves are not kept.
+    for (name, value) in kept.into_iter().filter(|(name, _)| name != "--mnemonic") {
+        args.extend([name.into(), value.into()]);
+    }
+    let command = EvmRun::augment_args(clap::Command::new("run"));
+    let matches = command.try_get_matches_from(args).map_err(|error| failed(error.to_string()))?;
+    let options = EvmRun::from_arg_matches(&matches).map_err(|error| failed(error.to_string()))?;
+    let accounts = accounts::derive(&words.words()?, options.accounts)?;
+    genesis(&options, &accounts)
 }
 
 /// Gas that a block may use.

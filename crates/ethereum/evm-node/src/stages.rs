@@ -94,6 +94,12 @@ hearth_tile::counters! {
         block: Gauge,
         /// Blocks made.
         blocks: Counter,
+        /// Blocks whose state is kept in memory.
+        states: Gauge,
+        /// Memory of what only older states need, bytes.
+        states_bytes: Gauge,
+        /// Old states dropped because their memory, `--history-mib`, was used up.
+        dropped_states: Counter,
     }
 }
 
@@ -303,7 +309,14 @@ impl Teller {
         let done = |us: u64, went: u64| Done { busy_ns: us * 1000, cpu_ns: cpu(us), came: metrics.txs, went };
         let (executed, committed) = (done(exec, metrics.txs), done(commit, metrics.blocks));
         self.exec.tell(&self.clock, &executed, &Exec { landed: metrics.txs, gas: metrics.gas, gas_limit });
-        self.commit.tell(&self.clock, &committed, &Commit { block: metrics.head, blocks: metrics.blocks });
+        let counters = Commit {
+            block: metrics.head,
+            blocks: metrics.blocks,
+            states: metrics.states.blocks,
+            states_bytes: metrics.states.bytes,
+            dropped_states: metrics.states.evicted,
+        };
+        self.commit.tell(&self.clock, &committed, &counters);
     }
 
     /// A last look, and the end.

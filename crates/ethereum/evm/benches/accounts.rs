@@ -85,6 +85,7 @@ impl Chain {
             spec: self.genesis.spec(number, number),
             limits: Default::default(),
             blobs: Default::default(),
+            deposit_contract: Default::default(),
         }
     }
 

@@ -118,6 +118,7 @@ fn block() -> BlockEnv {
         spec: genesis.spec(1, 12),
         limits: Default::default(),
         blobs: Default::default(),
+        deposit_contract: Default::default(),
     }
 }
 

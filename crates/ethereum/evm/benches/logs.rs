@@ -44,6 +44,7 @@ fn block(number: u64, signer: &Signer) -> Arc<Block> {
         spec: SpecId::OSAKA,
         limits: Default::default(),
         blobs: Default::default(),
+        deposit_contract: Default::default(),
     };
     let mut body = Body::default();
     if number.is_multiple_of(1_000) {

@@ -21,7 +21,6 @@ use revm::primitives::hardfork::SpecId;
 
 use crate::blobs::{self, BlobEnv, BlobParams};
 use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
-use crate::limits::TxLimits;
 use crate::trie::ordered_root;
 use crate::tx::{SharedTx, Tx};
 
@@ -152,7 +151,7 @@ impl Body {
 
     /// The root of the trie of transactions.
     pub fn transactions_root(&self) -> B256 {
-        ordered_root(&self.txs, |tx, out| out.extend_from_slice(&tx.raw))
+        transactions_root(&self.txs)
     }
 
     /// The root of the trie of receipts.
@@ -170,6 +169,11 @@ impl Body {
         let logged = self.receipts.iter().filter(|receipt| !receipt.logs.is_empty());
         logged.fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom)
     }
+}
+
+/// The root of the trie of transactions.
+pub(crate) fn transactions_root(txs: &[SharedTx]) -> B256 {
+    ordered_root(txs, |tx, out| out.extend_from_slice(&tx.raw))
 }
 
 /// What of a header follows from the body alone, and costs most.
@@ -246,13 +250,38 @@ impl Block {
 
     /// Bytes of the block's RLP, as `eth_getBlockByNumber` tells it.
     pub fn size(&self) -> u64 {
+        let (payload_length, _) = self.payload_lengths();
+        alloy_rlp::Header { list: true, payload_length }.length_with_payload() as u64
+    }
+
+    /// The block's RLP: header, transactions, no ommers and, from Shanghai on, withdrawals.
+    pub fn encode(&self, out: &mut dyn BufMut) {
+        let (payload_length, txs_length) = self.payload_lengths();
+        alloy_rlp::Header { list: true, payload_length }.encode(out);
+        self.header.encode(out);
+        alloy_rlp::Header { list: true, payload_length: txs_length }.encode(out);
+        for tx in &self.txs {
+            match tx.envelope.tx_type() {
+                TxType::Legacy => out.put_slice(&tx.raw),
+                _ => tx.raw.encode(out),
+            }
+        }
+        alloy_rlp::Header { list: true, payload_length: 0 }.encode(out);
+        if self.header.withdrawals_root.is_some() {
+            self.withdrawals.encode(out);
+        }
+    }
+
+    /// Bytes within the list that the block is, and within that of its transactions.
+    fn payload_lengths(&self) -> (usize, usize) {
         let listed = |payload_length| alloy_rlp::Header { list: true, payload_length }.length_with_payload();
         let txs = self.txs.iter().map(|tx| match tx.envelope.tx_type() {
             TxType::Legacy => tx.raw.len(),
             _ => tx.raw.length(),
         });
+        let txs: usize = txs.sum();
         let withdrawals = self.header.withdrawals_root.map_or(0, |_| self.withdrawals.length());
-        listed(self.header.length() + listed(txs.sum()) + listed(0) + withdrawals) as u64
+        (self.header.length() + listed(txs) + listed(0) + withdrawals, txs)
     }
 
     /// Whether it is larger than the rules let a block be.
@@ -260,23 +289,9 @@ impl Block {
         spec.is_enabled_in(SpecId::OSAKA) && self.size() > SIZE_MAX
     }
 
-    /// What executing this block again takes; `blobs` are the parameters of its fork and time.
-    pub fn env(&self, chain_id: u64, spec: SpecId, limits: TxLimits, blobs: BlobParams) -> BlockEnv {
-        let header = &self.header;
-        BlockEnv {
-            number: header.number,
-            timestamp: header.timestamp,
-            beneficiary: header.beneficiary,
-            gas_limit: header.gas_limit,
-            base_fee: self.base_fee(),
-            prevrandao: header.mix_hash,
-            parent_hash: Some(header.parent_hash),
-            parent_beacon_block_root: header.parent_beacon_block_root,
-            blobs: BlobEnv { excess_gas: header.excess_blob_gas.unwrap_or_default(), params: blobs },
-            chain_id,
-            spec,
-            limits,
-        }
+    /// What the block after this one says of blobs, under its `params`.
+    pub fn blobs_after(&self, params: BlobParams) -> BlobEnv {
+        BlobEnv::after_header(params, &self.header)
     }
 }
 

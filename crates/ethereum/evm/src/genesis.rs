@@ -12,12 +12,12 @@ mod forks;
 mod side;
 
 pub use forks::{Activation, Forks};
-pub use side::SideGenesis;
+pub use side::{KEY as SIDE_KEY, SideGenesis};
 
 use std::collections::BTreeMap;
 
 use alloy_consensus::{Header, constants};
-use alloy_eips::{eip2935, eip4788, eip7002, eip7251, eip7685};
+use alloy_eips::{eip2935, eip4788, eip6110, eip7002, eip7251, eip7685};
 use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, B64, B256, Bytes, KECCAK256_EMPTY, Sealable, Sealed, U256};
 use revm::primitives::hardfork::SpecId;
@@ -61,9 +61,20 @@ pub enum GenesisError {
     /// A fork that this node does not know.
     #[error("genesis: config.{0}: a fork that this node does not know")]
     UnknownFork(&'static str),
-    /// Bounds on blobs that cannot be.
+    /// Numbers of blobs that cannot be.
     #[error("genesis: config.blobSchedule.{0}")]
     Blobs(String),
+    /// A contract without which there is no block from Prague on.
+    #[error(
+        "genesis: alloc has no contract at {contract}, which each block calls from pragueTime on ({eip}). Add it with \
+         the code that the EIP gives, or let pragueTime come after the transaction that creates it"
+    )]
+    NoSystemContract {
+        /// Where it should be.
+        contract: Address,
+        /// What says so.
+        eip: &'static str,
+    },
     /// A value beyond what its field of the header holds.
     #[error("genesis: {0} is too large")]
     TooLarge(&'static str),
@@ -86,6 +97,9 @@ pub struct Genesis {
     pub blobs: BlobSchedule,
     /// What these rules leave to the chain.
     pub limits: TxLimits,
+    /// Whose logs are deposits from Prague on (EIP-6110): on Ethereum's mainnet
+    /// 0x00000000219ab540356cBB839Cbe05303d7705Fa, which is also what a genesis means that names none.
+    pub deposit_contract: Address,
     /// The accounts of block zero.
     pub alloc: BTreeMap<Address, GenesisAccount>,
     /// Block zero's gas limit.
@@ -173,6 +187,7 @@ impl Genesis {
             forks,
             blobs,
             limits: TxLimits::default(),
+            deposit_contract: read.config.deposit_contract_address.unwrap_or(eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS),
             alloc: read.alloc,
             gas_limit: if read.gas_limit == 0 { DEFAULT_GAS_LIMIT } else { read.gas_limit },
             base_fee: u64::try_from(base_fee).map_err(|_| GenesisError::TooLarge("baseFeePerGas"))?,
@@ -209,6 +224,7 @@ impl Genesis {
             forks: Forks::newest(),
             blobs: BlobSchedule::default(),
             limits: TxLimits::default(),
+            deposit_contract: eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS,
             alloc,
             gas_limit,
             base_fee: FIRST_BASE_FEE,
@@ -254,6 +270,20 @@ impl Genesis {
     /// What bounds the blobs of the block of this height and time.
     pub fn blob_params(&self, number: u64, timestamp: u64) -> BlobParams {
         self.blobs.params(self.spec(number, timestamp), timestamp)
+    }
+
+    /// Refuses a beginning under the rules of Prague or later without the contracts that each block then calls.
+    pub fn check_system_contracts(&self) -> Result<(), GenesisError> {
+        if !self.spec(0, self.timestamp).is_enabled_in(SpecId::PRAGUE) {
+            return Ok(());
+        }
+        let needed = [
+            (eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, "EIP-7002"),
+            (eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, "EIP-7251"),
+        ];
+        let has_code = |address: &Address| self.alloc.get(address).and_then(GenesisAccount::non_empty_code).is_some();
+        let missing = needed.into_iter().find(|(address, _)| !has_code(address));
+        missing.map_or(Ok(()), |(contract, eip)| Err(GenesisError::NoSystemContract { contract, eip }))
     }
 
     /// The alloc as the changes of block zero. An account without anything is an account all the same, as in geth.

@@ -9,6 +9,7 @@ pub mod chain;
 mod checksummed;
 pub mod exec;
 pub mod genesis;
+pub mod import;
 pub mod limits;
 pub mod parallel;
 pub mod pool;
@@ -16,3 +17,6 @@ pub mod side;
 pub mod state;
 mod trie;
 pub mod tx;
+
+#[doc(hidden)]
+pub use trie::root_of as trie_root_of;

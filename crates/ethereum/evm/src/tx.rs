@@ -9,6 +9,7 @@
 //!
 //! A blob transaction has two forms. Clients send the network form, in which the sidecar follows; blocks, hashes and
 //! [`Tx::raw`] are of the form without. The sidecar is checked when it comes in, and kept apart ([`crate::blobs`]).
+//! The limits of the pool do not hold for transactions of given blocks ([`decode_in_block`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -174,6 +175,12 @@ pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unrecovered, TxError> {
     }
 }
 
+/// Decodes a raw transaction of a given block. The pool's limits do not hold there: any size, any gas, and blobs. That
+/// it is for this chain its execution checks.
+pub fn decode_in_block(raw: &[u8]) -> Result<Unrecovered, TxError> {
+    Ok(Unrecovered { raw: Bytes::copy_from_slice(raw), envelope: decode_envelope(raw)? })
+}
+
 /// Decodes a transaction as clients send it: a blob transaction comes with its sidecar, which is checked for a block
 /// of the fork `spec`.
 pub fn decode_network(
@@ -304,6 +311,14 @@ pub fn recover(burst: Vec<Unrecovered>) -> Vec<Result<SharedTx, TxError>> {
 /// Decodes and recovers one transaction.
 pub fn decode_one(raw: &[u8], chain_id: u64) -> Result<SharedTx, TxError> {
     recover(vec![decode(raw, chain_id)?]).pop().unwrap_or(Err(TxError::Sender))
+}
+
+/// The same of a blob transaction in its network form, too. Its sidecar is not looked at.
+pub fn decode_one_as_sent(raw: &[u8], chain_id: u64) -> Result<SharedTx, TxError> {
+    match split_network(raw)? {
+        Some((signed, _)) => decode_one(&signed, chain_id),
+        None => decode_one(raw, chain_id),
+    }
 }
 
 /// Who signed each tuple of a transaction's authorization list.

@@ -141,6 +141,11 @@ impl Failure {
         Self::new(-32000, message.to_string())
     }
 
+    /// A simulation cannot be: with the number that `eth_simulateV1` has for the reason.
+    pub fn simulation(code: i64, message: impl Into<String>) -> Self {
+        Self::new(code, message)
+    }
+
     /// Of a block that was kept and is no more.
     pub fn pruned() -> Self {
         Self::new(4444, "pruned history unavailable")
@@ -173,11 +178,7 @@ impl Failure {
 
     /// A call has reverted with `output`.
     pub fn reverted(output: &[u8]) -> Self {
-        let message = match revert_reason(output) {
-            Some(reason) => format!("execution reverted: {reason}"),
-            None => "execution reverted".into(),
-        };
-        Self::new(3, message).with_data(json::data(output))
+        Self::new(3, revert_message(output)).with_data(json::data(output))
     }
 
     /// A transaction was mined and failed with `output`, where a client is answered with an error instead of its hash.
@@ -188,6 +189,14 @@ impl Failure {
             object.data("data", output);
         });
         Self::new(code, message).with_data(data)
+    }
+}
+
+/// What a client is told of a revert.
+pub fn revert_message(output: &[u8]) -> String {
+    match revert_reason(output) {
+        Some(reason) => format!("execution reverted: {reason}"),
+        None => "execution reverted".into(),
     }
 }
 

@@ -8,6 +8,7 @@
 use std::fmt::Write;
 
 use hearth_evm::chain::{BlockTimes, Metrics};
+use hearth_evm::state::Kept;
 
 use crate::counters::{Counters, is_gauge};
 
@@ -59,6 +60,7 @@ pub fn declared() -> Vec<Declared> {
 pub fn text(chain: &Metrics, web3: &Counters) -> String {
     let mut page = Page::default();
     of_blocks(&mut page, chain);
+    of_states(&mut page, &chain.states);
     of_pool(&mut page, chain);
     for (name, help, value) in web3.all() {
         let help = help.trim();
@@ -93,6 +95,18 @@ fn of_blocks(page: &mut Page, chain: &Metrics) {
     PARTS.iter().for_each(|(name, part)| page.part("hearth_evm_block_seconds_total", name, seconds(*part, &chain.sum)));
     page.head("hearth_evm_last_block_seconds", "gauge", "Time of making the newest block, by its parts.");
     PARTS.iter().for_each(|(name, part)| page.part("hearth_evm_last_block_seconds", name, seconds(*part, &chain.last)));
+}
+
+fn of_states(page: &mut Page, states: &Kept) {
+    for (name, help, value) in [
+        ("states", "Blocks whose state is kept in memory.", states.blocks),
+        ("states_oldest", "Height of the oldest block whose state is kept.", states.oldest),
+        ("states_bytes", "Memory of what only older states need.", states.bytes),
+    ] {
+        page.one(&format!("hearth_evm_{name}"), "gauge", help, value as f64);
+    }
+    let help = "Old states dropped because their memory, --history-mib, was used up.";
+    page.one("hearth_evm_states_dropped_total", "counter", help, states.evicted as f64);
 }
 
 fn of_pool(page: &mut Page, chain: &Metrics) {

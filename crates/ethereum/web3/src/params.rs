@@ -22,20 +22,25 @@ pub struct Params<'a> {
     values: Vec<&'a RawValue>,
 }
 
-/// The first of a list, of which no method takes so many.
-struct First<'a>(Vec<&'a RawValue>);
+/// Parameters that are looked at: no method takes so many.
+const PARAMS_MOST: usize = 16;
 
-impl First<'_> {
-    const MOST: usize = 16;
+/// The first `MOST` of a list, and how many it has: what is beyond them takes no memory.
+#[derive(Clone, Debug, Default)]
+pub struct First<'a, const MOST: usize> {
+    /// At most `MOST`, each as it is written.
+    pub items: Vec<&'a RawValue>,
+    /// How many there are in all.
+    pub count: usize,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
+impl<'de: 'a, 'a, const MOST: usize> Deserialize<'de> for First<'a, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(First(Vec::new()))
+        deserializer.deserialize_seq(Self::default())
     }
 }
 
-impl<'de: 'a, 'a> Visitor<'de> for First<'a> {
+impl<'de: 'a, 'a, const MOST: usize> Visitor<'de> for First<'a, MOST> {
     type Value = Self;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -43,12 +48,15 @@ impl<'de: 'a, 'a> Visitor<'de> for First<'a> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Self, A::Error> {
-        while self.0.len() < Self::MOST
+        while self.items.len() < MOST
             && let Some(item) = items.next_element()?
         {
-            self.0.push(item);
+            self.items.push(item);
         }
-        while items.next_element::<IgnoredAny>()?.is_some() {}
+        self.count = self.items.len();
+        while items.next_element::<IgnoredAny>()?.is_some() {
+            self.count += 1;
+        }
         Ok(self)
     }
 }
@@ -66,8 +74,9 @@ impl<'a> Params<'a> {
         if !json.get().starts_with('[') {
             return Err(Failure::invalid_params("non-array args"));
         }
-        let First(values) = serde_json::from_str(json.get()).map_err(|why| Failure::invalid_params(why.to_string()))?;
-        Ok(Self { values })
+        let first: First<'a, PARAMS_MOST> =
+            serde_json::from_str(json.get()).map_err(|why| Failure::invalid_params(why.to_string()))?;
+        Ok(Self { values: first.items })
     }
 
     /// How many there are.
@@ -124,7 +133,7 @@ impl<'de, T: Param> Deserialize<'de> for Field<T> {
 }
 
 /// What serde says, without the place within the value.
-fn shape_error(why: &serde_json::Error) -> String {
+pub fn shape_error(why: &serde_json::Error) -> String {
     let text = why.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(what, _)| what.to_owned())
 }
@@ -330,7 +339,9 @@ mod tests {
         let many = params("[1,2,3]").at_most(2).unwrap_err();
         assert_eq!((many.code(), many.message()), (-32602, "too many arguments, want at most 2"));
         let many = format!("[{}]", vec!["1"; 100_000].join(","));
-        assert_eq!(params(&many).len(), First::MOST);
+        assert_eq!(params(&many).len(), PARAMS_MOST);
+        let few: First<'_, 3> = serde_json::from_str(&many).unwrap();
+        assert_eq!((few.items.len(), few.count), (3, 100_000));
         let object: &RawValue = serde_json::from_str("{}").unwrap();
         assert_eq!(Params::of(Some(object)).unwrap_err().message(), "non-array args");
     }

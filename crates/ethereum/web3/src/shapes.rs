@@ -6,6 +6,7 @@
 //! source  the schemas of the execution API of ethereum.org
 
 use alloy_consensus::{Header, Transaction};
+use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, Log, U256};
 use hearth_evm::blobs;
 use hearth_evm::block::{Block, Receipt};
@@ -108,14 +109,7 @@ pub fn block(block: &Block, stage: Stage, with_transactions: bool) -> String {
         object.quantity("size", block.size());
         object.raw("uncles", "[]");
         if block.header.withdrawals_root.is_some() {
-            object.array("withdrawals", &block.withdrawals, |out, withdrawal| {
-                json::push_object(out, |object| {
-                    object.quantity("index", withdrawal.index);
-                    object.quantity("validatorIndex", withdrawal.validator_index);
-                    object.data("address", withdrawal.address.as_slice());
-                    object.quantity("amount", withdrawal.amount);
-                });
-            });
+            push_withdrawals(object, &block.withdrawals);
         }
         object.array("transactions", 0..block.txs.len(), |out, index| match with_transactions {
             true => push_transaction(out, &block.txs[index], Some(Place { block, index })),
@@ -123,6 +117,18 @@ pub fn block(block: &Block, stage: Stage, with_transactions: bool) -> String {
         });
     });
     out
+}
+
+/// What a block credits after its transactions, as a field of an object.
+pub fn push_withdrawals(object: &mut Object<'_>, withdrawals: &[Withdrawal]) {
+    object.array("withdrawals", withdrawals, |out, withdrawal| {
+        json::push_object(out, |object| {
+            object.quantity("index", withdrawal.index);
+            object.quantity("validatorIndex", withdrawal.validator_index);
+            object.data("address", withdrawal.address.as_slice());
+            object.quantity("amount", withdrawal.amount);
+        });
+    });
 }
 
 /// A transaction; in the pool it has no place.

@@ -1,8 +1,8 @@
-//! What limits the rate: the monitor's diagnosis of the time that was measured.
+//! Finds what limits the rate: the monitor's diagnosis of the measured time.
 //!
 //! reads   the node's workspace, as `hearth monitor` does
 //! writes  [`Bottleneck`]
-//! memory  two looks
+//! memory  two looks at the workspace
 
 use hearth_machine::process::CoresHad;
 use hearth_monitor::{Diagnosis, Finding, Look, Sample, Watch, diagnose};
@@ -10,7 +10,7 @@ use hearth_pipeline::node::Node;
 
 use super::report::Bottleneck;
 
-/// A node and what it had done when measuring began and at the end of the last measured second.
+/// A node, with its counters when measuring began and at the end of the last measured second.
 #[derive(Debug)]
 pub struct Watched {
     watch: Watch,
@@ -19,51 +19,51 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Measuring begins. `None` where the node's workspace is gone, or is another's by now.
+    /// Starts watching when measuring begins. `None` if the node's workspace is gone or belongs to another node by now.
     pub fn begin(node: &Node) -> Option<Self> {
         let watch = Watch::attach(&[node.workspace().path().to_owned()]).ok()?;
         Some(Self { begin: watch.look(), watch, end: None })
     }
 
-    /// A measured second is over.
+    /// Records the end of a measured second.
     pub fn second(&mut self) {
         self.end = Some(self.watch.look());
     }
 
-    /// What limited the node meanwhile.
+    /// Returns what limited the node.
     pub fn bottleneck(&self) -> Bottleneck {
         self.diagnosis().as_ref().map(bottleneck).unwrap_or_default()
     }
 
-    /// What was told of it; nothing before the first second is over.
+    /// Returns the monitor's diagnosis; none before the first second is over.
     pub fn diagnosis(&self) -> Option<Diagnosis> {
         let end = self.end.as_ref()?;
         Some(diagnose(&Sample::between(&self.watch, &self.begin, end)))
     }
 }
 
-/// A node that took nothing for so many seconds stood still: nothing else explains what the load waited for.
+/// A node that accepted nothing for this many seconds stood still: nothing else explains the load's wait.
 const STOOD_STILL_S: f64 = 1.0;
-/// A stall of this part of the measured time comes before a full part of the load.
+/// A stall of this share of the measured time takes precedence over a full part of the load.
 const STALL_SHARE: f64 = 0.05;
 
-/// With more than this part of the cores waited for, others had them.
+/// If more than this share of the cores was waited for, other programs had them.
 const WAITED: f64 = 0.1;
 
-/// What a load was asked for and did, whose node is another process.
+/// Settings and results of a load whose node is another process.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadSummary {
-    /// The rate asked for.
+    /// The requested rate.
     pub rate: Option<f64>,
-    /// Whether it was kept.
+    /// Whether the rate was kept.
     pub is_kept: bool,
-    /// What was sent in a second.
+    /// Transactions sent per second.
     pub sent_per_s: f64,
-    /// How far it was behind at the worst, in seconds.
+    /// The worst lag behind the schedule, in seconds.
     pub lag_s_max: f64,
-    /// The cores that the load may use.
+    /// Cores that the load may use.
     pub cores: f64,
-    /// What it had of them.
+    /// CPU time that the load got, in cores.
     pub had: CoresHad,
     /// The longest time in which the node acknowledged or executed nothing, in seconds.
     pub stall_s: f64,
@@ -71,8 +71,8 @@ pub struct LoadSummary {
     pub measured_s: f64,
 }
 
-/// What limited a load of whose node nothing is seen: a full part of its own, the rate that it was held at, if it kept
-/// that, or else whatever the load waited for: cores, or the node.
+/// Returns what limited a load whose node cannot be observed: a full part of its own; the requested rate, if it was
+/// kept; or what the load waited for, cores or the node.
 pub fn limit_of_load(load: Option<&Diagnosis>, driven: LoadSummary) -> Bottleneck {
     let is_full =
         |load: &&Diagnosis| matches!(load.finding, Finding::KindFull | Finding::CoreFull | Finding::AllCoresFull);
@@ -97,7 +97,7 @@ pub fn limit_of_load(load: Option<&Diagnosis>, driven: LoadSummary) -> Bottlenec
     if let Some(target) = stood_still {
         return target;
     }
-    // Without a rate the load takes what cores there are, and so does a node beside it.
+    // Without a rate the load takes all available cores, and so does a node on the same machine.
     let is_starved = rate.is_some() && waited_for > WAITED * cores;
     let cores = format!(
         "it got {had:.1} of {cores} cores and waited for {waited_for:.1} more, which the node or other programs had"
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(of(Finding::Room, None).tile, "none");
     }
 
-    /// A load alone, each tile with a core: its first tile is so busy, and blocked for so much of the time.
+    /// A load alone, with a core for each tile. Its first tile is busy and blocked for these shares of the time.
     fn load(busy: f64, blocked: f64) -> Diagnosis {
         let tile = |kind: &str, core, regimes| TileSample {
             tile: format!("{kind}:0"),

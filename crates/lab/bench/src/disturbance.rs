@@ -1,26 +1,26 @@
-//! What others took of the machine, so that another run would measure something else.
+//! Detects what others took of the machine, if so much that another run would measure something else.
 //!
-//! reads   what the process had of the cores, and what the hypervisor gave to others
+//! reads   the CPU time of the process, and the time that the hypervisor gave to others
 //! writes  a sentence
 
 use hearth_machine::process::CoresHad;
 
-/// With so much of the cores taken away, what the tiles could have done with them is not known.
+/// If this share of the cores was taken away, it is unknown what the tiles could have done with them.
 const TAKEN: f64 = 0.1;
 
-/// More than this taken by the hypervisor is said.
+/// A stolen share above this is reported.
 const STOLEN: f64 = 0.05;
 
-/// The cores that the process may use, and what it had of them.
+/// The cores that the process may use, and its CPU time.
 pub struct Allowed {
-    /// Affinity ∩ quota.
+    /// The intersection of affinity and quota, in cores.
     pub cores: f64,
-    /// What it had.
+    /// CPU time in cores, and time spent waiting for cores.
     pub had: CoresHad,
 }
 
 impl Allowed {
-    /// What others took of the cores, where it is much.
+    /// Describes what others took of the cores, if it is much.
     fn taken(&self) -> Option<String> {
         let CoresHad { had, waited_for } = self.had;
         let taken = had < (1.0 - TAKEN) * self.cores && waited_for > TAKEN * self.cores;
@@ -34,8 +34,8 @@ impl Allowed {
     }
 }
 
-/// What others took of the machine, where it is so much that another run would measure something else. Of a node that
-/// is another process only the hypervisor's share can be told from its own.
+/// Describes what others took of the machine, if so much that another run would measure something else. If the node is
+/// another process, only the hypervisor's share can be separated from the node's use.
 pub fn noise(machine: &Allowed, stolen: f64, is_outside: bool) -> Option<String> {
     let taken = machine.taken().filter(|_| !is_outside);
     let stolen =

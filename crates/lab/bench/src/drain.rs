@@ -1,7 +1,6 @@
-//! Waiting until every transaction that was sent has come to an end.
+//! Waits until every sent transaction has an outcome.
 //!
 //! reads   counters
-//! writes  nothing
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +10,11 @@ use hearth_pipeline::node::Node;
 use super::BenchError;
 use super::observe::Snapshot;
 
-/// Given up when nothing has come to an end for so long; what is left then is reported as unresolved.
+/// The wait ends after this long without any new outcome; the rest is reported as unresolved.
 const STANDSTILL: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Waits until the counts are in balance and stay so, or the time is up. Ctrl-C during the wait ends it: true.
+/// Waits until the counts balance and stay so, or until the time is up. Returns true if Ctrl-C ended the wait.
 pub fn wait(node: &Node, stop: &StopSignal) -> Result<bool, BenchError> {
     let mut progress = (0, Instant::now());
     let presses = stop.presses();
@@ -29,7 +28,7 @@ pub fn wait(node: &Node, stop: &StopSignal) -> Result<bool, BenchError> {
         let settled = now.is_settled();
         match balanced_since {
             Some((since, at)) if settled && at == sent => {
-                // Counters reach shared memory about once a millisecond.
+                // Counters reach shared memory about once per millisecond.
                 if since.elapsed() > Duration::from_millis(100) {
                     return Ok(false);
                 }

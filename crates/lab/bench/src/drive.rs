@@ -1,7 +1,7 @@
-//! Driving a bench: wait until everything is connected, sign ahead, run the load second by second, drain.
+//! Drives a bench: waits until everything is connected, signs ahead, runs the load second by second, drains.
 //!
 //! reads   samples of the transaction count, counters
-//! writes  the load's phases, a line a second, what was observed
+//! writes  the load's phases, a line per second, the observations
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -20,38 +20,38 @@ use super::{BenchError, Options, Witness, drain, progress};
 /// The longest wait for the node's first answer and the load's first connection.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const SECOND_NS: u64 = 1_000_000_000;
-/// How often counters are looked at between the seconds.
+/// How often counters are read between the seconds.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A sample that comes sooner after the one before is left out: where an answer was late, the next one is not.
+/// A sample that follows the one before sooner than this is left out: after a late answer the next one comes on time.
 const ROW_LEAST_NS: u64 = 500_000_000;
 
-/// A booted bench and what has been seen of it.
+/// A booted bench and its observations.
 pub struct Driver<'a> {
     /// The node and its load.
     pub node: &'a Node,
-    /// Bencho's samples.
+    /// Samples taken by bencho.
     pub samples: Receiver<Sample>,
-    /// The load's phase.
+    /// Controls the load's phase.
     pub control: Arc<Control>,
     /// Ctrl-C.
     pub stop: &'a StopSignal,
-    /// Where a line a second goes.
+    /// Where a line per second is printed.
     pub say: &'a Say,
     /// Cores that the process may use.
     pub cores: f64,
-    /// What to say of a second where no load is sent, in place of rates that mean nothing.
+    /// Text for a second in which no load is sent, in place of meaningless rates.
     pub instead: Option<Box<dyn Fn() -> String>>,
-    /// Who looks on.
+    /// Observer of the bench's progress.
     pub witness: &'a mut dyn Witness,
-    /// What has been seen.
+    /// The observations so far.
     pub seen: Observed,
-    /// The chain's transactions that are not of this run: a target has others already.
+    /// Transactions that the chain had executed before this run: a target has others already.
     pub before_run: u64,
 }
 
 impl Driver<'_> {
-    /// From the first connection to the end of the last measured second.
+    /// Runs from the first connection to the end of the last measured second.
     pub fn drive(&mut self, options: &Options, presign: u64) -> Result<(), BenchError> {
         self.wait_until_ready()?;
         if presign > 0 {
@@ -61,9 +61,9 @@ impl Driver<'_> {
             self.seen.interrupted = true;
             return Ok(());
         }
-        // Samples of the time before are of no use.
+        // Discard samples from before the run.
         while self.samples.try_recv().is_ok() {}
-        // At no rate at all, what is measured beside the load is measured alone.
+        // At rate 0 no load is sent, and only probes and queries are measured.
         if options.rate != Some(0.0) {
             self.control.set(Phase::Run);
         }
@@ -72,14 +72,14 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Waits until what is under way in a node of this process has come to an end.
+    /// Waits until the transactions in flight of a node in this process have an outcome.
     pub fn drain(&mut self) -> Result<(), BenchError> {
         progress("waiting for transactions in flight");
         self.seen.drain_interrupted = drain::wait(self.node, self.stop)?;
         Ok(())
     }
 
-    /// The RPC answers and every benchs is connected.
+    /// Waits until the RPC answers and every benchs is connected.
     fn wait_until_ready(&mut self) -> Result<(), BenchError> {
         let start = Instant::now();
         let mut answered = false;
@@ -112,8 +112,9 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Warm-up and measured seconds: a line each. Seconds count by the samples' own clock: a node that does not answer
-    /// for a while costs one row of so many seconds, and no time is measured twice or too long.
+    /// Runs the warm-up and the measured seconds, with a line for each. Seconds follow the samples' own clock: if a
+    /// node does not answer for a while, this gives one row of several seconds, and no time is measured twice or too
+    /// long.
     fn seconds(&mut self, options: &Options) -> Result<(), BenchError> {
         let benchg_count = self.node.topology.count("benchg") as u64;
         let mut rows = Rows::default();
@@ -125,13 +126,13 @@ impl Driver<'_> {
                     let sample = without_votes(sample, self.node);
                     if let Some(row) = rows.next(sample) {
                         match row.before {
-                            // What landed before the first whole second: rates and totals fit together from here on.
+                            // Transactions from before the first whole second: from here on, rates and totals agree.
                             None if self.instead.is_some() => {}
                             None => self.say.line(line(0, options.warmup, None, self.of_run(&sample))),
                             Some(before) => self.second(&row, &before, options),
                         }
                         if row.second >= options.warmup && self.seen.begin_measuring(sample, self.node) {
-                            // Where the node was silent as the warm-up ended, that time is no measured one.
+                            // If the node was silent as the warm-up ended, that time is not measured.
                             last = row.second + options.duration;
                             self.witness.begin();
                         }
@@ -190,31 +191,31 @@ impl Driver<'_> {
     }
 }
 
-/// The samples as rows of whole seconds.
+/// Groups samples into rows of whole seconds.
 #[derive(Debug, Default)]
 struct Rows {
     first_ns: u64,
-    /// The last one that became a row's end.
+    /// The sample at the end of the last row.
     last: Option<Sample>,
-    /// Whole seconds from the first sample to the last row's end.
+    /// Whole seconds from the first sample to the end of the last row.
     second: u64,
 }
 
-/// From one sample to the next.
+/// The time from one sample to the next.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// Where it begins; `None` for the first sample.
+    /// The sample at its beginning; `None` for the first row.
     before: Option<Sample>,
-    /// Where it ends.
+    /// The sample at its end.
     sample: Sample,
     /// Whole seconds from the first sample to its end.
     second: u64,
-    /// How many of them are its own: more than one where the node did not answer meanwhile.
+    /// Seconds that the row covers: more than one if the node did not answer meanwhile.
     seconds: u64,
 }
 
 impl Rows {
-    /// The row that ends with this sample; `None` where it would be too short.
+    /// Returns the row that ends with this sample; `None` if it would be too short.
     fn next(&mut self, sample: Sample) -> Option<Row> {
         let Some(before) = self.last else {
             (self.first_ns, self.last) = (sample.at_ns, Some(sample));
@@ -230,7 +231,7 @@ impl Rows {
     }
 }
 
-/// The cluster's count has the node's own votes in it, which no one has sent.
+/// Subtracts the node's own votes from the cluster's transaction count.
 fn without_votes(sample: Sample, node: &Node) -> Sample {
     let votes = Snapshot::take(node).total("bank", "votes");
     Sample { transaction_count: sample.transaction_count.saturating_sub(votes), ..sample }
@@ -240,7 +241,7 @@ fn warmup_note(second: u64, warmup: u64) -> &'static str {
     if second <= warmup && warmup > 0 { "  (warm-up)" } else { "" }
 }
 
-/// What a row says that is longer than a second.
+/// The note on a row longer than a second.
 fn silence_note(seconds: u64) -> String {
     if seconds > 1 { format!("  (mean of {seconds} s: the node did not answer)") } else { String::new() }
 }
@@ -265,7 +266,7 @@ mod tests {
         };
         assert_eq!(row(500, 0), Some((0, 0, None)));
         assert_eq!(row(1_503, 10), Some((1, 1, Some(1_003))));
-        // Four seconds without an answer, and what was missed comes at once.
+        // Four seconds without an answer, then the missed samples all at once.
         assert_eq!(row(5_810, 20), Some((5, 4, Some(4_307))));
         assert_eq!(row(5_811, 21), None, "no row of no length");
         assert_eq!(row(6_200, 22), None, "nor a short one");

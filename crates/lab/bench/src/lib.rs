@@ -1,10 +1,10 @@
-//! bench: how many transactions a second can this machine do, and what limits it: `hearth bench`.
+//! `hearth bench`: how many transactions per second this machine handles, and what limits it.
 //!
 //! reads   the node's counters, and samples that bencho takes through the node's RPC
-//! writes  a line a second, a summary, JSON
-//! memory  a sample a second
+//! writes  a line per second, a summary, JSON
+//! memory  a sample per second
 //!
-//! The walk: yardstick → genesis → node and load → (sign ahead) → warm-up → measured seconds → drain → balance →
+//! The stages: yardstick → genesis → node and load → (sign ahead) → warm-up → measured seconds → drain → balance →
 //! yardstick → report.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
@@ -55,40 +55,40 @@ use options::{DURATION, WARMUP};
 pub use report::Report;
 use report::{Asked, Rate};
 
-/// What a bench is called that was given no name, so that others find it.
+/// Default name of a bench, by which the other commands find it.
 pub const NAME: &str = "hearth-bench";
 
-/// Why a bench does not run.
+/// Why a bench fails.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// An option that makes no sense.
+    /// An option is invalid.
     #[error("{0}")]
     Option(String),
-    /// The node.
+    /// The node cannot be started.
     #[error(transparent)]
     Boot(#[from] BootError),
     /// A tile died.
     #[error(transparent)]
     Died(#[from] hearth_tile::core::Died),
-    /// Ctrl-C came too early for any figure.
+    /// Ctrl-C came before anything was measured.
     #[error("interrupted before anything was measured; {}", landed_text(*landed))]
     Interrupted {
-        /// Transactions that had landed in the warm-up.
+        /// Transactions that landed in the warm-up.
         landed: u64,
     },
-    /// Another bench has the folder.
+    /// Another bench uses the folder.
     #[error("another `hearth bench` uses {}; wait for it, or give this one a `name` of its own by --config", .0.display())]
     InUse(PathBuf),
-    /// The load never got through.
+    /// The load got no transaction through.
     #[error("{0}")]
     Stuck(String),
     /// The result cannot be written.
     #[error(transparent)]
     Write(#[from] Unwritable),
-    /// The node that is to be driven.
+    /// The target node cannot be used.
     #[error("{0}")]
     Target(String),
-    /// The counts do not add up: a fault of this program, and the result is not to be trusted.
+    /// The counts do not add up: a bug in this program, so the result is not to be trusted.
     #[error("the counts do not add up: sent is {0} more than landed + failed + dropped, and nothing moves any more")]
     Unbalanced(i64),
 }
@@ -104,29 +104,29 @@ impl ExitCode for BenchError {
     }
 }
 
-/// Transfers signed ahead per core and second, when they are: more than a core has been seen to land.
+/// Transfers signed in advance per core and second: more than a core has been seen to land.
 const PRESIGN_PER_CORE: u64 = 80_000;
-/// The most transfers signed ahead: 600 MB of them.
+/// The most transfers signed in advance: 600 MB of them.
 const PRESIGN_MAX: u64 = 600_000_000 / hearth_wire::transfer::TRANSFER_SIZE as u64;
 /// A status is kept for 300 blocks of 400 ms.
 const STATUS_SECONDS: u64 = 120;
-/// Transactions that may land per core and second, for sizing the memory of statuses: what is more makes it grow by
-/// the same again, which is then in the growth that the report has.
+/// Transactions per core and second for which memory of statuses is reserved. Above this the memory doubles, which then
+/// shows as growth in the report.
 const STATUSES_PER_CORE: f64 = PRESIGN_PER_CORE as f64;
 
-/// What the program gives a bench.
+/// What the program passes to a bench.
 #[derive(Clone, Copy)]
 pub struct Program {
-    /// The commit that it is built from, where git knows.
+    /// The commit that it was built from, if git knows.
     pub commit: &'static str,
-    /// What looks at the node that the bench boots.
+    /// The instruments that observe the bench's node.
     pub instruments: Instruments,
 }
 
 /// Runs the bench and prints its result.
 ///
-/// With the JSON on standard output, all that is for a person goes to standard error. When nobody reads and no file is
-/// to be written, it ends as by Ctrl-C.
+/// If the JSON goes to standard output, all text for people goes to standard error. If the reader of standard output is
+/// gone and no file is to be written, the bench ends as by Ctrl-C.
 pub fn run(
     config: Config,
     options: &Options,
@@ -137,7 +137,7 @@ pub fn run(
     ended(&report(config, options, program, stop, say, &mut Nobody)?)
 }
 
-/// Runs it as [`run`] does, with somebody who looks on, and gives what was measured; [`ended`] says how that ended.
+/// Runs the bench like [`run`], with an observer, and returns its report; [`ended`] says how it ended.
 pub fn report(
     mut config: Config,
     options: &Options,
@@ -146,7 +146,7 @@ pub fn report(
     say: &Say,
     witness: &mut dyn Witness,
 ) -> Result<Report, BenchError> {
-    // Nobody asks a bench for its transactions afterwards; the report says so.
+    // A bench's transactions are not queried afterwards; the report says so.
     config.rpc.history_limit_size = 0;
     let json_to_stdout = options.json.as_deref() == Some(Path::new("-"));
     let (data, say) = (say, if json_to_stdout { &Say::stderr() } else { say });
@@ -170,13 +170,13 @@ pub fn report(
         Some(url) => target::run(&config, options, url, stop, say)?,
         None => own_node(config, options, program.instruments, stop, say, witness)?,
     };
-    // After an interrupted load nobody waits for the second one.
+    // After an interrupted load the second yardstick is skipped.
     let after = before.and_then(|before| yardstick::measure(stop).or(Some(before)));
     report.commit = program.commit.into();
     report.machine = machine::describe(jiffies);
     if let (Some(before), Some(after)) = (before, after) {
         let ns = yardstick::between(before, after);
-        // Nobody signed while signed-ahead transfers were measured.
+        // With transfers signed in advance, nothing was signed during the measurement.
         let signed = if options.presign { 0.0 } else { ns.sign };
         report.efficiency = Some(report.txn_per_s.mean * (signed + ns.verify_strict) / 1e9 / report.cores);
         report.yardstick_ns = Some(ns);
@@ -193,19 +193,19 @@ pub fn report(
     Ok(report)
 }
 
-/// Whether what was measured can be relied on.
+/// Returns an error if the result cannot be trusted.
 pub fn ended(report: &Report) -> Result<(), BenchError> {
     match report.unresolved {
         _ if !report.measured => Err(BenchError::Interrupted { landed: report.landed + report.failed }),
-        // Interrupted while draining: what is under way is said as unresolved, and is no fault. Nor is it the bench's
-        // what another program has made of it.
+        // If draining was interrupted, transactions in flight are reported as unresolved, which is no error. Neither is
+        // the bench to blame for what another program did with them.
         _ if report.drain_interrupted || report.target.is_some() => Ok(()),
         0 => Ok(()),
         off => Err(BenchError::Unbalanced(off)),
     }
 }
 
-/// Measures a node of its own, made for it.
+/// Measures its own node, created for the bench.
 fn own_node(
     mut config: Config,
     options: &Options,
@@ -222,7 +222,8 @@ fn own_node(
     }
     start_checks::check(&config, &topology, start_checks::NAME_OF_BENCH).map_err(BootError::from)?;
     boot::unused_places(&config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
-    // Memory is to be flat from the first second on: room for all that may land while statuses are kept.
+    // Memory should be flat from the first second on: reserve room for all transactions that may land while statuses
+    // are kept.
     let cores = machine::cores().map_err(BootError::Cores)?;
     config.rpc.status_capacity = status_capacity(&config.rpc, options.warmup + options.duration, cores);
     // The chain ends with the run.
@@ -232,12 +233,12 @@ fn own_node(
     let counts = topology.clone();
     let node = NodePlan { topology, bound, folder: &folder, instruments };
     let observed = measure(&config, node, options, stop, say, witness);
-    // The blocks of a bench are of no use to anybody once it has ended.
+    // A bench's blocks are useless after its end.
     let _ = std::fs::remove_dir_all(&folder);
     Ok(observed?.report(&resolved(config, &counts), options, cores))
 }
 
-/// Holds the folder for this bench, which makes it anew, as long as the file that it returns is open.
+/// Locks the bench's folder until the returned file is closed.
 fn alone_in(folder: &Path) -> Result<File, BenchError> {
     let failed = |source| BootError::Folder { path: folder.into(), source };
     std::fs::create_dir_all(folder.parent().expect("it lies in the ledger's")).map_err(failed)?;
@@ -253,7 +254,7 @@ fn check(config: &Config, options: &Options) -> Result<(), BenchError> {
     let funded = config.development.genesis.fund_initial_accounts;
     let wrong = |what: String| Err(BenchError::Option(what));
     for (name, given) in [("--accounts-from", options.accounts_from), ("--accounts-to", options.accounts_to)] {
-        // A target's accounts are funded as they are needed.
+        // A target's accounts are funded as needed.
         if given.is_some_and(|n| n < 2 || n > funded && options.target.url.is_none()) {
             return wrong(format!(
                 "{name} must be 2 to {funded}, the accounts funded by `development.genesis.fund_initial_accounts`"
@@ -281,7 +282,7 @@ fn check(config: &Config, options: &Options) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What a bench's node is made of.
+/// The parts of a bench's node.
 struct NodePlan<'a> {
     topology: Topology,
     bound: BoundPorts,
@@ -289,7 +290,7 @@ struct NodePlan<'a> {
     instruments: Instruments,
 }
 
-/// Boots node and load on a new chain in the folder, drives them, stops them.
+/// Boots node and load on a new chain in the folder, drives them, and stops them.
 fn measure(
     config: &Config,
     node: NodePlan<'_>,
@@ -304,7 +305,7 @@ fn measure(
         false => Ok(()),
     };
     not_yet_stopped()?;
-    // The folder is the bench's own, made anew each time; the chain of `hearth run` lies beside it.
+    // The folder belongs to the bench and is created again each time; the chain of `hearth run` is next to it.
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(|source| BootError::Folder { path: folder.into(), source })?;
     }
@@ -351,7 +352,7 @@ fn measure(
     Ok(observed)
 }
 
-/// What the load is told to be.
+/// The load's settings for the report.
 fn asked(genesis: &Genesis, options: &Options) -> Asked {
     let total = genesis.fund_initial_accounts;
     Asked {
@@ -362,8 +363,8 @@ fn asked(genesis: &Genesis, options: &Options) -> Asked {
     }
 }
 
-/// Transfers to sign ahead: as many as could be sent, or what a rate asks for with some seconds to spare, since the
-/// first whole second is waited for.
+/// Transfers to sign in advance: as many as could be sent, or those of the requested rate with some seconds to spare,
+/// because the first whole second is waited for.
 fn presign_count(options: &Options, cores: usize) -> u64 {
     let seconds = options.warmup + options.duration;
     let most = match options.rate {
@@ -382,19 +383,19 @@ fn accounts(count: usize) -> Vec<Account> {
     (0..count).map(account).collect()
 }
 
-/// Landed transactions whose status a bench of its usual length takes memory for.
+/// Number of statuses for which a bench of the default length reserves memory.
 pub fn usual_status_capacity(rpc: &Rpc) -> Result<usize, BootError> {
     let cores = machine::cores().map_err(BootError::Cores)?;
     Ok(status_capacity(rpc, WARMUP + DURATION, cores))
 }
 
-/// Landed transactions whose status a bench of so many seconds takes memory for.
+/// Number of statuses for which a bench of this many seconds reserves memory.
 fn status_capacity(rpc: &Rpc, seconds: u64, cores: f64) -> usize {
     let landed = seconds.min(STATUS_SECONDS) as f64 * cores * STATUSES_PER_CORE;
     rpc.status_capacity.max(landed as usize)
 }
 
-/// The configuration with the counts of tiles that `topology` came to, and without what is secret.
+/// The configuration with the tile counts of `topology`, and without secrets.
 fn resolved(mut config: Config, topology: &Topology) -> Config {
     config.rpc.admin_token.clear();
     for kind in &KINDS {
@@ -413,13 +414,13 @@ fn landed_text(landed: u64) -> String {
     }
 }
 
-/// Says what is going on, on standard error.
+/// Prints the current stage on standard error.
 fn progress(what: &str) {
     note(format_args!("  … {what}"));
 }
 
 impl Observed {
-    /// The report of what was observed.
+    /// Computes the report from the observations.
     fn report(&mut self, config: &Config, options: &Options, cores: f64) -> Report {
         let elapsed = self.measured_s();
         let CoresHad { had, waited_for } = self.cores();

@@ -1,7 +1,6 @@
-//! The machine, as a bench's report has it.
+//! Describes the machine for a bench's report.
 //!
 //! reads   the machine
-//! writes  nothing
 
 use hearth_machine::memory::Memory;
 use hearth_machine::neighbours::Jiffies;
@@ -11,17 +10,18 @@ use hearth_machine::{Root, cores};
 
 use super::report::Machine;
 
-/// Cores the process may use: its affinity, or less if its control group, or one around that, has a smaller quota.
+/// Returns the cores that the process may use: its affinity, or a smaller quota of its control group or of a parent
+/// group.
 pub fn cores() -> std::io::Result<f64> {
     cores::usable(&Root::default())
 }
 
-/// Jiffies of all cores.
+/// Reads the jiffies of all cores.
 pub fn jiffies() -> Jiffies {
     Jiffies::read(&Root::default())
 }
 
-/// The machine's description; the stolen share since `before`.
+/// Describes the machine, with the stolen share since `before`.
 pub fn describe(before: Jiffies) -> Machine {
     let root = Root::default();
     Machine {

@@ -1,8 +1,8 @@
-//! What a bench sees of the node: counters of all tiles, now and then.
+//! Observes the node during a bench: samples the counters of all tiles.
 //!
 //! reads   the workspace
 //! writes  [`Observed`], from which the report is made
-//! memory  a snapshot of all counters; a number a second
+//! memory  a snapshot of all counters; a number per second
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::disturbance::{Allowed, noise};
 use super::machine::jiffies;
 use super::report::{Bottleneck, CpuPerTxn, TileUse};
 
-/// How a stream ends at the server otherwise than as a transaction.
+/// Counters of streams that end at the server without a transaction.
 const STREAM_ENDS: [&str; 7] = [
     "streams_empty",
     "streams_reset",
@@ -82,23 +82,23 @@ impl Snapshot {
         Self { tiles: tiles.collect(), process_cpu_ns: hearth_tile::sys::thread::process_cpu_ns() }
     }
 
-    /// Sum of a counter over the tiles of a kind.
+    /// Sums a counter over the tiles of a kind.
     pub fn total(&self, kind: &str, counter: &str) -> u64 {
         let values = self.tiles.iter().filter(|t| t.kind == kind).filter_map(|t| t.own.get(counter));
         values.sum()
     }
 
-    /// Transactions that the load's transport took.
+    /// Returns the transactions that the load's transport accepted.
     pub fn sent(&self) -> u64 {
         self.total("benchs", "sent")
     }
 
-    /// Whether every benchs has a connection.
+    /// Returns whether every benchs has a connection.
     pub fn connected(&self) -> bool {
         self.tiles.iter().filter(|t| t.kind == "benchs").all(|t| t.own.get("connected").is_some_and(|c| *c > 0))
     }
 
-    /// Transactions dropped, by place and kind.
+    /// Returns the dropped transactions, by place and kind.
     pub fn dropped(&self) -> BTreeMap<String, u64> {
         let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
         for tile in self.tiles.iter().filter(|tile| drops_transactions(&tile.kind)) {
@@ -114,19 +114,20 @@ impl Snapshot {
             dropped.insert(format!("quic_{end}"), count);
             seen += count;
         }
-        // Of what the client's transport calls lost, since its connection ended, some has arrived: the server knows. No
-        // more than that is explained; anything else that the server has not seen stays unresolved.
+        // Some transactions that the client's transport counts as lost with a connection did arrive: the server knows.
+        // Only the others are explained by lost connections; anything else that the server has not seen stays
+        // unresolved.
         let unseen = self.sent().saturating_sub(seen);
         dropped.insert("benchs_lost".into(), unseen.min(self.total("benchs", "lost")));
         dropped
     }
 
-    /// Whether all that was generated was sent and is acknowledged.
+    /// Returns whether everything that was generated was sent and acknowledged.
     pub fn is_sent(&self) -> bool {
         self.total("benchg", "generated") == self.sent() && self.total("benchs", "in_flight") == 0
     }
 
-    /// Whether all that was generated was sent, and all that was sent has come to an end.
+    /// Returns whether everything that was generated was sent, and everything sent has an outcome.
     pub fn is_settled(&self) -> bool {
         let ended = self.total("bank", "landed") + self.total("bank", "failed") + self.dropped().values().sum::<u64>();
         self.is_sent() && self.sent() == ended
@@ -141,29 +142,29 @@ impl Snapshot {
         stages
     }
 
-    /// Transactions that were executed and committed.
+    /// Returns the transactions that were executed and committed.
     pub fn ended(&self) -> u64 {
         self.total("bank", "landed") + self.total("bank", "failed")
     }
 }
 
-/// Looks come many times a second; where they are this far apart, this process itself did not run.
+/// If two looks, which come many times a second, are this far apart, this process itself did not run.
 const HALT_MIN: Duration = Duration::from_millis(500);
 
-/// Everything that a bench observes.
+/// All observations of a bench.
 #[derive(Debug, Default)]
 pub struct Observed {
-    /// Rate of each measured second; where the node did not answer for some, their mean.
+    /// Rate of each measured second; a mean for seconds in which the node did not answer.
     pub seconds: Vec<f64>,
-    /// Counters at the end of all.
+    /// Counters at the very end.
     pub last: Snapshot,
-    /// Whether Ctrl-C ended it before its time.
+    /// Whether Ctrl-C ended it early.
     pub interrupted: bool,
-    /// Whether Ctrl-C ended the wait for what was under way.
+    /// Whether Ctrl-C ended the wait for transactions in flight.
     pub drain_interrupted: bool,
-    /// Whether all transfers signed ahead were sent before the time was up.
+    /// Whether all transfers signed in advance were sent before the time was up.
     pub presigned_ran_dry: bool,
-    /// Highest resident memory, bytes.
+    /// Highest resident memory in bytes.
     pub rss_max: u64,
     first_sample: Option<Sample>,
     last_sample: Option<Sample>,
@@ -171,13 +172,13 @@ pub struct Observed {
     at_end: Snapshot,
     watched: Option<Watched>,
     begun: Option<Instant>,
-    /// Set while seconds are measured, for whoever measures beside.
+    /// Set while seconds are measured, for concurrent measurements.
     pub measuring: Arc<AtomicBool>,
-    /// The node is not in this process: what it takes of the cores is no noise.
+    /// Whether the node is another process, so that its use of the cores is no noise.
     pub is_outside: bool,
-    /// The load is such that the count of a node elsewhere grows every second.
+    /// Whether the load makes the count of a remote node grow every second.
     pub expects_growth: bool,
-    /// A process whose CPU time is the node's, where the node is not in this one.
+    /// The process of a node outside this one, whose CPU time is the node's.
     pub pid: Option<u32>,
     node_cpu_ns: (Option<u64>, Option<u64>),
     cpu_at_begin: Option<CpuTime>,
@@ -185,27 +186,27 @@ pub struct Observed {
     rss_at_10_s: Option<u64>,
     rss_last: u64,
     progress: Option<(u64, Instant)>,
-    /// When progress was last looked at.
+    /// When progress was last checked.
     looked: Option<Instant>,
     longest_stall: Duration,
-    /// The sample since which the RPC's count has not grown.
+    /// Time of the sample since which the RPC's count has not grown.
     still_since_ns: Option<u64>,
     lag_ns_max: u64,
-    /// What the process had of the cores when the last second ended, and the machine's jiffies.
+    /// CPU time of the process and the machine's jiffies at the end of the last second.
     second_ended: Option<(CpuTime, Jiffies)>,
-    /// Whether it was said that others take what is measured.
+    /// Whether a disturbance was already reported.
     noise_said: bool,
     node_rss_max: Option<u64>,
 }
 
 impl Observed {
-    /// The load begins to run.
+    /// Takes a snapshot when the load starts.
     pub fn start(&mut self, node: &Node) {
         self.at_begin = Snapshot::take(node);
         self.second_ended = Some((CpuTime::take(), jiffies()));
     }
 
-    /// Looked at many times a second: memory and stalls.
+    /// Called many times a second: records memory and stalls.
     pub fn look(&mut self, node: &Node) {
         let (now, highest) = resident_bytes("self").unwrap_or_default();
         (self.rss_last, self.rss_max) = (now, self.rss_max.max(highest));
@@ -218,7 +219,7 @@ impl Observed {
         let of = |kind: &'static str| node.topology.tiles.iter().filter(move |t| t.kind == kind).map(|t| t.name());
         let lag = of("benchg").map(|benchg| own::<benchg::Counters>(node, &benchg, &["lag_ns"])).max();
         self.lag_ns_max = self.lag_ns_max.max(lag.unwrap_or(0));
-        // Of a node elsewhere no bank is seen: there it is what it acknowledges that shows that it lives.
+        // A remote node's bank cannot be observed: its acknowledgements show that it is alive.
         let of_load =
             |counter| of("benchs").map(|benchs| own::<benchs::Counters>(node, &benchs, &[counter])).sum::<u64>();
         let (done, waits): (u64, bool) = if self.is_outside {
@@ -229,8 +230,8 @@ impl Observed {
         self.note_progress(done, waits, Instant::now());
     }
 
-    /// How long a count has not grown while something `waits`. Where this process itself did not run, as after SIGSTOP,
-    /// the time starts again, since nothing observed the node meanwhile.
+    /// Records how long a count has not grown while something `waits`. If this process itself did not run, as after
+    /// SIGSTOP, the time starts again, because nothing observed the node meanwhile.
     fn note_progress(&mut self, done: u64, waits: bool, now: Instant) {
         let ran = self.looked.replace(now).is_none_or(|before| now.saturating_duration_since(before) < HALT_MIN);
         match self.progress {
@@ -241,7 +242,7 @@ impl Observed {
         }
     }
 
-    /// So many seconds have passed; returns their rate, which each of them has.
+    /// Records that some seconds have passed; returns their rate, the same for each.
     pub fn seconds(&mut self, before: &Sample, after: &Sample, seconds: u64, node: &Node) -> f64 {
         let count = after.transaction_count.saturating_sub(before.transaction_count);
         let rate = count as f64 / ((after.at_ns - before.at_ns).max(1) as f64 / 1e9);
@@ -259,13 +260,13 @@ impl Observed {
         rate
     }
 
-    /// Whether warm-up is over.
+    /// Returns whether the warm-up is over.
     pub fn is_measuring(&self) -> bool {
         self.begun.is_some()
     }
 
-    /// A count that does not grow from one sample to the next is a stall, too: a node may acknowledge what it does not
-    /// execute. Of a node elsewhere only the samples tell.
+    /// A count that does not grow from one sample to the next is also a stall: a node may acknowledge transactions
+    /// without executing them. For a remote node only the samples show this.
     fn note_growth(&mut self, before: &Sample, after: &Sample, count: u64) {
         let since = self.still_since_ns.unwrap_or(before.at_ns);
         self.still_since_ns = (count == 0).then_some(since);
@@ -274,7 +275,7 @@ impl Observed {
         }
     }
 
-    /// Warm-up is over. Returns whether it was not before.
+    /// Records the end of the warm-up. Returns whether it had not ended before.
     pub fn begin_measuring(&mut self, sample: Sample, node: &Node) -> bool {
         let begins = self.begun.is_none();
         if begins {
@@ -289,7 +290,7 @@ impl Observed {
         begins
     }
 
-    /// The last second is over.
+    /// Records the end of the last second.
     pub fn end_measuring(&mut self, node: &Node) {
         self.measuring.store(false, Ordering::Relaxed);
         if self.at_end.tiles.is_empty() {
@@ -297,12 +298,12 @@ impl Observed {
         }
     }
 
-    /// Whether there is anything to tell: not when Ctrl-C came before the first measured second was over.
+    /// Returns whether there is anything to report: not if Ctrl-C came before the end of the first measured second.
     pub fn is_measured(&self) -> bool {
         !self.interrupted || !self.seconds.is_empty()
     }
 
-    /// Seconds measured.
+    /// Returns the measured seconds.
     pub fn measured_s(&self) -> f64 {
         match (self.first_sample, self.last_sample) {
             (Some(first), Some(last)) => (last.at_ns - first.at_ns) as f64 / 1e9,
@@ -310,7 +311,7 @@ impl Observed {
         }
     }
 
-    /// Transactions executed in the measured seconds, by the RPC's count.
+    /// Returns the transactions executed in the measured seconds, by the RPC's count.
     pub fn measured_transactions(&self) -> u64 {
         match (self.first_sample, self.last_sample) {
             (Some(first), Some(last)) => last.transaction_count - first.transaction_count,
@@ -318,12 +319,12 @@ impl Observed {
         }
     }
 
-    /// Growth of memory after the first ten measured seconds, where there were more.
+    /// Returns the growth of memory after the first ten measured seconds, if there were more.
     pub fn rss_growth(&self) -> Option<i64> {
         self.rss_at_10_s.map(|then| self.rss_last as i64 - then as i64)
     }
 
-    /// A second is over: what others took of it, where it is much and was not said before.
+    /// Records the end of a second. Returns what others took of it, if it is much and was not reported before.
     pub fn new_noise(&mut self, cores: f64) -> Option<String> {
         let now = (CpuTime::take(), jiffies());
         let (cpu, before) = self.second_ended.replace(now.clone())?;
@@ -332,7 +333,8 @@ impl Observed {
         noise.filter(|_| !std::mem::replace(&mut self.noise_said, true))
     }
 
-    /// Cores that the node's process had while measuring, and its highest memory, where it is another and named.
+    /// Returns the cores that the node's process used while measuring and its highest memory, if it is a separate,
+    /// named process.
     pub fn node_use(&self) -> (Option<f64>, Option<u64>) {
         let cores = match self.node_cpu_ns {
             (Some(begin), Some(end)) if self.measured_s() > 0.0 => {
@@ -343,7 +345,7 @@ impl Observed {
         (cores, self.node_rss_max)
     }
 
-    /// What the process had of the cores while it was measured.
+    /// Returns the CPU time of the process during the measurement.
     pub fn cores(&self) -> CoresHad {
         match (&self.cpu_at_begin, &self.cpu_at_end) {
             (Some(begin), Some(end)) => end.since(begin),
@@ -351,31 +353,31 @@ impl Observed {
         }
     }
 
-    /// Transactions that the load's transport took in a measured second.
+    /// Returns the transactions that the load's transport accepted per measured second.
     pub fn sent_per_s(&self) -> f64 {
         let seconds = self.measured_s();
         let sent = self.at_end.sent().saturating_sub(self.at_begin.sent()) as f64;
         if seconds > 0.0 { sent / seconds } else { 0.0 }
     }
 
-    /// How far the load was behind its schedule, at the worst.
+    /// Returns the worst lag of the load behind its schedule, in seconds.
     pub fn lag_s_max(&self) -> f64 {
         self.lag_ns_max as f64 / 1e9
     }
 
-    /// The longest time in which no transaction was executed; of a node elsewhere, in which it acknowledged none, or
-    /// its count did not grow.
+    /// Returns the longest time in which no transaction was executed; for a remote node, in which it acknowledged none,
+    /// or its count did not grow.
     pub fn longest_stall_s(&self) -> f64 {
         self.longest_stall.as_secs_f64()
     }
 
-    /// How old transactions were at each stage in the measured seconds.
+    /// Returns the age of transactions at each stage in the measured seconds.
     pub fn latency(&self) -> Vec<Stage> {
         self.at_end.stages().since(&self.at_begin.stages())
     }
 
-    /// CPU time per executed transaction. What no tile accounts for (RPC, disk sync) is the node's. What the tiles'
-    /// threads used beyond their tiles' busy time is polling.
+    /// Returns the CPU time per executed transaction. CPU time outside tiles (RPC, disk sync) is the node's. What the
+    /// tiles' threads used beyond their tiles' busy time is polling.
     pub fn cpu_us_per_txn(&self) -> CpuPerTxn {
         let txns = self.at_end.ended().saturating_sub(self.at_begin.ended()) as f64;
         if txns == 0.0 {
@@ -396,7 +398,7 @@ impl Observed {
         }
     }
 
-    /// CPU time of checking signatures: the share that the checks have of verify's busy time, of verify's CPU time.
+    /// CPU time of checking signatures: verify's CPU time multiplied by the checks' share of its busy time.
     fn signatures_cpu_ns(&self) -> f64 {
         let verify = self.at_end.tiles.iter().zip(&self.at_begin.tiles).filter(|(tile, _)| tile.kind == "verify");
         let of = |(end, begin): (&TileCounts, &TileCounts)| {
@@ -407,7 +409,7 @@ impl Observed {
         verify.map(of).sum()
     }
 
-    /// CPU time per landed transaction where the node is not in this process: all of this one is the load's.
+    /// Returns the CPU time per landed transaction if the node is another process: all of this one is the load's.
     pub fn cpu_us_per_landed(&self, landed: u64) -> CpuPerTxn {
         if landed == 0 {
             return CpuPerTxn::default();
@@ -424,23 +426,23 @@ impl Observed {
         CpuPerTxn { node, signatures: None, load: per_txn(used), polling: per_txn(polled.sum()) }
     }
 
-    /// How each tile spent the measured time.
+    /// Returns how each tile spent the measured time.
     pub fn tile_use(&self) -> Vec<TileUse> {
         self.at_end.tiles.iter().zip(&self.at_begin.tiles).map(|(end, begin)| tile_use(end, begin)).collect()
     }
 
-    /// What limited the rate, with the figures that say so.
+    /// Returns what limited the rate, with the figures that show it.
     pub fn bottleneck(&self) -> Bottleneck {
         self.watched.as_ref().map(Watched::bottleneck).unwrap_or_default()
     }
 
-    /// The monitor's diagnosis of the measured time.
+    /// Returns the monitor's diagnosis of the measured time.
     pub fn diagnosis(&self) -> Option<Diagnosis> {
         self.watched.as_ref()?.diagnosis()
     }
 }
 
-/// The sum of some of a tile's own counters, which are `C`.
+/// Sums some of a tile's own counters, declared by `C`.
 fn own<C: CounterSet>(node: &Node, tile: &str, names: &[&str]) -> u64 {
     let counters = node.workspace().counters(tile).expect("every tile has counters");
     let at = |name: &&str| {
@@ -450,7 +452,7 @@ fn own<C: CounterSet>(node: &Node, tile: &str, names: &[&str]) -> u64 {
     names.iter().map(at).map(|at| counters.words()[at].load(Ordering::Relaxed)).sum()
 }
 
-/// Time of useful work and housekeeping: neither held up nor waiting, nor while the core ran another tile.
+/// Time of useful work and housekeeping: without backpressure, waiting, or time in which the core ran another tile.
 fn busy_ns(end: &TileCounts, begin: &TileCounts) -> u64 {
     let spent = |regime: &Regime| end.regimes[*regime as usize].saturating_sub(begin.regimes[*regime as usize]);
     let idle = [Regime::Backpressure, Regime::Wait, Regime::Elsewhere];
@@ -472,7 +474,7 @@ fn tile_use(end: &TileCounts, begin: &TileCounts) -> TileUse {
     }
 }
 
-/// Whether tiles of this kind drop transactions: they tell the table of drops of each, and count it by a counter whose
+/// Whether tiles of this kind drop transactions: they report each one to the drop log, and count it in a counter whose
 /// name begins with `dropped_`.
 fn drops_transactions(kind: &str) -> bool {
     Kind::named(kind).is_some_and(|kind| kind.needs.contains(&Need::Drops))
@@ -495,7 +497,7 @@ mod tests {
             let counters = kind.spec(0).counters;
             let mut drops = counters.iter().filter(|counter| counter.name.starts_with("dropped_"));
             let has_drops = drops.any(|counter| counter.help.starts_with("Transactions dropped"));
-            // Quic's streams have names of their own for how they end.
+            // Quic's streams have their own names for how they end.
             assert_eq!(has_drops, drops_transactions(kind.name) && kind.name != "quic", "{}", kind.name);
         }
     }
@@ -512,7 +514,7 @@ mod tests {
         assert_eq!(seen.longest_stall_s(), 1.9, "nobody looked for four seconds");
     }
 
-    /// What ends at the server has a reason; of the rest, what went with a connection; nothing else is explained.
+    /// Losses at the server have a reason; some others went with a connection; the rest stays unexplained.
     #[test]
     fn what_is_lost_without_a_reason_stays_unresolved() {
         let with = |lost: u64| {

@@ -1,23 +1,20 @@
-//! Who looks on while a bench of its own node runs.
-//!
-//! reads   nothing
-//! writes  nothing: it is told when what begins
+//! Observes the progress of a bench of its own node.
 
 use std::path::Path;
 
-/// Told of a bench's course, on the thread that drives it.
+/// Callbacks for the progress of a bench, on the thread that drives it.
 pub trait Witness {
-    /// Node and load have booted, with this workspace.
+    /// Called when node and load have booted, with their workspace.
     fn booted(&mut self, workspace: &Path);
-    /// The measured seconds begin.
+    /// Called when the measured seconds begin.
     fn begin(&mut self);
-    /// A second is over, with so many transactions a second; in the warm-up or measured.
+    /// Called after each second, in the warm-up or measured, with its rate.
     fn second(&mut self, txn_per_s: f64, measured: bool);
-    /// The measured seconds are over.
+    /// Called when the measured seconds are over.
     fn end(&mut self);
 }
 
-/// Nobody.
+/// An observer that ignores all callbacks.
 pub struct Nobody;
 
 impl Witness for Nobody {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 use hearth_node::config::ConfigFile;
 
-/// Seconds that a bench measures, where nothing else is said.
+/// Default number of measured seconds.
 pub const DURATION: u64 = 30;
-/// Seconds of warm-up, where nothing else is said.
+/// Default number of warm-up seconds.
 pub const WARMUP: u64 = 5;
 
-/// The longest warm-up, and the longest time to measure: more than a year.
+/// The longest warm-up, and the longest measurement: more than a year.
 const SECONDS_MAX: u64 = 100_000_000;
 
 fn seconds(text: &str) -> Result<u64, String> {

@@ -1,8 +1,8 @@
-//! `hearth profile bench`: a bench whose measured seconds are sampled and watched, and one page about it.
+//! `hearth profile bench`: a bench whose measured seconds are profiled and monitored, and one page about it.
 //!
-//! reads   this process's stacks; the workspace of the bench, as the monitor does; the bench's result
-//! writes  an HTML file, and what `hearth bench` writes
-//! memory  the sampler's table and one profile; a number a second; two looks at the workspace
+//! reads   this process's stacks; the bench's workspace, like the monitor; the bench's result
+//! writes  an HTML file, and the output of `hearth bench`
+//! memory  the sampler's table and one profile; a number per second; two looks at the workspace
 
 mod page;
 pub mod words;
@@ -24,7 +24,7 @@ use crate::{BenchError, Program, Witness};
 use page::Page;
 use words::Cost;
 
-/// More stacks of one profile are summed up by thread and tile.
+/// Stacks beyond this number are summed up by thread and tile.
 pub const STACKS_MAX: usize = 10_000;
 
 /// `hearth profile bench`
@@ -44,10 +44,10 @@ pub struct ReportOptions {
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The bench.
+    /// The bench failed.
     #[error(transparent)]
     Bench(#[from] BenchError),
-    /// No samples.
+    /// The bench cannot be profiled.
     #[error("the bench cannot be profiled: {0}")]
     Profile(#[from] SamplingError),
     /// The workspace cannot be watched.
@@ -81,11 +81,11 @@ pub fn run(
         return Err(BenchError::Option(what.into()).into());
     }
     output::can_be_written(&options.output)?;
-    // What cannot be sampled is better known before the bench; the sampler has its memory from here on.
+    // Find out before the bench whether sampling works; the sampler allocates its memory here.
     drop(Sampling::start(options.hz)?);
     let mut seen = Onlooker { hz: options.hz, ..Onlooker::default() };
     let report = crate::report(config, &options.bench, program, stop, say, &mut seen)?;
-    // Interrupted before anything was measured, there is nothing to report.
+    // If it was interrupted before anything was measured, there is nothing to report.
     crate::ended(&report).or_else(|why| if report.measured { Ok(()) } else { Err(why) })?;
     let Some(watched) = seen.watched()? else { return Ok(crate::ended(&report)?) };
     note("  … naming functions");
@@ -103,14 +103,14 @@ pub fn run(
     };
     let written = fs::write(&options.output, page.html());
     written.map_err(|source| Unwritable { path: options.output.clone(), source })?;
-    // With the JSON on standard output, all that is for a person goes to standard error.
+    // If the JSON goes to standard output, all text for people goes to standard error.
     let to_stdout = options.bench.json.as_deref() != Some(Path::new("-"));
     let say = if to_stdout { say } else { &Say::stderr() };
     say.text(format!("{tiles}{cost}  report     {}\n", options.output.display()));
     Ok(crate::ended(&report)?)
 }
 
-/// Samples and watches the measured seconds.
+/// Profiles and monitors the measured seconds.
 #[derive(Default)]
 struct Onlooker {
     hz: u32,
@@ -125,13 +125,13 @@ struct Onlooker {
 /// A second's rate, and whether it was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Second {
-    /// Transactions a second.
+    /// Transactions per second.
     pub txn_per_s: f64,
-    /// Else it is of the warm-up.
+    /// Whether it was measured; otherwise it belongs to the warm-up.
     pub measured: bool,
 }
 
-/// What was seen of the measured seconds.
+/// Observations of the measured seconds.
 struct Watched {
     samples: Samples,
     sample: Sample,
@@ -140,7 +140,7 @@ struct Watched {
 }
 
 impl Onlooker {
-    /// What was seen, where anything was measured.
+    /// Returns the observations, if anything was measured.
     fn watched(self) -> Result<Option<Watched>, ReportError> {
         match self.failed {
             Some(why) => Err(why),

@@ -1,4 +1,4 @@
-//! What a bench measures without: checks and work that a leader of the cluster does and this run does not.
+//! Lists what a bench skips or loosens: checks and work that a leader of the cluster does and this run does not.
 //!
 //! reads   the configuration, the options
 //! writes  a line for each, for the summary and the JSON
@@ -8,7 +8,7 @@ use hearth_node::config::{Config, PeerLimits};
 
 use super::Options;
 
-/// What does less than a node of the cluster would, said aloud.
+/// Returns everything that does less than on a node of the cluster.
 pub fn switched_off(config: &Config, options: &Options) -> Vec<String> {
     let bench = &config.development.bench;
     let mut off = vec![];

@@ -1,7 +1,7 @@
 //! The result of a bench, as `--json` writes it.
 //!
 //! reads   samples of the transaction count, counters before and after
-//! writes  a JSON object; [`super::summary`] makes a text of it
+//! writes  a JSON object; [`super::summary`] formats it as text
 //! source  percentiles are nearest rank over whole seconds after warm-up
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use hearth_monitor::Stage;
 
-/// Order statistics of the rate, in transactions a second. Of fewer than [`SECONDS_LEAST`] seconds the 5th percentile
-/// is the worst and the 95th the best.
+/// Order statistics of the rate, in transactions per second. With fewer than [`SECONDS_LEAST`] seconds the 5th
+/// percentile is the worst and the 95th the best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rate {
     /// Arithmetic mean: all transactions of the measured seconds over their time.
@@ -30,33 +30,33 @@ pub struct Rate {
 /// CPU time per committed transaction, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CpuPerTxn {
-    /// The node's tiles and its RPC; absent where its process is another and not named.
+    /// The node's tiles and its RPC; absent if its process is another and not named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<f64>,
-    /// The part of the node's that checks signatures.
+    /// The node's share that checks signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signatures: Option<f64>,
     /// The load generator's tiles.
     pub load: f64,
-    /// The part of both that looked for work and found none: before a core without work sleeps, it polls.
+    /// The share of both that looked for work and found none: a core without work polls before it sleeps.
     pub polling: f64,
 }
 
 /// The tile that limits the rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Bottleneck {
-    /// Its kind.
+    /// Kind of the tile.
     pub tile: String,
-    /// The figures that say so.
+    /// The figures that show it.
     pub why: String,
 }
 
 /// One thread's time for one stock ed25519-dalek operation, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct YardstickNs {
-    /// Sign.
+    /// Time of one signature.
     pub sign: f64,
-    /// Strict verification, the key decoded each time.
+    /// Time of one strict verification, with the key decoded each time.
     pub verify_strict: f64,
 }
 
@@ -73,26 +73,26 @@ pub struct Machine {
     pub steal: f64,
 }
 
-/// What the load was told to be. The other settings are in [`Report::config`].
+/// The load's settings. The other settings are in [`Report::config`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Asked {
-    /// Transfers a second; null is flat out.
+    /// Transfers per second; null means as many as possible.
     pub rate: Option<f64>,
     /// Share of the transfers that pay to one account.
     pub conflict: f64,
-    /// Accounts that send.
+    /// Number of sending accounts.
     pub accounts_from: usize,
-    /// Accounts that receive.
+    /// Number of receiving accounts.
     pub accounts_to: usize,
 }
 
-/// Everything that was measured. The names are a contract: `bench --json` writes them as they are.
+/// The complete result. The names are a contract: `bench --json` writes them as they are.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Transactions executed and committed per second.
     pub txn_per_s: Rate,
-    /// Whether a whole second was measured. If not, it was interrupted in the warm-up or before: the JSON has null for
-    /// all that is of the measured seconds, and the counts are of what was sent until then.
+    /// Whether a whole second was measured. If not, it was interrupted in the warm-up or before: all fields about the
+    /// measured seconds are null in the JSON, and the counts cover what was sent until then.
     pub measured: bool,
     /// Measured time, warm-up excluded.
     pub duration_s: f64,
@@ -101,42 +101,42 @@ pub struct Report {
     /// Cores that the process may use: affinity ∩ cgroup quota.
     #[serde(serialize_with = "whole_if_it_is")]
     pub cores: f64,
-    /// Cores that node and load had while measuring: their CPU time ÷ the time.
+    /// CPU time of node and load while measuring, divided by the time, in cores.
     pub cores_used: f64,
     /// Cores that their threads waited for while others ran there.
     pub cores_waited_for: f64,
-    /// What the load was told to be.
+    /// The load's settings.
     pub asked: Asked,
-    /// Transactions that the load generator's transport took in a measured second.
+    /// Transactions that the load generator's transport accepted per measured second.
     pub sent_per_s: f64,
-    /// With a rate asked for: how late the latest transfer was, at the worst, seconds; looked at every 20 ms.
+    /// With a requested rate, the worst lag of a transfer in seconds; checked every 20 ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag_s_max: Option<f64>,
-    /// Transactions that the load generator's transport took from the first to the last, warm-up included.
+    /// Transactions that the load generator's transport accepted from first to last, including the warm-up.
     pub sent: u64,
-    /// Committed with success.
+    /// Transactions committed with success.
     pub landed: u64,
-    /// Committed with an error; the fee was paid.
+    /// Transactions committed with an error; the fee was paid.
     pub failed: u64,
-    /// Dropped, by the place that dropped and counted them: a tile's kind and the name of its counter.
+    /// Dropped transactions by the place that dropped and counted them: a tile's kind and the name of its counter.
     pub dropped: BTreeMap<String, u64>,
-    /// Sent and accounted for nowhere.
+    /// Transactions that were sent and are not accounted for.
     pub unresolved: i64,
     /// CPU time per committed transaction.
     pub cpu_us_per_txn: CpuPerTxn,
     /// Highest resident memory of the process, bytes; with a target it is the load's alone.
     pub rss_bytes_max: u64,
-    /// Growth of resident memory from 10 s after the start of measuring to its end, bytes; null when that is all.
+    /// Growth of resident memory in bytes from 10 s after the start of measuring to its end; null if it was shorter.
     pub rss_growth_bytes: Option<i64>,
-    /// Part of the memory that was taken at the start, for the statuses of all that may land in warm-up and measured
-    /// time, bytes; absent where the node is another's.
+    /// Bytes of memory reserved at the start for the statuses of all transactions that may land in warm-up and measured
+    /// time; absent for a target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_statuses_bytes: Option<u64>,
-    /// The longest time in which no transaction was executed, seconds; looked at every 20 ms. Of a target: in which it
-    /// acknowledged none of those under way, or its count did not grow, which is looked at every second.
+    /// The longest time in which no transaction was executed, in seconds; checked every 20 ms. For a target, in which
+    /// it acknowledged none of those in flight (every 20 ms), or its count did not grow (every second).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_stall_s: Option<f64>,
-    /// How old transactions were at each stage in the measured seconds; of a target it is not known.
+    /// Age of transactions at each stage in the measured seconds; unknown for a target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<Stage>,
     /// The tile that limits the rate.
@@ -146,28 +146,28 @@ pub struct Report {
     /// Time for one stock operation, the mean of before and after the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub yardstick_ns: Option<YardstickNs>,
-    /// Rate × (sign + verify) ÷ cores; with transfers signed ahead, rate × verify ÷ cores.
+    /// Rate × (sign + verify) ÷ cores; with transfers signed in advance, rate × verify ÷ cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
-    /// Each whole second's rate, warm-up excluded. Where the node did not answer for some, each has their mean.
+    /// Rate of each whole second without warm-up; a mean for seconds in which the node did not answer.
     pub seconds: Vec<f64>,
-    /// Share of its own time that each tile was busy while measuring, 0 to 1, and of all of a core's time.
+    /// How each tile spent the measured time, as shares from 0 to 1.
     pub tiles: Vec<TileUse>,
-    /// The configuration in effect, with the counts of tiles that it came to.
+    /// The configuration in effect, with the resulting tile counts.
     pub config: Value,
     /// The machine.
     pub machine: Machine,
     /// Commit that the binary was built from; empty when unknown.
     pub commit: String,
-    /// Whether it was interrupted before its time.
+    /// Whether it was interrupted early.
     pub interrupted: bool,
-    /// Whether the wait for what was still under way was interrupted: that is then unresolved.
+    /// Whether the wait for transactions in flight was interrupted, which leaves them unresolved.
     pub drain_interrupted: bool,
     /// Whether transfers were signed before measuring.
     pub presigned: bool,
     /// Whether they were all sent before the time was up, which ended the measurement.
     pub presigned_ran_dry: bool,
-    /// The node that was driven, where it is not the bench's own.
+    /// The target node, if it is not the bench's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
 }
@@ -175,105 +175,106 @@ pub struct Report {
 /// A node that was driven from outside.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Target {
-    /// Its RPC.
+    /// URL of its RPC.
     pub url: String,
-    /// Its identity.
+    /// Its identity key.
     pub identity: String,
-    /// What it says it is.
+    /// The version that it reports.
     pub version: String,
-    /// Where it takes transactions.
+    /// Address where it receives transactions.
     pub tpu: String,
-    /// Cores that its process had while measuring; null where the process is not named.
+    /// Cores that its process used while measuring; null if the process is not named.
     pub cores_used: Option<f64>,
-    /// Highest resident memory of its process, bytes; null where it is not named.
+    /// Highest resident memory of its process, bytes; null if it is not named.
     pub rss_bytes_max: Option<u64>,
-    /// Why the wait for what was under way ended.
+    /// Why the wait for transactions in flight ended.
     pub waited: Waited,
-    /// Landed ÷ sent. What landed is counted by the fees that the senders paid, so it includes what failed.
+    /// Landed ÷ sent. Landed transactions are counted by the fees that the senders paid, so failed ones are included.
     pub landed_share: f64,
-    /// Transactions of others in the node's count, its votes and the probes among them; rates are less these.
+    /// Other transactions per second in the node's count, including its votes and the probes; rates do not include
+    /// these.
     pub others_per_s: f64,
     /// How long clients waited.
     pub latency: Latency,
 }
 
-/// Why the wait for what is under way in a target ended.
+/// Why the wait for transactions in flight to a target ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Waited {
-    /// All that was sent has landed.
+    /// Everything that was sent has landed.
     #[default]
     AllLanded,
-    /// The last blockhash that the load used has expired, and nothing more landed: nothing more can.
+    /// The load's last blockhash has expired and nothing more landed, so nothing more can.
     Expired,
-    /// Nothing landed for a while, though it still could: the last blockhash is valid.
+    /// Nothing landed for a while, although the last blockhash is still valid.
     StoodStill,
-    /// By Ctrl-C.
+    /// Ctrl-C ended the wait.
     Interrupted,
 }
 
-/// Order statistics of times, milliseconds. Of fewer than [`TIMES_LEAST`] the 99th percentile is the longest.
+/// Order statistics of times, milliseconds. With fewer than [`TIMES_LEAST`] the 99th percentile is the longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
-    /// How many.
+    /// Number of times.
     pub count: u64,
     /// Median.
     pub p50: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
 }
 
-/// Of fewer seconds the 5th percentile is nothing but the worst.
+/// With fewer seconds the 5th percentile is just the worst.
 pub const SECONDS_LEAST: usize = 20;
-/// Of fewer times the 99th percentile is nothing but the longest.
+/// With fewer times the 99th percentile is just the longest.
 pub const TIMES_LEAST: u64 = 100;
 
-/// How long clients of the RPC waited while the load ran, each from when its request was due.
+/// How long clients of the RPC waited while the load ran, each from its request's due time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
-    /// Transactions submitted to measure.
+    /// Transactions submitted to measure latency.
     pub probes: u64,
-    /// Those that the node refused.
+    /// Probes that the node refused.
     pub probes_refused: u64,
-    /// Those that were never confirmed.
+    /// Probes that were never confirmed.
     pub probes_lost: u64,
-    /// Until `sendTransaction` answered.
+    /// Time until `sendTransaction` answered.
     pub submitted_ms: Waits,
-    /// Until the status was there.
+    /// Time until the status was available.
     pub processed_ms: Waits,
-    /// Until it was confirmed.
+    /// Time until the transaction was confirmed.
     pub confirmed_ms: Waits,
-    /// Questions without an answer.
+    /// Queries without an answer.
     pub questions_failed: u64,
-    /// Until questions were answered.
+    /// Time until queries were answered.
     pub answers_ms: Waits,
 }
 
 /// How a tile spent the measured time, each a share from 0 to 1; they sum to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TileUse {
-    /// Full name.
+    /// Full name of the tile.
     pub tile: String,
-    /// The core it ran on; none floats.
+    /// The core it ran on; none if it floats.
     pub core: Option<usize>,
     /// Useful work and housekeeping.
     pub busy: f64,
-    /// Held up by a consumer.
+    /// Blocked by a consumer.
     pub backpressure: f64,
-    /// Nothing to do.
+    /// Idle.
     pub wait: f64,
     /// The core ran other tiles.
     pub elsewhere: f64,
 }
 
-/// 2 and not 2.0; a quota may be 1.5.
+/// Writes 2 rather than 2.0; a quota may be 1.5.
 fn whole_if_it_is<S: serde::Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
     if value.fract() == 0.0 { to.serialize_u64(*value as u64) } else { to.serialize_f64(*value) }
 }
 
-/// What is null when no whole second was measured.
+/// Fields that are null if no whole second was measured.
 const OF_MEASURED_SECONDS: [&str; 10] = [
     "txn_per_s",
     "duration_s",
@@ -288,7 +289,7 @@ const OF_MEASURED_SECONDS: [&str; 10] = [
 ];
 
 impl Rate {
-    /// Order statistics over seconds; `total` transactions in `elapsed_s`.
+    /// Computes the statistics of seconds; `total` transactions in `elapsed_s`.
     pub fn of(seconds: &[f64], total: u64, elapsed_s: f64) -> Self {
         let mut sorted = seconds.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -299,7 +300,7 @@ impl Rate {
 }
 
 impl Waits {
-    /// Order statistics by nearest rank.
+    /// Computes the statistics by nearest rank.
     pub fn of(times: &mut [f64]) -> Self {
         times.sort_by(f64::total_cmp);
         let at = |q| times.get(nearest_rank(q, times.len())).copied().unwrap_or(0.0);
@@ -308,19 +309,19 @@ impl Waits {
 }
 
 impl Latency {
-    /// Probes that landed.
+    /// Returns the number of probes that landed.
     pub fn confirmed(&self) -> u64 {
         self.confirmed_ms.count
     }
 }
 
-/// Where the value of a quantile is among so many in order.
+/// Index of a quantile's value among `count` sorted values.
 fn nearest_rank(q: f64, count: usize) -> usize {
     ((count as f64 * q).ceil() as usize).clamp(1, count.max(1)) - 1
 }
 
 impl Report {
-    /// The JSON, without what was not measured.
+    /// Returns the JSON, without what was not measured.
     pub fn json(&self) -> String {
         let mut json = serde_json::to_value(self).expect("plain data");
         if !self.measured {
@@ -331,7 +332,7 @@ impl Report {
         serde_json::to_string_pretty(&json).expect("plain data") + "\n"
     }
 
-    /// sent − landed − failed − every kind of drop.
+    /// Returns sent − landed − failed − all drops.
     pub fn balance(&self) -> i64 {
         let accounted = self.landed + self.failed + self.dropped.values().sum::<u64>();
         self.sent as i64 - accounted as i64

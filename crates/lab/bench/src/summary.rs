@@ -1,4 +1,4 @@
-//! The result of a bench as a person reads it.
+//! Formats the result of a bench for people.
 //!
 //! reads   a [`Report`]
 //! writes  the summary
@@ -12,18 +12,18 @@ use hearth_monitor::write_stages;
 use super::disturbance::{Allowed, noise};
 use super::report::{Bottleneck, Report, SECONDS_LEAST, TIMES_LEAST, Target, Waited, Waits};
 
-/// A load that sends less than this share of what was asked, or is later than this, did not keep its rate.
+/// A load did not keep its rate if it sent less than this share of it, or was later than this many seconds.
 const KEPT: (f64, f64) = (0.99, 0.1);
-/// Whether a load that sent so many a second, and was so late at the worst, kept its rate.
+/// Returns whether a load kept its rate, by what it sent and its worst lag.
 pub fn is_kept(rate: f64, sent_per_s: f64, lag_s_max: f64) -> bool {
     sent_per_s >= KEPT.0 * rate && lag_s_max <= KEPT.1
 }
 
-/// Less polling than this share of the CPU time is not worth a line.
+/// Polling below this share of the CPU time is not reported.
 const POLLING: f64 = 0.1;
 
 impl Report {
-    /// The summary for a person.
+    /// Returns the summary.
     pub fn summary(&self) -> String {
         let mut s = String::new();
         // Writing to a String cannot fail.
@@ -62,12 +62,12 @@ impl Report {
         self.write_verdict(s)
     }
 
-    /// Whether only probes and questions were sent.
+    /// Returns whether only probes and queries were sent.
     fn is_without_load(&self) -> bool {
         self.asked.rate == Some(0.0)
     }
 
-    /// How the rate was spread over the seconds, and whether it was the machine's.
+    /// Writes how the rate varied over the seconds, and whether the machine disturbed it.
     fn write_rate(&self, s: &mut String) -> std::fmt::Result {
         let r = &self.txn_per_s;
         write!(s, "  txn/s      mean {}   median {}   ", grouped_rate(r.mean), grouped_rate(r.median))?;
@@ -93,12 +93,12 @@ impl Report {
         }
     }
 
-    /// Whether a rate was asked for and not kept.
+    /// Returns whether a rate was requested and not kept.
     fn is_rate_missed(&self) -> bool {
         self.asked.rate.is_some_and(|rate| !is_kept(rate, self.sent_per_s, self.lag_s_max.unwrap_or(0.0)))
     }
 
-    /// Whether the load was what it was told to be.
+    /// Writes whether the load kept the requested rate.
     fn write_load(&self, s: &mut String) -> std::fmt::Result {
         let Some(rate) = self.asked.rate.filter(|rate| *rate > 0.0) else { return Ok(()) };
         let (sent, lag) = (self.sent_per_s, self.lag_s_max.unwrap_or(0.0));
@@ -116,7 +116,7 @@ impl Report {
         }
     }
 
-    /// What became of what was sent.
+    /// Writes what happened to the sent transactions.
     fn write_balance(&self, s: &mut String) -> std::fmt::Result {
         if let Some(target) = &self.target {
             writeln!(
@@ -173,14 +173,14 @@ impl Report {
         }
     }
 
-    /// How long clients of the RPC waited.
+    /// Writes how long clients of the RPC waited.
     fn write_latency(&self, s: &mut String) -> std::fmt::Result {
         let Some(Target { latency, .. }) = &self.target else { return Ok(()) };
         let mut line = |name: &str, waits: &Waits| match waits.count {
             0 => Ok(()),
             count => {
                 let Waits { p50, p99, max, .. } = waits;
-                // Of fewer, the 99th percentile is nothing but the longest.
+                // With fewer, the 99th percentile is just the longest.
                 let p99 = if count < TIMES_LEAST { String::new() } else { format!("   p99 {p99:.1} ms") };
                 writeln!(s, "  {name:<10} p50 {p50:.1} ms{p99}   max {max:.1} ms   of {}", grouped(count))
             }
@@ -199,7 +199,7 @@ impl Report {
             .try_for_each(|(count, what)| writeln!(s, "             {count} {what}"))
     }
 
-    /// What it cost, in time and memory.
+    /// Writes the cost in time and memory.
     fn write_costs(&self, s: &mut String) -> std::fmt::Result {
         let cpu = &self.cpu_us_per_txn;
         if let Some(target) = &self.target {
@@ -232,7 +232,7 @@ impl Report {
         }
     }
 
-    /// What load and node cost, where they are two processes: the node's is known where it was named.
+    /// Writes the costs of load and node as separate processes: the node's are known if its process was named.
     fn write_costs_apart(&self, s: &mut String, target: &Target) -> std::fmt::Result {
         let (cpu, without_load) = (&self.cpu_us_per_txn, self.is_without_load() || self.sent == 0);
         if !without_load {
@@ -249,11 +249,11 @@ impl Report {
         writeln!(s, "  node       {each}{cores:.2} cores used; {} MB of memory at most", rss / 1_000_000)
     }
 
-    /// What limits the rate, what it is in units of this machine, and what is switched off.
+    /// Writes what limits the rate, the rate in units of this machine, and what is switched off.
     fn write_verdict(&self, s: &mut String) -> std::fmt::Result {
         if !self.is_without_load() {
             let Bottleneck { tile, why } = &self.bottleneck;
-            // The sentence itself names the tile, the core or the block; of another's node it says what was seen.
+            // The sentence itself names the tile, the core or the block; for a target it says what was observed.
             let of = if self.target.is_some() { format!("{tile}: ") } else { String::new() };
             writeln!(s, "  limit      {of}{why}")?;
         }
@@ -323,7 +323,7 @@ mod tests {
             text.lines().nth(rate + 1).unwrap().contains("the machine is not quiet: node and load got 1.0"),
             "{text}"
         );
-        // A rate that was kept is what was asked for.
+        // A rate that was kept is the requested one.
         let asked = Asked { rate: Some(10.0), ..Default::default() };
         assert!(!Report { asked, sent_per_s: 10.0, ..noisy }.summary().contains("quiet"));
     }
@@ -347,7 +347,7 @@ mod tests {
         };
         let text = Report { target: Some(target), ..report }.summary();
         assert!(text.contains("blockhashes have expired") && text.contains("0.50 cores used; 7 MB"), "{text}");
-        // Without a load there is no rate to tell.
+        // Without a load there is no rate to report.
         let target = Some(Target::default());
         let text =
             Report { target, asked: Asked { rate: Some(0.0), ..Default::default() }, ..Default::default() }.summary();

@@ -4,8 +4,8 @@
 //! writes  nanoseconds per operation
 //! source  ed25519-dalek 2: `sign`, and `verify_strict` with the key decoded each time
 //!
-//! Measured before and after the load while nothing else of ours runs, so that a rate is told in units that do
-//! not depend on the machine's mood. Rounds of 20 ms, the median of 25.
+//! Measured before and after the load while nothing else of ours runs, so that a rate can be given in units that do not
+//! depend on the machine's current speed. Rounds of 20 ms, the median of 25.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use super::report::YardstickNs;
 const ROUNDS: usize = 25;
 const ROUND: Duration = Duration::from_millis(20);
 
-/// Measures both operations, in alternating rounds; `None` when interrupted, here or before.
+/// Measures both operations, in alternating rounds; `None` if interrupted, now or earlier.
 pub fn measure(stop: &StopSignal) -> Option<YardstickNs> {
     let key = SigningKey::from_bytes(&[7; 32]);
     let message = [42u8; 150];
@@ -56,7 +56,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The mean of the measurements before and after.
+/// Returns the mean of the measurements before and after.
 pub fn between(before: YardstickNs, after: YardstickNs) -> YardstickNs {
     let mean = |a: f64, b: f64| (a + b) / 2.0;
     YardstickNs { sign: mean(before.sign, after.sign), verify_strict: mean(before.verify_strict, after.verify_strict) }

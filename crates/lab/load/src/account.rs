@@ -1,11 +1,11 @@
-//! Accounts that a load sends from, and the file that keeps their keys.
+//! The accounts that a load sends from, and the file that holds their keys.
 //!
 //! reads   a key file, JSON: `{"accounts": [{"address": "0x…", "secret": "0x…"}]}`
-//! writes  the same, readable by its owner alone, whole or not at all; a lock on it
+//! writes  the same, readable by its owner alone and replaced atomically; a lock on it
 //! memory  100 B an account
-//! drops   nothing: a damaged file is refused, with the account that is wrong
+//! drops   nothing: a damaged file is refused, with the index of the damaged account
 //!
-//! Two loads with the same keys would take each other's nonces, so whoever uses a key file holds its [`KeyLock`].
+//! Two loads with the same keys would use each other's nonces, so every user of a key file holds its [`KeyLock`].
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,62 +16,62 @@ use alloy_primitives::{Address, B256};
 use hearth_crypto::secp256k1::Signer;
 use serde::{Deserialize, Serialize};
 
-/// What is wrong with accounts.
+/// Why accounts cannot be read, written or made.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
     /// The file cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is no key file.
     #[error("{path} is no key file of a load: {source}")]
     Shape {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where it goes wrong.
+        /// The parser's error, with its position.
         source: serde_json::Error,
     },
-    /// One account is damaged.
+    /// One account in the file is damaged.
     #[error("{path}, account {index}: {why}")]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which, from 0.
+        /// Index of the account, from 0.
         index: usize,
-        /// What is wrong.
+        /// What is wrong with it.
         why: String,
     },
-    /// It has the keys of another chain.
+    /// The file holds keys for another chain.
     #[error("{path} has keys of {theirs}, and the node speaks {ours}: name a key file made for it")]
     OtherChain {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Whose keys they are.
+        /// The chain that the keys are for.
         theirs: &'static str,
-        /// What the node is.
+        /// The chain that the node belongs to.
         ours: &'static str,
     },
-    /// Another process uses it.
+    /// Another process holds the file's lock.
     #[error(
         "{path} is in use by {by}: two loads with the same keys take each other's nonces; wait for it, or name another"
     )]
     InUse {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which process.
+        /// The process that holds the lock.
         by: String,
     },
-    /// There is one already where a new one was to be.
+    /// A new file was to be written, but the path exists.
     #[error("{} is there already: use it with --load, or name another", .0.display())]
     There(PathBuf),
-    /// The text is no secret key.
+    /// The text is not a secret key.
     #[error("`{0}` is no secret key: expected 64 hexadecimal digits")]
     Secret(String),
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     #[error("no random bytes for new keys: {0}")]
     Entropy(getrandom::Error),
 }
@@ -89,15 +89,16 @@ struct Entry {
     secret: B256,
 }
 
-/// A key file that no other load uses while this lives.
+/// Exclusive lock on a key file, held until this is dropped.
 #[derive(Debug)]
 pub struct KeyLock {
-    /// The lock ends with it.
+    /// Closing the file releases the lock.
     _file: fs::File,
 }
 
 impl KeyLock {
-    /// Locks the file, or says which process has done so. Where a file system knows no locks nothing is locked.
+    /// Locks the file, or names the process that holds the lock. On a file system without locks this succeeds and locks
+    /// nothing.
     pub fn take(path: &Path) -> Result<Self, AccountError> {
         let file = fs::File::open(path).map_err(|source| AccountError::File { path: path.into(), source })?;
         match file.try_lock() {
@@ -112,7 +113,7 @@ impl KeyLock {
     }
 }
 
-/// The process that holds the lock of a file, out of lines as `1: FLOCK  ADVISORY  WRITE 512 08:01:4711 0 EOF`.
+/// Finds the process that locks a file, from lines like `1: FLOCK  ADVISORY  WRITE 512 08:01:4711 0 EOF`.
 fn holder(locks: &str, inode: u64) -> Option<u32> {
     locks.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -122,51 +123,51 @@ fn holder(locks: &str, inode: u64) -> Option<u32> {
     })
 }
 
-/// The address of a signer.
+/// Returns the address of a signer.
 pub fn address(signer: &Signer) -> Address {
     Address::from(signer.address())
 }
 
-/// A signer out of a secret in hexadecimal, with or without `0x`.
+/// Parses a secret key in hexadecimal, with or without `0x`.
 pub fn parse_secret(text: &str) -> Result<Signer, AccountError> {
     let wrong = || AccountError::Secret(text.into());
     let secret: B256 = text.trim().parse().map_err(|_| wrong())?;
     Signer::new(&secret).map_err(|_| wrong())
 }
 
-/// New accounts, of the system's random bytes.
+/// Generates accounts from the system's random bytes.
 pub fn generate(count: usize) -> Result<Vec<Signer>, AccountError> {
     let mut signers = Vec::with_capacity(count);
     while signers.len() < count {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(AccountError::Entropy)?;
-        // One in 2^128 is no key.
+        // One draw in 2^128 is not a valid key.
         signers.extend(Signer::new(&secret));
     }
     Ok(signers)
 }
 
-/// Whether a key file may take another's place.
+/// Whether writing a key file may replace an existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It may: it has the keys of the one that is there.
+    /// It may: the new file contains the existing file's keys.
     Replace,
-    /// It may not: the keys in it may be those of accounts with money.
+    /// It may not: an existing file may hold keys of funded accounts.
     New,
 }
 
-/// Writes a key file; one that takes another's place does so when it is whole.
+/// Writes a key file. An existing file is replaced only once the new one is complete.
 pub fn save(path: &Path, signers: &[Signer], place: Place) -> Result<(), AccountError> {
     let accounts = signers.iter().map(|s| Entry { address: address(s), secret: s.secret().into() }).collect();
     write(path, &KeyFile { accounts }, place)
 }
 
-/// Writes a file that its owner alone may read, whole or not at all.
+/// Writes a file atomically, readable by its owner alone.
 pub(super) fn write(path: &Path, content: &impl Serialize, place: Place) -> Result<(), AccountError> {
     let text = serde_json::to_string_pretty(content).expect("plain data");
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let write = || {
-        // Another's file of that name might be read by others, or lead elsewhere.
+        // A leftover file of that name might be readable by others, or be a link.
         if let Err(why) = fs::remove_file(&temporary)
             && why.kind() != io::ErrorKind::NotFound
         {
@@ -177,14 +178,14 @@ pub(super) fn write(path: &Path, content: &impl Serialize, place: Place) -> Resu
         file.sync_all()?;
         match place {
             Place::Replace => fs::rename(&temporary, path),
-            // A link is made only where nothing is: another command may have made its file meanwhile.
+            // A hard link fails if the path exists: another command may have created the file meanwhile.
             Place::New => match fs::hard_link(&temporary, path) {
                 Ok(()) => fs::remove_file(&temporary),
                 Err(why) if why.kind() == io::ErrorKind::AlreadyExists || path.exists() => {
                     fs::remove_file(&temporary)?;
                     Err(io::ErrorKind::AlreadyExists.into())
                 }
-                // A file system without links.
+                // The file system has no hard links.
                 Err(_) => fs::rename(&temporary, path),
             },
         }
@@ -195,7 +196,7 @@ pub(super) fn write(path: &Path, content: &impl Serialize, place: Place) -> Resu
     })
 }
 
-/// A key file's first look: whose keys it has. Those of Ethereum do not say so.
+/// The part of a key file that names its chain. Ethereum's files do not name one.
 #[derive(Deserialize)]
 struct Kept {
     chain: Option<String>,
@@ -213,7 +214,7 @@ pub(super) fn read<T: for<'de> Deserialize<'de>>(path: &Path, ours: &'static str
     }
 }
 
-/// Reads a key file, and checks each account.
+/// Reads a key file and verifies each account.
 pub fn load(path: &Path) -> Result<Vec<Signer>, AccountError> {
     let file: KeyFile = read(path, "Ethereum")?;
     let damaged = |index, why: String| AccountError::Damaged { path: path.into(), index, why };

@@ -1,49 +1,50 @@
-//! The blocks of a run, a line each: when there are too many lines, neighbours share one, however fast the chain is.
+//! The blocks of a run, one per line. Neighbours are merged into one line when there are too many, however fast the
+//! chain is.
 //!
-//! reads   blocks, as they are read
+//! reads   blocks, in the order in which they are read
 //! writes  lines; see [`Block::count`]
 //! memory  [`LINES_MAX`] lines, 112 B each
-//! drops   nothing: sums over a run and over its measured time are those of all blocks, and so is the mean time between
-//!         two; of what came when within a line nothing is known any more
+//! drops   nothing: sums over a run and over its measured time, and the mean block time, cover all blocks; only the
+//!         times of single blocks within a merged line are lost
 
 use std::time::Instant;
 
-/// More lines than these are put together.
+/// Above this many lines, neighbours are merged.
 pub const LINES_MAX: usize = 20_000;
-/// Of the newest this share stays as it is: a run may be ending among them.
+/// One in this many lines, the newest, is never merged: a run may be ending among them.
 const NEWEST_SHARE: usize = 20;
 
-/// A block as read, or several that follow each other.
+/// A block as read, or several consecutive ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// The number of the first; on Solana its slot.
+    /// Number of the first block; on Solana its slot.
     pub first: u64,
-    /// That of the last.
+    /// Number of the last block.
     pub number: u64,
-    /// How many there are.
+    /// Number of blocks.
     pub count: u64,
-    /// When the first could be read.
+    /// When the first block could be read.
     pub first_seen: Instant,
-    /// When the last could be read.
+    /// When the last block could be read.
     pub seen: Instant,
-    /// The last one's own time, in seconds since 1970.
+    /// Timestamp of the last block, in seconds since 1970.
     pub timestamp: u64,
-    /// Transactions in them.
+    /// Transactions in these blocks.
     pub transactions: u64,
-    /// Of these, the load's.
+    /// Transactions of the load among them.
     pub ours: u64,
-    /// Gas they used.
+    /// Gas used.
     pub gas_used: u64,
-    /// Gas there was.
+    /// Gas limit, summed over the blocks.
     pub gas_limit: u64,
-    /// Blocks in which a unit of gas cost more than the load paid at the beginning.
+    /// Blocks in which gas cost more than the load paid at the beginning.
     pub too_dear: u64,
-    /// The load's transactions that had been taken and were not in a block yet, after the last.
+    /// The load's transactions that were accepted but not yet in a block, after the last of these blocks.
     pub under_way: usize,
 }
 
 impl Block {
-    /// One that could be read just now, without anything in it.
+    /// An empty block that became readable at `seen`.
     pub fn one(number: u64, seen: Instant) -> Self {
         Self {
             first: number,
@@ -61,7 +62,7 @@ impl Block {
         }
     }
 
-    /// Takes in those that follow.
+    /// Merges the next blocks into this line.
     fn join(&mut self, next: &Self) {
         (self.number, self.seen, self.timestamp, self.under_way) =
             (next.number, next.seen, next.timestamp, next.under_way);
@@ -73,21 +74,21 @@ impl Block {
         self.too_dear += next.too_dear;
     }
 
-    /// Whether the measured time begins or ends between this one and the next.
+    /// Returns whether an edge of the measured time falls between this line and the next.
     fn is_parted(&self, next: &Self, edge: Instant) -> bool {
         self.seen <= edge && next.seen >= edge
     }
 }
 
-/// When measuring began and ended, as far as that is known.
+/// When measuring began and ended, as far as known.
 pub type Edges = [Option<Instant>; 2];
 
-/// All of a run.
+/// All blocks of a run.
 #[derive(Debug)]
 pub struct Blocks {
     lines: Vec<Block>,
     lines_max: usize,
-    /// A line has this many blocks at most.
+    /// The most blocks that a merged line may cover.
     each: u64,
 }
 
@@ -98,13 +99,13 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// With this many lines at most.
+    /// An empty list of at most this many lines.
     fn bounded(lines_max: usize) -> Self {
         assert!(lines_max >= NEWEST_SHARE, "some lines are the newest");
         Self { lines: vec![], lines_max, each: 1 }
     }
 
-    /// Adds one that follows all others.
+    /// Appends a block that follows all others.
     pub fn push(&mut self, block: Block, edges: &Edges) {
         if self.lines.len() >= self.lines_max {
             self.merge(edges);
@@ -112,12 +113,12 @@ impl Blocks {
         self.lines.push(block);
     }
 
-    /// The lines, in order.
+    /// Returns the lines in order.
     pub fn lines(&self) -> &[Block] {
         &self.lines
     }
 
-    /// Puts neighbours together until a good part of the lines is free again.
+    /// Merges neighbours until a quarter of the lines is free.
     fn merge(&mut self, edges: &Edges) {
         self.merge_once(edges);
         while self.lines.len() > self.lines_max / 4 * 3 {
@@ -126,14 +127,14 @@ impl Blocks {
         }
     }
 
-    /// Whatever a report adds up stays what it was: the first block stands alone, as nobody knows since when what it
-    /// has had been on its way; no line has blocks of the measured time and others, and a block that the edge of the
-    /// measured time cuts stands alone, as only a part of it counts. A run that has sent all ends with
-    /// the last block that has some of it, so that what follows that one is apart too.
+    /// Merging must not change any sum in the report. The first block stays alone, because the start of its interval is
+    /// unknown. No line mixes blocks inside and outside the measured time, and a block that an edge cuts stays alone,
+    /// because only a part of it counts. A run that has sent everything ends with the last block that holds some of it,
+    /// so the blocks after that one stay separate too.
     fn merge_once(&mut self, edges: &Edges) {
         let newest = self.lines.len() - self.lines_max / NEWEST_SHARE;
         let last_ours = self.lines.iter().rposition(|line| line.ours > 0);
-        // Whether an edge is in the time between a line and the one before it.
+        // Whether an edge falls between a line and the one before it.
         let cut: Vec<bool> = std::iter::once(false)
             .chain(
                 self.lines.windows(2).map(|pair| edges.iter().flatten().any(|edge| pair[0].is_parted(&pair[1], *edge))),
@@ -164,14 +165,14 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Blocks of a run: the µs since the one before, and what of the load is in it.
+    /// Blocks of a run: µs since the block before, and the load's transactions in it.
     pub fn runs() -> impl Strategy<Value = Vec<(u64, u64)>> {
         let block = (1u64..50_000, prop_oneof![Just(0u64), 0u64..300]);
         prop::collection::vec(block, 1..3_000)
     }
 
-    /// These blocks, on lines without a bound and on a few, with the measured time: it begins at this share of the run,
-    /// and ends at another, or with the last block that has some of the load.
+    /// The same blocks in an unbounded list and in a short one, with the measured time. It begins at one share of the
+    /// run, and ends at another or with the last block that holds transactions of the load.
     pub fn both(run: &[(u64, u64)], shares: (f64, f64), sent_all: bool) -> (Blocks, Blocks, Instant, Instant) {
         let zero = Instant::now();
         let all: Duration = run.iter().map(|(us, _)| Duration::from_micros(*us)).sum();
@@ -183,7 +184,7 @@ pub(super) mod tests {
             if seen > told && end.is_none() {
                 end = Some(last_ours.filter(|at| sent_all && *at >= begin).unwrap_or(told));
             }
-            // Who has sent all sends nothing more.
+            // A load that has sent everything sends nothing more.
             let ours = if end.is_some() && sent_all { 0 } else { *ours };
             last_ours = if ours > 0 { Some(seen) } else { last_ours };
             let block = Block {

@@ -1,17 +1,17 @@
-//! That several nodes are of the same chain.
+//! Verifies that several nodes belong to the same chain.
 //!
-//! reads   what tells a chain from others
+//! reads   the marks that identify a chain
 
 use std::time::Duration;
 
 use crate::error::LoadError;
 use crate::rpc::{Retryable, Rpc, RpcError};
 
-/// What tells a chain from others: names and values.
+/// Names and values that identify a chain.
 pub type Marks = Vec<(&'static str, String)>;
 
-/// That further nodes are of the first one's chain, by `marks` that both tell. Gives those that do not answer: they may
-/// do so later.
+/// Verifies that further nodes belong to the first one's chain, by the `marks` that both report. Returns the nodes that
+/// do not answer: they may do so later.
 pub fn check_chains(
     first: &Rpc,
     others: &[String],

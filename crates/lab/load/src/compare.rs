@@ -1,13 +1,13 @@
-//! Two loads compared: what changed beyond the noise.
+//! Compares two loads and reports what changed beyond the noise.
 //!
 //! reads   reports of `hearth load run --json`, before and after, in pairs
 //! writes  a [`Comparison`]
-//! memory  a few figures a report
+//! memory  a few figures per report
 //! source  [`hearth_stats::paired_bootstrap`]
 //!
-//! A pair is two runs, one after the other on the same machine: what the machine does to one it does to the other. The
-//! noise is what the ratio does from pair to pair. The intervals of all figures hold together: a comparison of equal
-//! runs reports any difference at all in one of twenty cases, however many figures it has.
+//! A pair is two runs in succession on the same machine, so that both see the same disturbances. The noise is how much
+//! the ratio varies from pair to pair. The intervals hold simultaneously for all figures: comparing equal runs reports
+//! a difference in one of twenty cases, however many figures there are.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ use hearth_stats::paired_bootstrap::{self, ROUNDS_MIN, Settings, paired};
 use hearth_stats::table::Table;
 use serde_json::Value;
 
-/// Figures that are compared: where they stand in a report, how they are called, whether more is better.
+/// Compared figures: JSON pointer in the report, name, whether higher is better.
 const FIGURES: [(&str, &str, bool); 8] = [
     ("/tps", "txn/s", true),
     ("/tps_median", "txn/s, median second", true),
@@ -28,73 +28,72 @@ const FIGURES: [(&str, &str, bool); 8] = [
     ("/client_cpu_us", "load's CPU, µs a txn", false),
 ];
 
-/// Said of reports without any figure.
+/// Message for reports without any figure.
 const NOTHING: &str = "nothing can be compared: no report has a rate, a latency or a cost above 0, as nothing was included \
                        in the measured time";
 
 /// Why two loads cannot be compared.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CompareError {
-    /// Not as many before as after.
+    /// The numbers of reports before and after differ.
     #[error("{before} reports before and {after} after: they are compared in pairs")]
     Unequal {
-        /// Reports before.
+        /// Number of reports before.
         before: usize,
-        /// Reports after.
+        /// Number of reports after.
         after: usize,
     },
-    /// One is no report.
+    /// A file is not a report.
     #[error("report {0} of {1} is none of `hearth load run --json`: it has no `tps` and `kind`")]
     NoReport(usize, &'static str),
-    /// One is of a search that found nothing.
+    /// A report is of a search that found no rate.
     #[error("report {0} of {1} is of a search in which no rate was good, so there is nothing to compare")]
     NoRate(usize, &'static str),
-    /// They are of different loads.
+    /// The reports are of different loads.
     #[error("pair {0} has different loads: {1} before, {2} after")]
     Different(usize, String, String),
 }
 
-/// What became of a figure.
+/// How a figure changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Beyond the noise.
+    /// Better beyond the noise.
     Better,
-    /// Beyond the noise.
+    /// Worse beyond the noise.
     Worse,
-    /// The interval has "no change" in it.
+    /// The interval includes "no change".
     Noise,
-    /// Fewer than [`ROUNDS_MIN`] pairs do not show how large the noise is.
+    /// With fewer than [`ROUNDS_MIN`] pairs the noise is unknown.
     TooFew,
-    /// Some of the reports have it, others nought or nothing.
+    /// Some reports have the figure; in others it is zero or absent.
     Missing,
 }
 
-/// A figure before and after.
+/// One figure before and after.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name.
+    /// Name of the figure.
     pub name: &'static str,
-    /// The geometric mean before; not a number where a report has none.
+    /// Geometric mean before; NaN if a report lacks the figure.
     pub before: f64,
-    /// The geometric mean after; not a number where a report has none.
+    /// Geometric mean after; NaN if a report lacks the figure.
     pub after: f64,
-    /// The ratio of after to before, of which a fifth of the pairs is cut off at each end; not a number where a report
-    /// has none.
+    /// Ratio of after to before, trimmed by a fifth of the pairs at each end; NaN if a report lacks the figure.
     pub ratio: f64,
-    /// The interval of the ratio. Those of all figures hold together in 95 of 100 comparisons.
+    /// Confidence interval of the ratio. All figures' intervals hold together in 95 of 100 comparisons.
     pub interval: Option<(f64, f64)>,
-    /// What that says.
+    /// How the figure changed.
     pub verdict: Verdict,
 }
 
-/// All figures that a report has.
+/// All figures that any report has.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Pairs.
+    /// Number of pairs.
     pub pairs: usize,
-    /// A line a figure.
+    /// One line per figure.
     pub lines: Vec<Line>,
-    /// What else is to be known: how the runs were not alike, and what in them did not go well.
+    /// Remarks: how the runs differed, and what went wrong in them.
     pub remarks: Vec<String>,
 }
 
@@ -104,7 +103,7 @@ pub fn compare(before: &[Value], after: &[Value]) -> Result<Comparison, CompareE
         return Err(CompareError::Unequal { before: before.len(), after: after.len() });
     }
     let runs = |reports: &[Value]| reports.iter().map(run_of).cloned().collect::<Vec<_>>();
-    // The rate that a search found is a figure, and not what was asked for.
+    // The rate that a search found is a result, not an option.
     let are_searches: Vec<bool> =
         before.iter().zip(after).map(|(before, after)| is_search(before) && is_search(after)).collect();
     let (before, after) = (&runs(before)[..], &runs(after)[..]);
@@ -131,7 +130,7 @@ pub fn compare(before: &[Value], after: &[Value]) -> Result<Comparison, CompareE
     Ok(Comparison { pairs: before.len(), lines, remarks })
 }
 
-/// What a report is of, in words.
+/// Describes the load of a report in words.
 fn load(report: &Value) -> String {
     let rate = match report["rate"].as_f64() {
         Some(rate) => format!("at {} txn/s", (rate * 10.0).round() / 10.0),
@@ -144,12 +143,12 @@ fn is_search(report: &Value) -> bool {
     report["steps"].is_array() && report["report"].is_object()
 }
 
-/// The run in a report: a search for the highest rate has that of the highest good one in it.
+/// The run in a report. A search contains the report of its highest good rate.
 fn run_of(report: &Value) -> &Value {
     if is_search(report) { &report["report"] } else { report }
 }
 
-/// What was asked for otherwise, in the first pair; where the nodes are is no matter.
+/// Options that differ in the first pair; the nodes' addresses are ignored.
 fn differences(before: &Value, after: &Value) -> Vec<String> {
     let asked = |report: &Value| -> Vec<(String, String)> {
         serde_json::from_value(report["configuration"].clone()).unwrap_or_default()
@@ -166,7 +165,7 @@ fn differences(before: &Value, after: &Value) -> Vec<String> {
     unlike.map(|(name, one, other)| format!("not alike, {name}: {one} before, {other} after")).collect()
 }
 
-/// What of a run was not included, or failed: its figures are of the rest.
+/// The transactions of a run that were not included or failed: its figures cover the rest.
 fn losses(number: usize, side: &str, report: &Value) -> Option<String> {
     let count = |name: &str| report[name].as_u64().unwrap_or(0);
     let lost = ["rejected", "dropped", "unknown", "unsent", "failed"].map(|name| (name, count(name)));
@@ -180,7 +179,7 @@ fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
-/// A line for each figure that a report has.
+/// Returns a line for each figure that any report has.
 fn lines(before: &[Value], after: &[Value]) -> Vec<Line> {
     let figure = |report: &Value, path: &str| report.pointer(path)?.as_f64().filter(|figure| *figure > 0.0);
     let figures = |reports: &[Value], path: &str| -> Option<Vec<f64>> {
@@ -224,12 +223,12 @@ fn lines(before: &[Value], after: &[Value]) -> Vec<Line> {
 }
 
 impl Comparison {
-    /// The figures that are worse, beyond the noise.
+    /// Returns the figures that are worse beyond the noise.
     pub fn worse(&self) -> Vec<&'static str> {
         self.names_of(Verdict::Worse)
     }
 
-    /// Why it cannot be said that no figure is worse; none where it can.
+    /// Why it cannot be said that no figure is worse; none if it can.
     pub fn undecided(&self) -> Option<String> {
         let missing = self.names_of(Verdict::Missing);
         if self.lines.is_empty() {
@@ -245,7 +244,7 @@ impl Comparison {
         self.lines.iter().filter(|line| line.verdict == verdict).map(|line| line.name).collect()
     }
 
-    /// For people.
+    /// Formats the comparison as text.
     pub fn text(&self) -> String {
         if self.lines.is_empty() {
             return NOTHING.to_owned()
@@ -282,7 +281,7 @@ impl Comparison {
     }
 }
 
-/// That so many pairs do not show the noise.
+/// Says that this many pairs do not show the noise.
 fn too_few(pairs: usize) -> String {
     let pairs = if pairs == 1 { "one pair is".to_owned() } else { format!("{pairs} pairs are") };
     format!(
@@ -302,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_changes_in_every_pair_is_told_from_noise() {
-        // The machine is half as fast in every second pair: the pairs agree all the same.
+        // The machine is half as fast in every second pair, yet the ratios agree.
         let pace = |pair: usize| if pair % 2 == 0 { 1000.0 } else { 500.0 };
         let noise = |pair: usize| [1.0, 1.004, 0.997, 1.002, 0.996, 1.001, 0.999, 1.003][pair];
         let latency = |pair: usize| [50.0, 52.0, 49.0, 51.0, 47.0, 55.0, 50.0, 53.0][pair];
@@ -340,8 +339,8 @@ mod tests {
         assert!(five.undecided().is_some_and(|why| why.contains("5 pairs are there, 6 are needed")));
     }
 
-    /// So many runs of one load. The machine's pace is shared by a pair; now and then a run is disturbed, and latencies
-    /// follow the rate.
+    /// Several runs of one load. A pair shares the machine's pace, some runs are disturbed, and latencies follow the
+    /// rate.
     fn runs(random: &mut fastrand::Rng, pairs: usize, change: f64) -> [Vec<Value>; 2] {
         let mut normal = || {
             let (a, b) = (1.0 - random.f64(), random.f64());
@@ -367,8 +366,8 @@ mod tests {
 
     #[test]
     fn equal_loads_seldom_differ() {
-        // Each of 400 comparisons has eight figures. One in twenty of them may report any difference; 32 are so many
-        // that fewer than one set of seeds in a hundred has more by chance.
+        // 400 comparisons of eight figures each. One in twenty may report a difference; fewer than one set of seeds in
+        // a hundred exceeds 32 by chance.
         for (pairs, most) in [(3, 0), (6, 32), (12, 32)] {
             let differ = |seed: &u64| {
                 let [before, after] = runs(&mut fastrand::Rng::with_seed(*seed), pairs, 1.0);
@@ -427,7 +426,7 @@ mod tests {
         let loads = "\"transfer\" from 10 accounts, with as many as the node takes before, \"transfer\" from 10 accounts, \
                      at 23475.3 txn/s after";
         assert!(said.ends_with(loads), "{said}");
-        // What two searches found may differ.
+        // Two searches may find different rates.
         let search = |run: &Value| json!({ "steps": [], "report": run });
         let mut other = paced.clone();
         other["rate"] = json!(20_000.0);

@@ -1,4 +1,4 @@
-//! Which chain a node is of, found out by what it answers.
+//! Finds out which chain a node belongs to by what it answers.
 //!
 //! reads   `eth_chainId`; `getVersion`
 
@@ -13,38 +13,38 @@ use crate::{ethereum, solana};
 /// How often a node that is not up yet is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A node of a chain that a load knows.
+/// A node of a chain that the load supports.
 pub enum Connected {
-    /// It speaks Ethereum's JSON-RPC.
+    /// The node speaks Ethereum's JSON-RPC.
     Ethereum(ethereum::Node),
-    /// It speaks Solana's.
+    /// The node speaks Solana's.
     Solana(solana::Node),
 }
 
-/// Why there is no node.
+/// Why there is no connection to a node.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// It does not answer as it should.
+    /// The node does not answer as it should.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// It answers, and knows neither question.
+    /// The node answers, but refuses both requests.
     #[error("{url} speaks neither Ethereum's JSON-RPC ({ethereum}) nor Solana's ({solana})")]
     Neither {
-        /// Whom we asked.
+        /// URL of the node.
         url: String,
-        /// Its words when asked as a node of Ethereum.
+        /// Its answer to Ethereum's request.
         ethereum: String,
-        /// Its words when asked as one of Solana.
+        /// Its answer to Solana's request.
         solana: String,
     },
 }
 
-/// Asks a node which chain it is of, and who it is.
+/// Finds out which chain a node belongs to, and connects to it.
 pub fn connect(url: &str, timeout: Duration) -> Result<Connected, ConnectError> {
     let rpc = Rpc::new(url, timeout)?;
     let ethereum = match rpc.call("eth_chainId", &json!([])) {
         Ok(_) => return Ok(Connected::Ethereum(ethereum::node::connect(url, timeout)?)),
-        // Some servers refuse what they do not know by a status alone, or without an id.
+        // Some servers refuse an unknown method by an HTTP status alone, or without an id.
         Err(why @ (RpcError::Refused { .. } | RpcError::Status { .. } | RpcError::Garbled { .. })) => why,
         Err(why) => return Err(why.into()),
     };
@@ -53,14 +53,14 @@ pub fn connect(url: &str, timeout: Duration) -> Result<Connected, ConnectError> 
         Err(RpcError::Refused { message, .. }) if matches!(ethereum, RpcError::Refused { .. }) => {
             Err(ConnectError::Neither { url: url.into(), ethereum: ethereum.to_string(), solana: message })
         }
-        // It was no refusal, and its first failure says what is wrong.
+        // The first error was not a refusal, so it says what is wrong.
         Err(_) if !matches!(ethereum, RpcError::Refused { .. }) => Err(ethereum.into()),
         Err(why) => Err(why.into()),
     }
 }
 
 impl ConnectError {
-    /// Whether a node may be there a moment later: one that is just starting, or has too much to do.
+    /// Returns whether the error may pass by itself: the node may be starting or overloaded.
     fn may_pass(&self) -> bool {
         match self {
             Self::Rpc(why) => solana::retry::may_pass(why),
@@ -69,7 +69,7 @@ impl ConnectError {
     }
 }
 
-/// The same of a node that may not be up yet: asks again for so long. `told` hears once why it does not answer.
+/// Like [`connect`], but retries for `patience` while the node may be starting. The callback gets the first error.
 pub fn connect_patiently(
     url: &str,
     timeout: Duration,

@@ -1,60 +1,60 @@
-//! Why a run gives no report, whatever the chain.
+//! Why a run gives no report, on any chain.
 
 use crate::retry::NoAnswer;
 use crate::rpc::RpcError;
 use crate::tpu::TpuError;
 
-/// Why there is no report.
+/// Why a run gives no report.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The node.
+    /// The node does not answer as it should.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// A transaction of the set-up.
+    /// A transaction of the set-up failed.
     #[error("{what}: {why}")]
     SetUp {
-        /// Which.
+        /// The step of the set-up.
         what: &'static str,
-        /// What happened.
+        /// Why it failed.
         why: String,
     },
-    /// Stopped before anything was measured.
+    /// The run was stopped before anything was measured.
     #[error("stopped before the load began")]
     Stopped,
-    /// A further node is of another chain.
+    /// A further node belongs to another chain.
     #[error("{url} is of another chain than {first}: its {what} is {theirs}, not {ours}")]
     OtherChain {
-        /// Its address.
+        /// URL of the further node.
         url: String,
-        /// The first node's.
+        /// URL of the first node.
         first: String,
-        /// What differs.
+        /// Name of the mark that differs.
         what: &'static str,
-        /// The first node's.
+        /// The first node's value.
         ours: String,
-        /// Its own.
+        /// The further node's value.
         theirs: String,
     },
-    /// A further node does not know what nodes of this chain are asked.
+    /// A further node does not support the requests of this chain.
     #[error("{url} is no node of the chain that {first} is of: {why}")]
     OtherKind {
-        /// Its address.
+        /// URL of the further node.
         url: String,
-        /// The first node's.
+        /// URL of the first node.
         first: String,
-        /// What it says.
+        /// The further node's answer.
         why: RpcError,
     },
-    /// A process that was named is not there.
+    /// No process has this id.
     #[error("there is no process {0}")]
     Process(u32),
-    /// The way to the TPU.
+    /// The TPU cannot be reached.
     #[error(transparent)]
     Tpu(#[from] TpuError),
-    /// The node tells no address for transactions.
+    /// The node reports no QUIC address for transactions.
     #[error("the node names no QUIC address for transactions: give it with --tpu, or send with --rpc-send")]
     NoTpu,
-    /// One account has nobody to pay.
+    /// A load needs at least two accounts, because they pay each other.
     #[error("a load needs two accounts or more: each pays the others")]
     TooFew,
 }

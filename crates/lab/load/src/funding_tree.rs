@@ -1,34 +1,34 @@
-//! Money as a tree: who pays whom, so that thousands of accounts take a few levels.
+//! Distributes money as a tree, so that thousands of accounts take a few levels.
 //!
-//! reads   what everybody has, as whoever calls has found it
-//! writes  the transfers of a level
-//! memory  32 B an account
+//! reads   all balances, as found by the caller
+//! writes  the transfers of one level
+//! memory  32 B per account
 //!
-//! Who has more than its own amount pays for others with the rest, before the rich account does: so the tree comes
-//! about, and so a funding goes on that was cut short.
+//! An account with more than its own amount pays others with the rest, before the rich account does. This forms the
+//! tree, and lets an interrupted funding resume.
 
-/// Accounts by what they have: those that are short, and those that can pay, with for how many others.
+/// Accounts sorted by balance: those that are short, and those that can pay others.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Survey<A> {
-    /// Who has less than the amount.
+    /// Accounts with less than the amount.
     pub short: Vec<A>,
-    /// Who has more: enough for itself and so many others.
+    /// Accounts with more, and how many others each can pay for.
     pub payers: Vec<(A, usize)>,
 }
 
-/// A transfer of a level: so many accounts have their money with it, the receiver among them.
+/// A transfer of one level. It carries the money of several accounts, the receiver's among them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Transfer<A> {
-    /// Who pays; none is the rich account.
+    /// The payer; none is the rich account.
     pub from: Option<A>,
-    /// Whom.
+    /// The receiver.
     pub to: A,
-    /// For how many.
+    /// Number of accounts that it pays for.
     pub accounts: usize,
 }
 
 impl<A: Copy> Survey<A> {
-    /// Of accounts, with for how many others each has enough; none of one that is short itself.
+    /// Sorts accounts, each with the number of others that it can pay for; none if it is short itself.
     pub fn of(accounts: impl Iterator<Item = (A, Option<usize>)>) -> Self {
         let mut survey = Self { short: vec![], payers: vec![] };
         for (account, enough_for) in accounts {
@@ -40,14 +40,14 @@ impl<A: Copy> Survey<A> {
         survey
     }
 
-    /// For how many the accounts that can pay do not do.
+    /// Returns how many accounts the payers cannot cover.
     pub fn beyond(&self) -> usize {
         let paid = self.payers.iter().fold(0usize, |sum, (_, enough_for)| sum.saturating_add(*enough_for));
         self.short.len().saturating_sub(paid)
     }
 
-    /// Who pays whom now: everybody who can pays `fan` others at the most, and gives them what they are to pass on. The
-    /// transfers of one payer stand together.
+    /// Returns the transfers of this level: every payer pays at most `fan` others, and gives them what they pass on. A
+    /// payer's transfers are adjacent.
     pub fn level(&self, fan: usize) -> Vec<Transfer<A>> {
         let beyond = self.beyond();
         let mut short = self.short.iter();
@@ -71,7 +71,7 @@ impl<A: Copy> Survey<A> {
 mod tests {
     use super::*;
 
-    /// The amount, and what an account costs whoever pays for it: a fee more.
+    /// The amount, and what an account costs its payer: a fee more.
     const AMOUNT: u64 = 1_000;
     const EACH: u64 = 1_005;
 
@@ -80,7 +80,7 @@ mod tests {
         Survey::of(balances.iter().map(|has| enough_for(*has)).enumerate())
     }
 
-    /// Levels until everybody has the amount when the first has what all need, or the rich one pays.
+    /// Counts the levels until every account has the amount, if the first holds all the money or the rich account pays.
     fn levels(count: usize, fan: usize, first_is_rich: bool) -> usize {
         let mut balances = vec![0; count];
         if first_is_rich && count > 0 {

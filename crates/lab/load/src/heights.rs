@@ -1,11 +1,10 @@
-//! When each block of a node could first be read, whatever the load needs to read it.
+//! Records when each block of a node could first be read, however long the load takes to read it.
 //!
-//! reads   the newest block's number, asked for beside the reading of blocks
-//! memory  24 B for each answer with a higher number, until the reader has come there
-//! drops   nothing
+//! reads   the newest block number, polled while blocks are read
+//! memory  24 B for each answer with a higher number, until the reader has passed it
 //!
-//! On a node with hundreds of blocks a second the reader may be seconds behind. That is the load's delay and not the
-//! node's: latency ends when the node first named a block's number, and the reader's delay is reported apart.
+//! On a node with hundreds of blocks a second the reader may fall seconds behind. That delay is the load's, not the
+//! node's: latency ends when the node first reported a block's number, and the reader's delay is reported separately.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,25 +16,25 @@ use parking_lot::Mutex;
 /// How often the node is asked for its newest number.
 pub const POLL: Duration = Duration::from_millis(20);
 
-/// The numbers that a node has named.
+/// The block numbers that a node has reported.
 #[derive(Default)]
 pub struct Heights(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Numbers with the time at which the node first named one as high, both rising.
+    /// Block numbers with the time at which the node first reported one that high, both ascending.
     named: VecDeque<(u64, Instant)>,
     newest: Option<u64>,
-    /// When it was last asked.
+    /// When the node was last asked.
     asked: Option<Instant>,
-    /// A block that it had named and could not give, so far.
+    /// The block that the node reported but cannot serve yet.
     not_yet: Option<u64>,
     /// The time of the block before.
     before: Option<Instant>,
 }
 
 impl Heights {
-    /// The node names this number as its newest.
+    /// Records that the node reports this number as its newest.
     pub fn note(&self, newest: u64, at: Instant) {
         let state = &mut *self.0.lock();
         state.asked = Some(at);
@@ -45,12 +44,12 @@ impl Heights {
         }
     }
 
-    /// The node could not give a block that it had named: when it can is known only when it does.
+    /// Records that the node could not serve a block it had reported. It becomes readable only when the node serves it.
     pub fn cannot_give(&self, number: u64) {
         self.0.lock().not_yet = Some(number);
     }
 
-    /// When this block could first be read, which has been read at `read`. Blocks are asked for in their order.
+    /// Returns when a block could first be read that was read at `read`. Blocks must be passed in order.
     pub fn readable(&self, number: u64, read: Instant) -> Instant {
         let state = &mut *self.0.lock();
         while state.named.front().is_some_and(|(named, _)| *named < number) {
@@ -63,7 +62,7 @@ impl Heights {
         at
     }
 
-    /// Asks for the newest number whenever the reader has not done so for a while, until `stop`.
+    /// Polls the newest number whenever the reader has not done so for a while, until `stop`.
     pub fn watch<E>(&self, newest: impl Fn() -> Result<u64, E>, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
             thread::sleep(POLL);
@@ -71,7 +70,7 @@ impl Heights {
             if asked.is_some_and(|asked| asked.elapsed() < POLL) {
                 continue;
             }
-            // The reader reports errors.
+            // Errors are reported by the reader.
             if let Ok(newest) = newest() {
                 self.note(newest, Instant::now());
             }
@@ -93,7 +92,7 @@ mod tests {
         heights.note(14, at(40));
         heights.note(13, at(50));
         heights.note(20, at(60));
-        // The reader comes there four seconds later.
+        // The reader gets there four seconds later.
         let read = at(4000);
         let readable: Vec<_> = (9..=20).map(|number| heights.readable(number, read) - zero).collect();
         let ms = |ms| Duration::from_millis(ms);

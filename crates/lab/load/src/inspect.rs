@@ -1,4 +1,4 @@
-//! What looking at a node has in common on all chains: lines of text, how far a range of blocks goes.
+//! Shared by the node views of all chains: text lines, and how large a range of blocks may be.
 
 use std::fmt::{Display, Write};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::rpc::RpcError;
 
-/// Blocks that are looked at together.
+/// The most blocks that are shown together.
 pub const RANGE_MAX: u64 = 10_000;
 
 /// Lines of a name and a value.
@@ -29,7 +29,7 @@ impl Lines {
     }
 }
 
-/// What a node that refuses does not tell.
+/// The answer, or none if the node refuses.
 pub(super) fn told(answer: Result<Value, RpcError>) -> Result<Option<Value>, RpcError> {
     match answer {
         Ok(Value::Null) | Err(RpcError::Refused { .. }) => Ok(None),

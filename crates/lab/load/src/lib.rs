@@ -1,16 +1,16 @@
 //! Load on any node that speaks Ethereum's JSON-RPC or Solana's, from outside: `hearth load`.
 //!
-//! reads   the node's answers and blocks; a key file; of [`etl`]: see there
+//! reads   the node's answers and blocks; a key file; for [`etl`] see there
 //! writes  transactions; a [`report::Report`]
 //! memory  see [`ethereum`] and [`solana`]
 //! drops   nothing: every transaction that was sent ends in one of [`outcome::Outcome`]
 //!
-//! Nothing here knows a node's insides: the same load drives ours and any other. [`connect`] finds out which chain a
-//! node is of.
+//! Nothing here depends on a node's internals: the same load drives ours and any other. [`connect`] finds out which
+//! chain a node belongs to.
 //!
-//! The walk, on either chain: accounts → money for them (`funding_tree`) → what to send ([`tx_mix`]) → send it, at a
-//! rate or as fast as the node takes it ([`run_clock`]) → read blocks beside that ([`blocks`]) → count (`summary`)
-//! → a [`report`] → compare ([`compare`]). [`etl`] collects what logs and nodes tell of blocks.
+//! The stages, on either chain: accounts → money for them (`funding_tree`) → what to send ([`tx_mix`]) → send it, at a
+//! rate or as fast as the node accepts it ([`run_clock`]) → read blocks meanwhile ([`blocks`]) → count (`summary`) → a
+//! [`report`] → compare ([`compare`]). [`etl`] collects block data from logs and nodes.
 
 pub mod account;
 pub mod blocks;

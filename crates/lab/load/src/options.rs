@@ -1,6 +1,6 @@
-//! What is asked of a run, whatever the chain.
+//! The options of a run, on any chain.
 //!
-//! writes  what a report tells of it
+//! writes  the configuration that a report contains
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,44 +17,45 @@ use crate::tx_mix::{Mix, Named};
 /// How to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Transactions a second, of all senders together; none sends as many as the node takes.
+    /// Transactions per second of all senders together; none sends as many as the node accepts.
     pub rate: Option<f64>,
-    /// Transactions in a request, at most.
+    /// The most transactions in a request.
     pub batch: usize,
-    /// The most that are under way at once, where no rate is given.
+    /// The most transactions under way, if no rate is given.
     pub under_way: usize,
-    /// The most that each account sends.
+    /// The most transactions of each account.
     pub count: Option<u64>,
-    /// How many of each account are signed before the first is sent.
+    /// Transactions signed per account before the first is sent.
     pub presign: u64,
 }
 
-/// When a run counts, and whose CPU time.
+/// When a run is measured, and what is measured besides.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// Before it counts.
+    /// Time before measuring begins.
     pub warmup: Duration,
-    /// How long it counts.
+    /// Measured time.
     pub duration: Duration,
     /// The node's processes on this machine.
     pub pids: Vec<u32>,
-    /// What is looked at beside the blocks.
+    /// Further measurements during the run.
     pub beside: Beside,
-    /// What ends the waiting for what is under way.
+    /// Ends the wait for transactions under way.
     pub give_up: GiveUp,
 }
 
-/// Ends even the waiting for what is under way, as a second Ctrl-C does: what has no end by then is unknown.
+/// Ends even the wait for transactions under way, as a second Ctrl-C does: those without an outcome by then are
+/// unknown.
 #[derive(Clone, Default)]
 pub struct GiveUp(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl GiveUp {
-    /// When this says so.
+    /// Gives up once `asked` returns true.
     pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(asked)))
     }
 
-    /// Whether nothing is to be waited for any more.
+    /// Returns whether to stop waiting.
     pub fn is_asked(&self) -> bool {
         self.0.as_ref().is_some_and(|asked| asked())
     }
@@ -66,47 +67,47 @@ impl fmt::Debug for GiveUp {
     }
 }
 
-/// What is looked at while a run sends and reads blocks.
+/// Measurements while a run sends and reads blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// Who tells how many transactions wait.
+    /// The source of the pool's depth.
     pub pool: Pool,
-    /// The node's profiler, where it is to be switched on in the measured time.
+    /// The profile to take of the node during the measured time.
     pub profile: Option<Plan>,
 }
 
-/// What is asked for.
+/// The options of a run.
 #[derive(Clone)]
 pub struct Asked<K> {
-    /// Nodes: the first is asked and read from, all are sent to, in turn.
+    /// URLs of the nodes: the first is read from, all are sent to in turn.
     pub networks: Vec<String>,
     /// How long an answer may take.
     pub timeout: Duration,
-    /// How long the node that is read from may give nothing but errors, and how long it is asked for each of what is
-    /// known only at the end.
+    /// How long the node that is read from may return only errors, and how long the queries at the end of the run may
+    /// take.
     pub patience: Duration,
-    /// What to send.
+    /// The transactions to send.
     pub mix: Mix<K>,
-    /// The threads that send.
+    /// Number of sending threads.
     pub senders: usize,
-    /// How.
+    /// The pace.
     pub pace: Pace,
-    /// When it counts.
+    /// When and what to measure.
     pub timing: Timing,
 }
 
 impl<K: Named> Asked<K> {
-    /// The same at this rate, for as long as it is measured.
+    /// Returns the same options at this rate, for the whole measured time.
     pub fn at(&self, rate: f64) -> Self {
         Self { pace: Pace { rate: Some(rate), count: None, ..self.pace }, ..self.clone() }
     }
 
-    /// The nodes' RPCs.
+    /// RPC clients of the nodes.
     pub(super) fn rpcs(&self) -> Result<Vec<Rpc>, RpcError> {
         self.networks.iter().map(|url| Rpc::new(url, self.timeout)).collect()
     }
 
-    /// That the node's processes are there.
+    /// Verifies that the node's processes exist.
     pub(super) fn check_processes(&self) -> Result<(), LoadError> {
         match self.timing.pids.iter().find(|&&pid| process::cpu_time(pid).is_none()) {
             Some(&gone) => Err(LoadError::Process(gone)),
@@ -114,27 +115,27 @@ impl<K: Named> Asked<K> {
         }
     }
 
-    /// The pace for so many accounts: no more is signed ahead than can be sent.
+    /// The pace for this many accounts: no more is signed in advance than can be sent.
     pub(super) fn pace_of(&self, accounts: usize) -> Pace {
         let time = (self.timing().warmup + self.timing.duration).as_secs_f64();
         let usable = self.pace.rate.map_or(u64::MAX, |rate| (rate * time / accounts.max(1) as f64).ceil() as u64 + 1);
         Pace { presign: self.pace.presign.min(usable).min(self.pace.count.unwrap_or(u64::MAX)), ..self.pace }
     }
 
-    /// When it counts: where a number is sent, all of it.
+    /// The timing; without a warm-up if each account sends a fixed number.
     pub(super) fn timing(&self) -> Timing {
         let warmup = if self.pace.count.is_some() { Duration::ZERO } else { self.timing.warmup };
         Timing { warmup, ..self.timing.clone() }
     }
 
-    /// For how long the node is asked about what is known only at the end: whether that is over. A node that died in
-    /// the run has no more time than what is left of its silence.
+    /// Returns whether the time for the queries at the end of the run is over. A node that died during the run gets no
+    /// more than the rest of its silence.
     pub(super) fn end_of_patience<'a>(&self, silence: &'a Silence) -> impl Fn() -> bool + use<'a, K> {
         let (begun, patience, give_up) = (Instant::now(), self.patience, self.timing.give_up.clone());
         move || Instant::now() > silence.settling_ends(begun, patience) || give_up.is_asked()
     }
 
-    /// What was asked for, as a report tells it; `way` is how transactions went.
+    /// The options as a report shows them; `way` is how transactions were sent.
     pub(super) fn configuration(&self, way: &str) -> Vec<(String, String)> {
         let (Pace { rate, under_way, count, presign, .. }, timing) = (self.pace, self.timing());
         let told = |number: Option<String>, none: &str| number.unwrap_or(none.into());

@@ -1,12 +1,12 @@
-//! What became of each transaction: exactly one of four ends.
+//! The outcome of each transaction: exactly one of four.
 //!
 //! writes  counts, latencies
-//! memory  100 B for each transaction under way, for 200 thousand refused ones and as many that have other bytes now;
-//!         64 reasons of refusals
+//! memory  100 B for each transaction under way, for 200 thousand refused ones and as many that were signed again; 64
+//!         reasons of refusals
 //! drops   nothing: reasons beyond the 64th are counted as one
 //!
-//! What a node says is not what it does: a block has the last word. A transaction that was refused, or for which there
-//! was no room, and that a block has all the same, is included.
+//! The blocks decide, not the node's answers: a transaction that was refused, or found the pool full, and is
+//! nevertheless in a block counts as included.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,40 +18,40 @@ use hdrhistogram::Histogram;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 const REASONS_MAX: usize = 64;
-/// Of a block's transactions, so many are counted at once.
+/// Transactions of a block that are counted under one lock.
 const INCLUDED_TOGETHER: usize = 256;
-/// Of how many refused ones it is kept that they were: a block may show yet that they were taken.
+/// How many refused transactions are remembered: a block may still show that they were accepted.
 const REFUSED_MAX: usize = 200_000;
-/// Of how many that were signed anew it is kept what they were: a block may have those bytes yet.
+/// How many transactions that were signed again are remembered: a block may still contain the old bytes.
 const ALIASES_MAX: usize = 200_000;
-/// The longest latency that is told exactly, in µs: an hour. Longer ones count as that.
+/// The longest latency that is recorded exactly, in µs: an hour. Longer ones count as that.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
-/// The end of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is in a block; whether it succeeded there is told by its receipt.
+    /// In a block; its receipt says whether it succeeded.
     Included,
-    /// The node refused it, with these words.
+    /// Refused by the node, with this message.
     Rejected(String),
-    /// The node said that it took it, and knows it no more.
+    /// Accepted by the node, which no longer knows it.
     Dropped,
-    /// It waits in the pool, or nobody ever said what became of it.
+    /// Still pending, or its outcome could not be found out.
     Unknown,
 }
 
-/// A transaction that has not ended.
+/// A transaction without an outcome yet.
 #[derive(Clone, Copy)]
 struct Sent {
-    /// When it was first to be sent.
+    /// When it was first due.
     due: Instant,
-    /// Whether it counts: sent after the warm-up.
+    /// Whether it counts: it was sent after the warm-up.
     measured: bool,
-    /// Whether a node has said that it took it.
+    /// Whether a node has accepted it.
     taken: bool,
 }
 
-/// A histogram of µs.
+/// Returns an empty histogram of µs.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("bounds in order")
 }
@@ -61,7 +61,7 @@ pub fn record(histogram: &mut Histogram<u64>, time: Duration) {
     record_many(histogram, time, 1);
 }
 
-/// The same, so many times.
+/// Adds a duration to a histogram of µs, `count` times.
 pub fn record_many(histogram: &mut Histogram<u64>, time: Duration, count: u64) {
     let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).clamp(1, LATENCY_US_MAX);
     histogram.saturating_record_n(micros, count);
@@ -69,22 +69,22 @@ pub fn record_many(histogram: &mut Histogram<u64>, time: Duration, count: u64) {
 
 /// Counts so far.
 pub struct Counts {
-    /// Handed to the node, each once however often it was sent again.
+    /// Transactions sent, each once however often it was sent again.
     pub sent: u64,
-    /// In a block.
+    /// Transactions in a block.
     pub included: u64,
-    /// Refused, by reason.
+    /// Refused transactions, by reason.
     pub rejected: BTreeMap<String, u64>,
-    /// Taken, and known no more.
+    /// Transactions that were accepted but that the node no longer knows.
     pub dropped: u64,
-    /// Still waiting at the end.
+    /// Transactions still pending at the end.
     pub unknown: u64,
-    /// From when it was due to when its block could be read, of those sent in the measured time.
+    /// From the due time to when the block could be read, for transactions sent in the measured time.
     pub latency_us: Histogram<u64>,
 }
 
 impl Counts {
-    /// Refused ones, whatever the reason.
+    /// Returns the number of refused transactions.
     pub fn rejected_sum(&self) -> u64 {
         self.rejected.values().sum()
     }
@@ -99,10 +99,10 @@ pub struct Outcomes {
 #[derive(Default)]
 struct State {
     under_way: B256HashMap<Sent>,
-    /// To be sent again, as the node had no room.
+    /// Transactions to be sent again, because the node had no room.
     held: B256HashMap<Sent>,
     refused: B256HashMap<(Sent, Arc<str>)>,
-    /// What a transaction was before it was signed anew, and what it is now.
+    /// From the hash of a transaction before it was signed again to its hash now.
     aliases: B256HashMap<B256>,
     counts: Counts,
     last_included: Option<Instant>,
@@ -124,7 +124,7 @@ impl Default for Outcomes {
 }
 
 impl State {
-    /// Takes back that it was refused.
+    /// Takes back a refusal.
     fn pardon(&mut self, hash: &B256) -> Option<Sent> {
         let (sent, reason) = self.refused.remove(hash)?;
         if let Some(count) = self.counts.rejected.get_mut(&*reason) {
@@ -136,7 +136,7 @@ impl State {
         Some(sent)
     }
 
-    /// Counts those of a block's transactions that are ours.
+    /// Counts the load's transactions in a block.
     fn include(&mut self, hashes: &[B256], at: Instant) -> u64 {
         let mut ours = 0;
         for hash in hashes {
@@ -150,7 +150,7 @@ impl State {
         ours
     }
 
-    /// What a block's transaction was until now, if it is ours.
+    /// Removes a transaction that is in a block, and returns its record if it is ours.
     fn take(&mut self, hash: &B256) -> Option<Sent> {
         if let Some(sent) = self.under_way.remove(hash) {
             return Some(sent);
@@ -162,7 +162,7 @@ impl State {
         self.pardon(hash)
     }
 
-    /// The same by the bytes that it had at first.
+    /// Like `take`, but for the hash from before it was signed again.
     fn take_alias(&mut self, hash: &B256) -> Option<Sent> {
         let mut hash = *hash;
         while let Some(after) = self.aliases.remove(&hash) {
@@ -180,8 +180,8 @@ impl Outcomes {
         self.state.lock()
     }
 
-    /// Before they are sent, as a block may be read before the node's answer. One that is sent again, whatever the node
-    /// said of it, stays due when it first was.
+    /// Records that transactions are about to be sent, because a block may be read before the node's answer. A
+    /// transaction that is sent again keeps its first due time.
     pub fn sending<'a>(&self, hashes: impl Iterator<Item = &'a B256>, due: Instant, measured: bool) {
         let state = &mut *self.state();
         for hash in hashes {
@@ -196,8 +196,8 @@ impl Outcomes {
         }
     }
 
-    /// The same of those that go out again. One that has ended meanwhile, as a block had it whatever the node said, is
-    /// not counted a second time.
+    /// The same for transactions that are sent again. One that has ended meanwhile, because a block contained it
+    /// despite the node's answer, is not counted twice.
     pub fn sending_again<'a>(&self, hashes: impl Iterator<Item = &'a B256>) {
         let state = &mut *self.state();
         for hash in hashes {
@@ -209,7 +209,7 @@ impl Outcomes {
         }
     }
 
-    /// A node has said that it took these.
+    /// Records that a node accepted these.
     pub fn taken<'a>(&self, hashes: impl Iterator<Item = &'a B256>) {
         let state = &mut *self.state();
         for hash in hashes {
@@ -219,7 +219,7 @@ impl Outcomes {
         }
     }
 
-    /// Refused. One that is in a block already was not.
+    /// Records a refusal. It is ignored if a block already contains the transaction.
     pub fn rejected(&self, hash: &B256, reason: &str) {
         let state = &mut *self.state();
         if let Some(sent) = state.under_way.remove(hash) {
@@ -231,7 +231,7 @@ impl Outcomes {
         }
     }
 
-    /// Not taken this time, and to be sent again.
+    /// Records that a transaction was not accepted this time and is to be sent again.
     pub fn held(&self, hash: &B256) {
         let state = &mut *self.state();
         if let Some(sent) = state.under_way.remove(hash) {
@@ -241,8 +241,8 @@ impl Outcomes {
         }
     }
 
-    /// One that is held or under way has other bytes now. A block may have the old ones all the same: another node may
-    /// have taken them.
+    /// Records that a held or pending transaction has new bytes. A block may still contain the old ones, if another
+    /// node accepted them.
     pub fn resigned(&self, before: &B256, after: &B256) {
         let state = &mut *self.state();
         if let Some(sent) = state.held.remove(before) {
@@ -257,15 +257,15 @@ impl Outcomes {
         }
     }
 
-    /// How many are to be sent again: at the end, those that were due and never taken.
+    /// Returns how many are to be sent again; at the end, those that were due and never accepted.
     pub fn unsent(&self) -> usize {
         self.state().held.len()
     }
 
-    /// A block has been read; gives how many of its transactions are ours.
+    /// Records that a block was read. Returns how many of its transactions are ours.
     pub fn included(&self, hashes: &[B256], at: Instant) -> u64 {
         let mut ours = 0;
-        // In pieces: those who send meanwhile wait for no whole block.
+        // In chunks, so that senders do not wait for a whole block.
         for some in hashes.chunks(INCLUDED_TOGETHER) {
             ours += self.state().include(some, at);
             std::thread::yield_now();
@@ -280,63 +280,63 @@ impl Outcomes {
         ours
     }
 
-    /// When a block with some of ours was last read.
+    /// Returns when a block with some of ours was last read.
     pub fn last_included(&self) -> Option<Instant> {
         self.state().last_included
     }
 
-    /// The chain makes a block so often, by what is known before the first is read.
+    /// Sets the expected block time until the first block is read.
     pub fn expect_blocks_every(&self, time: Duration) {
         let state = &mut *self.state();
         state.last_block.1 = state.last_block.1.max(time);
     }
 
-    /// The longest time between two blocks, as they could be read, or were expected.
+    /// Returns the longest time between two blocks, measured or expected.
     pub fn longest_block_time(&self) -> Duration {
         self.state().last_block.1
     }
 
-    /// How many are under way.
+    /// Returns how many are under way.
     pub fn under_way(&self) -> usize {
         self.state().under_way.len()
     }
 
-    /// Whether this one has not ended yet.
+    /// Returns whether this one has no outcome yet.
     pub fn is_under_way(&self, hash: &B256) -> bool {
         self.state().under_way.contains_key(hash)
     }
 
-    /// How many of these have ended, up to the first that has not.
+    /// Returns how many of these have ended, up to the first that has not.
     pub fn ended_of(&self, hashes: impl Iterator<Item = B256>) -> usize {
         let state = self.state();
         hashes.take_while(|hash| !state.under_way.contains_key(hash)).count()
     }
 
-    /// Whether a block may have this one yet: it is under way, was refused, or is to be sent again.
+    /// Returns whether a block may still contain this one: it is under way, was refused, or is to be sent again.
     pub fn is_open(&self, hash: &B256) -> bool {
         let state = self.state();
         state.under_way.contains_key(hash) || state.held.contains_key(hash) || state.refused.contains_key(hash)
     }
 
-    /// Waits until fewer than `limit` are under way, for `patience` at most; gives whether they are.
+    /// Waits until fewer than `limit` are under way, for `patience` at most. Returns whether they are.
     pub fn wait_below(&self, limit: usize, patience: Duration) -> bool {
         let mut state = self.state();
         self.fewer.wait_while_for(&mut state, |state| state.under_way.len() >= limit, patience);
         state.under_way.len() < limit
     }
 
-    /// Those still under way.
+    /// Returns the hashes still under way.
     pub fn left(&self) -> Vec<B256> {
         self.state().under_way.keys().copied().collect()
     }
 
-    /// Ends one that is left and that the node does not know: it was dropped if it had been taken.
+    /// Ends a remaining transaction that the node does not know: it was dropped if the node had accepted it.
     pub fn end_unknown_to_the_node(&self, hash: &B256) {
         let taken = self.state().under_way.get(hash).is_some_and(|sent| sent.taken);
         self.end(hash, if taken { &Outcome::Dropped } else { &Outcome::Unknown });
     }
 
-    /// Ends one that is left.
+    /// Ends a remaining transaction.
     pub fn end(&self, hash: &B256, outcome: &Outcome) {
         let state = &mut *self.state();
         if state.under_way.remove(hash).is_some() {
@@ -366,7 +366,7 @@ fn count_reason(reasons: &mut BTreeMap<String, u64>, reason: &str) -> Arc<str> {
     kept
 }
 
-/// A reason without its numbers and addresses, so that equal ones are counted together.
+/// Replaces the numbers and addresses of a reason, so that equal ones are counted together.
 fn generic(reason: &str) -> String {
     let mut words = reason.split_whitespace().map(|word| {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -439,7 +439,7 @@ mod tests {
             assert_eq!((counts.sent, counts.included, counts.rejected_sum(), counts.rejected.len()), (3, 2, 0, 0));
         });
         assert_eq!(outcomes.left(), [hash(2)]);
-        // Those that the block overruled go out again, as they were kept for that.
+        // Sending transactions again that a block already contains does not count them twice.
         outcomes.sending_again([hash(1), hash(2), hash(3)].iter());
         assert_eq!(outcomes.left(), [hash(2)]);
         assert_eq!(outcomes.with(|counts| (counts.sent, counts.included)), (3, 2));

@@ -1,9 +1,9 @@
-//! Profiles as Go's servers tell them, as folded stacks.
+//! Converts profiles of Go servers to folded stacks.
 //!
-//! reads   gzip of a `Profile` of pprof, of anybody
+//! reads   a gzipped pprof `Profile` from an untrusted source
 //! writes  lines, `caller;callee 17`, the heaviest first
-//! memory  what is sent; 64 MiB unpacked, 24 times that decoded where all samples are empty; folded lines of 32 MiB
-//! drops   what is on a stack beyond 128 functions; the lightest stacks beyond 10,000, as one line
+//! memory  the answer; 64 MiB decompressed, 24 times that decoded if all samples are empty; folded lines of 32 MiB
+//! drops   frames of a stack beyond 128; the lightest stacks beyond 10,000, merged into one line
 //! source  pprof's proto/profile.proto; the encoding of protocol buffers; RFC 1952
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,33 +12,33 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use prost::Message;
 
-/// The most that a profile may be, unpacked.
+/// The most bytes of a decompressed profile.
 const UNPACKED_MAX: u64 = 64 << 20;
-/// The most that all its stacks may be, as text.
+/// The most bytes of all its stacks as text.
 const FOLDED_MAX: usize = 32 << 20;
 const STACKS_MAX: usize = 10_000;
 const DEPTH_MAX: usize = 128;
-/// The longest name of a function, in characters.
+/// The longest function name, in characters.
 const NAME_MAX: usize = 200;
 
-/// Why there are no stacks.
+/// Why a profile cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PprofError {
-    /// It does not unpack.
+    /// The answer is not valid gzip.
     #[error("it is no gzip")]
     Gzip,
-    /// It is longer than it may be.
+    /// The profile exceeds the limits.
     #[error("it is larger than a profile may be")]
     TooLarge,
-    /// A field ends beyond the message, or is of another kind.
+    /// A field extends beyond the message, or has another type.
     #[error("it is no profile: {0}")]
     Decode(#[from] prost::DecodeError),
-    /// It names something that it does not have.
+    /// The profile refers to an id that it does not define.
     #[error("it is no profile: it names {0} that it has not")]
     Unknown(&'static str),
 }
 
-/// `perftools.profiles.Profile`, as far as it is read here.
+/// `perftools.profiles.Profile`, limited to the fields that are read here.
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
     #[prost(message, repeated, tag = "2")]
@@ -47,14 +47,14 @@ struct Profile {
     location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
     function: Vec<Function>,
-    /// Strings, of whatever bytes.
+    /// Strings; their bytes may be invalid UTF-8.
     #[prost(bytes = "vec", repeated, tag = "6")]
     string_table: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 struct Sample {
-    /// The innermost first.
+    /// Locations, the innermost first.
     #[prost(uint64, repeated, tag = "1")]
     location_id: Vec<u64>,
     /// The number of samples, then their time.
@@ -66,7 +66,7 @@ struct Sample {
 struct Location {
     #[prost(uint64, tag = "1")]
     id: u64,
-    /// The innermost of the functions inlined here first.
+    /// The functions inlined at this location, the innermost first.
     #[prost(message, repeated, tag = "4")]
     line: Vec<Line>,
 }
@@ -81,17 +81,17 @@ struct Line {
 struct Function {
     #[prost(uint64, tag = "1")]
     id: u64,
-    /// An index into the strings.
+    /// Index into the string table.
     #[prost(int64, tag = "2")]
     name: i64,
 }
 
 impl Profile {
-    /// How often each stack was seen.
+    /// Counts how often each stack was sampled.
     fn stacks(&self) -> BTreeMap<&[u64], u64> {
         let mut stacks: BTreeMap<&[u64], u64> = BTreeMap::new();
         for sample in &self.sample {
-            // No profile has more samples than that.
+            // No real profile has more samples than that.
             let count = sample.value.first().map_or(0, |count| (*count).clamp(0, i64::from(u32::MAX)) as u64);
             if count > 0 {
                 let sum = stacks.entry(&sample.location_id).or_default();
@@ -102,10 +102,10 @@ impl Profile {
     }
 }
 
-/// What a profile's ids stand for.
+/// Lookup tables for a profile's ids.
 struct Tables<'a> {
     locations: HashMap<u64, &'a [Line]>,
-    /// Where the name of a function is.
+    /// From a function's id to the index of its name.
     functions: HashMap<u64, i64>,
     strings: &'a [Vec<u8>],
 }
@@ -119,7 +119,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// A function's name without the way to its package.
+    /// Returns a function's name without the path of its package.
     fn name(&self, function: u64) -> Result<String, PprofError> {
         let index = self.functions.get(&function).ok_or(PprofError::Unknown("a function"))?;
         let word = usize::try_from(*index).ok().and_then(|index| self.strings.get(index));
@@ -134,7 +134,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The folded stacks of a profile as `/debug/pprof/profile` answers, with their samples.
+/// Converts an answer of `/debug/pprof/profile` to folded stacks with their samples.
 pub fn folded(answer: &[u8]) -> Result<BTreeMap<String, u64>, PprofError> {
     let mut unpacked = vec![];
     let bytes = if answer.starts_with(&[0x1f, 0x8b]) {
@@ -178,7 +178,7 @@ pub fn folded(answer: &[u8]) -> Result<BTreeMap<String, u64>, PprofError> {
     Ok(lines)
 }
 
-/// Lines of stacks, the heaviest first; the lightest together.
+/// Formats the stacks as lines, the heaviest first; the lightest are merged.
 pub fn lines(stacks: &BTreeMap<String, u64>) -> String {
     let mut stacks: Vec<_> = stacks.iter().collect();
     stacks.sort_by_key(|(stack, count)| (std::cmp::Reverse(**count), *stack));
@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// `geth --dev --pprof`, one second of it under load.
+    /// One second of `geth --dev --pprof` under load.
     const GETH: &[u8] = include_bytes!("pprof/geth.pb.gz");
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
     }
 
-    /// `main` calls at place 1 `f`, into which `g` is inlined.
+    /// `main` calls `f` at location 1, and `g` is inlined into `f`.
     fn small() -> Vec<u8> {
         let location = |id, functions: &[u64]| {
             let lines = functions.iter().map(|function| bytes(4, &number(1, *function)));
@@ -266,7 +266,7 @@ mod tests {
         let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::best());
         std::io::copy(&mut std::io::repeat(0x12).take(UNPACKED_MAX + 10), &mut packed).unwrap();
         assert_eq!(folded(&packed.finish().unwrap()), Err(PprofError::TooLarge));
-        // Few bytes that stand for a lot of text.
+        // A few bytes that expand to a lot of text.
         let word = vec![b'x'; 200];
         let function = bytes(5, &[number(1, 1), number(2, 0)].concat());
         let location = bytes(4, &[number(1, 1), bytes(4, &number(1, 1))].concat());

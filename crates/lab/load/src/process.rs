@@ -6,52 +6,52 @@
 use std::fs;
 use std::time::Duration;
 
-/// CPU time of a process so far, all its threads, of user and kernel; none if there is no such process.
+/// Returns the CPU time of a process so far, user and kernel time of all threads; none if there is no such process.
 pub fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold spaces and parentheses.
+    // The name may contain spaces and parentheses.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    // USER_HZ is 100 on every architecture Linux has had for twenty years.
+    // USER_HZ has been 100 on every Linux architecture for twenty years.
     Some(Duration::from_millis(ticks * 10))
 }
 
-/// Resident memory of a process, in bytes.
+/// Returns the resident memory of a process, in bytes.
 pub fn resident(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// CPU time of several processes together.
+/// Returns the CPU time of several processes together.
 pub fn cpu_time_of_all(pids: &[u32]) -> Option<Duration> {
     pids.iter().map(|&pid| cpu_time(pid)).sum()
 }
 
-/// What a thread has had of the cores.
+/// CPU time of a thread, and the time it waited for a core.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadTime {
-    /// It ran.
+    /// Time in which it ran.
     pub ran: Duration,
-    /// It could have run, and another thread had the core.
+    /// Time in which it was runnable while another thread had the core.
     pub waited: Duration,
 }
 
 impl ThreadTime {
-    /// What it had since `before`.
+    /// Returns the difference to an earlier reading.
     pub fn since(&self, before: &Self) -> Self {
         Self { ran: self.ran.saturating_sub(before.ran), waited: self.waited.saturating_sub(before.waited) }
     }
 }
 
-/// What the calling thread has had of the cores; none where the kernel does not count it.
+/// Returns the times of the calling thread; none if the kernel does not count them.
 pub fn thread_time() -> Option<ThreadTime> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let mut fields = text.split_whitespace().map(|field| field.parse().ok().map(Duration::from_nanos));
     Some(ThreadTime { ran: fields.next()??, waited: fields.next()?? })
 }
 
-/// A duration's share of another, in cores.
+/// Returns a CPU time as a number of cores used during `time`.
 pub fn cores(cpu: Duration, time: Duration) -> f64 {
     cpu.as_secs_f64() / time.as_secs_f64().max(1e-9)
 }
@@ -77,7 +77,7 @@ mod tests {
         let before = cpu_time(std::process::id()).unwrap();
         let begin = std::time::Instant::now();
         let mut x = 1u64;
-        // On a busy machine a tick of its own may take long.
+        // On a busy machine the next tick of this process may take long.
         while cpu_time(std::process::id()).unwrap() == before {
             assert!(begin.elapsed() < Duration::from_secs(30), "no tick is counted");
             (0..10_000).for_each(|_| x = std::hint::black_box(x.wrapping_mul(3)));

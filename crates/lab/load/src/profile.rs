@@ -1,9 +1,9 @@
-//! Where the node's CPU time goes while it is under load: its own profiler, switched on from outside.
+//! Profiles the node while it is under load, by its own profiler, switched on from outside.
 //!
 //! reads   `hearth_profileFetch`, or `/debug/pprof/profile` of a Go server
 //! writes  `hearth_profileStart`, `hearth_profileStop`; a [`Profile`]
 //! memory  one profile, 48 MiB at most
-//! drops   nothing: where there is no profile, there are words that say why, and the load goes on
+//! drops   nothing: if there is no profile, a message says why, and the load continues
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -16,25 +16,25 @@ use serde_json::{Value, json};
 use crate::pprof::{self, PprofError};
 use crate::rpc::{Rpc, RpcError};
 
-/// The longest that a node of ours is sampled for.
+/// The longest time for which one of our nodes is sampled.
 const SECONDS_MAX: u64 = 600;
-/// How often it is looked whether it is there.
+/// How often the profile is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The longest wait for a block and its end.
 const BLOCK_MAX: Duration = Duration::from_secs(120);
-/// How long naming the functions may take, on a machine that is full.
+/// How long symbolizing may take on a busy machine.
 const NAMING_MAX: Duration = Duration::from_secs(120);
-/// A Go server samples for so long at a time: it cannot be told to stop.
+/// Length of one sampling request to a Go server, which cannot be stopped early.
 const PIECE_SECONDS: u64 = 5;
-/// The longest answer of pprof, as sent.
+/// The longest pprof answer, compressed.
 const PPROF_MAX: u64 = 16 << 20;
 
 /// How long to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// The next block.
+    /// During the next block.
     NextBlock,
-    /// So long, or until it is stopped.
+    /// For this long, or until stopped.
     Time(Duration),
 }
 
@@ -47,37 +47,37 @@ impl Span {
     }
 }
 
-/// Who is asked, and for what.
+/// What to profile, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The node's RPC.
+    /// URL of the node's RPC.
     pub node: String,
-    /// What its owner is known by, where it asks for that.
+    /// The node's admin token, if it requires one.
     pub token: Option<String>,
-    /// A Go server's pprof, as `http://127.0.0.1:6060`; without it, the node's RPC.
+    /// A Go server's pprof, like `http://127.0.0.1:6060`; without it, the node's RPC is used.
     pub pprof: Option<String>,
-    /// How long.
+    /// How long to sample.
     pub span: Span,
 }
 
-/// What a profiler gave.
+/// A finished profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
-    /// Whose profiler it was.
+    /// The profiler that took it.
     pub source: String,
-    /// What was asked for.
+    /// The requested span, in words.
     pub asked: String,
-    /// How long was sampled.
+    /// Seconds sampled.
     pub seconds: f64,
-    /// Stacks, `caller;callee 17`.
+    /// Folded stacks, `caller;callee 17`.
     pub folded: String,
 }
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// The node knows no such methods.
+    /// The node does not support the profiling methods.
     #[error(
         "the node has no profiler that its RPC switches on; of a Go server, as geth, start it with --pprof and name that \
          with --pprof http://127.0.0.1:6060"
@@ -86,37 +86,37 @@ pub enum ProfileError {
     /// The node refuses, or does not answer.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// It could not be taken.
+    /// The node could not take the profile.
     #[error("the node took no profile: {0}")]
     Failed(String),
-    /// It does not end.
+    /// The profile does not finish.
     #[error("the node's profile is still under way after {0} s")]
     Late(u64),
-    /// No pprof there.
+    /// The URL serves no pprof.
     #[error("no pprof at {url}: {why}")]
     Pprof {
-        /// Where.
+        /// URL of the server.
         url: String,
-        /// What went wrong.
+        /// Why the request failed.
         why: String,
     },
-    /// Something else than a profile.
+    /// The answer is not a profile.
     #[error("pprof at {url} answers with something else: {why}")]
     NoProfile {
-        /// Where.
+        /// URL of the server.
         url: String,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         why: PprofError,
     },
     /// Nothing ran while it was taken, or it was too short.
     #[error("the node ran too little to be seen in {0:.1} s")]
     Empty(f64),
-    /// It was to end before it began.
+    /// The load ended before the profile began.
     #[error("the load ended before the profile began")]
     Stopped,
 }
 
-/// Takes a profile: `begun` hears when the node samples, `stop` ends it early, with what there is.
+/// Takes a profile. `begun` is called when sampling starts; `stop` ends it early with what was sampled.
 pub fn take(plan: &Plan, begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
     let taken = match &plan.pprof {
         Some(url) => of_go(plan, url, begun, stop),
@@ -128,7 +128,7 @@ pub fn take(plan: &Plan, begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Result<Pr
     }
 }
 
-/// By the methods that nodes of ours have.
+/// Takes the profile by our nodes' RPC methods.
 fn of_ours(plan: &Plan, when_begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
     let rpc = Rpc::new(&plan.node, NAMING_MAX)?;
     let call = |method: &str, mut options: Value| {
@@ -174,7 +174,7 @@ fn words(told: &Value) -> String {
     told["why"].as_str().unwrap_or("it does not say why").into()
 }
 
-/// By pprof, in pieces, as it ends none before its time.
+/// Takes the profile by pprof, in short pieces, because a request cannot be ended early.
 fn of_go(plan: &Plan, url: &str, when_begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Result<Profile, ProfileError> {
     let block = || -> Result<u64, ProfileError> {
         Ok(Rpc::new(&plan.node, NAMING_MAX)?.number("eth_blockNumber", &json!([]))?)
@@ -207,7 +207,7 @@ fn of_go(plan: &Plan, url: &str, when_begun: &dyn Fn(), stop: &dyn Fn() -> bool)
     Ok(Profile { source: "by pprof".into(), asked: plan.span.in_words(), seconds: seconds as f64, folded })
 }
 
-/// So many seconds of a Go server.
+/// Samples a Go server for this many seconds.
 fn piece(url: &str, seconds: u64) -> Result<BTreeMap<String, u64>, ProfileError> {
     let place = format!("{}/debug/pprof/profile?seconds={seconds}", url.trim_end_matches('/'));
     let failed = |why: String| ProfileError::Pprof { url: url.into(), why };

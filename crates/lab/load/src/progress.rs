@@ -1,11 +1,12 @@
-//! What a run says while it goes on.
+//! Progress reports of a run.
 
-/// A step of the run, for whoever watches.
+/// One progress report of a run.
 pub enum Progress<'a> {
     /// A line of text.
     Step(&'a str),
-    /// So many of so many are signed.
+    /// Transactions signed so far, and in all.
     Signed(u64, u64),
-    /// A second: since measuring began (below 0 in the warm-up), included in it, under way.
+    /// A second has passed: seconds since measuring began (below 0 in the warm-up), transactions included in it,
+    /// transactions under way.
     Second(f64, u64, usize),
 }

@@ -1,16 +1,17 @@
-//! The highest rate at which transactions are in blocks in time.
+//! Finds the highest rate at which transactions are included in time.
 //!
-//! reads   reports of runs at rates that the search asks for
+//! reads   reports of runs at the rates that the search tries
 //! writes  a [`Ramped`]: each step, and the report of the best
 //! memory  a report
 //!
-//! The rate doubles until a step is bad, then goes to the middle between the best good one and the least bad one,
-//! until these are a tenth apart. While none is good it goes to what was in blocks, or half. Where blocks take longer
-//! than the bound at two rates alike, no rate can be good, and the search ends. What is under way ends before the next
-//! step begins.
+//! The rate doubles until a step fails. Then the search bisects between the highest good and the lowest bad rate until
+//! they are a tenth apart. While no rate is good, it tries the rate that was included, or half. If blocks take longer
+//! than the bound at two rates alike, no rate can be good, and the search ends. Each step waits until nothing of the
+//! step before is under way.
 //!
-//! A step is bad for the node's sake or for the load's. A load without a core in time says nothing of the node, so such
-//! a step is tried again, [`TRIES`] times in all, and the load is named as the limit if it is late each time.
+//! A step may fail because of the node or because of the load. A load that got no core in time says nothing about the
+//! node, so such a step is repeated, [`TRIES`] times in all, and the load is reported as the limit if it is late each
+//! time.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -23,47 +24,47 @@ use crate::progress::Progress;
 use crate::report::{Limit, Report};
 use crate::tx_mix::Named;
 
-/// Good and bad are near enough when the bad rate is no more than so many times the good one.
+/// The search ends when the bad rate is at most this many times the good one.
 const NEAR: f64 = 1.1;
-/// How often a step is tried that the load itself could not send on time.
+/// How often a step is tried if the load itself could not send on time.
 const TRIES: usize = 3;
-/// What may be due at the end of a step and not have gone out, in seconds of the rate: it fell due just then.
+/// Transactions that may be due but unsent at the end of a step, in seconds of the rate: they fell due just then.
 const UNSENT_S: f64 = 0.1;
-/// Below so many transactions a second nothing is looked for.
+/// The search does not go below this many transactions per second.
 const RATE_MIN: f64 = 1.0;
-/// Block times are the same at two rates where one is no more than so many times the other.
+/// Two block times count as the same if one is at most this many times the other.
 const SAME_BLOCK_TIME: f64 = 1.1;
 
-/// What is looked for.
+/// The condition that a rate must meet.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// 99 of 100 transactions are in a block that can be read within this after they were due.
+    /// 99 of 100 transactions must be readable in a block within this time after they were due.
     pub p99: Duration,
-    /// The first rate, in transactions a second.
+    /// The first rate, in transactions per second.
     pub begin: f64,
 }
 
 /// A rate that was tried.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Step {
-    /// The rate asked for.
+    /// The requested rate.
     pub rate: f64,
-    /// What was in blocks, per second.
+    /// Included transactions per second.
     pub tps: f64,
-    /// The latency of 99 of 100, in milliseconds.
+    /// 99th percentile of the latency, in milliseconds.
     pub p99_ms: Option<f64>,
-    /// Who was the limit; the node, where the rate was kept and blocks came too late.
+    /// The limit of the step; the node, if the rate was kept and blocks came too late.
     pub limit: Limit,
-    /// What is wrong with it; none if it is good.
+    /// What is wrong with the step; none if it is good.
     pub wrong: Option<String>,
-    /// Whether the load was to blame and the rate was tried once more: this step decides nothing then.
+    /// Whether the load was at fault and the rate was tried again, so that this step decides nothing.
     #[serde(default)]
     pub again: bool,
 }
 
-/// Whether blocks took what was sent in a step as fast as it was sent. Where the bound is short beside the step, the
-/// latency shows a node that falls behind. Where it is not, all that piled up may be in time after the sending has
-/// ended, at a rate that no longer step could hold.
+/// Returns whether blocks took transactions as fast as they were sent. If the bound is short compared with the step,
+/// the latency shows a node that falls behind. Otherwise the whole backlog may still be included in time after the
+/// sending has ended, at a rate that a longer step could not sustain.
 fn got_through(report: &Report, rate: f64, p99: Duration) -> bool {
     let seconds = report.seconds;
     let shows_in_latency = p99.as_secs_f64() <= (NEAR - 1.0) * seconds;
@@ -89,7 +90,7 @@ impl Step {
             Some(p99_ms) if p99_ms <= bound_ms && !got_through(report, rate, p99) => {
                 (Limit::Node, Some(format!("{:.1} txn/s in blocks, the rest piled up; see --duration", report.tps)))
             }
-            // Latency counts from when each was due: a load that was late and within the bound all the same is good.
+            // Latency counts from the due time, so a late load that still meets the bound is good.
             Some(p99_ms) if p99_ms <= bound_ms => (report.limit, None),
             Some(p99_ms) if report.limit == Limit::Load && p99_ms - lag_ms <= bound_ms => {
                 (Limit::Load, Some(not_sent(report, lag_ms)))
@@ -102,57 +103,57 @@ impl Step {
         Self { rate, tps: report.tps, p99_ms, limit, wrong, again: false }
     }
 
-    /// Whether the bound holds at this rate.
+    /// Returns whether the bound holds at this rate.
     pub fn good(&self) -> bool {
         self.wrong.is_none()
     }
 }
 
-/// Since when the node was gone, or why else it was the limit, where its blocks could not be read to the end.
+/// When the node stopped answering, or why else it was the limit, if its blocks could not be read to the end.
 fn gone(report: &Report) -> Option<String> {
     report.reading_ended.as_ref()?;
     let reason = report.limit_reason.as_ref().filter(|_| report.limit == Limit::Node)?;
     Some(format!("the node: {reason}"))
 }
 
-/// That a step was not sent on time, and for whose sake.
+/// Says that a step was not sent on time, and why.
 fn not_sent(report: &Report, lag_ms: f64) -> String {
     let by = if report.limit == Limit::Load { "by the load itself" } else { "as the node let it wait" };
     format!("sent {lag_ms:.0} ms late (p99) {by}, {} not at all", report.unsent)
 }
 
-/// What a ramp found.
+/// The result of a search.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ramped {
     /// The bound, in milliseconds.
     pub p99_ms_max: f64,
-    /// The highest good rate; none if there is none.
+    /// The highest good rate, if any.
     pub highest: Option<f64>,
-    /// Whether the bad step above the highest good one was the load's own fault: the node may do more.
+    /// Whether the bad step above the highest good one was the load's own fault: the node may handle more.
     pub limited_by_load: bool,
-    /// Who was the limit in that step; none where no step was bad.
+    /// The limit in that step; none if no step was bad.
     #[serde(default)]
     pub limit_above: Option<Limit>,
-    /// Whether the search ended as the load's accounts had no money left: the node may do more.
+    /// Whether the search ended because the load's accounts ran out of money: the node may handle more.
     #[serde(default)]
     pub out_of_money: bool,
-    /// The time between two blocks, in seconds, where the search ended as that is longer than the bound at any rate.
+    /// The block time in seconds, if the search ended because it exceeds the bound at any rate.
     #[serde(default)]
     pub block_time_s: Option<f64>,
-    /// Why the blocks of the last step could not be read to its end, where the search ended as the node was gone.
+    /// Why the last step's blocks could not be read to the end, if the search ended because the node was gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading_ended: Option<String>,
     /// The rate of the step in which the search was interrupted: the highest rate may be higher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted_at: Option<f64>,
-    /// All steps, in their order.
+    /// All steps in order.
     pub steps: Vec<Step>,
     /// The report of the highest good rate.
     pub report: Option<Report>,
 }
 
 impl Ramped {
-    /// For people.
+    /// Formats the search for people.
     pub fn text(&self) -> String {
         let mut text = String::from("  asked txn/s   in blocks    p99, ms\n");
         for step in &self.steps {
@@ -169,9 +170,9 @@ impl Ramped {
         };
         let limit = match self.limit_above {
             _ if self.block_time_s.is_some() => String::new(),
-            // A node that is gone is no limit of a rate.
+            // A node that is gone does not limit a rate.
             _ if self.reading_ended.is_some() => String::new(),
-            // Said below, with what to do.
+            // Printed below, with advice.
             None | Some(Limit::Funds) => String::new(),
             Some(Limit::Load) => {
                 format!("; the limit was the load itself, late in each of {TRIES} tries, not the node")
@@ -192,14 +193,14 @@ impl Ramped {
 }
 
 impl Ramped {
-    /// That the search was interrupted, and what that leaves open.
+    /// Says that the search was interrupted, and what that leaves open.
     fn interruption(&self) -> String {
         let Some(rate) = self.interrupted_at else { return String::new() };
         let open = if self.highest.is_some() { "the highest rate may be higher" } else { "other rates were not tried" };
         format!("; the search was interrupted in the step at {rate:.1} txn/s: {open}")
     }
 
-    /// Why no rate is good, where that is known.
+    /// Why no rate is good, if known.
     fn why_none(&self) -> String {
         match self.block_time_s {
             Some(seconds) => {
@@ -211,14 +212,14 @@ impl Ramped {
     }
 }
 
-/// Which rate comes next.
+/// Chooses the next rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     good: Option<f64>,
     bad: Option<f64>,
-    /// What was in blocks at the bad rate, per second.
+    /// Included transactions per second at the bad rate.
     landed: f64,
-    /// The time between two blocks at the last bad rate that was bad for its latency alone.
+    /// The block time of the last bad step that failed only by its latency.
     block_time_s: Option<f64>,
 }
 
@@ -229,8 +230,8 @@ impl Search {
         self.landed = landed;
     }
 
-    /// Notes how far apart blocks were in a bad step; gives that if it is longer than the bound and was the same at the
-    /// bad rate before, so that it is none of the rate's making.
+    /// Notes the block time of a bad step. Returns it if it exceeds the bound and was the same at the previous bad
+    /// rate, so that the rate did not cause it.
     fn note_block_time(&mut self, now: Option<f64>, bound: Duration) -> Option<f64> {
         let now = now.filter(|seconds| *seconds > bound.as_secs_f64());
         let before = std::mem::replace(&mut self.block_time_s, now);
@@ -242,7 +243,7 @@ impl Search {
         match (self.good, self.bad) {
             (None, None) => Some(begin),
             (Some(good), None) => Some(good * 2.0),
-            // What the node did is nearer to what it can than half of a rate far above.
+            // The rate that was included is closer to the node's capacity than half of a far too high rate.
             (None, Some(bad)) => {
                 let next = if self.landed > 0.0 { self.landed.min(bad / 2.0) } else { bad / 2.0 };
                 let least = if bad > RATE_MIN { RATE_MIN } else { f64::INFINITY };
@@ -253,8 +254,8 @@ impl Search {
     }
 }
 
-/// Looks for the highest rate, by runs that `drive` makes of `asked` at other rates. Each step takes the time that it
-/// has; `stop` ends the search with what there is.
+/// Searches for the highest rate by letting `drive` run `asked` at other rates. Each step takes the measured time of
+/// `asked`; `stop` ends the search with what was found.
 pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
     asked: &Asked<K>,
     bound: Bound,
@@ -306,7 +307,7 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
         if found.block_time_s.is_some() {
             break;
         }
-        // Every step after it would be one of accounts that cannot pay, or of a node that does not answer.
+        // Every later step would have accounts that cannot pay, or a node that does not answer.
         if found.out_of_money || found.reading_ended.is_some() {
             break;
         }
@@ -314,8 +315,8 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
     Ok(found)
 }
 
-/// Runs a step until it says something of the node, or the load was late in each of its tries, which go to `steps`.
-/// Gives none where it was stopped.
+/// Runs a step until it says something about the node, or until the load was late in every try. All tries are added to
+/// `steps`. Returns none if stopped.
 fn decided(
     steps: &mut Vec<Step>,
     bound: Bound,
@@ -371,7 +372,7 @@ mod tests {
     fn blocks_longer_than_the_bound_end_the_search() {
         let blocks = |rate: f64| {
             let latency = Some(Percentiles { p99_ms: 2100.0, ..Percentiles::default() });
-            // Far too much makes them longer still.
+            // A rate far above capacity makes them longer still.
             let block_time_s = Some(if rate > 5000.0 { 4.0 } else { 2.0 });
             Report { latency, block_time_s, tps: rate.min(5000.0), ..report(rate) }
         };
@@ -382,12 +383,12 @@ mod tests {
         let text = found.text();
         let said = "no rate that was tried has its p99 below 1500 ms: a block comes every 2000 ms, so a transaction";
         assert!(text.contains(said) && !text.contains("the limit was"), "{text}");
-        // A node that is too slow at any rate is tried down to the least.
+        // A node that is too slow at any rate is tried down to the lowest.
         let slow = search(|rate, _| Report { block_time_s: Some(0.4), ..node(rate.max(4000.0)) });
         assert!(slow.block_time_s.is_none() && slow.highest.is_none(), "{}", slow.text());
     }
 
-    /// A load that asks nobody: what it reports is said by the test.
+    /// Options of a load that contacts no node: the test supplies its reports.
     fn asked() -> Asked<Kind> {
         Asked {
             networks: vec![],
@@ -406,7 +407,7 @@ mod tests {
         }
     }
 
-    /// A step that went well, but for what the test changes.
+    /// A step that went well, except for what the test changes.
     fn report(rate: f64) -> Report {
         let ms = |p99_ms| Some(Percentiles { p99_ms, ..Percentiles::default() });
         Report {
@@ -419,7 +420,7 @@ mod tests {
         }
     }
 
-    /// What a ramp finds where `run` says how each step went, by its rate and by how many there were before.
+    /// Searches with reports from `run`, which gets the rate and the number of steps before.
     fn search(run: impl Fn(f64, usize) -> Report) -> Ramped {
         let count = Cell::new(0);
         let drive = |asked: &Asked<Kind>, _: &mut fn(Progress<'_>)| {
@@ -430,13 +431,13 @@ mod tests {
         ramp(&asked(), bound, &|| false, (|_| {}) as fn(Progress<'_>), drive).unwrap()
     }
 
-    /// A step that the load sent too late, as it had no core.
+    /// A step that the load sent too late, because it got no core.
     fn late(rate: f64) -> Report {
         let ms = |p99_ms| Some(Percentiles { p99_ms, ..Percentiles::default() });
         Report { unsent: rate as u64, latency: ms(1900.0), send_lag: ms(1850.0), limit: Limit::Load, ..report(rate) }
     }
 
-    /// The node does 3,500 a second; more takes its blocks ever longer.
+    /// The node handles 3,500 per second; beyond that its blocks take longer and longer.
     fn node(rate: f64) -> Report {
         let p99_ms = if rate <= 3500.0 { 50.0 } else { 9000.0 };
         Report { latency: Some(Percentiles { p99_ms, ..Percentiles::default() }), ..report(rate) }
@@ -447,7 +448,7 @@ mod tests {
         let quiet = search(|rate, _| node(rate));
         assert!((3180.0..=3500.0).contains(&quiet.highest.unwrap()), "{}", quiet.text());
         assert_eq!((quiet.limit_above, quiet.limited_by_load), (Some(Limit::Node), false));
-        // Every second run of a busy machine's has no core in time.
+        // On a busy machine every second run gets no core in time.
         let busy = search(|rate, count| if count % 2 == 0 { late(rate) } else { node(rate) });
         assert_eq!(busy.highest, quiet.highest, "{}", busy.text());
         assert!(busy.steps.iter().any(|step| step.again), "{}", busy.text());
@@ -476,7 +477,7 @@ mod tests {
             Report { limit: Limit::Node, limit_reason: why, reading_ended: refused, unknown: 7, ..report(100.0) };
         let step = Step::of(&dead, Duration::from_millis(1500));
         assert_eq!(step.wrong.as_deref(), Some("the node: it gave no answer from 5.2 s on"));
-        // Where the load was late, too, the step is not tried again.
+        // The step is not repeated although the load was late, too.
         let late = search(|rate, _| Report { reading_ended: Some("connection refused".into()), ..late(rate) });
         assert_eq!((late.steps.len(), late.highest), (1, None), "{}", late.text());
         assert_eq!(search(|rate, _| node(rate)).reading_ended, None);
@@ -518,7 +519,7 @@ mod tests {
 
     #[test]
     fn a_bound_longer_than_the_step_hides_no_backlog() {
-        // Five seconds at 1,000 a second, of which blocks take 100: the last is in time by a bound of a minute.
+        // Five seconds at 1,000 per second, while blocks take 100: the last one still meets a bound of a minute.
         let ms = |p99_ms| Some(Percentiles { p99_ms, ..Percentiles::default() });
         let full = |rate: f64| {
             let backlog_ms = 5e3 * (rate / 100.0 - 1.0).max(0.0);
@@ -540,11 +541,11 @@ mod tests {
 
     #[test]
     fn a_late_load_within_the_bound_is_good() {
-        // Latency counts from when each was due, so the bound holds whatever the lag was.
+        // Latency counts from the due time, so the bound holds whatever the lag was.
         let ms = |p99_ms| Some(Percentiles { p99_ms, ..Percentiles::default() });
         let step = Report { latency: ms(900.0), send_lag: ms(400.0), limit: Limit::Load, ..report(100.0) };
         assert!(Step::of(&step, Duration::from_millis(1500)).good());
-        // A node that takes nine seconds is not excused by a load that was late by a tenth of one.
+        // A load that was late by a tenth of a second does not excuse a node that takes nine.
         let slow = Report { latency: ms(9000.0), send_lag: ms(120.0), limit: Limit::Load, ..report(100.0) };
         let slow = Step::of(&slow, Duration::from_millis(1500));
         assert_eq!((slow.limit, slow.wrong.as_deref()), (Limit::Node, Some("p99 9000 ms")));

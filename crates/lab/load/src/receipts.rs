@@ -1,26 +1,26 @@
-//! What receipts say of the load's transactions, whatever the chain.
+//! Results of the load's transactions by their receipts, on any chain.
 //!
-//! memory  two counts a line of blocks
+//! memory  two counts per line of blocks
 
 use std::collections::BTreeMap;
 
 use crate::blocks::Block;
 
-/// What the receipts say of the load's transactions.
+/// Counts of the load's receipts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receipts {
-    /// How many were looked at.
+    /// Receipts that were read.
     pub seen: u64,
-    /// Of these, how many failed.
+    /// Failed transactions among them.
     pub failed: u64,
-    /// Of each line of blocks, by the number of its first, how many were looked at, and how many of these failed.
+    /// By the number of a line's first block: receipts read, and failed transactions among them.
     pub of_lines: BTreeMap<u64, (u64, u64)>,
 }
 
 impl Receipts {
-    /// Asks about blocks until `is_over`: `ask` gives how many of the load's transactions a block has, and how many of
-    /// these failed, if the node tells. Blocks come in a scattered order, of each line one before any has a second:
-    /// what was seen when there is no more time is a fair sample.
+    /// Reads receipts until `is_over`. `ask` returns how many of the load's transactions a block has and how many of
+    /// them failed, if the node answers. Blocks are visited in scattered order, one per line before any line gets a
+    /// second, so that a partial result is a fair sample.
     pub fn gather(lines: &[Block], is_over: &dyn Fn() -> bool, mut ask: impl FnMut(u64) -> Option<(u64, u64)>) -> Self {
         let scattered = |line: &Block| line.first.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
         let mut open: Vec<_> = lines.iter().filter(|line| line.ours > 0).collect();
@@ -51,13 +51,13 @@ impl Receipts {
         sum
     }
 
-    /// How many transactions of the load's accounts were found that the run did not send.
+    /// Returns how many transactions of the load's accounts the run did not send.
     pub fn foreign(&self, lines: &[Block]) -> u64 {
         let seen = |line: &Block| self.of_lines.get(&line.first).map_or(0, |(seen, _)| *seen);
         lines.iter().map(|line| seen(line).saturating_sub(line.ours)).sum()
     }
 
-    /// How many of a line's transactions failed; none where not all of them were looked at.
+    /// Returns how many of a line's transactions failed; none if not all of its receipts were read.
     pub fn failed_in(&self, line: &Block) -> Option<u64> {
         if line.ours == 0 {
             return Some(0);
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Lines of so many blocks each, which have two of the load's transactions in every block.
+    /// Lines of these many blocks each, with two of the load's transactions in every block.
     fn lines(counts: &[u64]) -> Vec<Block> {
         let now = Instant::now();
         let mut first = 10;
@@ -114,12 +114,12 @@ mod tests {
         });
         assert_eq!((receipts.seen, receipts.failed), (6, 3));
         assert_eq!((receipts.failed_in(&lines[0]), receipts.failed_in(&lines[1])), (Some(1), None));
-        // Blocks without any of the load's, as Solana's slots without a block, are passed over.
+        // Blocks without the load's transactions, like Solana's empty slots, are skipped.
         let ours_in_one = [Block { ours: 2, ..lines[1].clone() }];
         let receipts = Receipts::gather(&ours_in_one, &|| false, |number| (number == 12).then_some((2, 1)));
         assert_eq!(receipts.failed_in(&ours_in_one[0]), Some(1));
         assert_eq!(receipts.foreign(&ours_in_one), 0);
-        // Somebody else sends with the same keys.
+        // Someone else sends with the same keys.
         let receipts = Receipts::gather(&ours_in_one, &|| false, |number| (number == 12).then_some((7, 1)));
         assert_eq!(receipts.foreign(&ours_in_one), 5);
     }

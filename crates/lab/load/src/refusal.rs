@@ -1,23 +1,23 @@
-//! What a refusal means to a sender. Nodes have no codes for it, only words.
+//! Classifies refusals. Nodes have no error codes for them, only messages.
 //!
 //! source  the messages of geth, anvil, hardhat, CometBFT's ledgers and ours
 
-/// What a node's words mean.
+/// What a node's message means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The node has it.
+    /// The node already has the transaction.
     Known,
     /// The pool has no room now.
     Full,
-    /// It pays less than a block asks for.
+    /// The fee is below what a block requires.
     Fee,
     /// The nonce is used.
     NonceUsed,
-    /// The nonce is above the next one, and this node queues nothing: Hardhat's goes through a batch in any order.
+    /// The nonce is above the next one, and this node queues nothing: Hardhat processes a batch in any order.
     NonceAhead,
-    /// The account has not the money for it.
+    /// The account lacks the money.
     Funds,
-    /// Anything else.
+    /// Any other reason.
     Other,
 }
 
@@ -30,7 +30,7 @@ const FUNDS: [&str; 4] = ["insufficient funds", "insufficient balance", "enough 
 const NONCE_USED: [&str; 4] = ["nonce too low", "nonce is too low", "replacement", "nonce has already been used"];
 
 impl Reason {
-    /// What these words mean.
+    /// Classifies a message.
     pub fn of(message: &str) -> Self {
         let message = message.to_ascii_lowercase();
         let any = |words: &[&str]| words.iter().any(|word| message.contains(word));
@@ -38,11 +38,11 @@ impl Reason {
             () if any(&KNOWN) => Self::Known,
             () if any(&FEE) => Self::Fee,
             () if any(&NONCE_USED) => Self::NonceUsed,
-            // Of the transaction's own gas: no block will ever have room for it.
+            // About the transaction's own gas: no block will ever have room for it.
             () if message.contains("gas limit") => Self::Other,
             () if any(&FUNDS) => Self::Funds,
             () if any(&NONCE_AHEAD) => Self::NonceAhead,
-            // A full pool of geth's takes only what pays more than what it holds, and says so.
+            // A full geth pool accepts only what pays more than its contents, and reports others as underpriced.
             () if any(&FULL) || message.contains("underpriced") => Self::Full,
             () => Self::Other,
         }

@@ -1,8 +1,8 @@
-//! What a run gave: figures, as text and as JSON.
+//! The figures of a run, as text and as JSON.
 //!
 //! reads   blocks, counts, CPU times
 //! writes  a [`Report`]
-//! memory  100 B a line of blocks
+//! memory  100 B per line of blocks
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -13,31 +13,31 @@ use serde::{Deserialize, Serialize};
 use crate::profile::Profile;
 use crate::series::Moment;
 
-/// A load that reads blocks later than this says so.
+/// Above this median reading lag, the report mentions it.
 const READING_LAG_MS: f64 = 100.0;
-/// Clocks of two machines may be so many seconds apart.
+/// Tolerated clock difference between two machines, in seconds.
 const CLOCK_APART_S: f64 = 5.0;
-/// A rate over fewer blocks than this is told with their number.
+/// A rate over fewer blocks than this is reported with their number.
 const FEW_BLOCKS: u64 = 10;
 
 /// Percentiles, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Percentiles {
-    /// Half are below.
+    /// Median.
     pub p50_ms: f64,
-    /// Nine of ten.
+    /// 90th percentile.
     pub p90_ms: f64,
-    /// 99 of a hundred.
+    /// 99th percentile.
     pub p99_ms: f64,
-    /// 999 of a thousand.
+    /// 99.9th percentile.
     pub p999_ms: f64,
-    /// The longest.
+    /// Maximum.
     pub max_ms: f64,
 }
 
 impl Percentiles {
-    /// Of a histogram of µs; none of an empty one.
+    /// Reads the percentiles of a histogram of µs; none if it is empty.
     pub fn of(histogram: &Histogram<u64>) -> Option<Self> {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
         (!histogram.is_empty()).then(|| Self {
@@ -57,19 +57,19 @@ impl fmt::Display for Percentiles {
     }
 }
 
-/// How many had a latency within these bounds.
+/// Number of latencies between two bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bin {
-    /// From here on, in milliseconds.
+    /// Lower bound in milliseconds, inclusive.
     pub from_ms: f64,
-    /// Below this.
+    /// Upper bound in milliseconds, exclusive.
     pub to_ms: f64,
-    /// So many.
+    /// Number of values in the bin.
     pub count: u64,
 }
 
-/// A histogram of µs in bins, ten for each power of ten; from the first that has some to the last.
+/// Bins of a histogram of µs, ten per decade, from the first non-empty one to the last.
 pub fn distribution(histogram: &Histogram<u64>) -> Vec<Bin> {
     let edge = |bin: i32| 10f64.powf(f64::from(bin) / 10.0);
     let mut bins: BTreeMap<i32, u64> = BTreeMap::new();
@@ -82,31 +82,31 @@ pub fn distribution(histogram: &Histogram<u64>) -> Vec<Bin> {
     (first..=last).map(|bin| Bin { from_ms: edge(bin), to_ms: edge(bin + 1), count: count(bin) }).collect()
 }
 
-/// A block of the run, or several that follow each other where there were more than are kept one by one.
+/// A block of the run, or several consecutive ones if there are too many to list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BlockLine {
-    /// The number of the first.
+    /// Number of the first block.
     pub first: u64,
-    /// That of the last.
+    /// Number of the last block.
     pub number: u64,
-    /// How many there are: with more than one, what follows is their sum, but for what is of the last.
+    /// Number of blocks. If there are several, the fields below are sums, except those of the last block.
     pub count: u64,
-    /// When the last could be read, in seconds after the measuring began; below 0 in the warm-up.
+    /// When the last block could be read, in seconds since measuring began; below 0 in the warm-up.
     pub seen_s: f64,
-    /// Transactions in them.
+    /// Transactions in these blocks.
     pub transactions: u64,
-    /// Of these, the load's.
+    /// Transactions of the load among them.
     pub ours: u64,
-    /// Of the load's, those that failed; none where not all receipts were looked at.
+    /// Failed transactions of the load; none if not all receipts were read.
     pub failed: Option<u64>,
-    /// The last one's own time, in seconds since 1970.
+    /// Timestamp of the last block, in seconds since 1970.
     pub timestamp: u64,
     /// Gas used.
     pub gas_used: u64,
-    /// Share of the blocks' gas limit.
+    /// Share of the gas limit that was used.
     pub fullness: f64,
-    /// Transactions of the load under way after the last.
+    /// The load's transactions under way after the last block.
     pub under_way: usize,
 }
 
@@ -115,7 +115,7 @@ impl Default for BlockLine {
         Self {
             first: 0,
             number: 0,
-            // As reports have it that were written before a line could stand for several.
+            // The default for reports from before a line could stand for several blocks.
             count: 1,
             seen_s: 0.0,
             transactions: 0,
@@ -133,17 +133,17 @@ impl Default for BlockLine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The node: the load had more to send and was told to wait, or had as much under way as it may.
+    /// The node: the load had more to send but had to wait, or reached its limit of transactions under way.
     Node,
-    /// The load's own threads: the node may have more to give.
+    /// The load's own threads: the node may handle more.
     Load,
-    /// The load's threads waited for answers nearly all the time: with more of them the node may give more.
+    /// Round trips: the load's threads waited for answers nearly all the time, so more threads may get more.
     RoundTrips,
-    /// What may be under way: blocks took nearly all of it, so that they could not be fuller.
+    /// The limit of transactions under way: blocks took nearly all of them, so they could not be fuller.
     UnderWay,
-    /// The rate that was asked for: it was kept.
+    /// The requested rate, which was kept.
     Rate,
-    /// The money of the load's accounts: there was no more of it.
+    /// The money of the load's accounts ran out.
     Funds,
     /// The run ended before anything was measured.
     #[default]
@@ -151,7 +151,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// In words.
+    /// Describes the limit in words.
     pub fn told(self) -> &'static str {
         match self {
             Self::Node => "the node",
@@ -167,139 +167,139 @@ impl Limit {
     }
 }
 
-/// A run's figures. One that was written before a figure was known is read as if that were nought.
+/// The figures of a run. A field that an older report lacks is read as zero or empty.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
-    /// The node's name, as `web3_clientVersion` gives it.
+    /// The node's name, as returned by `web3_clientVersion`.
     pub client: String,
-    /// What was sent.
+    /// Kinds of transactions sent.
     pub kind: String,
-    /// Accounts that sent.
+    /// Number of sending accounts.
     pub accounts: usize,
     /// When measuring began, in seconds since 1970.
     pub began_unix_s: u64,
-    /// What was asked for: names and values.
+    /// Options of the run: names and values.
     pub configuration: Vec<(String, String)>,
-    /// The machine on which the load ran, where that is told.
+    /// The machine on which the load ran, if known.
     pub machine: Option<String>,
-    /// The rate asked for.
+    /// The requested rate.
     pub rate: Option<f64>,
-    /// Seconds measured.
+    /// Measured seconds.
     pub seconds: f64,
-    /// Of the load's transactions in blocks, those that came in the measured time, per second of it: a block's came
-    /// evenly since the block before.
+    /// Included transactions per second of the measured time. A block's transactions are spread evenly over the time
+    /// since the block before.
     pub tps: f64,
-    /// Blocks that could first be read in the measured time.
+    /// Blocks that first became readable in the measured time.
     pub blocks_measured: u64,
-    /// The median over its whole seconds.
+    /// Median of the rate over the whole seconds.
     pub tps_median: f64,
-    /// Gas used per second, in millions, by the same blocks.
+    /// Gas used per second by the same blocks, in millions.
     pub mgas_per_s: f64,
-    /// Time between blocks, the mean, in seconds; of fewer than two there is none.
+    /// Mean block time in seconds; none with fewer than two blocks.
     pub block_time_s: Option<f64>,
-    /// Sent in the whole run: the sum of the four that follow.
+    /// Transactions sent in the whole run: the sum of the following four.
     pub sent: u64,
-    /// In a block.
+    /// Transactions in a block.
     pub included: u64,
-    /// Refused.
+    /// Refused transactions.
     pub rejected: u64,
-    /// Taken, by the node's words, and known no more.
+    /// Transactions that the node accepted and no longer knows.
     pub dropped: u64,
-    /// Waiting at the end, or nobody ever said what became of it.
+    /// Transactions still pending at the end, or whose outcome could not be found out.
     pub unknown: u64,
-    /// Due at the end and not sent, or not taken for want of room: no latency has them.
+    /// Transactions due at the end but not sent, or not accepted for lack of room. They are in no latency.
     pub unsent: u64,
-    /// Of those included, how many receipts were looked at, fewer where the node does not give them all in time.
+    /// Receipts read of the included transactions; fewer if the node does not return them all in time.
     pub receipts_seen: u64,
-    /// Of these, how many failed; none where the node does not tell.
+    /// Failed transactions among them; none if the node does not report it.
     pub failed: Option<u64>,
-    /// Refusals by reason.
+    /// Number of refusals by reason.
     pub reasons: BTreeMap<String, u64>,
-    /// From when a transaction was due to when its block could be read.
+    /// Time from when a transaction was due to when its block could be read.
     pub latency: Option<Percentiles>,
-    /// The same in bins.
+    /// The same latency in bins.
     pub latency_distribution: Vec<Bin>,
-    /// From when a request was due to when it was sent, at a given rate; to the end, for what was not.
+    /// At a given rate, time from when a request was due to when it was sent; until the end for unsent ones.
     pub send_lag: Option<Percentiles>,
-    /// From when a block could first be read to when the load had read it, for each of the load's transactions in it:
-    /// the load's own delay, which no latency has.
+    /// Time from when a block became readable to when the load had read it, once for each of the load's transactions in
+    /// it. This delay is the load's own and in no latency.
     pub reading_lag: Option<Percentiles>,
-    /// CPU time of the node per included transaction, in µs, where its process is known.
+    /// CPU time of the node per included transaction, in µs, if its process is known.
     pub server_cpu_us: Option<f64>,
-    /// Cores it used.
+    /// Cores that the node used.
     pub server_cores: Option<f64>,
-    /// Its memory at the end, in bytes.
+    /// Resident memory of the node at the end, in bytes.
     pub server_resident: Option<u64>,
-    /// CPU time of the load per included transaction, in µs; none where none was included in the measured time.
+    /// CPU time of the load per included transaction, in µs; none if none was included in the measured time.
     pub client_cpu_us: Option<f64>,
-    /// Cores the load used.
+    /// Cores that the load used.
     pub client_cores: f64,
-    /// At a given rate: seconds for which a thread of the load was behind it as the node did not answer or had no room,
-    /// the mean of all threads.
+    /// At a given rate, seconds for which a thread of the load was behind because the node did not answer or had no
+    /// room, averaged over the threads.
     pub behind_for_node_s: f64,
-    /// The same as the thread computed, or waited for a core.
+    /// The same, because the thread computed or waited for a core.
     pub behind_by_itself_s: f64,
-    /// What others took of the machine, where it is so much that another run would measure something else.
+    /// What other programs took of the machine, if so much that another run would measure something else.
     pub noise: Option<String>,
-    /// The share of their time that the load's threads ran or waited for a core: of the busiest.
+    /// Share of the time in which the busiest of the load's threads ran or waited for a core.
     pub senders_busy: f64,
-    /// The share of their time that they waited for the node's answers, the mean.
+    /// Share of the time in which the threads waited for the node's answers, on average.
     pub senders_waiting: f64,
     /// What kept the rate from being higher.
     pub limit: Limit,
-    /// The figures that say so, where the limit's name alone does not.
+    /// The figures that show it, if the limit's name alone does not.
     pub limit_reason: Option<String>,
     /// Requests without an answer.
     pub unanswered: u64,
-    /// Why the last of them had none.
+    /// Why the last of them had no answer.
     pub last_error: Option<String>,
-    /// What the node said of requests that were too long for it: they became shorter.
+    /// The node's message about a request that was too long; requests were shortened.
     pub too_long: Option<String>,
-    /// Times the pool had no room.
+    /// How often the pool had no room.
     pub pool_full: u64,
-    /// The node's last words to that.
+    /// The node's last message about a full pool.
     pub pool_full_words: Option<String>,
-    /// Times the node asked for a higher fee than the load paid.
+    /// How often the node asked for a higher fee than the load paid.
     pub dearer: u64,
-    /// Blocks in which a unit of gas cost more than the load paid at the beginning: its transactions had to wait.
+    /// Blocks in which gas cost more than the load paid at the beginning: its transactions had to wait.
     pub blocks_too_dear: u64,
-    /// Transactions that the node had lost, and that were sent again.
+    /// Transactions that the node had lost and that were sent again.
     pub healed: u64,
-    /// Transactions that were sent again, each time that they were in no block after a while: on Solana.
+    /// On Solana, how often transactions were sent again because no block contained them after a while.
     pub sent_again: u64,
-    /// Transactions signed anew, as their time had run out and no block had them.
+    /// Transactions signed again because their blockhash expired without a block containing them.
     pub resigned: u64,
-    /// Transactions that were signed while the load sent, though it signed ahead: those had run out, or were too old.
+    /// Transactions signed while sending although the load signs ahead: the signed ones had run out or were too old.
     pub signed_late: u64,
-    /// When the first of these was, in seconds after measuring began; below 0 in the warm-up.
+    /// When the first of these was signed, in seconds since measuring began; below 0 in the warm-up.
     pub signed_late_from_s: Option<f64>,
-    /// Transactions of the load's accounts in its blocks, as far as receipts were looked at, that it did not send.
+    /// Transactions of the load's accounts in its blocks, by the receipts read, that the load did not send.
     pub foreign: u64,
-    /// Answers with another hash than that of what was sent.
+    /// Answers with a hash other than that of the sent transaction.
     pub other_hash: u64,
-    /// Times an account's nonce was asked for anew.
+    /// How often an account's nonce was queried again.
     pub renonced: u64,
-    /// Times the node named a block that it could not give.
+    /// How often the node reported a block that it could not serve.
     pub number_ahead: u64,
-    /// Times a block's parent was not the block before.
+    /// How often a block's parent was not the block before.
     pub reorganised: u64,
-    /// Why blocks could not be read to the end: what was sent since then is unknown.
+    /// Why blocks could not be read to the end: the outcome of what was sent since then is unknown.
     pub reading_ended: Option<String>,
-    /// Who told how many transactions wait in the node's pool; none where nobody did.
+    /// Source of the pool's depth; none if the node does not report it.
     pub pool_source: Option<String>,
-    /// The blocks, in order.
+    /// The blocks in order.
     pub blocks: Vec<BlockLine>,
-    /// How it went, twice a second.
+    /// Samples of the run's state, twice a second.
     pub moments: Vec<Moment>,
-    /// Where the node's CPU time went, if that was asked for.
+    /// The node's CPU profile, if requested.
     pub profile: Option<Profile>,
-    /// Why there is none.
+    /// Why the requested profile is missing.
     pub no_profile: Option<String>,
 }
 
 impl Report {
-    /// The figures for people.
+    /// Formats the figures for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |what: &str, value: String| writeln!(text, "{what:<18}{value}").expect("a string takes all");
@@ -348,7 +348,7 @@ impl Report {
         }
         line("load's CPU", format!("{}{:.2} cores", each(self.client_cpu_us), self.client_cores));
         let (busy, waiting) = (self.senders_busy * 100.0, self.senders_waiting * 100.0);
-        // The two are not of the same thread, so they may be more than all together.
+        // The two shares belong to different threads, so their sum may exceed 100 %.
         let threads =
             format!("the busiest was busy {busy:.0} % of its time; on average they waited {waiting:.0} % for answers");
         line("load's threads", threads);
@@ -366,14 +366,14 @@ impl Report {
         text
     }
 
-    /// What kept the rate from being higher, and the figures that say so.
+    /// The limit, and the figures that show it.
     pub fn limit_text(&self) -> String {
         let reason = self.limit_reason.as_ref().map_or(String::new(), |reason| format!("; {reason}"));
         format!("{}{reason}", self.limit.told())
     }
 
-    /// How far the chain's clock was ahead of this machine's when its last block could be read, in seconds, where that
-    /// is more than the clocks of two machines may be apart; and the same of the first block.
+    /// How far the chain's clock was ahead of this machine's at the last block, in seconds, and at the first one; none
+    /// if the last is within the tolerated difference.
     pub fn clock_ahead_s(&self) -> Option<(f64, f64)> {
         let ahead = |line: &BlockLine| line.timestamp as f64 - (self.began_unix_s as f64 + line.seen_s);
         let first = self.blocks.first().map(ahead)?;
@@ -389,7 +389,7 @@ impl Report {
         ))
     }
 
-    /// The rate, and of how many blocks it is where they are few.
+    /// The rate, with the number of blocks if there are few.
     fn rate_text(&self) -> String {
         let few = match self.blocks_measured {
             count if (1..FEW_BLOCKS).contains(&count) => format!("; of few blocks, {count}: measure for longer"),
@@ -398,7 +398,7 @@ impl Report {
         format!("{:.0} txn/s over {:.1} s (median second {:.0}){few}", self.tps, self.seconds, self.tps_median)
     }
 
-    /// How long transactions took, and how late the load was.
+    /// Prints the latency, and how late the load was.
     fn delays(&self, line: &mut impl FnMut(&str, String)) {
         if let Some(latency) = &self.latency {
             line("latency", format!("{latency} (due → block readable)"));
@@ -410,7 +410,7 @@ impl Report {
             line("reading lag", format!("{lag} (block readable → read by the load; no latency has it)"));
         }
         let (for_node, by_itself) = (self.behind_for_node_s, self.behind_by_itself_s);
-        // Where the load was the limit, the reason has both figures.
+        // If the load was the limit, the reason contains both figures.
         if !matches!(self.limit, Limit::Rate | Limit::Load) && for_node + by_itself >= 0.1 {
             line("", format!("behind the rate for {for_node:.1} s by the node, {by_itself:.1} s by the load itself"));
         }
@@ -423,18 +423,18 @@ impl Report {
         }
     }
 
-    /// How many blocks there were.
+    /// Returns the number of blocks.
     pub fn block_count(&self) -> u64 {
         self.blocks.iter().map(|line| line.count).sum()
     }
 
-    /// The most that one line stands for.
+    /// Returns the largest number of blocks in one line.
     pub fn blocks_together(&self) -> u64 {
         self.blocks.iter().map(|line| line.count).max().unwrap_or(1)
     }
 
-    /// The load's transactions in blocks, per second: second and rate. Those of a block came evenly since the one
-    /// before.
+    /// Included transactions per second, as pairs of second and rate. A block's transactions are spread evenly over the
+    /// time since the block before.
     pub fn per_second(&self) -> Vec<(f64, f64)> {
         let pairs = self.blocks.windows(2);
         let intervals: Vec<_> = pairs.map(|pair| (pair[0].seen_s, pair[1].seen_s, pair[1].ours)).collect();
@@ -442,7 +442,7 @@ impl Report {
         seconds.into_iter().enumerate().map(|(second, count)| (second as f64, count)).collect()
     }
 
-    /// How many waited in the node's pool in the measured time: the median and the most.
+    /// Median and maximum depth of the node's pool in the measured time.
     pub fn pool_depth(&self) -> Option<(u64, u64)> {
         let measured = self.moments.iter().filter(|moment| (0.0..=self.seconds).contains(&moment.at_s));
         let depth = |moment: &Moment| Some(moment.pool_pending? + moment.pool_queued.unwrap_or_default());
@@ -451,7 +451,7 @@ impl Report {
         Some((*depths.get(depths.len() / 2)?, *depths.last()?))
     }
 
-    /// What should not have happened, as far as it did.
+    /// Prints irregularities that occurred.
     fn oddities(&self, line: &mut impl FnMut(&str, String)) {
         for (label, what, count) in self.odd_counts() {
             if count > 0 {
@@ -468,7 +468,7 @@ impl Report {
         }
     }
 
-    /// What should not have happened, and how often it did, behind the label of its row.
+    /// Irregularities: the label of the row, a description, and how often each occurred.
     pub fn odd_counts(&self) -> [(&'static str, &'static str, u64); 12] {
         let foreign = "transactions of the load's accounts that it did not send: another load has their keys";
         [
@@ -487,7 +487,7 @@ impl Report {
         ]
     }
 
-    /// The last words to some of that, behind the label of their row.
+    /// The last messages for some of them, after the label of their row.
     pub fn odd_words(&self) -> [(&'static str, &'static str, &Option<String>); 4] {
         [
             ("requests", "requests were too long for the node, and became shorter", &self.too_long),
@@ -498,7 +498,7 @@ impl Report {
     }
 }
 
-/// A row of bars, the highest figure's full; more than 60 figures are put together.
+/// Draws figures as a row of bars scaled to the highest; more than 60 figures are averaged.
 fn sparks(figures: &[f64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let highest = figures.iter().copied().fold(0.0, f64::max).max(1e-9);
@@ -511,12 +511,12 @@ fn sparks(figures: &[f64]) -> String {
     bars.collect::<String>() + &each
 }
 
-/// Transactions in each whole second. Each of `(from, to, count)` came evenly in between: a block has what came since
-/// the block before.
+/// Transactions in each whole second. The transactions of each `(from, to, count)` are spread evenly over that
+/// interval, because a block holds what arrived since the block before.
 pub fn counts_of_seconds(intervals: &[(f64, f64, u64)], seconds: f64) -> Vec<f64> {
     let mut counts = vec![0.0; seconds.floor() as usize];
     for &(from, to, count) in intervals {
-        // Several blocks may have become readable at one time.
+        // Several blocks may have become readable at once.
         if to <= from {
             if let Some(sum) = counts.get_mut(to as usize).filter(|_| to >= 0.0) {
                 *sum += count as f64;
@@ -533,7 +533,7 @@ pub fn counts_of_seconds(intervals: &[(f64, f64, u64)], seconds: f64) -> Vec<f64
     counts
 }
 
-/// The median of the same.
+/// Median of the same counts.
 pub fn median_of_seconds(intervals: &[(f64, f64, u64)], seconds: f64) -> f64 {
     let mut counts = counts_of_seconds(intervals, seconds);
     counts.sort_unstable_by(f64::total_cmp);
@@ -596,7 +596,7 @@ mod tests {
     fn a_clock_that_is_ahead_is_told() {
         let block = |seen_s, timestamp| BlockLine { seen_s, timestamp, ..BlockLine::default() };
         let of = |blocks: &[BlockLine]| Report { began_unix_s: 1000, blocks: blocks.to_vec(), ..Report::default() };
-        // Blocks that are made faster than one a second.
+        // Blocks that are made faster than one per second.
         let fast = of(&[block(0.5, 1002), block(10.0, 1103)]);
         assert_eq!(fast.clock_ahead_s(), Some((93.0, 1.5)));
         let said = "93 s ahead of this machine's at the last block, 2 s at the first";

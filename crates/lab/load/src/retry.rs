@@ -1,8 +1,8 @@
-//! Questions that are asked again while a node does not answer: one bad answer does not cost the money on its way.
+//! Repeats requests while a node does not answer, so that one failed answer does not lose money in transit.
 //!
 //! reads   a node's answers
-//! writes  the same questions, up to a second apart
-//! drops   nothing: who is silent for half a minute, or refuses, is told of
+//! writes  the same requests, up to a second apart
+//! drops   nothing: a node that is silent for half a minute, or refuses, is reported
 
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,18 @@ use alloy_primitives::{Address, U256};
 use crate::account::AccountError;
 use crate::rpc::{Retryable, Rpc, RpcError};
 
-/// How long nothing but errors may come.
+/// How long errors may last without an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The first rest after one; each further one doubles it.
+/// The first pause after an error. It doubles each time.
 const REST: Duration = Duration::from_millis(50);
 const REST_MAX: Duration = Duration::from_secs(1);
-/// Accounts asked for at once: what has been answered is not asked again.
+/// Accounts per query: answered queries are not repeated.
 const TOGETHER: usize = 500;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// Whoever called does not want it any more.
+    /// The caller stopped the request.
     #[error("stopped")]
     Stopped,
     /// The node refuses, or is silent.
@@ -30,34 +30,35 @@ pub enum NoAnswer {
     Rpc(#[from] RpcError),
 }
 
-/// A node that is asked with patience.
+/// A node whose failed requests are repeated.
 #[derive(Clone, Copy)]
 pub struct Patient<'a> {
-    /// The node.
+    /// RPC client of the node.
     pub rpc: &'a Rpc,
-    /// Ends the patience.
+    /// Ends the repetition when it returns true.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// Whoever has accounts funded.
+/// Callbacks of a funding's caller.
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
-    /// Ends the funding.
+    /// Ends the funding when it returns true.
     pub stop: &'a dyn Fn() -> bool,
-    /// Called before any money goes out, each time: keys that are kept nowhere are to be kept by then.
+    /// Called before each payment: new keys must be saved by then.
     pub before_paying: &'a dyn Fn() -> Result<(), AccountError>,
-    /// Hears whose money is taken, where it is not that of who was to pay.
+    /// Receives a note if another account than the payer provides the money.
     pub says: &'a dyn Fn(&str),
 }
 
 impl<'a> Caller<'a> {
-    /// One that has nothing to keep, and says nothing.
+    /// A caller without keys to save, which ignores notes.
     pub fn new(stop: &'a dyn Fn() -> bool) -> Self {
         Self { stop, before_paying: &|| Ok(()), says: &|_| {} }
     }
 }
 
-/// Asks until there is an answer, an error that does not pass, or half a minute of such that may is over.
+/// Repeats a request until there is an answer or a permanent error, or until transient errors have lasted half a
+/// minute.
 pub fn again<T>(
     stop: &dyn Fn() -> bool,
     question: impl Fn() -> Result<T, RpcError>,
@@ -76,7 +77,7 @@ pub fn again<T>(
 }
 
 impl Patient<'_> {
-    /// Asks, and asks again where that may help.
+    /// Sends a request, and repeats it after transient errors.
     pub fn ask<T>(&self, question: impl Fn(&Rpc) -> Result<T, RpcError>) -> Result<T, NoAnswer> {
         again(self.stop, || question(self.rpc), RpcError::may_pass)
     }

@@ -1,9 +1,9 @@
-//! A node's RPC as the load asks it: what Ethereum's nodes are asked, raw transactions among it, and which errors pass.
+//! A node's RPC client: the requests to Ethereum nodes, including raw transactions, and which errors are transient.
 //!
 //! reads   answers over HTTP
 //! writes  requests
 //! memory  an answer, 256 MiB at most; a few kept connections
-//! drops   nothing: each question has an answer or an [`RpcError`]
+//! drops   nothing: each request ends in an answer or an [`RpcError`]
 //! source  Ethereum's execution-apis
 
 use std::ops::Deref;
@@ -21,11 +21,11 @@ use crate::refusal::Reason;
 /// The longest answer: the receipts of a block of 500 thousand transfers are smaller.
 const ANSWER_MAX: u64 = 256 << 20;
 
-/// What a failed question says of the next one.
+/// Whether an error suggests trying again.
 pub trait Retryable {
-    /// Whether the same question may have an answer later.
+    /// Returns whether the same request may be answered later.
     fn may_pass(&self) -> bool;
-    /// Whether a request with fewer questions may be answered: this one was too long.
+    /// Returns whether a shorter request may be answered: this one was too long.
     fn may_be_too_long(&self) -> bool;
 }
 
@@ -51,7 +51,7 @@ impl Retryable for RpcError {
     }
 }
 
-/// A node's RPC: the client's questions, and Ethereum's. Clones share their connections.
+/// A node's RPC: the generic client with Ethereum's methods. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Rpc(RpcClient);
 
@@ -64,14 +64,14 @@ impl Deref for Rpc {
 }
 
 impl Rpc {
-    /// The RPC at `url`; nothing is asked yet.
+    /// A client for `url`; sends nothing yet.
     pub fn new(url: &str, timeout: Duration) -> Result<Self, RpcError> {
         let patience = Patience::Whole(timeout);
         let options = Options { patience, answer_max: ANSWER_MAX, by_environment: true, https: true };
         RpcClient::new(url, &options).map(Self)
     }
 
-    /// Sends raw transactions in one request; the node's verdict on each, in order.
+    /// Sends raw transactions in one request. Returns the node's verdict on each, in order.
     pub fn send_raw(&self, transactions: &[&[u8]]) -> Result<Vec<Result<B256, Refusal>>, RpcError> {
         const METHOD: &str = "eth_sendRawTransaction";
         let size: usize = transactions.iter().map(|raw| 2 * raw.len() + 96).sum();
@@ -90,24 +90,24 @@ impl Rpc {
         self.send_batch(METHOD, transactions.len(), &body)
     }
 
-    /// A number, as `"0x1f"`.
+    /// Requests a number like `"0x1f"`.
     pub fn quantity(&self, method: &str, params: &Value) -> Result<U256, RpcError> {
         let value = self.call(method, params)?;
         to_quantity(&value).ok_or_else(|| self.garbled(method, &format!("{value} is no quantity")))
     }
 
-    /// A number that fits 64 bits.
+    /// Requests a number that fits 64 bits.
     pub fn number(&self, method: &str, params: &Value) -> Result<u64, RpcError> {
         let value = self.quantity(method, params)?;
         value.try_into().map_err(|_| self.garbled(method, &format!("{value} is too large")))
     }
 
-    /// The next nonce of each account, with what waits in the pool.
+    /// Returns the next nonce of each account, counting pending transactions.
     pub fn nonces(&self, accounts: &[Address]) -> Result<Vec<u64>, RpcError> {
         self.nonces_at(accounts, "pending")
     }
 
-    /// The next nonce of each account, of what is in blocks alone.
+    /// Returns the next nonce of each account, counting only blocks.
     pub fn mined_nonces(&self, accounts: &[Address]) -> Result<Vec<u64>, RpcError> {
         self.nonces_at(accounts, "latest")
     }
@@ -119,7 +119,7 @@ impl Rpc {
             .collect()
     }
 
-    /// The balance of each account, in wei.
+    /// Returns the balance of each account, in wei.
     pub fn balances(&self, accounts: &[Address]) -> Result<Vec<U256>, RpcError> {
         self.of_each("eth_getBalance", accounts, "latest")
     }
@@ -138,7 +138,7 @@ impl Rpc {
     }
 }
 
-/// A quantity out of JSON.
+/// Parses a quantity from JSON.
 pub fn to_quantity(value: &Value) -> Option<U256> {
     U256::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
 }

@@ -1,9 +1,8 @@
-//! The course of a run, whatever the chain: what its threads share, its timetable, what each thread tells at its end.
+//! The course of a run, on any chain: the state that its threads share, its timetable, and each sender's results.
 //!
-//! reads   the clock; how long a thread ran
-//! writes  the ends of transactions, by way of [`Outcomes`]
+//! reads   the clock; CPU times of threads
+//! writes  the outcomes of transactions, in [`Outcomes`]
 //! memory  see [`Outcomes`]
-//! drops   nothing
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Barrier, OnceLock};
@@ -20,38 +19,38 @@ use crate::rpc::RpcError;
 use crate::silence::Silence;
 use crate::spans::Spans;
 
-/// At a rate, what falls due within this goes out together where a request holds many.
+/// At a given rate, transactions due within this time are sent in one request if it can hold many.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// How long measuring waits for a profiler to begin: what it sees is to be what is measured.
+/// How long measuring waits for a profiler to begin, so that the profile covers the measured time.
 pub const PROFILER_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a sender runs before another thread on its core may.
+/// Scheduler slice of a sender.
 const SLICE: Duration = Duration::from_micros(200);
-/// An answer that takes longer is none of a node that is merely far away: it stands still.
+/// An answer that takes longer means that the node stands still, not just that it is far away.
 const STALL: Duration = Duration::from_secs(1);
-/// Of what did not go out, so many are told apart by how late they were.
+/// The lags of at most this many unsent transactions are computed individually.
 const UNSENT_TOLD_APART: u64 = 10_000;
 
-/// What all threads of a run share.
+/// State that all threads of a run share.
 pub struct Course {
-    /// What becomes of the transactions.
+    /// The outcomes of the transactions.
     pub outcomes: Outcomes,
     /// When measuring began.
     pub begin: OnceLock<Instant>,
     /// When sending ended.
     pub stop: OnceLock<Instant>,
-    /// The end of all.
+    /// Set at the end of the run.
     pub over: AtomicBool,
-    /// Set when the warm-up is over: then the node's profiler begins, where it is to.
+    /// Set when the warm-up is over: then the node's profiler begins, if requested.
     pub warm: AtomicBool,
     /// Set when measuring begins, which waits a little for the profiler.
     pub measured: AtomicBool,
-    /// Whether a profiler has begun, or said why not; or nobody waits for one.
+    /// Whether the profiler has begun or failed, or none was requested.
     pub profiler_begun: AtomicBool,
-    /// How many have been signed ahead.
+    /// Number of transactions signed in advance.
     pub signed: AtomicU64,
-    /// How many senders have something to send.
+    /// Number of senders that still have something to send.
     pub at_work: AtomicUsize,
-    /// Passed when all have signed ahead; and when that was, the same for all.
+    /// Released when all senders have signed ahead; `begun` is that time, the same for all.
     pub(super) ready: Barrier,
     begun: OnceLock<Instant>,
     /// Whether the node that blocks are read from answers.
@@ -59,7 +58,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// Of so many senders.
+    /// A course for this many senders.
     pub fn new(senders: usize) -> Self {
         Self {
             outcomes: Outcomes::default(),
@@ -77,84 +76,84 @@ impl Course {
         }
     }
 
-    /// The ends of the measured time, as far as they are known.
+    /// Returns the edges of the measured time, as far as known.
     pub fn edges(&self) -> Edges {
         [self.begin.get().copied(), self.stop.get().copied()]
     }
 
-    /// Says once that the node is silent, when it is.
+    /// Prints once that the node is silent, when it is.
     pub fn say_silence(&self, told: &mut impl FnMut(Progress<'_>)) {
         if let Some(why) = self.silence.look(Instant::now()) {
             told(Progress::Step(&why));
         }
     }
 
-    /// Whether sending has ended.
+    /// Returns whether sending has ended.
     pub fn stopped(&self) -> bool {
         self.stop.get().is_some()
     }
 
-    /// A sender has signed ahead, and waits for the others. From now on it is to wake in time, though the one that
-    /// reads blocks may have its core.
+    /// Called by a sender that has signed ahead: waits for the others. From then on the sender should wake in time,
+    /// even if the block reader has its core.
     pub fn is_ready(&self) {
-        // Where the kernel has no such thing, a sender is as late as another thread's turn is long.
+        // On kernels without this, a sender is as late as another thread's turn is long.
         let _ = prefer_short_slices(SLICE);
         self.ready.wait();
         self.begun();
     }
 
-    /// When all had signed ahead: for all threads the same time.
+    /// Returns when all had signed ahead, the same time for all threads.
     pub fn begun(&self) -> Instant {
         *self.begun.get_or_init(Instant::now)
     }
 
-    /// The timetable of a sender that is ready: all senders begin at one time.
+    /// Returns the timetable of a ready sender. All senders start at the same time.
     pub fn timetable(&self, rate: f64, senders: usize, index: usize) -> Timetable {
         Timetable::new(self.begun(), rate, senders, index)
     }
 }
 
-/// What a sender tells at its end.
+/// The results of one sender.
 pub struct Told {
-    /// From when each was due to when it was sent, at a given rate; to the end, for those that were not.
+    /// At a given rate, time from when each was due to when it was sent; until the end for unsent ones.
     pub lag_us: Histogram<u64>,
-    /// How many were due and not sent, at a given rate; without those that the node had no room for.
+    /// At a given rate, how many were due but not sent, without those that the node had no room for.
     pub unsent: u64,
     /// Requests without an answer.
     pub unanswered: u64,
-    /// Times that the pool had no room for some of a batch.
+    /// How often the pool had no room for some of a batch.
     pub full: u64,
-    /// Times that the node asked for a higher fee.
+    /// How often the node asked for a higher fee.
     pub dearer: u64,
-    /// Times that an account's nonce was asked for anew.
+    /// How often an account's nonce was queried again.
     pub renonced: u64,
-    /// Transactions that were lost, sent again.
+    /// Lost transactions that were sent again.
     pub healed: u64,
-    /// Transactions sent again as they were in no block after a while.
+    /// How often transactions were sent again because no block contained them after a while.
     pub sent_again: u64,
-    /// Answers with another hash than that of what was sent.
+    /// Answers with a hash other than that of the sent transaction.
     pub other_hash: u64,
-    /// Transactions signed anew, as their time had run out and no block had them.
+    /// Transactions signed again because their blockhash expired without a block containing them.
     pub resigned: u64,
-    /// Of a load that signs ahead, what had to be signed while it sent.
+    /// Transactions signed while sending although the load signs ahead.
     pub signed_late: SignedLate,
-    /// How the measured time went by.
+    /// How the measured time was spent.
     pub spent: Spent,
-    /// How long it was behind its timetable in the measured time, at a given rate.
+    /// At a given rate, how long the sender was behind its timetable in the measured time.
     pub behind: Behind,
-    /// The waits for answers that took longer than [`STALL`], also before the measured time.
+    /// The waits for answers that took longer than [`STALL`], including those before the measured time.
     pub stalls: Spans,
-    /// The last error of the connection.
+    /// The last connection error.
     pub error: Option<RpcError>,
-    /// What the node said to a request that was too long for it.
+    /// The node's answer to a request that was too long for it.
     pub too_long: Option<RpcError>,
-    /// The last words of a node that had no room.
+    /// The node's last message about a full pool.
     pub full_words: Option<String>,
 }
 
 impl Told {
-    /// Takes out of what the node is blamed for the time in which the load itself did not run: an answer that came
-    /// meanwhile was not late.
+    /// Subtracts the time in which the load itself did not run from the time that is attributed to the node: an answer
+    /// that came meanwhile was not late.
     pub fn take_out(&mut self, halts: &Spans) {
         let own = self.stalls.overlap_with(halts);
         self.spent.answers = self.spent.answers.saturating_sub(own);
@@ -165,12 +164,12 @@ impl Told {
     }
 }
 
-/// What had to be signed while the load sent, though it had signed ahead: there was no more of that.
+/// Transactions signed while sending although the load signs ahead, because the signed ones had run out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignedLate {
-    /// How many.
+    /// Number of such transactions.
     pub count: u64,
-    /// When the first was.
+    /// When the first of them was signed.
     pub first: Option<Instant>,
 }
 
@@ -181,7 +180,7 @@ impl SignedLate {
         self.first.get_or_insert(now);
     }
 
-    /// Adds what another has counted.
+    /// Adds another sender's counts.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.first = self.first.into_iter().chain(other.first).min();
@@ -191,24 +190,24 @@ impl SignedLate {
 /// How a sender spent its measured time.
 #[derive(Clone, Copy, Default)]
 pub struct Spent {
-    /// All of it.
+    /// The whole measured time.
     pub all: Duration,
     /// Waiting for the node's answers.
     pub answers: Duration,
-    /// Of the waiting for answers, answers that took longer than [`STALL`]: the node stood still.
+    /// Part of `answers`: waits longer than [`STALL`], in which the node stood still.
     pub stalled: Duration,
-    /// Waiting until fewer are under way, or the next is due, or after the node had no room.
+    /// Waiting until fewer are under way, until the next is due, or after the node had no room.
     pub idle: Duration,
-    /// Of the idle time, rests after the node gave no answer or had no room.
+    /// Part of `idle`: pauses after the node gave no answer or had no room.
     pub held: Duration,
     /// Running, or waiting for a core.
     pub busy: Duration,
-    /// Of the busy time, waiting for a core.
+    /// Part of `busy`: waiting for a core.
     pub waited: Duration,
 }
 
 impl Spent {
-    /// What was spent since `before`, of what a stopwatch counts.
+    /// The difference to an earlier reading, for the times that a stopwatch counts.
     fn since(&self, before: &Self) -> Self {
         Self {
             answers: self.answers.saturating_sub(before.answers),
@@ -219,13 +218,13 @@ impl Spent {
         }
     }
 
-    /// Time in which only the node could have let the sender go on.
+    /// Returns the time in which the sender depended on the node.
     pub fn for_node(&self) -> Duration {
         self.answers + self.held
     }
 }
 
-/// How long a sender was behind its timetable, by what held it up.
+/// How long a sender was behind its timetable, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behind {
     /// The node gave no answer, or had no room.
@@ -258,17 +257,17 @@ impl Default for Told {
     }
 }
 
-/// How a sender spends its time.
+/// Measures how a sender spends its time.
 #[derive(Default)]
 pub struct Stopwatch {
-    /// Since the thread began; [`Spent::all`] and [`Spent::busy`] are not counted here.
+    /// Times since the thread began, without [`Spent::all`] and [`Spent::busy`].
     pub spent: Spent,
     /// The waits for answers that took longer than [`STALL`].
     pub stalls: Spans,
     begun: Option<Begun>,
 }
 
-/// When the measured time of a sender began, with what it had spent until then.
+/// When a sender's measured time began, with what it had spent until then.
 struct Begun {
     at: Instant,
     busy: Option<ThreadTime>,
@@ -276,26 +275,26 @@ struct Begun {
 }
 
 impl Stopwatch {
-    /// Begins to count when the run is measured.
+    /// Starts counting when the run is measured.
     pub fn look(&mut self, measured: bool) {
         if self.begun.is_none() && measured {
             self.begun = Some(Begun { at: Instant::now(), busy: thread_time(), before: self.spent });
         }
     }
 
-    /// What was spent of the measured time; none where there was none.
+    /// Returns how the measured time was spent; none if nothing was measured.
     pub fn end(&mut self) -> Option<Spent> {
         let Begun { at, busy, before } = self.begun.take()?;
         let all = at.elapsed();
         let spent = self.spent.since(&before);
         let counted = busy.zip(thread_time()).map(|(then, now)| now.since(&then));
-        // Where the kernel does not count it, what is left is its own.
+        // If the kernel does not count it, the rest of the time is the sender's own.
         let own = || all.saturating_sub(spent.answers + spent.idle);
         let busy = counted.map_or_else(own, |time| time.ran + time.waited);
         Some(Spent { all, busy, waited: counted.map_or(Duration::ZERO, |time| time.waited), ..spent })
     }
 
-    /// Counts an answer that was asked for at `begin`.
+    /// Counts an answer to a request that was sent at `begin`.
     pub fn answered(&mut self, begin: Instant) {
         let end = Instant::now();
         let time = end.saturating_duration_since(begin);
@@ -306,46 +305,46 @@ impl Stopwatch {
         }
     }
 
-    /// Counts a rest that the node caused.
+    /// Counts a pause that the node caused.
     pub fn held(&mut self, time: Duration) {
         self.spent.idle += time;
         self.spent.held += time;
     }
 }
 
-/// A sender's timetable at a rate: when which of its transactions is due.
+/// A sender's timetable at a given rate: when each of its transactions is due.
 pub struct Timetable {
     first: Instant,
     each: Duration,
-    /// How many have gone out.
+    /// Number of transactions sent.
     pub gone: u64,
 }
 
 impl Timetable {
-    /// Each sender has an equal share of the rate, and its own place in the interval.
+    /// Each sender has an equal share of the rate, and its own offset in the interval.
     fn new(begin: Instant, rate: f64, senders: usize, index: usize) -> Self {
         let each = Duration::from_secs_f64(senders as f64 / rate).max(Duration::from_nanos(1));
         Self { first: begin + each.mul_f64(index as f64 / senders as f64), each, gone: 0 }
     }
 
-    /// When the nth is due, from 0.
+    /// Returns when the nth transaction is due, from 0.
     pub fn due(&self, nth: u64) -> Instant {
         self.first + self.each.mul_f64(nth as f64)
     }
 
-    /// The time between two.
+    /// Returns the time between two transactions.
     pub fn each(&self) -> Duration {
         self.each
     }
 
-    /// How many go out in one request: what falls due at once, and all that is late, as far as one holds them.
+    /// Returns how many to send in one request: those due now and all late ones, at most `batch`.
     pub fn together(&self, now: Instant, batch: usize) -> usize {
         let due = self.due_until(now + TOGETHER).saturating_sub(self.gone);
         usize::try_from(due).unwrap_or(batch).clamp(1, batch)
     }
 
-    /// Counts how long the sender was behind between `from` and `now`: of that time it waited for the node for `node`,
-    /// and the rest is its own.
+    /// Counts how long the sender was behind between `from` and `now`. It waited for the node for `node` of that time;
+    /// the rest is its own.
     pub fn count_behind(&self, behind: &mut Behind, from: Instant, now: Instant, node: Duration) {
         let late = now.saturating_duration_since(self.due(self.gone).max(from));
         let all = now.saturating_duration_since(from);
@@ -357,17 +356,17 @@ impl Timetable {
         behind.own += late.saturating_sub(for_node);
     }
 
-    /// How many were to have gone by then.
+    /// Returns how many are due by `end`.
     pub fn due_until(&self, end: Instant) -> u64 {
         let time = end.saturating_duration_since(self.first);
         (time.as_secs_f64() / self.each.as_secs_f64()) as u64 + u64::from(end >= self.first)
     }
 
-    /// Counts what was due and did not go out, of `left` that there were: as late as the end at least. What fell due
-    /// just then is not meant.
+    /// Counts transactions that were due but not sent, out of `left` remaining ones, with the lag that they have at the
+    /// end. Those that fell due just then are not counted.
     pub fn count_unsent(&self, told: &mut Told, end: Instant, left: u64) {
         told.unsent = self.due_until(end - TOGETHER).saturating_sub(self.gone).min(left);
-        // There may be millions: neighbours are as late as each other.
+        // There may be millions, so neighbours share one lag.
         let step = (told.unsent / UNSENT_TOLD_APART).max(1);
         for nth in (0..told.unsent).step_by(step as usize) {
             let lag = end.saturating_duration_since(self.due(self.gone + nth));
@@ -382,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_timetable_offers_the_whole_rate() {
-        // 8000 a second by four senders: 2000 each, ten together every 5 ms.
+        // 8000 per second by four senders: 2000 each, ten per request every 5 ms.
         let now = Instant::now();
         let mut timetable = Timetable::new(now, 8000.0, 4, 1);
         let begin = timetable.first;
@@ -390,7 +389,7 @@ mod tests {
         assert_eq!(timetable.together(begin, 100), 11);
         assert_eq!(timetable.together(begin, 4), 4);
         assert_eq!(Timetable::new(now, 1.0, 4, 0).together(now, 100), 1);
-        // Whoever is late by a second, nearly, catches up at once.
+        // A sender that is nearly a second late catches up at once.
         let late = begin + Duration::from_millis(995);
         assert_eq!(timetable.together(late, 4000), 2001);
         timetable.gone += 1990;

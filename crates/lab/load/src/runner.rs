@@ -1,7 +1,7 @@
-//! Runs the threads of a load: those that send, one that reads blocks, one that watches the pool, one that profiles.
+//! Runs the threads of a load: the senders, the block reader, the pool watcher and the profiler.
 //!
-//! reads   what each of them gives at its end
-//! writes  the [`Window`], the [`Chain`], what each sender tells
+//! reads   the results of these threads
+//! writes  the [`Window`], the [`Chain`], the senders' results
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,8 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PROFILER_LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Course {
-    /// Sends and reads blocks, each on threads of its own, until the measured time is over and nothing is under way any
-    /// more. The reader begins when `presigned` transactions are signed; it ends when what it is given says so.
+    /// Sends and reads blocks, each on its own threads, until the measured time is over and nothing is under way. The
+    /// reader begins once `presigned` transactions are signed, and ends when the flag that it gets is set.
     pub fn run<S, R>(
         &self,
         timing: &Timing,
@@ -46,7 +46,7 @@ impl Course {
             if timing.warmup.is_zero() {
                 self.wait_for_profiler(stop);
             }
-            // Before anybody sends: a sender may be done before this thread has its turn.
+            // Before any sender starts: a sender may finish before this thread is scheduled.
             self.measured.store(timing.warmup.is_zero(), Ordering::Release);
             self.ready.wait();
             self.begun();
@@ -70,7 +70,7 @@ impl Course {
         })
     }
 
-    /// Waits for the end of the warm-up, and has the node profiled until sending ends.
+    /// Waits for the end of the warm-up, then profiles the node until sending ends.
     fn profile(&self, plan: &Plan) -> Result<Profile, ProfileError> {
         while !self.warm.load(Ordering::Acquire) {
             if self.stopped() {
@@ -83,7 +83,7 @@ impl Course {
         taken
     }
 
-    /// Without a warm-up: the profiler begins before anything is sent.
+    /// Without a warm-up the profiler begins before anything is sent.
     fn wait_for_profiler(&self, stop: &dyn Fn() -> bool) {
         self.warm.store(true, Ordering::Release);
         let deadline = Instant::now() + PROFILER_PATIENCE;

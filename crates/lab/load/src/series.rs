@@ -1,9 +1,9 @@
-//! How a run went over time: what was under way, what waited in the node's pool, and what CPU time both sides used.
+//! A run over time: transactions under way, the node's pool, and CPU use of both sides.
 //!
 //! reads   counts; CPU times of processes; `txpool_status`, or `num_unconfirmed_txs` of CometBFT
 //! writes  a [`Moment`] twice a second
-//! memory  100 B a moment, [`MOMENTS_MAX`] of them: a longer run is looked at less often
-//! drops   nothing: where the node does not tell of its pool in time, the moment has no figure for it
+//! memory  100 B per moment, [`MOMENTS_MAX`] of them: a longer run is sampled less often
+//! drops   nothing: if the node does not report its pool in time, the moment has no figure for it
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,32 +16,32 @@ use crate::outcome::Outcomes;
 use crate::process::{self, cores};
 use crate::rpc::{Rpc, RpcError, to_quantity};
 
-/// Time between two moments at first.
+/// Initial time between two moments.
 const EVERY: Duration = Duration::from_millis(500);
-/// More are thinned out: of two one stays, and they come half as often.
+/// Beyond this, every second moment is dropped and the interval doubles.
 const MOMENTS_MAX: usize = 1_200;
-/// How often it is looked whether the run is over.
+/// How often the watcher checks whether the run is over.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long the node may take to tell of its pool.
+/// How long the node may take to report its pool.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was so at one time of a run.
+/// The state of a run at one time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Moment {
-    /// Seconds after the measuring began; below 0 in the warm-up.
+    /// Seconds since measuring began; below 0 in the warm-up.
     pub at_s: f64,
-    /// Included so far.
+    /// Transactions included so far.
     pub included: u64,
-    /// Refused so far.
+    /// Transactions refused so far.
     pub rejected: u64,
-    /// Of the load, taken and not in a block yet.
+    /// Transactions of the load that were accepted and are not yet in a block.
     pub under_way: usize,
-    /// What waits in the node's pool and could be in the next block; none where the node did not tell.
+    /// Transactions in the node's pool that could be in the next block; none if the node did not report it.
     pub pool_pending: Option<u64>,
-    /// What waits there behind a gap in its account's nonces.
+    /// Transactions in the pool behind a gap in their account's nonces.
     pub pool_queued: Option<u64>,
-    /// Cores that the node used since the moment before, where its process is known.
+    /// Cores that the node used since the moment before, if its process is known.
     pub server_cores: Option<f64>,
     /// Cores that the load used since the moment before.
     pub client_cores: f64,
@@ -51,12 +51,12 @@ pub struct Moment {
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     moments: Vec<(Instant, Moment)>,
-    /// Who told of the pool.
+    /// Source of the pool's depth.
     pub pool_source: Option<&'static str>,
 }
 
 impl Series {
-    /// The moments, counted from `begin`.
+    /// Returns the moments, with times relative to `begin`.
     pub fn since(&self, begin: Instant) -> Vec<Moment> {
         let after = |at: Instant| match at.checked_duration_since(begin) {
             Some(after) => after.as_secs_f64(),
@@ -69,7 +69,7 @@ impl Series {
         self.moments.push((at, moment));
     }
 
-    /// Whether half of them had to go.
+    /// Drops every second moment if there are too many. Returns whether it did.
     fn is_thinned(&mut self) -> bool {
         if self.moments.len() < MOMENTS_MAX {
             return false;
@@ -83,20 +83,20 @@ impl Series {
     }
 }
 
-/// Who is asked how many transactions wait.
+/// Source of the pool's depth.
 #[derive(Clone, Debug, Default)]
 pub enum Pool {
     /// An Ethereum node, by `txpool_status`.
     Ethereum(Rpc),
     /// CometBFT, by `num_unconfirmed_txs`.
     Comet(Rpc),
-    /// Nobody: it is not told.
+    /// No source: the depth is not reported.
     #[default]
     Silent,
 }
 
 impl Pool {
-    /// The pool of CometBFT at `comet`, or else of the node at `node`, if it tells.
+    /// The pool of CometBFT at `comet`, or else of the node at `node`, if it reports its depth.
     pub fn of(node: &str, comet: Option<&str>) -> Result<Self, RpcError> {
         let pool = match comet {
             Some(url) => Self::Comet(Rpc::new(url, PATIENCE)?),
@@ -108,7 +108,7 @@ impl Pool {
         })
     }
 
-    /// Its name in a report.
+    /// Returns the source's name in a report.
     fn source(&self) -> Option<&'static str> {
         match self {
             Self::Ethereum(_) => Some("txpool_status"),
@@ -117,7 +117,7 @@ impl Pool {
         }
     }
 
-    /// What could be in the next block, and what waits for others.
+    /// Reads how many transactions could be in the next block, and how many wait behind a gap.
     fn depth(&self) -> Result<(Option<u64>, Option<u64>), RpcError> {
         match self {
             Self::Ethereum(rpc) => {
@@ -134,13 +134,13 @@ impl Pool {
     }
 }
 
-/// `total` is what waits, `n_txs` what it would list; numbers are texts there.
+/// `total` is the pool's depth, `n_txs` the number of listed transactions; both are strings.
 fn comet_total(told: &Value) -> Option<u64> {
     let of = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
     of(&told["total"]).or_else(|| of(&told["n_txs"]))
 }
 
-/// Looks until `stop`.
+/// Samples until `stop`.
 pub fn watch(pool: &Pool, pids: &[u32], outcomes: &Outcomes, stop: &AtomicBool) -> Series {
     let cpu = || (Instant::now(), process::cpu_time_of_all(pids), process::cpu_time(std::process::id()));
     let mut series = Series { moments: vec![], pool_source: pool.source() };

@@ -1,9 +1,8 @@
-//! Whether the node that blocks are read from still answers: its silence is named early and given up late.
+//! Detects whether the node that blocks are read from still answers. Silence is reported early and ends the run late.
 //!
-//! reads   the times of answers, as whoever asks gives them
+//! reads   the times of answers, as reported by the requesting threads
 //! writes  a line when no answer has come for a while
-//! memory  an address, the words of an error
-//! drops   nothing
+//! memory  a URL, an error message
 
 use std::time::{Duration, Instant};
 
@@ -11,34 +10,34 @@ use parking_lot::Mutex;
 
 use crate::rpc::RpcError;
 
-/// A node without an answer, or with nothing but errors, for so long is said to be silent.
+/// A node that gives no answer, or only errors, for this long is reported as silent.
 const SILENT: Duration = Duration::from_secs(2);
-/// Whoever looks again later than that did not run in between: no answer could be taken in.
+/// If `look` is called later than this, the load did not run in between and could not receive answers.
 const LOOK_LATE: Duration = Duration::from_millis(500);
-/// How long the last read goes on through errors without any progress.
+/// How long the last read continues through errors without progress.
 const LAST_READ: Duration = Duration::from_secs(2);
 
-/// The silence of a node, once blocks are read from it.
+/// Tracks the silence of a node once blocks are read from it.
 #[derive(Default)]
 pub struct Silence(Mutex<Option<State>>);
 
 struct State {
     url: String,
-    /// How long the reader goes on without an answer.
+    /// How long the reader continues without an answer.
     patience: Duration,
-    /// When the node last answered anything.
+    /// When the node last answered any request.
     heard: Instant,
-    /// When the reader last had what it asked for, and the error that it has had since then.
+    /// When the reader last got an answer, and its error since then.
     read: Instant,
     error: Option<String>,
-    /// When it was last looked at, and since when that has been done without a halt of the load itself.
+    /// When `look` was last called, and since when it has been called without a halt of the load itself.
     looked: Instant,
     resumed: Instant,
     is_said: bool,
 }
 
 impl Silence {
-    /// Blocks are read from the node at `url` from now on, until there has been no answer for `patience`.
+    /// Starts tracking: blocks are read from the node at `url` until there is no answer for `patience`.
     pub fn begin(&self, url: &str, patience: Duration, now: Instant) {
         let state = State {
             url: url.to_owned(),
@@ -59,12 +58,12 @@ impl Silence {
         }
     }
 
-    /// Notes an answer, whoever asked.
+    /// Records an answer to any request.
     pub fn heard(&self, now: Instant) {
         self.change(|state| state.heard = now);
     }
 
-    /// Notes that the reader of blocks has what it asked for, or a part of that.
+    /// Records that the block reader got an answer, or a part of it.
     pub fn read(&self, now: Instant) {
         self.change(|state| {
             state.read = now;
@@ -72,24 +71,24 @@ impl Silence {
         });
     }
 
-    /// Notes that the reader has an error instead.
+    /// Records that the block reader got an error.
     pub fn failed(&self, why: &RpcError) {
         self.change(|state| state.error = Some(why.to_string()));
     }
 
-    /// When the node last answered anything; none before it is read from.
+    /// Returns when the node last answered any request; none before blocks are read from it.
     pub fn last_answer(&self) -> Option<Instant> {
         let state = self.0.lock();
         state.as_ref().map(|state| state.heard.max(state.read))
     }
 
-    /// When the questions that began at `begun`, after the run, end: `patience` later, or, while none of them has an
-    /// answer, `patience` after the last answer of the run.
+    /// Returns when the requests that began at `begun`, after the run, must end: `patience` later, or, while none is
+    /// answered, `patience` after the last answer of the run.
     pub fn settling_ends(&self, begun: Instant, patience: Duration) -> Instant {
         self.last_answer().map_or(begun, |answered| answered.min(begun)) + patience
     }
 
-    /// Returns once why the node is taken for silent, when it is. To be called several times a second.
+    /// Returns once why the node counts as silent. To be called several times a second.
     pub fn look(&self, now: Instant) -> Option<String> {
         let mut state = self.0.lock();
         let state = state.as_mut()?;
@@ -108,34 +107,34 @@ impl Silence {
     }
 }
 
-/// How long the reader of blocks goes on through errors.
+/// Decides how long the block reader continues through errors.
 pub struct Persistence {
     patience: Duration,
     answered: Instant,
-    /// Since when the read has been the last one.
+    /// When the last read began.
     ending: Option<Instant>,
 }
 
 impl Persistence {
-    /// For `patience` without an answer.
+    /// Gives up after `patience` without an answer.
     pub fn new(patience: Duration, now: Instant) -> Self {
         Self { patience, answered: now, ending: None }
     }
 
-    /// A read begins; with `last` none comes after it, but for the same again.
+    /// Notes that a read begins. With `last` it is the last one, apart from repetitions.
     pub fn begin(&mut self, last: bool, now: Instant) {
         self.ending = if last { self.ending.or(Some(now)) } else { None };
     }
 
-    /// Notes that the reader has what it asked for, or a part of that.
+    /// Records that the reader got an answer, or a part of it.
     pub fn answered(&mut self, now: Instant) {
         self.answered = now;
     }
 
-    /// Whether an error ends the reading. One alone says nothing: the last read, too, is tried again for a while.
+    /// Returns whether an error ends the reading. A single error does not: the last read is also repeated for a while.
     pub fn is_over(&self, now: Instant) -> bool {
         let since = |then: Instant| now.saturating_duration_since(then);
-        // A node that answers some questions only may have ever more blocks to be read.
+        // A node that answers only some requests may have ever more blocks to be read.
         let is_last_over =
             |ending: Instant| since(ending.max(self.answered)) > LAST_READ || since(ending) > self.patience;
         since(self.answered) > self.patience || self.ending.is_some_and(is_last_over)
@@ -149,7 +148,7 @@ mod tests {
     const URL: &str = "http://127.0.0.1:1";
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// What was said, with the time in milliseconds, of looks every 50 ms from `from` to `to`.
+    /// Calls `look` every 50 ms from `from` to `to`; returns the messages with their times in milliseconds.
     fn looks(silence: &Silence, zero: Instant, from: u64, to: u64) -> Vec<(u64, String)> {
         let look = |ms| Some((ms, silence.look(zero + Duration::from_millis(ms))?));
         (from..=to).step_by(50).filter_map(look).collect()
@@ -177,7 +176,7 @@ mod tests {
         silence.failed(&refusal());
         silence.read(zero + Duration::from_secs(1));
         silence.failed(&refusal());
-        // It still says which block is the newest.
+        // The node still reports its newest block.
         silence.heard(zero + Duration::from_secs(3));
         let said = format!("{}; the run ends when there is no answer for 30 s", refusal());
         assert_eq!(looks(&silence, zero, 0, 9_000), [(3_050, said)]);
@@ -227,14 +226,14 @@ mod tests {
             assert!(!reader.is_over(at(ms)), "{ms}");
         }
         assert!(reader.is_over(at(12_001)));
-        // What comes in between is progress, of which there is an end too.
+        // Answers in between are progress, but even progress has a time limit.
         reader.answered(at(12_000));
         assert!(!reader.is_over(at(14_000)));
         assert!(reader.is_over(at(14_001)));
         reader.answered(at(40_000));
         assert!(!reader.is_over(at(40_000)));
         assert!(reader.is_over(at(40_001)));
-        // The end was none: blocks are waited for once more.
+        // It was not the end: blocks are read again.
         reader.begin(false, at(40_001));
         assert!(!reader.is_over(at(70_000)));
     }

@@ -1,11 +1,11 @@
 //! Spans of time: when the load itself did not run, and when a node owed an answer.
 //!
 //! memory  32 B for each span, [`SPANS_MAX`] of them at most
-//! drops   spans beyond that many: the sums of a run that has more are too small
+//! drops   spans beyond that many: the sums of a longer list are too small
 
 use std::time::{Duration, Instant};
 
-/// An answer that takes a second has one; this many last for hours.
+/// An answer that takes a second makes one span, so this many last for hours.
 const SPANS_MAX: usize = 10_000;
 
 /// Spans of time, in the order in which they ended.
@@ -13,20 +13,20 @@ const SPANS_MAX: usize = 10_000;
 pub struct Spans(Vec<(Instant, Instant)>);
 
 impl Spans {
-    /// Adds one.
+    /// Adds a span.
     pub fn push(&mut self, from: Instant, to: Instant) {
         if from < to && self.0.len() < SPANS_MAX {
             self.0.push((from, to));
         }
     }
 
-    /// The parts between `begin` and `end`.
+    /// Returns the parts between `begin` and `end`.
     pub fn within(&self, begin: Instant, end: Instant) -> Self {
         let parts = self.0.iter().map(|&(from, to)| (from.max(begin), to.min(end)));
         Self(parts.filter(|(from, to)| from < to).collect())
     }
 
-    /// The time in which there is any of these, as spans that do not meet.
+    /// Returns the union of all spans, as disjoint spans.
     pub fn union<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
         let mut spans: Vec<_> = all.flat_map(|one| one.0.iter().copied()).collect();
         spans.sort_unstable();
@@ -40,17 +40,17 @@ impl Spans {
         Self(spans)
     }
 
-    /// The sum of their lengths.
+    /// Returns the sum of their lengths.
     pub fn time(&self) -> Duration {
         self.0.iter().map(|&(from, to)| to.duration_since(from)).sum()
     }
 
-    /// How much of the time from `from` to `to` they take.
+    /// Returns how much of the time from `from` to `to` they cover.
     pub fn overlap(&self, from: Instant, to: Instant) -> Duration {
         self.0.iter().map(|span| span.1.min(to).saturating_duration_since(span.0.max(from))).sum()
     }
 
-    /// How much of these the others take.
+    /// Returns how much of these spans the others cover.
     pub fn overlap_with(&self, others: &Self) -> Duration {
         self.0.iter().map(|&(from, to)| others.overlap(from, to)).sum()
     }

@@ -1,6 +1,6 @@
-//! The figures of a run, out of what was found.
+//! Computes the figures of a run.
 //!
-//! reads   blocks, counts, what the senders tell, CPU times
+//! reads   blocks, counts, the senders' results, CPU times
 //! writes  a [`Report`]
 
 use std::time::{Duration, Instant};
@@ -21,52 +21,51 @@ use crate::spans::Spans;
 use crate::tx_mix::Named;
 use crate::window::Window;
 
-/// A block leaves no more than this part of what it took behind where it was not full.
+/// A block that is not full leaves at most this share of what it took behind.
 const LEFT_BEHIND: f64 = 0.1;
 /// A reader that is behind by less than this is not late.
 const READS_LATE_US: u64 = 100_000;
-/// A thread that is busy for this share of its time has none left.
+/// A thread that is busy for this share of its time has no capacity left.
 const BUSY: f64 = 0.9;
-/// With answers that took longer than a second, or without a block, for this share of the time the node stood still;
-/// and without its threads' running the load did.
+/// The node stood still if it took more than a second per answer, or made no block, for this share of the time; the
+/// load did if its own threads did not run for this share.
 const STOOD_STILL: f64 = 0.05;
-/// A time without a block is a pause when it is this long, and as long as so many blocks take otherwise.
+/// A time without a block is a pause if it is at least this long, and as long as this many usual block times.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_BLOCKS: u32 = 5;
-/// The share of what may be under way that a block takes which could not be fuller.
+/// If a block takes this share of the transactions that may be under way, it could not have been fuller.
 const EMPTIED: f64 = 0.9;
-/// A rate was kept where requests went out no later than this, p99.
+/// A rate counts as kept if the p99 lag of requests is no higher than this.
 const LAG_MS_MAX: f64 = 100.0;
-/// With more than this part of a thread's or of the cores' time taken by others, another run would measure something
-/// else.
+/// If others take more than this share of a thread's or of the cores' time, another run would measure something else.
 const TAKEN: f64 = 0.1;
-/// The same of what the hypervisor gives to others.
+/// The same for time that the hypervisor gives to other guests.
 const STOLEN: f64 = 0.05;
 
-/// What was found.
+/// Everything that a report is computed from.
 pub struct Found<'a, K> {
-    /// The node's name.
+    /// Name of the node.
     pub client: String,
-    /// What was asked for.
+    /// Options of the run.
     pub asked: &'a Asked<K>,
-    /// How transactions went to the node.
+    /// How transactions were sent to the node.
     pub way: String,
-    /// How many accounts sent.
+    /// Number of sending accounts.
     pub accounts: usize,
     /// The measured time.
     pub window: Window,
-    /// The blocks.
+    /// The blocks read.
     pub chain: Chain,
-    /// The ends of all transactions.
+    /// The outcomes of all transactions.
     pub outcomes: &'a Outcomes,
-    /// What the senders tell.
+    /// The senders' results.
     pub tolds: Vec<Told>,
-    /// What receipts tell.
+    /// Counts of the receipts.
     pub receipts: Receipts,
 }
 
-/// How the senders spent their time: the busiest one's busy share and the longest wait for a core, the mean shares of
-/// waiting for answers, of answers that were so late that the node stood still, and of idling.
+/// How the senders spent their time: the busiest one's busy share, the longest wait for a core, and the mean shares of
+/// waiting for answers, of stalled answers, and of idling.
 #[derive(Clone, Copy, Default)]
 struct Shares {
     busy: f64,
@@ -101,42 +100,41 @@ impl Shares {
     }
 }
 
-/// What was seen of a run, beside how the senders spent their time.
+/// What was observed of a run besides how the senders spent their time.
 #[derive(Clone, Copy)]
 struct Seen {
-    /// The load's cores, and how many it can use.
+    /// Cores that the load used, and how many it can use.
     client_cores: f64,
     threads: f64,
     /// Whether there was a rate, and whether it was kept.
     rate: bool,
     kept: bool,
-    /// At a rate: how long the senders were behind it, for the node and by themselves.
+    /// At a given rate: how long the senders were behind, because of the node and by themselves.
     behind: Behind,
-    /// Whether the node had no room at the end for some of what was due, where there was a rate.
+    /// At a given rate: whether the node had no room at the end for some of what was due.
     no_room: bool,
-    /// Whether the load read blocks so late that most of what seemed under way was in blocks already.
+    /// Whether the load read blocks so late that most transactions that seemed under way were already in blocks.
     reads_late: bool,
-    /// The median time from when a block could be read to when the load had read it.
+    /// Median time from when a block became readable to when the load had read it.
     reading_lag: Duration,
-    /// The longest time in which the node made no block that could be read, where blocks come much faster otherwise and
-    /// something waited for one.
+    /// The longest time without a readable block, if blocks usually come much faster and something waited for one.
     pause: Option<Duration>,
-    /// How long after measuring began the node gave its last answer, where it was gone from there to the end.
+    /// When the node gave its last answer, after measuring began, if it was gone from then to the end.
     gone_from: Option<Duration>,
     /// How long any thread waited for an answer that took more than a second.
     stalled: Duration,
-    /// How long the load itself did not run: no time of the node's has it.
+    /// How long the load itself did not run; none of this is attributed to the node.
     halted: Duration,
     /// The measured time.
     measured: Duration,
     /// Whether blocks took nearly all that may be under way, so that they could not be fuller.
     emptied: bool,
-    /// Whether accounts had no money.
+    /// Whether accounts ran out of money.
     poor: bool,
 }
 
 impl Seen {
-    /// Without what the senders' lag tells: whether a rate was kept, and whether there was room.
+    /// Observations apart from the senders' lag, which decides whether a rate was kept and whether there was room.
     fn of<K: Named>(found: &Found<'_, K>, counts: &Counts, inside: &[&Block]) -> Self {
         let Found { window, chain, .. } = found;
         let machine = std::thread::available_parallelism().map_or(1, usize::from);
@@ -161,37 +159,38 @@ impl Seen {
         }
     }
 
-    /// Whether that is a notable part of the measured time.
+    /// Returns whether that is a notable part of the measured time.
     fn is_notable(&self, time: Duration) -> bool {
         time.as_secs_f64() > STOOD_STILL * self.measured.as_secs_f64()
     }
 
-    /// Whether no block came for a notable part of the time.
+    /// Returns whether no block came for a notable part of the time.
     fn is_paused(&self) -> bool {
         self.pause.is_some_and(|pause| self.is_notable(pause))
     }
 
-    /// Whether the load itself did not run for a notable part of the time, and for longer than the node stood still.
+    /// Returns whether the load itself did not run for a notable part of the time, and for longer than the node stood
+    /// still.
     fn is_halted(&self) -> bool {
         let node = self.stalled.max(self.pause.unwrap_or_default());
         self.is_notable(self.halted) && self.halted >= node
     }
 }
 
-/// What kept the rate from being higher, as it was seen.
+/// The cause that kept the rate from being higher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// The rate was kept.
     Kept,
-    /// Accounts had no money.
+    /// Accounts ran out of money.
     Money,
     /// Nothing was measured.
     Nothing,
-    /// The node had no room at the end, or answered late, or took no more.
+    /// The node had no room at the end, answered late, or accepted no more.
     Node,
     /// The load itself stood still.
     Halted,
-    /// At a rate: the senders were behind it by themselves.
+    /// At a given rate: the senders were behind by themselves.
     SendersLate,
     /// Without a rate: a sender had no time left.
     SenderFull,
@@ -199,7 +198,7 @@ enum Cause {
     CoresFull,
     /// Blocks were read late.
     ReaderLate,
-    /// Without a rate: the senders computed for longer than they waited for answers, and hardly rested.
+    /// Without a rate: the senders computed for longer than they waited for answers, and were hardly idle.
     SendersCompute,
     /// Answers took nearly all the time, each less than a second.
     RoundTrips,
@@ -211,9 +210,9 @@ impl Cause {
     fn of(shares: &Shares, seen: &Seen) -> Self {
         match () {
             () if shares.busy + shares.answers + shares.idle == 0.0 && !seen.poor => Self::Nothing,
-            // Refusals come at once: nobody is seen to wait for a node that is gone.
+            // A node that is gone refuses connections at once, so no thread seems to wait for it.
             () if seen.gone_from.is_some() => Self::Node,
-            // The load may send on time what a node that stands still does not take in.
+            // The load may send on time while the node stands still and takes nothing in.
             () if seen.rate && seen.kept && seen.is_paused() => Self::Node,
             () if seen.rate && seen.kept => Self::Kept,
             () if seen.poor => Self::Money,
@@ -223,7 +222,8 @@ impl Cause {
         }
     }
 
-    /// Who was late where a rate was not kept: each moment in which a sender was behind is the node's or its own.
+    /// Finds the cause if a rate was not kept: every moment in which a sender was behind is attributed to the node
+    /// or to the sender.
     fn at_a_rate(shares: &Shares, seen: &Seen) -> Self {
         match () {
             () if seen.no_room => Self::Node,
@@ -238,12 +238,12 @@ impl Cause {
         match () {
             () if shares.busy > BUSY => Self::SenderFull,
             () if seen.client_cores > BUSY * seen.threads => Self::CoresFull,
-            // Answers that take seconds are not those of a node that is far away.
+            // Answers that take seconds are not explained by a distant node.
             () if shares.stalled > STOOD_STILL && shares.stalled > shares.idle => Self::Node,
-            // While no block comes nothing more may be sent, and no answer is owed.
+            // While no block comes nothing more may be sent, and no answer is pending.
             () if seen.is_paused() => Self::Node,
             () if seen.reads_late => Self::ReaderLate,
-            // A sender has time while as much is under way as may be.
+            // A sender is idle while the maximum is under way.
             () if shares.idle > 1.0 - BUSY && seen.emptied => Self::UnderWay,
             () if shares.idle > 1.0 - BUSY => Self::Node,
             () if shares.busy > shares.answers => Self::SendersCompute,
@@ -269,7 +269,7 @@ impl Cause {
         }
     }
 
-    /// The figures that say so, where the limit's name alone does not.
+    /// The figures that show the cause, if the limit's name alone does not.
     fn reason(self, shares: &Shares, seen: &Seen) -> Option<String> {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let busy = percent(shares.busy);
@@ -305,8 +305,8 @@ impl Cause {
     }
 }
 
-/// Since when the node was gone, or for how long it stood still, where that was a notable part of the run: its answers
-/// show it, or its blocks.
+/// When the node stopped answering, or for how long it stood still, if that was a notable part of the run by its
+/// answers or its blocks.
 fn stood_still(seen: &Seen) -> Option<String> {
     if let Some(from) = seen.gone_from {
         return Some(format!("it gave no answer from {:.1} s on", from.as_secs_f64()));
@@ -320,8 +320,8 @@ fn stood_still(seen: &Seen) -> Option<String> {
     seen.is_notable(longest).then(|| format!("it stood still for {still:.1} of {measured:.1} s, in which {how}"))
 }
 
-/// How long after `begin` the node gave its last answer, where it had no connection for anybody from there on, for a
-/// notable part of the measured time.
+/// How long after `begin` the node gave its last answer, if it accepted no connections from then on for a notable part
+/// of the measured time.
 fn gone_from(chain: &Chain, begin: Instant, end: Instant) -> Option<Duration> {
     let is_gone = matches!(chain.lost, Some(RpcError::Connection { .. }));
     let last = chain.lost_from.filter(|_| is_gone)?;
@@ -330,21 +330,21 @@ fn gone_from(chain: &Chain, begin: Instant, end: Instant) -> Option<Duration> {
     (gone.as_secs_f64() > STOOD_STILL * measured.as_secs_f64()).then(|| last.saturating_duration_since(begin))
 }
 
-/// Whether the node ever had a transaction for longer than a second, or to the end: while nothing waits for a block,
-/// none has to come.
+/// Whether the node ever had a transaction for longer than a second, or to the end: if nothing waits for a block, none
+/// has to come.
 fn is_owed(counts: &Counts) -> bool {
     Duration::from_micros(counts.latency_us.max()) > PAUSE_MIN || counts.unknown + counts.dropped > 0
 }
 
 /// How long any thread waited for an answer that took more than a second, without the time in which the load itself did
-/// not run. Of the threads that owed none at that time nothing can be told.
+/// not run. Threads without a pending request at that time say nothing.
 fn stalled(tolds: &[Told], halts: &Spans, begin: Instant, end: Instant) -> Duration {
     let all = Spans::union(tolds.iter().map(|told| &told.stalls)).within(begin, end);
     all.time().saturating_sub(all.overlap_with(halts))
 }
 
-/// The longest time of the measured time in which no block could first be read; none where it is less than a second,
-/// or usual for the chain. While the load did not run, nobody looked.
+/// The longest part of the measured time in which no block first became readable; none if less than a second, or usual
+/// for the chain. Time in which the load did not run does not count, because it could not read blocks then.
 fn pause(blocks: &[&Block], halts: &Spans, begin: Instant, end: Instant) -> Option<Duration> {
     let ends = blocks.iter().map(|line| line.seen).chain([end]);
     let begins = [begin].into_iter().chain(blocks.iter().map(|line| line.seen));
@@ -357,8 +357,8 @@ fn pause(blocks: &[&Block], halts: &Spans, begin: Instant, end: Instant) -> Opti
     (count > 0 && longest >= PAUSE_MIN && longest > usual * PAUSE_BLOCKS).then_some(longest)
 }
 
-/// What others took of the machine, where it is so much that another run would measure something else. Without the
-/// node's process what the node uses cannot be told from what other programs do.
+/// What others took of the machine, if so much that another run would measure something else. Without the node's
+/// process its use cannot be separated from that of other programs.
 fn noise(shares: &Shares, window: &Window) -> Option<String> {
     let mut parts = vec![];
     let machine = std::thread::available_parallelism().map_or(1, usize::from) as f64;
@@ -379,18 +379,20 @@ fn noise(shares: &Shares, window: &Window) -> Option<String> {
     (!parts.is_empty()).then(|| format!("the machine is not quiet: {}", parts.join("; ")))
 }
 
-/// Each block's share of the load from the time at which the one before could be read, in seconds of the window.
+/// Each block's transactions of the load with the time since the block before became readable, in seconds of the
+/// window.
 fn intervals(chain: &Chain, seen: impl Fn(&Block) -> f64) -> Vec<(f64, f64, u64)> {
     let lines = chain.blocks.lines();
     let pairs = lines.windows(2).map(|pair| (seen(&pair[0]), seen(&pair[1]), pair[1].ours));
-    // Of the first block's time nothing is known: it has what came in the second before it.
+    // The first block's interval is unknown: assume one second.
     let first = lines.first().map(|block| (seen(block) - 1.0, seen(block), block.ours));
     first.into_iter().chain(pairs).collect()
 }
 
-/// What part of each line's transactions came in the measured time. A block has what came, evenly, since the block
-/// before: a rate over few blocks is so not one of whole blocks. Sending begins at `start` and ends with the measured
-/// time: the first block after it that leaves nothing behind has nothing that came later.
+/// The share of each line's transactions that fall into the measured time. A block's transactions are spread evenly
+/// over the time since the block before, so a rate over few blocks is not quantized to whole blocks. Sending begins at
+/// `start` and ends with the measured time: the first later block that leaves nothing behind holds nothing that came
+/// later.
 fn parts(lines: &[Block], start: Instant, (begin, end): (Instant, Instant)) -> Vec<f64> {
     let mut before = start;
     let part = |line: &Block| {
@@ -409,7 +411,7 @@ fn parts(lines: &[Block], start: Instant, (begin, end): (Instant, Instant)) -> V
     lines.iter().map(part).collect()
 }
 
-/// When something was, in seconds after `begin`; below 0 before it.
+/// Seconds from `begin` to a time; negative before it.
 fn seconds_after(at: Instant, begin: Instant) -> f64 {
     match at.checked_duration_since(begin) {
         Some(after) => after.as_secs_f64(),
@@ -417,7 +419,7 @@ fn seconds_after(at: Instant, begin: Instant) -> f64 {
     }
 }
 
-/// The report.
+/// Computes the report.
 pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
     let Found { window, chain, outcomes, tolds, receipts, .. } = found;
     let rate = found.asked.pace.rate;
@@ -434,12 +436,12 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
     tolds.iter().for_each(|told| lag.add(&told.lag_us).expect("of one shape"));
     let send_lag = Percentiles::of(&lag);
     let sum = |of: fn(&Told) -> u64| tolds.iter().map(of).sum::<u64>();
-    // Of none there is no cost.
+    // Without any transaction there is no cost per transaction.
     let each = |cpu: std::time::Duration| (ours > 0.0).then(|| cpu.as_secs_f64() * 1e6 / ours);
     let client_cores = cores(window.client, window.counted);
     let (late, no_room) = (sum(|told| told.unsent), outcomes.unsent() as u64);
     let shares = Shares::of(tolds);
-    // What fell due just before the end may be as late as what went out.
+    // What fell due just before the end may be as late as what was sent.
     let late_max = rate.map_or(0.0, |rate| (rate * LAG_MS_MAX / 1e3).max(1.0));
     let kept = no_room == 0 && late as f64 <= late_max && send_lag.is_none_or(|lag| lag.p99_ms < LAG_MS_MAX);
     let seen_of_run = outcomes.with(|counts| Seen { kept, no_room: no_room > 0, ..Seen::of(found, counts, &inside) });
@@ -476,7 +478,7 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
     })
 }
 
-/// How long a sender was behind on average, by what held it up.
+/// How long a sender was behind on average, by cause.
 fn behind(tolds: &[Told]) -> Behind {
     let senders = tolds.len().max(1) as u32;
     tolds.iter().fold(Behind::default(), |sum, told| Behind {
@@ -491,14 +493,14 @@ fn reads_late(latency_us: &Histogram<u64>, reading_lag_us: &Histogram<u64>) -> b
     unread > waited.max(READS_LATE_US)
 }
 
-/// Whether half of the blocks that have something of the load's took nearly all that may be under way.
+/// Whether half of the blocks with transactions of the load took nearly all that may be under way.
 fn emptied(blocks: &[&Block], under_way: usize) -> bool {
     let mut each: Vec<_> = blocks.iter().map(|line| line.ours / line.count).filter(|ours| *ours > 0).collect();
     each.sort_unstable();
     each.get(each.len() / 2).is_some_and(|median| *median as f64 >= EMPTIED * under_way as f64)
 }
 
-/// What is told beside the figures.
+/// The further figures of a report.
 fn beside<K: Named>(found: &Found<'_, K>) -> Report {
     let Window { series, profile, begin, began_unix_s, server, counted, resident, .. } = &found.window;
     let Found { chain, tolds, receipts, .. } = found;
@@ -544,7 +546,7 @@ fn beside<K: Named>(found: &Found<'_, K>) -> Report {
     }
 }
 
-/// The mean time between two blocks.
+/// Mean time between two blocks.
 fn block_time(blocks: &[&Block]) -> Option<f64> {
     let (first, last) = (blocks.first()?, blocks.last()?);
     let gaps = blocks.iter().map(|line| line.count).sum::<u64>() - 1;

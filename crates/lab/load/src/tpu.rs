@@ -1,9 +1,9 @@
-//! The way to a TPU: one UDP socket, and a QUIC connection to each leader that transactions go to.
+//! Sends to TPUs: one UDP socket, and a QUIC connection to each leader.
 //!
-//! reads   UDP payloads; where the leaders are
+//! reads   UDP payloads; the leaders' addresses
 //! writes  UDP payloads, in batches of equal segments
-//! memory  the transport's send window of 8 MiB a connection; 16 receive buffers of 64 KiB
-//! drops   nothing: with no room it takes no more
+//! memory  the transport's send window of 8 MiB per connection; 16 receive buffers of 64 KiB
+//! drops   nothing: without room it accepts no more
 //! source  [`hearth_quic::Client`]
 
 use std::io;
@@ -16,21 +16,21 @@ use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
 
 const SLOTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Runs of datagrams handed to the kernel in one turn, at most.
+/// The most runs of datagrams passed to the kernel in one turn.
 const SENDS_PER_TURN: usize = 16;
-/// The leaders that a transaction goes to: the one whose turn it is, and the next, of those that can be reached.
+/// How many connected leaders a transaction is sent to: the current one and the next.
 const FANOUT: usize = 2;
 
-/// Why there is no way.
+/// Why TPUs cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum TpuError {
-    /// The socket.
+    /// The socket cannot be opened.
     #[error("no UDP port to send from: {0}")]
     Socket(#[from] io::Error),
-    /// The transport.
+    /// The transport rejects its configuration.
     #[error(transparent)]
     Quic(#[from] ConfigError),
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     #[error("no random bytes for a connection: {0}")]
     Entropy(getrandom::Error),
 }
@@ -50,7 +50,7 @@ pub struct Tpu {
 }
 
 impl Tpu {
-    /// Opens a socket for these; nothing is sent yet.
+    /// Opens a socket for these addresses; sends nothing yet.
     pub fn open(targets: &[SocketAddr]) -> Result<Self, TpuError> {
         let is_v4 = targets.first().is_none_or(SocketAddr::is_ipv4);
         let any: SocketAddr = if is_v4 { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
@@ -75,7 +75,7 @@ impl Tpu {
         })
     }
 
-    /// Sends to these from now on, the first of them above all.
+    /// Sends to these addresses from now on, preferring the first.
     pub fn aim(&mut self, now: Instant, targets: &[SocketAddr]) {
         for (address, id) in &self.lines {
             if !targets.contains(address) {
@@ -89,18 +89,18 @@ impl Tpu {
         }
     }
 
-    /// The connections that are there, the nearest leader's first.
+    /// Returns the open connections, the nearest leader's first.
     fn connected(&self) -> impl Iterator<Item = ClientConnectionId> {
         let all = self.lines.iter().map(|(_, id)| *id);
         all.filter(|id| self.client.state(*id) == ConnectionState::Connected)
     }
 
-    /// Whether some leader can be sent to: one that is dead leaves its slots to the next.
+    /// Returns whether any leader can be sent to: a dead leader leaves its slots to the next.
     pub fn is_connected(&self) -> bool {
         self.connected().next().is_some()
     }
 
-    /// Hands over a transaction; whether there was room for it.
+    /// Passes a transaction to the transport. Returns whether there was room for it.
     pub fn send(&mut self, raw: &[u8]) -> bool {
         let mut taken = false;
         let mut nearest = [None; FANOUT];
@@ -111,7 +111,7 @@ impl Tpu {
         taken
     }
 
-    /// Receives what is there, and does what is due; whether there was anything.
+    /// Receives pending packets and handles timers. Returns whether there was anything.
     pub fn turn(&mut self, now: Instant) -> bool {
         let mut busy = false;
         match self.socket.receive(&mut self.received) {
@@ -131,7 +131,7 @@ impl Tpu {
         self.transmit(now) || busy
     }
 
-    /// Sends what is to go out; whether there was anything.
+    /// Sends pending packets. Returns whether there were any.
     pub fn transmit(&mut self, now: Instant) -> bool {
         let mut moved = false;
         for _ in 0..SENDS_PER_TURN {
@@ -154,21 +154,21 @@ impl Tpu {
         moved
     }
 
-    /// Sleeps until something comes, something is due, or `longest` is over.
+    /// Sleeps until a packet arrives, a timer is due, or `longest` is over.
     pub fn wait(&self, longest: Duration) {
         let now = Instant::now();
         let due = self.client.next_timeout().map_or(longest, |due| due.saturating_duration_since(now));
         wait_readable(&self.event, &[self.socket.raw_fd()], due.min(longest).as_nanos() as u64);
     }
 
-    /// Connections that ended or could not be made, transactions that a server stopped or that were under way on a
+    /// Counts connections that ended or failed, and transactions that a server stopped or that were pending on a
     /// connection that ended.
     pub fn failures(&self) -> u64 {
         let ClientCounters { disconnected, stopped, lost, .. } = *self.client.counters();
         disconnected + stopped + lost + self.refused
     }
 
-    /// The last of their reasons.
+    /// Returns the most recent reason for a failure.
     pub fn last_error(&self) -> Option<String> {
         let of_line = |(address, id): &(SocketAddr, ClientConnectionId)| {
             self.client.last_error(*id).map(|why| format!("TPU {address}: {why}"))

@@ -1,28 +1,28 @@
-//! Kinds of transactions with weights, as `transfer=8,swap=2`.
+//! Kinds of transactions with weights, like `transfer=8,swap=2`.
 //!
 //! reads   text
-//! writes  the kind of a transaction, out of a number that looks random
-//! memory  a few bytes a kind
+//! writes  the kind of a transaction, chosen by a number that looks random
+//! memory  a few bytes per kind
 
 use std::fmt;
 use std::str::FromStr;
 
 /// A chain's kinds of transactions.
 pub trait Named: Copy + Eq + 'static {
-    /// All of them.
+    /// All kinds of the chain.
     const ALL: &'static [Self];
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     fn name(self) -> &'static str;
 }
 
-/// Why a text is no mix of kinds.
+/// Why a text is not a mix of kinds.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{text}` is no kind: expected {known}, or several with weights, as {first}=8,{last}=2")]
 pub struct NoMix {
-    /// The text.
+    /// The text that was given.
     text: String,
-    /// The kinds that there are.
+    /// The known kinds.
     known: String,
     first: &'static str,
     last: &'static str,
@@ -66,12 +66,12 @@ impl<K: Named> FromStr for Mix<K> {
 }
 
 impl<K: Named> Mix<K> {
-    /// Whether it has this kind.
+    /// Returns whether the mix contains this kind.
     pub fn has(&self, kind: K) -> bool {
         self.0.iter().any(|(other, _)| *other == kind)
     }
 
-    /// The mean of a figure of the kinds, by their weights, rounded up.
+    /// Returns the weighted mean of a figure over the kinds, rounded up.
     pub fn mean(&self, figure: impl Fn(K) -> u64) -> u64 {
         let (sum, weights) = self.0.iter().fold((0, 0), |(sum, weights), (kind, weight)| {
             (sum + figure(*kind) * u64::from(*weight), weights + u64::from(*weight))
@@ -79,7 +79,7 @@ impl<K: Named> Mix<K> {
         sum.div_ceil(weights)
     }
 
-    /// The kind that this number falls to.
+    /// Returns the kind that this number selects.
     pub fn pick(&self, number: u64) -> K {
         let sum: u64 = self.0.iter().map(|(_, weight)| u64::from(*weight)).sum();
         let mut left = number % sum;
@@ -103,7 +103,7 @@ impl<K: Named> fmt::Display for Mix<K> {
     }
 }
 
-/// A number that looks random and follows from these two (splitmix64).
+/// Hashes these two into a number that looks random (splitmix64).
 pub(super) fn scatter(account: u64, nonce: u64) -> u64 {
     let mut x = account.wrapping_add(nonce.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,7 +1,7 @@
-//! The measured time of a run: its begin, its end, and what processes used in it.
+//! The measured time of a run: its beginning, its end, and what processes used in it.
 //!
 //! reads   counts; CPU times and memory of processes
-//! writes  a [`Window`]; a line a second to whoever watches
+//! writes  a [`Window`]; a progress report every second
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -20,9 +20,9 @@ use crate::series::Series;
 use crate::spans::Spans;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// With a sleep that takes longer than it should by so much the load itself did not run, as after SIGSTOP.
+/// If a sleep overruns by this much, the load itself did not run, as after SIGSTOP.
 const HALT_MIN: Duration = Duration::from_millis(250);
-/// Nothing more is included, it seems, when nothing has been for so long, nor for so many of the longest block times.
+/// Nothing more will be included if nothing was for this long, and for this many of the longest block times.
 const STANDSTILL: Duration = Duration::from_secs(6);
 const STANDSTILL_BLOCKS: u32 = 3;
 
@@ -30,32 +30,32 @@ const STANDSTILL_BLOCKS: u32 = 3;
 pub struct Window {
     /// When it began.
     pub begin: Instant,
-    /// The same in seconds since 1970.
+    /// When it began, in seconds since 1970.
     pub began_unix_s: u64,
     /// When it ended.
     pub end: Instant,
-    /// How long CPU time was counted: beyond the end, where the end was seen late.
+    /// How long CPU time was counted: longer than the measured time if its end was seen late.
     pub counted: Duration,
-    /// CPU time of the node, where its process is known.
+    /// CPU time of the node, if its process is known.
     pub server: Option<Duration>,
     /// CPU time of the load.
     pub client: Duration,
-    /// Memory of the node at the end.
+    /// Resident memory of the node at the end.
     pub resident: Option<u64>,
-    /// The parts of all cores' time in which any program ran, and that the hypervisor gave to others; none where the
+    /// Shares of all cores' time in which any program ran, and that the hypervisor gave to other guests; none if the
     /// kernel does not count them.
     pub machine: Option<(f64, f64)>,
-    /// How it went, from the first transaction to the last block.
+    /// Samples from the first transaction to the last block.
     pub series: Series,
-    /// Where the node's CPU time went, if that was asked for.
+    /// The node's CPU profile, if requested.
     pub profile: Option<Result<Profile, ProfileError>>,
     /// When the load itself did not run.
     pub halts: Spans,
 }
 
 impl Window {
-    /// Watches until the time is over, all that was to be sent has ended, `stop` or `reader_ended`. Gives too since
-    /// when nothing has moved.
+    /// Watches until the time is over, everything that was to be sent has ended, `stop` or `reader_ended`. Also returns
+    /// since when nothing has moved.
     pub fn watch(
         timing: &Timing,
         course: &Course,
@@ -79,7 +79,8 @@ impl Window {
                 || warmup.is_zero();
             if before.is_none() && now >= begin && is_ready {
                 before = Some((cpu(), now, quiet::counted()));
-                // Without a warm-up what falls due from the first moment on is measured, however late that is seen.
+                // Without a warm-up, transactions due from the very start are measured, however late this thread sees
+                // the start.
                 begin = if warmup.is_zero() { start } else { now };
                 let _ = course.begin.set(begin);
                 course.measured.store(true, Ordering::Relaxed);
@@ -92,7 +93,7 @@ impl Window {
                 break now;
             }
             let stands = still.reached(&course.outcomes);
-            // All has been sent: what was sent last is measured too.
+            // Everything was sent: the last transactions are measured too.
             if course.at_work.load(Ordering::Acquire) == 0 && stands {
                 let last = course.outcomes.last_included().filter(|last| before.is_some() && *last > begin);
                 break last.unwrap_or(now);
@@ -101,10 +102,10 @@ impl Window {
             let pause = if before.is_some() { LOOK_EVERY.min(left) } else { LOOK_EVERY };
             rest(&mut halts, pause);
         };
-        // At once: what is sent after the end is not in the measured time.
+        // Set at once, so that nothing sent after the end counts as measured.
         let _ = course.stop.set(end);
         let (server, client) = cpu();
-        // Where nothing was measured yet, the measured time is empty.
+        // If nothing was measured yet, the measured time is empty.
         let begin = if before.is_some() { begin.min(end) } else { end };
         let ((server_before, client_before), counted_from, machine) =
             before.unwrap_or(((server, client), Instant::now(), None));
@@ -126,16 +127,16 @@ impl Window {
     }
 }
 
-/// Tells of each second.
+/// Reports each second that has passed.
 struct Ticker {
-    /// When the next is over.
+    /// When the next second is over.
     second: Instant,
-    /// Included until the one before.
+    /// Transactions included until the second before.
     included: u64,
 }
 
 impl Ticker {
-    /// Tells of a second that is over, `at` in the run's time, and of a node that has become silent.
+    /// Reports a second that is over, `at` in the run's time, and a node that has become silent.
     fn tell(&mut self, course: &Course, now: Instant, at: f64, told: &mut impl FnMut(Progress<'_>)) {
         course.say_silence(told);
         if now < self.second {
@@ -148,21 +149,21 @@ impl Ticker {
     }
 }
 
-/// Sleeps for so long, and notes whether that took much longer.
+/// Sleeps for `pause`, and notes if that took much longer.
 fn rest(halts: &mut Spans, pause: Duration) {
     let from = Instant::now();
     thread::sleep(pause);
     note_halt(halts, from, pause, Instant::now());
 }
 
-/// Notes a sleep that was to take `pause` and took from `from` to `to`, where the load itself did not run meanwhile.
+/// Records a sleep for `pause` that lasted from `from` to `to`, if the load itself did not run meanwhile.
 fn note_halt(halts: &mut Spans, from: Instant, pause: Duration, to: Instant) {
     if to.saturating_duration_since(from) > pause + HALT_MIN {
         halts.push(from, to);
     }
 }
 
-/// Whether nothing is under way any more, or nothing moves.
+/// Detects that nothing is under way any more, or that nothing moves.
 pub struct Standstill {
     left: usize,
     moved: Instant,
@@ -182,15 +183,15 @@ impl Standstill {
     }
 }
 
-/// For how long nothing may be included until that is taken for the end.
+/// How long nothing may be included before the run counts as ended.
 fn patience(outcomes: &Outcomes) -> Duration {
     STANDSTILL.max(outcomes.longest_block_time() * STANDSTILL_BLOCKS)
 }
 
-/// Waits until nothing is under way, or nothing moves, or `ended`.
+/// Waits until nothing is under way, nothing moves, or `ended`.
 pub fn settle(course: &Course, mut still: Standstill, mut ended: impl FnMut() -> bool) {
     while !ended() {
-        // A sender that is still at work may have an answer to come.
+        // A sender that is still at work may be waiting for an answer.
         let at_work = course.at_work.load(Ordering::Acquire) > 0;
         if still.reached(&course.outcomes) && !at_work {
             return;
@@ -234,7 +235,7 @@ mod tests {
         let course = Course::new(1);
         let (warmup, duration) = (Duration::from_millis(1), Duration::from_secs(60));
         let timing = Timing { warmup, duration, pids: vec![], beside: Beside::default(), give_up: GiveUp::default() };
-        // The profiler is waited for when it is stopped.
+        // The run is stopped while it waits for the profiler.
         course.profiler_begun.store(false, Ordering::Release);
         let stop = || course.warm.load(Ordering::Acquire);
         let (window, _) = Window::watch(&timing, &course, &stop, &mut |_| {}, || false);

@@ -1,6 +1,6 @@
-//! Finding a node's workspace and what is in it.
+//! Finds a node's workspace and its contents.
 //!
-//! reads   a workspace file, and the topology that it carries
+//! reads   a workspace file with its topology
 //! writes  [`Watch`]
 
 use std::io::ErrorKind;
@@ -12,28 +12,28 @@ use hearth_tile::topology::Topology;
 use crate::look::Look;
 use crate::threads;
 
-/// Why nothing can be watched.
+/// Why no node can be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// No workspace, or none that can be read.
+    /// There is no workspace, or none that can be read.
     #[error("{}{}", nobody(tried), lines(tried))]
     NoNode {
-        /// What each attempt said.
+        /// The error of each attempt.
         tried: Vec<WorkspaceError>,
     },
-    /// A workspace of another build.
+    /// The workspace belongs to another build.
     #[error("the node's workspace is of another build of hearth, and cannot be read: {0}")]
     Topology(#[from] serde_json::Error),
 }
 
 impl AttachError {
-    /// Whether there is no node at all.
+    /// Returns whether there is no node at all.
     pub fn is_nobody(&self) -> bool {
         matches!(self, Self::NoNode { tried } if tried.iter().all(|why| kind(why) == Some(ErrorKind::NotFound)))
     }
 }
 
-/// Whether there was nothing, or something that cannot be watched.
+/// Says whether there was no node, or one that cannot be watched.
 fn nobody(tried: &[WorkspaceError]) -> &'static str {
     if tried.iter().all(|why| kind(why) == Some(ErrorKind::NotFound)) {
         "no running node to watch; start one with `hearth run`, `hearth evm run` or `hearth bench`"
@@ -57,7 +57,7 @@ fn kind(why: &WorkspaceError) -> Option<ErrorKind> {
     }
 }
 
-/// A node that is watched.
+/// A watched node.
 #[derive(Debug)]
 pub struct Watch {
     path: PathBuf,
@@ -67,8 +67,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Attaches to the first node that runs among these workspaces; else to one that died, whose last state can still
-    /// be read.
+    /// Attaches to the first running node among these workspaces, or else to a dead one, whose last state can still be
+    /// read.
     pub fn attach(paths: &[PathBuf]) -> Result<Self, AttachError> {
         let (mut dead, mut tried) = (None, vec![]);
         for path in paths {
@@ -87,43 +87,43 @@ impl Watch {
         Ok(Self { path: path.to_owned(), observer, topology, cores_allowed })
     }
 
-    /// The node that runs now where this one's workspace was; `None` while there is none. Fails where it is one of
-    /// another build.
+    /// Returns the node that now runs in place of this one; `None` while there is none. Fails if it is of another
+    /// build.
     pub fn successor(&self) -> Result<Option<Self>, AttachError> {
         match Observer::attach(&self.path) {
             Ok(observer) if observer.is_alive() => Self::of(&self.path, observer).map(Some),
             Err(why @ WorkspaceError::Version { .. }) => Err(AttachError::NoNode { tried: vec![why] }),
-            // Not there, still this one's, or not whole yet.
+            // Missing, still this one's, or not complete yet.
             _ => Ok(None),
         }
     }
 
-    /// What the node says it is made of.
+    /// Returns the node's topology.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The node's process.
+    /// Returns the node's process id.
     pub fn pid(&self) -> u32 {
         self.observer.pid()
     }
 
-    /// When it began, nanoseconds since 1970.
+    /// Returns when the node started, in nanoseconds since 1970.
     pub fn started_unix_ns(&self) -> u64 {
         self.observer.started_unix_ns()
     }
 
-    /// Whether it still runs.
+    /// Returns whether the node still runs.
     pub fn is_alive(&self) -> bool {
         self.observer.is_alive()
     }
 
-    /// Cores that the node may run on; 0 where the kernel does not tell.
+    /// Returns the number of cores that the node may run on; 0 if the kernel does not say.
     pub fn cores_allowed(&self) -> usize {
         self.cores_allowed
     }
 
-    /// All that can be seen now.
+    /// Takes a look at all counters.
     pub fn look(&self) -> Look {
         Look::take(&self.topology, &self.observer)
     }

@@ -1,7 +1,7 @@
-//! Bytes by peer: who has most of them, and all others together.
+//! Traffic by peer: the largest ones, and the sum of all others.
 //!
-//! reads   what the tiles' tables of peers gained between two looks
-//! writes  [`Bandwidth`], and the same in a line
+//! reads   the increase of the tiles' peer tables between two looks
+//! writes  [`Bandwidth`], and a line about it
 //! memory  [`SHOWN`] rows
 
 use hearth_tile::bandwidth::{Bytes, Tally};
@@ -9,32 +9,33 @@ use serde::Serialize;
 
 use crate::numbers::scaled;
 
-/// Peers that have a row.
+/// Peers with a row of their own.
 const SHOWN: usize = 16;
-/// Peers that are named in the line.
+/// Peers that the line names.
 const NAMED: usize = 3;
 
-/// What came and what went, datagrams' bits without the headers of IP and UDP. The rows and the others are all of it.
+/// Received and sent traffic, in bits of datagrams without IP and UDP headers. The rows and the others add up to the
+/// total.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Bandwidth {
-    /// From everybody, a second.
+    /// From all peers, per second.
     pub received_bits_per_s: f64,
-    /// To everybody, a second.
+    /// To all peers, per second.
     pub sent_bits_per_s: f64,
-    /// Peers that sent or were sent anything, the one with most first.
+    /// Peers with any traffic, the largest first.
     pub peers: Vec<PeerSample>,
-    /// All who have no row.
+    /// The sum of all peers without a row.
     pub others: PeerSample,
 }
 
 /// One peer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PeerSample {
-    /// Its IP address; on loopback its port too.
+    /// IP address of the peer; on loopback with its port.
     pub peer: String,
-    /// From it, a second.
+    /// From this peer, per second.
     pub received_bits_per_s: f64,
-    /// To it, a second.
+    /// To this peer, per second.
     pub sent_bits_per_s: f64,
 }
 
@@ -46,7 +47,7 @@ impl PeerSample {
 }
 
 impl Bandwidth {
-    /// What a tally gained in so many seconds.
+    /// Computes the traffic from a tally's increase over this many seconds.
     pub(crate) fn of(gained: &Tally, seconds: f64) -> Self {
         let total = PeerSample::of(String::new(), gained.total(), seconds);
         let mut peers: Vec<(String, Bytes)> = gained
@@ -66,7 +67,7 @@ impl Bandwidth {
         }
     }
 
-    /// What came and went, and with whom most of it; empty where nothing moved.
+    /// Describes the traffic and its largest peers; empty if there was none.
     pub(crate) fn line(&self) -> String {
         let Self { received_bits_per_s: received, sent_bits_per_s: sent, peers, others } = self;
         if received + sent <= 0.0 {
@@ -81,7 +82,7 @@ impl Bandwidth {
     }
 }
 
-/// `12.3 M` of `12.3M`, for a unit behind it.
+/// Formats bits as `12.3 M` rather than `12.3M`, for a unit behind it.
 fn spaced(bits: f64) -> String {
     let mut text = scaled(bits);
     let at = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -113,7 +114,7 @@ mod tests {
         assert_eq!(rows().map(|row| row.received_bits_per_s).sum::<f64>(), all.received_bits_per_s);
         assert_eq!(rows().map(|row| row.sent_bits_per_s).sum::<f64>(), all.sent_bits_per_s);
         assert_eq!(all.received_bits_per_s, 4.0 * (435_000.0 + 500.0));
-        // Who sent nothing has no row.
+        // A peer without traffic has no row.
         assert_eq!(Bandwidth::of(&tally(3, 0), 1.0).peers.len(), 2);
     }
 

@@ -1,29 +1,29 @@
-//! The columns of the two tables, as a pipe and a terminal show them.
+//! The columns of the two tables, for pipes and terminals.
 //!
 //! reads   a [`Sample`]'s tiles and links
 //! writes  cells; which columns fit a width
 //! source  the tables of Firedancer's monitor: same names, same meaning; `core`, `% other`, `preempt/s` and `% taken`
-//!         are ours
+//!         are our own
 
 use crate::numbers::scaled;
 use crate::sample::{LinkSample, Sample, TileSample};
 
-/// A table as text, for who draws it otherwise than in columns of a fixed width.
+/// A table as text, for renderers without fixed column widths.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What is in each column, and whether that is text; else it is a number.
+    /// The heading of each column, and whether it contains text rather than numbers.
     pub headings: Vec<(&'static str, bool)>,
-    /// Cells, as many a row as there are columns.
+    /// Rows of cells, one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// Every column of the tiles.
+    /// Returns the table of tiles with every column.
     pub fn of_tiles(sample: &Sample) -> Self {
         Self::of(tiles_of(sample), &sample.tiles)
     }
 
-    /// Every column of the links.
+    /// Returns the table of links with every column.
     pub fn of_links(sample: &Sample) -> Self {
         Self::of(LINKS, &sample.links)
     }
@@ -40,11 +40,11 @@ impl Table {
 /// One column of a table of `T`.
 pub(crate) struct Column<T> {
     pub(crate) heading: &'static str,
-    /// Characters that it takes.
+    /// Width in characters.
     pub(crate) width: usize,
-    /// Lowest is kept longest where the terminal is narrow.
+    /// Columns with the lowest rank are kept longest on a narrow terminal.
     pub(crate) rank: u8,
-    /// Text begins at the left, numbers end at the right.
+    /// Text is aligned left, numbers right.
     pub(crate) is_text: bool,
     pub(crate) cell: fn(&T) -> String,
 }
@@ -79,7 +79,7 @@ const TILES: &[Column<TileSample>] = &[
     number("% taken", 7, 5, |t| t.waited_for_core.map_or("-".into(), percent)),
 ];
 
-/// Of an EVM node: its stages are on no core of their own, and wait for no link.
+/// For an EVM node: its stages have no core of their own and wait for no link.
 const STAGES: &[Column<TileSample>] = &[
     text("stage", 9, 0, |t| t.tile.clone()),
     number("sig", 4, 5, |t| t.state.word().into()),
@@ -89,7 +89,7 @@ const STAGES: &[Column<TileSample>] = &[
     number("% finish", 8, 0, |t| percent(t.regimes.finish)),
 ];
 
-/// The columns that say something of this node's tiles.
+/// Returns the columns that apply to this node's tiles.
 pub(crate) fn tiles_of(sample: &Sample) -> &'static [Column<TileSample>] {
     if sample.is_evm() { STAGES } else { TILES }
 }
@@ -108,7 +108,7 @@ pub(crate) const LINKS: &[Column<LinkSample>] = &[
     number("tx seq", 20, 4, |l| with_delta(l.sequence, l.sequence_delta)),
 ];
 
-/// The columns that fit, in their order, with a space between: all, or without those of the highest rank.
+/// Returns the columns that fit, in order and separated by a space; those of the highest rank are dropped first.
 pub(crate) fn fitting<T>(columns: &'static [Column<T>], width: usize) -> Vec<&'static Column<T>> {
     let mut left: Vec<&Column<T>> = columns.iter().collect();
     while left.len() > 1 && left.iter().map(|column| column.width + 1).sum::<usize>() > width + 1 {
@@ -119,7 +119,7 @@ pub(crate) fn fitting<T>(columns: &'static [Column<T>], width: usize) -> Vec<&'s
     left
 }
 
-/// A cell, padded to its column.
+/// Pads a cell to its column.
 pub(crate) fn padded<T>(column: &Column<T>, cell: &str) -> String {
     let width = column.width;
     if column.is_text { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
@@ -129,7 +129,7 @@ fn percent(share: f64) -> String {
     format!("{:.2}", 100.0 * share)
 }
 
-/// `1234 +5`; without growth the count alone.
+/// Formats `1234 +5`; without growth only the count.
 fn with_delta(count: u64, delta: u64) -> String {
     if delta == 0 { count.to_string() } else { format!("{count} +{delta}") }
 }

@@ -1,12 +1,12 @@
-//! Where the time goes, in a sentence, and what to change.
+//! Diagnoses a node in a sentence: where the time goes, and what to change.
 //!
 //! reads   a [`Sample`]
 //! writes  a [`Diagnosis`]
 //!
-//! The rules are asked in the order of how much each explains: a node or a tile that is dead explains all; then slots
-//! that hashing makes late and blocks that are full before their slot ends; then cores that other programs have; then
-//! the tile at the end of a chain of backpressure, for which the others wait; then a full core, overruns, and
-//! transactions that wait for each other. The first that fits is told. An EVM node has [rules of its own](evm).
+//! The rules run in the order of how much each explains. A dead node or tile explains everything. Then come slots
+//! delayed by hashing and blocks that are full before their slot ends; cores that other programs use; the tile at the
+//! end of a chain of backpressure, for which the others wait; and finally a full core, overruns, and transactions that
+//! wait for each other. The first rule that applies is reported. An EVM node has [rules of its own](evm).
 
 mod block;
 mod evm;
@@ -18,26 +18,27 @@ use serde::Serialize;
 use crate::sample::{CoreSample, Sample, TileSample, TileState};
 use block::{block_full, slots_late};
 
-/// A core or a tile busier than this has nothing left to give.
+/// A core or a tile busier than this has no capacity left.
 const FULL: f64 = 0.9;
-/// Moving tiles to a core busier than this wins nothing: it is full before the other has room.
+/// Moving tiles to a core busier than this gains nothing: it is full before the other has room.
 const NEARLY_FULL: f64 = 0.7;
-/// A share of time that is worth a sentence.
+/// A share of time that is worth reporting.
 const NOTABLE: f64 = 0.1;
-/// A core that others have for so much of the time in which it is wanted is not this node's, however busy it seems.
+/// If other programs use a core for this share of the time in which it is wanted, it is not this node's, however busy
+/// it seems.
 const MOSTLY: f64 = 0.5;
-/// A running tile beats at least every 200 ms.
+/// A running tile has a heartbeat at least every 200 ms.
 const STUCK_S: f64 = 2.0;
-/// More transactions than this held back by others are a limit and not a moment's state.
+/// If more transactions than this are held back by others, this is a limit and not a momentary state.
 const MANY_WAITING: u64 = 1_000;
-/// Overruns a second that are worth a sentence.
+/// Overruns per second that are worth reporting.
 const OVERRUNS: f64 = 1.0;
 /// The load's tile that sends to the node over the network.
 const SENDER: &str = "benchs";
-/// What a node at rest executes: its votes.
+/// Transactions that an idle node executes: its votes.
 const AT_REST_TXN_PER_S: f64 = 10.0;
 
-/// What was found.
+/// The kind of finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
@@ -47,7 +48,7 @@ pub enum Finding {
     TileDied,
     /// A tile's heartbeat stopped.
     TileStuck,
-    /// Other programs have the cores.
+    /// Other programs use the cores.
     CoresTaken,
     /// All tiles of a kind, each on a core of its own, are busy.
     KindFull,
@@ -59,41 +60,41 @@ pub enum Finding {
     WaitsOutside,
     /// A consumer of a lossy link is too slow.
     Overrun,
-    /// Transactions wait for accounts that others hold, or for nonces that are missing.
+    /// Transactions wait for accounts that others lock, or for missing nonces.
     Conflicts,
-    /// An EVM node does not take what is sent.
+    /// An EVM node does not accept what is sent.
     Refused,
-    /// A block reaches one of its limits before its slot ends; an EVM node's has no gas left.
+    /// A block reaches one of its limits before its slot ends; on an EVM node its gas limit.
     BlockFull,
     /// Poh cannot hash as fast as slots should come.
     SlotsLate,
-    /// There is room.
+    /// The node has capacity left.
     Room,
-    /// There is nothing to do.
+    /// The node is idle.
     Idle,
 }
 
-/// What to change.
+/// A recommended change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// The key of the configuration, where there is one.
+    /// The key of the configuration, if there is one.
     pub key: Option<String>,
-    /// What to set it to, as the file has it, where that can be told.
+    /// The value to set, as written in the file, if known.
     pub value: Option<String>,
-    /// In words.
+    /// The advice in words.
     pub says: String,
 }
 
-/// What a sample means.
+/// The meaning of a sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// What was found.
+    /// The kind of finding.
     pub finding: Finding,
-    /// The kind of tile that it is about.
+    /// The kind of tile concerned.
     pub kind: Option<String>,
-    /// In a sentence.
+    /// The finding in a sentence.
     pub says: String,
-    /// What to do about it.
+    /// The recommended change.
     pub advice: Option<Advice>,
 }
 
@@ -107,7 +108,7 @@ impl Diagnosis {
         self
     }
 
-    /// What a key is to be set to, as a line of the file.
+    /// Adds advice to set a key to a value.
     fn advise_value(mut self, key: &str, value: impl Into<String>, says: impl Into<String>) -> Self {
         self.advice = Some(Advice { key: Some(key.into()), value: Some(value.into()), says: says.into() });
         self
@@ -126,7 +127,7 @@ impl std::fmt::Display for Diagnosis {
     }
 }
 
-/// What limits the node, or that nothing does.
+/// Returns what limits the node, or that nothing does.
 pub fn diagnose(sample: &Sample) -> Diagnosis {
     let of_slots = [dead, slots_late, block_full, taken, chain, full_core, overrun, conflicts];
     let of_blocks = [dead, evm::making_blocks, evm::gas, evm::refused, evm::nonce_gaps, evm::room];
@@ -154,7 +155,7 @@ fn dead(sample: &Sample) -> Option<Diagnosis> {
     Some(Diagnosis::new(Finding::TileStuck, Some(&tile.kind), says))
 }
 
-/// The time of a tile runs on while its thread waits for its core, so that the tile seems busy.
+/// A tile's time continues while its thread waits for the core, so that the tile seems busy.
 fn taken(sample: &Sample) -> Option<Diagnosis> {
     let worst = sample.cores.iter().max_by(|a, b| a.taken.total_cmp(&b.taken))?;
     if worst.taken < NOTABLE || worst.busy < FULL && worst.taken < MOSTLY {
@@ -171,7 +172,7 @@ fn taken(sample: &Sample) -> Option<Diagnosis> {
     Some(Diagnosis::new(Finding::CoresTaken, None, says).advise(key, "end them or give the tiles other cores"))
 }
 
-/// The end of the longest chain of backpressure.
+/// Finds the end of the longest chain of backpressure.
 fn chain(sample: &Sample) -> Option<Diagnosis> {
     let blocked: BTreeSet<&str> = sample
         .tiles
@@ -179,7 +180,7 @@ fn chain(sample: &Sample) -> Option<Diagnosis> {
         .filter(|tile| tile.regimes.blocked() >= NOTABLE && tile.state == TileState::Run)
         .map(|tile| tile.tile.as_str())
         .collect();
-    // Whom each blocked tile waits for: the consumer that held it up most often.
+    // For each blocked tile, the consumer that blocked it most often.
     let mut next: BTreeMap<&str, (&str, f64)> = BTreeMap::new();
     for link in sample.links.iter().filter(|link| link.slow_per_s > 0.0) {
         let Some(producer) = blocked.get(link.producer.as_str()) else { continue };
@@ -210,7 +211,7 @@ fn chain(sample: &Sample) -> Option<Diagnosis> {
     };
     let and_says = |found: Diagnosis, more: &str| Diagnosis { says: format!("{}{more}", found.says), ..found };
     let own = full_core_of(sample, end).map(|found| and_says(found, &wait));
-    // What sends over QUIC is held back by the node, through no link: which tile of it, its cores tell.
+    // A tile that sends over QUIC is held back by the node without any link; the node's cores show by which tile.
     let node =
         || full_core(sample).filter(|_| end.kind == SENDER).map(|found| and_says(found, "; the load waits for it"));
     Some(own.or_else(node).unwrap_or_else(|| waits_outside(sample, end, &wait)))
@@ -275,7 +276,7 @@ fn kind_full(sample: &Sample, tile: &TileSample) -> Diagnosis {
     advise_more(sample, tile, Diagnosis::new(Finding::KindFull, Some(&tile.kind), says))
 }
 
-/// More tiles of the kind, where it may have several and there are cores for them.
+/// Advises more tiles of the kind, if it may have several and there are cores for them.
 fn advise_more(sample: &Sample, tile: &TileSample, found: Diagnosis) -> Diagnosis {
     let free = sample.cores_allowed.saturating_sub(sample.cores.len());
     let kind = tile.kind.as_str();
@@ -332,7 +333,7 @@ fn shared_core_full(sample: &Sample, core: &CoreSample) -> Diagnosis {
     }
 }
 
-/// For where moving tiles wins little and poh hashes most of the time: with ticks that are timed it hashes only what is
+/// For a node where moving tiles gains little and poh hashes most of the time: with timed ticks it hashes only what is
 /// mixed in.
 fn advise_timed_ticks(found: Diagnosis) -> Diagnosis {
     found.advise_value("development.genesis.hashes_per_tick", "0", "have ticks timed instead of hashed")
@@ -400,7 +401,7 @@ fn conflicts(sample: &Sample) -> Option<Diagnosis> {
     (sample.held_back > MANY_WAITING).then(|| Diagnosis::new(Finding::Conflicts, Some("pack"), says))
 }
 
-/// What keeps the transactions in the pool from running.
+/// Says what keeps the transactions in the pool from running.
 fn held_back(sample: &Sample) -> String {
     let count = sample.held_back;
     match sample.block_full.get("account") {
@@ -435,7 +436,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share.min(1.0))
 }
 
-/// `a, b and c`.
+/// Joins names as `a, b and c`.
 fn all<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     let names: Vec<S> = names.into_iter().collect();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What only an EVM node has: blocks with gas that are made part by part, and a pool that does not take everything.
+//! The part of a sample that only an EVM node has: its blocks, their gas and phases, and its pool.
 //!
 //! reads   two [`Look`]s
 //! writes  [`EvmSample`]
@@ -15,24 +15,24 @@ pub(crate) const EXEC: &str = "exec";
 /// An EVM node in the time between two looks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EvmSample {
-    /// Transactions that came, a second.
+    /// Transactions received per second.
     pub submitted_per_s: f64,
-    /// Of these, those that the pool had already.
+    /// Received transactions per second that the pool already had.
     pub known_per_s: f64,
-    /// Transactions in the pool that wait behind a gap in their account's nonces.
+    /// Transactions in the pool behind a gap in their account's nonces.
     pub queued: u64,
-    /// Blocks made a second.
+    /// Blocks per second.
     pub blocks_per_s: f64,
-    /// Gas that they used, a second.
+    /// Gas used per second.
     pub gas_per_s: f64,
-    /// Gas that the newest block might have used.
+    /// Gas limit of the newest block.
     pub gas_limit: u64,
-    /// How long each part of them took.
+    /// How long each phase of the blocks took.
     pub block_parts: Vec<Stage>,
 }
 
 impl EvmSample {
-    /// What happened between two looks at the same node; `None` where that is no EVM node.
+    /// Computes what happened between two looks at the same node; `None` if it is no EVM node.
     pub(crate) fn between(topology: &Topology, before: &Look, after: &Look, seconds: f64) -> Option<Self> {
         if !topology.tiles.iter().any(|tile| tile.kind == EXEC) {
             return None;

@@ -1,4 +1,4 @@
-//! How long after its receipt a transaction comes to each tile, is executed and is on disk.
+//! The age of transactions, since their receipt, when they reach each tile, are executed and are on disk.
 //!
 //! reads   the histograms of all tiles at two moments
 //! writes  a [`Stage`] for each, tiles of a kind together; a table of them
@@ -8,12 +8,12 @@ use std::fmt::Write;
 use hearth_tile::latency::{Histogram, TAKEN};
 use serde::Serialize;
 
-/// How old transactions were at a stage; microseconds since their receipt, at most an eighth off.
+/// The age of transactions at a stage, in microseconds since receipt, accurate to an eighth.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stage {
-    /// The kind of tile that takes them in hand, or what was done: `executed`, `durable`.
+    /// The kind of tile that receives them, or an event: `executed`, `durable`.
     pub stage: String,
-    /// How many were told of.
+    /// Number of transactions recorded.
     pub count: u64,
     /// Median.
     pub p50_us: f64,
@@ -21,7 +21,7 @@ pub struct Stage {
     pub p90_us: f64,
     /// 99th percentile.
     pub p99_us: f64,
-    /// The longest.
+    /// Maximum.
     pub max_us: f64,
 }
 
@@ -30,7 +30,8 @@ pub struct Stage {
 pub struct Stages(Vec<(String, Histogram)>);
 
 impl Stages {
-    /// Adds a histogram that a tile of `kind` keeps under this name. What does not begin with the receipt is no stage.
+    /// Adds a tile's histogram by its kind and the histogram's name. Histograms that do not start at receipt are
+    /// ignored.
     pub fn add(&mut self, kind: &str, name: &str, histogram: &Histogram) {
         let Some(stage) = name.strip_prefix("received_to_") else { return };
         self.put(if name == TAKEN.name { kind } else { stage }, histogram);
@@ -44,7 +45,7 @@ impl Stages {
         }
     }
 
-    /// What was recorded after `earlier`; stages at which there was nothing are left out.
+    /// Returns what was recorded after `earlier`, without empty stages.
     pub fn since(&self, earlier: &Self) -> Vec<Stage> {
         let none = Histogram::default();
         let of = |(stage, now): &(String, Histogram)| {
@@ -64,7 +65,7 @@ impl Stages {
     }
 }
 
-/// The table for a person, with what it is in front.
+/// Writes the table for people, with a heading.
 pub fn write_stages(s: &mut String, stages: &[Stage]) -> std::fmt::Result {
     let mut lead = "latency";
     if !stages.is_empty() {
@@ -78,7 +79,7 @@ pub fn write_stages(s: &mut String, stages: &[Stage]) -> std::fmt::Result {
     Ok(())
 }
 
-/// A time of so many microseconds, to two or three digits.
+/// Formats microseconds with two or three digits.
 pub fn time(us: f64) -> String {
     match us {
         ..1e3 => format!("{us:.0} µs"),

@@ -1,12 +1,12 @@
-//! Watching a node from outside: what its tiles and links did in the last moment, and what that means.
+//! Watches a node from outside: what its tiles and links did in the last moment, and what that means.
 //!
 //! reads   the workspace of another process, read-only; the kernel's account of its threads in `/proc`
 //! writes  [`Sample`], what happened between two looks; [`Diagnosis`], the same in a sentence
-//! memory  a copy of all counters a look
-//! drops   nothing: it takes no part in the node, and costs it nothing but the cache lines that it reads
+//! memory  a copy of all counters per look
+//! drops   nothing: it is no part of the node, and costs it only the cache lines that it reads
 //!
-//! The walk: [`Watch::attach`] → [`Watch::look`] now and then → [`Sample::between`] two looks → [`diagnose`], all of it
-//! by [`Seconds`] → [`snapshot`], [`Screen`] or [`Second::json`].
+//! The stages: [`Watch::attach`] → [`Watch::look`] from time to time → [`Sample::between`] two looks → [`diagnose`],
+//! all of it by [`Seconds`] → [`snapshot`], [`Screen`] or [`Second::json`].
 
 mod attach;
 mod bandwidth;

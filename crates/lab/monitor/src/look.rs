@@ -1,8 +1,8 @@
-//! One look at a node: every counter and every link at a moment.
+//! A look at a node: every counter and every link at one moment.
 //!
 //! reads   the workspace, read-only; the kernel's account of each tile's thread
 //! writes  [`Look`]
-//! memory  a word a counter, a few a link
+//! memory  a word per counter, a few per link
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use hearth_tile::topology::{TileSpec, Topology};
 use crate::latency::Stages;
 use crate::threads;
 
-/// What was seen at a moment.
+/// The state of a node at one moment.
 #[derive(Clone, Debug)]
 pub struct Look {
     pub(crate) at: Instant,
@@ -52,12 +52,12 @@ impl Look {
         Self { at: Instant::now(), unix_ns, alive, pid, tiles, links: observer.links(), bandwidth }
     }
 
-    /// When it was.
+    /// Returns when the look was taken.
     pub fn at(&self) -> Instant {
         self.at
     }
 
-    /// How old transactions were at each stage, so far.
+    /// Returns the age of transactions at each stage, so far.
     pub(crate) fn stages(&self, topology: &Topology) -> Stages {
         let mut stages = Stages::default();
         for (spec, tile) in topology.tiles.iter().zip(&self.tiles) {
@@ -67,7 +67,7 @@ impl Look {
         stages
     }
 
-    /// How long the parts of an EVM node's blocks took, so far.
+    /// Returns how long the phases of an EVM node's blocks took, so far.
     pub(crate) fn block_parts(&self, topology: &Topology) -> Stages {
         let mut parts = Stages::default();
         for (spec, tile) in topology.tiles.iter().zip(&self.tiles) {
@@ -80,7 +80,7 @@ impl Look {
         parts
     }
 
-    /// The sum of a counter over the tiles of a kind.
+    /// Sums a counter over the tiles of a kind.
     pub(crate) fn total(&self, topology: &Topology, kind: &str, counter: &str) -> u64 {
         let of_kind = topology.tiles.iter().zip(&self.tiles).filter(|(spec, _)| spec.kind == kind);
         of_kind.filter_map(|(spec, tile)| tile.own(spec, counter)).sum()
@@ -94,7 +94,7 @@ impl TileLook {
             .map(|number| Histogram::read(words.get(spec.latency_at(number)..).unwrap_or_default()));
         let latencies = latencies.collect();
         let mut words: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
-        // A workspace that does not hold what its topology says is read as zeros.
+        // A workspace that is smaller than its topology says is read as zeros.
         words.resize(spec.words(), 0);
         let mut look = Self { words, latencies, waited_for_core_ns: None };
         if alive {
@@ -103,19 +103,19 @@ impl TileLook {
         look
     }
 
-    /// A counter that every tile has.
+    /// Returns a counter that every tile has.
     pub(crate) fn loop_counter(&self, name: &str) -> u64 {
         let at = LoopCounters::DECLS.iter().position(|decl| decl.name == name);
         self.words[at.expect("a loop counter")]
     }
 
-    /// A counter of the tile's own.
+    /// Returns one of the tile's own counters.
     pub(crate) fn own(&self, spec: &TileSpec, name: &str) -> Option<u64> {
         let at = spec.counters.iter().position(|counter| counter.name == name)?;
         Some(self.words[LoopCounters::DECLS.len() + at])
     }
 
-    /// Nanoseconds in each regime.
+    /// Returns the nanoseconds in each regime.
     pub(crate) fn regimes(&self) -> [u64; REGIMES] {
         self.words[FIRST_REGIME..FIRST_REGIME + REGIMES].try_into().expect("as many as there are regimes")
     }

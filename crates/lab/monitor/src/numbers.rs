@@ -1,9 +1,9 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 //!
 //! reads   a number
 //! writes  a few characters
 
-/// Three digits or a little more: `950`, `12.3K`, `4.56M`.
+/// Formats with about three digits: `950`, `12.3K`, `4.56M`.
 pub(crate) fn scaled(value: f64) -> String {
     match value {
         v if v < 10.0 && v > 0.0 => format!("{v:.1}"),

@@ -1,4 +1,4 @@
-//! What happened between two looks at a node.
+//! Computes what happened between two looks at a node.
 //!
 //! reads   two [`Look`]s
 //! writes  [`Sample`]: rates, shares of time and levels, as the tables and the page show them
@@ -19,43 +19,43 @@ use crate::look::{Look, TileLook};
 /// A node in the time between two looks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sample {
-    /// The node's name.
+    /// Name of the node.
     pub node: String,
-    /// Its process.
+    /// Process id of the node.
     pub pid: u32,
-    /// Whether it runs.
+    /// Whether the node runs.
     pub alive: bool,
-    /// When the later look was, nanoseconds since 1970.
+    /// Time of the later look, nanoseconds since 1970.
     pub unix_ns: u64,
-    /// The time between the looks, seconds.
+    /// Seconds between the looks.
     pub seconds: f64,
-    /// Cores that the node may run on; 0 where the kernel does not tell.
+    /// Cores that the node may run on; 0 if the kernel does not say.
     pub cores_allowed: usize,
-    /// The slot under way; of an EVM node the newest block.
+    /// The current slot; on an EVM node the newest block.
     pub slot: u64,
-    /// Transactions executed a second.
+    /// Executed transactions per second.
     pub txn_per_s: f64,
-    /// Of these, those that failed and paid.
+    /// Transactions per second that failed and paid.
     pub failed_per_s: f64,
-    /// Transactions dropped a second, by tile and reason; those that are not nought.
+    /// Dropped transactions per second, by tile and reason; only those that are not zero.
     pub dropped_per_s: BTreeMap<String, f64>,
     /// Transactions in pack's pool, or in that of an EVM node.
     pub pending: u64,
     /// Transactions in pack's pool that wait for accounts or limits.
     pub held_back: u64,
-    /// Shares of the time in which transactions waited for the next block, by what this one had run out of; those that
-    /// are not nought.
+    /// Shares of the time in which transactions waited for the next block, by the limit that this block had reached;
+    /// only those that are not zero.
     pub block_full: BTreeMap<String, f64>,
-    /// How late the slot under way began, and by how much in a second the schedule was put off since poh could not
-    /// catch up, seconds.
+    /// How late the current slot began, plus how much the schedule was postponed per second because poh could not catch
+    /// up, in seconds.
     pub slots_late_s: f64,
-    /// Hashes of the chain in a tick.
+    /// Hashes of the chain per tick.
     pub hashes_per_tick: f64,
-    /// How old transactions were at each stage.
+    /// Age of transactions at each stage.
     pub latency: Vec<Stage>,
-    /// Bytes by peer.
+    /// Traffic by peer.
     pub bandwidth: Bandwidth,
-    /// What only an EVM node has; `None` of another.
+    /// The part that only an EVM node has; `None` for others.
     pub evm: Option<EvmSample>,
     /// The tiles, in the order of the data flow.
     pub tiles: Vec<TileSample>,
@@ -65,16 +65,16 @@ pub struct Sample {
     pub cores: Vec<CoreSample>,
 }
 
-/// What a tile's loop says of itself.
+/// The state that a tile's loop reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TileState {
-    /// Not yet.
+    /// It has not started yet.
     #[default]
     Boot,
     /// It runs.
     Run,
-    /// It was told to stop, and has.
+    /// It was asked to stop, and has.
     Stop,
     /// It panicked.
     Died,
@@ -90,7 +90,7 @@ impl TileState {
         }
     }
 
-    /// A word for tables.
+    /// Returns a word for tables.
     pub fn word(self) -> &'static str {
         match self {
             Self::Boot => "boot",
@@ -101,18 +101,18 @@ impl TileState {
     }
 }
 
-/// Shares of a tile's time by regime; together 1.
+/// Shares of a tile's time by regime, which add up to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Regimes {
     /// Housekeeping.
     pub hkeep: f64,
-    /// A reliable consumer has no room.
+    /// Blocked, because a reliable consumer has no room.
     pub backp: f64,
-    /// Nothing to do.
+    /// Idle.
     pub wait: f64,
-    /// Lapped while polling.
+    /// Overrun while polling.
     pub ovrnp: f64,
-    /// Lapped while reading.
+    /// Overrun while reading.
     pub ovrnr: f64,
     /// Filtered by metadata.
     pub filt1: f64,
@@ -131,24 +131,24 @@ impl Regimes {
         Self { hkeep, backp, wait, ovrnp, ovrnr, filt1, filt2, finish, elsewhere }
     }
 
-    /// In the order of the regimes.
+    /// Returns the shares in the order of the regimes.
     pub fn shares(&self) -> [f64; REGIMES] {
         let Self { hkeep, backp, wait, ovrnp, ovrnr, filt1, filt2, finish, elsewhere } = *self;
         [hkeep, backp, wait, ovrnp, ovrnr, filt1, filt2, finish, elsewhere]
     }
 
-    /// The share in which the tile itself used its core.
+    /// Returns the share in which the tile itself used its core.
     pub fn busy(&self) -> f64 {
         self.hkeep + self.ovrnp + self.ovrnr + self.filt1 + self.filt2 + self.finish
     }
 
-    /// Backpressure's share of the time in which the core did not run other tiles.
+    /// Returns backpressure's share of the time in which the core did not run other tiles.
     pub fn blocked(&self) -> f64 {
         let own = 1.0 - self.elsewhere;
         if own > 0.0 { self.backp / own } else { 0.0 }
     }
 
-    /// A regime's heading in the tables.
+    /// Returns the regimes' headings in the tables.
     pub fn columns() -> [&'static str; REGIMES] {
         Regime::ALL.map(Regime::column)
     }
@@ -159,78 +159,78 @@ impl Regimes {
 pub struct TileSample {
     /// Full name, `verify:1`.
     pub tile: String,
-    /// Its kind, `verify`.
+    /// Kind of the tile, `verify`.
     pub kind: String,
     /// The core it is pinned to.
     pub core: Option<usize>,
     /// Whether it belongs to the load generator.
     pub load: bool,
-    /// The configuration's key that says how many of its kind there are, where there may be several.
+    /// The configuration's key for the number of tiles of this kind, if there may be several.
     #[serde(skip)]
     pub count_key: Option<String>,
-    /// Its thread.
+    /// Thread id.
     pub tid: u64,
-    /// What its loop says of itself.
+    /// The state that its loop reports.
     pub state: TileState,
-    /// Time since its last heartbeat, seconds. Before the first there is none.
+    /// Seconds since its last heartbeat; none before the first.
     pub stale_s: Option<f64>,
-    /// Whether a heartbeat came since the earlier look.
+    /// Whether there was a heartbeat since the earlier look.
     pub heart: bool,
     /// Whether it is in backpressure now.
     pub in_backpressure: bool,
-    /// Times that it entered backpressure, in all.
+    /// How often it entered backpressure, in total.
     pub backpressure_count: u64,
-    /// The same since the earlier look.
+    /// How often it entered backpressure since the earlier look.
     pub backpressure_delta: u64,
-    /// Times a second that its thread was preempted.
+    /// How often per second its thread was preempted.
     pub preempted_per_s: f64,
-    /// Share of the time in which its thread was ready and its core ran something else. `None` where the kernel does
-    /// not tell.
+    /// Share of the time in which its thread was ready while its core ran something else. `None` if the kernel does not
+    /// say.
     pub waited_for_core: Option<f64>,
-    /// CPU time attributed to it, cores.
+    /// CPU time attributed to it, in cores.
     pub cpu: f64,
-    /// Where its time went.
+    /// Shares of its time by regime.
     pub regimes: Regimes,
 }
 
 /// One consumer of one link.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LinkSample {
-    /// The link.
+    /// Name of the link.
     pub link: String,
     /// The producing tile.
     pub producer: String,
     /// The consuming tile.
     pub consumer: String,
-    /// Whether the producer waits for it.
+    /// Whether the producer waits for this consumer.
     pub reliable: bool,
-    /// Frags that it holds.
+    /// Capacity of the link in frags.
     pub depth: u32,
-    /// Frags a second that the consumer took.
+    /// Frags per second that the consumer received.
     pub total_per_s: f64,
-    /// Payload bits a second that it read.
+    /// Payload bits per second that it read.
     pub bits_per_s: f64,
-    /// Frags a second that it took and did not filter.
+    /// Frags per second that it received and did not filter.
     pub unique_per_s: f64,
-    /// Frags a second that it skipped unread.
+    /// Frags per second that it skipped unread.
     pub filtered_per_s: f64,
-    /// Frags overtaken before their metadata was read, in all.
+    /// Frags overrun before their metadata was read, in total.
     pub overrun_poll: u64,
-    /// Frags overtaken while their payload was read, in all.
+    /// Frags overrun while their payload was read, in total.
     pub overrun_read: u64,
-    /// The same since the earlier look.
+    /// Frags overrun before their metadata was read, since the earlier look.
     pub overrun_poll_delta: u64,
-    /// Frags overtaken while their payload was read, since the earlier look.
+    /// Frags overrun while their payload was read, since the earlier look.
     pub overrun_read_delta: u64,
-    /// Frags lost either way, a second.
+    /// Frags lost either way, per second.
     pub overrun_per_s: f64,
-    /// Times that this consumer held the producer up, in all.
+    /// How often this consumer blocked the producer, in total.
     pub slow: u64,
-    /// The same since the earlier look.
+    /// How often it blocked the producer since the earlier look.
     pub slow_delta: u64,
-    /// The same, a second.
+    /// How often it blocked the producer, per second.
     pub slow_per_s: f64,
-    /// Frags published, in all.
+    /// Frags published, in total.
     pub sequence: u64,
     /// Frags published since the earlier look.
     pub sequence_delta: u64,
@@ -238,26 +238,26 @@ pub struct LinkSample {
     pub waiting: u64,
 }
 
-/// A core and what its tiles used of it.
+/// A core, and what its tiles used of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CoreSample {
-    /// Its number.
+    /// Number of the core.
     pub core: usize,
-    /// Tiles on it.
+    /// Names of the tiles on it.
     pub tiles: Vec<String>,
     /// Share of its time that they used.
     pub busy: f64,
-    /// Share of the time in which their thread was ready and the core ran another program.
+    /// Share of the time in which their thread was ready while the core ran another program.
     pub taken: f64,
 }
 
 impl Sample {
-    /// Whether it is an EVM node: it has blocks where the other has slots.
+    /// Returns whether it is an EVM node, which has blocks instead of slots.
     pub fn is_evm(&self) -> bool {
         self.tiles.iter().any(|tile| tile.kind == EXEC)
     }
 
-    /// What happened between two looks at the same node.
+    /// Computes what happened between two looks at the same node.
     pub fn between(watch: &Watch, before: &Look, after: &Look) -> Self {
         let topology = watch.topology();
         let seconds = (after.at - before.at).as_secs_f64().max(1e-9);
@@ -272,7 +272,7 @@ impl Sample {
             let [then, now] = [before, after].map(|look| look.total(topology, kind, counter));
             now.saturating_sub(then) as f64 / seconds
         };
-        // A node has one of the two kinds of pool and of chain.
+        // A node has only one of the two kinds of pool and of chain.
         let of_pools = |counter: &str| after.total(topology, "pack", counter) + after.total(topology, "pool", counter);
         let pending = of_pools("pending");
         let failed_per_s = rate("bank", "failed") + rate(EXEC, "failed");
@@ -301,7 +301,7 @@ impl Sample {
         }
     }
 
-    /// This second as the last of a node that is gone; `now` shows how it left its tiles.
+    /// This sample as the last one of a node that is gone; `now` has the final states of its tiles.
     pub(crate) fn left_as(&self, now: &Self) -> Self {
         let mut left = Self { alive: false, unix_ns: now.unix_ns, ..self.clone() };
         for (tile, now) in left.tiles.iter_mut().zip(&now.tiles) {
@@ -311,7 +311,7 @@ impl Sample {
     }
 }
 
-/// Nanoseconds a second are billionths of the time. What a tile tells late may be of more time than has passed.
+/// Nanoseconds per second are billionths of the time. A delayed counter update may cover more time than has passed.
 fn block_full(rate: &impl Fn(&str, &str) -> f64) -> BTreeMap<String, f64> {
     let share = |limit: &str| (limit.to_owned(), (rate("pack", &format!("full_{limit}_ns")) / 1e9).min(1.0));
     ["compute", "bytes", "growth", "microblocks", "account"]
@@ -338,7 +338,7 @@ fn tile(spec: &TileSpec, before: &TileLook, after: &TileLook, seconds: f64, unix
     let since = |name: &str| after.loop_counter(name).saturating_sub(before.loop_counter(name));
     let (then, now) = (before.regimes(), after.regimes());
     let beat = after.loop_counter("heartbeat_unix_ns");
-    // A tile that was lent to another core, or returned, has another thread: its times do not compare.
+    // A tile that was lent to another core, or returned, has another thread: its times cannot be compared.
     let is_same_thread = before.loop_counter("tid") == after.loop_counter("tid");
     let waited = before.waited_for_core_ns.zip(after.waited_for_core_ns).filter(|_| is_same_thread);
     TileSample {
@@ -405,7 +405,7 @@ fn link(
     }
 }
 
-/// The tiles of a core share its thread, so that one of them tells how long that waited.
+/// The tiles of a core share its thread, so any of them tells how long it waited.
 fn cores(tiles: &[TileSample]) -> Vec<CoreSample> {
     let mut cores: BTreeMap<usize, CoreSample> = BTreeMap::new();
     for tile in tiles {
@@ -415,7 +415,7 @@ fn cores(tiles: &[TileSample]) -> Vec<CoreSample> {
         sample.busy += tile.regimes.busy();
         sample.taken = sample.taken.max(tile.waited_for_core.unwrap_or(0.0));
     }
-    // Each tile tells its shares of a time of its own, a little earlier or later than the others'.
+    // Each tile publishes its shares for a slightly different period.
     cores.values_mut().for_each(|core| core.busy = core.busy.min(1.0));
     cores.into_values().collect()
 }

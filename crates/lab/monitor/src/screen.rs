@@ -1,8 +1,8 @@
 //! The full-screen view on a terminal.
 //!
 //! reads   samples as they come; keys
-//! writes  the terminal's other screen, which is put back at the end, after a panic too
-//! memory  the sample that is shown
+//! writes  the terminal's alternate screen, which is restored at the end, even after a panic
+//! memory  the displayed sample
 
 mod keys;
 mod view;
@@ -19,7 +19,7 @@ use crate::sample::Sample;
 use keys::{KeyEvent, Keys, Next};
 use view::View;
 
-/// How often to look at the terminal's size, and whether to stop, while no key comes.
+/// How often the terminal's size and the stop flag are checked while no key comes.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The terminal cannot be drawn on or read.
@@ -30,7 +30,7 @@ pub struct ScreenError(#[from] io::Error);
 /// A terminal that shows samples.
 #[derive(Debug)]
 pub struct Screen {
-    /// Where the terminal is gone, its own drop would panic.
+    /// Dropped by hand: if the terminal is gone, its own drop would panic.
     terminal: ManuallyDrop<DefaultTerminal>,
     keys: Keys,
     size: Option<Size>,
@@ -38,7 +38,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal over. `note` stands at its bottom for some seconds, or until the first key.
+    /// Takes over the terminal. `note` is shown at its bottom for some seconds, or until the first key.
     pub fn open(note: Option<String>) -> Result<Self, ScreenError> {
         let keys = Keys::of(io::stdin())?;
         let terminal = ManuallyDrop::new(ratatui::try_init()?);
@@ -46,13 +46,13 @@ impl Screen {
         Ok(Self { terminal, keys, size, view: View::new(note) })
     }
 
-    /// Shows a sample, unless the view is paused; `rates` are those of the last moments, the newest last.
+    /// Shows a sample, unless the view is paused; `rates` are the recent rates, the newest last.
     pub fn show(&mut self, sample: Sample, diagnosis: Diagnosis, rates: &[f64]) -> Result<(), ScreenError> {
         self.view.take(sample, diagnosis, rates);
         self.draw()
     }
 
-    /// Follows keys until then; true when the reader wants to leave, or is gone with the terminal, or at `stop`.
+    /// Handles keys until the given time. Returns true if the user quits, the terminal is gone, or at `stop`.
     pub fn follow_keys(&mut self, until: Instant, stop: &dyn Fn() -> bool) -> Result<bool, ScreenError> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -84,7 +84,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing.
+        // If the terminal is gone, nothing needs to be restored.
         let _ = self.terminal.show_cursor();
         let _ = ratatui::try_restore();
     }

@@ -1,8 +1,8 @@
-//! A node, from one look to the next.
+//! Follows a node from one look to the next.
 //!
 //! reads   a [`Watch`]
-//! writes  [`Second`]: a sample and what it means, as JSON too
-//! memory  the last look, and the last second in which the node ran
+//! writes  [`Second`]: a sample and its diagnosis, also as JSON
+//! memory  the last look, and the last sample of the running node
 
 use std::time::{Duration, Instant};
 
@@ -13,29 +13,29 @@ use crate::diagnosis::{Diagnosis, diagnose};
 use crate::look::Look;
 use crate::sample::Sample;
 
-/// A sample and what it means.
+/// A sample and its diagnosis.
 #[derive(Clone, Debug, Serialize)]
 pub struct Second {
     /// What happened.
     #[serde(flatten)]
     pub sample: Sample,
-    /// What that means.
+    /// What it means.
     pub diagnosis: Diagnosis,
 }
 
 impl Second {
-    /// One line of JSON.
+    /// Returns one line of JSON.
     pub fn json(&self) -> String {
         serde_json::to_string(self).expect("a sample is plain data")
     }
 }
 
-/// A node that is looked at again and again.
+/// A node that is watched repeatedly.
 #[derive(Debug)]
 pub struct Seconds {
     watch: Watch,
     before: Look,
-    /// The last second in which it ran.
+    /// The last sample in which it ran.
     last: Option<Sample>,
 }
 
@@ -48,19 +48,19 @@ impl Seconds {
         Self { before: watch.look(), watch, last: None }
     }
 
-    /// The node.
+    /// Returns the watched node.
     pub fn watch(&self) -> &Watch {
         &self.watch
     }
 
-    /// When the next look should be.
+    /// Returns when the next look is due.
     pub fn due(&self) -> Instant {
         self.before.at() + Self::EVERY
     }
 
-    /// What happened since the last look, and from then on the next node of this name, where this one is gone and that
-    /// runs. None where this one was dead at the first look: a node that starts finds the workspace of the one before,
-    /// whose end is no news.
+    /// Returns what happened since the last look. If this node is gone and another of its name runs, follows that one
+    /// from then on. None if this node was already dead at the first look: a starting node finds its predecessor's
+    /// workspace, whose end is no news.
     pub fn follow(&mut self) -> Result<Option<Second>, AttachError> {
         let was_alive = self.last.is_some() || self.before.alive;
         let second = self.next_second();
@@ -72,7 +72,7 @@ impl Seconds {
         Ok(was_alive.then_some(second))
     }
 
-    /// What happened since the last look; of a node that is gone, the last second in which it was seen to run.
+    /// Returns what happened since the last look; for a node that is gone, its last running second.
     pub fn next_second(&mut self) -> Second {
         let now = self.watch.look();
         let mut sample = Sample::between(&self.watch, &self.before, &now);

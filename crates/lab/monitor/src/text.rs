@@ -1,17 +1,17 @@
-//! A sample as plain text, for pipes and files.
+//! Formats a sample as plain text, for pipes and files.
 //!
 //! reads   a [`Sample`], its [`Diagnosis`], and the rates before it
-//! writes  lines: what it does, what that means, the two tables
+//! writes  lines: the activity, the diagnosis, the two tables
 
 use crate::columns::{Column, LINKS, fitting, padded, tiles_of};
 use crate::diagnosis::Diagnosis;
 use crate::latency::{Stage, time};
 use crate::sample::Sample;
 
-/// Eight levels.
+/// Bars of eight heights.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The whole sample at a width; `rates` are those of the last moments, the newest last.
+/// Formats the whole sample at a width; `rates` are the recent rates, the newest last.
 pub fn snapshot(sample: &Sample, diagnosis: &Diagnosis, rates: &[f64], width: usize) -> String {
     let mut text = format!(
         "{}  {}\n{diagnosis}\n{}{}\n",
@@ -29,7 +29,7 @@ pub fn snapshot(sample: &Sample, diagnosis: &Diagnosis, rates: &[f64], width: us
     text
 }
 
-/// Who it is and what it does.
+/// Describes the node and its activity.
 pub(crate) fn headline(sample: &Sample) -> String {
     let Sample { node, pid, slot, txn_per_s, .. } = sample;
     let (slots, pool) = if sample.is_evm() { ("block", "the pool") } else { ("slot", "pack") };
@@ -49,18 +49,18 @@ pub(crate) fn headline(sample: &Sample) -> String {
     text
 }
 
-/// Quantiles of a stage: what they are called and where they are.
+/// A quantile of a stage: its name and its value.
 type Quantile = (&'static str, fn(&Stage) -> f64);
 
 const ALL: [Quantile; 4] =
     [("p50", |at| at.p50_us), ("p90", |at| at.p90_us), ("p99", |at| at.p99_us), ("max", |at| at.max_us)];
 
-/// How long after receipt each stage was come to, in one text; empty where nothing was received.
+/// Describes the latency of each stage; empty if nothing was received.
 pub(crate) fn latencies(sample: &Sample) -> String {
     quantiles(sample, &ALL)
 }
 
-/// The same with median and 99th percentile alone, for where there is little room.
+/// The same with only the median and the 99th percentile, for little room.
 pub(crate) fn latencies_in_short(sample: &Sample) -> String {
     quantiles(sample, &[ALL[0], ALL[2]])
 }
@@ -73,7 +73,7 @@ fn quantiles(sample: &Sample, which: &[Quantile]) -> String {
     if stages.is_empty() { String::new() } else { format!("{names} from receipt to {}\n", stages.join(", ")) }
 }
 
-/// The last values as bars, the highest one full.
+/// Draws the last values as bars, scaled to the highest.
 pub(crate) fn sparkline(rates: &[f64], width: usize) -> String {
     let shown = &rates[rates.len().saturating_sub(width)..];
     let highest = shown.iter().copied().fold(0.0, f64::max);
@@ -93,7 +93,7 @@ fn table<T>(text: &mut String, columns: &'static [Column<T>], rows: &[T], width:
     }
 }
 
-/// `12,345`.
+/// Formats as `12,345`.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.max(0.0));
     let mut text = String::new();

@@ -1,25 +1,25 @@
-//! What the kernel says of a process's threads.
+//! Reads the kernel's information about a process's threads.
 //!
 //! reads   `/proc/PID/status`, `/proc/PID/task/TID/schedstat`
 //! source  proc(5)
 
 use std::fs::read_to_string;
 
-/// Time that a thread was ready to run while its core ran something else, nanoseconds; `None` where the kernel does
-/// not tell, or the thread has ended.
+/// Returns how long a thread was ready while its core ran something else, in nanoseconds; `None` if the kernel does not
+/// say, or the thread has ended.
 pub fn waited_for_core_ns(pid: u32, tid: u64) -> Option<u64> {
     let text = read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// How many cores the process may run on.
+/// Returns how many cores the process may run on.
 pub fn cores_allowed(pid: u32) -> Option<usize> {
     let text = read_to_string(format!("/proc/{pid}/status")).ok()?;
     let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     count_of_list(list.trim())
 }
 
-/// `0-3,8` is five.
+/// Counts a list of cores: `0-3,8` is five.
 fn count_of_list(list: &str) -> Option<usize> {
     list.split(',')
         .map(|range| {

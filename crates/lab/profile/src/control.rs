@@ -1,9 +1,10 @@
-//! Profiles of the process on demand, one at a time: begun by one request, fetched by others, ended early by another.
+//! Profiles of the process on demand, one at a time: started by one request, fetched by others, stopped early by
+//! another.
 //!
-//! reads   what a node's own way to take a profile gives
-//! writes  where it stands, as the objects that `hearth_profileStart`, `…Stop` and `…Fetch` answer
-//! memory  none before the first; then the last profile, until the next is asked for or [`KEPT`] has passed
-//! drops   the profile before, when another begins
+//! reads   the result of a node's own profiling function
+//! writes  the status, as the objects that `hearth_profileStart`, `…Stop` and `…Fetch` return
+//! memory  none before the first; then the last profile, until the next is requested or [`KEPT`] has passed
+//! drops   the previous profile, when another starts
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,42 +14,42 @@ use serde_json::{Map, Value, json};
 
 use crate::Profile;
 
-/// How long a profile is kept that nobody fetches, or fetches again.
+/// How long a profile is kept after it was taken.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// Why there is nothing to be had.
+/// Error of a profile that was stopped before its first sample.
 pub const STOPPED_AT_ONCE: &str = "it was stopped before the first sample";
 
-/// What is asked for.
+/// The request for a profile.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// In words.
+    /// Description in words.
     pub words: String,
-    /// Until its last sample, where that is known; else it ends with a block.
+    /// Time until its last sample, if known; otherwise it ends with a block.
     pub lasts: Option<Duration>,
 }
 
-/// A profile, and what the node did meanwhile.
+/// A finished profile, with figures about the node.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// The samples.
     pub profile: Profile,
-    /// Figures that the node tells besides.
+    /// Further figures that the node reports.
     pub figures: Map<String, Value>,
 }
 
-/// How to tell a profile.
+/// The format of a fetched profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Its figures alone.
+    /// Only the figures.
     Summary,
     /// A flame graph.
     Svg,
-    /// A line a stack.
+    /// Folded stacks, one per line.
     Folded,
 }
 
-/// Takes profiles of the process that it is in, one after the other. Clones are the same.
+/// Takes profiles of its own process, one after the other. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     shared: Arc<Shared>,
@@ -57,17 +58,17 @@ pub struct Control {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Told when another profile begins, when one is to end early, and when one has ended.
+    /// Notified when a profile starts, is to stop early, or has ended.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of the last profile; the first is 1.
+    /// Number of the last profile; the first is 1.
     id: u64,
     asked: Asked,
     stage: Stage,
-    /// It is to end early.
+    /// Whether it is to stop early.
     stopped: bool,
 }
 
@@ -75,7 +76,7 @@ struct State {
 enum Stage {
     #[default]
     None,
-    /// It waits for its begin, or takes samples.
+    /// Waiting to start, or taking samples.
     Running {
         begun: Instant,
         is_sampling: bool,
@@ -93,7 +94,7 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Keeps what was taken, and lets go of it in the end.
+    /// Stores the result, and drops it after [`KEPT`].
     fn keep(&self, id: u64, stage: Stage) {
         let mut state = self.lock();
         state.stage = stage;
@@ -105,7 +106,7 @@ impl Shared {
     }
 }
 
-/// A profile under way, as who takes it sees it.
+/// A profile in progress, for the function that takes it.
 #[derive(Debug)]
 pub struct UnderWay<'a> {
     shared: &'a Shared,
@@ -113,19 +114,19 @@ pub struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
-    /// Whether it is to end early.
+    /// Returns whether it is to stop early.
     pub fn is_stopped(&self) -> bool {
         let state = self.shared.lock();
         state.stopped && state.id == self.id
     }
 
-    /// Sleeps for so long, less when it is to end early.
+    /// Sleeps for this long, or less if it is to stop early.
     pub fn sleep(&self, time: Duration) {
         let is_going_on = |state: &mut State| !(state.stopped && state.id == self.id);
         self.shared.changed.wait_while_for(&mut self.shared.lock(), is_going_on, time);
     }
 
-    /// Its samples begin now.
+    /// Records that sampling starts now.
     pub fn samples_begin(&self) {
         let mut state = self.shared.lock();
         let is_last = state.id == self.id;
@@ -137,7 +138,7 @@ impl UnderWay<'_> {
 }
 
 impl Control {
-    /// Begins, and gives where that stands; the reason in words where it cannot.
+    /// Starts a profile and returns its status, or the reason why it cannot start.
     pub fn start(
         &self,
         asked: Asked,
@@ -159,7 +160,7 @@ impl Control {
         Ok(told(&state))
     }
 
-    /// Ends the one under way, or the one of this `id`, with the samples that there are; it is `done` a moment later.
+    /// Stops the current profile, or the one of this `id`, with the samples so far; it is `done` a moment later.
     pub fn stop(&self, id: Option<u64>) -> Result<Value, String> {
         let mut state = self.shared.lock();
         is_last(&state, id)?;
@@ -168,19 +169,19 @@ impl Control {
         Ok(told(&state))
     }
 
-    /// Where the last one stands, or the one of this `id`, with the profile itself once it is `done`.
+    /// Returns the status of the last profile, or the one of this `id`, with the profile itself once it is `done`.
     pub fn fetch(&self, format: Format, id: Option<u64>) -> Result<Value, String> {
         let state = self.shared.lock();
         is_last(&state, id)?;
         let (told, words) = (told(&state), state.asked.words.clone());
         let Stage::Done { taken, .. } = &state.stage else { return Ok(told) };
         let taken = taken.clone();
-        // Drawing takes its time; nobody waits for it.
+        // Drawing takes long, so it happens without the lock.
         drop(state);
         Ok(drawn(&taken.profile, &words, told, format))
     }
 
-    /// Waits until what is told is as it should be, for so long at most; gives whether it was.
+    /// Waits until the status satisfies `is`, for at most this long. Returns whether it does.
     pub fn wait(&self, most: Duration, is: impl Fn(&Value) -> bool) -> bool {
         let mut state = self.shared.lock();
         self.shared.changed.wait_while_for(&mut state, |state| !is(&told(state)), most);
@@ -188,7 +189,8 @@ impl Control {
     }
 }
 
-/// What has come of taking a profile. A panic ends it as well: nothing else would ever end it, nor let another begin.
+/// Runs the profiling function and returns the result. A panic counts as a failure, because otherwise the profile would
+/// never end and no other could start.
 fn stage_after(take: impl FnOnce() -> Result<Taken, String>) -> Stage {
     match hearth_tile::panics::catch(take) {
         Ok(Ok(taken)) => Stage::Done { taken: Arc::new(taken), at: Instant::now() },
@@ -197,7 +199,7 @@ fn stage_after(take: impl FnOnce() -> Result<Taken, String>) -> Stage {
     }
 }
 
-/// Why this one cannot be had, where it is not the last.
+/// Why this profile is unavailable, if it is not the last.
 fn is_last(state: &State, id: Option<u64>) -> Result<(), String> {
     match (id, state.id) {
         (None, _) => Ok(()),
@@ -208,7 +210,7 @@ fn is_last(state: &State, id: Option<u64>) -> Result<(), String> {
     }
 }
 
-/// Why none can be started now.
+/// Why no profile can start now.
 fn under_way(id: u64, asked: &Asked, since: Duration) -> String {
     let until = match asked.lasts.map(|lasts| lasts.saturating_sub(since)) {
         Some(Duration::ZERO) => "it has ended and is being written down".into(),
@@ -218,7 +220,7 @@ fn under_way(id: u64, asked: &Asked, since: Duration) -> String {
     format!("profile {id} is under way ({}): {until}; there is one at a time", asked.words)
 }
 
-/// Where it stands.
+/// Returns the status.
 fn told(state: &State) -> Value {
     let State { id, asked, stopped, .. } = state;
     match &state.stage {
@@ -264,7 +266,7 @@ fn figures(taken: &Taken) -> Value {
     told
 }
 
-/// What is told, with the profile as the format says.
+/// Adds the profile to the status, in the requested format.
 fn drawn(profile: &Profile, words: &str, mut told: Value, format: Format) -> Value {
     let text = match format {
         Format::Summary => return told,
@@ -320,10 +322,10 @@ mod tests {
         let done = control.fetch(Format::Folded, Some(1)).unwrap();
         assert!(done["stopped"] == true && done["block"] == 7 && done["profile"] == "", "{done}");
         assert!(done["expiresInSeconds"].as_u64().is_some_and(|left| left > 500), "{done}");
-        // What used no time has figures and no graph.
+        // A process that used no CPU time has figures but no graph.
         let drawn = control.fetch(Format::Svg, None).unwrap();
         assert!(drawn["state"] == "failed" && drawn["why"].as_str().unwrap().contains("no sample in 2.0 s"), "{drawn}");
-        // The next one takes its place.
+        // The next one replaces it.
         control.start(asked("y", None), |_| Err(STOPPED_AT_ONCE.into())).unwrap();
         assert!(control.wait(PATIENCE, is("failed")));
         assert_eq!(

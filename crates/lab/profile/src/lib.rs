@@ -1,13 +1,14 @@
-//! Where a live process spends its CPU time: samples of its threads' stacks, as folded lines and as a flame graph.
+//! Profiles where a live process spends its CPU time: samples of its threads' stacks, as folded lines and as a flame
+//! graph.
 //!
-//! reads   this process's own threads, interrupted by SIGPROF so many times a second of CPU time
+//! reads   this process's own threads, interrupted by SIGPROF a number of times per second of CPU time
 //! writes  [`Profile`]
-//! memory  none before the first; from then on the sampler's table, 260 MB; a profile is a line a stack
-//! drops   a sample that came while the one before was still taken down: [`Profile::lost`]
+//! memory  none before the first; from then on the sampler's table, 260 MB; a profile is a line per stack
+//! drops   a sample that came while the previous one was still being recorded: [`Profile::lost`]
 //! source  `pprof` takes the samples, `inferno` draws the graph
 //!
-//! A tile's turn on a shared core looks like any other call on that core's thread. So that the graph says whose time it
-//! was, each stack is told by thread, tile and then what the tile called ([`stack`]).
+//! A tile's turn on a shared core looks like any other call on that core's thread. So that the graph shows which tile
+//! used the time, each stack consists of the thread, the tile and then the tile's calls ([`stack`]).
 
 pub mod control;
 mod sampling;
@@ -20,58 +21,59 @@ use inferno::flamegraph::color::BackgroundColor;
 pub use sampling::{HZ_MAX, Samples, Sampling, SamplingError};
 pub use stack::Stack;
 
-/// The search is to be seen. Where the system is dark, so is the graph's ground, and what is not on a bar is light.
+/// Makes the search visible. In dark mode the graph's background is dark, and text outside bars is light.
 const LOOKS: &str = "#search { opacity: 0.6 }
 @media (prefers-color-scheme: dark) { svg > rect { fill: #1d2026 } svg > text { fill: #e8e6e3 } }
 ";
 
-/// How wide the graph's script makes the graph. In a page that does not lay it out, as in a tab behind others, this is
-/// less than nothing, and the browser reports an error.
+/// The width that the graph's script sets. In a page without layout, as in a background tab, it is negative, and the
+/// browser reports an error.
 const BARE_WIDTH: &str = "svg.width.baseVal.value - xpad * 2";
 
-/// What was sampled.
+/// A profile: the samples and their cost.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// Samples of each stack.
+    /// Number of samples of each stack.
     pub stacks: BTreeMap<Stack, u64>,
-    /// Samples a second of CPU time.
+    /// Samples per second of CPU time.
     pub hz: u32,
-    /// How long it was sampled, seconds.
+    /// Seconds sampled.
     pub seconds: f64,
-    /// CPU time that the process used meanwhile, seconds.
+    /// CPU time that the process used meanwhile, in seconds.
     pub cpu_seconds: f64,
     /// Samples taken of the whole process.
     pub taken: u64,
-    /// CPU time of one sample, nanoseconds, as measured at the end.
+    /// CPU time of one sample in nanoseconds, as measured at the end.
     pub sample_ns: f64,
-    /// CPU time that naming the functions took afterwards, seconds.
+    /// CPU time that symbolizing took afterwards, in seconds.
     pub naming_seconds: f64,
 }
 
 impl Profile {
-    /// Samples that the CPU time was worth.
+    /// Returns the number of samples due by the CPU time used.
     pub fn due(&self) -> u64 {
         (self.cpu_seconds * f64::from(self.hz)) as u64
     }
 
-    /// Of these, those that did not come. The kernel looks at its ticks alone (250 a second on many machines) whether
-    /// one is due, and takes several that are for one: threads that run for less than a tick at a time are missed
-    /// often, a thread is sampled no more often than it ticks. Or one came while the one before was taken down.
+    /// Returns how many of these are missing. The kernel checks only at its ticks (250 per second on many machines)
+    /// whether one is due, and merges several into one: threads that run for less than a tick at a time are often
+    /// missed, and no thread is sampled more often than it ticks. A sample is also lost while the previous one is being
+    /// recorded.
     pub fn lost(&self) -> u64 {
         self.due().saturating_sub(self.taken)
     }
 
-    /// Share of the process's CPU time that went into taking samples, 0 to 1.
+    /// Returns the share of the process's CPU time spent on taking samples, 0 to 1.
     pub fn share_of_sampler(&self) -> f64 {
         if self.cpu_seconds > 0.0 { self.taken as f64 * self.sample_ns / 1e9 / self.cpu_seconds } else { 0.0 }
     }
 
-    /// Samples in all.
+    /// Returns the total number of samples.
     pub fn samples(&self) -> u64 {
         self.stacks.values().sum()
     }
 
-    /// Samples of each kind of tile.
+    /// Returns the number of samples of each kind of tile.
     pub fn tiles(&self) -> BTreeMap<&str, u64> {
         let mut tiles = BTreeMap::new();
         for (stack, samples) in &self.stacks {
@@ -82,13 +84,13 @@ impl Profile {
         tiles
     }
 
-    /// The samples of one kind of tile alone.
+    /// Returns the samples of one kind of tile alone.
     pub fn of_tile(&self, kind: &str) -> Self {
         let own = self.stacks.iter().filter(|(stack, _)| stack.tile.as_deref() == Some(kind));
         Self { stacks: own.map(|(stack, samples)| (stack.clone(), *samples)).collect(), ..*self }
     }
 
-    /// One line a stack, as `inferno` and other tools read them: `thread;tile;caller;callee 17`.
+    /// Formats one line per stack, as `inferno` and other tools read them: `thread;tile;caller;callee 17`.
     pub fn folded(&self) -> String {
         let mut text = String::new();
         for (stack, samples) in &self.stacks {
@@ -97,7 +99,7 @@ impl Profile {
         text
     }
 
-    /// A flame graph, to be opened in a browser: click to zoom, Ctrl-F to search.
+    /// Draws a flame graph for a browser: click to zoom, Ctrl-F to search.
     pub fn svg(&self, title: &str) -> Result<String, SamplingError> {
         if self.stacks.is_empty() {
             return Err(SamplingError::Idle { seconds: self.seconds });
@@ -106,12 +108,12 @@ impl Profile {
         self.drawn(title, &format!("{samples} samples in {:.1} s, {} a second of CPU time", self.seconds, self.hz))
     }
 
-    /// The same of stacks that something else has sampled, with words of its own below the title.
+    /// Draws stacks from another sampler, with a subtitle of their own.
     pub fn drawn(&self, title: &str, subtitle: &str) -> Result<String, SamplingError> {
         let mut options = inferno::flamegraph::Options::default();
         options.title = title.into();
         options.count_name = "samples".into();
-        // A function has one colour wherever it is, today and tomorrow.
+        // A function has the same colour wherever it appears, in every graph.
         options.hash = true;
         options.bgcolors = Some(BackgroundColor::Flat((255, 255, 255).into()));
         options.subtitle = Some(subtitle.into());

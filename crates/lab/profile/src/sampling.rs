@@ -1,11 +1,11 @@
-//! Taking samples of this process.
+//! Samples this process.
 //!
 //! reads   the threads' stacks, in a signal handler
 //! writes  a [`Profile`] at the end
 //!
-//! The kernel sends SIGPROF to a thread that runs, at a pace of the process's CPU time: idle threads cost nothing and
-//! are not seen. One at a time: the timer is the process's. Before the first there is neither timer nor handler; after
-//! the last the timer is off and the signal ignored.
+//! The kernel sends SIGPROF to a running thread at a rate of the process's CPU time: idle threads cost nothing and are
+//! not seen. There is one sampler at a time, because the timer belongs to the process. Before the first there is
+//! neither timer nor handler; after the last the timer is off and the signal ignored.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -18,39 +18,40 @@ use pprof::{Frames, ProfilerGuard, ProfilerGuardBuilder, UnresolvedReport};
 use crate::Profile;
 use crate::stack::{Call, Stack};
 
-/// More samples a second of CPU time than this cost more than they tell.
+/// Above this many samples per second of CPU time the cost exceeds the benefit.
 pub const HZ_MAX: u32 = 1000;
-/// So many samples due and none taken is no chance, even of threads that seldom run when the kernel ticks.
+/// If this many samples are due and none was taken, this is no chance, even for threads that seldom run at kernel
+/// ticks.
 const SURELY_DUE: u64 = 200;
-/// Samples taken to learn what one costs, and what lies between them so that other work has the caches meanwhile.
+/// Samples taken to measure the cost of one, and the pause between them in which other work uses the caches.
 const TRIALS: u64 = 32;
 const BETWEEN_TRIALS: Duration = Duration::from_millis(1);
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplingError {
-    /// Another one is under way.
+    /// Another profiler is running.
     #[error("the process is sampled already, by this or another profiler")]
     Busy,
-    /// A pace that makes no sense.
+    /// The sampling rate is out of range.
     #[error("{0} samples a second: 1 to {HZ_MAX} can be taken")]
     Hz(u32),
     /// The system does not let the process sample itself.
     #[error("this system lets the process take no samples: {0}")]
     Refused(String),
-    /// The timer's signals do not come.
+    /// The timer's signals do not arrive.
     #[error(
         "this system sends no SIGPROF: {due} samples were due by the CPU time used and none came; is `setitimer` or the \
          signal forbidden, by seccomp for one?"
     )]
     Silent {
-        /// Samples that the CPU time was worth.
+        /// Samples due by the CPU time used.
         due: u64,
     },
-    /// There is nothing to draw: samples are seldom, what runs for less than a tick of the kernel may have none.
+    /// There is nothing to draw: samples are rare, and a thread that runs for less than a kernel tick may get none.
     #[error("no sample in {seconds:.1} s fell into what was asked for: it used little CPU time, or none")]
     Idle {
-        /// How long it was sampled.
+        /// Seconds sampled.
         seconds: f64,
     },
     /// The graph cannot be drawn.
@@ -58,7 +59,7 @@ pub enum SamplingError {
     Draw(String),
 }
 
-/// Samples under way. They end with it.
+/// Sampling in progress. Dropping it ends the sampling.
 pub struct Sampling {
     guard: ProfilerGuard<'static>,
     begun: Instant,
@@ -66,19 +67,19 @@ pub struct Sampling {
     hz: u32,
 }
 
-/// Samples taken, of which the functions have yet to be named.
+/// Samples whose functions are not symbolized yet.
 pub struct Samples {
     report: UnresolvedReport,
     profile: Profile,
 }
 
 impl Sampling {
-    /// Begins to sample this process.
+    /// Starts sampling this process.
     pub fn start(hz: u32) -> Result<Self, SamplingError> {
         if !(1..=HZ_MAX).contains(&hz) {
             return Err(SamplingError::Hz(hz));
         }
-        // A stack is not unwound through these: they may hold the very lock that unwinding takes.
+        // Stacks are not unwound through these: they may hold the very lock that unwinding takes.
         let builder = ProfilerGuardBuilder::default().frequency(hz as i32).blocklist(&["libgcc", "ld-linux", "vdso"]);
         let guard = builder.build().map_err(|why| match why {
             pprof::Error::Running => SamplingError::Busy,
@@ -87,7 +88,7 @@ impl Sampling {
         Ok(Self { guard, begun: Instant::now(), cpu_ns_begun: process_cpu_ns(), hz })
     }
 
-    /// Ends. The functions are named by [`Samples::name`], which takes its time.
+    /// Ends the sampling. [`Samples::name`] symbolizes the functions, which takes time.
     pub fn end(self) -> Result<Samples, SamplingError> {
         let seconds = self.begun.elapsed().as_secs_f64();
         let cpu_seconds = process_cpu_ns().saturating_sub(self.cpu_ns_begun) as f64 / 1e9;
@@ -105,7 +106,7 @@ impl Sampling {
 }
 
 impl Samples {
-    /// Names the functions, of the heaviest `stacks_max` stacks.
+    /// Symbolizes the functions of the heaviest `stacks_max` stacks.
     pub fn name(self, stacks_max: usize) -> Profile {
         let Self { report, mut profile } = self;
         let begun = cpu_ns();
@@ -122,12 +123,12 @@ impl Samples {
     }
 }
 
-/// Whether the timer's signals come at all.
+/// Verifies that the timer's signals arrive at all.
 fn is_heard(taken: u64, due: u64) -> Result<(), SamplingError> {
     if taken == 0 && due >= SURELY_DUE { Err(SamplingError::Silent { due }) } else { Ok(()) }
 }
 
-/// The heaviest so many; of the others the thread and the tile alone.
+/// Keeps the heaviest stacks; of the others only the thread and the tile.
 fn bounded(stacks: BTreeMap<Stack, u64>, most: usize) -> BTreeMap<Stack, u64> {
     if stacks.len() <= most {
         return stacks;
@@ -142,7 +143,8 @@ fn bounded(stacks: BTreeMap<Stack, u64>, most: usize) -> BTreeMap<Stack, u64> {
     kept
 }
 
-/// CPU time of one sample of a stack so deep, while the handler is there; the report has been made.
+/// Measures the CPU time of one sample of a stack this deep, while the handler is installed; the report is already
+/// made.
 fn one_costs_ns(depth: usize) -> f64 {
     let mut spent = 0;
     for _ in 0..TRIALS {
@@ -155,7 +157,7 @@ fn one_costs_ns(depth: usize) -> f64 {
 #[inline(never)]
 fn at_depth(depth: usize) -> u64 {
     if depth > 0 {
-        // What comes after the call keeps the frame.
+        // Work after the call keeps the frame on the stack.
         return black_box(at_depth(black_box(depth - 1)));
     }
     let begun = cpu_ns();
@@ -173,14 +175,14 @@ mod tests {
         (0..rounds * 1000).fold(0u64, |sum, i| black_box(sum.wrapping_mul(31).wrapping_add(i)))
     }
 
-    /// One test, since the process has one timer.
+    /// A single test, because the process has one timer.
     #[test]
     fn a_busy_thread_is_seen_by_name_and_only_one_samples_at_a_time() {
         assert!(matches!(Sampling::start(0), Err(SamplingError::Hz(0))));
         assert!(matches!(Sampling::start(HZ_MAX + 1), Err(SamplingError::Hz(_))));
         let sampling = Sampling::start(99).unwrap();
         assert!(matches!(Sampling::start(99), Err(SamplingError::Busy)));
-        // By CPU time, so that a machine that is busy otherwise changes nothing.
+        // Measured in CPU time, so that a busy machine makes no difference.
         let busy = std::thread::Builder::new().name("busy".into()).spawn(|| a_busy_function(500_000)).unwrap();
         busy.join().unwrap();
         let profile = sampling.end().unwrap().name(usize::MAX);

@@ -1,48 +1,48 @@
-//! A sampled stack: whose time it was, and what was called.
+//! A sampled stack: the thread, the tile, and the calls.
 //!
-//! reads   functions and the files that they are from, innermost first, as the sampler resolves them
-//! writes  thread, tile, and calls from the outermost in, without what every stack has
+//! reads   functions and their source files, innermost first, as the sampler resolves them
+//! writes  thread, tile, and calls from the outermost in, without the frames that every stack has
 //!
-//! The binary's line tables know a function's name with its type parameters and its file, not its module: the file
-//! tells that. Of what others wrote the binary has no line tables, only names with their modules. A tile's turn is
-//! `turn<hearth_pipeline::verify::Verify>` of the run loop; what stands above it is the same for all tiles and left
-//! out. Time between the tiles of a core is the loop's.
+//! The binary's line tables contain a function's name with its type parameters and its file, but not its module, which
+//! follows from the file. For third-party code the binary has no line tables, only names with their modules. A tile's
+//! turn is `turn<hearth_pipeline::verify::Verify>` of the run loop; the frames above it are the same for all tiles and
+//! left out. Time between the tiles of a core belongs to the loop.
 
 use std::fmt;
 
-/// How the run loop's function for a tile's turn begins.
+/// How the name of the run loop's function for a tile's turn begins.
 const TURN: &str = "turn<hearth_pipeline::";
-/// Where the thread of a core and the run loop are.
+/// Source paths of a core's thread and the run loop.
 const LOOP: [&str; 2] = ["tile/src/core", "tile/src/runner"];
-/// What stands at the bottom of a thread's stack.
+/// Functions at the bottom of a thread's stack.
 const THREAD_STARTS: [&str; 4] = ["clone3", "start_thread", "thread_start", "__rust_begin_short_backtrace"];
 
 /// A function on a sampled stack.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
     pub(crate) name: String,
-    /// Its source, empty where it is not known.
+    /// Its source file, empty if unknown.
     pub(crate) file: String,
 }
 
-/// A stack.
+/// A sampled stack, shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stack {
-    /// The thread's name; the kernel cuts it off at 15 bytes.
+    /// The thread's name; the kernel truncates it to 15 bytes.
     pub thread: String,
     /// The kind of tile whose turn it was; `loop` between the tiles of a core.
     pub tile: Option<String>,
-    /// From the caller in.
+    /// Functions from the outermost caller in.
     pub calls: Vec<String>,
 }
 
 impl Stack {
-    /// From calls, innermost first.
+    /// Builds a stack from calls, innermost first.
     pub(crate) fn of(thread: &str, calls: impl IntoIterator<Item = Call>) -> Self {
         let mut calls: Vec<Call> = calls.into_iter().collect();
         calls.reverse();
         let begin = match calls.iter().rposition(is_loop) {
-            // In the loop's own code that is what there is to see.
+            // In the loop's own code, the loop itself is the only frame to show.
             Some(last) => (last + 1).min(calls.len() - 1),
             None => calls.iter().rposition(is_thread_start).map_or(0, |last| last + 1),
         };
@@ -67,7 +67,7 @@ fn tile_of(calls: &[Call]) -> Option<&str> {
 }
 
 impl Call {
-    /// With its module, as a person knows it: `verify::end_burst` is less than `pipeline::verify::end_burst`.
+    /// The name with its module in short form: `verify::end_burst` rather than `pipeline::verify::end_burst`.
     fn in_words(&self) -> String {
         let name = tidy(&without_parameters(&self.name));
         match module_of(&self.file) {
@@ -77,8 +77,8 @@ impl Call {
     }
 }
 
-/// `pipeline::verify` of `…/solana/pipeline/src/verify/mod.rs`; of what comes from elsewhere the crate without its
-/// version. A module of its parent's name is told once.
+/// `pipeline::verify` for `…/solana/pipeline/src/verify/mod.rs`; for third-party code the crate without its version. A
+/// module with its parent's name appears once.
 fn module_of(file: &str) -> Option<String> {
     let (before, inside) = file.rsplit_once("/src/")?;
     let folder = before.rsplit('/').next()?;
@@ -94,7 +94,7 @@ fn module_of(file: &str) -> Option<String> {
     Some(tidy(&parts.join("::")))
 }
 
-/// `fold` of `fold<core::ops::range::Range<u64>, u64>`, and `sbpf::Vm::run` of `sbpf::Vm<C>::run`; a name that begins
+/// `fold` for `fold<core::ops::range::Range<u64>, u64>`, and `sbpf::Vm::run` for `sbpf::Vm<C>::run`; a name that begins
 /// with a parameter stays.
 fn without_parameters(name: &str) -> String {
     if name.starts_with('<') {
@@ -104,7 +104,7 @@ fn without_parameters(name: &str) -> String {
     for letter in name.chars() {
         match letter {
             '<' => depth += 1,
-            // An arrow ends no parameters.
+            // The `>` of an arrow does not close parameters.
             '>' if before != '-' => depth = depth.saturating_sub(1),
             _ if depth == 0 => kept.push(letter),
             _ => {}
@@ -114,7 +114,7 @@ fn without_parameters(name: &str) -> String {
     kept.replace("::::", "::").trim_end_matches("::").into()
 }
 
-/// Without what folded lines keep for themselves.
+/// Replaces characters with a meaning in folded lines.
 fn tidy(name: &str) -> String {
     name.replace(';', ",").replace(['\n', '\r'], " ")
 }
@@ -140,7 +140,7 @@ mod tests {
     ];
     const TURN: (&str, &str) = ("turn<hearth_pipeline::verify::Verify>", "crates/base/tile/src/runner.rs");
 
-    /// Outermost first, as a person reads it.
+    /// Builds a stack from calls, outermost first.
     fn stack(calls: &[&[(&str, &str)]]) -> Stack {
         let calls = calls.concat();
         let calls = calls.iter().rev().map(|(name, file)| Call { name: (*name).into(), file: (*file).into() });
@@ -179,7 +179,7 @@ mod tests {
     fn names_are_short_and_keep_lines_whole() {
         assert_eq!(without_parameters("{closure#0}<u8>"), "{closure#0}");
         assert_eq!(without_parameters("<T as U>::f"), "<T as U>::f");
-        // As the table of symbols has them.
+        // Names as in the symbol table.
         assert_eq!(without_parameters("sbpf::Vm<fn(u8) -> C>::run"), "sbpf::Vm::run");
         assert_eq!(without_parameters("sort::<u8>::{closure#0}"), "sort::{closure#0}");
         assert_eq!(tidy("f::[u8; 4]"), "f::[u8, 4]");

@@ -1,9 +1,8 @@
-//! How long a cache line takes from one core to another.
+//! Measures how long a cache line takes from one core to another.
 //!
 //! reads   the cores that this process may use
-//! writes  nothing
 //! memory  8 B for each 256 round trips
-//! source  a ping and its answer in one line, as a frag's metadata and its credit go between two tiles; half a round
+//! source  a ping and its answer in one line, like a frag's metadata and its credit between two tiles; half a round
 //!         trip is one way
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -15,32 +14,33 @@ use hearth_tile::sys::thread::{allowed_cores, pin_to};
 use super::ScoreError;
 use super::measure::percentiles;
 
-/// Cores among which pairs are made, at most: of 24 there are 276.
+/// Maximum number of cores that are paired: 24 make 276 pairs.
 pub const CORES_MAX: usize = 24;
-/// Round trips between two looks at the clock.
+/// Round trips between two readings of the clock.
 const ROUND_TRIPS: u64 = 256;
-/// A pair has as much time at least.
+/// Minimum time per pair.
 const PAIR_MIN: Duration = Duration::from_millis(2);
-/// Turns of waiting between two looks at what else may be.
+/// Spins between two checks of the stop conditions.
 const SPINS: u32 = 4096;
 
-/// What pairs of cores came to.
+/// The result for pairs of cores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Between {
     /// The cores that were measured.
     pub cores: Vec<usize>,
-    /// Allowed ones that were not, since pairs would be too many.
+    /// Allowed cores that were left out, because there would be too many pairs.
     pub left_out: Vec<usize>,
-    /// One way in nanoseconds, the median of each pair; by the places in `cores`, and nothing from a core to itself.
+    /// One way in nanoseconds, the median of each pair, indexed by the positions in `cores`; none from a core to
+    /// itself.
     pub matrix: Vec<Vec<Option<f64>>>,
     /// The 5th percentile, the median and the 95th percentile of all batches of all pairs.
     pub spread: [f64; 3],
-    /// Batches of 256 round trips that were measured.
+    /// Number of measured batches of 256 round trips.
     pub calls: u64,
 }
 
 impl Between {
-    /// The least, the median and the greatest of all pairs.
+    /// Returns the least, the median and the greatest of all pairs.
     pub fn range(&self) -> [f64; 3] {
         let mut pairs: Vec<f64> = self.matrix.iter().flatten().flatten().copied().collect();
         pairs.sort_by(f64::total_cmp);
@@ -49,10 +49,10 @@ impl Between {
     }
 }
 
-/// Measures each pair of the cores that are allowed, for so long in all; nothing where it was stopped.
+/// Measures each pair of the allowed cores, within `limit` in all; none if stopped.
 ///
 /// # Errors
-/// Fewer than two cores, and what the system refuses.
+/// Fewer than two cores, or an error of the system.
 pub fn core_to_core(limit: Duration, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<Option<Between>, ScoreError> {
     let allowed = allowed_cores().map_err(|source| ScoreError::System { what: "the allowed cores", source })?;
     if allowed.len() < 2 {
@@ -75,7 +75,7 @@ pub fn core_to_core(limit: Duration, is_stopped: &(dyn Fn() -> bool + Sync)) -> 
     Ok(Some(Between { cores, left_out, matrix, spread: percentiles(all), calls }))
 }
 
-/// Cores at equal distances where there are too many.
+/// Picks evenly spaced cores if there are too many.
 fn chosen(allowed: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let count = allowed.len().min(CORES_MAX);
     let cores: Vec<usize> = (0..count).map(|place| allowed[place * allowed.len() / count]).collect();
@@ -83,12 +83,13 @@ fn chosen(allowed: &[usize]) -> (Vec<usize>, Vec<usize>) {
     (cores, left_out)
 }
 
-/// What both threads share: the ball in a line of its own and the next, since processors fetch neighbours in pairs.
+/// The ball that both threads share, on a cache line of its own plus the next, because processors prefetch lines in
+/// pairs.
 #[repr(align(128))]
 #[derive(Default)]
 struct Ball(AtomicU64);
 
-/// Whether the other thread is on its core.
+/// Whether the other thread runs on its core.
 const STARTING: u8 = 0;
 const READY: u8 = 1;
 const REFUSED: u8 = 2;
@@ -113,7 +114,7 @@ impl<'a> Court<'a> {
         self.is_over.load(Ordering::Acquire) || (self.is_stopped)()
     }
 
-    /// Waits until the ball has this number; false where it is over first.
+    /// Waits until the ball has this number; false if the measurement ends first.
     fn waits_for(&self, number: u64) -> bool {
         let mut spins = 0u32;
         while self.ball.0.load(Ordering::Acquire) != number {
@@ -126,7 +127,7 @@ impl<'a> Court<'a> {
         true
     }
 
-    /// Gives every ball back.
+    /// Answers every ball.
     fn answer(&self) {
         let mut number = 1;
         while self.waits_for(number) {
@@ -135,7 +136,7 @@ impl<'a> Court<'a> {
         }
     }
 
-    /// Sends so many and waits for each; false where it is over first.
+    /// Plays a batch of balls, waiting for each answer; false if the measurement ends first.
     fn play(&self, number: &mut u64) -> bool {
         (0..ROUND_TRIPS).all(|_| {
             self.ball.0.store(*number + 1, Ordering::Release);
@@ -145,7 +146,7 @@ impl<'a> Court<'a> {
     }
 }
 
-/// One way in nanoseconds, of each batch.
+/// Returns one way in nanoseconds, for each batch.
 fn pair(
     from: usize,
     to: usize,

@@ -1,12 +1,10 @@
-//! What a node computes most, by the code that computes it in the node.
+//! Scores of the most frequent computations of a node, using the node's own code.
 //!
-//! reads   nothing
-//! writes  nothing
-//! memory  some MB of signatures; of the verifier 96 MiB at most
-//! source  the tiles `sign`, `verify`, `poh`, `shred`, and the recovery of senders in `evm::tx`
+//! memory  some MB of signatures; at most 96 MiB for the verifier
+//! source  the tiles `sign`, `verify`, `poh`, `shred`, and sender recovery in `evm::tx`
 //!
-//! What is verified or recovered is looked at in every call, a signature once: a machine that gets them wrong has no
-//! score.
+//! Results of verification and recovery are checked in every call, signatures once: a machine that computes them
+//! wrongly gets no score.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -21,17 +19,17 @@ use hearth_wire::shred::{ShredKind, Variant};
 use super::measure::measure;
 use super::{ScoreError, Scored};
 
-/// Merkle roots that are signed a call.
+/// Merkle roots that are signed per call.
 const ROOTS: usize = 32;
-/// Signatures of a burst, as the verify tile takes them.
+/// Signatures per burst, as in the verify tile.
 const BURST: usize = 32;
-/// Payers, whom the verifier has met: it keeps a table of each, as in a node.
+/// Payers that the verifier already knows: it keeps a table for each, as in a node.
 const PAYERS: usize = 1024;
-/// How often it meets each before it is measured: twice before the table is made, and once with it.
+/// How often it sees each before measuring: twice before the table is made, and at least once with it.
 const MEETINGS: usize = 4;
-/// Hashes a call: a tick of the cluster.
+/// Hashes per call: one tick of the cluster.
 const HASHES: u64 = 62_500;
-/// Bytes of a shred that parity is made of.
+/// Bytes of a shred that enter its parity.
 const SHARD_BYTES: usize = Variant::of_full_set(ShredKind::Data, false).erasure_shard().end
     - Variant::of_full_set(ShredKind::Data, false).erasure_shard().start;
 /// Senders that are recovered together.
@@ -39,7 +37,7 @@ const SENDERS: usize = 128;
 
 const _: () = assert!(SHARD_BYTES == 987 && PAYERS % BURST == 0);
 
-/// Signatures a second of 32-byte roots, one after the other.
+/// Signatures per second of 32-byte roots, one after the other.
 pub fn ed25519_sign(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     let key = SigningKey::from_seed(&[7; 32]);
     let public = key.public_key();
@@ -60,7 +58,7 @@ fn root(number: u64) -> [u8; 32] {
     std::array::from_fn(|at| (number >> (8 * (at % 8))) as u8)
 }
 
-/// Verifications a second of transfers' signatures in bursts, payers being known.
+/// Verifications per second of transfers' signatures in bursts, with known payers.
 pub fn ed25519_verify(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     let signed: Vec<_> = (0..PAYERS as u64).map(transfer).collect();
     let items: Vec<VerifyItem<'_>> = signed.iter().map(item).collect();
@@ -77,7 +75,7 @@ fn are_valid(verdicts: &[Result<(), VerifyError>]) -> bool {
     verdicts.len() == BURST && verdicts.iter().all(Result::is_ok)
 }
 
-/// A transfer of a payer's, signed.
+/// A signed transfer of a payer.
 struct Transfer {
     public_key: [u8; 32],
     signature: [u8; 64],
@@ -104,7 +102,7 @@ fn item(transfer: &Transfer) -> VerifyItem<'_> {
     VerifyItem { public_key: &transfer.public_key, signature: &transfer.signature, message: &transfer.message }
 }
 
-/// Hashes a second of the proof-of-history chain.
+/// Hashes per second of the proof-of-history chain.
 pub fn sha256(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     let mut state = [0; 32];
     measure(HASHES as f64, limit, is_stopped, || {
@@ -113,7 +111,7 @@ pub fn sha256(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     })
 }
 
-/// Bytes of data a second that parity is made of, in sets of 32 shreds with 32 of parity.
+/// Bytes of data per second for which parity is computed, in sets of 32 data and 32 parity shreds.
 pub fn reed_solomon(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     let (data, mut parity) = (shards(), vec![[0u8; SHARD_BYTES]; FIXED_SHARDS]);
     let data: [&[u8]; FIXED_SHARDS] = std::array::from_fn(|at| &data[at][..]);
@@ -130,7 +128,7 @@ fn shards() -> Vec<[u8; SHARD_BYTES]> {
     (0..FIXED_SHARDS).map(|_| std::array::from_fn(|_| random.u8(..))).collect()
 }
 
-/// Senders a second out of signatures, the addresses with them, in bursts.
+/// Senders per second recovered from signatures, including their addresses, in bursts.
 pub fn secp256k1_recover(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     let (items, expected): (Vec<_>, Vec<_>) = (0..SENDERS as u64).map(sender).unzip();
     let mut recoverer = Recoverer::new(Arithmetic::Detect);
@@ -144,7 +142,7 @@ pub fn secp256k1_recover(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scor
     })
 }
 
-/// Something signed, and whose address signed it.
+/// A signed item, and the address of its signer.
 fn sender(number: u64) -> (RecoverItem, [u8; 20]) {
     let signer = Signer::new(&root(number + 1)).expect("small numbers are below the group's order, and none is zero");
     let hash = root(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -1,23 +1,23 @@
-//! Which scores there are, and what each counts.
+//! The kinds of scores, and their units.
 
 use hearth_stats::unit::Dimension;
 use serde::{Serialize, Serializer};
 
 use hearth_command::did_you_mean::meant;
 
-/// In what a score is given.
+/// The unit of a score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes a second; more is better.
+    /// Bytes per second; more is better.
     BytesPerSecond,
-    /// Something a second; more is better.
+    /// Operations per second; more is better.
     PerSecond,
     /// Nanoseconds; less is better.
     Nanoseconds,
 }
 
 impl Unit {
-    /// As it is written.
+    /// Returns the unit's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::BytesPerSecond => "bytes/s",
@@ -26,7 +26,8 @@ impl Unit {
         }
     }
 
-    /// What a text has to measure to be compared with it, and what one of that is in this unit.
+    /// Returns the dimension that a text must have to be compared with it, and the size of that dimension's base unit
+    /// in this unit.
     pub fn dimension(self) -> (Dimension, f64) {
         match self {
             Self::BytesPerSecond => (Dimension::ByteRate, 1.0),
@@ -35,7 +36,7 @@ impl Unit {
         }
     }
 
-    /// How a value of it may be written.
+    /// Returns an example of a value.
     pub fn example(self) -> &'static str {
         match self {
             Self::BytesPerSecond => "1000 MiB/s",
@@ -44,7 +45,7 @@ impl Unit {
         }
     }
 
-    /// A value for people: with one or two decimal places, which is three digits of a small one.
+    /// Formats a value for people, with one or two decimals, which give three digits for small values.
     pub fn text(self, value: f64) -> String {
         const KIB: f64 = 1024.0;
         match self {
@@ -60,14 +61,14 @@ impl Unit {
     }
 }
 
-/// A score.
+/// A kind of score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// BLAKE2-256 of 32 KiB.
     Blake2,
-    /// The same on eight threads, the mean of each.
+    /// BLAKE2-256 on eight threads, the mean of each.
     Blake2Parallel,
-    /// 2048 verifications of SR25519; its bytes are those of the messages.
+    /// 2048 verifications of SR25519; the score counts the messages' bytes.
     Sr25519Verify,
     /// 64 MiB copied.
     Copy,
@@ -81,18 +82,18 @@ pub enum Kind {
     Ed25519Verify,
     /// Hashes of the proof-of-history chain.
     Sha256Chain,
-    /// Parity of 32 data shreds.
+    /// Reed-Solomon parity of 32 data shreds.
     ReedSolomon,
-    /// Senders out of Ethereum's signatures.
+    /// Senders recovered from Ethereum signatures.
     Secp256k1Recover,
-    /// Datagrams from thread to thread over the loopback.
+    /// Datagrams between threads over the loopback.
     UdpLoopback,
-    /// A cache line's way from one core to another.
+    /// Latency of a cache line from one core to another.
     CoreToCore,
 }
 
 impl Kind {
-    /// All of them, in the order in which they are measured.
+    /// All kinds, in the order in which they are measured.
     pub const ALL: [Self; 13] = [
         Self::Blake2,
         Self::Blake2Parallel,
@@ -109,7 +110,7 @@ impl Kind {
         Self::CoreToCore,
     ];
 
-    /// As it is named in options, requirements and JSON.
+    /// Returns the name in options, requirements and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Blake2 => "blake2-256",
@@ -128,7 +129,7 @@ impl Kind {
         }
     }
 
-    /// In what it is given.
+    /// Returns the unit.
     pub fn unit(self) -> Unit {
         match self {
             Self::Ed25519Sign
@@ -141,21 +142,22 @@ impl Kind {
         }
     }
 
-    /// Whether it writes to a disk.
+    /// Returns whether it writes to a disk.
     pub fn is_of_disk(self) -> bool {
         matches!(self, Self::DiskSequential | Self::DiskRandom)
     }
 
-    /// Whether CPU time stands for it where others have the cores: one thread computes, and waits for nobody. Eight
-    /// threads wait for each other where there are fewer cores, and by their CPU time each would have one.
+    /// Returns whether CPU time can replace wall time if others use the cores: only for one thread that computes
+    /// without waiting. Eight threads wait for each other if there are fewer cores, and their CPU time would ignore
+    /// that.
     pub fn has_cpu_time(self) -> bool {
         !self.is_of_disk() && !matches!(self, Self::Blake2Parallel | Self::UdpLoopback | Self::CoreToCore)
     }
 
-    /// The score of a name.
+    /// Finds the score of a name.
     ///
     /// # Errors
-    /// What there is instead.
+    /// The error lists or suggests the known names.
     pub fn find(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::name);

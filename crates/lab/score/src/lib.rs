@@ -1,8 +1,8 @@
-//! score: what a machine can do. Scores that compare number for number with those of `polkadot benchmark machine`, and what
-//! matters to a node here.
+//! score: what a machine can do. Some scores compare number for number with those of `polkadot benchmark machine`,
+//! others matter to a node here.
 //!
-//! reads   `/proc`, for what others do meanwhile
-//! writes  a file in a folder that is named, removed when the score is there or is given up
+//! reads   `/proc`, for the activity of others
+//! writes  a file in a given folder, removed after the score or on failure
 //! memory  128 MiB for the copy, 96 MiB for the verifier
 //! source  [`polkadot`]: frame-benchmarking-cli 64.0.0 and sc-sysinfo 51.0.0; [`crypto`]: the node's own code
 
@@ -32,125 +32,125 @@ pub enum ScoreError {
     /// The disk has too little room.
     #[error("{}: {free} bytes are free, and {needed} are needed; name another folder", path.display())]
     Full {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What a program may still write there.
+        /// Bytes that a program may still write there.
         free: u64,
-        /// What it writes.
+        /// Bytes that the score writes.
         needed: u64,
     },
     /// The disk cannot be written.
     #[error("{}: {source}", path.display())]
     Disk {
-        /// The folder or the file.
+        /// Path of the folder or the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A result is not what it must be.
+    /// A result is wrong.
     #[error("{0}: this machine computes wrongly")]
     Wrong(&'static str),
-    /// The system refuses what is measured.
+    /// The system refuses the measured operation.
     #[error("{what}: {source}")]
     System {
-        /// What.
+        /// The operation.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is nothing between one core.
+    /// With one core there is no pair of cores to measure.
     #[error("this process may use one core only")]
     OneCore,
 }
 
-/// What was measured; nothing where it was stopped.
+/// A measurement; none if stopped.
 pub type Scored = Result<Option<Measured>, ScoreError>;
 
-/// Of which time a value is.
+/// The clock of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// Wall time, as `polkadot benchmark machine` has it.
+    /// Wall time, as in `polkadot benchmark machine`.
     Wall,
-    /// CPU time of the measuring thread, since others had the cores, too.
+    /// CPU time of the measuring thread, because others used the cores, too.
     Cpu,
 }
 
-/// What only some scores have.
+/// Details that only some scores have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Detail {
-    /// Nothing.
+    /// No details.
     #[default]
     None,
-    /// Datagrams sent a second, beside those received.
+    /// Datagrams sent per second, in addition to those received.
     Sent(f64),
-    /// Each pair of cores.
+    /// The results of each pair of cores.
     Between(Between),
 }
 
 /// A score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Score {
-    /// Which.
+    /// The kind of score.
     pub kind: Kind,
-    /// What counts, in the kind's unit.
+    /// The value that counts, in the kind's unit.
     pub value: f64,
-    /// Of which time that is.
+    /// The clock of that value.
     pub clock: Clock,
-    /// By wall time.
+    /// The value by wall time.
     pub wall: f64,
-    /// By CPU time, where that means anything.
+    /// The value by CPU time, if meaningful.
     pub cpu: Option<f64>,
-    /// The 5th percentile, the median and the 95th percentile of half-second slices, by the time that counts; of pairs
-    /// of cores those of single calls.
+    /// The 5th percentile, the median and the 95th percentile of half-second slices, by the clock that counts; for
+    /// pairs of cores those of single calls.
     pub spread: [f64; 3],
-    /// Calls that were measured.
+    /// Number of measured calls.
     pub calls: u64,
-    /// What others did meanwhile.
+    /// How others disturbed it, if they did.
     pub disturbed: Option<String>,
-    /// What else there is to say.
+    /// Further details.
     pub detail: Detail,
 }
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Which scores, in this order.
+    /// The kinds of scores, in order.
     pub kinds: Vec<Kind>,
-    /// How long each is measured that is not of the disk.
+    /// Duration of each score except those of the disk.
     pub duration: Duration,
-    /// How long each score of the disk.
+    /// Duration of each score of the disk.
     pub disk_duration: Duration,
-    /// Where these write.
+    /// The folder in which disk scores write.
     pub folder: PathBuf,
-    /// What disturbs a score.
+    /// Thresholds for a disturbed score.
     pub quiet: Quiet,
 }
 
-/// What the measuring is told, and what it tells, while it goes on.
+/// Callbacks during the measurement.
 pub struct Control<'a> {
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// Takes a line on what begins.
+    /// Receives a line at the start of each score.
     pub tell: &'a dyn Fn(String),
-    /// What the kernel has counted; nothing where it does not tell.
+    /// Reads the kernel's counts; none if it does not provide them.
     pub look: &'a dyn Fn() -> Option<Counted>,
 }
 
-/// What all came to.
+/// The result of all scores.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// The scores.
     pub scores: Vec<Score>,
-    /// Scores that could not be had, and why.
+    /// Scores that could not be measured, and why.
     pub failed: Vec<(Kind, String)>,
     /// Whether it was stopped before the last one.
     pub is_stopped: bool,
-    /// Whether others could have been seen.
+    /// Whether disturbances could have been detected.
     pub is_watched: bool,
 }
 
-/// Measures one after the other. What cannot be measured keeps nothing else from it.
+/// Measures the scores one after the other. A failed score does not affect the others.
 pub fn run(plan: &Plan, control: &Control<'_>) -> Outcome {
     let mut outcome = Outcome { is_watched: true, ..Outcome::default() };
     for &kind in &plan.kinds {
@@ -162,7 +162,7 @@ pub fn run(plan: &Plan, control: &Control<'_>) -> Outcome {
         let before = (control.look)();
         let scored = score(kind, plan, control.stop);
         let looked = before.zip((control.look)());
-        // A sandbox's kernel may tell, and only noughts.
+        // A sandbox's kernel may provide the counts with only zeros in them.
         outcome.is_watched &= looked.as_ref().is_some_and(|(_, after)| after.counts());
         let why = looked.and_then(|(before, after)| disturbed(&plan.quiet, &before, &after, false));
         match scored {
@@ -204,7 +204,7 @@ fn score(kind: Kind, plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Result<Op
     Ok(measured?.map(|measured| (measured, Detail::None)))
 }
 
-/// Chooses the time that counts.
+/// Chooses the clock that counts.
 fn settled(kind: Kind, measured: Measured, detail: Detail, disturbed: Option<String>) -> Score {
     let cpu = measured.cpu.filter(|_| kind.has_cpu_time());
     let (value, clock) = match (&disturbed, cpu) {

@@ -1,54 +1,52 @@
-//! The measuring loop: as `polkadot benchmark machine` has it, with the spread and CPU time beside.
+//! The measuring loop: like `polkadot benchmark machine`, plus the spread and CPU time.
 //!
 //! reads   the clock after each call, the CPU time of the calling thread after each slice
-//! writes  nothing
-//! memory  24 B for each half second
+//! memory  24 B per half second
 //! source  the behaviour of frame-benchmarking-cli 64.0.0: one call that is not measured, then calls until the time is
-//!         over; all that was done by all the time
+//!         over; the score is all work divided by all time
 
 use std::time::{Duration, Instant};
 
 use hearth_tile::sys::thread;
 
-/// The spread is that of scores over so long: single calls hide what happens between them.
+/// The spread is that of scores over this long: single calls hide what happens between them.
 const SLICE: Duration = Duration::from_millis(500);
 
-/// A score over a part of the time.
+/// A score over a slice of the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slice {
-    /// A second of wall time.
+    /// Per second of wall time.
     pub wall: f64,
-    /// A second of CPU time, where the clock counted any.
+    /// Per second of CPU time, if the clock counted any.
     pub cpu: Option<f64>,
 }
 
-/// What calls came to.
+/// The result of repeated calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// A second of wall time: all that was done by all the time.
+    /// Per second of wall time: all work divided by all time.
     pub wall: f64,
-    /// A second of CPU time of the measuring thread: what to look at where others have the core, too. Nothing where the
-    /// clock counted no time.
+    /// Per second of CPU time of the measuring thread, for use if others have the core, too. None if the clock counted
+    /// no time.
     pub cpu: Option<f64>,
-    /// The same of each half second, or of a call where that takes longer.
+    /// The same for each half second, or for a call if that takes longer.
     pub slices: Vec<Slice>,
-    /// Calls that were measured.
+    /// Number of measured calls.
     pub calls: u64,
 }
 
 impl Measured {
-    /// The 5th percentile, the median and the 95th percentile of slices, by wall time or by CPU time.
+    /// Returns the 5th percentile, the median and the 95th percentile of slices, by wall time or by CPU time.
     pub fn spread(&self, by_cpu: bool) -> [f64; 3] {
         let of = |slice: &Slice| if by_cpu { slice.cpu } else { Some(slice.wall) };
         percentiles(self.slices.iter().filter_map(of).collect())
     }
 }
 
-/// Calls once without measuring, then until the limit is reached; nothing where it was stopped. Each call does
-/// `amount`.
+/// Calls once without measuring, then until the limit is reached; none if stopped. Each call does `amount` of work.
 ///
 /// # Errors
-/// The first one of a call.
+/// The first error of a call.
 pub fn measure<E>(
     amount: f64,
     limit: Duration,
@@ -90,14 +88,14 @@ fn measure_by<E>(
     }
     let cpu = thread::cpu_ns();
     let whole = rates(calls, last, cpu.saturating_sub(cpu_begin));
-    // What is left over counts where it is nearly as long as the others, or there are none.
+    // The remainder counts if it is nearly as long as a slice, or if there are no slices.
     if slices.is_empty() || 2 * (last - from.1) >= slice {
         slices.push(rates(calls - from.0, last - from.1, cpu.saturating_sub(from.2)));
     }
     Ok(Some(Measured { wall: whole.wall, cpu: whole.cpu, slices, calls }))
 }
 
-/// The 5th percentile, the median and the 95th percentile; of no values zeros.
+/// Returns the 5th percentile, the median and the 95th percentile; zeros without values.
 pub fn percentiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     let at = |part: f64| values.get((values.len().saturating_sub(1) as f64 * part).round() as usize);
@@ -135,7 +133,7 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_time_that_passed() {
-        // Each call lasts a millisecond of work, whoever else has the core.
+        // Each call works for a millisecond, even if others use the core.
         let work = || {
             let begin = Instant::now();
             while begin.elapsed() < Duration::from_millis(1) {}
@@ -143,7 +141,7 @@ mod tests {
         };
         let measured = measure(1.0, Duration::from_millis(30), &|| false, work).expect("infallible").expect("there");
         assert!(measured.wall <= 1000.0 && measured.spread(false)[2] <= 1000.0, "{measured:?}");
-        // Its CPU time is at most the wall time, but for the clocks' steps.
+        // Its CPU time is at most the wall time, apart from the clocks' resolution.
         assert!(measured.cpu.expect("counted") >= measured.wall * 0.99, "{measured:?}");
     }
 
@@ -153,7 +151,7 @@ mod tests {
             let begin = Instant::now();
             while begin.elapsed().as_secs_f64() < ms / 1e3 {}
         };
-        // Of ten calls one lasts as long as fifty others: hardly any call says how much is done in a second.
+        // One of ten calls lasts as long as fifty others, so single calls hardly show the work per second.
         let count = Cell::new(0u32);
         let work = || {
             count.set(count.get() + 1);

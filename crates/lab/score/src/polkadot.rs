@@ -1,7 +1,7 @@
-//! The scores of `polkadot benchmark machine`: the same bytes, the same work a call, the same clock.
+//! The scores of `polkadot benchmark machine`: the same bytes, the same work per call, the same clock.
 //!
-//! writes  a file of 64 MiB in the folder that is to be measured, without a name
-//! memory  128 MiB for the copy, 64 MiB for what is written
+//! writes  an unlinked file of 64 MiB in the measured folder
+//! memory  128 MiB for the copy, 64 MiB for the written data
 //! source  behaviour of frame-benchmarking-cli 64.0.0, sc-sysinfo 51.0.0, sp-core 43.0.0
 
 use std::fs::{self, File, OpenOptions};
@@ -20,18 +20,18 @@ use super::{ScoreError, Scored};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
-/// What the file of both scores of the disk takes.
+/// Size of the file of both disk scores.
 const FILE_BYTES: usize = 64 * MIB;
 /// Threads of the parallel score.
 pub const THREADS: usize = 8;
-/// Signatures a call.
+/// Signatures per call.
 const SIGNATURES: usize = 2048;
-/// Bytes of a message that is signed; only these count.
+/// Bytes of a signed message; only these count.
 const MESSAGE_BYTES: usize = 32;
-/// Bytes between the starts of two random writes, and bytes of each of them.
+/// Distance between the starts of two random writes, and size of each.
 const SLOT_BYTES: usize = 4 * KIB;
 const WRITE_BYTES: usize = 2 * KIB;
-/// The context in which Substrate signs.
+/// The signing context of Substrate.
 const CONTEXT: &[u8] = b"substrate";
 /// The secret of the well-known development account `//Alice`.
 const ALICE: [u8; 32] = [
@@ -39,7 +39,7 @@ const ALICE: [u8; 32] = [
     0xbb, 0x7a, 0x90, 0x95, 0x4f, 0x7b, 0x76, 0x36, 0x1f, 0x6e, 0xdb, 0x5c, 0x0a,
 ];
 
-/// BLAKE2-256 of 32 KiB a call.
+/// BLAKE2-256 of 32 KiB per call.
 pub fn blake2_256(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     let buffer = vec![0x66; 32 * KIB];
     let mut params = blake2b_simd::Params::new();
@@ -50,7 +50,7 @@ pub fn blake2_256(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     })
 }
 
-/// The same on eight threads that begin together: the mean of what each comes to.
+/// The same on eight threads that start together: the mean of their scores.
 pub fn blake2_256_parallel(limit: Duration, is_stopped: &(dyn Fn() -> bool + Sync)) -> Scored {
     let (there, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let one = || {
@@ -79,7 +79,7 @@ pub fn blake2_256_parallel(limit: Duration, is_stopped: &(dyn Fn() -> bool + Syn
 fn mean(all: &[Measured]) -> Measured {
     let of = |value: &dyn Fn(&Measured) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
     let cpu: Option<Vec<f64>> = all.iter().map(|one| one.cpu).collect();
-    // They began together, so what each did in its next half second was at about the same time.
+    // They started together, so their nth half seconds were at about the same time.
     let slice = |at: usize| {
         let each = || all.iter().map(|one| one.slices[at]);
         let cpu: Option<Vec<f64>> = each().map(|slice| slice.cpu).collect();
@@ -94,7 +94,7 @@ fn mean(all: &[Measured]) -> Measured {
     }
 }
 
-/// 2048 verifications a call, keys and signatures decoded each time; bytes are those of the messages.
+/// 2048 verifications per call, keys and signatures decoded each time; the score counts the messages' bytes.
 pub fn sr25519_verify(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     let pair = alice();
     let mut random = fastrand::Rng::with_seed(1);
@@ -121,7 +121,7 @@ fn verifies(key: &[u8; 32], signature: &[u8; 64], message: &[u8]) -> bool {
     key.verify_simple(CONTEXT, message, &signature).is_ok()
 }
 
-/// 64 MiB copied a call, counted once.
+/// Copies 64 MiB per call, counted once.
 pub fn copy(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     let (from, mut to) = (vec![0x66u8; 64 * MIB], vec![0x77u8; 64 * MIB]);
     measure(from.len() as f64, limit, is_stopped, || {
@@ -130,7 +130,7 @@ pub fn copy(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     })
 }
 
-/// 64 MiB written from the file's begin and brought to the disk a call.
+/// Writes 64 MiB from the beginning of the file and syncs it, per call.
 pub fn disk_sequential(folder: &Path, limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     let buffer = noise();
     let mut scratch = Scratch::new(folder)?;
@@ -140,7 +140,7 @@ pub fn disk_sequential(folder: &Path, limit: Duration, is_stopped: &dyn Fn() -> 
     })
 }
 
-/// 2 KiB written at each of 16384 places in random order, and brought to the disk, a call; only these bytes count.
+/// Writes 2 KiB at each of 16384 places in random order and syncs, per call; only these bytes count.
 pub fn disk_random(folder: &Path, limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
     let buffer = noise();
     let mut scratch = Scratch::new(folder)?;
@@ -154,16 +154,16 @@ pub fn disk_random(folder: &Path, limit: Duration, is_stopped: &dyn Fn() -> bool
     })
 }
 
-/// Bytes that no disk compresses.
+/// Bytes that no disk can compress.
 fn noise() -> Vec<u8> {
     let mut bytes = vec![0; FILE_BYTES];
     fastrand::Rng::with_seed(1).fill(&mut bytes);
     bytes
 }
 
-/// A file that has no name any more: however this ends, nothing is left.
+/// An unlinked file: however the process ends, nothing is left.
 struct Scratch {
-    /// The folder that it is in.
+    /// The folder that contains it.
     path: PathBuf,
     file: File,
 }
@@ -173,7 +173,7 @@ impl Scratch {
         let failed = |source| ScoreError::Disk { path: folder.into(), source };
         let free = disk::space(folder).map_err(failed)?.free_bytes;
         has_room(folder, free)?;
-        // Nobody's file is written over, and two that measure at once do not meet.
+        // Never overwrites an existing file, and two concurrent measurements use different names.
         let path = folder.join(format!(".hearth_tune_machine.{}.tmp", std::process::id()));
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
         fs::remove_file(&path).map_err(failed)?;
@@ -276,7 +276,7 @@ mod tests {
             all
         };
         assert!(written(&mut scratch.file) == buffer);
-        // Places in other order, their bytes from the same offsets: the file stays as it is, and its holes are filled.
+        // Another order of places with bytes from the same offsets: the file stays the same, and its holes are filled.
         scratch.file.set_len(0).expect("emptied");
         scratch.scattered(&buffer, &[3, 0]).expect("written");
         let found = written(&mut scratch.file);

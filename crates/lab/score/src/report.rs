@@ -1,7 +1,7 @@
-//! What the scores say, as a table and as JSON.
+//! The report of scores, as a table and as JSON.
 //!
-//! reads   the scores, and what was asked of them
-//! writes  text; JSON, whose member `values` has each score by its name alone
+//! reads   the scores, and the requirements
+//! writes  text; JSON, whose member `values` has each score under its name alone
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,36 +12,36 @@ use super::kind::{Kind, Unit};
 use super::requirements::{Requirements, Verdict, judge};
 use super::{Clock, Detail, Outcome, Plan, Score};
 
-/// Verifications in a byte of SR25519's score: a message has 32.
+/// SR25519's score counts bytes: a message of this many is one verification.
 const SR25519_MESSAGE_BYTES: f64 = 32.0;
 
-/// What was asked for.
+/// The requirements to check.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Whose requirements they are.
+    /// Name of the requirements.
     pub name: String,
-    /// They.
+    /// The required values.
     pub requirements: Requirements,
     /// By how many percent a score may be worse.
     pub tolerance: f64,
 }
 
-/// The scores, and all that belongs to them.
+/// The scores, with everything that belongs to them.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// What was to be measured.
     pub plan: Plan,
-    /// What was.
+    /// The measured scores.
     pub outcome: Outcome,
-    /// What was asked of it.
+    /// The requirements, if any.
     pub asked: Option<Asked>,
-    /// The kind of the file system that the folder is on.
+    /// The type of the folder's file system.
     pub file_system: Option<String>,
-    /// Other hyperthreads of a core's physical core.
+    /// The hyperthread siblings of each core.
     pub siblings: BTreeMap<usize, Vec<usize>>,
-    /// The level of optimization that this program is compiled with.
+    /// The optimization level of this program.
     pub opt_level: &'static str,
-    /// Its version.
+    /// Version of this program.
     pub version: &'static str,
 }
 
@@ -52,25 +52,25 @@ impl Report {
         Some((required, judge(score.kind.unit(), score.value, required, asked.tolerance)))
     }
 
-    /// Scores of which something is asked, by whether they come to it.
+    /// Returns the required scores whose verdict is wanted.
     pub fn judged(&self, wanted: impl Fn(Verdict) -> bool) -> Vec<Kind> {
         let is_wanted = |score: &&Score| self.verdict(score).is_some_and(|(_, verdict)| wanted(verdict));
         self.outcome.scores.iter().filter(is_wanted).map(|score| score.kind).collect()
     }
 
-    /// Those that are not met.
+    /// Returns the requirements that are not met.
     pub fn missed(&self) -> Vec<Kind> {
         self.judged(|verdict| verdict != Verdict::Met)
     }
 
-    /// Requirements whose score is not there.
+    /// Returns the requirements whose score was not measured.
     pub fn not_measured(&self) -> Vec<Kind> {
         let is_there = |kind: &Kind| self.outcome.scores.iter().any(|score| score.kind == *kind);
         let asked = self.asked.iter().flat_map(|asked| asked.requirements.kinds());
         asked.filter(|kind| !is_there(kind)).collect()
     }
 
-    /// All of it as JSON. Numbers are exact.
+    /// Returns the whole report as JSON, with exact numbers.
     pub fn json(&self) -> Value {
         let scores = &self.outcome.scores;
         let values: Map<String, Value> =
@@ -136,13 +136,13 @@ impl Report {
         value
     }
 
-    /// Pairs that are hyperthreads of one core.
+    /// Pairs of cores that are hyperthreads of one physical core.
     fn siblings_among(&self, cores: &[usize]) -> Vec<[usize; 2]> {
         let pairs = self.siblings.iter().flat_map(|(core, others)| others.iter().map(move |other| [*core, *other]));
         pairs.filter(|pair| pair[0] < pair[1] && pair.iter().all(|core| cores.contains(core))).collect()
     }
 
-    /// A table of the scores, and below it what a reader should know.
+    /// Formats the scores as a table, with notes below it.
     pub fn text(&self) -> String {
         let is_asked = self.asked.is_some();
         let mut text = format!(
@@ -154,7 +154,7 @@ impl Report {
             self.row(&mut text, score);
         }
         for (kind, why) in &self.outcome.failed {
-            // Nothing fails to write to a string.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{:<23}{:>18}   {why}", kind.name(), "none");
         }
         for note in self.notes() {
@@ -238,7 +238,7 @@ impl Report {
     }
 }
 
-/// File systems without a disk.
+/// Whether a file system has no disk.
 fn is_of_memory(kind: &str) -> bool {
     matches!(kind, "tmpfs" | "ramfs" | "devtmpfs")
 }

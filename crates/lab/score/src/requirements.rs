@@ -1,9 +1,9 @@
-//! What a machine has to come to: a value for each score, and whether it does.
+//! Requirements for a machine: a value for each score, and whether it is met.
 //!
 //! reads   TOML: the name of a score, and a value with its unit
-//! writes  whether it is met
-//! source  pass and fail are those of `polkadot benchmark machine`: a score passes from the minimum less the tolerance
-//!         on, and one that is off by a hundred times or more is an error of units
+//! writes  whether each requirement is met
+//! source  pass and fail as in `polkadot benchmark machine`: a score passes from the minimum less the tolerance on, and
+//!         one that is off by a factor of a hundred or more is an error of units
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use super::kind::{Kind, Unit};
 
 /// The name of [`POLKADOT`].
 pub const POLKADOT_NAME: &str = "polkadot";
-/// The reference hardware of validators, as `polkadot benchmark machine` has it.
+/// The reference hardware of validators, as in `polkadot benchmark machine`.
 pub const POLKADOT: &str = include_str!("../../../../config/requirements-polkadot.toml");
-/// A score that is off by so much was asked for in another unit.
+/// A score that is off by this factor was required in another unit.
 const UNITS_WRONG: f64 = 100.0;
 
-/// What is asked of each score: of rates the least, of times the most.
+/// The required value of each score: for rates the minimum, for times the maximum.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Requirements(BTreeMap<Kind, f64>);
 
 impl Requirements {
-    /// Reads a file's text.
+    /// Parses a requirements file.
     ///
     /// # Errors
-    /// The line, what is wrong there, and what was meant.
+    /// The line, what is wrong there, and what was probably meant.
     pub fn parse(text: &str) -> Result<Self, String> {
         let at = |offset: usize| 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
         let values: BTreeMap<Spanned<String>, Spanned<toml::Value>> = toml::from_str(text).map_err(|why| {
@@ -47,12 +47,12 @@ impl Requirements {
         Ok(Self(found))
     }
 
-    /// What is asked of a score, in its unit.
+    /// Returns the required value of a score, in its unit.
     pub fn of(&self, kind: Kind) -> Option<f64> {
         self.0.get(&kind).copied()
     }
 
-    /// The scores of which something is asked.
+    /// Returns the scores with a requirement.
     pub fn kinds(&self) -> impl Iterator<Item = Kind> {
         self.0.keys().copied()
     }
@@ -62,7 +62,7 @@ fn required(kind: Kind, value: &toml::Value) -> Result<f64, String> {
     let unit = kind.unit();
     let text = match value {
         toml::Value::String(text) => text.clone(),
-        // Only what has no unit is a number.
+        // A bare number is valid only for a score without a unit.
         toml::Value::Integer(_) | toml::Value::Float(_) if unit == Unit::PerSecond => value.to_string(),
         _ => return Err(format!("`{value}` has no unit; write, say, \"{}\"", unit.example())),
     };
@@ -81,19 +81,19 @@ fn required(kind: Kind, value: &toml::Value) -> Result<f64, String> {
     Ok(number * size)
 }
 
-/// How a score stands to what is asked of it.
+/// The verdict on a score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is enough.
+    /// The requirement is met.
     Met,
-    /// It is not.
+    /// The requirement is missed.
     Missed,
-    /// It is off by a hundred times or more, one way or the other: one of both is in another unit.
+    /// The score is off by a factor of a hundred or more, either way: one of the two is in another unit.
     UnitsWrong,
 }
 
-/// Whether a score is enough; the tolerance in percent.
+/// Judges a score; the tolerance is in percent.
 pub fn judge(unit: Unit, score: f64, required: f64, tolerance: f64) -> Verdict {
     let ratio = score / required;
     if !(1.0 / UNITS_WRONG..UNITS_WRONG).contains(&ratio) || ratio == 1.0 / UNITS_WRONG {
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(judge(Unit::PerSecond, 999.0, 1000.0, 0.0), Verdict::Missed);
         let time = |score: f64| judge(Unit::Nanoseconds, score, 1000.0, 10.0);
         assert_eq!((time(1100.0), time(1100.1), time(50.0)), (Verdict::Met, Verdict::Missed, Verdict::Met));
-        // A hundred times either way is another unit.
+        // A factor of a hundred either way means another unit.
         assert_eq!((rate(99_999.0), rate(100_000.0)), (Verdict::Met, Verdict::UnitsWrong));
         assert_eq!((rate(10.1), rate(10.0), rate(0.0)), (Verdict::Missed, Verdict::UnitsWrong, Verdict::UnitsWrong));
     }

@@ -1,9 +1,9 @@
-//! Datagrams a second from one thread to another over 127.0.0.1, in batches as the net tile has them.
+//! Measures datagrams per second from one thread to another over 127.0.0.1, in batches like those of the net tile.
 //!
-//! reads   datagrams of a transfer's size that come from the sender
-//! writes  those
-//! memory  the batch's buffers, 4 MiB, and the kernel's of the sockets
-//! drops   what the kernel has no room for; counted, as the difference
+//! reads   datagrams of a transfer's size from the sender
+//! writes  those datagrams
+//! memory  the batch's buffers, 4 MiB, and the kernel's socket buffers
+//! drops   datagrams that the kernel has no room for; counted as the difference
 //! source  `recvmmsg` and `sendmmsg` with at most 64 messages, see `hearth_tile::sys::udp`
 
 use std::net::SocketAddr;
@@ -17,19 +17,19 @@ use hearth_wire::transfer::TRANSFER_SIZE;
 use super::ScoreError;
 use super::measure::{Measured, measure};
 
-/// Datagrams a call.
+/// Datagrams per call.
 const PER_CALL: u64 = 4096;
-/// What the sockets ask the kernel for.
+/// Buffer size that the sockets request from the kernel.
 const BUFFER_BYTES: usize = 4 << 20;
-/// When nothing comes for so long, nothing will.
+/// After this long without a datagram, no more will come.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// What came, and what was sent meanwhile.
+/// Received and sent datagrams.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loopback {
-    /// Datagrams received a second, and how that spreads.
+    /// Datagrams received per second, with the spread.
     pub received: Measured,
-    /// Datagrams that the kernel took from the sender a second.
+    /// Datagrams per second that the kernel accepted from the sender.
     pub sent: f64,
 }
 
@@ -86,12 +86,12 @@ struct Receiver<'a> {
     socket: &'a UdpSocket,
     from: SocketAddr,
     batch: RecvBatch,
-    /// What the call before has had too much.
+    /// Datagrams that the previous call received in excess.
     over: u64,
 }
 
 impl Receiver<'_> {
-    /// Receives as many as a call has.
+    /// Receives the datagrams of one call.
     fn call(&mut self, is_stopped: &dyn Fn() -> bool) -> std::io::Result<()> {
         let mut heard = Instant::now();
         while self.over < PER_CALL {
@@ -122,7 +122,7 @@ mod tests {
     fn what_arrives_was_sent() {
         let score = loopback(Duration::from_millis(50), &|| false).expect("sockets").expect("not stopped");
         assert!(score.received.calls > 0 && score.received.wall > 0.0);
-        // What was sent before the measuring began may arrive in it: what fits into the receiver's buffer, at most.
+        // Datagrams sent before the measurement may arrive during it: at most what fits into the receiver's buffer.
         let seconds = score.received.calls as f64 * PER_CALL as f64 / score.received.wall;
         let waiting = (2 * BUFFER_BYTES / TRANSFER_SIZE) as f64;
         assert!(score.sent * seconds + waiting >= score.received.wall * seconds * 0.99, "{score:?}");
@@ -144,7 +144,7 @@ mod tests {
                 assert!(begin.elapsed() < SILENCE);
             }
         }
-        // All is in the socket by now: it is asked to stop only when that is empty.
+        // All datagrams are already in the socket: the stop flag is checked only when it is empty.
         receiver.call(&|| true).unwrap();
         assert_eq!(receiver.over, 1);
     }

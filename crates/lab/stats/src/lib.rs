@@ -1,9 +1,9 @@
-//! Statistics that every comparison in the lab goes by, and whether others disturbed what was measured.
+//! Statistics for all comparisons in the lab, and detection of disturbances during measurements.
 //!
-//! [`table`] reads results in tidy form, whoever measured them, each value in its [`unit`](mod@unit). [`objective`]
-//! says which metrics are to be great or small. [`paired_bootstrap`] compares within rounds, with intervals that hold
-//! for all at once; [`median_rule`] compares medians, each interval for itself. [`quiet`] tells by the kernel's counts,
-//! and by the [`pace`] of the cores, whether others were at work meanwhile.
+//! [`table`] reads results in tidy form from any source, each value in its [`unit`](mod@unit). [`objective`] defines
+//! which metrics to maximize or minimize. [`paired_bootstrap`] compares within rounds, with intervals that hold
+//! simultaneously; [`median_rule`] compares medians, each with its own interval. [`quiet`] uses the kernel's counts and
+//! the [`pace`] of the cores to detect whether others used the machine meanwhile.
 
 pub mod median_rule;
 pub mod objective;

@@ -1,28 +1,29 @@
-//! The rule of the study that this started from: medians with an error, boxes that overlap, what beats the reference.
+//! The rule of the original study: medians with an error, overlapping boxes, builds that beat the reference.
 //!
 //! reads   a [`Table`], the [`Goal`]s, and which build is the reference
-//! writes  [`Article`]: the exact front, the builds that cannot be told from it, and those of them that are better
+//! writes  [`Article`]: the exact front, the builds that cannot be distinguished from it, and the better ones among
+//!         those
 //! source  the median's half-width of a normal sample, Δ = 1.25 × 1.96 × s/√n with s over n − 1: at 95 of 100
 //!
-//! Every interval here stands for itself: among many builds and metrics some exclude the truth. The other rule,
-//! [`crate::paired_bootstrap`], answers for all of them together.
+//! Every interval here stands for itself: among many builds and metrics some miss the true value. The other rule,
+//! [`crate::paired_bootstrap`], covers all of them simultaneously.
 
 use crate::objective::{Goal, front};
 use crate::table::Table;
 
-/// A median and what it may be off by.
+/// A median with its error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Median {
-    /// The median; NaN where there is no value.
+    /// The median; NaN if there is no value.
     pub median: f64,
-    /// The half-width; 0 where one value says nothing of it.
+    /// The half-width of the interval; 0 for a single value, whose error is unknown.
     pub half_width: f64,
-    /// Values.
+    /// Number of values.
     pub count: usize,
 }
 
 impl Median {
-    /// Of these values.
+    /// Computes the median of these values.
     pub fn of(values: &[f64]) -> Self {
         let count = values.len();
         let mean = values.iter().sum::<f64>() / count as f64;
@@ -34,18 +35,18 @@ impl Median {
         Self { median: median(values), half_width, count }
     }
 
-    /// The half-width, where there are values enough for one.
+    /// Returns the half-width, if there are enough values for one.
     pub fn known_half_width(&self) -> Option<f64> {
         (self.count > 1).then_some(self.half_width)
     }
 
-    /// Whether both boxes have a point in common.
+    /// Returns whether both boxes have a point in common.
     pub fn meets(&self, other: &Self) -> bool {
         (self.median - other.median).abs() <= self.half_width + other.half_width
     }
 }
 
-/// The middle one, or the mean of both.
+/// Returns the middle value, or the mean of the two middle ones.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -56,16 +57,16 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// What the rule says.
+/// The result of the rule.
 #[derive(Clone, Debug)]
 pub struct Article {
     /// Each build's medians, goal by goal.
     pub medians: Vec<Vec<Median>>,
     /// Builds that no other dominates by medians.
     pub exact: Vec<usize>,
-    /// Builds whose boxes meet, in every goal, those of some build of the exact front.
+    /// Builds whose boxes overlap, in every goal, those of some build of the exact front.
     pub boxes: Vec<usize>,
-    /// Of these, those whose medians are better than the reference's in every goal.
+    /// Among these, the builds whose medians are better than the reference's in every goal.
     pub better: Vec<usize>,
 }
 
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(found.exact, [0, 1]);
         assert_eq!(found.boxes, [0, 1, 2]);
         assert_eq!(found.better, [0, 1, 2]);
-        // Beside `c` only `a` would do, but it is as large: not better in every goal.
+        // Compared with `c` only `a` could be better, but it is as large: not better in every goal.
         assert_eq!(article(&table, &goals, Some(2)).better, [0; 0]);
     }
 }

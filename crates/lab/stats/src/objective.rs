@@ -1,37 +1,37 @@
-//! What a study is to make great or small, and a build's place among others by it.
+//! The goals of a study, and which builds are best by them.
 //!
 //! reads   the metrics' names
-//! writes  [`Goal`]s; which points nothing dominates
+//! writes  [`Goal`]s; which points are not dominated
 //! source  Pareto: a build is dominated by another that is at least as good in every goal, and better in one
 
-/// A metric that is to be great, or small.
+/// A metric to maximize or minimize.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Goal {
-    /// Which metric of the table.
+    /// Index of the metric in the table.
     pub metric: usize,
     /// Whether more is better.
     pub more: bool,
-    /// The smallest difference that matters: a part of one; of values that are not positive, a difference.
+    /// The smallest difference that matters: a fraction, or an absolute difference if values are not positive.
     pub matters: f64,
 }
 
 impl Goal {
-    /// A goal in which every difference matters.
+    /// Creates a goal in which every difference matters.
     pub fn new(metric: usize, more: bool) -> Self {
         Self { metric, more, matters: 0.0 }
     }
 
-    /// A value so that more of it is better.
+    /// Returns the value with its sign set so that more is better.
     pub fn gain(&self, value: f64) -> f64 {
         if self.more { value } else { -value }
     }
 }
 
-/// Goals at most: more than that nobody weighs.
+/// Maximum number of goals: more than that cannot be weighed sensibly.
 pub const GOALS_MAX: usize = 16;
 
-/// Which of `points` nothing dominates, each with `goals` numbers of which more is better; ties stay. A point with a
-/// number that is not there is on no front. Panics beyond [`GOALS_MAX`] goals.
+/// Returns which of `points` are not dominated. Each point has `goals` numbers of which more is better; ties are kept.
+/// A point with a NaN is on no front. Panics beyond [`GOALS_MAX`] goals.
 pub fn front(points: &[f64], goals: usize) -> Vec<bool> {
     match goals {
         0..=2 => front_of::<2>(points, goals),
@@ -41,13 +41,13 @@ pub fn front(points: &[f64], goals: usize) -> Vec<bool> {
     }
 }
 
-/// The same, of points that are filled up with what is equal in all.
+/// The same for points padded to `N` numbers with equal values.
 fn front_of<const N: usize>(points: &[f64], goals: usize) -> Vec<bool> {
     let padded = |point: &[f64]| std::array::from_fn::<f64, N, _>(|at| if at < goals { point[at] } else { 0.0 });
     let points: Vec<[f64; N]> = points.chunks(goals.max(1)).map(padded).collect();
     let is_whole = |point: &[f64; N]| point.iter().all(|gain| !gain.is_nan());
     let mut order: Vec<usize> = (0..points.len()).filter(|at| is_whole(&points[*at])).collect();
-    // In the order of a dictionary, greatest first, whoever dominates another comes before it.
+    // In descending lexicographic order, a point comes after every point that dominates it.
     order.sort_unstable_by(|a, b| {
         let pairs = points[*b].iter().zip(&points[*a]);
         pairs.map(|(b, a)| b.total_cmp(a)).find(|order| order.is_ne()).unwrap_or(a.cmp(b))
@@ -56,7 +56,7 @@ fn front_of<const N: usize>(points: &[f64], goals: usize) -> Vec<bool> {
     let mut members: Vec<[f64; N]> = Vec::new();
     for at in order {
         match members.iter().position(|member| dominates(member, &points[at])) {
-            // What beat one beats the next soonest, too.
+            // A member that dominates one point likely dominates the next, so move it forward.
             Some(place) => members.swap(place / 2, place),
             None => {
                 members.push(points[at]);
@@ -69,7 +69,7 @@ fn front_of<const N: usize>(points: &[f64], goals: usize) -> Vec<bool> {
 
 /// Whether `a` is at least as good as `b` everywhere and better somewhere.
 fn dominates<const N: usize>(a: &[f64; N], b: &[f64; N]) -> bool {
-    // Without a branch for each: that is faster than to stop early.
+    // Branch-free, which is faster than stopping early.
     let is_as_good = a.iter().zip(b).fold(true, |all, (a, b)| all & (a >= b));
     is_as_good && a != b
 }

@@ -1,12 +1,12 @@
-//! How fast the cores are while something runs on them.
+//! Measures how fast the cores are while something runs on them.
 //!
 //! reads   the clock, `/proc/stat`
-//! writes  nanoseconds that a piece of work takes which is always the same
-//! memory  a thread for each core that is allowed, while it watches
+//! writes  the nanoseconds that a fixed piece of work takes
+//! memory  a thread for each allowed core while watching
 //!
-//! What a hypervisor runs beside a guest, on the other thread of its core or on the same memory and power, takes no
-//! time from it that the guest's kernel could count: the cores are merely slower, often for a minute at a time. So
-//! every core does a small piece of work every now and then, beside what runs there, and its time is taken.
+//! When a hypervisor runs something next to a guest, on the other thread of its core or on the same memory and power,
+//! it takes no time that the guest's kernel could count: the cores are merely slower, often for a minute at a time. So
+//! every core regularly runs a small timed piece of work next to the measured program.
 
 use std::fs;
 use std::hint::black_box;
@@ -16,43 +16,43 @@ use std::time::{Duration, Instant};
 
 use hearth_tile::sys::thread::{allowed_cores, cpu_ns, pin_to};
 
-/// Between two looks: three pieces in that time are a third of a percent of a core.
+/// Time between two looks: three pieces per interval are a third of a percent of a core.
 const EVERY: Duration = Duration::from_millis(20);
 /// Turns of a piece; 5 to 10 µs.
 const TURNS: u32 = 10_000;
-/// Of so many pieces the fastest counts: the others met an interrupt, or came before the core was awake.
+/// The fastest of this many pieces counts: the others met an interrupt, or came before the core was awake.
 const PIECES: usize = 3;
-/// Of fewer looks nothing is said.
+/// With fewer looks there is no result.
 const LOOKS_MIN: u32 = 10;
 
-/// What a core's thread saw.
+/// What a core's thread measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Of all looks together.
+    /// Sum over all looks.
     ns: f64,
     looks: u32,
     cpu_ns: u64,
 }
 
-/// Looks at the pace of every core until its end.
+/// Measures the pace of every core until its end.
 pub struct Watch {
     cores: Vec<(usize, JoinHandle<Seen>)>,
-    /// Dropped, it ends the threads.
+    /// Dropping these ends the threads.
     end: Vec<Sender<()>>,
     before: Vec<u64>,
 }
 
-/// What was seen.
+/// The result of watching.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
-    /// How long a piece took on the cores that were at work; nothing where it was too short to say.
+    /// Time of a piece on the working cores; none if the watch was too short.
     pub piece_ns: Option<f64>,
-    /// What watching took itself.
+    /// CPU time that watching itself took, in seconds.
     pub cpu_s: f64,
 }
 
 impl Watch {
-    /// Begins to look.
+    /// Starts watching.
     pub fn begin() -> Self {
         let before = busy();
         let mut watch = Self { cores: Vec::new(), end: Vec::new(), before };
@@ -79,7 +79,7 @@ impl Watch {
         watch
     }
 
-    /// Ends, and says what was seen.
+    /// Stops watching and returns the result.
     pub fn end(self) -> Pace {
         drop(self.end);
         let (before, after) = (self.before, busy());
@@ -98,7 +98,7 @@ impl Watch {
     }
 }
 
-/// The mean of cores, by how much each had to do.
+/// The mean over cores, weighted by how much each worked.
 fn mean(cores: &[(f64, f64)]) -> Option<f64> {
     let worked: f64 = cores.iter().map(|(_, busy)| busy).sum();
     match worked > 0.0 {
@@ -114,7 +114,7 @@ fn piece_ns() -> f64 {
     begin.elapsed().as_nanos() as f64
 }
 
-/// Keeps the units of a core busy that most programs need: several chains that do not wait for one another.
+/// Uses the execution units that most programs need: several independent dependency chains.
 #[inline(never)]
 fn piece(turns: u32) -> u64 {
     let [mut a, mut b, mut c, mut d, mut e, mut f] = black_box([1u64, 2, 3, 4, 5, 6]);
@@ -129,7 +129,7 @@ fn piece(turns: u32) -> u64 {
     a ^ b ^ c ^ d ^ e ^ f
 }
 
-/// Ticks in which each core was at work, by its number.
+/// Busy ticks of each core, by its number.
 fn busy() -> Vec<u64> {
     busy_in(&fs::read_to_string("/proc/stat").unwrap_or_default())
 }
@@ -146,7 +146,7 @@ fn busy_in(stat: &str) -> Vec<u64> {
     all
 }
 
-/// How much slower the cores were than at their best, where that is more than the limit; 1 and more switches it off.
+/// Says how much slower the cores were than at their best, if above the limit; a limit of 1 or more disables this.
 pub fn slower(limit: f64, piece_ns: Option<f64>, best_ns: Option<f64>) -> Option<String> {
     let (now, best) = (piece_ns?, best_ns?);
     let part = now / best - 1.0;
@@ -183,7 +183,7 @@ mod tests {
         }
         let pace = watch.end();
         let wall = begin.elapsed().as_secs_f64();
-        // Others may have held the cores all the time; then there were few looks.
+        // Others may have used the cores all the time; then there were few looks.
         assert!(pace.piece_ns.is_none_or(|ns| ns > 1_000.0), "{pace:?}");
         assert!(pace.cpu_s > 0.0 && pace.cpu_s < wall * allowed_cores().expect("Linux").len() as f64, "{pace:?}");
         assert_eq!(Watch::begin().end().piece_ns, None, "too short to say");

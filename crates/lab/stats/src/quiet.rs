@@ -1,7 +1,7 @@
-//! Whether others were at work on the machine while something was measured.
+//! Detects whether others used the machine while something was measured.
 //!
 //! reads   `/proc/stat`, `/proc/pressure/cpu`, `/proc/self/stat`
-//! writes  a sentence where a run was disturbed
+//! writes  a sentence if a run was disturbed
 //! source  proc(5); the kernel's documentation of pressure stall information
 
 use std::fs;
@@ -11,20 +11,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::pace::{Pace, slower};
 
-/// Counts are of a hundredth of a second on every architecture Linux has had for twenty years.
+/// The kernel counts hundredths of a second on every architecture Linux has had for twenty years.
 const PER_SECOND: f64 = 100.0;
-/// So few ticks are the counting's own error.
+/// This few ticks may be an error of the counting.
 const TICKS_IGNORED: u64 = 5;
 
-/// How much disturbs a run, as parts of the time of all cores; of pressure, of the time; of pace, of the best one.
+/// Thresholds for a disturbed run: shares of the time of all cores; for pressure, of the time; for pace, of the best
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quiet {
-    /// What the hypervisor gave to others.
+    /// Time that the hypervisor gave to others.
     pub steal: f64,
-    /// What other programs used.
+    /// Time that other programs used.
     pub foreign: f64,
-    /// Somebody waited for a core, though the run left one free.
+    /// Time in which a thread waited for a core, although the run left one free.
     pub pressure: f64,
     /// How much slower the cores were than at their best.
     pub pace: f64,
@@ -37,7 +38,7 @@ impl Default for Quiet {
 }
 
 impl Quiet {
-    /// Whether the limits are parts of one.
+    /// Verifies that the thresholds are fractions.
     pub fn check(&self) -> Result<(), String> {
         for (key, value) in
             [("steal", self.steal), ("foreign", self.foreign), ("pressure", self.pressure), ("pace", self.pace)]
@@ -50,30 +51,30 @@ impl Quiet {
     }
 }
 
-/// What the kernel has counted so far.
+/// The kernel's counts so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
     at: Instant,
-    /// Ticks in which a core worked for any program.
+    /// Ticks in which a core ran any program.
     busy: u64,
     /// Ticks that the hypervisor gave to others.
     stolen: u64,
-    /// Ticks of all of these.
+    /// All ticks of all cores.
     all: u64,
-    /// Ticks of ours and of what we have waited for.
+    /// Ticks of this process and of its reaped children.
     ours: u64,
-    /// Microseconds in which somebody waited for a core.
+    /// Microseconds in which some thread waited for a core.
     waited_us: Option<u64>,
 }
 
 impl Counted {
-    /// Whether the kernel counts at all: a sandbox's may have the file and only noughts in it.
+    /// Returns whether the kernel counts at all: a sandbox's may provide the file with only zeros in it.
     pub fn counts(&self) -> bool {
         self.all > 0
     }
 
-    /// The parts of the cores' time since `before` in which a program ran, and that the hypervisor gave to others; none
-    /// where the kernel counted nothing meanwhile.
+    /// Returns the shares of the cores' time since `before` in which a program ran, and that the hypervisor gave to
+    /// others; none if the kernel counted nothing meanwhile.
     pub fn parts_since(&self, before: &Self) -> Option<(f64, f64)> {
         let all = self.all.saturating_sub(before.all) as f64;
         let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / all;
@@ -81,12 +82,12 @@ impl Counted {
     }
 }
 
-/// Reads what is counted; nothing where the kernel does not say.
+/// Reads the counts; none if the kernel does not provide them.
 pub fn counted() -> Option<Counted> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let ticks: Vec<u64> = stat.lines().next()?.split_whitespace().skip(1).map_while(|one| one.parse().ok()).collect();
     let at = |place: usize| ticks.get(place).copied().unwrap_or_default();
-    // Work of interrupts is nobody's: it is often done for the run.
+    // Interrupt time is attributed to no program: it is often spent for the run.
     let (busy, stolen) = (at(0) + at(1) + at(2), at(7));
     let all = ticks.iter().take(8).sum();
     let pressure = fs::read_to_string("/proc/pressure/cpu").ok();
@@ -94,7 +95,7 @@ pub fn counted() -> Option<Counted> {
     Some(Counted { at: Instant::now(), busy, stolen, all, ours: ours()?, waited_us })
 }
 
-/// In a line that disturbance cannot be seen here, where the kernel counts nothing.
+/// Says in one line that disturbance cannot be detected here, if the kernel counts nothing.
 pub fn blind() -> Option<String> {
     blind_by(counted().as_ref())
 }
@@ -105,44 +106,44 @@ fn blind_by(counted: Option<&Counted>) -> Option<String> {
     (!is_counted).then(|| why.into())
 }
 
-/// CPU time of this process and of what it has waited for, in ticks.
+/// CPU time of this process and of its reaped children, in ticks.
 fn ours() -> Option<u64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     (11..15).map(|at| fields.get(at)?.parse::<u64>().ok()).sum()
 }
 
-/// What was seen of a run.
+/// Observations of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// Before it.
+    /// Counts before the run.
     pub before: Counted,
-    /// After it.
+    /// Counts after the run.
     pub after: Counted,
-    /// Of the cores, meanwhile.
+    /// Pace of the cores during the run.
     pub pace: Pace,
-    /// How long a piece of work took at best in runs of that kind, [`Pace::piece_ns`]; nothing for the first.
+    /// The best [`Pace::piece_ns`] in runs of the same kind; none for the first.
     pub best_ns: Option<f64>,
-    /// Whether it ran elsewhere, as a container does.
+    /// Whether it ran elsewhere, as in a container.
     pub is_elsewhere: bool,
 }
 
 impl Seen {
-    /// CPU time of the run, in seconds, without what watching took.
+    /// Returns the CPU time of the run in seconds, without that of watching.
     pub fn cpu_seconds(&self) -> f64 {
         let all = self.after.ours.saturating_sub(self.before.ours) as f64 / PER_SECOND;
         (all - self.pace.cpu_s).max(0.0)
     }
 }
 
-/// Why a run was disturbed: by what was counted, or else by how slow the cores were.
+/// Returns why a run was disturbed: by the counts, or else by slow cores.
 pub fn spoilt(limits: &Quiet, seen: &Seen) -> Option<String> {
     let counted = disturbed(limits, &seen.before, &seen.after, seen.is_elsewhere);
     counted.or_else(|| slower(limits.pace, seen.pace.piece_ns, seen.best_ns))
 }
 
-/// Why what ran between two looks was disturbed. Where it ran elsewhere, as a container does, its own work cannot be
-/// told from that of others, and only what was stolen counts.
+/// Returns why what ran between two looks was disturbed. If it ran elsewhere, as in a container, its own work cannot be
+/// separated from that of others, and only stolen time counts.
 pub fn disturbed(limits: &Quiet, before: &Counted, after: &Counted, is_elsewhere: bool) -> Option<String> {
     let wall = (after.at - before.at).as_secs_f64();
     let all = after.all.saturating_sub(before.all) as f64;

@@ -1,43 +1,43 @@
-//! Results of a study in tidy form: a row a measured value.
+//! Results of a study in tidy form: one row per measured value.
 //!
 //! reads   CSV with the columns `nb_build`, options of any names, `metric`, `value`, and `repetition` if there is one
 //! writes  a [`Table`]: for each metric and build a value of each round, or none
-//! memory  9 B a value
+//! memory  9 B per value
 
 use std::collections::HashMap;
 use std::io::Read;
 
 use crate::unit::{self, Dimension, Printed, UnitError};
 
-/// What a column may be called.
+/// Accepted names of the columns.
 const BUILD: [&str; 2] = ["nb_build", "build"];
 const METRIC: [&str; 1] = ["metric"];
 const VALUE: [&str; 1] = ["value"];
 const REPETITION: [&str; 3] = ["repetition", "rep", "round"];
-/// Values at most: as many as a gigabyte holds.
+/// Maximum number of values: as many as fit into a gigabyte.
 const VALUES_MAX: usize = 1 << 27;
 
 /// Why results cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// It is no CSV.
+    /// The input is not valid CSV.
     #[error("the results are no CSV: {0}")]
     Csv(#[from] csv::Error),
-    /// A column is not there.
+    /// A required column is missing.
     #[error("there is no column `{wanted}`; the columns are {}", list(columns))]
     NoColumn {
-        /// The one.
+        /// The missing column.
         wanted: &'static str,
-        /// Those that are.
+        /// The existing columns.
         columns: Vec<String>,
     },
-    /// A column is there twice.
+    /// Two columns have this name.
     #[error("there are two columns `{0}`")]
     TwoColumns(String),
-    /// A value is none.
+    /// A value cannot be parsed.
     #[error("line {line}: {error}")]
     Value {
-        /// Where.
+        /// Number of the line.
         line: u64,
         /// What is wrong with it.
         error: UnitError,
@@ -45,64 +45,64 @@ pub enum TableError {
     /// A build or a metric has no name.
     #[error("line {line}: the {column} is empty")]
     Empty {
-        /// Where.
+        /// Number of the line.
         line: u64,
-        /// Which.
+        /// The empty column.
         column: &'static str,
     },
-    /// Values of one metric measure different things.
+    /// Values of one metric have different dimensions.
     #[error("line {line}: metric `{metric}` is in {is} here, and was in {was} in line {first}: give one unit to all")]
     Mixed {
-        /// Where.
+        /// Number of the line.
         line: u64,
-        /// Where the first was.
+        /// Line of the metric's first value.
         first: u64,
-        /// The metric.
+        /// Name of the metric.
         metric: String,
-        /// What it is.
+        /// Dimension in this line.
         is: Dimension,
-        /// What it was.
+        /// Dimension in the first line.
         was: Dimension,
     },
-    /// One value is there twice.
+    /// A value is given twice.
     #[error("line {line} gives metric `{metric}` of build `{build}` in repetition `{repetition}` a second time")]
     Twice {
-        /// Where.
+        /// Number of the second line.
         line: u64,
-        /// The build.
+        /// Name of the build.
         build: String,
-        /// The metric.
+        /// Name of the metric.
         metric: String,
-        /// The repetition.
+        /// Name of the repetition.
         repetition: String,
     },
     /// A build's options differ from row to row.
     #[error("line {line}: build `{build}` has {option} = `{is}`, and had `{was}` before")]
     Options {
-        /// Where.
+        /// Number of the line.
         line: u64,
-        /// The build.
+        /// Name of the build.
         build: String,
-        /// The option.
+        /// Name of the option.
         option: String,
-        /// What it is.
+        /// Value in this line.
         is: String,
-        /// What it was.
+        /// Value in earlier lines.
         was: String,
     },
-    /// There is nothing.
+    /// There are no values.
     #[error("there are no values in the results")]
     Nothing,
-    /// There is too much.
+    /// There are too many values.
     #[error(
         "{builds} builds, {metrics} metrics and {rounds} repetitions are more values than fit: {VALUES_MAX} at most"
     )]
     TooMany {
-        /// How many builds.
+        /// Number of builds.
         builds: usize,
-        /// How many metrics.
+        /// Number of metrics.
         metrics: usize,
-        /// How many repetitions.
+        /// Number of repetitions.
         rounds: usize,
     },
 }
@@ -111,44 +111,44 @@ fn list(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// A build.
+/// One build of a study.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
-    /// Its name.
+    /// Name of the build.
     pub name: String,
-    /// What its options are, in the order of [`Table::options`].
+    /// Values of its options, in the order of [`Table::options`].
     pub options: Vec<String>,
 }
 
-/// A metric.
+/// One metric of a study.
 #[derive(Clone, Debug)]
 pub struct Metric {
-    /// Its name.
+    /// Name of the metric.
     pub name: String,
-    /// What it measures.
+    /// Dimension of its values.
     pub dimension: Dimension,
-    /// A value for each build and round, rounds together; NaN where there is none.
+    /// A value for each build and round, a build's rounds together; NaN if missing.
     pub values: Vec<f64>,
-    /// For each of these which of [`Self::units`] it was printed in.
+    /// For each value, the index in [`Self::units`] of the unit in which it was printed.
     printed: Vec<u8>,
-    /// One of each unit that was printed, in the base.
+    /// The size of each printed unit, in the base unit.
     units: Vec<f64>,
-    /// For each build, rows that say that they have no value.
+    /// For each build, the number of rows marked as missing.
     pub missing: Vec<u32>,
 }
 
 /// The results of a study.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The options' names.
+    /// Names of the options.
     pub options: Vec<String>,
-    /// The builds in the order in which they come.
+    /// The builds in order of appearance.
     pub builds: Vec<Build>,
-    /// The metrics in the order in which they come.
+    /// The metrics in order of appearance.
     pub metrics: Vec<Metric>,
-    /// The repetitions in the order in which they come.
+    /// The repetitions in order of appearance.
     pub rounds: Vec<String>,
-    /// Whether rows were numbered as they came, since nothing else tells repetitions apart.
+    /// Whether rows were numbered in order of appearance, because no column identifies repetitions.
     pub numbered: bool,
 }
 
@@ -159,7 +159,7 @@ impl Table {
     }
 
     /// A table of numbers that were not printed: for each metric its name and the values of each build, round by round.
-    /// Panics where a metric has not a value for each build and round.
+    /// Panics if a metric lacks a value for some build and round.
     pub fn of_values(builds: &[&str], metrics: Vec<(String, Vec<f64>)>, rounds: usize) -> Self {
         let metric = |(name, values): (String, Vec<f64>)| {
             assert_eq!(values.len(), builds.len() * rounds, "a value for each build and round of {name}");
@@ -175,25 +175,25 @@ impl Table {
         }
     }
 
-    /// A build's values of a metric, round by round; NaN where there is none.
+    /// Returns a build's values of a metric, round by round; NaN if missing.
     pub fn of(&self, metric: usize, build: usize) -> &[f64] {
         let rounds = self.rounds.len();
         &self.metrics[metric].values[build * rounds..(build + 1) * rounds]
     }
 
-    /// A build's values of a metric that are there.
+    /// Returns a build's existing values of a metric.
     pub fn present(&self, metric: usize, build: usize) -> Vec<f64> {
         self.of(metric, build).iter().copied().filter(|value| !value.is_nan()).collect()
     }
 
-    /// A build's values of a metric that are there, each with one of the unit in which it was printed.
+    /// Returns a build's existing values of a metric, each with the size of the unit in which it was printed.
     pub fn printed(&self, metric: usize, build: usize) -> Vec<(f64, f64)> {
         let (metric, rounds) = (&self.metrics[metric], self.rounds.len());
         let all = (build * rounds..(build + 1) * rounds).filter(|at| !metric.values[*at].is_nan());
         all.map(|at| (metric.values[at], metric.units[usize::from(metric.printed[at])])).collect()
     }
 
-    /// Rows that say that they have no value, of builds that have some of that metric.
+    /// Returns the number of rows marked as missing, for builds that have other values of that metric.
     pub fn missing(&self) -> usize {
         let of = |metric: usize| {
             let counts = self.metrics[metric].missing.iter().enumerate();
@@ -202,17 +202,17 @@ impl Table {
         (0..self.metrics.len()).flat_map(of).map(|(_, count)| *count as usize).sum()
     }
 
-    /// The build of this name.
+    /// Returns the index of the build of this name.
     pub fn build(&self, name: &str) -> Option<usize> {
         self.builds.iter().position(|build| build.name == name)
     }
 
-    /// The metric of this name.
+    /// Returns the index of the metric of this name.
     pub fn metric(&self, name: &str) -> Option<usize> {
         self.metrics.iter().position(|metric| metric.name == name)
     }
 
-    /// The same without these builds.
+    /// Returns the table without these builds.
     pub fn without(mut self, builds: &[usize]) -> Self {
         let rounds = self.rounds.len();
         let stays = |at: &usize| !builds.contains(at);
@@ -229,7 +229,7 @@ impl Table {
     }
 }
 
-/// Where the columns are.
+/// Indexes of the columns.
 struct Columns {
     build: usize,
     metric: usize,
@@ -257,7 +257,7 @@ impl Columns {
     }
 }
 
-/// Names by the order of their first appearance.
+/// Names in order of first appearance.
 #[derive(Default)]
 struct Names {
     places: HashMap<String, usize>,
@@ -265,7 +265,7 @@ struct Names {
 }
 
 impl Names {
-    /// The place of a name, and whether it is new.
+    /// Returns the index of a name, and whether it is new.
     fn place(&mut self, name: &str) -> (usize, bool) {
         if let Some(at) = self.places.get(name) {
             return (*at, false);
@@ -277,14 +277,14 @@ impl Names {
     }
 }
 
-/// A row that has a value.
+/// A row with a value.
 struct Row {
     metric: u32,
     build: u32,
     round: u32,
     line: u64,
     value: f64,
-    /// One of its unit.
+    /// The size of its unit.
     one: f64,
 }
 
@@ -296,12 +296,12 @@ struct Reader<R> {
     names: Names,
     metrics: Names,
     rounds: Names,
-    /// What each metric measures, and in which line that was seen.
+    /// The dimension of each metric, and the line of its first value.
     dimensions: Vec<(Dimension, u64)>,
-    /// Rows of a build and metric so far, where they are numbered.
+    /// Rows of each build and metric so far, if they are numbered.
     counts: HashMap<(u32, u32), u32>,
     rows: Vec<Row>,
-    /// Metric and build of the rows that have none.
+    /// Metric and build of the rows without a value.
     missing: Vec<(u32, u32)>,
 }
 
@@ -438,7 +438,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The place of a unit among those that a metric was printed in; there are fewer kinds than a byte tells apart.
+/// Returns the index of a unit among those in which a metric was printed; there are fewer kinds than fit a byte.
 fn unit_place(units: &mut Vec<f64>, one: f64) -> u8 {
     let at = units.iter().position(|unit| *unit == one).unwrap_or_else(|| {
         units.push(one);

@@ -1,23 +1,23 @@
-//! Values as people and tools print them: a number, and a unit where there is one.
+//! Parses values as people and tools print them: a number, and a unit if there is one.
 //!
 //! reads   text such as `1.02 GiB/s`, `637.62KiBs`, `12 ms`, `85 %`, `3`
-//! writes  the number in the base of what it measures: bytes, bytes a second, seconds, a share, or as it stands
+//! writes  the number in the base unit of its dimension: bytes, bytes per second, seconds, a fraction, or unchanged
 //! source  IEC 80000-13 for binary prefixes, the SI for decimal ones
 
 use std::fmt;
 
-/// What a value measures.
+/// The dimension of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dimension {
-    /// A number without a unit, or with one that is not known here, which is then part of no value.
+    /// A number without a unit, or with an unknown one that is not part of the value.
     Number,
-    /// Bytes.
+    /// An amount of data, in bytes.
     Bytes,
-    /// Bytes a second.
+    /// A data rate, in bytes per second.
     ByteRate,
-    /// Seconds.
+    /// A duration, in seconds.
     Seconds,
-    /// A part of one.
+    /// A fraction; 1 is all.
     Share,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Dimension {
 }
 
 impl Dimension {
-    /// The unit in which values are kept.
+    /// Returns the base unit, in which values are stored.
     pub fn base(self) -> &'static str {
         match self {
             Self::Number => "",
@@ -46,45 +46,45 @@ impl Dimension {
     }
 }
 
-/// Why a text is no value.
+/// Why a text is not a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// It does not begin with a number.
+    /// The text does not begin with a number.
     #[error("`{0}` is not a number")]
     NotANumber(String),
-    /// It is infinite.
+    /// The number is infinite.
     #[error("`{0}` is not a finite number")]
     NotFinite(String),
-    /// What follows the number is no unit.
+    /// The number is followed by an unknown unit.
     #[error("`{unit}` in `{text}` is no unit that is known here: B, KiB, MB, GiB/s, ns, µs, ms, s, % and the like are")]
     Unknown {
-        /// What follows.
+        /// The text after the number.
         unit: String,
-        /// All of it.
+        /// The whole text.
         text: String,
     },
 }
 
-/// Words for a value that is not there.
+/// Words for a missing value.
 const MISSING: [&str; 7] = ["", "na", "n/a", "nan", "null", "none", "-"];
 
 /// A value, and the unit in which it was printed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Printed {
-    /// In its base.
+    /// The value in its base unit.
     pub value: f64,
-    /// What it measures.
+    /// The dimension of the value.
     pub dimension: Dimension,
-    /// One of its unit, in its base.
+    /// The size of its printed unit, in the base unit.
     pub one: f64,
 }
 
-/// Reads a value; nothing where the text says that there is none.
+/// Parses a value; none if the text says that it is missing.
 pub fn parse(text: &str) -> Result<Option<(f64, Dimension)>, UnitError> {
     Ok(printed(text)?.map(|printed| (printed.value, printed.dimension)))
 }
 
-/// The same with its unit.
+/// Parses a value together with its unit.
 pub fn printed(text: &str) -> Result<Option<Printed>, UnitError> {
     let text = text.trim();
     if MISSING.iter().any(|word| text.eq_ignore_ascii_case(word)) {
@@ -100,18 +100,18 @@ pub fn printed(text: &str) -> Result<Option<Printed>, UnitError> {
     Ok(Some(Printed { value: number * one, dimension, one }))
 }
 
-/// Names of units as they are written; of two that are the same the first.
+/// Names of units for output; the first of two synonyms.
 const NAMES: [&str; 25] = [
     "ns", "µs", "ms", "s", "min", "h", "%", "B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "B/s", "kB/s",
     "MB/s", "GB/s", "TB/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s",
 ];
 
-/// The name of a unit of which one is so much in its base; nothing for a plain number.
+/// Returns the name of a unit by its size in the base unit; none for a plain number.
 pub fn named(one: f64, dimension: Dimension) -> Option<&'static str> {
     NAMES.into_iter().find(|name| unit_of(name) == Some((one, dimension)))
 }
 
-/// Where the number at the beginning ends.
+/// Returns where the number at the beginning ends.
 fn number_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -129,14 +129,14 @@ fn number_end(text: &str) -> usize {
     end
 }
 
-/// How much is written as 1 where a value is of this size, and its name.
+/// Returns the factor and the name of the unit for values of this size.
 pub fn scale(size: f64, dimension: Dimension) -> (f64, String) {
     if dimension == Dimension::Share {
         return (0.01, "%".into());
     }
     let base = if dimension == Dimension::Number { "" } else { dimension.base() };
     let steps = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")];
-    // Thousands of a plain number are read as easily as they are.
+    // Plain numbers in the thousands are as readable as they are.
     let is_plain = dimension == Dimension::Number && (0.001..1e5).contains(&size);
     let found = steps.into_iter().find(|(step, _)| size >= *step && !is_plain).unwrap_or((1.0, ""));
     (found.0, format!("{}{base}", found.1))
@@ -152,7 +152,7 @@ fn unit_of(unit: &str) -> Option<(f64, Dimension)> {
         "s" | "sec" => return Some((1.0, Dimension::Seconds)),
         "min" => return Some((60.0, Dimension::Seconds)),
         "h" => return Some((3600.0, Dimension::Seconds)),
-        // Rates of things that are not bytes: the number as it stands.
+        // Rates of things other than bytes: the number stays as it is.
         "/s" | "txn/s" | "tx/s" | "tps" | "TPS" | "ops/s" | "packets/s" | "H/s" => {
             return Some((1.0, Dimension::Number));
         }
@@ -178,7 +178,7 @@ fn unit_of(unit: &str) -> Option<(f64, Dimension)> {
     Some((factor, dimension))
 }
 
-/// Four digits, or all before the point.
+/// Formats four digits, or all before the point.
 pub fn figure(value: f64) -> String {
     let digits = (3 - value.abs().max(1e-12).log10().floor() as i32).clamp(0, 9) as usize;
     if value == 0.0 { "0".into() } else { format!("{value:.digits$}") }

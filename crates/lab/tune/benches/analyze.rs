@@ -1,7 +1,6 @@
-//! A large study, read and answered: 10,000 builds, 20 repetitions, 5 metrics, in 5 s at most.
+//! Reads and analyzes a large study: 10,000 builds, 20 repetitions, 5 metrics, in at most 5 s.
 //!
-//! reads   nothing
-//! writes  seconds of reading and of answering, beside the goal
+//! writes  the seconds of reading and of analysis, next to the goal
 //! memory  some 200 MB
 //!
 //! cargo bench -p hearth-tune --bench analyze
@@ -15,7 +14,7 @@ use hearth_tune::analysis::{Question, analyze};
 const BUILDS: usize = 10_000;
 const REPETITIONS: usize = 20;
 const METRICS: usize = 5;
-/// Seconds at most.
+/// Upper bound in seconds.
 const GOAL: f64 = 5.0;
 
 fn results() -> String {

@@ -1,8 +1,8 @@
-//! A study's results put to a question: which builds are best, and how sure is that.
+//! Answers a question about a study's results: which builds are best, and how certain that is.
 //!
 //! reads   a [`Table`], and a [`Question`]
 //! writes  an [`Answer`]: as text ([`mod@crate::text`]) and as JSON ([`Answer::json`])
-//! memory  the table, and some words a build and goal
+//! memory  the table, and some words per build and goal
 
 use std::collections::BTreeMap;
 
@@ -19,105 +19,105 @@ use crate::options::{DEFAULT, NO_OPTION};
 use crate::quantization;
 use crate::recipe::CargoRecipe;
 
-/// How the question is answered.
+/// The statistical rule of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
-    /// By [`hearth_stats::paired_bootstrap`].
+    /// Uses [`hearth_stats::paired_bootstrap`].
     #[default]
     Bootstrap,
-    /// By [`hearth_stats::median_rule`].
+    /// Uses [`hearth_stats::median_rule`].
     Article,
 }
 
-/// What is asked.
+/// A question about a study.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// Metrics of which more is better.
+    /// Metrics to maximize.
     pub max: Vec<String>,
-    /// Metrics of which less is better.
+    /// Metrics to minimize.
     pub min: Vec<String>,
     /// The build that others are compared with.
     pub reference: Option<String>,
-    /// A byte-identical copy of it.
+    /// Name of a byte-identical copy of the reference.
     pub copy: Option<String>,
-    /// Builds that take no part.
+    /// Builds to exclude.
     pub exclude: Vec<String>,
-    /// For metrics the smallest difference that matters, as a part of one.
+    /// By metric, the smallest difference that matters, as a fraction.
     pub matters: BTreeMap<String, f64>,
-    /// The same for those that have none there; of values that are not positive every difference matters then.
+    /// The same for metrics that are not listed there. If values are not positive, every difference then matters.
     pub matters_else: f64,
-    /// How.
+    /// The statistical rule.
     pub rule: Rule,
-    /// How carefully.
+    /// Settings of the bootstrap.
     pub settings: Settings,
 }
 
 /// Why a question cannot be answered.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuestionError {
-    /// There is no such metric.
+    /// The table has no metric of this name.
     #[error("there is no metric `{0}`; the metrics are {1}")]
     NoMetric(String, String),
-    /// There is no such build.
+    /// The table has no build of this name.
     #[error("there is no build `{0}`")]
     NoBuild(String),
-    /// A metric is to be both.
+    /// A metric is named twice, or both to maximize and to minimize.
     #[error("metric `{0}` is named twice: it is to be great, or small, once")]
     Twice(String),
-    /// Nothing is wanted.
+    /// No metric is to be maximized or minimized.
     #[error("say with --max or --min which metrics matter; they are {0}")]
     NoGoal(String),
-    /// The reference takes no part.
+    /// The reference or its copy is excluded.
     #[error("build `{0}` is excluded and the reference, or its copy")]
     Excluded(String),
-    /// There is nothing to compare with.
+    /// The reference has no value of a goal's metric.
     #[error(
         "the reference `{reference}` has no value of `{metric}`, so nothing can be compared with it: name another, or leave that metric out"
     )]
     Nothing {
-        /// The build.
+        /// Name of the reference.
         reference: String,
-        /// The metric.
+        /// Name of the metric.
         metric: String,
     },
-    /// Too much is wanted.
+    /// More goals than are supported.
     #[error("{0} metrics are to be great or small: {GOALS_MAX} at most")]
     TooMany(usize),
-    /// Nothing is left.
+    /// Every build is excluded.
     #[error("no build is left")]
     NoBuilds,
 }
 
-/// What a study says.
+/// The answer of a study.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The results, without what was excluded.
+    /// The results, without excluded builds.
     pub table: Table,
-    /// What is wanted.
+    /// The goals, one per metric to maximize or minimize.
     pub goals: Vec<Goal>,
     /// The build that others are compared with.
     pub reference: Option<usize>,
-    /// Its copy.
+    /// The copy of the reference.
     pub copy: Option<usize>,
-    /// By which rule.
+    /// The rule that was applied.
     pub rule: Rule,
-    /// What medians say.
+    /// The result of the median rule.
     pub article: Article,
-    /// What rounds say.
+    /// The result of the paired bootstrap.
     pub paired: Paired,
-    /// Builds that none dominates, by the rule's estimates.
+    /// Builds that no other dominates, by the rule's estimates.
     pub exact: Vec<usize>,
-    /// Builds that cannot be told from those: none is better in every goal, beyond what the rule says of noise.
+    /// Builds that cannot be distinguished from the front: none is better in every goal, beyond the noise by the rule.
     pub near: Vec<usize>,
     /// Of all builds those that are better than the reference in every goal, by the rule.
     pub better: Vec<usize>,
-    /// What options do.
+    /// The effects of the options.
     pub effects: Effects,
-    /// What to know before one believes it.
+    /// Caveats to read before trusting the answer.
     pub notes: Vec<String>,
 }
 
-/// Answers a question.
+/// Answers a question about a table.
 pub fn analyze(table: Table, question: &Question) -> Result<Answer, QuestionError> {
     let named = |name: &String| table.build(name).ok_or_else(|| QuestionError::NoBuild(name.clone()));
     let excluded = question.exclude.iter().map(named).collect::<Result<Vec<_>, _>>()?;
@@ -141,7 +141,7 @@ pub fn analyze(table: Table, question: &Question) -> Result<Answer, QuestionErro
         Rule::Article => (article.exact.clone(), article.boxes.clone(), article.better.clone()),
         Rule::Bootstrap => by_rounds(&paired, &goals, reference),
     };
-    // A copy would count its build twice.
+    // The copy would count its build twice.
     let effects = effects(&table, &goals, &copy.into_iter().collect::<Vec<_>>());
     let mut notes = notes(&table, &goals, &paired, reference, copy);
     notes.extend(confounded_notes(&table, &effects));
@@ -161,7 +161,7 @@ pub fn analyze(table: Table, question: &Question) -> Result<Answer, QuestionErro
     })
 }
 
-/// Refuses a reference that has no value of something that matters.
+/// Refuses a reference that lacks a value of some goal.
 fn is_there(table: &Table, goals: &[Goal], reference: Option<usize>) -> Result<(), QuestionError> {
     let Some(build) = reference else { return Ok(()) };
     match goals.iter().find(|goal| table.present(goal.metric, build).is_empty()) {
@@ -194,8 +194,8 @@ fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError>
     }
 }
 
-/// The front of the estimates, who is beaten by nobody beyond the noise, and who is better than the reference beyond
-/// the noise.
+/// The front of the estimates, the builds that no other beats beyond the noise, and those that beat the reference
+/// beyond the noise.
 fn by_rounds(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> (Vec<usize>, Vec<usize>, Vec<usize>) {
     let gains = |all: &Vec<Estimate>| all.iter().zip(goals).map(|(one, goal)| goal.gain(one.value)).collect::<Vec<_>>();
     let points: Vec<f64> = paired.estimates.iter().flat_map(gains).collect();
@@ -251,8 +251,8 @@ fn notes(table: &Table, goals: &[Goal], paired: &Paired, reference: Option<usize
     notes
 }
 
-/// Says which options the design does not separate. Without this a reader takes the effects of such options for their
-/// own.
+/// Names the options that the design does not separate. Otherwise a reader would attribute their effects to the options
+/// themselves.
 fn confounded_notes(table: &Table, effects: &Effects) -> Vec<String> {
     let name = |option: usize| format!("`{}`", table.options[option]);
     let aliased = effects.aliased.iter().map(|(first, again)| {
@@ -280,7 +280,7 @@ fn confounded_notes(table: &Table, effects: &Effects) -> Vec<String> {
     aliased.chain(explained).collect()
 }
 
-/// Whether the reference and its copy are equal, as they are.
+/// Says whether the reference and its copy are equal, as they should be.
 fn copied(table: &Table, goals: &[Goal], paired: &Paired, copy: usize) -> String {
     if paired.estimates[copy].iter().any(|one| one.verdict == Verdict::Unknown) {
         return format!("whether the reference and its copy are equal is not known: {ROUNDS_MIN} rounds are needed");
@@ -291,7 +291,7 @@ fn copied(table: &Table, goals: &[Goal], paired: &Paired, copy: usize) -> String
     }
 }
 
-/// The goals in which a build is not as the reference.
+/// The goals in which a build differs from the reference.
 fn unequal<'a>(table: &'a Table, goals: &[Goal], paired: &Paired, build: usize) -> Vec<&'a str> {
     let claimed = |(one, _): &(&Estimate, &Goal)| matches!(one.verdict, Verdict::Better | Verdict::Worse);
     let differing = paired.estimates[build].iter().zip(goals).filter(claimed);
@@ -299,7 +299,7 @@ fn unequal<'a>(table: &'a Table, goals: &[Goal], paired: &Paired, build: usize) 
 }
 
 impl Answer {
-    /// Returns a build's options as `lto=fat, panic=abort`, or nothing where its name says them already.
+    /// Returns a build's options like `lto=fat, panic=abort`, or none if its name contains them already.
     pub fn options_of(&self, build: usize) -> Option<String> {
         let build = &self.table.builds[build];
         let set = self.table.options.iter().zip(&build.options);
@@ -310,8 +310,8 @@ impl Answer {
         Some(set.iter().map(|(option, value)| format!("{option}={value}")).collect::<Vec<_>>().join(", "))
     }
 
-    /// Returns the build to take of those that are better than the reference in every goal: the one that is most likely
-    /// on the front.
+    /// Returns the recommended build among those that are better than the reference in every goal: the one most likely
+    /// to be on the front.
     pub fn best(&self) -> Option<usize> {
         let chance = |build: &usize| self.paired.p_front(*build).unwrap_or(0.0);
         self.better.iter().copied().rev().max_by(|a, b| chance(a).total_cmp(&chance(b)))
@@ -323,18 +323,19 @@ impl Answer {
         CargoRecipe::of(options.map(|(name, value)| (name.as_str(), value.as_str())))
     }
 
-    /// The names of builds.
+    /// Returns the names of builds.
     pub fn names(&self, builds: &[usize]) -> Vec<&str> {
         builds.iter().map(|build| self.table.builds[*build].name.as_str()).collect()
     }
 
-    /// The goals in which the reference and its copy differ, though they are one program: the study is worth nothing.
+    /// Returns the goals in which the reference and its copy differ although they are the same program, which makes the
+    /// study worthless.
     pub fn copy_differs_in(&self) -> Vec<&str> {
         self.copy.map_or_else(Vec::new, |copy| unequal(&self.table, &self.goals, &self.paired, copy))
     }
 
-    /// The builds that are worse than the reference in a goal, beyond the noise, each with the metrics. The copy of the
-    /// reference is the same program, and is none of them.
+    /// Returns the builds that are worse than the reference in a goal beyond the noise, each with the metrics. The copy
+    /// of the reference is not among them, because it is the same program.
     pub fn worse_than_reference(&self) -> Vec<String> {
         let with = |build: usize| {
             let worse = |(one, _): &(&Estimate, &Goal)| one.verdict == Verdict::Worse;
@@ -345,7 +346,7 @@ impl Answer {
         self.compared().filter_map(with).collect()
     }
 
-    /// Why it cannot be said that no build is worse than the reference; none where it can.
+    /// Returns why it cannot be said that no build is worse than the reference; none if it can.
     pub fn undecided(&self) -> Option<String> {
         if let Some(copy) = self.copy.filter(|_| !self.copy_differs_in().is_empty()) {
             return Some(copied(&self.table, &self.goals, &self.paired, copy));
@@ -363,18 +364,19 @@ impl Answer {
         })
     }
 
-    /// The builds that are compared with the reference.
+    /// Returns the builds that are compared with the reference.
     fn compared(&self) -> impl Iterator<Item = usize> {
         let (reference, copy) = (self.reference, self.copy);
         (0..self.table.builds.len()).filter(move |build| Some(*build) != reference && Some(*build) != copy)
     }
 
-    /// By how many percent a build is above the reference in each goal, by the rule; nothing where that has no meaning.
+    /// Returns by how many percent a build is above the reference in each goal, by the rule; none where percentages are
+    /// undefined.
     pub fn percents(&self, build: usize) -> Vec<Option<f64>> {
         let Some(reference) = self.reference else { return vec![None; self.goals.len()] };
         let median = |build: usize, goal: usize| self.article.medians[build][goal].median;
         let percent = |goal: usize| match (self.rule, self.paired.scales[goal]) {
-            // Of a reference that is not above zero there are no percent.
+            // A reference that is not above zero has no percentages.
             (_, Scale::Difference) => None,
             (Rule::Article, Scale::Ratio) => Some((median(build, goal) / median(reference, goal) - 1.0) * 100.0),
             (Rule::Bootstrap, Scale::Ratio) => Some((self.paired.estimates[build][goal].value - 1.0) * 100.0),
@@ -382,7 +384,7 @@ impl Answer {
         (0..self.goals.len()).map(|goal| percent(goal).filter(|percent| percent.is_finite())).collect()
     }
 
-    /// By how much a build is above the reference where percent have no meaning, by the rule.
+    /// Returns by how much a build is above the reference where percentages are undefined, by the rule.
     pub fn difference(&self, build: usize, goal: usize) -> Option<f64> {
         let reference = self.reference.filter(|_| self.paired.scales[goal] == Scale::Difference)?;
         let by = match self.rule {
@@ -392,22 +394,22 @@ impl Answer {
         by.is_finite().then_some(by)
     }
 
-    /// What a goal's values measure.
+    /// Returns the dimension of a goal's values.
     pub fn dimension(&self, goal: usize) -> Dimension {
         self.table.metrics[self.goals[goal].metric].dimension
     }
 
-    /// The unit of a goal's values in [`Self::json`]; nothing of plain numbers.
+    /// Returns the unit of a goal's values in [`Self::json`]; none for plain numbers.
     fn unit(&self, goal: usize) -> Option<&'static str> {
         Some(self.dimension(goal).base()).filter(|unit| !unit.is_empty())
     }
 
-    /// A goal's name.
+    /// Returns the name of a goal's metric.
     pub fn name(&self, goal: usize) -> &str {
         &self.table.metrics[self.goals[goal].metric].name
     }
 
-    /// All of it.
+    /// Returns the whole answer as JSON.
     pub fn json(&self) -> Value {
         let by_name = |value: &dyn Fn(usize) -> Value| {
             let pairs = self.table.builds.iter().enumerate().map(|(at, build)| (build.name.clone(), value(at)));
@@ -495,7 +497,7 @@ impl Answer {
     }
 }
 
-/// A verdict in a word.
+/// Returns a verdict as one word.
 fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better => "better",
@@ -539,7 +541,7 @@ mod tests {
         assert!(json["notes"][0].as_str().is_some_and(|note| note.contains("too few to know the noise")), "{json}");
     }
 
-    /// Equal builds, one metric, N(1000, 10), the second a copy of the first.
+    /// Equal builds with one metric, N(1000, 10); the second is a copy of the first.
     fn equal_builds(seed: u64, builds: usize, rounds: usize) -> Table {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut normal = || {
@@ -553,7 +555,7 @@ mod tests {
         Table::read(text.as_bytes()).expect("fine")
     }
 
-    /// Whether anything in the answer says that builds differ.
+    /// Whether anything in the answer claims that builds differ.
     fn claims(answer: &Answer) -> bool {
         let claimed = |one: &Estimate| matches!(one.verdict, Verdict::Better | Verdict::Worse);
         answer.near.len() < answer.table.builds.len()

@@ -1,30 +1,30 @@
-//! Which options a study's design cannot separate from each other.
+//! Finds options that a study's design cannot separate from each other.
 //!
 //! reads   the levels of each option, and the builds that have them
 //! writes  [`Confounded`] options
-//! memory  8 B a build and level
+//! memory  8 B per build and level
 //! source  the aliasing of main effects in a linear model: an option is confounded where its indicator columns are
 //!         linear combinations of the other options'
 //!
-//! A study that tries each build of a full grid separates all options. One that leaves builds out may not: if only fat
-//! LTO was built with one codegen unit, no analysis can say which of the two made the program faster.
+//! A study of the full grid separates all options. One that leaves builds out may not: if fat LTO was only built with
+//! one codegen unit, no analysis can say which of the two made the program faster.
 
 use crate::level::Level;
 
 /// An option's column is partly confounded if the other options explain more than this share of its variance. At 0.8
-/// its effect has √5 times the standard error that it would have in a balanced design.
+/// its effect has √5 times the standard error of a balanced design.
 const PARTLY: f64 = 0.8;
-/// Below this share of its length a column's remainder is rounding.
+/// A remainder below this share of a column's length is a rounding error.
 const ROUNDING: f64 = 1e-9;
 
 /// An option whose effect cannot be separated from others'.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confounded {
-    /// The option, by its place in the table.
+    /// Index of the option in the table.
     pub option: usize,
-    /// Whether nothing at all can be said of it, or only little.
+    /// Whether the option is fully confounded, or only for the most part.
     pub is_whole: bool,
-    /// The options that explain it, each needed for that.
+    /// The options that explain it, all of them needed for that.
     pub with: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ pub fn confounded(options: &[&Vec<Level>], builds: usize) -> Vec<Confounded> {
         if share <= PARTLY {
             return None;
         }
-        // Leaves out what is not needed to explain the option.
+        // Drop options that are not needed for the explanation.
         for other in by.clone() {
             let rest: Vec<usize> = by.iter().copied().filter(|one| *one != other).collect();
             if explained(at, &rest) > least {
@@ -57,7 +57,7 @@ pub fn confounded(options: &[&Vec<Level>], builds: usize) -> Vec<Confounded> {
     (0..options.len()).filter_map(of).collect()
 }
 
-/// Returns a column for each level but one: 1 where a build has it, less the column's mean.
+/// Returns a column for each level but one: 1 for builds that have it, minus the column's mean.
 fn indicators(levels: &[Level], builds: usize) -> Vec<Vec<f64>> {
     let there: Vec<usize> = levels.iter().flat_map(|level| level.builds.iter().copied()).collect();
     let column = |level: &Level| {
@@ -74,7 +74,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Returns what is left of a column beside a basis.
+/// Returns a column's component orthogonal to a basis.
 fn remainder(column: &[f64], basis: &[Vec<f64>]) -> Vec<f64> {
     let mut left = column.to_vec();
     for axis in basis {
@@ -105,7 +105,7 @@ fn share_explained(column: &[f64], basis: &[Vec<f64>]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Options of builds, a row a build.
+    /// Analyzes options given as one row per build.
     fn found(rows: &[&[&str]]) -> Vec<Confounded> {
         let level = |option: usize, value: &str| Level {
             option,
@@ -133,7 +133,7 @@ mod tests {
             }
         }
         assert_eq!(found(&rows.iter().map(|row| &row[..]).collect::<Vec<_>>()), []);
-        // One option changed at a time separates them, too.
+        // A design that changes one option at a time separates them, too.
         let one_at_a_time: [&[&str]; 4] =
             [&["off", "16", "no"], &["fat", "16", "no"], &["off", "1", "no"], &["off", "16", "yes"]];
         assert_eq!(found(&one_at_a_time), []);
@@ -148,10 +148,11 @@ mod tests {
 
     #[test]
     fn half_fraction_confounds_three_options() {
-        // The third is the exclusive or of the others: separate. With a fourth that is their sum's parity it stays so.
+        // The third option is the exclusive or of the others: separable. A fourth that is the parity of all three keeps
+        // it so.
         let separate: [&[&str]; 4] = [&["0", "0", "0"], &["0", "1", "1"], &["1", "0", "1"], &["1", "1", "0"]];
         assert_eq!(found(&separate), []);
-        // Three levels that are told by two options together.
+        // Three levels that two other options determine together.
         let rows: [&[&str]; 3] = [&["a", "x", "p"], &["b", "x", "q"], &["c", "y", "q"]];
         let found = found(&rows);
         assert_eq!(found.len(), 3, "{found:?}");

@@ -1,22 +1,23 @@
-//! Which builds another beats beyond the noise.
+//! Finds builds that another build beats beyond the noise.
 //!
-//! reads   the intervals of [`Paired`], which hold for all builds and goals together
+//! reads   the intervals of [`Paired`], which hold simultaneously for all builds and goals
 //! writes  for each build whether it is beaten
-//! memory  two numbers a build and goal
-//! source  Pareto's order among boxes: one is beaten where some other's is at least as good in every goal, whatever
-//!         the truth within both, and better in one
+//! memory  two numbers per build and goal
+//! source  Pareto dominance of boxes: a box is beaten if another is at least as good in every goal and better in one,
+//!         wherever in the boxes the true values lie
 //!
-//! As the intervals hold together, of builds that are equal none is beaten in 95 of 100 studies.
+//! The intervals hold simultaneously, so in 95 of 100 studies no build is beaten by an equal one.
 
 use hearth_stats::objective::{Goal, front};
 use hearth_stats::paired_bootstrap::Paired;
 
-/// For each build whether some other is better beyond the intervals of both, and by more than what matters. One whose
-/// intervals are not known is not beaten, and beats none; equal sizes are no worse.
+/// Returns for each build whether another is better beyond both intervals, and by more than what matters. A build with
+/// unknown intervals is not beaten and beats none; equal sizes count as no worse.
 pub fn beaten(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> Vec<bool> {
     let boxes: Vec<Option<Vec<(f64, f64)>>> =
         (0..paired.estimates.len()).map(|build| span(paired, goals, reference, build)).collect();
-    // Whoever beats another has, in every goal, a worst corner that is as good as that of one on the front of these.
+    // It suffices to test builds whose worst corner is on the front of these: whatever any other build beats, one of
+    // them beats too.
     let corner = |one: &Option<Vec<(f64, f64)>>| match one {
         Some(all) => all.iter().map(|(low, _)| *low).collect(),
         None => vec![f64::NAN; goals.len()],
@@ -35,7 +36,7 @@ pub fn beaten(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> Vec<
     boxes.iter().map(is_beaten).collect()
 }
 
-/// From the worst to the best that a build may be in each goal, as gains; the reference is what it is.
+/// The range of gains that a build may have in each goal, worst to best; for the reference, its exact value.
 fn span(paired: &Paired, goals: &[Goal], reference: Option<usize>, build: usize) -> Option<Vec<(f64, f64)>> {
     let of = |at: usize| {
         let (one, scale) = (&paired.estimates[build][at], paired.scales[at]);
@@ -71,7 +72,7 @@ mod tests {
             let goals = [Goal { matters, ..Goal::new(0, true) }, Goal::new(1, false)];
             beaten(&paired(&table, &goals, reference, &Settings::default()), &goals, reference)
         };
-        // The size of the first three is the same, so speed decides; the last is the smallest.
+        // The first three have the same size, so speed decides; the last is the smallest.
         assert_eq!(of(Some(0), 0.0), [true, true, false, false]);
         assert_eq!(of(None, 0.0), [true, true, false, false]);
         assert_eq!(of(Some(0), 0.5), [false; 4], "half of it matters, and no less");

@@ -1,9 +1,10 @@
-//! What each option does by itself, and which options the very bad builds have in common.
+//! Computes the effect of each option by itself, and what very bad builds have in common.
 //!
 //! reads   a [`Table`], the [`Goal`]s
 //! writes  [`Effects`]
-//! memory  some words a build
-//! source  an analysis of variance without interactions, fitted by turns, so that builds may be left out of the grid
+//! memory  some words per build
+//! source  an analysis of variance without interactions, fitted by backfitting, so that builds may be missing from the
+//!         grid
 
 use hearth_stats::median_rule::median;
 use hearth_stats::objective::Goal;
@@ -13,60 +14,60 @@ use crate::confounding::{Confounded, confounded};
 use crate::level::{Level, levels};
 use crate::options::NO_OPTION;
 
-/// An option with more values than this is no option, but a name.
+/// A column with more values than this is a name, not an option.
 const LEVELS_MAX: usize = 20;
-/// Turns until the fit stands still, at most.
+/// Maximum iterations of the fit.
 const TURNS: usize = 200;
-/// Worse than the median build by so many deviations is very bad,
+/// A build is very bad if it is worse than the median build by this many deviations,
 const BAD_DEVIATIONS: f64 = 4.0;
-/// and by such a part at least.
+/// and by at least this fraction.
 const BAD_AT_LEAST: f64 = 0.05;
-/// Options in an explanation, at most.
+/// Maximum options in an explanation.
 const TERMS_MAX: usize = 3;
-/// A further option must explain so much better.
+/// A further option must improve the explanation by this much.
 const TERM_GAIN: f64 = 0.03;
 
-/// What a value of an option does.
+/// The effect of one value of an option.
 #[derive(Clone, Debug)]
 pub struct Effect {
-    /// Which.
+    /// The option's value.
     pub level: Level,
-    /// For each goal, by how much builds with it are above the mean of all, the other options being equal: a part of
-    /// the value. NaN where the goal's values are not positive.
+    /// For each goal, by which fraction builds with it are above the mean of all, the other options being equal. NaN if
+    /// the goal's values are not positive.
     pub parts: Vec<f64>,
 }
 
 /// What very bad builds have in common.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// The options that together say it best.
+    /// The values of options that together explain it best.
     pub terms: Vec<Level>,
     /// Builds with all of them.
     pub builds: usize,
-    /// Of these, the very bad ones.
+    /// Very bad builds among these.
     pub bad: usize,
     /// All very bad builds.
     pub bad_in_all: Vec<usize>,
 }
 
-/// What options do.
+/// The effects of all options.
 #[derive(Clone, Debug)]
 pub struct Effects {
-    /// A value after the other.
+    /// One effect per option and value.
     pub effects: Vec<Effect>,
-    /// For each goal, which part of what differs between builds the options explain one by one.
+    /// For each goal, the share of the variance between builds that the options' separate effects explain.
     pub explained: Vec<f64>,
-    /// What the very bad builds have in common, if there are such.
+    /// What the very bad builds have in common, if there are any.
     pub bad: Option<Explanation>,
-    /// Options that always change together with one before them.
+    /// Pairs of an option and a later one that always changes together with it.
     pub aliased: Vec<(usize, usize)>,
-    /// Options that the other options explain, wholly or for the most part.
+    /// Options that the other options explain, entirely or for the most part.
     pub confounded: Vec<Confounded>,
 }
 
-/// Looks at the options.
+/// Computes the effects of options.
 ///
-/// What is in `without`, as the copy of another build is, takes no part; nor does what has no options.
+/// Builds in `without`, like the copy of another build, are left out, and so are builds without options.
 pub fn effects(table: &Table, goals: &[Goal], without: &[usize]) -> Effects {
     let has_options = |build: &usize| table.builds[*build].options.iter().any(|value| value != NO_OPTION);
     let takes_part = |build: &usize| !without.contains(build) && has_options(build);
@@ -95,7 +96,7 @@ pub fn effects(table: &Table, goals: &[Goal], without: &[usize]) -> Effects {
     Effects { effects, explained: fits.into_iter().map(|(_, explained)| explained).collect(), bad, aliased, confounded }
 }
 
-/// Options that part the builds as one before them does: which, and the later one.
+/// Pairs of an option and a later one that partitions the builds in the same way.
 fn aliased(options: &[Vec<Level>]) -> Vec<(usize, usize)> {
     let parts = |levels: &[Level]| {
         let mut parts: Vec<Vec<usize>> = levels.iter().map(|level| level.builds.clone()).collect();
@@ -107,14 +108,15 @@ fn aliased(options: &[Vec<Level>]) -> Vec<(usize, usize)> {
     (1..options.len()).filter_map(|at| Some((same(at)?, at))).collect()
 }
 
-/// The logarithm of each build's median; NaN where there is none, or the build takes no part.
+/// The logarithm of each build's median; NaN if there is none, or the build is left out.
 fn values(table: &Table, goal: &Goal, there: &[usize]) -> Vec<f64> {
     let mut all = vec![f64::NAN; table.builds.len()];
     there.iter().for_each(|build| all[*build] = median(&table.present(goal.metric, *build)).ln());
     all
 }
 
-/// For each option and value how far builds with it are from the mean, the others being equal; and the part explained.
+/// For each option and value, how far builds with it are from the mean, the others being equal; and the share of
+/// variance explained.
 fn fit(values: &[f64], options: &[&Vec<Level>]) -> (Vec<Vec<f64>>, f64) {
     let there: Vec<usize> = (0..values.len()).filter(|at| values[*at].is_finite()).collect();
     let mean = there.iter().map(|at| values[*at]).sum::<f64>() / there.len() as f64;
@@ -159,7 +161,7 @@ fn bad_builds(values: &[Vec<f64>], goals: &[Goal]) -> Vec<usize> {
     all
 }
 
-/// The values of options that best tell the bad builds from the others.
+/// The values of options that best separate the bad builds from the others.
 fn explain(bad: &[usize], options: &[&Vec<Level>]) -> Option<Explanation> {
     let score = |builds: &[usize]| {
         let hits = builds.iter().filter(|at| bad.binary_search(at).is_ok()).count();
@@ -200,7 +202,7 @@ fn explain(bad: &[usize], options: &[&Vec<Level>]) -> Option<Explanation> {
 mod tests {
     use super::*;
 
-    /// lto and units multiply the speed; both `off` and `16` together cost half of it.
+    /// lto and units multiply the speed; `off` and `16` together halve it.
     fn study() -> Table {
         let mut text = "build,lto,units,twin,metric,value\n".to_owned();
         for (lto, factor) in [("off", 1.0), ("thin", 1.1), ("fat", 1.21)] {

@@ -1,6 +1,6 @@
-//! The values that an option of a study's builds has, and which builds have each.
+//! The levels of an option: its values in a study, and which builds have each.
 //!
-//! memory  a word a build and option
+//! memory  a word per build and option
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use hearth_stats::table::Table;
 
 use crate::options::Key;
 
-/// An option's value.
+/// One value of an option, with its builds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// Which option.
+    /// Index of the option.
     pub option: usize,
-    /// Its value.
+    /// The option's value.
     pub value: String,
-    /// The builds that have it.
+    /// Indexes of the builds that have it.
     pub builds: Vec<usize>,
 }
 
-/// The values of an option among the builds that are `there`.
+/// Returns the levels of an option among the builds in `there`.
 pub fn levels(table: &Table, option: usize, there: &[usize]) -> Vec<Level> {
     let mut all: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let is_lto = Key::named(&table.options[option]) == Some(Key::Lto);
     for at in there {
         let value = &*table.builds[*at].options[option];
-        // Cargo takes both for the same.
+        // Cargo treats both the same.
         let value = if is_lto && value == "true" { "fat" } else { value };
         all.entry(value).or_default().push(*at);
     }

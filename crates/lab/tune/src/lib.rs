@@ -1,13 +1,13 @@
-//! Studies: which build, which layout or which machine is better, and how sure one can be: `hearth tune`.
+//! `hearth tune`: studies of which build, layout or machine is better, and how certain that is.
 //!
-//! reads   results as CSV; of [`matrix`] and [`layout`]: see there
+//! reads   results as CSV; for [`matrix`] and [`layout`] see there
 //! writes  the answer, as text, as JSON and as a page
 //! memory  the results
 //!
-//! [`hearth_stats`] reads results in tidy form, whoever measured them; [`analysis`] answers what is asked of them by
-//! the rule of [`hearth_stats::paired_bootstrap`], or by that of [`hearth_stats::median_rule`]. [`matrix`] makes such
-//! results: it builds a matrix of [`options`] and measures it. [`layout`] looks for the best layout of a node,
-//! [`hearth_score`] at what a machine can do; all of them by a [`mod@run`].
+//! [`hearth_stats`] reads results in tidy form from any source; [`analysis`] answers questions about them by the rule
+//! of [`hearth_stats::paired_bootstrap`] or of [`hearth_stats::median_rule`]. [`matrix`] produces such results: it
+//! builds a matrix of [`options`] and measures it. [`layout`] searches for the best layout of a node, [`hearth_score`]
+//! scores a machine; all of them run programs by [`mod@run`].
 
 pub mod analysis;
 mod command;

@@ -1,7 +1,7 @@
-//! What a build can be told: the options of a matrix, and their values.
+//! The options of a build: the axes of a matrix, and their values.
 //!
 //! reads   keys and values of a spec
-//! writes  [`Options`], each value checked; every combination of a matrix
+//! writes  validated [`Options`]; every combination of a matrix
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,11 +10,11 @@ use toml::Value;
 
 use hearth_command::did_you_mean::meant;
 
-/// Builds of one study, at most.
+/// Maximum builds of one study.
 pub const BUILDS_MAX: usize = 2_000;
-/// What stands for «as the project has it».
+/// Stands for the project's own setting.
 pub const DEFAULT: &str = "default";
-/// Stands for the value of each option where a program was not built by options.
+/// Stands for the value of each option of a program that was not built from options.
 pub const NO_OPTION: &str = "-";
 
 /// An option of a build.
@@ -22,32 +22,32 @@ pub const NO_OPTION: &str = "-";
 pub enum Key {
     /// Cargo's profile.
     Profile,
-    /// As rustup names it.
+    /// Toolchain by its rustup name.
     Toolchain,
     /// `-C target-cpu`.
     TargetCpu,
-    /// Of the profile.
+    /// Setting `opt-level` of the profile.
     OptLevel,
-    /// Of the profile.
+    /// Setting `codegen-units` of the profile.
     CodegenUnits,
-    /// Of the profile. `false` is not `"off"`: it still optimises over the units of one crate.
+    /// Setting `lto` of the profile. `false` is not `"off"`: it still optimises over the units of one crate.
     Lto,
-    /// Of the profile.
+    /// Setting `panic` of the profile.
     Panic,
-    /// By a feature that the spec names.
+    /// Allocator, enabled by a feature that the spec names.
     Allocator,
-    /// Features, with commas or spaces between them.
+    /// Cargo features, separated by commas or spaces.
     Features,
-    /// More flags of rustc.
+    /// More flags for rustc.
     Rustflags,
-    /// Optimised by a profile of the workloads.
+    /// Profile-guided optimization, trained with the workloads.
     Pgo,
-    /// Laid out anew by a profile of the workloads, after linking.
+    /// BOLT: relayout after linking, by a profile of the workloads.
     Bolt,
 }
 
 impl Key {
-    /// All, in the order in which they are told.
+    /// All options, in the order of output.
     pub const ALL: [Self; 12] = [
         Self::Profile,
         Self::Toolchain,
@@ -63,7 +63,7 @@ impl Key {
         Self::Bolt,
     ];
 
-    /// As a spec and a column of the results have it.
+    /// Returns the name in a spec and in a column of the results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Profile => "profile",
@@ -85,12 +85,12 @@ impl Key {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// Returns the option that a column of results names, also as another program writes it: `codegen_units`, `LTO`.
+    /// Returns the option that a column of results names, also in other programs' spelling: `codegen_units`, `LTO`.
     pub fn named(column: &str) -> Option<Self> {
         Self::of(&column.trim().to_lowercase().replace(['_', ' '], "-"))
     }
 
-    /// What it may be, where that is a list.
+    /// Returns the allowed values, if they form a list.
     fn allowed(self) -> Option<&'static [&'static str]> {
         match self {
             Self::OptLevel => Some(&["0", "1", "2", "3", "s", "z"]),
@@ -101,7 +101,7 @@ impl Key {
         }
     }
 
-    /// A value as text; nothing where it says that the project's own is meant.
+    /// Converts a value to text; none if it means the project's own setting.
     pub(super) fn value(self, value: &Value) -> Result<Option<String>, String> {
         let text = match value {
             Value::String(text) => text.trim().to_owned(),
@@ -128,12 +128,12 @@ impl Key {
     }
 }
 
-/// What one build is told; what is not there is as the project has it.
+/// The options of one build; those that are absent are as the project sets them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Options(BTreeMap<Key, String>);
 
 impl Options {
-    /// Reads a table of them.
+    /// Reads a table of options.
     pub fn read(table: &toml::Table) -> Result<Self, String> {
         let mut all = BTreeMap::new();
         for (name, value) in table {
@@ -145,24 +145,25 @@ impl Options {
         Ok(Self(all))
     }
 
-    /// A value, where there is one.
+    /// Returns an option's value, if it is set.
     pub fn get(&self, key: Key) -> Option<&str> {
         self.0.get(&key).map(String::as_str)
     }
 
-    /// Whether it is asked for.
+    /// Returns whether an option is set.
     pub fn has(&self, key: Key) -> bool {
         self.0.contains_key(&key)
     }
 
-    /// All that there are.
+    /// Returns all options that are set.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &str)> {
         self.0.iter().map(|(key, value)| (*key, value.as_str()))
     }
 }
 
 impl fmt::Display for Options {
-    /// As a build is named: `lto=fat+codegen-units=1`, or `default`. No commas, which part names.
+    /// Formats the options as a build name: `lto=fat+codegen-units=1`, or `default`. No commas, because these separate
+    /// names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<String> = self
             .iter()
@@ -183,7 +184,7 @@ fn key(name: &str) -> Result<Key, String> {
     })
 }
 
-/// A matrix: for each option the values that are tried.
+/// A matrix: for each option the values to try.
 #[derive(Clone, Debug, Default)]
 pub struct Matrix {
     axes: Vec<(Key, Vec<Option<String>>)>,
@@ -192,7 +193,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Reads it.
+    /// Reads a matrix from its tables.
     pub fn read(matrix: &toml::Table, include: &[toml::Table], exclude: &[toml::Table]) -> Result<Self, String> {
         let mut axes = Vec::new();
         for (name, value) in matrix {
@@ -226,7 +227,7 @@ impl Matrix {
         Ok(Self { axes, include, exclude })
     }
 
-    /// Every combination, without those excluded, and those included beside; none twice.
+    /// Returns every combination without the excluded ones, plus the included ones, without duplicates.
     pub fn expand(&self) -> Vec<Options> {
         let mut all = if self.axes.is_empty() { Vec::new() } else { vec![BTreeMap::new()] };
         for (key, axis) in &self.axes {

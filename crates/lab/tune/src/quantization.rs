@@ -1,12 +1,12 @@
-//! Columns of values that are rounder than what they measure: they can decide a front by themselves.
+//! Finds metrics whose values are more coarsely rounded than what they measure: rounding can decide a front by itself.
 //!
 //! reads   a [`Table`]
 //! writes  a sentence for each such metric
 //! memory  the values of one metric
-//! source  a published study read «1.02 GiB/s» as 1020 MiB/s, which put its best builds among a few round values
+//! source  a published study read "1.02 GiB/s" as 1020 MiB/s, which put its best builds among a few round values
 //!
-//! A few exact values among many round ones hide nothing: what four fifths of the values are, the column is. As tools
-//! change the unit with the size, values are looked at by the unit in which they were printed.
+//! A few exact values among many round ones hide nothing: the column is judged by four fifths of its values. Tools
+//! change the unit with the size, so values are examined in the unit in which they were printed.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use hearth_stats::unit::{Dimension, figure, named};
 
 /// Fewer values than this show no pattern.
 const VALUES_MIN: usize = 10;
-/// Steps of this part of the spread are coarse.
+/// Steps above this fraction of the spread are coarse.
 const STEP: f64 = 0.1;
-/// So many of the values make a pattern.
+/// Share of the values that makes a pattern.
 const SHARE: f64 = 0.8;
-/// And so many of one unit.
+/// Minimum values of one unit.
 const UNIT_MIN: usize = 3;
-/// So few different values are ties, where most others are equal to one of them.
+/// Up to this many distinct values are ties, if most others equal one of them.
 const TIED_MAX: usize = 20;
-/// A last digit that is worth such a part of the value hides what varies.
+/// A last digit worth more than this fraction of the value hides the variation.
 const LAST_DIGIT: f64 = 0.001;
 
-/// A build's values as they were printed: each with what one of its unit is.
+/// A build's values as printed, each with the size of its unit.
 type Printed = Vec<(f64, f64)>;
 
-/// What is odd about a metric's values.
+/// Describes what is odd about a metric's values.
 pub fn odd(table: &Table, metric: usize) -> Option<String> {
     let (name, dimension) = (&table.metrics[metric].name, table.metrics[metric].dimension);
     let all = (0..table.builds.len()).map(|build| table.printed(metric, build));
@@ -49,7 +49,7 @@ fn is_same(values: &Printed) -> bool {
     values.iter().all(|(value, _)| *value == values[0].0)
 }
 
-/// What is whole, and the same in each round of a build, is counted, not measured: the size of a program.
+/// Whole numbers that are the same in each round of a build are counted, not measured, like the size of a program.
 fn is_counted(values: &Printed, dimension: Dimension) -> bool {
     let is_whole = |(value, unit): &(f64, f64)| {
         matches!(dimension, Dimension::Number | Dimension::Bytes) && *unit == 1.0 && value.fract() == 0.0
@@ -66,7 +66,7 @@ fn is_multiple(value: f64, of: f64) -> bool {
     (times - times.round()).abs() < 1e-6
 }
 
-/// Values of a thousand and more that are multiples of ten, beside smaller ones that are not.
+/// Detects multiples of ten above a thousand next to smaller values that are not.
 fn clipped(name: &str, dimension: Dimension, values: &[(f64, f64)]) -> Option<String> {
     let from = values.partition_point(|(value, _)| *value < 1000.0);
     let (below, above) = values.split_at(from);
@@ -85,7 +85,7 @@ fn clipped(name: &str, dimension: Dimension, values: &[(f64, f64)]) -> Option<St
     })
 }
 
-/// Builds that have one value in all rounds, since its last digit is worth more than what varies.
+/// Detects builds with one value in all rounds, because its last digit is worth more than the variation.
 fn repeated(name: &str, same: &[Printed], varying: usize) -> Option<String> {
     let last_digit = |values: &Printed| {
         let (value, unit) = values[0];
@@ -103,7 +103,7 @@ fn repeated(name: &str, same: &[Printed], varying: usize) -> Option<String> {
     })
 }
 
-/// Values of a unit that are multiples of something that is much beside what values differ by.
+/// Detects values of a unit that are multiples of a step that is large compared with the spread.
 fn coarse(name: &str, dimension: Dimension, values: &[(f64, f64)]) -> Option<String> {
     let quarter = |part: usize| values[values.len() * part / 4].0;
     let spread = quarter(3) - quarter(1);
@@ -129,7 +129,7 @@ fn coarse(name: &str, dimension: Dimension, values: &[(f64, f64)]) -> Option<Str
     })
 }
 
-/// The greatest of 1, 2, 5, 10 and so on, `least` and more, of which most of the numbers are multiples.
+/// The greatest of 1, 2, 5, 10 and so on, from `least`, that divides most of the numbers.
 fn step(numbers: &[f64], least: f64) -> Option<f64> {
     if least <= 0.0 {
         return None;
@@ -138,7 +138,7 @@ fn step(numbers: &[f64], least: f64) -> Option<f64> {
     let all = (power..).flat_map(|power| [1.0, 2.0, 5.0].map(|one| one * 10f64.powi(power)));
     let size = numbers.iter().fold(0.0f64, |size, number| size.max(number.abs()));
     let (mut found, mut missed) = (None, 0);
-    // Whatever is a multiple of a greater one is a multiple of one of the last three.
+    // Multiples of a larger step are also multiples of one of the last three.
     for step in all.skip_while(|step| *step < least).take_while(|step| *step <= size) {
         let is_step = is_most(numbers.iter().filter(|number| is_multiple(**number, step)).count(), numbers.len());
         missed = if is_step { 0 } else { missed + 1 };
@@ -150,7 +150,7 @@ fn step(numbers: &[f64], least: f64) -> Option<f64> {
     found
 }
 
-/// Values most of which are equal to another: ticks of whatever size.
+/// Detects values most of which equal another: ticks of any size.
 fn tied(name: &str, mut values: Vec<f64>) -> Option<String> {
     values.sort_by(f64::total_cmp);
     let mut counts: Vec<usize> = values.chunk_by(|a, b| a == b).map(<[f64]>::len).collect();
@@ -175,7 +175,7 @@ fn tied(name: &str, mut values: Vec<f64>) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Of values that come from so many builds in turn.
+    /// Examines values that come from this many builds in turn.
     fn odd_among(builds: usize, values: &[String]) -> Option<String> {
         let row = |(at, value): (usize, &String)| format!("b{},m,{value},{}\n", at % builds, at / builds);
         let rows: String = values.iter().enumerate().map(row).collect();
@@ -186,7 +186,7 @@ mod tests {
         odd_among(2, &values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
     }
 
-    /// Numbers about a middle, each another.
+    /// Distinct numbers around a middle.
     fn numbers(count: usize, middle: f64, width: f64) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(5);
         (0..count).map(|_| middle + width * (random.f64() + random.f64() - 1.0)).collect()
@@ -199,7 +199,7 @@ mod tests {
         assert!(said.starts_with("`m`: 10 of 10 values are multiples of 0.01, and half of all are within"), "{said}");
         let clipped = ["977.31", "1000", "1010", "1020", "981.02", "999.95", "1010", "1020", "1000", "993.41"];
         assert!(odd_of(&clipped).expect("odd").contains("6 of 6 values are multiples of 10"));
-        // Ticks of no decimal kind.
+        // Ticks that are not decimal.
         let ticks: Vec<String> = (0..40).map(|at| format!("{}", f64::from(at * 7 % 5) / 60.0)).collect();
         assert!(odd_among(2, &ticks).expect("odd").contains("different values are most of 40"));
     }

@@ -1,4 +1,4 @@
-//! How to build what a study recommends: lines for `Cargo.toml`, flags and a command.
+//! How to make the recommended build: lines for `Cargo.toml`, flags and a command.
 //!
 //! reads   names and values of a build's options, as a study's columns have them
 //! writes  a [`CargoRecipe`]
@@ -8,10 +8,10 @@ use std::fmt;
 
 use crate::options::{DEFAULT, Key, NO_OPTION};
 
-/// The profile that options belong to where a study names none.
+/// The default profile for options.
 const PROFILE: &str = "release";
 
-/// What to write where, for one build.
+/// The settings and commands for one build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CargoRecipe {
     /// Cargo's profile.
@@ -21,12 +21,12 @@ pub struct CargoRecipe {
     rustflags: Vec<String>,
     toolchain: Option<String>,
     features: Vec<String>,
-    /// Steps that no flag asks for.
+    /// Steps that no flag performs.
     steps: Vec<String>,
 }
 
 impl CargoRecipe {
-    /// Returns how to build with these options, or nothing where none of them is an option of Cargo's.
+    /// Returns how to build with these options, or none if none of them is an option of Cargo's.
     pub fn of<'a>(options: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
         let mut recipe = Self::default();
         for (name, value) in options.filter(|(_, value)| ![DEFAULT, NO_OPTION, ""].contains(value)) {

@@ -1,4 +1,4 @@
-//! An [`Answer`] for a terminal.
+//! Formats an [`Answer`] for a terminal.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use hearth_stats::unit::{Dimension, figure, scale};
 
 use crate::analysis::{Answer, Rule};
 
-/// Builds that are listed where there are more.
+/// Builds that are listed if there are more.
 const LISTED: usize = 25;
 
-/// The answer as lines of text; with `all` every build is listed.
+/// Formats the answer; with `all` every build is listed.
 pub fn text(answer: &Answer, all: bool) -> String {
     let mut out = String::new();
     let goals: Vec<String> = answer
@@ -77,7 +77,7 @@ fn heading(answer: &Answer) -> Vec<String> {
     row
 }
 
-/// Returns whether some build has options that its name does not say.
+/// Returns whether some build has options that its name does not contain.
 fn has_options(answer: &Answer) -> bool {
     (0..answer.table.builds.len()).any(|build| answer.options_of(build).is_some())
 }
@@ -97,7 +97,7 @@ fn row(answer: &Answer, build: usize) -> Vec<String> {
     row
 }
 
-/// A chance, where one is known.
+/// Formats a probability, if known.
 pub fn chance(of: Option<f64>) -> String {
     of.map_or("–".into(), |of| format!("{of:.2}"))
 }
@@ -116,7 +116,7 @@ fn cell(answer: &Answer, build: usize, goal: usize) -> String {
     }
 }
 
-/// How much is written as 1 beside a value of this size, and what is written behind it. Plain numbers stay as they are.
+/// The factor and the unit in which values of this size are printed. Plain numbers stay as they are.
 fn in_terminal(size: f64, dimension: Dimension) -> (f64, String) {
     match dimension {
         Dimension::Number => (1.0, String::new()),
@@ -127,7 +127,7 @@ fn in_terminal(size: f64, dimension: Dimension) -> (f64, String) {
     }
 }
 
-/// A ratio as percent above one, or a difference in its unit.
+/// Formats a ratio as percent above one, or a difference in its unit.
 pub fn percent(value: f64, scale: Scale, dimension: Dimension) -> String {
     match scale {
         Scale::Ratio => format!("{:+.1} %", (value - 1.0) * 100.0),
@@ -174,14 +174,15 @@ fn summary(out: &mut String, answer: &Answer) {
     out.push('\n');
 }
 
-/// Writes how to build a build, where its options are known.
+/// Writes how to make a build, if its options are known.
 pub(super) fn recipe(out: &mut String, answer: &Answer, build: usize) {
     if let Some(recipe) = answer.recipe(build) {
         let _ = write!(out, "to build {}:\n{recipe}", answer.table.builds[build].name);
     }
 }
 
-/// What a build is beside the reference in a goal, by the rule: percent, or a difference where those have no meaning.
+/// Formats a build relative to the reference in a goal, by the rule: in percent, or as a difference where percentages
+/// are undefined.
 pub fn beside(answer: &Answer, build: usize, goal: usize) -> String {
     match (answer.percents(build)[goal], answer.difference(build, goal)) {
         (Some(by), _) => format!("{by:+.2} %"),
@@ -306,7 +307,7 @@ mod tests {
         assert!(said.contains("note: the design is confounded: `lto` and `units` always change together"), "{said}");
     }
 
-    /// Rows of `metric` without their header, from `(build, value)`, the same in each of some rounds.
+    /// Rows of `metric` without a header, from `(build, value)`, the same in each round.
     fn rows(metric: &str, rounds: usize, all: &[(&str, &str)]) -> String {
         let row = |round: usize| all.iter().map(move |(build, value)| format!("{build},{metric},{value},{round}\n"));
         (0..rounds).flat_map(row).collect()

@@ -1,7 +1,7 @@
-//! dedup: transactions a second through the tile, links included.
+//! dedup: transactions per second through the tile, including its links.
 //!
-//! reads   made-up transactions of 215 bytes under random tags
-//! writes  one line per figure; the tag cache alone has its figures in the bench `pack` of the pipeline
+//! reads   synthetic transactions of 215 bytes with random tags
+//! writes  one line per figure; the tag cache alone is measured in the bench `pack` of the pipeline
 //! memory  2^22 tags
 //!
 //! cargo bench -p hearth-workload --bench dedup

@@ -1,8 +1,8 @@
-//! follow: what a transaction costs a node that executes a block of another's: parsing, signatures, hashes, execution,
-//! the bank's hash. Shreds, disk and votes are left out.
+//! follow: what a transaction costs a node that executes a block of another node: parsing, signatures, hashes,
+//! execution, the bank hash. Shreds, disk and votes are left out.
 //!
-//! reads   blocks of transfers, made here: 2,000 as at 5,000 a second, and 920 in entries of two as at 2,300
-//! writes  one line per figure, nanoseconds a transaction
+//! reads   generated blocks of transfers: 2,000 as at 5,000 per second, and 920 in entries of two as at 2,300
+//! writes  one line per figure, nanoseconds per transaction
 //! memory  100 MB of blocks, 128 MB of signature tables
 //!
 //! cargo bench -p hearth-workload --bench follow
@@ -28,7 +28,7 @@ fn main() {
         let chain = Arc::new(Chain::new(shape));
         for workers in [1, 2] {
             let mut follower = Follower::new(&chain, workers, TABLES);
-            // Until the keys that sign often have tables.
+            // Until frequent signers have tables.
             (0..2 * shape.blocks).for_each(|_| _ = follower.round());
             let name = format!("{name}, {workers} thread{}", if workers == 1 { "" } else { "s" });
             bench.run(&name, Unit::NanosPerItem, Some(15e3), || follower.round());

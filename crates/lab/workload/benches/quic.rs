@@ -1,8 +1,8 @@
-//! quic: transactions a second through the tile, links included, beside the bare server.
+//! quic: transactions per second through the tile, including its links, compared with the bare server.
 //!
-//! reads   transactions of 200 bytes, a stream each, that a client has encrypted into datagrams
-//! writes  one line per figure. The client's work is in all of them and equal; below each pair is the time that the
-//!         tile and the bare server themselves took
+//! reads   transactions of 200 bytes, one per stream, that a client has encrypted into datagrams
+//! writes  one line per figure. The client's work is the same in all of them; below each pair is the time that the tile
+//!         and the bare server themselves took
 //! memory  a connection's windows
 //!
 //! cargo bench -p hearth-workload --bench quic

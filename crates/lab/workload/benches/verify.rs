@@ -1,6 +1,6 @@
-//! verify: signatures a second through the tile, links included, beside stock ed25519-dalek.
+//! verify: signatures per second through the tile, including its links, compared with stock ed25519-dalek.
 //!
-//! reads   transfers of 1,024 signers, each of whom signs again and again
+//! reads   transfers of 1,024 signers, each of which signs repeatedly
 //! writes  one line per figure, and the ratio to dalek's `verify_strict` with the key decoded
 //! memory  8,192 transfers; 512 MB of signature tables at most
 //!

@@ -1,4 +1,5 @@
-//! bank: microblocks of transfers in, what landed out. A bank does not check signatures: made-up ones will do.
+//! bank: microblocks of transfers in, landed transfers out. A bank does not check signatures, so synthetic ones
+//! suffice.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use crate::Work;
 use crate::made::{MICROBLOCK, bytes, ledger};
 
 const ACCOUNTS: usize = 1024;
-/// Microblocks of a round: as many as pack lets a bank have at a time.
+/// Microblocks per round: as many as pack lets a bank have at a time.
 pub const ROUND: u64 = 8;
-/// Microblocks of a block.
+/// Microblocks per block.
 const BLOCK: u64 = 48;
-/// What a transfer is given in the block.
+/// Cost of a transfer within the block.
 const COST: u32 = 20_707;
 
 /// The tile, and 1,024 accounts that pay each other.
@@ -32,7 +33,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// At the begin of the first block.
+    /// Starts at the first block.
     pub fn new() -> Self {
         let [from, poh, pack] = [PACK_BANK, BANK_POH, BANK_PACK].map(|link| format!("{link}:0"));
         let blocks = Blocks::new();
@@ -66,9 +67,9 @@ impl Work for Load {
     }
 }
 
-/// A ledger's blocks, ended and begun as poh does, and the load for them.
+/// Ends and begins a ledger's blocks like poh, and generates the load for them.
 pub struct Blocks {
-    /// The ledger.
+    /// The ledger that executes the blocks.
     pub ledger: Arc<Ledger>,
     load: Transfers,
     slot: u64,
@@ -76,7 +77,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// At the begin of the first block.
+    /// Starts at the first block.
     pub fn new() -> Self {
         let accounts: Vec<Pubkey> = (0..ACCOUNTS as u64).map(bytes).collect();
         let ledger = ledger(&accounts);
@@ -91,7 +92,7 @@ impl Blocks {
         Self { ledger, load, slot: 1, id: 0 }
     }
 
-    /// Slot and id of the next microblock. Blocks end between rounds: nothing is in flight then.
+    /// Returns slot and id of the next microblock. Blocks end between rounds, when nothing is in flight.
     pub fn next(&mut self) -> (u64, u64) {
         const { assert!(BLOCK.is_multiple_of(ROUND)) };
         if self.id == BLOCK {
@@ -104,13 +105,13 @@ impl Blocks {
         (self.slot, self.id - 1)
     }
 
-    /// Transfers for a microblock of the slot.
+    /// Returns transfers for a microblock of the slot.
     pub fn microblock(&mut self) -> &[TransferTemplate] {
         self.load.microblock()
     }
 }
 
-/// Transfers between random accounts, made anew for each microblock.
+/// Random transfers between accounts, generated for each microblock.
 struct Transfers {
     accounts: Vec<Pubkey>,
     templates: Vec<TransferTemplate>,

@@ -1,13 +1,13 @@
-//! How long it takes to execute an empty block and a full one, on one thread.
+//! Measures how long it takes to execute an empty block and a full one, on one thread.
 //!
-//! reads   nothing: accounts and transfers are made here
+//! reads   nothing: accounts and transfers are generated here
 //! writes  the times
 //! memory  some 100 MB, and 300 B for each transaction of a block
-//! source  what `polkadot benchmark extrinsic` measures: of each block so many executions after ten that warm up; a
+//! source  the method of `polkadot benchmark extrinsic`: a number of executions of each block after ten warm-up ones; a
 //!         transaction is a full block less the mean of the empty ones, divided by its transactions
 //!
-//! To execute a block is what a node does that was sent it: signatures are verified, transactions parsed and executed
-//! in microblocks, the slot ended and its bank hashed. Its hash chain, disk and network are left out.
+//! Executing a block is the work of a node that received it: signatures are verified, transactions parsed and executed
+//! in microblocks, the slot ended and its bank hashed. Hash chain, disk and network are left out.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::times::Times;
 
 /// Accounts that pay each other.
 const ACCOUNTS: usize = 1_024;
-/// Executions of each block that are not measured.
+/// Executions of each block before measuring.
 const WARM_UP: u32 = 10;
 
 /// A block cannot be executed.
@@ -30,23 +30,23 @@ const WARM_UP: u32 = 10;
 #[error("a block cannot be executed: {0}")]
 pub struct BlockError(String);
 
-/// What blocks took.
+/// The measured times of blocks.
 #[derive(Clone, Debug)]
 pub struct Blocks {
-    /// Transfers of the full block.
+    /// Transfers in the full block.
     pub transactions: u32,
     /// How often each block was executed and measured.
     pub repeat: u32,
-    /// The empty block.
+    /// Times of the empty block.
     pub empty: Times,
-    /// The full block.
+    /// Times of the full block.
     pub full: Times,
-    /// A transaction of it.
+    /// Times of a single transaction.
     pub transaction: Times,
 }
 
 impl Blocks {
-    /// As an object.
+    /// Returns the times as a JSON object.
     pub fn json(&self) -> Value {
         json!({
             "transactions": self.transactions,
@@ -58,11 +58,11 @@ impl Blocks {
     }
 }
 
-/// Executes an empty block and a full one in turn, so many times each; nothing where it was stopped. What the machine
-/// does in a while it does to both.
+/// Executes an empty block and a full one alternately, `repeat` times each; none if stopped. Alternating exposes both
+/// to the same disturbances.
 ///
 /// # Errors
-/// A transfer does not land: a fault of this program.
+/// A transfer does not land, which is a bug of this program.
 pub fn measure(transactions: u32, repeat: u32, is_stopped: &dyn Fn() -> bool) -> Result<Option<Blocks>, BlockError> {
     let mut chain = Chain::new()?;
     let mut times = [Vec::new(), Vec::new()];
@@ -83,14 +83,14 @@ pub fn measure(transactions: u32, repeat: u32, is_stopped: &dyn Fn() -> bool) ->
     Ok(Some(Blocks { transactions, repeat, empty, full: Times::of(full), transaction: Times::of(each) }))
 }
 
-/// A chain of one, and whoever pays.
+/// A single-node chain, and its paying accounts.
 struct Chain {
     ledger: Arc<Ledger>,
     executor: Executor,
     verifier: Verifier,
     keys: Vec<SigningKey>,
     slot: u64,
-    /// Transfers so far: no two are the same.
+    /// Transfers so far, so that no two are the same.
     made: u64,
 }
 
@@ -106,7 +106,7 @@ impl Chain {
         Ok(Self { ledger, executor: Executor::new(), verifier, keys, slot: 0, made: 0 })
     }
 
-    /// Makes a block's transfers, which nobody measures.
+    /// Generates a block's transfers, outside the measured time.
     fn transfers(&mut self, count: usize, blockhash: &Hash) -> Vec<TransferTemplate> {
         let mut all = vec![TransferTemplate::new(); count];
         for template in &mut all {
@@ -122,7 +122,7 @@ impl Chain {
         all
     }
 
-    /// Executes a block of so many transfers, and says how long that took.
+    /// Executes a block of this many transfers, and returns the time it took.
     fn block(&mut self, count: usize) -> Result<Duration, BlockError> {
         let failed = |what: &dyn std::fmt::Display| BlockError(what.to_string());
         let parent = self.slot;

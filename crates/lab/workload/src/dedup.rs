@@ -1,4 +1,4 @@
-//! dedup: transactions under random tags in, the new ones out.
+//! dedup: transactions with random tags in, the new ones out.
 
 use std::hint::black_box;
 
@@ -7,7 +7,7 @@ use hearth_tile::rig::Rig;
 
 use crate::Work;
 
-/// Transactions in one piece of work: half of what a rig's link holds.
+/// Transactions per round: half the capacity of a rig's link.
 const ROUND: usize = 128;
 const IN: &str = "verify_dedup:0";
 const OUT: &str = "dedup_pack";
@@ -17,12 +17,12 @@ const TRANSACTION: [u8; 215] = [0x5a; 215];
 pub struct Load {
     rig: Rig<Dedup>,
     random: fastrand::Rng,
-    /// Every so many-th transaction repeats the one before; none where this is 0.
+    /// Every nth transaction repeats the one before; 0 means none.
     repeats: usize,
 }
 
 impl Load {
-    /// Of which every `repeats`-th transaction has the tag of the one before; 0: all are new.
+    /// Gives every `repeats`-th transaction the tag of the one before; with 0 all are new.
     pub fn new(repeats: usize) -> Self {
         let config = Config::default();
         let history = config.history;

@@ -1,8 +1,8 @@
-//! follow: blocks of another node's, from their bytes to their bank's hash.
+//! follow: blocks of another node, from their bytes to their bank hash.
 //!
-//! reads   nothing: blocks of transfers are made here, signed, with a hash chain at low power
+//! reads   nothing: signed blocks of transfers are generated here, with a hash chain at low power
 //! writes  a ledger
-//! memory  215 B for each transaction of a chain's blocks, and those of the pool that executes them
+//! memory  215 B for each transaction of a chain's blocks, and the memory of the pool that executes them
 
 use std::sync::Arc;
 
@@ -17,33 +17,33 @@ use hearth_wire::{Hash, TransferTemplate};
 
 use crate::Work;
 
-/// What the blocks are like.
+/// The shape of the blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Blocks of the chain; it begins again behind the last.
+    /// Blocks of the chain, which starts over after the last.
     pub blocks: usize,
-    /// Transfers of a block.
+    /// Transfers per block.
     pub transfers: usize,
-    /// Transfers of an entry.
+    /// Transfers per entry.
     pub entry: usize,
     /// Accounts that sign in turn.
     pub signers: usize,
 }
 
-/// A chain of blocks.
+/// A generated chain of blocks.
 pub struct Chain {
-    /// How it begins.
+    /// The chain's genesis.
     pub genesis: Genesis,
     /// The addresses that have money.
     pub rich: Vec<[u8; 32]>,
-    /// The blocks' bytes, slot by slot from 1 on.
+    /// The blocks' bytes, by slot, starting with slot 1.
     pub blocks: Vec<Vec<u8>>,
-    /// The last hash of each.
+    /// The last hash of each block.
     pub hashes: Vec<Hash>,
 }
 
 impl Chain {
-    /// Makes the blocks.
+    /// Generates the blocks.
     pub fn new(shape: Shape) -> Self {
         let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
         let genesis = Genesis::create(config, |_| {}).expect("a chain");
@@ -57,7 +57,7 @@ impl Chain {
             template.set_recent_blockhash(&before);
             let mut transfer = || {
                 made += 1;
-                // Steps that share no factor with the number of signers: no burst has one signer twice.
+                // Steps that are coprime to the number of signers, so that no burst has one signer twice.
                 let (from, to) = (made * 389 % keys.len(), (made * 631 + 7) % keys.len());
                 template.set_from(&rich[from]);
                 template.set_to(&rich[if to == from { (from + 1) % keys.len() } else { to }]);
@@ -73,7 +73,7 @@ impl Chain {
         Self { genesis, rich, blocks, hashes }
     }
 
-    /// A ledger at the chain's beginning, which can go back as in a cluster.
+    /// Returns a ledger at the chain's beginning that can roll back, as in a cluster.
     pub fn ledger(&self) -> Arc<Ledger> {
         let config = LedgerConfig { forks: Some(Forks::default()), ..LedgerConfig::default() };
         let ledger = Ledger::new(&self.genesis, config);
@@ -82,7 +82,7 @@ impl Chain {
     }
 }
 
-/// A block's bytes and its last hash.
+/// Returns a block's bytes and its last hash.
 fn block(transfers: &[Vec<u8>], entry: usize, before: Hash, genesis: &Genesis) -> (Vec<u8>, Hash) {
     let ticks = genesis.config().ticks_per_slot as usize;
     let (mut data, mut hash, mut tree) = (vec![], before, MixinTree::default());
@@ -101,7 +101,7 @@ fn block(transfers: &[Vec<u8>], entry: usize, before: Hash, genesis: &Genesis) -
     (data, hash)
 }
 
-/// Executes a chain's blocks, one in each round, from the first again behind the last.
+/// Executes a chain's blocks, one per round, starting over after the last.
 pub struct Follower {
     chain: Arc<Chain>,
     ledger: Arc<Ledger>,
@@ -110,7 +110,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// With so many workers, and so many bytes for the tables of keys that sign often.
+    /// Creates a follower with this many workers, and this many bytes for the tables of frequent signers.
     pub fn new(chain: &Arc<Chain>, workers: usize, table_bytes: usize) -> Self {
         let pool = Pool::new(workers, &WorkerConfig { table_bytes, recording: None });
         Self { ledger: chain.ledger(), chain: chain.clone(), pool, next: 0 }

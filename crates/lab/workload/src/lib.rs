@@ -1,12 +1,12 @@
-//! What a build is measured by, without a node: each tile at full rate on a rig, and blocks.
+//! The workloads by which builds are measured, without a node: each tile at full rate on a rig, and blocks.
 //!
-//! reads   nothing: transfers, accounts and signatures are made here, the same in each run
+//! reads   nothing: transfers, accounts and signatures are generated here, the same in each run
 //! writes  nothing but a rig's links
 //! memory  16 MB for each link of a rig; 512 MB for signature tables; 300 B for each transaction of a block
 //!
-//! All of it is made by one thread that never waits, so it says what the compiler made of the code and little of what
-//! the machine did meanwhile. The program of this crate has nothing else in it, and is built in a fraction of the
-//! time of the whole node's.
+//! One thread that never waits does all the work, so the result depends on the compiled code and little on what else
+//! the machine does. The program of this crate contains nothing else, and builds in a fraction of the time of the whole
+//! node.
 
 pub mod bank;
 pub mod block;
@@ -21,8 +21,8 @@ pub mod tiles;
 pub mod times;
 pub mod verify;
 
-/// What can be done again and again.
+/// A workload that can be repeated.
 pub trait Work {
-    /// Does a piece of it; how many transactions that were.
+    /// Does one round of work. Returns its number of transactions.
     fn round(&mut self) -> u64;
 }

@@ -1,4 +1,4 @@
-//! What all of it is made of: transfers among made-up accounts, and a ledger.
+//! Generated inputs: transfers among synthetic accounts, and a ledger.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use hearth_ledger::{Account, Genesis, GenesisConfig, Ledger, LedgerConfig};
 pub use hearth_wire::transfer::TRANSFER_SIZE;
 use hearth_wire::{Pubkey, TransferTemplate};
 
-/// Transactions of a microblock.
+/// Transactions per microblock.
 pub const MICROBLOCK: usize = 64;
 
-/// Bytes that are another's for no other `n`.
+/// Returns bytes that are different for each `n`.
 pub fn bytes<const N: usize>(n: u64) -> [u8; N] {
     let mut bytes = [0; N];
     fastrand::Rng::with_seed(n).fill(&mut bytes);
     bytes
 }
 
-/// A transfer from `from` to `to`, its signature made up of `n`.
+/// Returns a transfer from `from` to `to`, with a synthetic signature from `n`.
 pub fn transfer(from: &Pubkey, to: &Pubkey, n: u64) -> TransferTemplate {
     let mut template = TransferTemplate::new();
     template.set_from(from);
@@ -26,12 +26,12 @@ pub fn transfer(from: &Pubkey, to: &Pubkey, n: u64) -> TransferTemplate {
     template
 }
 
-/// The bytes of a microblock's transfers, one after the other.
+/// Returns the bytes of a microblock's transfers, one after the other.
 pub fn transfers() -> Vec<u8> {
     (0..MICROBLOCK as u64).flat_map(|n| transfer(&bytes(2 * n), &bytes(2 * n + 1), n).bytes().to_vec()).collect()
 }
 
-/// A ledger of wallets, whose accounts are not hashed: that has its figures in the bench `bank` of the ledger.
+/// Returns a ledger of wallets that does not hash accounts: hashing is measured in the bench `bank` of the ledger.
 pub fn ledger(wallets: &[Pubkey]) -> Arc<Ledger> {
     let config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     let genesis = Genesis::create(config, |_| {}).expect("a chain");

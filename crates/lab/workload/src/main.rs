@@ -1,4 +1,4 @@
-//! Measures the tiles and blocks, and prints what they took as JSON: all that a study of builds needs to run.
+//! Measures the tiles and blocks, and prints the times as JSON: everything that a study of builds needs to run.
 
 use std::env;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         eprintln!("hearth-workload takes no options: it measures the tiles and blocks, and prints JSON");
         return ExitCode::from(2);
     }
-    // Nobody stops it but by ending it: it leaves nothing behind.
+    // It can only be stopped by killing it, which leaves nothing behind.
     let never = || false;
     let mut result = Tiles::new().measure(ROUNDS, &never).map_or(json!({}), |taken| taken.json());
     match block::measure(TRANSACTIONS, BLOCKS, &never) {

@@ -1,4 +1,4 @@
-//! pack: transfers in, microblocks out, each completed once the banks have all that they may have.
+//! pack: transfers in, microblocks out, each completed once the banks have as many as they may.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -16,19 +16,19 @@ use crate::made::{MICROBLOCK, TRANSFER_SIZE, bytes, transfer};
 
 /// Banks that microblocks are made for.
 pub const BANKS: usize = 2;
-/// Microblocks that a bank has at a time, as the tile has it.
+/// Microblocks that a bank has at a time, as in the tile.
 pub const FLIGHTS: usize = 8;
-/// Transfers pending all the time, those in flight not counted.
+/// Transfers that are always pending, not counting those in flight.
 pub const PENDING: usize = 1 << 12;
-/// Different transfers, in turn: many more than are pending and in flight.
+/// Different transfers, used in turn: many more than are pending and in flight.
 pub const TRANSFERS: usize = 1 << 14;
-/// Transfers of a round: a microblock for each bank.
+/// Transfers per round: a microblock for each bank.
 pub const ROUND: usize = BANKS * MICROBLOCK;
-/// Compute units that a transfer really takes.
+/// Compute units that a transfer really uses.
 pub const TAKEN: u32 = 1_481;
 const LIFTED: u64 = u32::MAX as u64;
 
-/// Who pays and who is paid in a transfer.
+/// Returns the payer and the receiver of a transfer.
 pub fn accounts(n: usize) -> (Pubkey, Pubkey) {
     let n = (n % TRANSFERS) as u64;
     (bytes(2 * n), bytes(2 * n + 1))
@@ -40,12 +40,12 @@ pub struct Load {
     transfers: Vec<[u8; TRANSFER_SIZE]>,
     next: usize,
     tag: fastrand::Rng,
-    /// Of each bank: ids of the microblocks under way, and how many transactions each has.
+    /// For each bank, the ids of the microblocks in flight, and how many transactions each has.
     flights: [VecDeque<(u64, usize)>; BANKS],
 }
 
 impl Load {
-    /// In a slot without end, whose limits are out of reach.
+    /// Starts in an endless slot whose limits are out of reach.
     pub fn new() -> Self {
         let limits = BlockLimits {
             block_cost: u64::MAX / 2,
@@ -87,7 +87,7 @@ impl Load {
         }
     }
 
-    /// Takes the banks' microblocks; how many transactions there were.
+    /// Takes the banks' microblocks, and returns the number of transactions.
     fn take(&mut self) -> u64 {
         let mut taken = 0;
         for (bank, flights) in self.flights.iter_mut().enumerate() {

@@ -13,18 +13,18 @@ use hearth_tile::rig::Rig;
 use crate::Work;
 use crate::made::{MICROBLOCK, ledger, transfers};
 
-/// Microblocks of a round.
+/// Microblocks per round.
 const ROUND: u64 = 16;
-/// Microblocks of a slot.
+/// Microblocks per slot.
 pub const SLOT: u64 = 512;
 /// No hashes between the ticks.
 pub const LOW_POWER: ChainConfig =
     ChainConfig { hashes_per_tick: None, ticks_per_slot: 64, slot_ns: 400_000_000, max_microblocks: SLOT };
 
-/// The tile, and a ledger that has no accounts.
+/// The tile, and a ledger without accounts.
 pub struct Load {
     rig: Rig<Poh>,
-    /// A microblock, whose header is written anew each time.
+    /// A microblock, whose header is rewritten each time.
     executed: Vec<u8>,
     slot: u64,
     id: u64,
@@ -32,7 +32,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// In low power, at the begin of the first slot.
+    /// Starts in low power at the first slot.
     pub fn new() -> Self {
         let bank = format!("{BANK_POH}:0");
         let config = Config { chain: LOW_POWER, on_demand: None, ledger: ledger(&[]) };
@@ -48,7 +48,7 @@ impl Load {
         })
     }
 
-    /// Pack is done and the time is over: the ticks come, and the next slot begins.
+    /// Ends the slot: pack is done and the time is over, so the ticks come, and the next slot begins.
     fn end_slot(&mut self) {
         let done = DonePacking { slot: self.slot, microblocks: self.id };
         self.rig.give(PACK_POH, self.slot, &done.encode());

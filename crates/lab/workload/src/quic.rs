@@ -1,4 +1,4 @@
-//! quic: a client's datagrams in, the transactions in them out. The client's work is part of a round.
+//! quic: a client's datagrams in, their transactions out. The client's work is part of a round.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -12,26 +12,26 @@ use hearth_tile::rig::Rig;
 
 use crate::Work;
 
-/// Transactions in one piece of work: half of what a rig's link holds.
+/// Transactions per round: half the capacity of a rig's link.
 const ROUND: usize = 128;
 const TRANSACTION: [u8; 200] = [7; 200];
 const VERIFY: [&str; 2] = ["quic_verify:0", "quic_verify:1"];
 
-/// What is measured: takes datagrams and the time, counts the transactions in them, and gives its answers.
+/// The measured receiver: takes datagrams and the time, counts the transactions in them, and returns its answers.
 pub trait Receiver {
-    /// The time as it has it.
+    /// Returns the receiver's current time.
     fn now(&self) -> Instant;
-    /// Takes datagrams; how many transactions were in them.
+    /// Receives datagrams. Returns the number of transactions in them.
     fn receive(&mut self, from: SocketAddr, datagrams: &[Vec<u8>], answers: &mut Vec<Vec<u8>>) -> u64;
-    /// Lets time pass.
+    /// Advances the receiver's time.
     fn pass_time(&mut self, by: Duration);
 }
 
-/// The tile.
+/// The quic tile as a receiver.
 pub struct Tile(Rig<Quic>);
 
 impl Tile {
-    /// As a node on this machine has it, with links to two verify tiles.
+    /// The tile as in a node on this machine, with links to two verify tiles.
     pub fn new() -> Self {
         let config = Config { server: ServerConfig::local(), drops: DropLog::default() };
         Self(Rig::new(config, &[NET_QUIC], &[VERIFY[0], VERIFY[1], QUIC_NET]))
@@ -70,19 +70,19 @@ impl Receiver for Tile {
     }
 }
 
-/// A client and what receives from it.
+/// A client and its receiver.
 pub struct Pair<R> {
     client: Client,
     receiver: R,
     datagrams: Vec<Vec<u8>>,
     answers: Vec<Vec<u8>>,
     buffer: Vec<u8>,
-    /// The receiver's own time, and the transactions it gave in it.
+    /// The time spent in the receiver, and the transactions it returned meanwhile.
     own: (Duration, u64),
 }
 
 impl<R: Receiver> Pair<R> {
-    /// Connected, its congestion window wide open.
+    /// Connects the client and opens its congestion window wide.
     pub fn new(receiver: R) -> Self {
         let mut client = Client::new(ClientConfig::local(), Some(&[3; 32]), &[4; 32]).expect("a client");
         client.connect(receiver.now(), "127.0.0.1:8009".parse().expect("an address"));
@@ -91,20 +91,20 @@ impl<R: Receiver> Pair<R> {
         while pair.client.counters().connected == 0 {
             pair.round();
         }
-        // The congestion window grows until it holds up nothing.
+        // The congestion window grows until it no longer limits anything.
         while pair.round() < ROUND as u64 {}
         pair.own = (Duration::ZERO, 0);
         pair
     }
 
-    /// What the receiver alone took for a transaction.
+    /// Returns the receiver's own nanoseconds per transaction.
     pub fn own_nanos(&self) -> f64 {
         self.own.0.as_nanos() as f64 / self.own.1 as f64
     }
 }
 
 impl<R: Receiver> Work for Pair<R> {
-    /// A round of transactions from the client, and the answers back to it. How many were given out.
+    /// Sends a round of transactions from the client, and the answers back to it. Returns how many came out.
     fn round(&mut self) -> u64 {
         let (now, here) = (self.receiver.now(), SocketAddr::from(([127, 0, 0, 1], 9000)));
         for _ in 0..ROUND {

@@ -1,4 +1,4 @@
-//! shred: entries of 64 transfers in, sets out once the requests to sign them are answered, by made-up signatures.
+//! shred: entries of 64 transfers in, sets out once the signing requests are answered with synthetic signatures.
 
 use std::hint::black_box;
 
@@ -11,17 +11,17 @@ use hearth_tile::rig::Rig;
 use crate::Work;
 use crate::made::{MICROBLOCK, TRANSFER_SIZE, transfers};
 
-/// Entries of a round.
+/// Entries per round.
 const ROUND: u64 = 16;
-/// Entries of a slot.
+/// Entries per slot.
 pub const SLOT: u64 = 1024;
-/// Shreds that a slot may have.
+/// Maximum shreds of a slot.
 pub const SHREDS: u32 = 32_768;
 /// Bytes of an entry.
 pub const ENTRY_SIZE: usize = PohEntry::ENTRY_HEADER + MICROBLOCK * TRANSFER_SIZE;
 const _: () = assert!(SLOT * ENTRY_SIZE as u64 <= entry_bytes_within(SHREDS as u64) && SLOT.is_multiple_of(ROUND));
 
-/// The tile, and the signatures that it asks for, made up.
+/// The tile, with synthetic answers to its signing requests.
 pub struct Load {
     rig: Rig<Shred>,
     transfers: Vec<u8>,
@@ -37,7 +37,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// At the begin of the first slot.
+    /// Starts at the first slot.
     pub fn new() -> Self {
         let [to_sign, signed, store, net] =
             [SHRED_SIGN, SIGN_SHRED, SHRED_STORE, SHRED_NET].map(|link| format!("{link}:0"));

@@ -1,4 +1,4 @@
-//! What a transaction takes in each tile, links included.
+//! Measures the time of a transaction in each tile, including its links.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use serde_json::{Map, Value, json};
 use crate::times::Times;
 use crate::{Work, bank, dedup, pack, poh, quic, shred, verify};
 
-/// A round lasts so long at least.
+/// Minimum duration of a round.
 const ROUND: Duration = Duration::from_millis(20);
 
 /// The tiles, in the order in which a transaction meets them.
 pub struct Tiles(Vec<(&'static str, Box<dyn Work>)>);
 
-/// What each of them took.
+/// The measured times of each tile.
 pub struct Taken(Vec<(&'static str, Times)>);
 
 impl Tiles {
-    /// Each with its load, ready to work.
+    /// Creates each tile with its load.
     pub fn new() -> Self {
         Self(vec![
             ("quic", Box::new(quic::Pair::new(quic::Tile::new()))),
@@ -30,8 +30,8 @@ impl Tiles {
         ])
     }
 
-    /// Lets them work in turn, so many rounds each after one that is not measured; nothing where it was stopped.
-    /// What the machine does in a while it does to all of them.
+    /// Measures the tiles alternately, in this many rounds after one that is not measured; none if stopped. Alternating
+    /// exposes all tiles to the same disturbances.
     pub fn measure(&mut self, rounds: u32, is_stopped: &dyn Fn() -> bool) -> Option<Taken> {
         let mut all = vec![Vec::new(); self.0.len()];
         for round in 0..=rounds {
@@ -56,7 +56,7 @@ impl Default for Tiles {
     }
 }
 
-/// A round of work; nanoseconds for a transaction.
+/// Runs a round of work; returns nanoseconds per transaction.
 fn nanos(work: &mut dyn Work) -> f64 {
     let (begin, mut done) = (Instant::now(), 0);
     loop {
@@ -69,17 +69,17 @@ fn nanos(work: &mut dyn Work) -> f64 {
 }
 
 impl Taken {
-    /// Each tile with its times.
+    /// Returns each tile with its times.
     pub fn each(&self) -> impl Iterator<Item = (&'static str, &Times)> {
         self.0.iter().map(|(name, times)| (*name, times))
     }
 
-    /// Nanoseconds that a transaction takes in all of them: the sum of the medians.
+    /// Returns the nanoseconds of a transaction in all tiles: the sum of the medians.
     pub fn sum(&self) -> f64 {
         self.each().map(|(_, times)| times.median).sum()
     }
 
-    /// As an object: `tiles_ns` is the sum.
+    /// Returns a JSON object, in which `tiles_ns` is the sum.
     pub fn json(&self) -> Value {
         let tiles: Map<String, Value> = self.each().map(|(name, times)| (name.into(), times.json())).collect();
         json!({ "tiles": tiles, "tiles_ns": self.sum() })

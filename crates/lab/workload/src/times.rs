@@ -1,20 +1,20 @@
-//! What times say.
+//! Statistics of times.
 
 use serde_json::{Value, json};
 
-/// Of times in nanoseconds.
+/// Statistics of times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The middle one, or the mean of both in the middle.
+    /// The middle value, or the mean of the two middle ones.
     pub median: f64,
-    /// Their mean.
+    /// The arithmetic mean.
     pub mean: f64,
-    /// How far they are from it: the root of the mean square, over all of them.
+    /// The standard deviation, over all values.
     pub deviation: f64,
 }
 
 impl Times {
-    /// Of one time at least.
+    /// Computes the statistics of at least one time.
     pub fn of(mut ns: Vec<f64>) -> Self {
         ns.sort_by(f64::total_cmp);
         let count = ns.len() as f64;
@@ -24,7 +24,7 @@ impl Times {
         Self { median, mean, deviation: variance.sqrt() }
     }
 
-    /// As an object.
+    /// Returns the statistics as a JSON object.
     pub fn json(&self) -> Value {
         json!({ "median": self.median, "mean": self.mean, "deviation": self.deviation })
     }

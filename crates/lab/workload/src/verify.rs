@@ -1,4 +1,4 @@
-//! verify: transfers in, those that are good and new out.
+//! verify: transfers in, the valid and new ones out.
 
 use std::hint::black_box;
 
@@ -11,17 +11,17 @@ use hearth_wire::transfer::TransferTemplate;
 use crate::Work;
 
 const SIGNERS: u64 = 1024;
-/// More than the tile remembers, so that none is a duplicate when its turn comes again.
+/// More than the tile remembers, so that no transfer is a duplicate when its turn comes again.
 const TRANSFERS: usize = 8192;
 const HISTORY: usize = 4096;
-/// Transfers in one piece of work: half of what a rig's link holds.
+/// Transfers per round: half the capacity of a rig's link.
 const ROUND: usize = 128;
 const IN: &str = "quic_verify:0";
 const OUT: &str = "verify_dedup:0";
-/// Memory of signature tables that is enough for all signers.
+/// Bytes of signature tables, enough for all signers.
 pub const TABLES: usize = 512 << 20;
 
-/// The tile, and transfers of 1,024 signers, each of whom signs again and again.
+/// The tile, and transfers of 1,024 signers, each of which signs repeatedly.
 pub struct Load {
     rig: Rig<Verify>,
     transfers: Vec<Vec<u8>>,
@@ -29,11 +29,11 @@ pub struct Load {
 }
 
 impl Load {
-    /// With so many bytes for tables of signers; where there are any, each signer has one when this returns.
+    /// Creates the tile with this many bytes for tables of signers; if any, each signer has a table when this returns.
     pub fn new(table_bytes: usize) -> Self {
         let config = Config { history: HISTORY, table_bytes, tag_key: 7, drops: DropLog::default() };
         let mut load = Self { rig: Rig::new(config, &[IN], &[OUT]), transfers: transfers(), next: 0 };
-        // Each signer must be seen often enough to be given a table.
+        // Each signer must be seen often enough to get a table.
         let turns = if table_bytes == 0 { 0 } else { 8 };
         (0..turns * TRANSFERS / ROUND).for_each(|_| {
             load.round();
@@ -41,7 +41,7 @@ impl Load {
         load
     }
 
-    /// The transfers, in the order in which they come.
+    /// Returns the transfers, in the order in which they are sent.
     pub fn transfers(&self) -> &[Vec<u8>] {
         &self.transfers
     }
@@ -62,13 +62,13 @@ impl Work for Load {
     }
 }
 
-/// Transfers whose signers come in turn.
+/// Transfers whose signers take turns.
 fn transfers() -> Vec<Vec<u8>> {
     let seed = |n: u64| std::array::from_fn(|i| n.to_le_bytes()[i % 8] ^ i as u8);
     let keys: Vec<SigningKey> = (0..SIGNERS).map(|n| SigningKey::from_seed(&seed(n))).collect();
     let mut template = TransferTemplate::new();
     let signed = |n: usize| {
-        // A step that shares no factor with the number of signers: no burst has one signer twice.
+        // A step that is coprime to the number of signers, so that no burst has one signer twice.
         let key = &keys[n * 389 % keys.len()];
         template.set_from(&key.public_key());
         template.set_to(&keys[n % keys.len()].public_key());

@@ -1,4 +1,4 @@
-//! The study of our own builds reads what the program prints.
+//! Verifies that the shipped study can read the program's output.
 
 use std::path::Path;
 use std::process::Command;

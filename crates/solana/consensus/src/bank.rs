@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::{Hash, Pubkey};
 
 use super::types::{AccountVotes, BankId};
-use super::{SUPERMAJORITY, exceeds};
+use super::{PROPAGATED_THRESHOLD, SUPERMAJORITY, exceeds};
 
 /// A frozen bank, with its vote statistics.
 #[derive(Clone, Debug)]
@@ -97,10 +98,11 @@ impl Bank {
         let with_stake = self.accounts.iter().filter(|account| account.stake > 0);
         let mut roots: Vec<(u64, u64)> = with_stake.filter_map(|one| Some((root(one)?, one.stake))).collect();
         roots.sort_unstable_by(|a, b| b.cmp(a));
+        let finalizing = if active(Mutation::LowFinality) { PROPAGATED_THRESHOLD } else { SUPERMAJORITY };
         let mut sum = 0;
         roots.into_iter().find_map(|(root, stake)| {
             sum += stake;
-            exceeds(sum, self.total, SUPERMAJORITY).then_some(root)
+            exceeds(sum, self.total, finalizing).then_some(root)
         })
     }
 }

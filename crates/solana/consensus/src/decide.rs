@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::Pubkey;
 
 use super::bank::Bank;
@@ -15,7 +16,7 @@ use super::propagation::Propagation;
 use super::stakes::Stakes;
 use super::tower::Tower;
 use super::types::BankId;
-use super::{SWITCH_THRESHOLD, VOTE_THRESHOLD, VOTE_THRESHOLD_DEPTH, exceeds};
+use super::{PROPAGATED_THRESHOLD, SWITCH_THRESHOLD, VOTE_THRESHOLD, VOTE_THRESHOLD_DEPTH, exceeds};
 
 /// Number of ancestors whose hashes a bank knows: a vote for an older one cannot land in it.
 pub(crate) const MAX_SLOT_HASHES: u64 = 512;
@@ -169,7 +170,8 @@ impl View<'_> {
         accounts.extend(newer.filter(|(_, id)| is_elsewhere(id)).map(|(account, _)| account));
         let stakes = self.stakes.of(heaviest.slot);
         let stake = accounts.into_iter().map(|account| stakes.stake(account)).sum();
-        if exceeds(stake, stakes.total(), SWITCH_THRESHOLD) { Switch::Proof } else { Switch::FailedThreshold }
+        let is_proved = exceeds(stake, stakes.total(), SWITCH_THRESHOLD) || active(Mutation::UnaskedSwitch);
+        if is_proved { Switch::Proof } else { Switch::FailedThreshold }
     }
 
     /// Why a bank may not be voted for.
@@ -189,8 +191,10 @@ impl View<'_> {
         let before = self.tower.lockouts();
         let mut after = before.clone();
         after.process(slot);
-        let Some(vote) = after.at_depth(VOTE_THRESHOLD_DEPTH) else { return true };
-        before.votes.contains(vote) || exceeds(bank.voted(vote.slot), bank.total(), VOTE_THRESHOLD)
+        let depth = VOTE_THRESHOLD_DEPTH + usize::from(active(Mutation::LateThreshold));
+        let threshold = if active(Mutation::LowThreshold) { PROPAGATED_THRESHOLD } else { VOTE_THRESHOLD };
+        let Some(vote) = after.at_depth(depth) else { return true };
+        before.votes.contains(vote) || exceeds(bank.voted(vote.slot), bank.total(), threshold)
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::Hash;
 
 use super::types::BankId;
@@ -39,7 +40,7 @@ impl Slot {
         let id = |hash| BankId { slot, hash };
         match (self.frozen, self.confirmed) {
             (Some(ours), Some(theirs)) if ours == theirs => Some(Order::Valid(id(ours))),
-            (Some(ours), Some(_)) => Some(Order::Wrong(id(ours))),
+            (Some(ours), Some(_)) => (!active(Mutation::KeptVersion)).then(|| Order::Wrong(id(ours))),
             (None, theirs) if self.is_dead && (theirs.is_some() || self.is_elsewhere) => Some(Order::Dead(slot)),
             (Some(ours), None) if self.is_duplicate => Some(Order::Doubtful(id(ours))),
             _ => None,
@@ -74,7 +75,7 @@ impl Duplicates {
 
     /// A slot has two versions.
     pub fn duplicate(&mut self, slot: u64) -> Option<Order> {
-        self.change(slot, |slot| slot.is_duplicate = true)
+        self.change(slot, |slot| slot.is_duplicate = !active(Mutation::IgnoredDuplicate))
     }
 
     /// Nodes with more than 52 % of the stake claim to have a slot's block.

@@ -12,6 +12,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::Pubkey;
 
 use super::types::BankId;
@@ -174,7 +175,9 @@ impl Forks {
             if let Some((last, stake)) = self.votes.insert(account, (id, stake))
                 && let Some(node) = self.nodes.get_mut(&last)
             {
-                node.stake_at -= stake;
+                if !active(Mutation::DoubleCount) {
+                    node.stake_at -= stake;
+                }
                 changed.insert(last);
             }
             let node = self.nodes.get_mut(&id).expect("in the tree");
@@ -286,7 +289,8 @@ impl Forks {
             let weight = node.children.iter().fold(node.stake_at, |sum, id| sum.saturating_add(self.nodes[id].weight));
             let height = node.children.iter().map(|id| self.nodes[id].height).max().map_or(0, |height| height + 1);
             let candidates = node.children.iter().map(child).filter(|(_, child)| child.invalid_ancestor.is_none());
-            let best = candidates.max_by_key(|(id, child)| (child.weight, Reverse(*id)));
+            let weighed = |weight: u64| if active(Mutation::LighterFork) { !weight } else { weight };
+            let best = candidates.max_by_key(|(id, child)| (weighed(child.weight), Reverse(*id)));
             let deepest =
                 node.children.iter().map(child).max_by_key(|(id, child)| (child.height, child.weight, Reverse(*id)));
             let best = best.map_or(id, |(_, child)| child.best);

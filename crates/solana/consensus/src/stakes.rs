@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::Pubkey;
 pub use hearth_wire::vote::VoteStake;
 
@@ -74,7 +75,7 @@ impl Stakes {
     /// The weights of a slot's epoch. An unknown epoch uses those of the one before it, and a slot before all of them
     /// those of the first.
     pub fn of(&self, slot: u64) -> &Arc<VoteWeights> {
-        let before = self.by_first_slot.range(..=slot).next_back();
+        let before = self.by_first_slot.range(..=slot).nth_back(usize::from(active(Mutation::StaleStakes)));
         before.or_else(|| self.by_first_slot.first_key_value()).map(|(_, stakes)| stakes).expect("one is never dropped")
     }
 

@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::{Hash, Pubkey};
 
 use super::types::BankId;
-use super::{DUPLICATE_THRESHOLD, MAX_SLOTS_AHEAD, SUPERMAJORITY, exceeds};
+use super::{DUPLICATE_THRESHOLD, MAX_SLOTS_AHEAD, PROPAGATED_THRESHOLD, SUPERMAJORITY, exceeds};
 
 /// Maximum versions of a slot for which an account's votes count.
 const MAX_VERSIONS: usize = 2;
@@ -102,8 +103,9 @@ impl Tracker {
         let count = self.blocks.entry(id).or_default();
         count.voters.insert(*account);
         count.stake = count.stake.saturating_add(stake);
+        let confirming = if active(Mutation::LowConfirmation) { PROPAGATED_THRESHOLD } else { SUPERMAJORITY };
         let now = Reached {
-            is_confirmed: exceeds(count.stake, total, SUPERMAJORITY),
+            is_confirmed: exceeds(count.stake, total, confirming),
             is_duplicate_confirmed: exceeds(count.stake, total, DUPLICATE_THRESHOLD),
         };
         let before = count.reached;

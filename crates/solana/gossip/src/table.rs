@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue, Label, SocketKind, hash_prefix};
 use hearth_wire::{Hash, Pubkey};
 
@@ -360,7 +361,7 @@ fn overrides(value: &CrdsValue<'_>, hash: &Hash, other: &Entry) -> bool {
         return verdict;
     }
     match value.wallclock().cmp(&other.wallclock) {
-        Ordering::Less => false,
+        Ordering::Less => active(Mutation::OlderValue),
         Ordering::Greater => true,
         Ordering::Equal => *hash > other.hash,
     }

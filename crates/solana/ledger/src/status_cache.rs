@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_crypto::prefetch::prefetch;
+use hearth_mutation::{Mutation, active};
 use hearth_wire::{Signature, Txn};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -359,6 +360,7 @@ impl StatusCache {
             return Some(Claim(0));
         }
         let (now, dead_from) = (height32(now), height32(dead_from));
+        let dead_from = if active(Mutation::ForgottenStatus) { now + 1 } else { dead_from };
         let mut table = Shard::of(&self.messages, MessageBucket::home(key));
         if table.find(key, now).is_some() {
             return None;

@@ -77,6 +77,39 @@ pub enum BootError {
     Threads(#[from] std::io::Error),
 }
 
+/// A node without threads, sockets and workspace file, whose tiles are turned by hand: for simulations.
+pub struct SteppedNode {
+    /// What it is made of.
+    pub topology: Topology,
+    /// Its tiles, in the order of the topology.
+    pub tiles: Vec<Box<dyn Runnable>>,
+    /// The ways onto its links for what is no tile, by link.
+    pub inlets: BTreeMap<String, Inlet>,
+    /// Its links and counters.
+    pub workspace: Workspace,
+}
+
+impl SteppedNode {
+    /// Makes every tile, on a clock of the caller's; `entropy` seeds the secrets of each.
+    ///
+    /// Panics where the topology has a tile without a configuration.
+    pub fn make(
+        topology: Topology,
+        clock: &Clock,
+        configs: TileConfigs,
+        entropy: impl FnMut() -> Entropy,
+    ) -> Result<Self, BootError> {
+        let workspace = Workspace::in_heap(&topology.workspace_plan(HugePages::None))?;
+        let waker = Waker::new()?;
+        let wakers = topology.tiles.iter().map(|tile| (tile.name(), (None, waker.clone()))).collect();
+        let launcher = Launcher { topology: &topology, workspace: &workspace, clock, wakers: &wakers };
+        let mut made = launcher.make(configs, entropy)?;
+        let tiles = topology.tiles.iter().map(|tile| made.remove(&tile.name()).expect("made above")).collect();
+        let inlets = launcher.inlets()?;
+        Ok(Self { tiles, inlets, topology, workspace })
+    }
+}
+
 /// A running node.
 pub struct Node {
     /// What runs.
@@ -132,7 +165,7 @@ impl Node {
     ///
     /// Panics where the topology has a tile without a configuration.
     pub fn boot(topology: Topology, clock: Clock, config: NodeConfig) -> Result<Self, BootError> {
-        let NodeConfig { workspace, huge_pages, idle, tiles: TileConfigs(mut makers) } = config;
+        let NodeConfig { workspace, huge_pages, idle, tiles: configs } = config;
         let workspace = Workspace::create(&workspace, &topology.workspace_plan(huge_pages))?;
         let mut wakers = BTreeMap::new();
         for (core, tiles) in topology.by_core() {
@@ -142,13 +175,7 @@ impl Node {
             }
         }
         let launcher = Launcher { topology: &topology, workspace: &workspace, clock: &clock, wakers: &wakers };
-        // In the order of their numbers: the first net tile makes sure that the ports are free, the others join it.
-        let mut made = BTreeMap::new();
-        for tile in &topology.tiles {
-            let name = tile.name();
-            let make = makers.remove(&name).unwrap_or_else(|| panic!("{name} has no configuration"));
-            made.insert(name, make(launcher.parts(tile)?)?);
-        }
+        let mut made = launcher.make(configs, || Entropy::System)?;
         let mut cores = vec![];
         for (pin, tiles) in topology.by_core() {
             let waker = wakers[&tiles[0].name()].1.clone();
@@ -158,12 +185,7 @@ impl Node {
             let idle = idle.for_core(is_pinned);
             cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle, lends: is_pinned });
         }
-        let mut inlets = BTreeMap::new();
-        for link in topology.links.iter().filter(|link| topology.tile(&link.producer).is_none()) {
-            let (_, waker) = &wakers[&link.consumers[0].tile];
-            let inlet = Inlet { producer: workspace.producer(&link.name)?, waker: waker.clone(), clock: clock.clone() };
-            inlets.insert(link.name.clone(), inlet);
-        }
+        let inlets = launcher.inlets()?;
         let fleet = Fleet::start(cores)?;
         Ok(Self { topology, clock, workspace, fleet, inlets })
     }
@@ -197,8 +219,35 @@ struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
+    /// Makes every tile, in the order of their numbers: the first net tile makes sure that the ports are free, the
+    /// others join it.
+    fn make(
+        &self,
+        TileConfigs(mut makers): TileConfigs,
+        mut entropy: impl FnMut() -> Entropy,
+    ) -> Result<BTreeMap<String, Box<dyn Runnable>>, BootError> {
+        let mut made = BTreeMap::new();
+        for tile in &self.topology.tiles {
+            let name = tile.name();
+            let make = makers.remove(&name).unwrap_or_else(|| panic!("{name} has no configuration"));
+            made.insert(name, make(self.parts(tile, entropy())?)?);
+        }
+        Ok(made)
+    }
+
+    /// The ways onto links that no tile writes.
+    fn inlets(&self) -> Result<BTreeMap<String, Inlet>, BootError> {
+        let mut inlets = BTreeMap::new();
+        for link in self.topology.links.iter().filter(|link| self.topology.tile(&link.producer).is_none()) {
+            let (_, waker) = &self.wakers[&link.consumers[0].tile];
+            let producer = self.workspace.producer(&link.name)?;
+            inlets.insert(link.name.clone(), Inlet { producer, waker: waker.clone(), clock: self.clock.clone() });
+        }
+        Ok(inlets)
+    }
+
     /// A tile's ends of its links, and the rest of what its loop runs with.
-    fn parts(&self, spec: &TileSpec) -> Result<Parts, BootError> {
+    fn parts(&self, spec: &TileSpec, entropy: Entropy) -> Result<Parts, BootError> {
         let name = spec.name();
         let (_, waker) = &self.wakers[&name];
         let mut inputs = vec![];
@@ -218,7 +267,7 @@ impl Launcher<'_> {
             counters: self.workspace.counters(&name)?,
             waker: waker.clone(),
             neighbours: self.neighbours(&name),
-            entropy: Entropy::System,
+            entropy,
             name,
         })
     }

@@ -186,8 +186,8 @@ const FOLLOWER: [Role; 3] = [Role::Node, Role::Cluster, Role::Voter];
 /// The RPC's threads, which hand transactions in.
 pub const RPC: &str = "rpc:0";
 
-/// The `layout.affinity` of a node in a cluster whose tiles share `core`, but for those of the kinds in `floating`, which
-/// have a thread each. There are `execs` exec tiles, at least one, and one tile of each other kind; `follows` says
+/// The `layout.affinity` of a node in a cluster whose tiles share `core`, but for the kinds in `floating`, which have a
+/// thread each. There are `execs` exec tiles, at least one, and one tile of each other kind; `follows` says
 /// whether the node makes no blocks.
 pub fn on_one_core(core: usize, follows: bool, execs: usize, floating: &[&str]) -> String {
     let mut counts = Counts { cluster: true, ..Counts::default() };

@@ -54,7 +54,10 @@ fn genesis() -> Value {
     let account = |seed| (account(seed).to_string(), json!({ "balance": "0x21e19e0c9bab2400000" }));
     let prism = json!({ "balance": "0x0", "code": hearth_utxo::prism::CODE.to_string() });
     let prism = (hearth_utxo::prism::ADDRESS.to_string(), prism);
-    let alloc: serde_json::Map<String, Value> = funded.map(account).chain([prism]).collect();
+    // Each block calls them: without there is none from Prague on.
+    let system = hearth_evm::genesis::system_contracts();
+    let system = system.map(|(at, code)| (at.to_string(), json!({ "balance": "0x0", "nonce": "0x1", "code": code })));
+    let alloc: serde_json::Map<String, Value> = funded.map(account).chain([prism]).chain(system).collect();
     json!({
         "config": {
             "chainId": CHAIN, "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0,

@@ -14,7 +14,7 @@ mod sidecars;
 
 use std::sync::Arc;
 
-use alloy_consensus::Transaction;
+use alloy_consensus::{Header, Transaction};
 use alloy_eips::eip4844::env_settings::EnvKzgSettings;
 use alloy_eips::eip4844::kzg_to_versioned_hash;
 use alloy_eips::eip7594::{BlobTransactionSidecarVariant, CELLS_PER_EXT_BLOB};
@@ -51,7 +51,19 @@ impl Default for BlobEnv {
 impl BlobEnv {
     /// Of a block with these `params` after one that had that excess, used that much blob gas, and had that base fee.
     pub fn after(params: BlobParams, excess_gas: u64, gas_used: u64, base_fee: u64) -> Self {
-        Self { excess_gas: params.next_block_excess_blob_gas_osaka(excess_gas, gas_used, base_fee), params }
+        let excess_gas = match excess_gas.checked_add(gas_used) {
+            Some(_) => params.next_block_excess_blob_gas_osaka(excess_gas, gas_used, base_fee),
+            // Such an excess only a genesis can set.
+            None => u64::MAX - params.target_blob_gas_per_block(),
+        };
+        Self { excess_gas, params }
+    }
+
+    /// Of a block with these `params` after the one of this header, which before Cancun says nothing of blobs.
+    pub fn after_header(params: BlobParams, parent: &Header) -> Self {
+        let excess_gas = parent.excess_blob_gas.unwrap_or_default();
+        let gas_used = parent.blob_gas_used.unwrap_or_default();
+        Self::after(params, excess_gas, gas_used, parent.base_fee_per_gas.unwrap_or_default())
     }
 
     /// Wei for a unit of blob gas.

@@ -28,7 +28,33 @@ impl BlobSchedule {
                 ));
             }
         }
+        check_times(config)?;
         Ok(Self(config.blob_schedule_blob_params()))
+    }
+
+    /// The times at which the bounds alone change, after Osaka; the earliest first.
+    pub fn times(&self) -> impl Iterator<Item = u64> {
+        self.0.scheduled.iter().map(|(time, _)| *time)
+    }
+
+    /// All, each with what [`BlobSchedule::set`] takes as its name: that of a fork, or the time at which it begins.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (String, &BlobParams)> {
+        let forks = [("cancun", self.0.cancun()), ("prague", self.0.prague()), ("osaka", self.0.osaka())];
+        let forks = forks.map(|(fork, params)| (fork.to_owned(), params));
+        forks.into_iter().chain(self.0.scheduled.iter().map(|(time, params)| (time.to_string(), params)))
+    }
+
+    /// Sets target, most and pace of one; `None` where nothing has that name.
+    pub(crate) fn set(&mut self, name: &str, target: u64, max: u64, update_fraction: u128) -> Option<()> {
+        let bounds =
+            |of: BlobParams| BlobParams { target_blob_count: target, max_blob_count: max, update_fraction, ..of };
+        match name {
+            "cancun" => self.0.cancun = bounds(BlobParams::cancun()).with_max_blobs_per_tx(max),
+            "prague" => self.0.prague = bounds(BlobParams::prague()).with_max_blobs_per_tx(max),
+            "osaka" => self.0.osaka = bounds(BlobParams::osaka()),
+            time => self.0.scheduled.push((time.parse().ok()?, bounds(BlobParams::osaka()))),
+        }
+        Some(())
     }
 
     /// Those of a block of the fork `spec` at this time. Before Cancun there are no blobs, and nothing asks.
@@ -38,6 +64,32 @@ impl BlobSchedule {
         }
         *if spec.is_enabled_in(SpecId::PRAGUE) { self.0.prague() } else { self.0.cancun() }
     }
+}
+
+/// Refuses a fork of blobs alone without its numbers, or before the one that it builds on.
+fn check_times(config: &ChainConfig) -> Result<(), String> {
+    let forks = [
+        ("bpo1", config.bpo1_time),
+        ("bpo2", config.bpo2_time),
+        ("bpo3", config.bpo3_time),
+        ("bpo4", config.bpo4_time),
+        ("bpo5", config.bpo5_time),
+    ];
+    let mut before = ("osaka", config.osaka_time);
+    for fork @ (name, time) in forks {
+        let Some(time) = time else { continue };
+        if !config.blob_schedule.contains_key(name) {
+            return Err(format!("{name}: is not set while {name}Time is"));
+        }
+        match before {
+            (earlier, None) => return Err(format!("{name}: {name}Time is set while {earlier}Time is not")),
+            (earlier, Some(begins)) if begins > time => {
+                return Err(format!("{name}: {name}Time is {time}, before {earlier}Time, which is {begins}"));
+            }
+            _ => before = fork,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -50,7 +102,9 @@ mod tests {
 
     fn config(blobs: &[(&str, BlobParams)]) -> ChainConfig {
         let blob_schedule = blobs.iter().map(|(fork, params)| ((*fork).to_owned(), *params)).collect();
-        ChainConfig { blob_schedule, bpo1_time: Some(100), bpo2_time: Some(200), ..Default::default() }
+        let time = |fork: &str, time: u64| blobs.iter().any(|(name, _)| *name == fork).then_some(time);
+        let (bpo1_time, bpo2_time) = (time("bpo1", 100), time("bpo2", 200));
+        ChainConfig { blob_schedule, osaka_time: Some(50), bpo1_time, bpo2_time, ..Default::default() }
     }
 
     #[test]
@@ -63,6 +117,19 @@ mod tests {
         assert_eq!(max(SpecId::OSAKA, 99), 9);
         assert_eq!((max(SpecId::OSAKA, 100), max(SpecId::OSAKA, 200)), (15, 21));
         assert_eq!(schedule.params(SpecId::OSAKA, 200).max_blobs_per_tx, 6);
+    }
+
+    #[test]
+    fn forks_of_blobs_alone_need_numbers_and_come_in_order() {
+        let good = config(&[("bpo1", params(10, 15)), ("bpo2", params(14, 21))]);
+        let said = |config: &ChainConfig| BlobSchedule::from_config(config).expect_err("it cannot be");
+        BlobSchedule::from_config(&good).expect("it can");
+        let without = ChainConfig { bpo3_time: Some(300), ..good.clone() };
+        assert!(said(&without).contains("bpo3: is not set while bpo3Time is"));
+        let early = ChainConfig { bpo2_time: Some(99), ..good.clone() };
+        assert!(said(&early).contains("bpo2Time is 99, before bpo1Time"));
+        let alone = ChainConfig { osaka_time: None, ..good };
+        assert!(said(&alone).contains("osakaTime is not"));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! writes  the sidecar of a transaction, and the blob of a hash
 //! memory  at most so many bytes of sidecars ([`SIDECAR_BYTES`] unless another bound is set)
 //! drops   those of included transactions after so many blocks ([`SIDECAR_BLOCKS`]), and the oldest of them where a
-//!         new one needs room; those of transactions that the pool gave up. While a transaction waits its sidecar stays
+//!         new one that the pool has taken needs room; those of transactions that the pool gave up. While a transaction
+//!         waits its sidecar stays
 //!
 //! Nothing is on disk but what the pool's journal has: a restart forgets the sidecars of included transactions. Who
 //! needs them longer stores them elsewhere, as with Ethereum, whose nodes forget them after 4096 epochs.
@@ -37,12 +38,16 @@ struct Kept {
     /// twice; its entry says which holds.
     included: VecDeque<(u64, B256)>,
     bytes: usize,
+    /// Of these, the bytes of what is in no block.
+    waiting_bytes: usize,
 }
 
 impl Kept {
     fn remove(&mut self, hash: &B256) {
         if let Some(gone) = self.entries.remove(hash) {
-            self.bytes -= gone.sidecar.size();
+            let bytes = gone.sidecar.size();
+            self.bytes -= bytes;
+            self.waiting_bytes -= if gone.block.is_none() { bytes } else { 0 };
         }
     }
 
@@ -76,22 +81,28 @@ impl Sidecars {
         Self { bytes_max, blocks_max, kept: Mutex::default() }
     }
 
-    /// Keeps the sidecar of the transaction `hash`, which waits; says whether there was room beside those of others
-    /// that wait.
+    /// Keeps the sidecar of the transaction `hash`, which waits or will; says whether there was room beside those of
+    /// others that wait. It drives nothing out: the pool may refuse its transaction, and sending that costs nothing.
+    /// Until [`Sidecars::make_room`] there may be more bytes than the bound.
     pub fn put(&self, hash: B256, sidecar: SharedSidecar) -> bool {
         let mut kept = self.kept.lock();
         if kept.entries.contains_key(&hash) {
             return true;
         }
         let bytes = sidecar.size();
-        while kept.bytes + bytes > self.bytes_max {
-            if !kept.remove_oldest() {
-                return false;
-            }
+        if kept.waiting_bytes + bytes > self.bytes_max {
+            return false;
         }
         kept.bytes += bytes;
+        kept.waiting_bytes += bytes;
         kept.entries.insert(hash, Entry { sidecar, block: None });
         true
+    }
+
+    /// Forgets the oldest of included transactions until the rest is within the bound.
+    pub fn make_room(&self) {
+        let mut kept = self.kept.lock();
+        while kept.bytes > self.bytes_max && kept.remove_oldest() {}
     }
 
     /// Forgets the sidecar of a transaction that waits no longer, unless a block has it.
@@ -107,13 +118,25 @@ impl Sidecars {
         let mut kept = self.kept.lock();
         for hash in hashes {
             if let Some(entry) = kept.entries.get_mut(hash) {
-                entry.block = Some(number);
+                let bytes = entry.sidecar.size();
+                if entry.block.replace(number).is_none() {
+                    kept.waiting_bytes -= bytes;
+                }
                 kept.included.push_back((number, *hash));
             }
         }
         while kept.included.front().is_some_and(|(block, _)| block.saturating_add(self.blocks_max) < number) {
             kept.remove_oldest();
         }
+    }
+
+    /// The blocks after `number` are no more, nor are their sidecars.
+    pub fn rewind(&self, number: u64) {
+        let mut kept = self.kept.lock();
+        let is_gone = |entry: &Entry| entry.block.is_some_and(|block| block > number);
+        let gone: Vec<B256> = kept.entries.iter().filter(|(_, entry)| is_gone(entry)).map(|(hash, _)| *hash).collect();
+        gone.iter().for_each(|hash| kept.remove(hash));
+        kept.included.retain(|(block, _)| *block <= number);
     }
 
     /// The sidecar of a transaction, while it is kept.

@@ -11,6 +11,7 @@ use crate::chain::{BlockTime, Chain, ChainConfig, SubmitError};
 use crate::exec::{BlockEnv, Verdict, execute};
 use crate::genesis::Genesis;
 use crate::parallel::execute_parallel;
+use crate::pool::PoolConfig;
 use crate::state::{AccountChange, State};
 use crate::tx::{SharedTx, Tx, TypedTransaction, join_network};
 
@@ -76,6 +77,9 @@ fn the_price_follows_what_was_used() {
     assert_eq!(full.excess_gas, 13 * GAS_PER_BLOB, "10 and 9 × (9 - 6) / 9");
     assert_eq!(BlobEnv::after(osaka, 10 * GAS_PER_BLOB, 0, 1_000_000_000).excess_gas, 10 * GAS_PER_BLOB);
     assert_eq!(BlobEnv::after(osaka, 10 * GAS_PER_BLOB, 0, 7).excess_gas, 4 * GAS_PER_BLOB);
+    // What no chain comes to, but a genesis may say.
+    let absurd = BlobEnv::after(osaka, u64::MAX, GAS_PER_BLOB, 7);
+    assert_eq!((absurd.excess_gas, absurd.price()), (u64::MAX - 6 * GAS_PER_BLOB, u128::MAX));
 }
 
 #[test]
@@ -89,6 +93,11 @@ fn sidecars_are_kept_within_bounds() {
     sidecars.forget(&a);
     assert!(sidecars.get(&a).is_some(), "a block has it");
     assert!(sidecars.put(c, one.clone()), "it takes the place of an included one");
+    assert!(sidecars.get(&a).is_some(), "unless the pool refuses it");
+    sidecars.forget(&c);
+    sidecars.make_room();
+    assert!(sidecars.get(&a).is_some() && sidecars.put(c, one.clone()));
+    sidecars.make_room();
     assert!(sidecars.get(&a).is_none() && sidecars.get(&b).is_some());
     sidecars.include(10, [&b]);
     sidecars.include(14, []);
@@ -96,6 +105,13 @@ fn sidecars_are_kept_within_bounds() {
     sidecars.include(15, []);
     assert!(sidecars.get(&b).is_none(), "its block is five blocks back");
     assert_eq!(sidecars.bytes(), one.size());
+    sidecars.put(a, one.clone());
+    sidecars.include(16, [&a]);
+    sidecars.rewind(16);
+    assert!(sidecars.get(&a).is_some());
+    sidecars.rewind(15);
+    assert!(sidecars.get(&a).is_none() && sidecars.put(a, one.clone()), "as if it had never been in a block");
+    sidecars.forget(&a);
     assert!(sidecars.find_blob(&hashes(&one)[0]).is_some() && sidecars.find_blob(&a).is_none());
     sidecars.forget(&c);
     assert_eq!(sidecars.bytes(), 0);
@@ -268,6 +284,7 @@ fn serial_and_parallel_execution_agree() {
         chain_id: CHAIN,
         spec: SpecId::OSAKA,
         limits: Default::default(),
+        deposit_contract: Default::default(),
     };
     let price = env.blobs.price();
     let fee = 1_000_000_000;
@@ -333,4 +350,56 @@ fn blobs_that_wait_outlive_the_program() {
     let (kept, index) = chain.tx(&tx.hash).expect("it is in the block");
     assert_eq!(kept.txs[index].raw, tx.raw);
     assert_eq!(chain.mine().expect("it is made").header.parent_hash, block.hash);
+}
+
+/// Room for the sidecar of one transaction.
+fn narrow(dir: Option<std::path::PathBuf>) -> ChainConfig {
+    let pool = PoolConfig { sidecar_bytes: BY_CELL.size(), ..PoolConfig::default() };
+    ChainConfig { pool, dir, ..config(BlockTime::Manual) }
+}
+
+#[test]
+fn who_cannot_pay_drives_no_sidecar_out() {
+    let chain = Chain::open(narrow(None)).expect("it opens");
+    let [first, second] = [1, 2].map(|seed| signed(with_blobs(CHAIN, 0, &BY_CELL), seed));
+    one(chain.submit(vec![network(&first, &BY_CELL)])).expect("it is good");
+    chain.mine().expect("it is made");
+    let poor = signed(with_blobs(CHAIN, 0, &BY_CELL), 200);
+    one(chain.submit(vec![network(&poor, &BY_CELL)])).expect_err("it has nothing");
+    assert!(chain.pool().sidecars().get(&first.hash).is_some());
+    one(chain.submit(vec![network(&second, &BY_CELL)])).expect("it is good");
+    assert!(chain.pool().sidecars().get(&first.hash).is_none() && chain.pool().sidecars().get(&second.hash).is_some());
+}
+
+#[test]
+fn after_a_restart_included_blobs_take_no_room_from_those_that_wait() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let open = || Chain::open(narrow(Some(dir.path().to_owned()))).expect("it opens");
+    let [first, second] = [1, 2].map(|seed| signed(with_blobs(CHAIN, 0, &BY_CELL), seed));
+    let chain = open();
+    one(chain.submit(vec![network(&first, &BY_CELL)])).expect("it is good");
+    chain.mine().expect("it is made");
+    one(chain.submit(vec![network(&second, &BY_CELL)])).expect("it is good");
+    chain.stop();
+    drop(chain);
+    let chain = open();
+    assert!(chain.pool().get(&second.hash).is_some());
+    assert_eq!(chain.pool().sidecars().get(&second.hash).as_deref(), Some(&*BY_CELL));
+    assert_eq!(chain.pool().sidecars().bytes(), BY_CELL.size());
+}
+
+#[test]
+fn a_transaction_has_no_more_blobs_than_a_block_holds() {
+    let bounds = r#"{"target": 1, "max": 2, "baseFeeUpdateFraction": 5007716}"#;
+    let params: BlobParams = serde_json::from_str(bounds).expect("it reads");
+    let blob_schedule = [("osaka".to_owned(), params)].into();
+    let blobs = BlobSchedule::from_config(&alloy_genesis::ChainConfig { blob_schedule, ..Default::default() });
+    let genesis = Genesis { blobs: blobs.expect("a good one"), ..config(BlockTime::Manual).genesis };
+    let chain = Chain::open(ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) });
+    let hash = hashes(&PLAIN)[0];
+    let of = |count| TxEip4844 { blob_versioned_hashes: vec![hash; count], ..with_blobs(CHAIN, 0, &PLAIN) };
+    let chain = chain.expect("it opens");
+    let many = bare(&chain, of(3), 1);
+    assert_eq!(many, Err("too many blobs in transaction: have 3, permitted 2".to_owned()));
+    bare(&chain, of(2), 1).expect("they fit");
 }

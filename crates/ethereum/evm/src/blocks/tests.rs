@@ -31,6 +31,7 @@ fn block(number: u64, count: u64) -> Arc<Block> {
         spec: SpecId::OSAKA,
         limits: Default::default(),
         blobs: Default::default(),
+        deposit_contract: Default::default(),
     };
     let mut body = Body::default();
     let mut gas = 0;

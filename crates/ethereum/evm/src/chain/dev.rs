@@ -290,6 +290,7 @@ impl Chain {
         };
         unaware.wake();
         self.inner.tell_blobs(&(&*head).into());
+        self.inner.pool.sidecars().rewind(head.number());
         self.inner.pool.reset(&state.head(), self.inner.base_fee_after(&(&*head).into()));
         if let Err(error) = self.inner.keep_waiting() {
             tracing::error!(%error, "what cannot wait any more is still kept as waiting");

@@ -9,6 +9,8 @@ use revm::primitives::hardfork::SpecId;
 
 use super::INTERVAL_MAX;
 use crate::blocks::BlocksError;
+use crate::exec::BlockFault;
+use crate::genesis::GenesisError;
 use crate::pool::PoolError;
 use crate::side::{SideError, SideRefusal};
 use crate::state::StateError;
@@ -78,6 +80,17 @@ pub enum ChainError {
         path: PathBuf,
         /// What is wrong.
         what: String,
+    },
+    /// A genesis under whose rules there is no block 1.
+    #[error(transparent)]
+    Genesis(#[from] GenesisError),
+    /// What was executed cannot be a block.
+    #[error("no block {number} can be made: {why}")]
+    NoBlock {
+        /// Its height.
+        number: u64,
+        /// Why not.
+        why: BlockFault,
     },
     /// A genesis of proof of work.
     #[error(

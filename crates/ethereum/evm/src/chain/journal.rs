@@ -10,7 +10,7 @@ use alloy_primitives::map::B256Map;
 use alloy_primitives::{Address, B256};
 use hearth_wal::pool_file::{PoolFile, PoolFileError, Records};
 
-use crate::blobs::Sidecars;
+use crate::blobs::SharedSidecar;
 use crate::pool::{Dropped, Pool};
 use crate::tx::{SharedTx, Tx, decode_envelope, join_network, split_network};
 
@@ -18,15 +18,23 @@ use crate::tx::{SharedTx, Tx, decode_envelope, join_network, split_network};
 const TAKEN: u8 = 1;
 const GONE: u8 = 2;
 
+/// What a run before this one took and did not give up; blocks may have it meanwhile.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Waiting {
+    /// In the order in which they came.
+    pub txs: Vec<SharedTx>,
+    /// Those of the transactions with blobs, each with the transaction's hash.
+    pub sidecars: Vec<(B256, SharedSidecar)>,
+}
+
 /// The file.
 pub(super) struct Journal(PoolFile);
 
 impl Journal {
-    /// Opens the file in `dir`; gives the transactions of the earlier run, in the order in which they came, and puts
-    /// their sidecars into `sidecars`.
-    pub(super) fn open(dir: &Path, sidecars: &Sidecars) -> Result<(Self, Vec<SharedTx>), PoolFileError> {
-        let (file, txs) = PoolFile::open(dir.join("pool.log"), |records| read(records, sidecars))?;
-        Ok((Self(file), txs))
+    /// Opens the file in `dir`; gives what it has of the earlier run.
+    pub(super) fn open(dir: &Path) -> Result<(Self, Waiting), PoolFileError> {
+        let (file, waiting) = PoolFile::open(dir.join("pool.log"), read)?;
+        Ok((Self(file), waiting))
     }
 
     /// Keeps what the pool has taken and not given up since.
@@ -90,38 +98,38 @@ fn put_taken(tx: &Tx, pool: &Pool, out: &mut Records) {
     }
 }
 
-/// The transactions that were not given up; where a record is none of ours, its place.
-fn read(records: &[(u64, &[u8])], sidecars: &Sidecars) -> Result<Vec<SharedTx>, u64> {
-    let (mut txs, mut places) = (Vec::new(), B256Map::default());
+/// What was not given up; where a record is none of ours, its place.
+fn read(records: &[(u64, &[u8])]) -> Result<Waiting, u64> {
+    let (mut all, mut places) = (Vec::new(), B256Map::default());
     for (at, body) in records {
         match body.split_first() {
             Some((&TAKEN, rest)) => {
-                let tx = taken(rest, sidecars).ok_or(*at)?;
-                places.insert(tx.hash, txs.len());
-                txs.push(Some(tx));
+                let (tx, sidecar) = taken(rest).ok_or(*at)?;
+                places.insert(tx.hash, all.len());
+                all.push(Some((tx, sidecar)));
             }
             Some((&GONE, hash)) if hash.len() == B256::len_bytes() => {
-                let hash = B256::from_slice(hash);
-                if let Some(place) = places.remove(&hash) {
-                    txs[place] = None;
-                    sidecars.forget(&hash);
+                if let Some(place) = places.remove(&B256::from_slice(hash)) {
+                    all[place] = None;
                 }
             }
             _ => return Err(*at),
         }
     }
-    Ok(txs.into_iter().flatten().collect())
+    let mut waiting = Waiting::default();
+    for (tx, sidecar) in all.into_iter().flatten() {
+        waiting.sidecars.extend(sidecar.map(|sidecar| (tx.hash, sidecar)));
+        waiting.txs.push(tx);
+    }
+    Ok(waiting)
 }
 
-fn taken(bytes: &[u8], sidecars: &Sidecars) -> Option<SharedTx> {
+fn taken(bytes: &[u8]) -> Option<(SharedTx, Option<SharedSidecar>)> {
     let (sender, raw) = bytes.split_at_checked(Address::len_bytes())?;
     let with_sidecar = split_network(raw).ok()?;
     let signed = with_sidecar.as_ref().map_or(raw, |(signed, _)| &signed[..]);
     let tx = Tx::with_sender(decode_envelope(signed).ok()?, Address::from_slice(sender));
-    if let Some((_, sidecar)) = with_sidecar {
-        sidecars.put(tx.hash, Arc::new(sidecar));
-    }
-    Some(Arc::new(tx))
+    Some((Arc::new(tx), with_sidecar.map(|(_, sidecar)| Arc::new(sidecar))))
 }
 
 #[cfg(test)]
@@ -162,8 +170,8 @@ mod tests {
     #[test]
     fn what_was_kept_is_read_and_a_torn_end_is_not() {
         let dir = tempfile::tempdir().expect("a folder");
-        let (journal, before) = Journal::open(dir.path(), &Sidecars::default()).expect("it opens");
-        assert!(before.is_empty());
+        let (journal, before) = Journal::open(dir.path()).expect("it opens");
+        assert_eq!(before, Waiting::default());
         let txs = [tx(1), tx(2), tx(3)];
         let pool = pool(&txs);
         journal.append(&txs[..2], &pool).expect("kept");
@@ -171,21 +179,21 @@ mod tests {
         drop(journal);
         let path = dir.path().join("pool.log");
         let whole = std::fs::read(&path).expect("a file");
-        assert_eq!(Journal::open(dir.path(), &Sidecars::default()).expect("it opens").1, txs);
+        assert_eq!(Journal::open(dir.path()).expect("it opens").1.txs, txs);
         for cut in [1, 30, whole.len() / 3 - 1] {
             std::fs::write(&path, &whole[..whole.len() - cut]).expect("written");
-            let (journal, again) = Journal::open(dir.path(), &Sidecars::default()).expect("it opens");
-            assert_eq!(again, txs[..2]);
+            let (journal, again) = Journal::open(dir.path()).expect("it opens");
+            assert_eq!(again.txs, txs[..2]);
             journal.append(&txs[2..], &pool).expect("kept");
             drop(journal);
-            assert_eq!(Journal::open(dir.path(), &Sidecars::default()).expect("it opens").1, txs);
+            assert_eq!(Journal::open(dir.path()).expect("it opens").1.txs, txs);
         }
     }
 
     #[test]
     fn what_the_pool_gave_up_does_not_come_back() {
         let dir = tempfile::tempdir().expect("a folder");
-        let (journal, _) = Journal::open(dir.path(), &Sidecars::default()).expect("it opens");
+        let (journal, _) = Journal::open(dir.path()).expect("it opens");
         let txs = [tx(1), tx(2), tx(3)];
         let pool = pool(&txs);
         journal.append(&txs[..2], &pool).expect("kept");
@@ -195,13 +203,13 @@ mod tests {
         journal.append(&txs[2..], &pool).expect("kept");
         journal.forget(&[dropped(&txs[0]), dropped(&txs[1])], &pool).expect("noted");
         drop(journal);
-        assert_eq!(Journal::open(dir.path(), &Sidecars::default()).expect("it opens").1, txs[1..2]);
+        assert_eq!(Journal::open(dir.path()).expect("it opens").1.txs, txs[1..2]);
     }
 
     #[test]
     fn a_rewritten_file_holds_what_the_pool_has() {
         let dir = tempfile::tempdir().expect("a folder");
-        let (journal, _) = Journal::open(dir.path(), &Sidecars::default()).expect("it opens");
+        let (journal, _) = Journal::open(dir.path()).expect("it opens");
         let txs = [tx(1), tx(2), tx(3)];
         let pool = pool(&txs);
         journal.append(&txs[..2], &pool).expect("kept");
@@ -210,6 +218,6 @@ mod tests {
         assert!(pool.add(vec![txs[2].clone()], &Rich, 0, 1 << 20)[0].is_ok());
         journal.append(&txs[2..], &pool).expect("kept");
         drop(journal);
-        assert_eq!(Journal::open(dir.path(), &Sidecars::default()).expect("it opens").1, txs[1..]);
+        assert_eq!(Journal::open(dir.path()).expect("it opens").1.txs, txs[1..]);
     }
 }

@@ -15,6 +15,7 @@ mod consensus;
 mod dev;
 mod dump;
 mod error;
+mod given;
 mod hub;
 mod journal;
 mod overlay;
@@ -29,6 +30,7 @@ mod schedule;
 mod sequencer;
 mod side;
 mod submit;
+mod supposed;
 mod synced;
 mod testing;
 mod times;
@@ -45,6 +47,7 @@ use revm::primitives::hardfork::SpecId;
 
 pub use consensus::BlockInput;
 pub use error::{ChainError, SubmitError};
+pub use given::{ImportError, Imported, Paths};
 pub use hub::{ChainEvent, Events};
 pub use pending::{Pending, StateAt};
 pub use produce::Ready;
@@ -57,9 +60,10 @@ use crate::block::Block;
 use crate::blocks::BlockStore;
 use crate::exec::BlockEnv;
 use crate::genesis::Genesis;
+use crate::import::env_of;
 use crate::pool::{Pool, PoolConfig};
 use crate::side::SideLedger;
-use crate::state::{Shortened, State, StateHandle, StateView, Syncer};
+use crate::state::{History, Kept, Shortened, State, StateHandle, StateView, Syncer};
 use dev::DevState;
 use hub::Hub;
 use journal::Journal;
@@ -96,6 +100,8 @@ pub struct ChainConfig {
     pub pool: PoolConfig,
     /// Blocks that are kept at least, the newest; what is older goes. 0: all are kept.
     pub retain_blocks: u64,
+    /// How many states are kept in memory; nothing: those of the last [`WINDOW`](crate::state::WINDOW) blocks.
+    pub history: Option<History>,
     /// When blocks are made.
     pub block_time: BlockTime,
     /// Threads that execute a block; one: serially.
@@ -119,6 +125,7 @@ impl ChainConfig {
             genesis,
             pool: PoolConfig::default(),
             retain_blocks: 0,
+            history: None,
             block_time: BlockTime::Instant,
             threads: 1,
             overlap: true,
@@ -182,6 +189,7 @@ impl Chain {
         if !begins.is_enabled_in(SpecId::MERGE) {
             return Err(ChainError::BeforeMerge(begins));
         }
+        config.genesis.check_system_contracts()?;
         config.dir.as_ref().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
         config.dir.as_deref().map_or(Ok(()), |dir| restore::clean(dir, &config.genesis))?;
         let mut state = State::open(config.dir.as_ref().map(|dir| dir.join("state")).as_deref(), &config.genesis)?;
@@ -200,11 +208,11 @@ impl Chain {
         if let Some(store) = &mut store {
             recover::keep_synced(store, side.as_deref(), syncer.clone(), sync_waiters.clone(), failure.clone())?;
         }
+        config.history.into_iter().for_each(|history| state.keep_history(history));
         let view = state.head();
         let spec = config.genesis.spec(view.number() + 1, now_s());
         let pool = Pool::new(PoolConfig { limits: config.genesis.limits, ..config.pool.clone() }, spec);
-        let journal = config.dir.as_deref().map(|dir| Journal::open(dir, pool.sidecars()));
-        let (journal, waiting) = journal.transpose()?.unzip();
+        let (journal, waiting) = config.dir.as_deref().map(Journal::open).transpose()?.unzip();
         config.dir.as_deref().map_or(Ok(()), recover::sync_names)?;
         let inner = Arc::new(Inner {
             side,
@@ -301,7 +309,12 @@ impl Chain {
         self.inner.published().view().clone()
     }
 
-    /// The state after block `number`, if it is one of the last [`WINDOW`](crate::state::WINDOW).
+    /// What is kept of older states. The writer may be ahead of [`Chain::head`] by a block.
+    pub fn kept_states(&self) -> Kept {
+        self.inner.states.kept()
+    }
+
+    /// The state after block `number`, if it is kept: see [`Chain::kept_states`].
     pub fn view_at(&self, number: u64) -> Option<StateView> {
         let (head, view) = self.head_and_view();
         // The writer is ahead of what is published for a moment.
@@ -386,9 +399,7 @@ impl Chain {
 
     /// What executing `block` again takes.
     pub fn env_of(&self, block: &Block) -> BlockEnv {
-        let spec = self.genesis().spec(block.number(), block.header.timestamp);
-        let blobs = self.genesis().blob_params(block.number(), block.header.timestamp);
-        block.env(self.chain_id(), spec, self.genesis().limits, blobs)
+        env_of(&block.header, self.genesis())
     }
 
     /// What blobs cost in the block after `block`: of the newest one in that which would be made now.
@@ -407,7 +418,7 @@ impl Chain {
 
     /// How long blocks took, and what was counted.
     pub fn metrics(&self) -> Metrics {
-        self.inner.times.read(self.inner.pool.stats(), self.inner.pool.status())
+        self.inner.times.read(self.inner.pool.stats(), self.inner.pool.status(), self.kept_states())
     }
 
     /// How many blocks were made here, and number and times of those after the first `seen`, as far as they are kept.

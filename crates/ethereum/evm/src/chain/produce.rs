@@ -53,6 +53,12 @@ pub struct Ready {
 }
 
 impl Ready {
+    /// A block that another has made, and what executing it changed.
+    pub(super) fn given(block: Block, changes: Changes, part: Part, times: BlockTimes) -> Self {
+        let (block, changes) = (Arc::new(block), Arc::new(changes));
+        Self { block, changes, refused: Vec::new(), part, altered: Changes::default(), console: false, times }
+    }
+
     /// Transactions of the side ledger that are in it, in order.
     pub fn side(&self) -> &[SideTx] {
         self.part.transactions()
@@ -108,7 +114,7 @@ pub(super) struct Unsealed {
 
 impl Unsealed {
     pub(super) fn new(env: BlockEnv, txs: Vec<SharedTx>, executed: Executed, part: Part, times: BlockTimes) -> Self {
-        let Executed { verdicts, changes, gas_used, requests, console } = executed;
+        let Executed { verdicts, changes, gas_used, requests, console, .. } = executed;
         let (changes, altered) = (Arc::new(changes), Changes::default());
         Self { env, txs, verdicts, gas_used, changes, part, requests, altered, console, times }
     }
@@ -186,6 +192,7 @@ impl Inner {
             chain_id: self.config.genesis.chain_id,
             spec,
             limits: self.config.genesis.limits,
+            deposit_contract: self.config.genesis.deposit_contract,
         }
     }
 
@@ -402,6 +409,9 @@ impl Inner {
         let listening = ConsoleProbe::new(view);
         let mut executed = crate::parallel::execute_parallel(&listening, env, txs, self.config.threads);
         executed.console = listening.heard();
+        if let Some(why) = executed.fault.take() {
+            return Err(ChainError::NoBlock { number: env.number, why });
+        }
         credit(view, &mut executed.changes, withdrawals)?;
         Ok(executed)
     }

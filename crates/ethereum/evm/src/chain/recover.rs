@@ -20,6 +20,7 @@ use super::{ChainConfig, ChainError, schedule};
 use crate::block::{Block, Body, Roots};
 use crate::blocks::{BlockStore, RunEnd, SyncOrder};
 use crate::exec::{credit, execute};
+use crate::import::env_of;
 use crate::side::{SideLedger, SideStart};
 use crate::state::{State, Syncer};
 
@@ -150,9 +151,7 @@ pub(super) fn sync_names(dir: &Path) -> Result<(), ChainError> {
 fn replay(config: &ChainConfig, state: &mut State, store: &BlockStore, block: &Arc<Block>) -> Result<(), ChainError> {
     let view = state.head();
     let number = block.number();
-    let spec = config.genesis.spec(number, block.header.timestamp);
-    let blobs = config.genesis.blob_params(number, block.header.timestamp);
-    let env = block.env(config.genesis.chain_id, spec, config.genesis.limits, blobs);
+    let env = env_of(&block.header, &config.genesis);
     let mut executed = execute(&view, &env, &block.txs);
     credit(&view, &mut executed.changes, &block.withdrawals)?;
     executed.changes.append(store.altered(number)?);

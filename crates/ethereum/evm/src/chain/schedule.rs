@@ -1,12 +1,13 @@
 //! Under which forks a folder's blocks were made.
 //!
-//! reads   `forks` in the folder: a line for each fork and when it begins, one for each limit that is not the usual
-//!         one, and a checksum
+//! reads   `forks` in the folder: a line for each fork and when it begins, one for the bounds on blobs of each, one for
+//!         each limit that is not the usual one, and a checksum
 //! writes  it anew where the forks to come are others
 //!
-//! The genesis' hash says nothing of the forks after block zero nor of the limits, and the blocks executed under other
-//! rules would be others: what has begun cannot be changed any more.
+//! The genesis' hash says nothing of the forks after block zero nor of bounds and limits, and the blocks executed under
+//! other rules would be others: what has begun cannot be changed any more.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -16,18 +17,32 @@ use hearth_wal::store_file;
 use revm::primitives::hardfork::SpecId;
 
 use super::ChainError;
+use crate::blobs::{BlobParams, BlobSchedule};
 use crate::block::Block;
 use crate::blocks::BlocksError;
 use crate::checksummed::{verified, with_checksum};
 use crate::genesis::{Activation, Genesis};
 use crate::limits::TxLimits;
 
-const FIRST_LINE: &str = "hearth forks 2";
-/// Of files without a checksum.
+const FIRST_LINE: &str = "hearth forks 3";
+/// Of files without bounds on blobs: there were none in blocks.
+const FIRST_LINE_WITHOUT_BLOBS: &str = "hearth forks 2";
+/// Of files without a checksum besides.
 const FIRST_LINE_BEFORE: &str = "hearth forks 1";
+/// Before the name of the bounds, and their target, most and pace.
+const BLOBS: &str = "blobs ";
 /// Before the bytes that a contract's code may have.
 const CODE_SIZE: &str = "code size ";
 const NO_GAS_CAP: &str = "transactions without a gas cap";
+
+/// The rules of a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Rules {
+    forks: Vec<(SpecId, Activation)>,
+    /// Nothing in a file that says nothing of them.
+    blobs: Option<BlobSchedule>,
+    limits: TxLimits,
+}
 
 /// Refuses a genesis whose forks are not those under which the blocks up to `head` were made; keeps its forks.
 pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), ChainError> {
@@ -43,7 +58,8 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
     if let Some(bytes) = &text {
         let what = "it is no list of forks, or its checksum is wrong";
         let damaged = || BlocksError::Damaged { path: path.clone(), offset: 0, what };
-        let (kept, limits) = std::str::from_utf8(bytes).ok().and_then(parse).ok_or_else(damaged)?;
+        let Rules { forks: kept, blobs, limits } =
+            std::str::from_utf8(bytes).ok().and_then(parse).ok_or_else(damaged)?;
         let begun = |forks: &[(SpecId, Activation)]| begun(forks, genesis.timestamp, head);
         let (before, now) = (begun(&kept), begun(wanted));
         if before != now {
@@ -54,6 +70,17 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
                 "block {number} was made under \u{ab}{before}\u{bb}, the genesis has \u{ab}{now}\u{bb}"
             )));
         }
+        if let Some(kept) = blobs.filter(|_| head.number() > 0) {
+            let [before, now] =
+                [&kept, &genesis.blobs].map(|blobs| bounds(blobs, [&kept, &genesis.blobs], genesis, head));
+            if let Some(((from, before), (_, now))) = before.iter().zip(&now).find(|(before, now)| before != now) {
+                let number = head.number();
+                return Err(wrong(format!(
+                    "block {number} was made with bounds on blobs of {before} from time {from} on, the genesis has \
+                     {now}"
+                )));
+            }
+        }
         if limits != genesis.limits && head.number() > 0 {
             let name = |limits: &TxLimits| match limit_lines(limits) {
                 lines if lines.is_empty() => "the usual limits".to_owned(),
@@ -63,18 +90,39 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
             return Err(wrong(format!("block {number} was made under \"{before}\", the options say \"{now}\"")));
         }
     }
-    let lines = list(wanted, &genesis.limits);
+    let rules = Rules { forks: wanted.to_vec(), blobs: Some(genesis.blobs.clone()), limits: genesis.limits };
+    let lines = list(&rules);
     if text.as_deref() != Some(lines.as_bytes()) {
         store_file::put(&path.with_extension("next"), &path, lines.as_bytes()).map_err(failed)?;
     }
     Ok(())
 }
 
-/// The file's text: the first line, a line for each fork and each limit, and the checksum of these.
-fn list(forks: &[(SpecId, Activation)], limits: &TxLimits) -> String {
-    let lines: String = forks.iter().map(|fork| line(fork) + "\n").collect();
-    let lines = format!("{FIRST_LINE}\n{lines}{}", limit_lines(limits));
-    with_checksum(&lines)
+/// The file's text: the first line, a line for each fork, bounds on blobs and limit, and the checksum of these.
+fn list(rules: &Rules) -> String {
+    let mut lines = format!("{FIRST_LINE}\n");
+    rules.forks.iter().for_each(|fork| lines += &(line(fork) + "\n"));
+    for (name, params) in rules.blobs.iter().flat_map(BlobSchedule::named) {
+        lines += &format!("{BLOBS}{name} {}\n", bound(params));
+    }
+    with_checksum(&(lines + &limit_lines(&rules.limits)))
+}
+
+fn bound(params: &BlobParams) -> String {
+    format!("{} {} {}", params.target_blob_count, params.max_blob_count, params.update_fraction)
+}
+
+/// What bounds the blobs in `blobs` at each time up to `head` at which rules begin, or bounds of one of `both`.
+fn bounds(blobs: &BlobSchedule, both: [&BlobSchedule; 2], genesis: &Genesis, head: &Block) -> Vec<(u64, String)> {
+    let forks = genesis.forks.scheduled().iter().filter_map(|(_, from)| match from {
+        Activation::Time(time) => Some(*time),
+        Activation::Height(_) => None,
+    });
+    let times: BTreeSet<u64> = forks.chain(both.into_iter().flat_map(BlobSchedule::times)).collect();
+    let times = times.into_iter().filter(|time| (genesis.timestamp..=head.header.timestamp).contains(time));
+    let begun = std::iter::once(genesis.timestamp).chain(times).map(|time| (time, genesis.spec(head.number(), time)));
+    let with_blobs = begun.filter(|(_, spec)| spec.is_enabled_in(SpecId::CANCUN));
+    with_blobs.map(|(time, spec)| (time, bound(&blobs.params(spec, time)))).collect()
 }
 
 /// The forks that hold or held in some block up to `head`: of those that begin together the last.
@@ -105,16 +153,17 @@ fn limit_lines(limits: &TxLimits) -> String {
     [code, gas].into_iter().flatten().collect()
 }
 
-fn parse(text: &str) -> Option<(Vec<(SpecId, Activation)>, TxLimits)> {
+fn parse(text: &str) -> Option<Rules> {
     let (first, mut rest) = text.split_once('\n')?;
+    let mut rules = Rules::default();
     match first {
         FIRST_LINE_BEFORE => {}
-        FIRST_LINE => {
+        FIRST_LINE | FIRST_LINE_WITHOUT_BLOBS => {
             rest = verified(text.as_bytes())?.get(first.len() + 1..)?;
+            rules.blobs = (first == FIRST_LINE).then(BlobSchedule::default);
         }
         _ => return None,
     }
-    let (mut forks, mut limits) = (Vec::new(), TxLimits::default());
     let fork = |line: &str| {
         let (rest, at) = line.rsplit_once(' ')?;
         let (name, kind) = rest.rsplit_once(' ')?;
@@ -127,14 +176,19 @@ fn parse(text: &str) -> Option<(Vec<(SpecId, Activation)>, TxLimits)> {
     };
     for line in rest.lines() {
         if let Some(bytes) = line.strip_prefix(CODE_SIZE) {
-            limits.code_size = Some(bytes.parse().ok()?);
+            rules.limits.code_size = Some(bytes.parse().ok()?);
         } else if line == NO_GAS_CAP {
-            limits.without_gas_cap = true;
+            rules.limits.without_gas_cap = true;
+        } else if let Some(bounds) = line.strip_prefix(BLOBS) {
+            let words: [&str; 4] = bounds.split(' ').collect::<Vec<_>>().try_into().ok()?;
+            let [name, target, max, fraction] = words;
+            let (target, max, fraction) = (target.parse().ok()?, max.parse().ok()?, fraction.parse().ok()?);
+            rules.blobs.as_mut()?.set(name, target, max, fraction)?;
         } else {
-            forks.push(fork(line)?);
+            rules.forks.push(fork(line)?);
         }
     }
-    Some((forks, limits))
+    Some(rules)
 }
 
 #[cfg(test)]
@@ -150,25 +204,34 @@ mod tests {
             (SpecId::OSAKA, Activation::Time(u64::MAX)),
         ];
         let text: String = forks.iter().map(|fork| line(fork) + "\n").collect();
-        let usual = TxLimits::default();
-        assert_eq!(parse(&format!("{FIRST_LINE_BEFORE}\n{text}")), Some((forks.to_vec(), usual.clone())));
-        let whole = list(&forks, &usual);
-        assert_eq!(parse(&whole), Some((forks.to_vec(), usual.clone())));
+        let rules = |blobs| Rules { forks: forks.to_vec(), blobs, limits: TxLimits::default() };
+        assert_eq!(parse(&format!("{FIRST_LINE_BEFORE}\n{text}")), Some(rules(None)));
+        let before_blobs = with_checksum(&format!("{FIRST_LINE_WITHOUT_BLOBS}\n{text}"));
+        assert_eq!(parse(&before_blobs), Some(rules(None)));
+        let mut blobs = BlobSchedule::default();
+        for (name, max) in [("cancun", 7), ("prague", 8), ("osaka", 10), ("1700000000", 11)] {
+            blobs.set(name, 5, max, 5_000_000).unwrap();
+        }
+        let rules = rules(Some(blobs));
+        let whole = list(&rules);
+        assert_eq!(parse(&whole), Some(rules));
         for at in 0..whole.len() {
             let mut bytes = whole.clone().into_bytes();
             bytes[at] ^= 1;
             assert_eq!(std::str::from_utf8(&bytes).ok().and_then(parse), None, "byte {at}");
             assert_eq!(parse(&whole[..at]), None, "cut at byte {at}");
         }
+        let of = |forks: &[(SpecId, Activation)], limits| {
+            let rules = Rules { forks: forks.to_vec(), blobs: Some(BlobSchedule::default()), limits };
+            assert_eq!(parse(&list(&rules)), Some(rules));
+        };
         for spec in 0..=u8::MAX {
             let Some(spec) = SpecId::try_from_u8(spec) else { continue };
-            let text = list(&[(spec, Activation::Height(1))], &usual);
-            assert_eq!(parse(&text), Some((vec![(spec, Activation::Height(1))], usual.clone())), "{text}");
+            of(&[(spec, Activation::Height(1))], TxLimits::default());
         }
         assert_eq!(parse("Osaka height 0"), None);
         assert_eq!(parse(&format!("{FIRST_LINE_BEFORE}\nOsaka depth 0")), None);
         assert_eq!(Forks::newest().scheduled().len(), 1);
-        let limits = TxLimits { code_size: Some(100_000), without_gas_cap: true };
-        assert_eq!(parse(&list(&forks[..1], &limits)), Some((vec![forks[0]], limits)));
+        of(&forks[..1], TxLimits { code_size: Some(100_000), without_gas_cap: true });
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, Bytes};
 
+use super::journal::Waiting;
 use super::times::{self, Burst};
 use super::{Chain, Inner, SubmitError};
 use crate::blobs::SharedSidecar;
@@ -229,6 +230,9 @@ impl Inner {
                 self.pool.sidecars().forget(hash);
             }
         }
+        if !sidecars.is_empty() {
+            self.pool.sidecars().make_room();
+        }
     }
 
     /// Gives transactions to the pool, and keeps those that it takes before anybody is told.
@@ -251,15 +255,23 @@ impl Inner {
     }
 
     /// What waited when the program ended waits again. What cannot has a fate, unless it is in a block.
-    pub(super) fn add_again(&self, txs: Vec<SharedTx>) {
-        let refused = self.add(txs.clone()).into_iter().zip(txs);
-        for (error, tx) in refused.filter_map(|(result, tx)| Some((result.err()?, tx))) {
-            match self.tx(&tx.hash) {
-                Some((block, _)) => self.pool.sidecars().include(block.number(), [&tx.hash]),
-                None if error != PoolError::AlreadyKnown => self.pool.note(tx, DropReason::Invalid(error)),
-                None => {}
+    pub(super) fn add_again(&self, waiting: Waiting) {
+        let Waiting { txs, sidecars } = waiting;
+        let kept = self.pool.sidecars();
+        for (hash, sidecar) in sidecars {
+            kept.put(hash, sidecar);
+            // At once, so that it takes no room from those that wait.
+            if let Some((block, _)) = self.tx(&hash) {
+                kept.include(block.number(), [&hash]);
             }
         }
+        let refused = self.add(txs.clone()).into_iter().zip(txs);
+        for (error, tx) in refused.filter_map(|(result, tx)| Some((result.err()?, tx))) {
+            if error != PoolError::AlreadyKnown && self.tx(&tx.hash).is_none() {
+                self.pool.note(tx, DropReason::Invalid(error));
+            }
+        }
+        kept.make_room();
     }
 
     /// Gives transactions to the pool.

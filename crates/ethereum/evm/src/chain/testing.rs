@@ -7,8 +7,11 @@ use std::sync::Arc;
 use hearth_wal::Disk;
 use parking_lot::MutexGuard;
 
+use super::ahead::AheadView;
 use super::{Chain, ChainError};
 use crate::blocks::BlockStore;
+use crate::exec::{Executed, execute};
+use crate::state::Changes;
 
 impl Chain {
     /// Nothing is brought to disk while this is held, as tests of a slow disk do. The first block of all, and one that
@@ -55,5 +58,27 @@ impl Chain {
     pub fn put_disk_of_state(&self, disk: Arc<dyn Disk>) -> Result<(), ChainError> {
         self.inner.writer()?.put_disk(disk);
         Ok(())
+    }
+
+    /// Executes the newest block twice more: on its parent as that is before its hash is known, and as usual. The
+    /// parent changed `parent_changes`. Nothing where no block would be executed ahead, or there are not two blocks.
+    #[doc(hidden)]
+    pub fn execute_ahead(&self, parent_changes: Arc<Changes>) -> Option<(Executed, Executed)> {
+        let head = self.head();
+        let parent = self.block(head.number().checked_sub(1)?)?;
+        let before = self.view_at(parent.number().checked_sub(1)?)?;
+        let mut env = self.env_of(&head);
+        let usual = execute(&self.view_at(parent.number())?, &env, &head.txs);
+        let (mut view, teller) = AheadView::new(before, parent.number(), parent_changes);
+        if !view.is_usual() {
+            return None;
+        }
+        view.begin(env.spec);
+        env.parent_hash = None;
+        // Nobody seals it meanwhile, so whoever asks for its hash would wait for ever.
+        teller.tell(parent.hash);
+        let mut ahead = execute(&view, &env, &head.txs);
+        view.complete(parent.hash, &mut env, &mut ahead.changes).ok()?;
+        Some((ahead, usual))
     }
 }

@@ -1,5 +1,6 @@
 //! A chain in memory, from submitting to reading back.
 
+mod history;
 mod limits;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -645,6 +646,34 @@ fn forks_that_have_begun_cannot_be_changed() {
         assert!(error.contains("block 2") && error.contains("Cancun") && error.contains("forks"), "{error}");
     }
     open(&cancun(soon)).expect("nothing was changed");
+}
+
+#[test]
+fn bounds_on_blobs_that_have_begun_cannot_be_changed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let open = |osaka: u64, later: Option<(u64, u64)>| {
+        let mut genesis = chain(BlockTime::Manual).genesis().clone();
+        genesis.blobs.set("osaka", 1, osaka, 5_007_716).expect("a fork");
+        if let Some((time, max)) = later {
+            genesis.blobs.set(&time.to_string(), 1, max, 5_007_716).expect("a time");
+        }
+        let dir = Some(dir.path().to_owned());
+        Chain::open(ChainConfig { dir, block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })
+    };
+    let soon = now_s() + 1_000;
+    open(9, None).expect("new").mine().expect("made");
+    let error = open(8, None).err().expect("it has begun").to_string();
+    assert!(error.contains("block 1") && error.contains("1 9 5007716") && error.contains("forks"), "{error}");
+    // What has not begun can be changed.
+    open(9, Some((soon, 12))).expect("it has not begun");
+    let chain = open(9, Some((soon, 15))).expect("it has not begun");
+    chain.set_next_timestamp(soon + 5).expect("it is later");
+    chain.mine().expect("made");
+    drop(chain);
+    for changed in [None, Some((soon, 16)), Some((soon + 1, 15))] {
+        assert!(open(9, changed).is_err(), "{changed:?}");
+    }
+    open(9, Some((soon, 15))).expect("nothing was changed");
 }
 
 #[test]

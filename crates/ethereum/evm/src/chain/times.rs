@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::block::Block;
 use crate::pool;
+use crate::state::Kept;
 
 /// Blocks made here whose times are kept.
 pub const KEPT: usize = 1024;
@@ -73,6 +74,8 @@ pub struct Metrics {
     pub pool: pool::Stats,
     /// How full the pool is.
     pub pool_status: pool::Status,
+    /// What is kept of older states.
+    pub states: Kept,
 }
 
 /// CPU time that this thread has used: whoever else runs on its core takes none of it.
@@ -177,7 +180,7 @@ impl Times {
         sum.evm_commit_us += evm_commit_us;
     }
 
-    pub(super) fn read(&self, pool: pool::Stats, pool_status: pool::Status) -> Metrics {
+    pub(super) fn read(&self, pool: pool::Stats, pool_status: pool::Status, states: Kept) -> Metrics {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Metrics {
             submitted: of(&self.submitted),
@@ -189,6 +192,7 @@ impl Times {
             pool_ns: of(&self.pool_ns),
             pool,
             pool_status,
+            states,
             ..*self.made.lock()
         }
     }

@@ -38,6 +38,14 @@ impl<'a, D: DatabaseRef> BlockDb<'a, D> {
         self.changes.absorb_under(state, self.clear_empty);
     }
 
+    /// Takes over what a later block on this state changed.
+    pub fn append(&mut self, later: Changes) {
+        let infos = later.accounts.values().filter_map(|change| change.info.as_ref());
+        let codes = infos.filter_map(|info| Some((info.code_hash, info.code.clone()?)));
+        self.codes.extend(codes.filter(|(_, code)| !code.is_empty()));
+        self.changes.append(later);
+    }
+
     /// Whether a contract lies there.
     pub fn has_code(&mut self, address: Address) -> bool {
         matches!(self.basic(address), Ok(Some(info)) if !info.is_empty_code_hash())

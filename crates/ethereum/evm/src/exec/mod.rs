@@ -4,7 +4,8 @@
 //! writes  [`Executed`]: a verdict for each transaction and what the block changes, each key once
 //! memory  what the block changes, and the code it runs
 //! drops   nothing: a transaction that cannot be in the block has a [`Refusal`]
-//! source  Ethereum's state transition by revm; EIP-4788, 2935, 7002 and 7251 for the calls around the transactions
+//! source  Ethereum's state transition by revm; EIP-4788, 2935, 7002 and 7251 for the calls around the
+//!         transactions, EIP-6110 for deposits, EIP-4844 and 7691 for what blobs cost
 //!
 //! Execution checks what makes a transaction invalid in its place and nothing that the pool looks after. A view that
 //! fails to answer is a broken store, and execution stops the program rather than going on from a guess.
@@ -14,6 +15,7 @@ mod database;
 mod overrides;
 mod precompiles;
 mod refusal;
+mod requests;
 mod simulate;
 pub(crate) mod system;
 mod withdrawals;
@@ -29,9 +31,11 @@ use revm::{DatabaseRef, ExecuteEvm, InspectEvm, Inspector, MainBuilder, MainCont
 pub use console::CONSOLE;
 pub(crate) use console::ConsoleProbe;
 pub use database::BlockDb;
-pub use overrides::{AccountOverride, Overlay};
+pub use overrides::{AccountOverride, Overlay, overridden};
 pub use precompiles::{PrecompileError, PrecompileOverrides};
 pub use refusal::{Refusal, RefusalKind};
+pub use requests::BlockFault;
+pub(crate) use requests::{NoOutput, RequestsMade, SystemOutput};
 pub use revm::primitives::hardfork::SpecId;
 pub use simulate::{BlockExtras, Checks, SimulateError, Simulated, simulate};
 pub use withdrawals::credit;
@@ -69,6 +73,8 @@ pub struct BlockEnv {
     pub spec: SpecId,
     /// and what the chain chooses besides.
     pub limits: TxLimits,
+    /// Whose logs are deposits from Prague on (EIP-6110).
+    pub deposit_contract: Address,
 }
 
 impl BlockEnv {
@@ -154,6 +160,8 @@ pub struct Executed {
     pub gas_used: u64,
     /// Requests to the consensus layer, each with its type before it (EIP-7685); empty before Prague.
     pub requests: Vec<Bytes>,
+    /// Why there can be no block of this, where that is so.
+    pub fault: Option<BlockFault>,
     /// Whether contracts called the [`CONSOLE`], where that is looked for.
     pub console: bool,
 }
@@ -185,7 +193,8 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
     /// The calls before the first transaction.
     pub fn begin(&mut self) {
         for call in system::before(&self.env) {
-            self.system_call(call.contract, call.data);
+            // Where there is no such contract, or it fails, the block goes on without.
+            let _ = self.system_call(call.contract, call.data);
         }
     }
 
@@ -234,15 +243,14 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
 
     /// The calls after the last transaction, and the end.
     pub fn finish(mut self, verdicts: Vec<Verdict>) -> Executed {
-        let mut requests = Vec::new();
+        let mut made = RequestsMade::by_logs(&self.env, &verdicts);
         for call in system::after(&self.env) {
             let output = self.system_call(call.contract, call.data);
-            if !output.is_empty() {
-                requests.push(std::iter::once(call.request_type).chain(output.iter().copied()).collect());
-            }
+            made.by_call(call.request_type, call.contract, output);
         }
+        let RequestsMade { requests, fault } = made;
         let changes = std::mem::take(&mut self.database().changes);
-        Executed { verdicts, changes, gas_used: self.gas_used, requests, console: false }
+        Executed { verdicts, changes, gas_used: self.gas_used, requests, fault, console: false }
     }
 
     /// The state as it is now.
@@ -263,20 +271,20 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
         }
     }
 
-    /// What the contract returns; nothing where there is none or it fails.
-    fn system_call(&mut self, contract: Address, data: Bytes) -> Bytes {
+    /// What the contract returns, or why it returns nothing.
+    fn system_call(&mut self, contract: Address, data: Bytes) -> SystemOutput {
         if !self.database().has_code(contract) {
-            return Bytes::new();
+            return Err(NoOutput::NoCode);
         }
         let done = match revm::SystemCallEvm::system_call(&mut self.evm, contract, data) {
             Ok(done) => done,
             Err(error) => panic!("the system call to {contract} in block {} fails: {error}", self.env.number),
         };
         if !done.result.is_success() {
-            return Bytes::new();
+            return Err(NoOutput::Failed);
         }
         self.database().absorb(done.state);
-        done.result.into_output().unwrap_or_default()
+        Ok(done.result.into_output().unwrap_or_default())
     }
 }
 

@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
 use revm::state::{AccountInfo, Bytecode};
 
-use crate::state::bytecode;
+use crate::state::{AccountChange, Changes, bytecode};
 
 /// What a caller wants an account to be for one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,33 @@ impl<D: DatabaseRef> Overlay<D> {
     }
 }
 
+/// The same as changes of `base`, for what goes on from them: accounts that nothing is said of but where a precompile
+/// goes are not among them.
+pub fn overridden<D: DatabaseRef>(base: &D, accounts: &[(Address, AccountOverride)]) -> Result<Changes, D::Error> {
+    let mut changes = Changes::default();
+    for (address, wanted) in accounts {
+        let AccountOverride { balance, nonce, code, state, state_diff, move_precompile_to: _ } = wanted;
+        if balance.is_none() && nonce.is_none() && code.is_none() && state.is_none() && state_diff.is_empty() {
+            continue;
+        }
+        let mut info = base.basic_ref(*address)?.unwrap_or_default();
+        info.balance = balance.unwrap_or(info.balance);
+        info.nonce = nonce.unwrap_or(info.nonce);
+        if let Some(code) = code {
+            info.code_hash = keccak256(code);
+            info.code = Some(bytecode(code.clone()));
+        }
+        let slots = state.as_ref().unwrap_or(state_diff);
+        let change = AccountChange {
+            info: Some(info),
+            storage_cleared: state.is_some(),
+            storage: slots.iter().map(|(slot, value)| (*slot, *value)).collect(),
+        };
+        changes.accounts.insert(*address, change);
+    }
+    Ok(changes)
+}
+
 impl<D: DatabaseRef> DatabaseRef for Overlay<D> {
     type Error = D::Error;
 
@@ -80,5 +107,45 @@ impl<D: DatabaseRef> DatabaseRef for Overlay<D> {
 
     fn block_hash_ref(&self, number: u64) -> Result<B256, D::Error> {
         self.base.block_hash_ref(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use revm::primitives::hardfork::SpecId;
+
+    use super::*;
+    use crate::exec::BlockDb;
+    use crate::genesis::Genesis;
+    use crate::state::State;
+
+    #[test]
+    fn the_changes_of_overrides_read_like_the_overrides() {
+        let [rich, new, moved] = [1, 2, 3].map(Address::repeat_byte);
+        let word = |number: u64| U256::from(number);
+        let genesis = Genesis::dev(7, &[(rich, word(5))], 30_000_000);
+        let state = State::open(None, &genesis).unwrap();
+        let view = state.head();
+        let slots = HashMap::from([(word(1), word(2))]);
+        let accounts = [
+            (rich, AccountOverride { nonce: Some(4), state_diff: slots.clone(), ..Default::default() }),
+            (new, AccountOverride { code: Some(vec![0x5f].into()), state: Some(slots), ..Default::default() }),
+            (moved, AccountOverride { move_precompile_to: Some(new), ..Default::default() }),
+        ];
+        let overlay = Overlay::new(&view, accounts.clone());
+        let mut db = BlockDb::new(&view, SpecId::OSAKA);
+        let changes = overridden(&db, &accounts).unwrap();
+        assert!(!changes.accounts.contains_key(&moved), "nothing is said of it");
+        db.append(changes);
+        for address in [rich, new] {
+            let (one, other) = (overlay.basic_ref(address).unwrap(), db.basic_ref(address).unwrap());
+            assert_eq!(one, other);
+            for slot in [word(1), word(9)] {
+                assert_eq!(overlay.storage_ref(address, slot).unwrap(), db.storage_ref(address, slot).unwrap());
+            }
+        }
+        let hash = db.basic_ref(new).unwrap().unwrap().code_hash;
+        assert_eq!(db.code_by_hash_ref(hash).unwrap(), overlay.code_by_hash_ref(hash).unwrap());
+        assert_eq!(db.basic_ref(moved).unwrap(), None);
     }
 }

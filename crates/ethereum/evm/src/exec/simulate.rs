@@ -24,6 +24,11 @@ pub enum Checks {
     Impersonated,
     /// As `eth_call` does: no nonce, no limit of gas, any sender, and no base fee for who offers no price.
     Call,
+    /// As `eth_simulateV1` does where it validates: as in a block, but of any sender, and of any amount of gas.
+    Validated,
+    /// As it does where it does not: besides, no nonce, and no base fee for who offers no price. Contracts see the
+    /// block's base fee all the same.
+    Unvalidated,
 }
 
 impl Checks {
@@ -87,11 +92,17 @@ where
             block.basefee = 0;
         }
     }
+    if matches!(checks, Checks::Validated | Checks::Unvalidated) {
+        cfg.disable_block_gas_limit = true;
+        cfg.tx_gas_limit_cap = Some(u64::MAX);
+        cfg.disable_nonce_check = checks == Checks::Unvalidated;
+        cfg.disable_base_fee = checks == Checks::Unvalidated && tx.gas_price == 0;
+    }
     if let Some(blob_gasprice) = extras.blob_base_fee.filter(|_| env.spec.is_enabled_in(SpecId::CANCUN)) {
         block.blob_excess_gas_and_price = Some(BlobExcessGasAndPrice { excess_blob_gas: 0, blob_gasprice });
     }
     if let Some(blobs) = &mut block.blob_excess_gas_and_price
-        && checks == Checks::Call
+        && matches!(checks, Checks::Call | Checks::Unvalidated)
         && tx.max_fee_per_blob_gas == 0
         && !tx.blob_hashes.is_empty()
     {

@@ -39,7 +39,13 @@ fn env(spec: SpecId) -> BlockEnv {
         spec,
         limits: Default::default(),
         blobs: Default::default(),
+        deposit_contract: Default::default(),
     }
+}
+
+/// The same with the deposits of that contract.
+pub(super) fn env_of(spec: SpecId, deposit_contract: Address) -> BlockEnv {
+    BlockEnv { deposit_contract, ..env(spec) }
 }
 
 fn transfer(seed: u8, nonce: u64, value: u128) -> SharedTx {
@@ -179,6 +185,29 @@ fn a_withdrawal_request_is_in_the_header() {
     assert_eq!(executed.requests[0][..69], expected[..69]);
     let block = crate::block::seal(&env, &[tx], &mut executed, B256::ZERO, Bytes::new());
     assert_ne!(block.header.requests_hash, Some(alloy_eips::eip7685::EMPTY_REQUESTS_HASH));
+}
+
+#[test]
+fn without_a_contract_of_requests_there_is_no_block() {
+    let genesis = |code: Option<&[u8]>| {
+        let mut genesis = Genesis::dev(CHAIN, &[], 30_000_000);
+        let contract = alloy_eips::eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS;
+        let account = genesis.alloc.get_mut(&contract).expect("it is there");
+        account.code = code.map(Bytes::copy_from_slice);
+        genesis
+    };
+    let fault = |code: Option<&[u8]>, spec: SpecId| {
+        let state = State::open(None, &genesis(code)).expect("in memory");
+        execute(&state.head(), &env(spec), &[]).fault
+    };
+    let contract = alloy_eips::eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS;
+    let eip = "EIP-7251";
+    assert_eq!(fault(None, SpecId::OSAKA), Some(BlockFault::NoSystemContract { contract, eip }));
+    // It reverts; it runs out of gas; it stops.
+    assert_eq!(fault(Some(&hex!("5f5ffd")), SpecId::PRAGUE), Some(BlockFault::SystemCallFailed { contract, eip }));
+    assert_eq!(fault(Some(&hex!("5b5f56")), SpecId::PRAGUE), Some(BlockFault::SystemCallFailed { contract, eip }));
+    assert_eq!(fault(Some(&hex!("00")), SpecId::PRAGUE), None);
+    assert_eq!(fault(None, SpecId::CANCUN), None);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 //!
 //! source  geth's `params.ChainConfig`: the order of forks, and that a fork by time presupposes London
 
+use std::collections::BTreeSet;
+
 use alloy_genesis::ChainConfig;
-use alloy_primitives::U256;
+use alloy_primitives::{B256, U256};
 use revm::primitives::hardfork::SpecId;
 
 use super::GenesisError;
@@ -53,6 +55,37 @@ impl Forks {
     pub fn spec(&self, number: u64, timestamp: u64) -> SpecId {
         let active = self.scheduled.iter().rev().find(|(_, from)| from.is_active(number, timestamp));
         active.map_or(SpecId::FRONTIER, |(spec, _)| *spec)
+    }
+
+    /// The checksum over block zero and the forks that hold for a block of this height and time (EIP-2124). `zero` is
+    /// the hash of block zero, `zero_time` its time: what holds from there on counts for nothing. `blob_times` are
+    /// those at which the bounds on blobs alone change (EIP-7892).
+    pub fn id(
+        &self,
+        zero: &B256,
+        zero_time: u64,
+        blob_times: impl Iterator<Item = u64>,
+        number: u64,
+        timestamp: u64,
+    ) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(zero.as_slice());
+        let (mut heights, mut times) = (BTreeSet::new(), BTreeSet::new());
+        let blobs = blob_times.map(Activation::Time);
+        for from in self.scheduled.iter().map(|(_, from)| *from).chain(blobs) {
+            match from {
+                _ if !from.is_active(number, timestamp) => {}
+                Activation::Height(height) if height > 0 => {
+                    heights.insert(height);
+                }
+                Activation::Time(time) if time > zero_time => {
+                    times.insert(time);
+                }
+                _ => {}
+            }
+        }
+        heights.iter().chain(&times).for_each(|point: &u64| hasher.update(&point.to_be_bytes()));
+        hasher.finalize()
     }
 
     /// The forks of geth's `config`. Refuses a fork without the one it builds on.
@@ -148,6 +181,25 @@ mod tests {
         assert_eq!(forks.spec(40, 5), SpecId::PETERSBURG);
         assert_eq!(forks.spec(70, 999), SpecId::MERGE);
         assert_eq!(forks.spec(70, 1_000), SpecId::SHANGHAI);
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_eip_2124() {
+        // Ethereum's own: block zero, and the first two forks after it.
+        let zero: B256 = "0xd4e56740f876aef8c010b86a40d5f56745a118d0906a34e69aec8c0db1cb8fa3".parse().unwrap();
+        let scheduled = vec![
+            (SpecId::FRONTIER, Activation::Height(0)),
+            (SpecId::HOMESTEAD, Activation::Height(1_150_000)),
+            (SpecId::TANGERINE, Activation::Height(1_920_000)),
+        ];
+        let forks = Forks { scheduled };
+        let id = |number| forks.id(&zero, 0, std::iter::empty(), number, 0);
+        assert_eq!(id(0), 0xfc64_ec04);
+        assert_eq!(id(1_150_000), 0x97c2_c34c);
+        assert_eq!(id(u64::MAX), 0x91d1_f948);
+        let later = |blob_times: &[u64]| forks.id(&zero, 5, blob_times.iter().copied(), 0, 10);
+        assert_eq!(later(&[5, 11]), later(&[]), "one begins with block zero, the other has not begun");
+        assert_ne!(later(&[6]), later(&[]));
     }
 
     #[test]

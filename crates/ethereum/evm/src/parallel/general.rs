@@ -11,29 +11,38 @@
 //! left, that of blobs too, and the beneficiary's fees, kept as a sum beside its account. A transaction that looks at
 //! the beneficiary's account waits for its turn. Where executing ahead does not pay, by the clock, one thread executes
 //! in order alone.
+//!
+//! A thread that can do nothing sleeps until [`Run::is_due`] may have become true, and no run stops for it:
+//!
+//! - Each store that makes it true is followed by [`Barrier::wake`]: the end of the run, the way back from order, room
+//!   for more ahead, and the first transaction that is not settled becoming ready.
+//! - The ledger becoming free is followed by no wake-up, and needs none: the thread that held it looks itself
+//!   afterwards, before it does anything else, and does not sleep while the next transaction is ready.
+//! - While all others sleep and the next transaction is not ready, the thread that took it is executing it.
 
 use super::memory::{FIRST, Memory, Origin, Place, Read, Spot, Write};
 use super::pace::{Mode, Pace};
 use super::plain::Plains;
-use super::team::{Barrier, Pause};
+use super::team::Barrier;
 use super::worker::{Execution, ViewError, Worker};
 use crate::blobs;
 use crate::exec::{BlockEnv, Refusal, Verdict};
 use crate::tx::SharedTx;
 use alloy_consensus::Transaction;
 use alloy_primitives::U256;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 use revm::DatabaseRef;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 /// How far execution runs ahead of what is settled, in transactions per thread.
 const WINDOW: usize = 64;
 /// How many transactions in a row a thread takes: neighbours are often of one sender.
 const CHUNK: usize = 4;
-/// How long a thread sleeps that has nothing to do while another executes in order, unless it is woken.
-const NAP: Duration = Duration::from_millis(5);
+/// Room for this many transactions is worth waking a thread: it gets a few chunks before it sleeps again.
+const ROOM: usize = 4 * CHUNK;
+
+const _: () = assert!(ROOM <= WINDOW, "a run without room has taken the next transaction to settle");
 
 /// What is known of the block so far, in order.
 #[derive(Debug, Default)]
@@ -52,6 +61,7 @@ pub(super) struct Shared<'a, 'b, D> {
     pub env: &'a BlockEnv,
     pub txs: &'a [SharedTx],
     pub plains: &'b Plains,
+    pub barrier: &'b Barrier,
 }
 
 impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
@@ -168,8 +178,6 @@ pub(super) struct Run {
     /// The first that is not settled.
     settled: AtomicUsize,
     in_order: AtomicBool,
-    nap: Mutex<()>,
-    woken: Condvar,
 }
 
 impl Run {
@@ -181,8 +189,6 @@ impl Run {
             next: AtomicUsize::new(range.start),
             settled: AtomicUsize::new(range.start),
             in_order: AtomicBool::new(false),
-            nap: Mutex::new(()),
-            woken: Condvar::new(),
             range,
         }
     }
@@ -205,12 +211,10 @@ impl Run {
         shared: &Shared<'a, '_, D>,
         worker: &mut Worker<'a, D>,
         ledger: &Mutex<(Ledger, Pace)>,
-        barrier: &Barrier,
-        threads: usize,
     ) {
-        let (mut pause, mut ahead) = (Pause::default(), Ahead::default());
+        let mut ahead = Ahead::default();
         loop {
-            barrier.check();
+            shared.barrier.check();
             let settled = self.settled.load(Ordering::Acquire);
             if settled >= self.range.end {
                 return;
@@ -220,21 +224,36 @@ impl Run {
                 if let Some(mut ledger) = ledger.try_lock() {
                     let (ledger, pace) = &mut *ledger;
                     self.settle(shared, worker, ledger, pace, &mut ahead);
-                    pause = Pause::default();
                     continue;
                 }
             }
-            if in_order {
-                self.sleep();
-            } else if let Some(chunk) = self.take(settled, threads) {
-                for index in chunk {
-                    self.execute_ahead(shared, worker, index);
+            let chunk = if in_order { None } else { self.take(settled) };
+            match chunk {
+                Some(chunk) => {
+                    for index in chunk {
+                        self.execute_ahead(shared, worker, index);
+                    }
                 }
-                pause = Pause::default();
-            } else {
-                pause.wait();
+                None => shared.barrier.wait_until(|| self.is_due(ledger)),
             }
         }
+    }
+
+    /// Whether a thread of the run has something to do: to return, to settle, or to execute ahead. While another thread
+    /// executes in order, which it does to the end of the run or of the mode, there is nothing.
+    fn is_due(&self, ledger: &Mutex<(Ledger, Pace)>) -> bool {
+        let settled = self.settled.load(Ordering::Acquire);
+        if settled >= self.range.end {
+            return true;
+        }
+        !self.in_order.load(Ordering::Acquire)
+            && (self.has_room(settled) || (!ledger.is_locked() && self.is_ready(settled)))
+    }
+
+    /// Whether [`ROOM`] transactions more may be taken, all before `settled` being settled.
+    fn has_room(&self, settled: usize) -> bool {
+        let next = self.next.load(Ordering::Acquire);
+        next < self.range.end && next + ROOM <= settled + self.slots.len()
     }
 
     fn slot(&self, index: usize) -> MutexGuard<'_, Slot> {
@@ -246,8 +265,8 @@ impl Run {
         slot.of == Some(index) && slot.state == State::Ready
     }
 
-    fn take(&self, settled: usize, threads: usize) -> Option<Range<usize>> {
-        let limit = self.range.end.min(settled + WINDOW * threads);
+    fn take(&self, settled: usize) -> Option<Range<usize>> {
+        let limit = self.range.end.min(settled + self.slots.len());
         let from = self.next.fetch_update(Ordering::AcqRel, Ordering::Acquire, |next| {
             (next < limit).then(|| (next + CHUNK).min(limit))
         });
@@ -272,13 +291,20 @@ impl Run {
         }
         // Under the slot's lock: if its turn came meanwhile, what was done here is not to be seen by anyone.
         let mut slot = self.slot(index);
-        if slot.of == Some(index) && slot.state == State::Running {
-            let settled = self.settled.load(Ordering::Acquire) as Place + FIRST;
-            let origin = Origin { place: index as Place + FIRST, attempt: 0 };
-            let Slot { state, ahead, .. } = &mut *slot;
-            shared.memory.publish(origin, &mut worker.writes, settled, &mut ahead.spots);
-            std::mem::swap(&mut ahead.reads, worker.reads());
-            (*state, ahead.execution) = (State::Ready, execution);
+        if slot.of != Some(index) || slot.state != State::Running {
+            return;
+        }
+        let settled = self.settled.load(Ordering::Acquire);
+        let origin = Origin { place: index as Place + FIRST, attempt: 0 };
+        let Slot { state, ahead, .. } = &mut *slot;
+        shared.memory.publish(origin, &mut worker.writes, settled as Place + FIRST, &mut ahead.spots);
+        std::mem::swap(&mut ahead.reads, worker.reads());
+        (*state, ahead.execution) = (State::Ready, execution);
+        drop(slot);
+        // A thread that looked here in vain had seen `settled` at this index and then took the slot's lock, so that the
+        // load above, under the same lock, sees it too. A thread that looks later finds the slot ready.
+        if settled == index {
+            shared.barrier.wake();
         }
     }
 
@@ -291,7 +317,8 @@ impl Run {
         pace: &mut Pace,
         ahead: &mut Ahead,
     ) {
-        let mut index = self.settled.load(Ordering::Acquire);
+        let first = self.settled.load(Ordering::Acquire);
+        let mut index = first;
         let mut in_order = self.in_order.load(Ordering::Acquire);
         while index < self.range.end {
             let mut slot = self.slot(index);
@@ -315,24 +342,16 @@ impl Run {
                 if !in_order {
                     // After the flag: who takes from here on sees it, and what was taken before is offered again.
                     self.next.store(index, Ordering::Release);
-                    self.wake();
+                    shared.barrier.wake();
                 }
             }
+            if !in_order && index.is_multiple_of(ROOM) && self.has_room(index) {
+                shared.barrier.wake();
+            }
         }
-        if index >= self.range.end {
-            self.wake();
+        // `next` only grows, except by the store above: without room here there is none when a sleeping thread looks.
+        if index >= self.range.end || (index > first && self.has_room(index)) {
+            shared.barrier.wake();
         }
-    }
-
-    fn sleep(&self) {
-        let mut nap = self.nap.lock();
-        if self.in_order.load(Ordering::Acquire) && self.settled.load(Ordering::Acquire) < self.range.end {
-            self.woken.wait_for(&mut nap, NAP);
-        }
-    }
-
-    fn wake(&self) {
-        let _nap = self.nap.lock();
-        self.woken.notify_all();
     }
 }

@@ -49,7 +49,9 @@ pub fn execute_parallel<D: Accounts + Sync>(view: &D, env: &BlockEnv, txs: &[Sha
     execute_on(view, env, txs, threads)
 }
 
-fn execute_on<D: Accounts + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
+/// As [`execute_parallel`], with as many threads as that, however little there is to do: for tests.
+#[doc(hidden)]
+pub fn execute_on<D: Accounts + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
     let memory = memory::Memory::new(view, txs.len(), threads > 1);
     let block = Block::new(&memory, env, txs, threads);
     std::thread::scope(|scope| {

@@ -15,6 +15,7 @@ use revm::context_interface::Cfg;
 use revm::primitives::hardfork::SpecId;
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Gas of a plain transfer.
 pub(super) const GAS: u64 = 21_000;
@@ -177,16 +178,23 @@ impl Chunk {
 pub(super) struct Plains {
     chunks: Vec<OnceLock<Chunk>>,
     threads: usize,
+    /// The next chunk that no thread has taken.
+    next: AtomicUsize,
 }
 
 impl Plains {
     pub fn new(count: usize, threads: usize) -> Self {
-        Self { chunks: (0..count.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect(), threads }
+        let chunks = (0..count.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect();
+        Self { chunks, threads, next: AtomicUsize::new(0) }
     }
 
-    /// One thread's part in finding them.
-    pub fn find(&self, rules: &Rules, txs: &[SharedTx], thread: usize) {
-        for (chunk, txs) in self.chunks.iter().zip(txs.chunks(CHUNK)).skip(thread).step_by(self.threads) {
+    /// One thread's part in finding them: as many chunks as it gets to, since some threads begin later than others.
+    pub fn find(&self, rules: &Rules, txs: &[SharedTx]) {
+        loop {
+            // The barrier after this stage makes the chunks visible.
+            let at = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(chunk) = self.chunks.get(at) else { return };
+            let txs = &txs[at * CHUNK..txs.len().min((at + 1) * CHUNK)];
             chunk.get_or_init(|| Chunk::new(rules, txs, self.threads));
         }
     }

@@ -13,10 +13,10 @@ use super::plain::{GAS, Plains, Rules, transferred};
 use super::team::Barrier;
 use super::transfers::{self, Cells, Owned};
 use super::worker::{Worker, with_fees};
-use crate::exec::{BlockEnv, Executed, Verdict, system};
+use crate::exec::{BlockEnv, Executed, RequestsMade, SystemOutput, Verdict, system};
 use crate::state::Accounts;
 use crate::tx::SharedTx;
-use alloy_primitives::{Bytes, U256};
+use alloy_primitives::U256;
 use parking_lot::Mutex;
 use revm::primitives::hardfork::SpecId;
 use std::ops::Range;
@@ -41,7 +41,8 @@ struct Plan {
     /// Where a run of transfers broke: this one is executed the other way.
     broken_at: Option<usize>,
     breaks: usize,
-    requests: Vec<Bytes>,
+    /// What the contracts of requests returned, once all is executed.
+    outputs: Vec<(system::SystemCall, SystemOutput)>,
 }
 
 /// One block, shared by its threads.
@@ -73,7 +74,7 @@ impl<'a, D: Accounts> Block<'a, D> {
             cells: Cells::new(txs.len()),
             barrier: Barrier::new(threads),
             stage: Mutex::new(Stage::End),
-            plan: Mutex::new(Plan { at: 0, broken_at: None, breaks: 0, requests: Vec::new() }),
+            plan: Mutex::new(Plan { at: 0, broken_at: None, breaks: 0, outputs: Vec::new() }),
             ledger: Mutex::new((ledger, Pace::new())),
             parts: Mutex::new(Vec::new()),
         }
@@ -83,10 +84,10 @@ impl<'a, D: Accounts> Block<'a, D> {
     pub fn work(&self, thread: usize) {
         let _guard = self.barrier.guard();
         let mut worker = None;
-        self.plains.find(&self.rules, self.txs, thread);
         if thread == 0 {
             self.begin(self.worker(&mut worker));
         }
+        self.plains.find(&self.rules, self.txs);
         self.barrier.wait();
         let all = || self.plains.ends(thread, 0..self.txs.len());
         let found = Owned::new(self.memory, thread, self.threads).find(self.memory, all, &self.cells);
@@ -120,8 +121,12 @@ impl<'a, D: Accounts> Block<'a, D> {
         let changes = merge(self.memory, parts).unwrap_or_else(|error| {
             panic!("the state before block {} cannot be read: {error}", self.env.number);
         });
-        let requests = self.plan.into_inner().requests;
-        Executed { verdicts: ledger.verdicts, changes, gas_used: ledger.gas_used, requests, console: false }
+        let mut made = RequestsMade::by_logs(self.env, &ledger.verdicts);
+        for (call, output) in self.plan.into_inner().outputs {
+            made.by_call(call.request_type, call.contract, output);
+        }
+        let RequestsMade { requests, fault } = made;
+        Executed { verdicts: ledger.verdicts, changes, gas_used: ledger.gas_used, requests, fault, console: false }
     }
 
     fn worker<'w>(&self, worker: &'w mut Option<Worker<'a, D>>) -> &'w mut Worker<'a, D> {
@@ -129,14 +134,15 @@ impl<'a, D: Accounts> Block<'a, D> {
     }
 
     fn shared(&self) -> Shared<'a, '_, D> {
-        Shared { memory: self.memory, env: self.env, txs: self.txs, plains: &self.plains }
+        Shared { memory: self.memory, env: self.env, txs: self.txs, plains: &self.plains, barrier: &self.barrier }
     }
 
     /// The calls before the first transaction.
     fn begin(&self, worker: &mut Worker<'a, D>) {
         for (attempt, call) in system::before(self.env).into_iter().enumerate() {
             let called = worker.system_call(OPENING, call.contract, call.data);
-            called.unwrap_or_else(|error| self.shared().unreadable(&error));
+            // Where there is no such contract, or it fails, the block goes on without.
+            let _ = called.unwrap_or_else(|error| self.shared().unreadable(&error));
             let origin = Origin { place: OPENING, attempt: attempt as u32 };
             self.memory.settle(origin, &mut worker.writes);
         }
@@ -147,13 +153,10 @@ impl<'a, D: Accounts> Block<'a, D> {
         let place = self.txs.len() as Place + FIRST;
         self.pay_beneficiary(place);
         for (call, place) in system::after(self.env).into_iter().zip(place + 1..) {
-            let called = worker.system_call(place, call.contract, call.data);
+            let called = worker.system_call(place, call.contract, call.data.clone());
             let output = called.unwrap_or_else(|error| self.shared().unreadable(&error));
             self.memory.settle(Origin { place, attempt: 0 }, &mut worker.writes);
-            if !output.is_empty() {
-                let request = std::iter::once(call.request_type).chain(output.iter().copied()).collect();
-                self.plan.lock().requests.push(request);
-            }
+            self.plan.lock().outputs.push((call, output));
         }
     }
 
@@ -261,7 +264,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         let shared = self.shared();
         match self.threads {
             1 => run.work_alone(&shared, worker, &mut self.ledger.lock().0),
-            threads => run.work(&shared, worker, &self.ledger, &self.barrier, threads),
+            _ => run.work(&shared, worker, &self.ledger),
         }
     }
 }

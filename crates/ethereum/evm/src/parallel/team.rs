@@ -5,23 +5,32 @@
 //!
 //! The threads live as long as the block: what they work on is borrowed from the caller, which only a scope allows
 //! without unsafe code. Starting one takes some ten microseconds; a block too small for that is executed alone.
+//!
+//! A thread that waits looks for some microseconds and then sleeps ([`EventCount`], which says why no wake-up is lost):
+//! beside other work the cores belong to the threads that have something to do. Whatever ends a wait is stored before
+//! [`Barrier::wake`] is called: a new generation, a panic, and what a run of transactions makes due.
 
+use hearth_ring::EventCount;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Turns for which a waiting thread keeps its core before it offers it to others.
-const SPINS: u32 = 200;
-
-/// Where threads meet.
+/// Where threads meet, and wait for each other.
 pub(super) struct Barrier {
     threads: usize,
     arrived: AtomicUsize,
     generation: AtomicUsize,
     broken: AtomicBool,
+    events: EventCount,
 }
 
 impl Barrier {
     pub fn new(threads: usize) -> Self {
-        Self { threads, arrived: AtomicUsize::new(0), generation: AtomicUsize::new(0), broken: AtomicBool::new(false) }
+        Self {
+            threads,
+            arrived: AtomicUsize::new(0),
+            generation: AtomicUsize::new(0),
+            broken: AtomicBool::new(false),
+            events: EventCount::new(),
+        }
     }
 
     /// Waits until all threads are here. Panics if one of them has panicked.
@@ -30,13 +39,21 @@ impl Barrier {
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.store(0, Ordering::Release);
             self.generation.fetch_add(1, Ordering::AcqRel);
+            self.wake();
             return;
         }
-        let mut pause = Pause::default();
-        while self.generation.load(Ordering::Acquire) == generation {
-            self.check();
-            pause.wait();
-        }
+        self.wait_until(|| self.generation.load(Ordering::Acquire) != generation);
+    }
+
+    /// Waits until `is_due` returns true. Panics if another thread has. A thread that makes it true wakes the others.
+    pub fn wait_until(&self, is_due: impl Fn() -> bool) {
+        self.events.wait_until(|| self.broken.load(Ordering::Relaxed) || is_due());
+        self.check();
+    }
+
+    /// Wakes the threads that sleep, to look whether something is due. Costs a fence where none sleeps.
+    pub fn wake(&self) {
+        self.events.notify();
     }
 
     /// Panics if another thread has.
@@ -56,21 +73,7 @@ impl Drop for BreakOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.broken.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Waiting for another thread that is at work.
-#[derive(Default)]
-pub(super) struct Pause(u32);
-
-impl Pause {
-    pub fn wait(&mut self) {
-        self.0 += 1;
-        if self.0 < SPINS {
-            std::hint::spin_loop();
-        } else {
-            std::thread::yield_now();
+            self.0.wake();
         }
     }
 }
@@ -93,6 +96,24 @@ mod tests {
                     }
                 });
             }
+        });
+    }
+
+    /// The main thread sleeps, or is about to, whichever comes first: the panic must end its wait in both cases.
+    #[test]
+    #[should_panic(expected = "another thread of the block panicked")]
+    fn a_panic_wakes_a_sleeping_thread() {
+        let (barrier, is_waiting) = (Barrier::new(2), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _guard = barrier.guard();
+                hearth_testkit::wait_until("the other thread to wait", || is_waiting.load(Ordering::Acquire));
+                panic!("on purpose");
+            });
+            barrier.wait_until(|| {
+                is_waiting.store(true, Ordering::Release);
+                false
+            });
         });
     }
 

@@ -4,7 +4,7 @@ use super::{execute_on, execute_parallel};
 use crate::exec::{BlockEnv, Executed, Verdict, execute};
 use crate::state::Changes;
 use crate::tx::{SharedTx, Tx, TxEnvelope, TypedTransaction};
-use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
+use alloy_consensus::{TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy};
 use alloy_eips::eip7702::{Authorization, SignedAuthorization};
 use alloy_eips::{eip2935, eip4788, eip7002};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, hex, keccak256};
@@ -94,6 +94,7 @@ fn env(spec: SpecId, beneficiary: Address, gas_limit: u64) -> BlockEnv {
         spec,
         limits: Default::default(),
         blobs: Default::default(),
+        deposit_contract: Default::default(),
     }
 }
 
@@ -274,6 +275,7 @@ fn assert_equal(db: &Db, serial: &Executed, other: &Executed, threads: usize) {
     assert_eq!(other.verdicts.len(), serial.verdicts.len());
     assert_eq!(other.gas_used, serial.gas_used);
     assert_eq!(other.requests, serial.requests);
+    assert_eq!(other.fault, serial.fault);
     let (want, have) = (after(db, &serial.changes), after(db, &other.changes));
     for (address, want) in &want {
         assert_eq!(have.get(address), Some(want), "{address} on {threads} threads");
@@ -344,6 +346,57 @@ fn all_look_at_the_beneficiary() {
         maker.push(account(index % 30), contract(1 + index % 2).into(), U256::ONE, &[], 60_000);
     }
     assert_as_serial(&database(), &env(SpecId::OSAKA, account(250), 500_000_000), &maker.txs);
+}
+
+#[test]
+fn blobs_are_paid_for() {
+    let blob = |nonce: u64| {
+        let tx = TxEip4844 {
+            chain_id: CHAIN,
+            nonce,
+            gas_limit: 21_000,
+            max_fee_per_gas: 1_000_000_000,
+            to: account(250),
+            value: U256::from(5),
+            // The first byte is the version of all there are.
+            blob_versioned_hashes: vec![B256::right_padding_from(&[1, 7])],
+            max_fee_per_blob_gas: 9,
+            ..Default::default()
+        };
+        let envelope = TxEnvelope::new_unhashed(TypedTransaction::Eip4844(tx), Signature::test_signature());
+        Arc::new(Tx::with_sender(envelope, account(1)))
+    };
+    let env = env(SpecId::OSAKA, account(251), 500_000_000);
+    let executed = assert_as_serial(&database(), &env, &[blob(0), blob(1)]);
+    assert_eq!(included(&executed), 2);
+    let after = executed.changes.accounts[&account(1)].info.as_ref().expect("it is there").balance;
+    let before = U256::from(10).pow(U256::from(18)) * U256::from(1000);
+    let blob_gas = u128::from(alloy_eips::eip4844::DATA_GAS_PER_BLOB) * env.blobs.price();
+    assert_eq!(before - after, U256::from(2 * (21_000 * 1_000_000_000 + 5 + blob_gas)));
+}
+
+/// One lost wake-up leaves a thread asleep, and the block without an end.
+#[test]
+fn no_wake_up_is_lost_among_many_threads() {
+    /// Many more than there are cores, so that most of them sleep.
+    const THREADS: usize = 32;
+    let seed = hearth_testkit::random::seed();
+    println!("HEARTH_SEED={seed} cargo test --release -p hearth-evm --lib no_wake_up_is_lost_among_many_threads");
+    let blocks = std::thread::spawn(move || {
+        let (db, env) = (database(), env(SpecId::OSAKA, account(250), 500_000_000));
+        for round in 0..8 {
+            let mut maker = Maker::new(seed.wrapping_add(2 * round));
+            // In order on one thread, while the others sleep, and ahead again.
+            for index in 0..300 {
+                maker.push(account(index % 30), contract(0).into(), U256::ZERO, &[], 60_000);
+            }
+            let txs = maker.block();
+            let serial = execute(&db, &env, &txs);
+            assert_equal(&db, &serial, &execute_on(&db, &env, &txs, THREADS), THREADS);
+        }
+    });
+    hearth_testkit::wait_until("all threads of the blocks to end", || blocks.is_finished());
+    blocks.join().expect("every block ends as in order");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use super::memory::{Held, Memory, Place, Read, Write};
 use super::plain::{Plain, transferred};
-use crate::exec::Outcome;
+use crate::exec::{NoOutput, Outcome, SystemOutput};
 use crate::tx::{Tx, to_tx_env};
 use alloy_primitives::map::B256Map;
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -208,14 +208,18 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
         Ok(Execution { ending, fee })
     }
 
-    /// Calls a contract as the system does, all before it being settled; what it returns, or nothing where there is
-    /// no contract or it fails.
-    pub fn system_call(&mut self, place: Place, contract: Address, data: Bytes) -> Result<Bytes, ViewError<D::Error>> {
+    /// Calls a contract as the system does, all before it being settled; what it returns, or why it returns nothing.
+    pub fn system_call(
+        &mut self,
+        place: Place,
+        contract: Address,
+        data: Bytes,
+    ) -> Result<SystemOutput, ViewError<D::Error>> {
         let view = &mut self.evm.ctx.journaled_state.database;
         (view.place, view.fees) = (place, Some(U256::ZERO));
         self.writes.clear();
         if view.account(&contract)?.is_none_or(|held| held.is_bare()) {
-            return Ok(Bytes::new());
+            return Ok(Err(NoOutput::NoCode));
         }
         self.evm.ctx.tx = TxEnv::new_system_tx_with_caller(SYSTEM_ADDRESS, contract, data);
         let result = match self.handler.run_system_call(&mut self.evm) {
@@ -224,7 +228,8 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
             Err(error) => panic!("the system call to {contract} fails: {error}"),
         };
         self.take_state(result.is_success());
-        Ok(if result.is_success() { result.into_output().unwrap_or_default() } else { Bytes::new() })
+        let is_success = result.is_success();
+        Ok(if is_success { Ok(result.into_output().unwrap_or_default()) } else { Err(NoOutput::Failed) })
     }
 
     /// What the last execution read, to be taken in exchange for a list that is not needed any more.

@@ -112,7 +112,8 @@ fn check_blobs(tx: &Tx, params: &BlobParams) -> Result<(), PoolError> {
     if cap < minimum {
         return Err(PoolError::BlobFeeTooLow { cap, minimum });
     }
-    let (have, permitted) = (hashes.len() as u64, params.max_blobs_per_tx);
+    // More than a block holds would wait for ever.
+    let (have, permitted) = (hashes.len() as u64, params.max_blobs_per_tx.min(params.max_blob_count));
     match have {
         0 => return Err(PoolError::Blobless),
         _ if have > permitted => return Err(PoolError::TooManyBlobs { have, permitted }),

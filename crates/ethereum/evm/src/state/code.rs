@@ -12,6 +12,8 @@ use revm::bytecode::Bytecode;
 
 /// The number of the code of an account without code.
 pub(crate) const NO_CODE: u32 = 0;
+/// From here on numbers are those of codes that nobody keeps: of a state that is made for its root alone.
+pub(crate) const PASSING: u32 = 1 << 31;
 /// Entries of the first chunk, as a power of two.
 const FIRST_CHUNK_BITS: u32 = 6;
 const CHUNKS: usize = (u32::BITS - FIRST_CHUNK_BITS) as usize;

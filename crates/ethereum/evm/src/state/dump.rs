@@ -70,7 +70,8 @@ impl Iterator for Dump {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Entry> {
-        let (flat, version) = (&self.view.tables.flat, &self.view.version);
+        let (tables, version) = (&self.view.tables, &self.view.version);
+        let flat = &tables.flat;
         if let Some(number) = self.codes.next() {
             let (hash, code) = flat.codes.get(number);
             return Some(Entry::Code { hash: *hash, code: Bytecode::original_bytes(code) });
@@ -79,14 +80,14 @@ impl Iterator for Dump {
         while let Some(address) =
             self.accounts.next(|shard| flat.accounts.keys(shard), replaced, |key| flat.accounts.shard_of(key))
         {
-            if let Some(slim) = version.account(flat, &address) {
+            if let Some(slim) = tables.account(version, &address) {
                 return Some(Entry::Account { address, account: self.view.widen(&slim) });
             }
         }
         let replaced = |version: &Version| version.replaced.slots.iter().map(|(key, _)| *key).collect();
         while let Some(key) = self.slots.next(|shard| flat.slots.keys(shard), replaced, |key| flat.slots.shard_of(key))
         {
-            let value = U256::from_be_bytes(version.slot(flat, &key));
+            let value = U256::from_be_bytes(tables.slot(version, &key));
             if !value.is_zero() {
                 return Some(Entry::Storage { address: key.0, slot: U256::from_be_bytes(key.1), value });
             }

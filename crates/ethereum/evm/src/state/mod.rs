@@ -2,8 +2,9 @@
 //!
 //! reads   the genesis, and the changes of each block
 //! writes  versions of the state, each with its root
-//! memory  the newest state with its tries, and what each of the last 128 blocks replaced
-//! source  on disk: [`disk`]; in memory: [`version`] for the last blocks' values, [`tries`] for their proofs
+//! memory  the newest state with its tries, and what each of the last 128 blocks replaced, or of more: [`window`]
+//! source  on disk: [`disk`]; in memory: [`version`] for the last blocks' values, [`tries`] for their proofs, [`past`]
+//!         for values of long ago
 
 mod account;
 mod applied;
@@ -15,16 +16,20 @@ mod dump;
 mod error;
 mod flat;
 mod open;
+mod past;
 mod persist;
+mod places;
 mod proof;
 #[cfg(test)]
 mod rebuild;
 mod sorted;
+mod supposed;
 #[cfg(test)]
 mod tests;
 mod tries;
 mod version;
 mod view;
+mod window;
 
 pub use account::Account;
 pub use changes::{AccountChange, Changes};
@@ -36,31 +41,34 @@ pub use open::BlockZero;
 pub use persist::Shortened;
 pub use proof::{AccountProof, StorageProof};
 pub use view::{Accounts, StateView};
+pub use window::{History, Kept, StateHandle};
 
 use std::borrow::Borrow;
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use alloy_primitives::B256;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use applied::{Applied, Fingerprint};
 use disk::Checkpoint;
 use flat::Flat;
+use past::Past;
 use persist::Persist;
 use tries::{Prepared, Tries};
 use version::{Hashes, Version};
 
 pub use version::HASHES;
 
-/// Blocks whose state is kept: the newest and those before it.
+/// Blocks whose state is kept, the newest and those before it, where no [`History`] says otherwise; and those on disk.
 pub const WINDOW: usize = 128;
 
 /// The newest values, and the tries of all versions.
 struct Tables {
     flat: Flat,
     tries: Tries,
+    /// Where older values are found, if more versions are kept than can be looked through.
+    past: OnceLock<Past>,
 }
 
 /// How much a state has.
@@ -76,49 +84,6 @@ pub struct Sizes {
     pub trie_bytes: usize,
     /// Of those, bytes that only older versions need.
     pub retired_bytes: usize,
-}
-
-/// The versions kept, oldest first, numbers without a gap; never empty once the state is open.
-type Window = RwLock<VecDeque<StateView>>;
-
-/// Finds views, from any thread.
-#[derive(Clone)]
-pub struct StateHandle {
-    window: Arc<Window>,
-}
-
-impl StateHandle {
-    /// The newest state.
-    pub fn head(&self) -> StateView {
-        let window = self.window.read();
-        window.back().expect("a state has a head").clone()
-    }
-
-    /// The state after block `number`, if it is one of the last [`WINDOW`].
-    pub fn at(&self, number: u64) -> Option<StateView> {
-        let window = self.window.read();
-        let oldest = window.front()?.number();
-        window.get(usize::try_from(number.checked_sub(oldest)?).ok()?).cloned()
-    }
-
-    /// The oldest block whose state is kept.
-    pub fn oldest(&self) -> u64 {
-        self.window.read().front().map_or(0, StateView::number)
-    }
-
-    /// Makes `view` the newest, in the place of all from its number on.
-    fn publish(&self, view: StateView) {
-        let mut window = self.window.write();
-        let kept = window.iter().take_while(|older| older.number() < view.number()).count();
-        let mut dropped: Vec<StateView> = window.drain(kept..).collect();
-        window.push_back(view);
-        if window.len() > WINDOW {
-            dropped.extend(window.pop_front());
-        }
-        drop(window);
-        // What only these held is freed here, where no reader waits for it.
-        drop(dropped);
-    }
 }
 
 /// The state and its one writer.
@@ -149,7 +114,7 @@ impl State {
         self.handle.head()
     }
 
-    /// The state after block `number`, if it is one of the last [`WINDOW`].
+    /// The state after block `number`, if it is kept.
     pub fn at(&self, number: u64) -> Option<StateView> {
         self.handle.at(number)
     }
@@ -209,7 +174,7 @@ impl State {
         }
         // Going back is a version like any other, which sets what was and replaces what is.
         let applied = Applied::back(target.version.replaced_since());
-        let Tables { flat, tries } = &*self.tables;
+        let Tables { flat, tries, .. } = &*self.tables;
         let prepared = tries.prepare(flat, &head.version.top, &applied.accounts, &applied.slots);
         assert_eq!(prepared.root(), target.state_root(), "what was there before has the root that it had");
         self.write_and_advance(target.number(), target.version.hashes().clone(), applied, prepared)
@@ -219,7 +184,7 @@ impl State {
     /// more blocks than what it was made from knows. `hash_of` gives those of older blocks.
     pub fn complete_hashes<E>(&self, hash_of: impl Fn(u64) -> Result<Option<B256>, E>) -> Result<(), E> {
         let window = self.handle.window.read();
-        for version in window.iter().map(|view| &view.version).filter(|version| version.lacks_hashes()) {
+        for version in window.views.iter().map(|view| &view.version).filter(|version| version.lacks_hashes()) {
             let mut hashes = version.hashes().to_vec();
             hashes.reverse();
             while hashes.len() < HASHES
@@ -256,11 +221,12 @@ impl State {
         Ok(())
     }
 
-    /// For the end: writes a checkpoint of the oldest view of the window where that makes the next start quicker,
-    /// within about `patience`. The next start has all views of the window.
+    /// For the end: writes a checkpoint of the oldest of the last [`WINDOW`] views where that makes the next start
+    /// quicker, within about `patience`. The next start has all these views.
     pub fn shorten(&mut self, patience: Duration) -> Result<Shortened, StateError> {
         let Some(mut disk) = self.disk.take() else { return Ok(Shortened::Needless) };
-        let oldest = self.handle.at(self.handle.oldest()).expect("there is an oldest one");
+        let last = self.head().number().saturating_sub(WINDOW as u64 - 1);
+        let oldest = self.handle.at(last.max(self.handle.oldest())).expect("there is an oldest one");
         let entries = || {
             let (accounts, slots) = self.tables.flat.counts();
             let entries: Box<dyn Iterator<Item = Entry> + Send> = Box::new(back::Back::new(self, &oldest));
@@ -301,12 +267,16 @@ impl State {
 
     /// Makes what was prepared the newest version.
     fn advance(&self, number: u64, hashes: Hashes, mut applied: Applied, prepared: Prepared) {
-        let Tables { flat, tries } = &*self.tables;
+        let Tables { flat, tries, past } = &*self.tables;
         let top = tries.install(prepared);
         let version = self.head().version.link(number, hashes, top, applied.replaced(flat));
+        if let Some(past) = past.get() {
+            past.add(version.clone());
+        }
         // Only now: a reader that finds a new value must find the version that knows the old one.
         applied.set(flat);
         self.handle.publish(StateView { tables: self.tables.clone(), version });
+        self.trim();
     }
 
     /// How much there is.
@@ -324,7 +294,7 @@ impl State {
             Some(known) if known.of == of && Arc::ptr_eq(&known.on, &on) => return Ok(known),
             other => self.forget(other),
         }
-        let Tables { flat, tries } = &*self.tables;
+        let Tables { flat, tries, .. } = &*self.tables;
         let applied = Applied::new(&self.tables, &on, changes)?;
         let prepared = tries.prepare(flat, &on.top, &applied.accounts, &applied.slots);
         Ok(Ahead { on, of, applied, prepared })

@@ -3,12 +3,11 @@
 //! reads   checkpoints and logs
 //! memory  at once a million entries beside the state
 
-use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use alloy_primitives::{Address, B256};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::applied::Fingerprint;
 use super::code::bytecode;
@@ -87,13 +86,16 @@ impl State {
         self.disk = None;
     }
 
-    /// Becomes another state: who finds views by a handle finds that one's from now on.
-    pub fn adopt(&mut self, other: Self) {
+    /// Becomes another state: who finds views by a handle finds that one's from now on. It keeps as much history.
+    pub fn adopt(&mut self, mut other: Self) {
+        if let Some(history) = self.history() {
+            other.keep_history(history);
+        }
         let Self { tables, handle, disk, .. } = other;
-        let versions = std::mem::take(&mut *handle.window.write());
+        let versions = std::mem::take(&mut handle.window.write().views);
         let gone = {
             let mut window = self.handle.window.write();
-            std::mem::replace(&mut *window, versions)
+            std::mem::replace(&mut window.views, versions)
         };
         (self.tables, self.disk, self.ahead) = (tables, disk, Mutex::default());
         drop(gone);
@@ -103,8 +105,8 @@ impl State {
         let hash = hashes.last().copied().unwrap_or_default();
         let version = Version::first(number, hash, Hashes::of(hashes), top);
         let first = StateView { tables: tables.clone(), version };
-        let handle = StateHandle { window: Arc::new(RwLock::new(VecDeque::from([first]))) };
-        Self { tables, handle, ahead: Mutex::default(), fingerprint: Fingerprint::default(), disk: None }
+        let (handle, ahead, fingerprint) = (StateHandle::new(first), Mutex::default(), Fingerprint::default());
+        Self { tables, handle, ahead, fingerprint, disk: None }
     }
 
     fn open_disk(dir: &Path, zero: B256, tables: Arc<Tables>, top: Top) -> Result<Self, StateError> {
@@ -193,7 +195,7 @@ impl State {
             return Ok(None);
         }
         let head = self.head();
-        let Tables { flat, tries } = &*self.tables;
+        let Tables { flat, tries, .. } = &*self.tables;
         if record.number > head.number() + 1 {
             return Err(damaged(format!("block {} cannot follow block {}", record.number, head.number())));
         }
@@ -268,7 +270,7 @@ impl Fill<'_> {
     }
 
     fn flush(&mut self) {
-        let Tables { flat, tries } = self.tables;
+        let Tables { flat, tries, .. } = self.tables;
         self.accounts.sort_by_key(|(address, _)| *address);
         self.accounts.dedup_by_key(|(address, _)| *address);
         self.slots.sort_by_key(|(key, _)| *key);
@@ -283,7 +285,7 @@ impl Fill<'_> {
 
 impl Tables {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { flat: Flat::new(), tries: Tries::new() })
+        Arc::new(Self { flat: Flat::new(), tries: Tries::new(), past: OnceLock::new() })
     }
 }
 

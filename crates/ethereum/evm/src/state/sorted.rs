@@ -53,7 +53,7 @@ impl StateView {
             let replaced = version.replaced.accounts.iter().map(|(address, _)| *address);
             replaced.filter(of_part).collect()
         };
-        let is_there = |address: &Address| self.version.account(&self.tables.flat, address).is_some();
+        let is_there = |address: &Address| self.tables.account(&self.version, address).is_some();
         std::iter::from_fn(|| shards.next(keys, replaced, |key| table.shard_of(key))).filter(is_there).collect()
     }
 
@@ -66,7 +66,7 @@ impl StateView {
             let replaced = version.replaced.slots.iter().map(|(key, _)| *key);
             replaced.filter(of_part).collect()
         };
-        let is_there = |key: &SlotKey| self.version.slot(&self.tables.flat, key) != [0; 32];
+        let is_there = |key: &SlotKey| self.tables.slot(&self.version, key) != [0; 32];
         std::iter::from_fn(|| shards.next(keys, replaced, |key| table.shard_of(key))).filter(is_there).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! The state against a model: every block's accounts in a map, and its root built from nothing.
 
+mod history;
+
 use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -119,45 +121,68 @@ fn check_proof(view: &StateView, who: &Address, slots: &[U256]) {
     }
 }
 
+/// A block's changes, whether its root is computed ahead, and whether the chain goes back after it (1).
+type Block = (Vec<Change>, bool, u8);
+
+fn blocks() -> impl Strategy<Value = Vec<Block>> {
+    prop::collection::vec((prop::collection::vec(change(), 0..12), any::<bool>(), 0u8..8), 1..14)
+}
+
+/// All blocks against the model; from the block of index `archive_from` on the state keeps a history.
+fn check_blocks(blocks: &[Block], archive_from: Option<usize>) {
+    let mut state = State::open(None, &genesis()).expect("in memory");
+    let mut model: BTreeMap<u64, Everything> = BTreeMap::new();
+    model.insert(0, rebuild::everything(&state.head()));
+    for (fork, (block, ahead, back)) in blocks.iter().enumerate() {
+        if archive_from == Some(fork) {
+            state.keep_history(history::ALL);
+        }
+        let head = state.head().number();
+        let mut all = model[&head].clone();
+        let changes = changes_of(&all, block);
+        rebuild::apply(&mut all, &changes);
+        let root = ahead.then(|| state.root_after(&changes));
+        let committed = state.commit(head + 1, hash_of(head + 1, fork as u8), changes).expect("it follows");
+        assert!(root.is_none_or(|root| root == committed));
+        model.insert(head + 1, all);
+        if *back == 1 && head > 2 {
+            state.rewind(head - 2).expect("kept");
+            model.retain(|number, _| *number <= head - 2);
+        }
+        for (number, all) in &model {
+            check_view(&state.at(*number).expect("kept"), all);
+        }
+    }
+    let head = state.head();
+    let slots: Vec<U256> = (0..12).map(U256::from).collect();
+    for who in (0..24).map(address) {
+        check_proof(&head, &who, &slots);
+    }
+    for (number, all) in &model {
+        check_proofs(&state.at(*number).expect("kept"), all);
+    }
+}
+
+/// The proofs of some accounts, as they are built from nothing.
+fn check_proofs(view: &StateView, all: &Everything) {
+    let slots: Vec<U256> = (0..12).map(U256::from).collect();
+    for who in [3, 9, 20].map(address) {
+        check_proof(view, &who, &slots);
+        assert_eq!(view.proof(&who, &slots).expect("kept"), rebuild::proof(all, &who, &slots));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..Default::default() })]
 
     #[test]
-    fn every_block_of_a_random_history_is_as_in_the_model(
-        blocks in prop::collection::vec((prop::collection::vec(change(), 0..12), any::<bool>(), 0u8..8), 1..14),
-    ) {
-        let mut state = State::open(None, &genesis()).expect("in memory");
-        let mut model: BTreeMap<u64, Everything> = BTreeMap::new();
-        model.insert(0, rebuild::everything(&state.head()));
-        for (fork, (block, ahead, back)) in blocks.iter().enumerate() {
-            let head = state.head().number();
-            let mut all = model[&head].clone();
-            let changes = changes_of(&all, block);
-            rebuild::apply(&mut all, &changes);
-            let root = ahead.then(|| state.root_after(&changes));
-            let committed = state.commit(head + 1, hash_of(head + 1, fork as u8), changes).expect("it follows");
-            prop_assert!(root.is_none_or(|root| root == committed));
-            model.insert(head + 1, all);
-            if *back == 1 && head > 2 {
-                state.rewind(head - 2).expect("kept");
-                model.retain(|number, _| *number <= head - 2);
-            }
-            for (number, all) in &model {
-                check_view(&state.at(*number).expect("kept"), all);
-            }
-        }
-        let head = state.head();
-        let slots: Vec<U256> = (0..12).map(U256::from).collect();
-        for who in (0..24).map(address) {
-            check_proof(&head, &who, &slots);
-        }
-        for number in model.keys() {
-            let view = state.at(*number).expect("kept");
-            for who in [3, 9, 20].map(address) {
-                check_proof(&view, &who, &slots);
-                prop_assert_eq!(view.proof(&who, &slots).expect("kept"), rebuild::proof(&model[number], &who, &slots));
-            }
-        }
+    fn every_block_of_a_random_history_is_as_in_the_model(blocks in blocks()) {
+        check_blocks(&blocks, None);
+    }
+
+    #[test]
+    fn every_block_of_a_random_archive_is_as_in_the_model(blocks in blocks(), from in 0usize..6) {
+        check_blocks(&blocks, Some(from));
     }
 }
 

@@ -4,8 +4,10 @@
 //! writes  nodes of the next version and what it replaces in others: first beside the arenas, then into them in one
 //!         short step
 //! memory  about 90 B an account and 100 B a slot; of versions before the newest at most 256 MiB of nodes and of what
-//!         was replaced in others, 76 B a child
-//! source  what only older versions need is freed when 128 newer ones have come, or when it takes too much
+//!         was replaced in others, 76 B a child; where more versions are kept, as much as they are given, and about
+//!         100 B more a child
+//! source  what only older versions need is freed when 128 newer ones have come, or when it takes too much; where more
+//!         are kept, when the state lets go of them ([`Tries::release`])
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -19,8 +21,9 @@ use hearth_crypto::keccak::{keccak256, keccak256_burst};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::WINDOW;
-use super::code::NO_CODE;
+use super::code::{NO_CODE, PASSING};
 use super::flat::{Flat, Slim, SlotKey, Word};
+use super::places::Places;
 use crate::trie::{self, Arena, Change, Child, Key, Leaf, Nodes, Overlay, Patch, Source, Taken, Undo, View};
 
 /// No storage.
@@ -75,6 +78,11 @@ impl Top {
     pub(crate) fn root(&self) -> B256 {
         self.child.map_or(EMPTY_ROOT_HASH, |child| child.reference().root())
     }
+
+    /// Versions that were installed before it, and it.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
 }
 
 /// The next version's nodes, not yet in the arenas.
@@ -114,6 +122,31 @@ struct Kept {
     sequence: u64,
     /// The oldest version whose nodes are all there.
     oldest: u64,
+    /// Where versions are kept until they are let go of: which of them replaced which child.
+    replaced: Option<Replaced>,
+}
+
+/// By a child's node and its place there, the versions that replaced it.
+#[derive(Default)]
+struct Replaced {
+    accounts: Places<(u32, u8)>,
+    slots: Places<(u32, u8)>,
+}
+
+impl Replaced {
+    fn add(&mut self, sequence: u64, undo: &(Undo<AccountLeaf>, Undo<SlotLeaf>)) {
+        undo.0.places().for_each(|place| self.accounts.add(place, sequence));
+        undo.1.places().for_each(|place| self.slots.add(place, sequence));
+    }
+
+    fn forget(&mut self, sequence: u64, undo: &(Undo<AccountLeaf>, Undo<SlotLeaf>)) {
+        undo.0.places().for_each(|place| self.accounts.forget(&place, sequence));
+        undo.1.places().for_each(|place| self.slots.forget(&place, sequence));
+    }
+
+    fn bytes(&self) -> usize {
+        self.accounts.bytes() + self.slots.bytes()
+    }
 }
 
 impl Kept {
@@ -121,6 +154,41 @@ impl Kept {
     fn since(&self, sequence: u64) -> Option<Vec<Arc<(Undo<AccountLeaf>, Undo<SlotLeaf>)>>> {
         let from = self.retired.partition_point(|retired| retired.sequence <= sequence);
         (sequence >= self.oldest).then(|| self.retired.range(from..).map(|retired| retired.undo.clone()).collect())
+    }
+
+    /// What version `by` replaced.
+    fn undo(&self, by: u64) -> Option<&(Undo<AccountLeaf>, Undo<SlotLeaf>)> {
+        let at = by.checked_sub(self.retired.front()?.sequence)?;
+        self.retired.get(usize::try_from(at).ok()?).map(|retired| &*retired.undo)
+    }
+
+    /// The child of the accounts' trie that was first replaced after version `sequence`, in this place.
+    fn account_child(&self, sequence: u64, id: u32, index: u8) -> Option<Child<AccountLeaf>> {
+        let by = self.replaced.as_ref()?.accounts.after(&(id, index), sequence)?;
+        self.undo(by)?.0.child(id, index)
+    }
+
+    /// The same of the tries of storage.
+    fn slot_child(&self, sequence: u64, id: u32, index: u8) -> Option<Child<SlotLeaf>> {
+        let by = self.replaced.as_ref()?.slots.after(&(id, index), sequence)?;
+        self.undo(by)?.1.child(id, index)
+    }
+
+    /// Frees what only versions before `gone` need, the oldest.
+    fn free(&mut self, gone: &Retired, arena: &mut Arena<AccountLeaf>, slot_arena: &mut Arena<SlotLeaf>) {
+        self.size -= gone.size;
+        self.oldest = gone.sequence;
+        arena.free(&gone.accounts);
+        slot_arena.free(&gone.slots);
+        if let Some(replaced) = &mut self.replaced {
+            replaced.forget(gone.sequence, &gone.undo);
+        }
+    }
+
+    /// What only older versions need, bytes.
+    fn bytes(&self) -> usize {
+        let of_each = size_of::<Retired>() + size_of::<(Undo<AccountLeaf>, Undo<SlotLeaf>)>();
+        self.size + self.retired.len() * of_each + self.replaced.as_ref().map_or(0, Replaced::bytes)
     }
 }
 
@@ -159,6 +227,19 @@ impl Tries {
         accounts: &[(Address, Option<Slim>)],
         slots: &[(SlotKey, Word)],
     ) -> Prepared {
+        self.prepare_with(flat, from, accounts, slots, &[])
+    }
+
+    /// The same, where accounts may have codes that the state does not keep: `passing` are their hashes, and their
+    /// numbers begin at [`PASSING`].
+    pub(crate) fn prepare_with(
+        &self,
+        flat: &Flat,
+        from: &Top,
+        accounts: &[(Address, Option<Slim>)],
+        slots: &[(SlotKey, Word)],
+        passing: &[B256],
+    ) -> Prepared {
         let arena = self.accounts.read();
         let slot_arena = self.slots.read();
         let touched = touched(flat, accounts, slots);
@@ -172,7 +253,7 @@ impl Tries {
             Change { key, leaf, live: after.is_some(), at }
         };
         let changes: Vec<Change<AccountLeaf>> = in_order(&keys).map(change).collect();
-        let source = AccountSource { flat, touched: &touched, storages: &storages, slots: &slot_arena };
+        let source = AccountSource { flat, touched: &touched, storages: &storages, slots: &slot_arena, passing };
         let overlay = trie::update(&arena, from.child, &changes, &source, threads);
         Prepared { accounts: overlay, slots: slot_overlay }
     }
@@ -194,6 +275,9 @@ impl Tries {
             + undo.0.size()
             + undo.1.size();
         kept.size += size;
+        if let Some(replaced) = &mut kept.replaced {
+            replaced.add(sequence, &undo);
+        }
         let (retired, retired_slots) = (accounts.retired, slots.retired);
         kept.retired.push_back(Retired {
             sequence,
@@ -203,18 +287,40 @@ impl Tries {
             size,
         });
         let mut gone = Vec::new();
-        while kept.retired.len() > WINDOW || kept.size > RETIRED_MAX {
+        while kept.replaced.is_none() && (kept.retired.len() > WINDOW || kept.size > RETIRED_MAX) {
             let Some(oldest) = kept.retired.pop_front() else { break };
-            kept.size -= oldest.size;
-            kept.oldest = oldest.sequence;
-            arena.free(&oldest.accounts);
-            slot_arena.free(&oldest.slots);
+            kept.free(&oldest, &mut arena, &mut slot_arena);
             gone.push(oldest);
         }
         drop((kept, slot_arena, arena));
         // What is gone is dropped here, where no reader waits for it.
         drop(gone);
         Top { child: accounts.root, sequence }
+    }
+
+    /// From now on keeps every version until it is let go of, and finds what was replaced by its place.
+    pub(crate) fn keep_all(&self) {
+        let mut kept = self.kept();
+        let mut replaced = Replaced::default();
+        kept.retired.iter().for_each(|retired| replaced.add(retired.sequence, &retired.undo));
+        kept.replaced = Some(replaced);
+    }
+
+    /// Lets go of the versions before the one of this sequence.
+    pub(crate) fn release(&self, oldest: u64) {
+        if self.kept().oldest >= oldest {
+            return;
+        }
+        let mut arena = self.accounts.write();
+        let mut slot_arena = self.slots.write();
+        let mut kept = self.kept();
+        let mut gone = Vec::new();
+        while let Some(retired) = kept.retired.pop_front_if(|retired| retired.sequence <= oldest) {
+            kept.free(&retired, &mut arena, &mut slot_arena);
+            gone.push(retired);
+        }
+        drop((kept, slot_arena, arena));
+        drop(gone);
     }
 
     /// Forgets what was prepared.
@@ -247,26 +353,37 @@ impl Tries {
         account: impl Fn(&Address) -> Option<Slim> + Sync,
         slot: impl Fn(&Address, &Word) -> Word + Sync,
     ) -> Option<Proven> {
-        // What is put in order here is in order below, where the writer waits.
-        for undo in self.kept().since(top.sequence)? {
-            undo.0.order();
-            undo.1.order();
+        let by_place = self.kept().replaced.is_some();
+        if !by_place {
+            // What is put in order here is in order below, where the writer waits.
+            for undo in self.kept().since(top.sequence)? {
+                undo.0.order();
+                undo.1.order();
+            }
         }
         let arena = self.accounts.read();
         let slot_arena = self.slots.read();
-        let later = self.kept().since(top.sequence)?;
+        let source = ProofSource { flat, account, slot, address, slots: &slot_arena };
+        let kept = self.kept();
+        if by_place {
+            if top.sequence < kept.oldest {
+                return None;
+            }
+            let kept = &*kept;
+            let was = |id: u32, index: u8| kept.account_child(top.sequence, id, index);
+            let slot_was = |id: u32, index: u8| kept.slot_child(top.sequence, id, index);
+            return Some(source.prove(
+                top,
+                &View::by_place(&arena, &was),
+                &View::by_place(&slot_arena, &slot_was),
+                slots,
+            ));
+        }
+        let later = kept.since(top.sequence)?;
+        drop(kept);
         let view = View::before(&arena, later.iter().map(|undo| &undo.0));
         let slot_view = View::before(&slot_arena, later.iter().map(|undo| &undo.1));
-        let key = keccak256(address.as_slice());
-        let source = ProofSource { flat, account, slot, address, slots: &slot_arena };
-        let storage = find_account(&view, top.child.as_ref(), &key, address);
-        let storage = storage_top(&slot_arena, storage);
-        let prove_slot = |slot: &Word| trie::prove(&slot_view, storage, &keccak256(slot), &source);
-        Some(Proven {
-            storage_root: storage.map_or(EMPTY_ROOT_HASH, |child| child.reference().root()),
-            account: trie::prove(&view, top.child.as_ref(), &key, &source),
-            slots: slots.iter().map(prove_slot).collect(),
-        })
+        Some(source.prove(top, &view, &slot_view, slots))
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -277,7 +394,12 @@ impl Tries {
     pub(crate) fn size(&self) -> (usize, usize) {
         let accounts = self.accounts.read().size();
         let slots = self.slots.read().size();
-        (accounts + slots, self.kept().size)
+        (accounts + slots, self.retired_bytes())
+    }
+
+    /// Bytes of what only older versions need.
+    pub(crate) fn retired_bytes(&self) -> usize {
+        self.kept().bytes()
     }
 }
 
@@ -429,8 +551,12 @@ impl Storage<'_> {
     }
 }
 
-fn encode_account(flat: &Flat, slim: &Slim, storage_root: B256, out: &mut Vec<u8>) {
-    let code_hash = if slim.code() == NO_CODE { KECCAK_EMPTY } else { flat.codes.get(slim.code()).0 };
+fn encode_account(flat: &Flat, passing: &[B256], slim: &Slim, storage_root: B256, out: &mut Vec<u8>) {
+    let code_hash = match slim.code() {
+        NO_CODE => KECCAK_EMPTY,
+        number @ PASSING.. => passing[(number - PASSING) as usize],
+        number => flat.codes.get(number).0,
+    };
     TrieAccount::new(slim.nonce(), slim.balance(), storage_root, code_hash).encode(out);
 }
 
@@ -444,6 +570,7 @@ struct AccountSource<'a> {
     touched: &'a [Touched<'a>],
     storages: &'a [Stored],
     slots: &'a Arena<SlotLeaf>,
+    passing: &'a [B256],
 }
 
 impl Source<AccountLeaf> for AccountSource<'_> {
@@ -462,7 +589,7 @@ impl Source<AccountLeaf> for AccountSource<'_> {
         };
         let slim = slim.expect("a leaf's account is there");
         let root = new.or_else(|| storage_top(self.slots, leaf.storage).map(|top| top.reference().root()));
-        encode_account(self.flat, &slim, root.unwrap_or(EMPTY_ROOT_HASH), out);
+        encode_account(self.flat, self.passing, &slim, root.unwrap_or(EMPTY_ROOT_HASH), out);
     }
 }
 
@@ -496,6 +623,25 @@ struct ProofSource<'a, A, S> {
     slots: &'a Arena<SlotLeaf>,
 }
 
+impl<A, S> ProofSource<'_, A, S>
+where
+    A: Fn(&Address) -> Option<Slim> + Sync,
+    S: Fn(&Address, &Word) -> Word + Sync,
+{
+    /// What proves the account and these slots of it in the version `top`, whose nodes the views show.
+    fn prove(&self, top: &Top, view: &View<'_, AccountLeaf>, slot_view: &View<'_, SlotLeaf>, slots: &[Word]) -> Proven {
+        let key = keccak256(self.address.as_slice());
+        let storage = find_account(view, top.child.as_ref(), &key, self.address);
+        let storage = storage_top(self.slots, storage);
+        let prove_slot = |slot: &Word| trie::prove(slot_view, storage, &keccak256(slot), self);
+        Proven {
+            storage_root: storage.map_or(EMPTY_ROOT_HASH, |child| child.reference().root()),
+            account: trie::prove(view, top.child.as_ref(), &key, self),
+            slots: slots.iter().map(prove_slot).collect(),
+        }
+    }
+}
+
 impl<A: Fn(&Address) -> Option<Slim> + Sync, S: Sync> Source<AccountLeaf> for ProofSource<'_, A, S> {
     fn key(&self, leaf: &AccountLeaf) -> Key {
         keccak256(leaf.address.as_slice())
@@ -503,7 +649,8 @@ impl<A: Fn(&Address) -> Option<Slim> + Sync, S: Sync> Source<AccountLeaf> for Pr
 
     fn value(&self, leaf: &AccountLeaf, _: u32, out: &mut Vec<u8>) {
         let root = storage_top(self.slots, leaf.storage).map_or(EMPTY_ROOT_HASH, |top| top.reference().root());
-        encode_account(self.flat, &(self.account)(&leaf.address).expect("a leaf's account is there"), root, out);
+        let slim = (self.account)(&leaf.address).expect("a leaf's account is there");
+        encode_account(self.flat, &[], &slim, root, out);
     }
 }
 

@@ -117,6 +117,11 @@ impl Version {
         self.next.get().cloned()
     }
 
+    /// Whether there is no version after this one.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.next.get().is_none()
+    }
+
     /// The hashes of the last blocks, this version's last.
     pub(crate) fn hashes(&self) -> &Hashes {
         self.completed.get().unwrap_or(&self.hashes)

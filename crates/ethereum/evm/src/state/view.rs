@@ -64,12 +64,12 @@ impl StateView {
 
     /// The account, where there is one.
     pub fn account(&self, address: &Address) -> Option<Account> {
-        self.version.account(&self.tables.flat, address).map(|slim| self.widen(&slim))
+        self.tables.account(&self.version, address).map(|slim| self.widen(&slim))
     }
 
     /// What a slot of an account holds; zero where nothing was written.
     pub fn storage(&self, address: &Address, slot: &U256) -> U256 {
-        U256::from_be_bytes(self.version.slot(&self.tables.flat, &(*address, slot.to_be_bytes())))
+        U256::from_be_bytes(self.tables.slot(&self.version, &(*address, slot.to_be_bytes())))
     }
 
     /// The code with this hash. Codes of later blocks are found too.
@@ -80,11 +80,11 @@ impl StateView {
     /// What proves the account and its slots under this state's root. The newest state's proofs are there always,
     /// older ones' as long as the nodes are kept.
     pub fn proof(&self, address: &Address, slots: &[U256]) -> Result<AccountProof, StateError> {
-        let Tables { flat, tries } = &*self.tables;
+        let Tables { flat, tries, .. } = &*self.tables;
         let version = &self.version;
         let words: Vec<[u8; 32]> = slots.iter().map(U256::to_be_bytes).collect();
-        let slot = |address: &Address, slot: &[u8; 32]| version.slot(flat, &(*address, *slot));
-        let account = |address: &Address| version.account(flat, address);
+        let slot = |address: &Address, slot: &[u8; 32]| self.tables.slot(version, &(*address, *slot));
+        let account = |address: &Address| self.tables.account(version, address);
         let proven = tries.prove(&version.top, flat, address, &words, account, slot);
         let proven = proven.ok_or(StateError::NoProofs(version.number))?;
         let prove = |(slot, proof): (&U256, Vec<Bytes>)| StorageProof {
@@ -125,7 +125,7 @@ impl std::fmt::Debug for StateView {
 
 impl Accounts for StateView {
     fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<AccountInfo>>, StateError> {
-        let found = self.version.accounts(&self.tables.flat, addresses);
+        let found = self.tables.accounts(&self.version, addresses);
         Ok(found.into_iter().map(|slim| slim.map(|slim| self.info(&slim))).collect())
     }
 }
@@ -134,7 +134,7 @@ impl DatabaseRef for StateView {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        Ok(self.version.account(&self.tables.flat, &address).map(|slim| self.info(&slim)))
+        Ok(self.tables.account(&self.version, &address).map(|slim| self.info(&slim)))
     }
 
     fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, StateError> {

@@ -22,6 +22,10 @@ mod view;
 mod walk;
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use alloy_primitives::B256;
+use alloy_trie::EMPTY_ROOT_HASH;
 
 pub(crate) use arena::{Arena, Taken};
 pub(crate) use nodes::{Child, Nodes, Patch, Ref, Undo};
@@ -78,6 +82,38 @@ pub(crate) struct Change<L> {
     pub(crate) live: bool,
     /// Where the source finds what it holds.
     pub(crate) at: u32,
+}
+
+/// The root of the trie that holds these values under these keys, which are hashed already: for tests of tries alone.
+#[doc(hidden)]
+pub fn root_of(values: &BTreeMap<Key, Vec<u8>>) -> B256 {
+    let changes: Vec<Change<Alone>> =
+        values.keys().map(|key| Change { key: *key, leaf: Alone(*key), live: true, at: 0 }).collect();
+    let made = update(&Arena::new(), None, &changes, &Values(values), 1);
+    made.root.map_or(EMPTY_ROOT_HASH, |root| root.reference().root())
+}
+
+/// A leaf that is its key.
+#[derive(Clone, Copy, PartialEq)]
+struct Alone(Key);
+
+impl Leaf for Alone {
+    fn order(&self, other: &Self) -> Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+/// What such leaves hold.
+struct Values<'a>(&'a BTreeMap<Key, Vec<u8>>);
+
+impl Source<Alone> for Values<'_> {
+    fn key(&self, leaf: &Alone) -> Key {
+        leaf.0
+    }
+
+    fn value(&self, leaf: &Alone, _: u32, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0[&leaf.0]);
+    }
 }
 
 /// The nibble of `key` at `depth`.

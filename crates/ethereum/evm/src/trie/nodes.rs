@@ -176,6 +176,16 @@ impl<L: Copy> Undo<L> {
         })
     }
 
+    /// The children that were replaced: each one's node, and its place there.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (u32, u8)> {
+        self.patches.iter().map(|patch| (patch.id, patch.index))
+    }
+
+    /// The child that was replaced there.
+    pub(crate) fn child(&self, id: u32, index: u8) -> Option<Child<L>> {
+        self.of(id).find(|patch| patch.index == index).map(|patch| patch.child)
+    }
+
     /// What was replaced of a node.
     pub(super) fn of(&self, id: u32) -> impl Iterator<Item = &Patch<L>> {
         let from = self.order().partition_point(|(other, _)| *other < id);

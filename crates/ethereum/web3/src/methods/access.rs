@@ -6,6 +6,7 @@
 //! drops   blocks whose state is no longer kept: error -32000
 //! source  the execution API of ethereum.org; EIP-1186
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
@@ -91,6 +92,73 @@ impl Caller<'_> {
         let key = storage_key(&key).map_err(Failure::invalid_params)?;
         let view = self.view(self.block_of(&params, 2)?).await?;
         Ok(json::data(&view.storage(&address, &key).to_be_bytes::<32>()))
+    }
+
+    /// An account without its code, and the root of its storage.
+    pub(super) async fn eth_get_account(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        let address: Address = params.required(0)?;
+        let StateAt::Block(view) = self.view(self.block_of(&params, 1)?).await? else {
+            return Err(Failure::server("the pending block has no root of storage: ask for that of the latest block"));
+        };
+        let tell = move |_| {
+            let proof = view.proof(&address, &[]).map_err(Failure::state)?;
+            Ok(json::object(|object| {
+                object.data("codeHash", proof.account.code_hash.as_slice());
+                object.data("storageRoot", proof.storage_root.as_slice());
+                object.quantity_256("balance", &proof.account.balance);
+                object.quantity("nonce", proof.account.nonce);
+            }))
+        };
+        self.api.heavy.run(tell).await
+    }
+
+    /// An account with its code.
+    pub(super) async fn eth_get_account_info(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        let address: Address = params.required(0)?;
+        let view = self.view(self.block_of(&params, 1)?).await?;
+        let account = view.account(&address).unwrap_or_default();
+        Ok(json::object(|object| {
+            object.quantity_256("balance", &account.balance);
+            object.quantity("nonce", account.nonce);
+            object.data("code", &view.code(&account.code_hash).unwrap_or_default());
+        }))
+    }
+
+    /// The code of this hash, of whatever account; null where none has it.
+    pub(super) fn debug_code_by_hash(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        let hash: B256 = params.required(0)?;
+        params.optional::<BlockId>(1)?;
+        Ok(self.api.chain.view().code(&hash).map_or_else(|| "null".into(), |code| json::data(&code)))
+    }
+
+    pub(super) async fn eth_get_storage_values(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        let wanted: BTreeMap<String, Keys> = params.shape(0)?;
+        let of_account = |(address, Keys(keys)): (String, Keys)| {
+            let address = hexadecimal::fixed(&address, "common.Address").map(Address::from);
+            address.map(|address| (address, keys)).map_err(|why| Failure::argument(0, why))
+        };
+        let wanted: Vec<(Address, Vec<(String, U256)>)> =
+            wanted.into_iter().map(of_account).collect::<Result<_, _>>()?;
+        let count: usize = wanted.iter().map(|(_, keys)| keys.len()).sum();
+        if count == 0 {
+            return Err(Failure::invalid_params("empty request"));
+        }
+        if count > PROOF_SLOTS_MAX {
+            return Err(Failure::invalid_params(format!("too many slots (max {PROOF_SLOTS_MAX})")));
+        }
+        let view = self.view(self.block_of(&params, 1)?).await?;
+        Ok(json::object(|object| {
+            for (address, keys) in &wanted {
+                let name = alloy_primitives::hex::encode_prefixed(address);
+                object.array(&name, keys, |out, (_, key)| {
+                    json::push_data(out, &view.storage(address, key).to_be_bytes::<32>());
+                });
+            }
+        }))
     }
 
     pub(super) async fn eth_get_proof(&self, params: Params<'_>) -> Result<String, Failure> {

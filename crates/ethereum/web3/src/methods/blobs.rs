@@ -11,8 +11,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use alloy_eips::eip4844::Bytes48;
 use alloy_primitives::B256;
-use hearth_evm::blobs::Sidecar;
+use hearth_evm::blobs::{SharedSidecar, Sidecar};
 use hearth_evm::block::Block;
 use hearth_serve::http::StatusCode;
 
@@ -28,21 +29,29 @@ const PREFIX: usize = 32;
 /// Whether blobs are told whole, or their first bytes.
 type Whole = bool;
 
-fn push_sidecar(object: &mut Object<'_>, block: &Block, index: usize, sidecar: &Sidecar, whole: Whole) {
-    let proofs = match sidecar {
+fn proofs(sidecar: &Sidecar) -> &[Bytes48] {
+    match sidecar {
         Sidecar::Eip4844(sidecar) => &sidecar.proofs,
         Sidecar::Eip7594(sidecar) => &sidecar.cell_proofs,
-    };
-    object.object("blobSidecar", |object| {
-        object.array("blobs", sidecar.blobs(), |out, blob| {
-            let bytes = blob.as_slice();
-            json::push_data(out, if whole { bytes } else { &bytes[..PREFIX] });
-        });
-        object.array("commitments", sidecar.commitments(), |out, commitment| {
-            json::push_data(out, commitment.as_slice());
-        });
-        object.array("proofs", proofs, |out, proof| json::push_data(out, proof.as_slice()));
+    }
+}
+
+/// What is in sidecars, those of the one after those of the other, as fields of an object.
+pub(super) fn push_parts(object: &mut Object<'_>, sidecars: &[SharedSidecar], whole: Whole) {
+    object.array("blobs", sidecars.iter().flat_map(|sidecar| sidecar.blobs()), |out, blob| {
+        let bytes = blob.as_slice();
+        json::push_data(out, if whole { bytes } else { &bytes[..PREFIX] });
     });
+    object.array("commitments", sidecars.iter().flat_map(|sidecar| sidecar.commitments()), |out, commitment| {
+        json::push_data(out, commitment.as_slice());
+    });
+    object.array("proofs", sidecars.iter().flat_map(|sidecar| proofs(sidecar)), |out, proof| {
+        json::push_data(out, proof.as_slice());
+    });
+}
+
+fn push_sidecar(object: &mut Object<'_>, block: &Block, index: usize, sidecar: &SharedSidecar, whole: Whole) {
+    object.object("blobSidecar", |object| push_parts(object, std::slice::from_ref(sidecar), whole));
     object.data("blockHash", block.hash.as_slice());
     object.quantity("blockNumber", block.number());
     object.data("txHash", block.txs[index].hash.as_slice());

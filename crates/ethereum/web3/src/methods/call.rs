@@ -26,7 +26,7 @@ use crate::console::{Listener, text};
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Field, Params};
-use crate::trace::{Budget, Watchman, halt_words};
+use crate::trace::{Budget, Watchman, halt_words, is_precompile};
 
 /// Gas of a transfer without data.
 const TRANSFER_GAS: u64 = 21_000;
@@ -67,7 +67,8 @@ pub struct Message {
     pub chain_id: Option<Field<U256>>,
     /// EIP-4844: wei for a unit of blob gas at most.
     pub max_fee_per_blob_gas: Option<Field<U256>>,
-    blob_versioned_hashes: Option<Vec<Field<B256>>>,
+    /// EIP-4844: the hashes of its blobs.
+    pub blob_versioned_hashes: Option<Vec<Field<B256>>>,
     /// What the hashes are of; a call needs the hashes alone.
     blobs: Option<Vec<Field<Bytes>>>,
 }
@@ -196,11 +197,20 @@ impl<D: DatabaseRef> Scene<D> {
 }
 
 /// Why a message is none for this state, in geth's words.
-fn invalid(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> String {
+pub(super) fn invalid(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> String {
     let sender = tx.caller;
     match why {
         InvalidTransaction::LackOfFundForMaxFee { fee, balance } => {
             format!("insufficient funds for gas * price + value: address {sender} have {balance} want {fee}")
+        }
+        InvalidTransaction::NonceTooLow { tx, state } => {
+            format!("nonce too low: address {sender}, tx: {tx} state: {state}")
+        }
+        InvalidTransaction::NonceTooHigh { tx, state } => {
+            format!("nonce too high: address {sender}, tx: {tx} state: {state}")
+        }
+        InvalidTransaction::NonceOverflowInTransaction => {
+            format!("nonce has max value: address {sender}, nonce: {}", tx.nonce)
         }
         InvalidTransaction::GasPriceLessThanBasefee => {
             format!(
@@ -442,10 +452,4 @@ fn touched(done: &Simulated, tx: &TxEnv, env: &BlockEnv) -> AccessList {
     }
     let item = |(address, keys): (_, BTreeSet<_>)| AccessListItem { address, storage_keys: keys.into_iter().collect() };
     AccessList(accounts.into_iter().map(item).collect())
-}
-
-fn is_precompile(address: &Address) -> bool {
-    let (zeros, number) = address.split_at(18);
-    let number = u16::from_be_bytes([number[0], number[1]]);
-    zeros.iter().all(|byte| *byte == 0) && matches!(number, 1..=0x11 | 0x100)
 }

@@ -12,26 +12,33 @@ use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{BufMut, Encodable, Header};
 use hearth_evm::block::Block;
-use hearth_evm::exec::{BlockExecutor, BlockExtras, Checks};
+use hearth_evm::exec::{BlockDb, BlockExecutor, BlockExtras, Checks};
+use hearth_evm::state::StateView;
 use hearth_evm::tx::to_tx_env;
+use revm::state::EvmState;
 
 use super::call::Message;
 use super::overrides::{BlockOverrides, StateOverrides};
 use super::{Api, Caller};
+use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Params};
-use crate::trace::{Budget, Options, Subject};
+use crate::trace::{Budget, Options, Subject, Whereabouts};
+
+/// A transaction of a block, on the state that those before it left.
+pub(super) type Replayed<'a, 'b> = Subject<'a, BlockDb<'b, StateView>>;
 
 impl Api {
-    /// Traces transactions of a block: all, or the one at `only`. Gives the JSON of each.
-    fn traces(
+    /// Executes a block's transactions again. Shows all to `look`, or the one at `only`; returns what it says of each.
+    /// It says besides what the transaction has changed, for those after it.
+    pub(super) fn replay<T>(
         &self,
         block: &Block,
         only: Option<usize>,
-        options: &Options,
-        mut budget: Budget,
-    ) -> Result<Vec<String>, Failure> {
+        deadline: Deadline,
+        mut look: impl FnMut(&Replayed<'_, '_>) -> Result<(T, EvmState), Failure>,
+    ) -> Result<Vec<T>, Failure> {
         let Some(parent) = block.number().checked_sub(1) else {
             return Err(Failure::server("genesis is not traceable"));
         };
@@ -40,25 +47,42 @@ impl Api {
         let env = self.chain.env_of(block);
         let mut executor = BlockExecutor::new(&view, &env);
         executor.begin();
-        let mut traces = Vec::new();
+        let mut all = Vec::new();
         for (index, tx) in block.txs.iter().enumerate() {
-            budget.deadline.check()?;
+            deadline.check()?;
             if only.is_some_and(|only| index < only) {
                 executor.run(tx);
                 continue;
             }
             let extras = &BlockExtras::default();
+            let whereabouts =
+                Whereabouts { block_hash: block.hash, block_number: block.number(), tx_hash: tx.hash, index };
             let (checks, tx) = (Checks::of(tx), to_tx_env(tx));
-            let subject = Subject { db: &*executor.database(), env: &env, extras, tx, checks };
-            let (trace, done) = options.trace(&subject, budget)?;
-            budget.bytes = budget.bytes.saturating_sub(trace.len());
-            traces.push(trace);
+            let subject =
+                Subject { db: &*executor.database(), env: &env, extras, tx, checks, place: Some(whereabouts) };
+            let (said, state) = look(&subject)?;
+            all.push(said);
             if only.is_some() {
                 break;
             }
-            executor.database().absorb(done.state);
+            executor.database().absorb(state);
         }
-        Ok(traces)
+        Ok(all)
+    }
+
+    /// Traces transactions of a block: all, or the one at `only`. Gives the JSON of each.
+    fn traces(
+        &self,
+        block: &Block,
+        only: Option<usize>,
+        options: &Options,
+        mut budget: Budget,
+    ) -> Result<Vec<String>, Failure> {
+        self.replay(block, only, budget.deadline, |subject| {
+            let (trace, done) = options.trace(subject, budget)?;
+            budget.bytes = budget.bytes.saturating_sub(trace.len());
+            Ok((trace, done.state))
+        })
     }
 }
 
@@ -84,10 +108,11 @@ impl Caller<'_> {
                 };
                 self.trace(find, options, |mut traces, _| traces.pop().unwrap_or_default()).await
             }
-            "debug_traceBlockByNumber" | "debug_traceBlockByHash" => {
+            "debug_traceBlockByNumber" | "debug_traceBlockByHash" | "debug_traceBlock" => {
                 let params = params.at_most(2)?;
                 let id = match method {
                     "debug_traceBlockByHash" => BlockId::Hash(params.required(0)?),
+                    "debug_traceBlock" => BlockId::Hash(block_hash(&params.required::<Bytes>(0)?)?),
                     _ => params.required(0)?,
                 };
                 let options: Options = params.shape_or_none(1)?.unwrap_or_default();
@@ -105,6 +130,9 @@ impl Caller<'_> {
                 })
                 .await
             }
+            "debug_codeByHash" => self.debug_code_by_hash(params),
+            "debug_storageRangeAt" => self.debug_storage_range(params).await,
+            "debug_accountRange" => self.debug_account_range(params).await,
             "debug_traceCall" => self.debug_trace_call(params).await,
             "debug_getRawTransaction" => self.block_method("eth_getRawTransactionByHash", params).await,
             "debug_getRawHeader" | "debug_getRawBlock" | "debug_getRawReceipts" => {
@@ -153,15 +181,24 @@ impl Caller<'_> {
             let (db, extras) = overrides.apply(view, &block_overrides, &mut env, api.chain.genesis())?;
             let limits = api.config.limits;
             let tx = message.to_env(api.chain_id(), limits.call_gas)?;
-            let subject = Subject { db: &db, env: &env, extras: &extras, tx, checks: Checks::Call };
+            let subject = Subject { db: &db, env: &env, extras: &extras, tx, checks: Checks::Call, place: None };
             options.trace(&subject, Budget { bytes: limits.answer_bytes, deadline }).map(|(trace, _)| trace)
         };
         self.api.heavy.run(work).await
     }
 }
 
+/// The hash of the header of a block's RLP: blocks are traced where they are in the chain.
+fn block_hash(mut rlp: &[u8]) -> Result<B256, Failure> {
+    let wrong = |why: alloy_rlp::Error| Failure::server(format!("could not decode block: {why}"));
+    let within = Header::decode_bytes(&mut rlp, true).map_err(wrong)?;
+    let mut rest = within;
+    Header::decode_bytes(&mut rest, true).map_err(wrong)?;
+    Ok(B256::from(hearth_crypto::keccak::keccak256(&within[..within.len() - rest.len()])))
+}
+
 /// In the words of the execution API's tests.
-fn not_found(id: BlockId) -> Failure {
+pub(super) fn not_found(id: BlockId) -> Failure {
     match id {
         BlockId::Hash(hash) => Failure::server(format!("block {hash} not found")),
         BlockId::Number(number) => Failure::server(format!("block #{number} not found")),

@@ -18,6 +18,7 @@ use super::Caller;
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{Field, Param, Params};
+use crate::shapes::{self, Stage};
 
 /// How long a change of how blocks are made waits for those of what has waited.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -144,6 +145,8 @@ impl Caller<'_> {
         let chain = &self.api.chain;
         match name {
             "mine" => self.mine(namespace, params).await,
+            "mine_detailed" if namespace != "hardhat" => self.mine_and_tell(params).await,
+            "getGenesisTime" => params.at_most(0).map(|_| chain.genesis().timestamp.to_string()),
             "snapshot" => self.blocking(|chain| Ok(json::quantity(chain.snapshot()))).await,
             "revert" => {
                 let id: Span = params.at_most(1)?.required(0)?;
@@ -174,7 +177,7 @@ impl Caller<'_> {
             "setLoggingEnabled" => done(),
             "nodeInfo" if namespace != "evm" => Ok(self.node_info()),
             "metadata" if namespace != "evm" => Ok(self.metadata(namespace)),
-            "setBalance" | "addBalance" | "setNonce" | "setCode" | "setStorageAt" => {
+            "setBalance" | "addBalance" | "setNonce" | "setAccountNonce" | "setCode" | "setStorageAt" => {
                 self.set_account(method, name, params).await.and_then(|()| done())
             }
             _ => {
@@ -197,20 +200,46 @@ impl Caller<'_> {
     async fn mine(&self, namespace: &str, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
         if namespace == "evm" {
-            let options = match params.json(0) {
-                Some(json) if json.starts_with('{') => params.shape::<MineOptions>(0)?,
-                _ => MineOptions { blocks: None, timestamp: params.optional::<Span>(0)?.map(|span| Field(span.0)) },
-            };
-            if let Some(Field(timestamp)) = options.timestamp {
-                self.blocking(move |chain| chain.set_next_timestamp(timestamp).map_err(failed)).await?;
-            }
-            self.mine_blocks(options.blocks.map_or(1, |blocks| blocks.0), None).await?;
+            self.mine_as_asked(&params).await?;
             return Ok("\"0x0\"".into());
         }
         let count = params.optional::<Span>(0)?.map_or(1, |span| span.0);
         let interval = params.optional::<Span>(1)?.map(|span| span.0);
         self.mine_blocks(count, interval).await?;
         Ok(if namespace == "anvil" { "null".into() } else { "true".into() })
+    }
+
+    /// Makes the blocks that a time or options ask for; gives how many.
+    async fn mine_as_asked(&self, params: &Params<'_>) -> Result<u64, Failure> {
+        let options = match params.json(0) {
+            Some(json) if json.starts_with('{') => params.shape::<MineOptions>(0)?,
+            _ => MineOptions { blocks: None, timestamp: params.optional::<Span>(0)?.map(|span| Field(span.0)) },
+        };
+        if let Some(Field(timestamp)) = options.timestamp {
+            self.blocking(move |chain| chain.set_next_timestamp(timestamp).map_err(failed)).await?;
+        }
+        let count = options.blocks.map_or(1, |blocks| blocks.0);
+        self.mine_blocks(count, None).await.map(|()| count)
+    }
+
+    /// Makes blocks and tells them whole: the newest after it, as many as were made, within what an answer may take.
+    async fn mine_and_tell(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(1)?;
+        let count = self.mine_as_asked(&params).await?;
+        let api = Arc::clone(self.api);
+        let tell = move |_| {
+            let head = api.chain.head().number();
+            let mut left = api.config.limits.answer_bytes;
+            let mut texts = Vec::new();
+            for number in head.saturating_sub(count) + 1..=head {
+                let Some(block) = api.chain.block(number) else { continue };
+                let text = shapes::block(&block, Stage::Made, true);
+                left = left.checked_sub(text.len()).ok_or_else(Failure::too_large)?;
+                texts.push(text);
+            }
+            Ok(format!("[{}]", texts.join(",")))
+        };
+        self.api.heavy.run(tell).await
     }
 
     async fn mine_blocks(&self, count: u64, interval_s: Option<u64>) -> Result<(), Failure> {
@@ -325,7 +354,7 @@ impl Caller<'_> {
                 })
                 .await
             }
-            "setNonce" => {
+            "setNonce" | "setAccountNonce" => {
                 let params = params.at_most(2)?;
                 let (account, nonce): (Address, u64) = (params.required(0)?, params.required(1)?);
                 self.blocking(move |chain| chain.set_nonce(account, nonce).map_err(failed)).await

@@ -9,6 +9,7 @@ mod about;
 mod access;
 mod blobs;
 mod blocks;
+mod build;
 mod call;
 mod debug;
 mod dev;
@@ -16,13 +17,19 @@ mod dump;
 mod durable;
 mod fees;
 mod hardhat;
+mod info;
 mod logs;
+mod otterscan;
 mod outputs;
 mod overrides;
+mod parity;
 mod pool;
 mod profile;
+mod ranges;
 mod send;
 mod sign;
+mod simulate;
+mod typed;
 mod typed_data;
 
 use std::net::IpAddr;
@@ -147,13 +154,16 @@ impl Api {
     pub fn view_after(&self, block: &Block) -> Result<StateView, Failure> {
         let number = block.number();
         self.chain.view_at(number).ok_or_else(|| {
-            let head = self.chain.head().number();
+            let (head, kept) = (self.chain.head().number(), self.chain.kept_states());
+            let why = if head.saturating_sub(number) < kept.blocks_max {
+                // It would be kept, but memory was short, or the node has begun later.
+                format!("block {number} is older than block {}, the oldest whose state is in memory", kept.oldest)
+            } else {
+                format!("block {number} is no more among the last {} whose state is kept", kept.blocks_max)
+            };
+            let root = block.header.state_root;
             Failure::server(format!(
-                "missing trie node {} (path ) state {} is not available: block {number} is no more among the last {} \
-                 whose state is kept (the newest is {head})",
-                block.header.state_root,
-                block.header.state_root,
-                hearth_evm::state::WINDOW,
+                "missing trie node {root} (path ) state {root} is not available: {why} (the newest is {head})"
             ))
         })
     }
@@ -243,6 +253,8 @@ impl Answerer for Caller<'_> {
             "net" | "web3" | "rpc" => self.node(method, params),
             "txpool" => self.txpool(method, params).await,
             "debug" => self.debug(method, params).await,
+            "trace" => self.parity(method, params).await,
+            "ots" => self.otterscan(method, params).await,
             "utxo" => self.utxo(method, params).await,
             "personal" => match method {
                 "personal_sign" => self.signing(method, params).await,
@@ -252,6 +264,10 @@ impl Answerer for Caller<'_> {
                 "hearth_transactionFate" => self.transaction_fate(params).await,
                 _ => self.profile(method, params).await,
             },
+            "erigon" if method == "erigon_getHeaderByNumber" => {
+                self.block_method("eth_getHeaderByNumber", params).await
+            }
+            "testing" if self.api.config.dev => self.testing(method, params).await,
             "evm" | "anvil" | "hardhat" if self.api.config.dev => match method {
                 "anvil_getBlobByHash" | "anvil_getBlobsByTransactionHash" => self.anvil_blobs(method, params).await,
                 _ => self.dev(method, params).await,
@@ -283,7 +299,7 @@ impl Caller<'_> {
                 Ok(crate::json::data(&hearth_crypto::keccak::keccak256(&bytes)))
             }
             "rpc_modules" => {
-                let modules = ["eth", "net", "web3", "txpool", "debug", "rpc"];
+                let modules = ["eth", "net", "web3", "txpool", "debug", "trace", "ots", "rpc"];
                 let dev = ["evm", "anvil", "hardhat"].into_iter().filter(|_| self.api.config.dev);
                 Ok(crate::json::object(|object| {
                     modules.into_iter().chain(dev).for_each(|name| object.text(name, "1.0"))
@@ -302,6 +318,9 @@ impl Caller<'_> {
             "eth_maxPriorityFeePerGas" => quantity_128(self.api.suggested_tip()),
             // The next block's, as `eth_call` sees it; geth answers with the newest one's.
             "eth_blobBaseFee" => quantity_128(self.api.chain.pending_env().blobs.price()),
+            "eth_baseFee" => self.api.next_base_fee(),
+            "eth_config" => self.api.fork_config(),
+            "eth_capabilities" => self.api.capabilities(),
             "eth_syncing" | "eth_mining" => "false".into(),
             "eth_hashrate" => "\"0x0\"".into(),
             "eth_protocolVersion" => "\"0x44\"".into(),
@@ -317,12 +336,16 @@ impl Caller<'_> {
         }
         match method {
             "eth_call" => self.eth_call(params).await,
+            "eth_simulateV1" => self.eth_simulate(params).await,
             "eth_estimateGas" => self.eth_estimate_gas(params).await,
             "eth_createAccessList" => self.eth_create_access_list(params).await,
             "eth_getTransactionCount" => self.eth_get_transaction_count(params).await,
             "eth_getBalance" => self.eth_get_balance(params).await,
             "eth_getCode" => self.eth_get_code(params).await,
             "eth_getStorageAt" => self.eth_get_storage_at(params).await,
+            "eth_getAccount" => self.eth_get_account(params).await,
+            "eth_getAccountInfo" => self.eth_get_account_info(params).await,
+            "eth_getStorageValues" => self.eth_get_storage_values(params).await,
             "eth_getProof" => self.eth_get_proof(params).await,
             "eth_getLogs" => self.eth_get_logs(params).await,
             "eth_feeHistory" => self.eth_fee_history(params).await,
@@ -339,6 +362,8 @@ impl Caller<'_> {
             "eth_sendTransaction"
             | "eth_sign"
             | "eth_signTransaction"
+            | "eth_fillTransaction"
+            | "eth_sendUnsignedTransaction"
             | "eth_signTypedData"
             | "eth_signTypedData_v3"
             | "eth_signTypedData_v4" => self.signing(method, params).await,

@@ -8,13 +8,13 @@
 
 use std::collections::HashMap;
 
+use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use hearth_evm::exec::{AccountOverride, BlockEnv, BlockExtras, Overlay, PrecompileOverrides};
 use hearth_evm::genesis::Genesis;
 use revm::DatabaseRef;
 use revm::primitives::hardfork::SpecId;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use crate::failure::Failure;
 use crate::params::{Field, StorageKey};
@@ -32,7 +32,7 @@ struct WireOverride {
 
 /// State overrides: accounts, and how the message sees each.
 #[derive(Debug, Default)]
-pub struct StateOverrides(Vec<(Address, AccountOverride)>);
+pub struct StateOverrides(pub(super) Vec<(Address, AccountOverride)>);
 
 impl StateOverrides {
     /// Reads those in the JSON of the parameter at `index`.
@@ -88,21 +88,21 @@ impl WireOverride {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct BlockOverrides {
-    number: Option<Field<u64>>,
+    pub(super) number: Option<Field<u64>>,
     /// Accepted without effect: every block of this chain is after the merge, and `PREVRANDAO` is in its place.
     #[serde(rename = "difficulty")]
     _difficulty: Option<Field<U256>>,
-    time: Option<Field<u64>>,
-    gas_limit: Option<Field<u64>>,
+    pub(super) time: Option<Field<u64>>,
+    pub(super) gas_limit: Option<Field<u64>>,
     #[serde(alias = "coinbase")]
-    fee_recipient: Option<Field<Address>>,
+    pub(super) fee_recipient: Option<Field<Address>>,
     #[serde(alias = "random")]
-    prev_randao: Option<Field<B256>>,
+    pub(super) prev_randao: Option<Field<B256>>,
     #[serde(alias = "baseFee")]
-    base_fee_per_gas: Option<Field<u64>>,
+    pub(super) base_fee_per_gas: Option<Field<u64>>,
     blob_base_fee: Option<Field<U256>>,
-    beacon_root: Option<IgnoredAny>,
-    withdrawals: Option<IgnoredAny>,
+    pub(super) beacon_root: Option<Field<B256>>,
+    pub(super) withdrawals: Option<Vec<Withdrawal>>,
 }
 
 impl BlockOverrides {
@@ -126,6 +126,11 @@ impl BlockOverrides {
         env.beneficiary = self.fee_recipient.map_or(env.beneficiary, |field| field.0);
         env.prevrandao = self.prev_randao.map_or(env.prevrandao, |field| field.0);
         env.base_fee = self.base_fee_per_gas.map_or(env.base_fee, |field| field.0);
+        self.blob_base_fee()
+    }
+
+    /// The base fee of blob gas, in wei, where it is one of them.
+    pub(super) fn blob_base_fee(&self) -> Result<Option<u128>, Failure> {
         let narrow = |fee: Field<U256>| {
             u128::try_from(fee.0)
                 .map_err(|_| Failure::server(format!("block override \"blobBaseFee\" is above 2^128-1: {}", fee.0)))
@@ -154,6 +159,7 @@ mod tests {
             spec: SpecId::OSAKA,
             limits: Default::default(),
             blobs: Default::default(),
+            deposit_contract: Default::default(),
         };
         let blob_base_fee = overrides.apply(&mut env, &genesis).map_err(|why| why.message().to_owned())?;
         Ok((env, blob_base_fee))
@@ -183,8 +189,9 @@ mod tests {
 
     #[test]
     fn block_fields_without_effect_are_refused_by_name() {
+        let root = format!(r#"{{"beaconRoot":"{}"}}"#, B256::ZERO);
         for (json, expected) in [
-            (r#"{"beaconRoot":"0x00"}"#, "\"beaconRoot\" is not supported"),
+            (root.as_str(), "\"beaconRoot\" is not supported"),
             (r#"{"withdrawals":[]}"#, "\"withdrawals\" is not supported"),
             (r#"{"nmber":"0x1"}"#, "unknown field `nmber`"),
             (r#"{"coinbase":"0x0909090909090909090909090909090909090909","feeRecipient":null}"#, "duplicate field"),

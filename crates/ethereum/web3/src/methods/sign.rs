@@ -8,15 +8,15 @@
 
 use std::sync::Arc;
 
-use alloy_consensus::{TxEip1559, TxEip2930, TxEip7702, TxLegacy};
 use alloy_eips::eip2718::Encodable2718;
-use alloy_primitives::{Address, Bytes, TxKind, U256};
+use alloy_primitives::{Address, Bytes};
 use hearth_crypto::keccak::keccak256;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::tx::{Tx, TypedTransaction};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::call::Message;
+use super::typed::{Chosen, Fees, narrow, typed, unsigned};
 use super::{Caller, typed_data};
 use crate::call_pool::Deadline;
 use crate::error::ServeError;
@@ -63,6 +63,14 @@ impl Accounts {
         bytes[64] = 27 + u8::from(signature.odd);
         Ok(json::data(&bytes))
     }
+}
+
+/// A transaction as its bytes and in words.
+fn raw_and_shape(tx: &Tx) -> String {
+    json::object(|object| {
+        object.data("raw", &tx.raw);
+        shapes::push_transaction(object.name("tx"), tx, None);
+    })
 }
 
 /// What EIP-191 has signed for a message.
@@ -114,21 +122,28 @@ impl Caller<'_> {
                 let signer = accounts.signer(&from)?;
                 let gas_limit = self.gas_limit(&message, from).await?;
                 let tx = Tx::signed(self.fill(&message, from, gas_limit)?, signer);
-                Ok(json::object(|object| {
-                    object.data("raw", &tx.raw);
-                    shapes::push_transaction(object.name("tx"), &tx, None);
-                }))
+                Ok(raw_and_shape(&tx))
             }
-            _ => self.eth_send_transaction(params).await,
+            // As it would be signed, by nobody.
+            "eth_fillTransaction" => {
+                let message: Message = params.at_most(1)?.shape(0)?;
+                let from = message.from.map(|from| from.0).unwrap_or_default();
+                let gas_limit = self.gas_limit(&message, from).await?;
+                let tx = unsigned(self.fill(&message, from, gas_limit)?, from);
+                Ok(raw_and_shape(&tx))
+            }
+            "eth_sendUnsignedTransaction" if !self.api.config.dev => Err(Failure::method_not_found(method)),
+            _ => self.eth_send_transaction(params, method == "eth_sendUnsignedTransaction").await,
         }
     }
 
-    async fn eth_send_transaction(&self, params: Params<'_>) -> Result<String, Failure> {
+    /// For an account whose key the node has, or that is impersonated; `for_anyone`: as if each were.
+    async fn eth_send_transaction(&self, params: Params<'_>, for_anyone: bool) -> Result<String, Failure> {
         let message: Message = params.at_most(1)?.shape(0)?;
         let own = self.api.accounts.signers.first().map(|(address, _)| *address);
         let from = message.from.map(|from| from.0).or(own).ok_or_else(|| Failure::server("unknown account"))?;
         let api = self.api;
-        let signer = match api.chain.is_impersonated(&from) {
+        let signer = match for_anyone || api.chain.is_impersonated(&from) {
             true => None,
             // With code it can sign nothing (EIP-3607), but developers give code to such accounts, and send from them.
             false => Some(api.accounts.signer(&from)?).filter(|_| !(api.config.dev && api.is_contract(&from))),
@@ -168,59 +183,19 @@ impl Caller<'_> {
             Some(nonce) => nonce.0,
             None => api.nonce(&from, BlockId::Pending)?,
         };
-        let narrow =
-            |wide: U256| u128::try_from(wide).map_err(|_| Failure::server("max fee per gas higher than 2^128-1"));
         let tip = message.max_priority_fee_per_gas.map(|tip| narrow(tip.0)).transpose()?;
         let cap = message.max_fee_per_gas.map(|cap| narrow(cap.0)).transpose()?;
         let price = message.gas_price.map(|price| narrow(price.0)).transpose()?;
-        let to = message.to.map_or(TxKind::Create, |to| TxKind::Call(to.0));
-        let value = message.value.map_or(U256::ZERO, |value| value.0);
-        let input = message.input()?;
         let head = api.chain.head();
         let is_dynamic = price.is_none() && head.header.base_fee_per_gas.is_some();
-        if !is_dynamic {
-            let gas_price = price.unwrap_or_else(|| api.suggested_price());
-            return Ok(match message.access_list.clone() {
-                None => TxLegacy { chain_id: Some(chain_id), nonce, gas_price, gas_limit, to, value, input }.into(),
-                Some(access_list) => {
-                    TxEip2930 { chain_id, nonce, gas_price, gas_limit, to, value, input, access_list }.into()
-                }
-            });
-        }
-        let max_priority_fee_per_gas = tip.unwrap_or_else(|| api.suggested_tip().min(cap.unwrap_or(u128::MAX)));
-        let double = 2 * u128::from(head.base_fee().max(api.base_fee_after(&head)));
-        let max_fee_per_gas = cap.unwrap_or(max_priority_fee_per_gas.saturating_add(double));
-        let access_list = message.access_list.clone().unwrap_or_default();
-        Ok(match (message.authorization_list.clone(), to) {
-            (Some(authorization_list), TxKind::Call(to)) => TxEip7702 {
-                chain_id,
-                nonce,
-                gas_limit,
-                max_fee_per_gas,
-                max_priority_fee_per_gas,
-                to,
-                value,
-                access_list,
-                authorization_list,
-                input,
-            }
-            .into(),
-            (Some(_), TxKind::Create) => {
-                return Err(Failure::server("EIP-7702 transaction cannot be used to create contract"));
-            }
-            (None, to) => TxEip1559 {
-                chain_id,
-                nonce,
-                gas_limit,
-                max_fee_per_gas,
-                max_priority_fee_per_gas,
-                to,
-                value,
-                access_list,
-                input,
-            }
-            .into(),
-        })
+        let fees = if is_dynamic {
+            let tip = tip.unwrap_or_else(|| api.suggested_tip().min(cap.unwrap_or(u128::MAX)));
+            let double = 2 * u128::from(head.base_fee().max(api.base_fee_after(&head)));
+            Fees::Dynamic { tip, cap: cap.unwrap_or(tip.saturating_add(double)) }
+        } else {
+            Fees::Price(price.unwrap_or_else(|| api.suggested_price()))
+        };
+        typed(message, chain_id, Chosen { nonce, gas_limit, fees })
     }
 }
 

@@ -7,9 +7,15 @@
 //! source  `eth/tracers` of go-ethereum 1.16, whose native tracers these are; those in JavaScript are not served
 
 mod calls;
+mod flat;
+mod frames;
+mod mux;
 mod prestate;
 mod selectors;
+mod state_diff;
 mod steps;
+mod transfers;
+mod vm;
 mod words;
 
 use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, SimulateError, Simulated, simulate};
@@ -19,13 +25,22 @@ use revm::context::TxEnv;
 use revm::context::result::ExecutionResult;
 use revm::database_interface::WrapDatabaseRef;
 use revm::handler::MainnetContext;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::json;
 
-pub use words::{Watchman, halt_words};
+pub use flat::{Whereabouts, Words, call_type, push_frame};
+#[cfg(test)]
+pub use frames::frame_of;
+pub use frames::{Frame, Frames, Kind};
+pub use state_diff::state_diff;
+pub use transfers::Transfers;
+pub use vm::VmSteps;
+pub use words::{Watchman, halt_words, is_precompile};
 
 /// What a trace may take.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +56,7 @@ pub struct Budget {
 #[serde(rename_all = "camelCase", default)]
 pub struct Options {
     tracer: Option<String>,
+    #[serde(deserialize_with = "read_config")]
     tracer_config: TracerConfig,
     enable_memory: bool,
     disable_stack: bool,
@@ -49,7 +65,7 @@ pub struct Options {
     limit: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct TracerConfig {
     only_top_call: bool,
@@ -57,6 +73,19 @@ struct TracerConfig {
     diff_mode: bool,
     disable_code: bool,
     disable_storage: bool,
+    convert_parity_errors: bool,
+    include_precompiles: bool,
+    /// Of the tracer that is several: by their names the configurations of each.
+    #[serde(skip)]
+    each: Vec<(String, TracerConfig)>,
+}
+
+/// A configuration: its own fields, and as a tracer's name would have it the configurations of several tracers.
+fn read_config<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TracerConfig, D::Error> {
+    let Some(json) = Option::<&RawValue>::deserialize(deserializer)? else { return Ok(TracerConfig::default()) };
+    let mut config: TracerConfig = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+    config.each = mux::read(json.get()).map_err(D::Error::custom)?;
+    Ok(config)
 }
 
 /// What is traced, and on what.
@@ -71,10 +100,13 @@ pub struct Subject<'a, D> {
     pub tx: TxEnv,
     /// What is asked of it.
     pub checks: Checks,
+    /// Where it is, if it is a transaction of a block.
+    pub place: Option<Whereabouts>,
 }
 
 impl<'a, D: DatabaseRef> Subject<'a, D> {
-    fn run<I>(&self, inspector: I) -> Result<Simulated, Failure>
+    /// Executes it, and shows `inspector` each step.
+    pub fn run<I>(&self, inspector: I) -> Result<Simulated, Failure>
     where
         I: Inspector<MainnetContext<WrapDatabaseRef<&'a D>>>,
     {
@@ -92,7 +124,7 @@ impl Options {
         subject: &Subject<'_, D>,
         budget: Budget,
     ) -> Result<(String, Simulated), Failure> {
-        let config = self.tracer_config;
+        let config = &self.tracer_config;
         match self.tracer.as_deref() {
             None | Some("") => {
                 let mut steps = steps::Steps::new(self, budget);
@@ -104,6 +136,18 @@ impl Options {
                 let done = subject.run(&mut calls)?;
                 Ok((calls.finish(subject.tx.gas_limit, &done.result)?, done))
             }
+            Some("flatCallTracer") => {
+                let mut frames = Frames::new(config.include_precompiles, budget);
+                let done = subject.run(&mut frames)?;
+                let mut frames = frames.finish()?;
+                // Of the outermost what the whole transaction has and pays for.
+                frames[0].gas = subject.tx.gas_limit;
+                frames[0].gas_used = done.result.tx_gas_used();
+                let words = if config.convert_parity_errors { Words::Parity } else { Words::Geth };
+                let push = |out: &mut String, frame: &Frame| push_frame(out, frame, subject.place.as_ref(), words);
+                Ok((json::array(&frames, push), done))
+            }
+            Some("muxTracer") => mux::trace(&config.each, subject, budget),
             Some("4byteTracer") => {
                 let mut selectors = selectors::Selectors::new(budget);
                 let done = subject.run(&mut selectors)?;
@@ -129,8 +173,8 @@ impl Options {
             Some(other) => {
                 let shown: String = other.chars().take(64).collect();
                 Err(Failure::server(format!(
-                    "tracer {shown:?} is not served: callTracer, prestateTracer, 4byteTracer, noopTracer and the \
-                     default are"
+                    "tracer {shown:?} is not served: callTracer, flatCallTracer, prestateTracer, 4byteTracer, noopTracer, \
+                     muxTracer and the default are"
                 )))
             }
         }
@@ -138,6 +182,6 @@ impl Options {
 }
 
 /// What a message gave back.
-fn output_of(result: &ExecutionResult) -> String {
+pub fn output_of(result: &ExecutionResult) -> String {
     json::data(result.output().map(|output| &output[..]).unwrap_or_default())
 }

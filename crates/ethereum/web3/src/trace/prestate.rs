@@ -75,7 +75,8 @@ impl Shown {
     }
 }
 
-fn code_of<D: DatabaseRef>(db: &D, info: &AccountInfo) -> Result<Bytes, Failure> {
+/// The code of an account; nothing where it has none.
+pub fn code_of<D: DatabaseRef>(db: &D, info: &AccountInfo) -> Result<Bytes, Failure> {
     if info.is_empty_code_hash() {
         return Ok(Bytes::new());
     }

@@ -1,5 +1,6 @@
 //! What geth says of an execution that fails, and the watch over the time of one.
 
+use alloy_primitives::Address;
 use revm::Inspector;
 use revm::context::result::HaltReason;
 use revm::context_interface::ContextTr;
@@ -32,6 +33,12 @@ impl Clock {
             self.is_over = true;
             interpreter.halt(InstructionResult::OutOfGas);
         }
+    }
+
+    /// Looks at the clock now: whether the time is over.
+    pub fn look(&mut self) -> bool {
+        self.is_over |= self.budget.deadline.has_passed();
+        self.is_over
     }
 
     /// An error where it has ended an execution.
@@ -70,6 +77,44 @@ pub fn halt_words(reason: &HaltReason) -> String {
     instruction_words(InstructionResult::from(reason.clone()))
 }
 
+/// The same in the words of Parity and OpenEthereum, where they have any of their own.
+pub fn parity_words(result: InstructionResult) -> String {
+    use InstructionResult as Result;
+    let words = match result {
+        Result::Revert => "Reverted",
+        result if is_out_of_gas(result) => "Out of gas",
+        Result::OpcodeNotFound | Result::NotActivated | Result::InvalidFEOpcode => "Bad instruction",
+        Result::InvalidJump => "Bad jump destination",
+        Result::StackUnderflow => "Stack underflow",
+        Result::StackOverflow => "Out of stack",
+        Result::CallNotAllowedInsideStatic | Result::StateChangeDuringStaticCall => "Mutable Call In Static Context",
+        Result::OutOfOffset => "Out of bounds",
+        Result::PrecompileError => "Built-in failed",
+        other => return instruction_words(other),
+    };
+    words.into()
+}
+
+fn is_out_of_gas(result: InstructionResult) -> bool {
+    use InstructionResult as Result;
+    matches!(
+        result,
+        Result::OutOfGas
+            | Result::MemoryOOG
+            | Result::MemoryLimitOOG
+            | Result::PrecompileOOG
+            | Result::InvalidOperandOOG
+            | Result::ReentrancySentryOOG
+    )
+}
+
+/// Whether a precompile lies at an address, under the newest rules.
+pub fn is_precompile(address: &Address) -> bool {
+    let (zeros, number) = address.split_at(18);
+    let number = u16::from_be_bytes([number[0], number[1]]);
+    zeros.iter().all(|byte| *byte == 0) && matches!(number, 1..=0x11 | 0x100)
+}
+
 /// Why a frame has ended otherwise than well.
 pub fn instruction_words(result: InstructionResult) -> String {
     use InstructionResult as Result;
@@ -77,12 +122,7 @@ pub fn instruction_words(result: InstructionResult) -> String {
         Result::Revert => "execution reverted",
         Result::CallTooDeep => "max call depth exceeded",
         Result::OutOfFunds => "insufficient balance for transfer",
-        Result::OutOfGas
-        | Result::MemoryOOG
-        | Result::MemoryLimitOOG
-        | Result::PrecompileOOG
-        | Result::InvalidOperandOOG
-        | Result::ReentrancySentryOOG => "out of gas",
+        result if is_out_of_gas(result) => "out of gas",
         Result::OpcodeNotFound | Result::NotActivated => "invalid opcode: opcode not defined",
         Result::InvalidFEOpcode => "invalid opcode: INVALID",
         Result::CallNotAllowedInsideStatic | Result::StateChangeDuringStaticCall => "write protection",

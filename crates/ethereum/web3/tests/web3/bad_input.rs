@@ -185,7 +185,8 @@ fn methods_without_parameters_refuse_any() {
     let methods = "eth_blockNumber eth_chainId eth_gasPrice eth_maxPriorityFeePerGas eth_blobBaseFee eth_syncing \
                    eth_mining eth_hashrate eth_protocolVersion eth_coinbase eth_accounts eth_newBlockFilter \
                    net_version net_listening net_peerCount web3_clientVersion rpc_modules txpool_status txpool_content \
-                   txpool_inspect debug_getBadBlocks";
+                   txpool_inspect debug_getBadBlocks eth_baseFee eth_config eth_capabilities ots_getApiLevel \
+                   anvil_getGenesisTime";
     for method in methods.split_whitespace() {
         node.call(method, json!([]));
         let failure = node.fails(method, json!([{}]));
@@ -222,7 +223,13 @@ fn garbage_parameters_are_errors() {
                    eth_getTransactionByHash eth_getTransactionReceipt eth_feeHistory eth_createAccessList \
                    eth_sendTransaction eth_sendRawTransaction eth_sign eth_signTypedData_v4 debug_traceTransaction \
                    debug_traceCall debug_traceBlockByNumber evm_mine evm_revert hardhat_setBalance anvil_setCode \
-                   hardhat_setStorageAt evm_setNextBlockTimestamp txpool_contentFrom web3_sha3 hearth_transactionFate";
+                   hardhat_setStorageAt evm_setNextBlockTimestamp txpool_contentFrom web3_sha3 hearth_transactionFate \
+                   eth_simulateV1 eth_getStorageValues eth_fillTransaction eth_getAccount trace_block \
+                   trace_transaction \
+                   trace_get trace_filter trace_call trace_callMany trace_rawTransaction trace_replayTransaction \
+                   trace_replayBlockTransactions ots_hasCode ots_getInternalOperations ots_getBlockDetails \
+                   ots_getBlockTransactions ots_searchTransactionsBefore ots_getContractCreator debug_traceBlock \
+                   debug_storageRangeAt debug_accountRange testing_buildBlockV1";
     let takes_objects = [
         "eth_call",
         "eth_estimateGas",
@@ -231,6 +238,7 @@ fn garbage_parameters_are_errors() {
         "eth_newFilter",
         "debug_traceCall",
         "evm_mine",
+        "trace_filter",
     ];
     let unknown = json!([{ "a": { "b": [] } }]);
     let garbage = [

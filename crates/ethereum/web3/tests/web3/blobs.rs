@@ -1,6 +1,6 @@
 //! A blob transaction over JSON-RPC: sent, found, its fees, its sidecar.
 
-use alloy_primitives::hex;
+use alloy_primitives::{B256, hex};
 use hearth_evm::blobs::{GAS_PER_BLOB, Sidecar};
 use hearth_evm::builders::{sidecar_by_cell, signer, with_blobs};
 use hearth_evm::chain::BlockTime;
@@ -57,19 +57,41 @@ fn a_blob_transaction_is_found_with_its_sidecar() {
     assert_eq!(node.call("anvil_getBlobByHash", json!([named[1]])), told["blobs"][1]);
     assert_eq!(node.call("anvil_getBlobsByTransactionHash", json!([hash])), told["blobs"]);
 
-    let agent = http::direct(Patience::Step(DEADLINE));
-    let root = format!("http://{}/eth/v1/beacon/blobs/", node.server.address());
-    let hash_of_block = block["hash"].as_str().expect("a hash");
-    for id in ["head", "1", hash_of_block] {
-        let text = http::get(&agent, &format!("{root}{id}"), 1 << 20).unwrap();
-        let answer: Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(answer["data"], told["blobs"], "{id}");
-    }
-    for id in ["7", "0x12", "nothing"] {
-        assert!(http::get(&agent, &format!("{root}{id}"), 1 << 20).is_err(), "{id}");
-    }
+    builds_with_blobs(&node, &tx, &raw, &block["timestamp"], told);
+    serves_the_beacon(&node, &block["hash"], told);
     let unknown = json!(["0x0101010101010101010101010101010101010101010101010101010101010101"]);
     for method in ["eth_getBlobSidecarByTxHash", "anvil_getBlobByHash", "anvil_getBlobsByTransactionHash"] {
         assert_eq!(node.call(method, unknown.clone()), Value::Null, "{method}");
+    }
+}
+
+/// A block that is built of a blob transaction has its blobs beside it.
+fn builds_with_blobs(node: &Node, tx: &Tx, raw: &str, timestamp: &Value, sidecar: &Value) {
+    let zero = node.call("eth_getBlockByNumber", json!(["0x0", false]));
+    let root = B256::ZERO;
+    let (from, used) = (tx.sender.to_string(), format!("{:#x}", 2 * GAS_PER_BLOB));
+    let attributes = json!({ "timestamp": timestamp, "prevRandao": root, "withdrawals": [],
+        "suggestedFeeRecipient": from, "parentBeaconBlockRoot": root });
+    let built = node.call("testing_buildBlockV1", json!([zero["hash"], attributes, [raw], "0x"]));
+    let payload = &built["executionPayload"];
+    assert_eq!((&payload["blobGasUsed"], &payload["excessBlobGas"]), (&json!(used), &json!("0x0")));
+    assert_eq!(payload["transactions"], json!([hex::encode_prefixed(&tx.raw)]));
+    for part in ["blobs", "commitments", "proofs"] {
+        assert_eq!(built["blobsBundle"][part], sidecar[part], "{part}");
+    }
+}
+
+/// The beacon endpoint has the blobs of a block, by its name, number or hash.
+fn serves_the_beacon(node: &Node, hash: &Value, sidecar: &Value) {
+    let agent = http::direct(Patience::Step(DEADLINE));
+    let root = format!("http://{}/eth/v1/beacon/blobs/", node.server.address());
+    let hash_of_block = hash.as_str().expect("a hash");
+    for id in ["head", "1", hash_of_block] {
+        let text = http::get(&agent, &format!("{root}{id}"), 1 << 20).unwrap();
+        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(answer["data"], sidecar["blobs"], "{id}");
+    }
+    for id in ["7", "0x12", "nothing"] {
+        assert!(http::get(&agent, &format!("{root}{id}"), 1 << 20).is_err(), "{id}");
     }
 }

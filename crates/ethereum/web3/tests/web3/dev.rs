@@ -118,7 +118,9 @@ fn impersonated_accounts_need_no_key() {
 #[test]
 fn they_are_not_served_where_the_chain_is_no_developers() {
     let node = Node::with(BlockTime::Instant, |config| config.dev = false);
-    for method in ["evm_mine", "anvil_setBalance", "hardhat_reset"] {
+    for method in
+        ["evm_mine", "anvil_setBalance", "hardhat_reset", "testing_buildBlockV1", "eth_sendUnsignedTransaction"]
+    {
         assert_eq!(node.fails(method, json!([])).0, -32601, "{method}");
     }
     assert!(node.call("rpc_modules", json!([])).get("evm").is_none());

@@ -11,7 +11,9 @@ fn metrics_tell_of_blocks_and_requests() {
     node.chain.mine_many(2, None).unwrap();
     let agent = http::direct(Patience::Step(DEADLINE));
     let text = http::get(&agent, &format!("http://{}/metrics", node.server.address()), 1 << 20).unwrap();
-    for line in ["hearth_evm_head 2", "hearth_evm_blocks_total 2", "hearth_web3_connections_open 1"] {
+    for line in
+        ["hearth_evm_head 2", "hearth_evm_blocks_total 2", "hearth_evm_states 3", "hearth_web3_connections_open 1"]
+    {
         assert!(text.lines().any(|known| known == line), "{line} in {text}");
     }
     assert!(text.contains("hearth_evm_block_seconds_total{part=\"evm_commit\"} "), "{text}");

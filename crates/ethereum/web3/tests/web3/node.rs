@@ -9,6 +9,8 @@ use alloy_primitives::{Address, Bytes, TxKind, U256, hex};
 use hearth_evm::builders::rich;
 pub use hearth_evm::builders::{account, signer};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
+use hearth_evm::genesis::Genesis;
+use hearth_evm::state::History;
 use hearth_evm::tx::Tx;
 use hearth_evm_utxo::genesis;
 use hearth_rpc_client::http::Patience;
@@ -103,6 +105,11 @@ impl Node {
         Self::of(ChainConfig { block_time, ..ChainConfig::new(genesis) }, change, look_at)
     }
 
+    /// A chain of this genesis, which makes blocks on demand.
+    pub fn of_genesis(genesis: Genesis) -> Self {
+        Self::of(ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) }, |_| {}, None)
+    }
+
     /// A chain that has a folder, and makes blocks on demand.
     pub fn in_folder(dir: &std::path::Path, change: impl FnOnce(&mut Config)) -> Self {
         let genesis = genesis::dev(CHAIN_ID, &rich(1..=1), 500_000_000);
@@ -114,6 +121,14 @@ impl Node {
     pub fn forgetful(retain_blocks: u64) -> Self {
         let genesis = genesis::dev(CHAIN_ID, &rich(1..=1), 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, retain_blocks, ..ChainConfig::new(genesis) };
+        Self::of(config, |_| {}, None)
+    }
+
+    /// A chain that keeps the states of so many blocks, and makes blocks on demand.
+    pub fn remembering(blocks: u64) -> Self {
+        let genesis = genesis::dev(CHAIN_ID, &rich(1..=1), 500_000_000);
+        let history = Some(History { blocks, bytes: History::BYTES });
+        let config = ChainConfig { block_time: BlockTime::Manual, history, ..ChainConfig::new(genesis) };
         Self::of(config, |_| {}, None)
     }
 

@@ -108,3 +108,95 @@ fn a_trace_that_is_too_long_is_refused() {
         (-32003, "response too large".into())
     );
 }
+
+#[test]
+fn flat_calls_and_several_tracers() {
+    let node = Node::new(BlockTime::Instant);
+    let contract = node.deploy(1, 0, KEEPS);
+    let receipt = run(&node, &contract, 1, &word(9));
+    let hash = &receipt["transactionHash"];
+    let trace = |tracer: Value| node.call("debug_traceTransaction", json!([hash, tracer]));
+    let flat = trace(json!({ "tracer": "flatCallTracer" }));
+    assert_eq!(flat.as_array().unwrap().len(), 1);
+    assert_eq!((&flat[0]["type"], &flat[0]["action"]["callType"]), (&json!("call"), &json!("call")));
+    assert_eq!((&flat[0]["action"]["to"], &flat[0]["action"]["gas"]), (&json!(contract), &json!("0x186a0")));
+    assert_eq!((&flat[0]["result"]["gasUsed"], &flat[0]["transactionHash"]), (&receipt["gasUsed"], hash));
+    assert_eq!((&flat[0]["subtraces"], &flat[0]["traceAddress"]), (&json!(0), &json!([])));
+    let reverts = node.deploy(1, 2, REVERTS);
+    let message = json!({ "to": reverts, "data": "0x11" });
+    for (config, words) in [(json!({}), "execution reverted"), (json!({ "convertParityErrors": true }), "Reverted")] {
+        let options = json!({ "tracer": "flatCallTracer", "tracerConfig": config });
+        let flat = node.call("debug_traceCall", json!([message, "latest", options]));
+        assert_eq!(flat[0]["error"], words);
+    }
+    let several = json!({ "4byteTracer": null, "callTracer": { "onlyTopCall": true }, "noopTracer": {} });
+    let mux = trace(json!({ "tracer": "muxTracer", "tracerConfig": several }));
+    assert_eq!(mux["callTracer"], trace(json!({ "tracer": "callTracer" })));
+    assert_eq!((&mux["4byteTracer"], &mux["noopTracer"]), (&json!({ "0x00000000-28": 1 }), &json!({})));
+    let fails = |config: Value| {
+        let options = json!({ "tracer": "muxTracer", "tracerConfig": config });
+        node.fails("debug_traceTransaction", json!([hash, options])).1
+    };
+    assert!(fails(json!({})).contains("needs the names"));
+    assert!(fails(json!({ "muxTracer": { "muxTracer": {} } })).contains("within another"));
+    assert!(fails(json!({ "otherTracer": {} })).contains("is not served"));
+    let many: Value =
+        (0..50).map(|number| (format!("{number}Tracer"), json!({}))).collect::<serde_json::Map<_, _>>().into();
+    assert!(fails(many).contains("at most 8"));
+}
+
+#[test]
+fn blocks_are_traced_by_their_bytes() {
+    let node = Node::new(BlockTime::Instant);
+    let contract = node.deploy(1, 0, KEEPS);
+    run(&node, &contract, 1, &word(9));
+    let raw = node.call("debug_getRawBlock", json!(["latest"]));
+    let options = json!({ "tracer": "callTracer" });
+    let by_number = node.call("debug_traceBlockByNumber", json!(["latest", options]));
+    assert_eq!(node.call("debug_traceBlock", json!([raw, options])), by_number);
+    assert!(node.fails("debug_traceBlock", json!(["0x05"])).1.starts_with("could not decode block"));
+}
+
+#[test]
+fn pages_of_storage_and_accounts() {
+    let node = Node::new(BlockTime::Manual);
+    let contract = "0x4444444444444444444444444444444444444444";
+    node.call("anvil_setCode", json!([contract, format!("0x{KEEPS}")]));
+    for slot in 1..=4 {
+        node.call("anvil_setStorageAt", json!([contract, word(slot), word(10 * slot)]));
+    }
+    let to = TxKind::Call(contract.parse().unwrap());
+    for (nonce, value) in [(0, 7), (1, 0)] {
+        let input = hex::decode(word(value)).unwrap().into();
+        node.call("eth_sendRawTransaction", json!([Plan { seed: 1, nonce, to, value: 0, gas: 100_000, input }.raw()]));
+    }
+    node.chain.mine().unwrap();
+    let page = |index: u64, start: &str, length: u64| {
+        node.call("debug_storageRangeAt", json!(["latest", index, contract, start, length]))
+    };
+    // Before the first transaction slot 0 is empty, before the second it is not.
+    assert_eq!(page(0, "0x", 100)["storage"].as_object().unwrap().len(), 4);
+    let all = page(1, "0x", 100);
+    assert_eq!((all["storage"].as_object().unwrap().len(), &all["nextKey"]), (5, &json!(null)));
+    assert!(
+        all["storage"].as_object().unwrap().values().any(|slot| slot["key"] == word(0) && slot["value"] == word(7))
+    );
+    let first = page(1, "0x", 2);
+    let rest = page(1, first["nextKey"].as_str().unwrap(), 100);
+    assert_eq!(first["storage"].as_object().unwrap().len(), 2);
+    assert_eq!(rest["storage"].as_object().unwrap().len(), 3);
+    let range = |no_code: bool, no_storage: bool| {
+        node.call("debug_accountRange", json!(["latest", "0x", 256, no_code, no_storage, false]))
+    };
+    let accounts = range(false, false);
+    let own = accounts["accounts"].as_object().unwrap().iter().find(|(_, account)| account["address"] == contract);
+    let own = own.unwrap().1;
+    assert_eq!((&own["code"], own["storage"].as_object().unwrap().len()), (&json!(format!("0x{KEEPS}")), 4));
+    assert_eq!(own["storage"][word(2)], "14");
+    let bare = range(true, true);
+    assert!(bare["accounts"].as_object().unwrap().values().all(|account| account.get("storage").is_none()));
+    let one = node.call("debug_accountRange", json!(["latest", "0x", 1]));
+    assert_eq!((one["accounts"].as_object().unwrap().len(), one["next"].as_str().unwrap().len()), (1, 44));
+    let why = node.fails("debug_storageRangeAt", json!(["latest", 9, contract, "0x", 1])).1;
+    assert!(why.contains("transaction index 9 out of range"), "{why}");
+}

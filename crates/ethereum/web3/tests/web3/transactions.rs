@@ -28,8 +28,6 @@ fn the_node_says_who_it_is() {
     ] {
         assert_eq!(node.call(method, json!([])), expected, "{method}");
     }
-    // viem asks for it, and goes on by itself where there is no such method.
-    assert_eq!(node.fails("eth_fillTransaction", json!([{}])).0, -32601);
     for method in ["eth_nothing", "debug_nothing", "txpool_nothing", "anvil_nothing", "nothing", "engine_newPayloadV1"]
     {
         assert_eq!(node.fails(method, json!([])).0, -32601, "{method}");

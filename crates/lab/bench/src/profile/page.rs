@@ -1,7 +1,7 @@
-//! A bench as one page: it needs no other file, no network and, but for the flame graph, no script.
+//! A bench as one self-contained page; apart from the flame graph, without scripts.
 //!
-//! reads   the bench's result, what was watched, the profile
-//! writes  HTML, in the dashboard's looks
+//! reads   the bench's result, the monitor's sample, the profile
+//! writes  HTML in the dashboard's style
 //! memory  the page, some hundred KiB
 
 mod parts;
@@ -17,32 +17,32 @@ use super::Second;
 use crate::Report;
 use parts::{bars, escape, latencies, marked, regimes, table};
 
-/// What only this page has; the rest is the dashboard's.
+/// The styles that only this page has; the others are the dashboard's.
 const STYLE: &str = include_str!("page/style.css");
-/// Ctrl-F is the browser's here, where there is more than a graph to search.
+/// Ctrl-F stays the browser's search here, because there is more than a graph to search.
 const SCRIPT: &str = "addEventListener('keydown', (event) => { if (event.key === 'F3' || (event.ctrlKey && event.key === 'f')) \
                       event.stopImmediatePropagation(); }, true);";
 
-/// All that is on the page.
+/// The contents of the page.
 pub struct Page<'a> {
     /// The bench's result.
     pub report: &'a Report,
-    /// Each second's rate.
+    /// The rate of each second.
     pub seconds: &'a [Second],
-    /// The measured seconds as the monitor sees them, all in one.
+    /// The monitor's sample over all measured seconds.
     pub sample: &'a Sample,
-    /// Where the CPU time went.
+    /// The CPU profile.
     pub profile: &'a Profile,
-    /// The machine, and who else wanted it.
+    /// The machine, and what else ran on it.
     pub machine: &'a Machine,
     /// Each tile's share of the samples, in words.
     pub tiles: &'a str,
-    /// What taking the profile cost, in words.
+    /// The cost of taking the profile, in words.
     pub cost: &'a str,
 }
 
 impl Page<'_> {
-    /// The page.
+    /// Returns the page.
     pub fn html(&self) -> String {
         let mut page = String::new();
         // Writing to a String cannot fail.
@@ -69,7 +69,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// What a reader wants to know first.
+    /// Writes the most important figures.
     fn write_head(&self, page: &mut String) -> std::fmt::Result {
         let Report { txn_per_s: rate, cpu_us_per_txn: cpu, latency, duration_s, cores, commit, .. } = self.report;
         let executed = latency.iter().find(|stage| stage.stage == "executed");
@@ -135,7 +135,7 @@ impl Page<'_> {
     }
 }
 
-/// Text as it is.
+/// Formats preformatted text.
 fn preformatted(text: &str) -> String {
     format!("<div class=\"scroll\"><pre>{}</pre></div>\n", escape(text.trim_matches('\n')))
 }

@@ -1,4 +1,4 @@
-//! A profile's figures as a person wants them.
+//! Describes a profile's figures.
 //!
 //! reads   the node's answer
 //! writes  lines
@@ -7,7 +7,7 @@ use hearth_command::numbers::grouped;
 use hearth_profile::Profile;
 use serde_json::Value;
 
-/// What was sampled, which tile used how much, and what that cost.
+/// Describes what was sampled, each tile's share, and the cost.
 pub fn of(taken: &Value) -> String {
     let number = |key: &str| taken[key].as_f64().unwrap_or_default();
     let samples = number("samples");
@@ -48,7 +48,7 @@ pub fn of(taken: &Value) -> String {
     words
 }
 
-/// Each kind of tile's share, the largest first.
+/// Lists each kind of tile's share, the largest first.
 pub fn tiles_of<'a>(tiles: impl Iterator<Item = (&'a str, u64)>, samples: u64) -> String {
     let mut tiles: Vec<(&str, u64)> = tiles.collect();
     tiles.sort_by_key(|(tile, own)| (std::cmp::Reverse(*own), *tile));
@@ -68,24 +68,24 @@ pub fn tiles_of<'a>(tiles: impl Iterator<Item = (&'a str, u64)>, samples: u64) -
     words
 }
 
-/// What taking a profile cost.
+/// The cost of taking a profile.
 pub struct Cost {
     /// Samples taken.
     pub taken: u64,
-    /// Samples that the CPU time was worth.
+    /// Samples due by the CPU time used.
     pub due: u64,
-    /// Share of the CPU time that taking them used.
+    /// Share of the CPU time spent on taking them.
     pub share: f64,
-    /// CPU time of one, microseconds.
+    /// CPU time of one sample, microseconds.
     pub micros: f64,
-    /// CPU time of the process meanwhile.
+    /// CPU time of the process meanwhile, seconds.
     pub cpu_seconds: f64,
-    /// CPU time that naming the functions used afterwards.
+    /// CPU time that symbolizing used afterwards, seconds.
     pub naming_seconds: f64,
 }
 
 impl Cost {
-    /// Of a profile of this process.
+    /// Computes the cost of a profile of this process.
     pub fn of(profile: &Profile) -> Self {
         Self {
             taken: profile.taken,
@@ -98,7 +98,7 @@ impl Cost {
     }
 }
 
-/// The same in words.
+/// Describes the cost in words.
 pub fn cost(cost: &Cost) -> String {
     let Cost { taken, due, share, micros, cpu_seconds, naming_seconds } = cost;
     let lost = match due.saturating_sub(*taken) {

@@ -1,9 +1,10 @@
-//! Money for the senders, and what became of it: how many transactions landed is told by the fees that they paid.
+//! Funds the senders, and counts landed transactions by the fees that they paid.
 //!
 //! reads   balances, the fee of a transfer
-//! writes  an airdrop to one account, transfers from it to the senders, many in a transaction
+//! writes  an airdrop to one account, transfers from it to the senders, many per transaction
 //! memory  the senders' keys
-//! source  a transaction that lands, well or with an error, pays its fee; transfers among the senders leave their sum
+//! source  a transaction that lands pays its fee, whether it succeeds or fails; transfers among the senders do not
+//!         change their sum
 
 use std::time::{Duration, Instant};
 
@@ -21,19 +22,19 @@ use serde_json::{Value, json};
 
 use crate::{BenchError, progress};
 
-/// What each sender begins with: the fees of 300,000 transfers, and amounts that go to and fro.
+/// Initial balance of each sender: the fees of 300,000 transfers, and the transferred amounts.
 const LAMPORTS: u64 = 2_000_000_000;
-/// Transfers in a transaction: 1,147 of 1,232 bytes.
+/// Transfers per transaction: 1,147 of 1,232 bytes.
 const TRANSFERS: usize = 20;
-/// `getMultipleAccounts` takes so many.
+/// Accounts per `getMultipleAccounts` request.
 const PAGE: usize = 100;
 /// The longest wait for an airdrop, and for the transfers after it.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Transfers that have not landed are sent again after so long.
+/// Transfers that have not landed are sent again after this time.
 const AGAIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Fresh accounts.
+/// Generates accounts.
 pub fn accounts(count: usize) -> Vec<Account> {
     let mut seed = [0; 32];
     hearth_tile::sys::random::fill(&mut seed);
@@ -48,12 +49,12 @@ pub fn accounts(count: usize) -> Vec<Account> {
 
 /// A key that signs transactions sent over RPC.
 pub struct Payer {
-    /// Its key.
+    /// Key of the paying account.
     pub key: SigningKey,
 }
 
 impl Payer {
-    /// Hands transfers to the node; gives the signature. With `preflight` as clients do it unless told otherwise.
+    /// Sends transfers to the node and returns the signature. With `preflight`, as clients do by default.
     pub fn send(&self, rpc: &Rpc, to: &[(Pubkey, u64)], blockhash: &Hash, preflight: bool) -> Result<String, RpcError> {
         let from = self.key.public_key();
         let transfers: Vec<_> = to.iter().map(|(to, lamports)| system::transfer(&from, to, *lamports)).collect();
@@ -65,14 +66,14 @@ impl Payer {
     }
 }
 
-/// The latest blockhash.
+/// Returns the latest blockhash.
 pub fn blockhash(rpc: &Rpc) -> Result<Hash, BenchError> {
     let latest = rpc.call("getLatestBlockhash", &json!([{ "commitment": "processed" }]))?;
     let hash = latest["value"]["blockhash"].as_str().and_then(|text| decode_32(text).ok());
     hash.ok_or_else(|| BenchError::Target(format!("getLatestBlockhash answers without one: {latest}")))
 }
 
-/// The fee of a transfer.
+/// Returns the fee of a transfer.
 pub fn fee(rpc: &Rpc) -> Result<u64, BenchError> {
     let mut template = TransferTemplate::new();
     template.set_recent_blockhash(&blockhash(rpc)?);
@@ -82,7 +83,7 @@ pub fn fee(rpc: &Rpc) -> Result<u64, BenchError> {
     fee.ok_or_else(|| BenchError::Target("the node names no fee for a transfer: what landed cannot be counted".into()))
 }
 
-/// The balances of accounts.
+/// Returns the balances of accounts.
 fn balances(rpc: &Rpc, accounts: &[Pubkey]) -> Result<Vec<u64>, BenchError> {
     let mut balances = Vec::with_capacity(accounts.len());
     for page in accounts.chunks(PAGE) {
@@ -150,7 +151,7 @@ fn pause(stop: &StopSignal) -> Result<(), BenchError> {
     if stop.is_set() { Err(BenchError::Interrupted { landed: 0 }) } else { Ok(()) }
 }
 
-/// The sum that the senders have between them, by which their transactions are counted.
+/// The total balance of the senders, by which their transactions are counted.
 pub struct Purse {
     senders: Vec<Pubkey>,
     fee: u64,
@@ -158,19 +159,19 @@ pub struct Purse {
 }
 
 impl Purse {
-    /// Of accounts that nothing is under way to or from.
+    /// Reads the balances of accounts that have no pending transactions.
     pub fn of(rpc: &Rpc, senders: Vec<Pubkey>) -> Result<Self, BenchError> {
         Ok(Self { fee: fee(rpc)?, begun: balances(rpc, &senders)?.iter().sum(), senders })
     }
 
-    /// Transactions of theirs that have landed.
+    /// Returns how many of their transactions have landed.
     pub fn landed(&self, rpc: &Rpc) -> Result<u64, BenchError> {
         let left: u64 = balances(rpc, &self.senders)?.iter().sum();
         Ok(self.begun.saturating_sub(left) / self.fee)
     }
 }
 
-/// A member of an answer that must be a text.
+/// Returns a string member of an answer.
 pub fn text<'a>(answer: &'a Value, name: &str) -> Result<&'a str, BenchError> {
     answer[name].as_str().ok_or_else(|| BenchError::Target(format!("the node's answer has no {name}: {answer}")))
 }

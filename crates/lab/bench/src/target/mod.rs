@@ -1,12 +1,12 @@
-//! `hearth bench --target`: the same load against any Solana node, which is found and watched by its RPC alone.
+//! `hearth bench --target`: the same load against any Solana node, which is found and observed by its RPC alone.
 //!
-//! reads   the node's RPC; the load's counters; `/proc` where the node's process is named
-//! writes  a line a second, a summary, JSON
-//! memory  a sample a second; the senders' keys; with signing ahead, 215 B a transfer
+//! reads   the node's RPC; the load's counters; `/proc` if the node's process is named
+//! writes  a line per second, a summary, JSON
+//! memory  a sample per second; the senders' keys; when signing ahead, 215 B per transfer
 //!
-//! The walk: find the TPU → fund the senders → boot the load → (sign ahead) → warm-up → measured seconds, probes beside
-//! them → wait for what is under way → count by the fees paid → report. What the node has dropped nobody tells: it is
-//! reported as unresolved.
+//! The stages: find the TPU → fund the senders → boot the load → (sign ahead) → warm-up → measured seconds, with probes
+//! → wait for transactions in flight → count by the fees paid → report. Transactions that the node dropped cannot be
+//! observed and are reported as unresolved.
 
 mod fund;
 mod probe;
@@ -44,12 +44,12 @@ use super::{BenchError, Nobody, Options, asked, machine, presign_count, progress
 use fund::{Payer, Purse, text};
 use probe::{Plan, Prober};
 
-/// Nothing more lands, it seems, when nothing has for so long.
+/// Nothing more will land if nothing has for this long.
 const STANDSTILL: Duration = Duration::from_secs(5);
-/// What nothing came of for so long is given up, though its blockhash is valid.
+/// Transactions without progress for this long are given up although their blockhash is valid.
 const GIVEN_UP: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// With so many transactions a second a node's count grows every second, whatever its slots are.
+/// At this many transactions per second a node's count grows every second, whatever its slot time.
 const GROWTH_RATE: f64 = 10.0;
 
 impl From<RpcError> for BenchError {
@@ -61,14 +61,14 @@ impl From<RpcError> for BenchError {
     }
 }
 
-/// Drives the node at `url`; gives the report.
+/// Drives the node at `url` and returns the report.
 pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say: &Say) -> Result<Report, BenchError> {
     let rpc = node_rpc::at(url)?;
     let (mut target, tpu) = find(&rpc, url, options.target.tpu)?;
     say.line(format_args!("  target     {url} ({}), TPU {}", target.version, target.tpu));
     let total = config.development.genesis.fund_initial_accounts;
     let (senders, receivers) = (options.accounts_from.unwrap_or(total), options.accounts_to.unwrap_or(total));
-    // Two more than the load uses: for the probes.
+    // Two more than the load uses, for the probes.
     let mut accounts = fund::accounts(senders.max(receivers) + 2);
     let mut addresses: Vec<_> = accounts.iter().map(|account| account.address).collect();
     fund::fund(&rpc, key_of(options.target.funder.as_deref())?, &addresses, stop)?;
@@ -130,7 +130,7 @@ pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say
     let (landed, waited) = landed?;
     target.waited = waited;
     (target.cores_used, target.rss_bytes_max) = seen.node_use();
-    // Votes, and what others send: all that is in the node's count and was not paid for by the senders.
+    // Votes and the transactions of others: everything in the node's count that the senders did not pay for.
     let (probes, others) = (target.latency.confirmed(), transaction_count(&rpc)?.saturating_sub(count + landed));
     let others = others.saturating_sub(probes) as f64 / begun.elapsed().as_secs_f64();
     target.others_per_s = others + probes as f64 / seen.measured_s().max(1.0);
@@ -138,7 +138,7 @@ pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say
     Ok(seen.report_of_target(target, landed, asked, cores))
 }
 
-/// Asks the node who it is and where it takes transactions.
+/// Asks the node for its identity and the address where it receives transactions.
 fn find(rpc: &Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, SocketAddr), BenchError> {
     let none = serde_json::json!([]);
     let version = match rpc.call("getVersion", &none) {
@@ -164,7 +164,7 @@ fn find(rpc: &Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, Sock
             let mut tpu = tpu.ok_or_else(|| {
                 BenchError::Target("the node names no QUIC address for transactions; give it with --tpu".into())
             })?;
-            // Listening on all addresses, it is reached where its RPC is.
+            // A TPU that listens on all addresses is reached at the address of the RPC.
             if tpu.ip().is_unspecified() {
                 tpu.set_ip(rpc.address()?.ip());
             }
@@ -175,7 +175,7 @@ fn find(rpc: &Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, Sock
     Ok((Target { url: url.into(), identity, version, tpu: tpu.to_string(), ..Target::default() }, tpu))
 }
 
-/// The load's tiles, without a node.
+/// Boots the load's tiles without a node.
 fn boot_load(
     config: &Config,
     benchg: benchg::Config,
@@ -205,12 +205,12 @@ fn transaction_count(rpc: &Rpc) -> Result<u64, BenchError> {
     count.as_u64().ok_or_else(|| BenchError::Target(format!("getTransactionCount answers {count}")))
 }
 
-/// Waits until all that was sent has landed, or nothing more can, or nothing more does; gives what has, and which of
-/// these it was.
+/// Waits until everything that was sent has landed, or nothing more can, or nothing more does. Returns what has landed,
+/// and which of these it was.
 fn drain(rpc: &Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, Waited), BenchError> {
     progress("waiting for transactions in flight");
     let presses = driver.stop.presses();
-    // As new as any that the load has used, or newer.
+    // At least as new as any that the load has used.
     let last = encode_32(&fund::blockhash(rpc)?).to_string();
     let (mut landed, mut since) = (purse.landed(rpc)?, Instant::now());
     let waited = loop {
@@ -218,7 +218,7 @@ fn drain(rpc: &Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, Wait
             break Waited::Interrupted;
         }
         let now = Snapshot::take(driver.node);
-        // Tiles tell their counters now and then: where more has landed than they say was sent, they are behind.
+        // Tiles publish their counters from time to time: if more has landed than they count as sent, they lag behind.
         if now.is_sent() && landed == now.sent() {
             break Waited::AllLanded;
         }
@@ -238,14 +238,14 @@ fn drain(rpc: &Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, Wait
     Ok((landed, waited))
 }
 
-/// Whether a transaction with this blockhash may still land.
+/// Returns whether a transaction with this blockhash may still land.
 fn is_valid(rpc: &Rpc, blockhash: &str) -> Result<bool, BenchError> {
     let answer = rpc.call("isBlockhashValid", &serde_json::json!([blockhash, { "commitment": "processed" }]))?;
     Ok(answer["value"].as_bool().unwrap_or(true))
 }
 
 impl Observed {
-    /// The report of what was observed of a node that is somewhere else.
+    /// Computes the report of a target from the observations.
     fn report_of_target(
         &mut self,
         target: Target,
@@ -261,7 +261,7 @@ impl Observed {
         let CoresHad { had, waited_for } = self.cores();
         let sent_per_s = self.sent_per_s();
         let lag_s_max = self.lag_s_max();
-        // Where nothing is sent, nothing is to be acknowledged.
+        // If nothing is sent, nothing needs to be acknowledged.
         let stall_s = if options.rate == Some(0.0) { 0.0 } else { self.longest_stall_s() };
         let driven = LoadSummary {
             rate: options.rate,

@@ -1,11 +1,11 @@
-//! How long a client waits: transactions submitted over RPC until their status shows, and questions until their
+//! Measures how long a client waits: transactions submitted over RPC until their status shows, and queries until their
 //! answers, at fixed rates while the load runs.
 //!
-//! reads   statuses of the probes under way, every 2 ms; answers
-//! writes  probes: transfers from accounts of their own, with preflight as clients send them; questions
+//! reads   statuses of the pending probes, every 2 ms; answers
+//! writes  probes: transfers from their own accounts, with preflight as clients send them; queries
 //! memory  a number for each probe and each answer
-//! source  open loop: times count from when a probe was due, so that a node that holds up one probe answers for
-//!         those behind it too
+//! source  open loop: times count from the due time, so that a node that delays one probe is also charged for those
+//!         behind it
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use super::fund::{self, Payer};
 use crate::BenchError;
 use crate::report::{Latency, Waits};
 
-/// How often the statuses of probes are asked for.
+/// How often the statuses of probes are requested.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The longest wait for a probe.
 const GIVEN_UP: Duration = Duration::from_secs(30);
-/// A blockhash is used for so long.
+/// How long a blockhash is used.
 const BLOCKHASH_FOR: Duration = Duration::from_secs(2);
-/// Connections that questions are asked over.
+/// Connections for queries.
 const CONNECTIONS: u32 = 4;
-/// `getSignatureStatuses` takes so many.
+/// Signatures per `getSignatureStatuses` request.
 const STATUSES: usize = 256;
 
-/// A probe that has been submitted and not confirmed.
+/// A probe that was submitted and is not confirmed.
 struct Under {
     signature: String,
     due: Instant,
@@ -60,7 +60,7 @@ struct Shared {
     quit: AtomicBool,
 }
 
-/// The threads that measure, from when they are told to until they are told that it is over.
+/// The measuring threads. They run while the plan's flag is set, and end on request.
 pub struct Prober {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -68,19 +68,19 @@ pub struct Prober {
 
 /// What to measure.
 pub struct Plan {
-    /// Probes a second.
+    /// Probes per second.
     pub probes: f64,
-    /// Questions a second.
+    /// Queries per second.
     pub questions: f64,
-    /// Who pays for the probes, and whom.
+    /// The payer of the probes.
     pub payer: Payer,
-    /// The receiver of the probes; questions are about it.
+    /// The receiver of the probes, and the subject of the queries.
     pub receiver: Pubkey,
-    /// Set while to measure.
+    /// Set while measuring.
     pub measuring: Arc<AtomicBool>,
 }
 
-/// The moments at which something is due, at a rate, while it is measured.
+/// The due times at a rate, while measuring.
 struct Schedule {
     measuring: Arc<AtomicBool>,
     every: Duration,
@@ -93,7 +93,7 @@ impl Schedule {
         Self { measuring: measuring.clone(), every: Duration::from_secs_f64(1.0 / rate), next: None, offset }
     }
 
-    /// Waits for the next moment; `None` when the measurement is over.
+    /// Waits for the next due time; `None` when the measurement is over.
     fn next(&mut self, quit: &AtomicBool) -> Option<Instant> {
         while self.next.is_none() && !self.measuring.load(Ordering::Relaxed) {
             if quit.load(Ordering::Relaxed) {
@@ -133,7 +133,7 @@ impl Prober {
         Ok(Self { shared, threads })
     }
 
-    /// Tells, whenever it is called, what was found since it was called before.
+    /// Returns a function that describes what was found since its previous call.
     pub fn each_second(&self) -> Box<dyn Fn() -> String> {
         let (shared, before) = (self.shared.clone(), Cell::new([0; 4]));
         Box::new(move || {
@@ -150,7 +150,7 @@ impl Prober {
         })
     }
 
-    /// What was found, once the probes under way have come to an end.
+    /// Returns the results once the pending probes have an outcome.
     pub fn end(self) -> Latency {
         self.shared.quit.store(true, Ordering::Relaxed);
         self.threads.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
@@ -177,7 +177,7 @@ fn submit(rpc: Rpc, mut schedule: Schedule, shared: &Shared, payer: &Payer, to: 
     let (mut hash, mut hash_at, mut count) = (hash, Instant::now(), 0);
     while let Some(due) = schedule.next(&shared.quit) {
         count += 1;
-        // Each of another amount, so that no two are the same transaction.
+        // Each with another amount, so that no two are the same transaction.
         let sent = payer.send(&rpc, &[(*to, count)], &hash, true);
         let mut found = shared.found.lock();
         found.probes += 1;
@@ -199,7 +199,7 @@ fn submit(rpc: Rpc, mut schedule: Schedule, shared: &Shared, payer: &Payer, to: 
     shared.sent_all.store(true, Ordering::Relaxed);
 }
 
-/// Asks for the statuses of the probes under way until all have come to an end.
+/// Requests the statuses of the pending probes until all have an outcome.
 fn watch(rpc: Rpc, shared: &Shared) {
     loop {
         let sent_all = shared.sent_all.load(Ordering::Relaxed);
@@ -219,13 +219,13 @@ fn watch(rpc: Rpc, shared: &Shared) {
     }
 }
 
-/// Takes in the statuses of the first probes under way.
+/// Processes the statuses of the first pending probes.
 fn note(statuses: &Value, shared: &Shared) {
     let mut found = shared.found.lock();
     let mut under = shared.under.lock();
     let mut statuses = statuses.as_array().map(Vec::as_slice).unwrap_or_default().iter();
     under.retain_mut(|probe| {
-        // What was submitted since has no status yet.
+        // Probes submitted since the request have no status yet.
         let status = statuses.next().unwrap_or(&Value::Null);
         if !status.is_null() && !std::mem::replace(&mut probe.processed, true) {
             found.processed_ms.push(ms(probe.due));
@@ -238,7 +238,7 @@ fn note(statuses: &Value, shared: &Shared) {
     });
 }
 
-/// Asks one of four questions whenever one is due.
+/// Sends one of four queries whenever one is due.
 fn ask(rpc: Rpc, mut schedule: Schedule, shared: &Shared, about: &Pubkey) {
     let commitment = json!({ "commitment": "processed" });
     let about = encode_32(about).to_string();

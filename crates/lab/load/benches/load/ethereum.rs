@@ -2,7 +2,7 @@
 //!
 //! reads   raw transactions
 //! writes  their hashes; a block of them every 100 ms
-//! memory  the hashes
+//! memory  the transaction hashes
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -22,12 +22,12 @@ use crate::asked;
 use crate::sink::{self, Sink, live, pin};
 
 const ACCOUNTS: usize = 2_000;
-/// Signed ahead of each account: 300,000 in all.
+/// Transactions signed in advance per account: 300,000 in all.
 const PRESIGN: u64 = 150;
 
 type Chain = Mutex<sink::Chain<B256>>;
 
-/// The sink's process.
+/// Main function of the sink process.
 pub fn sink() {
     pin(1);
     let chain = Mutex::new(sink::Chain::new());
@@ -43,7 +43,7 @@ fn answer(chain: &Chain, body: &[u8]) -> Reply {
     sink::answer(body, |method, params| result(chain, method, params))
 }
 
-/// Takes a batch: the questions stand in order, with ids from 0.
+/// Accepts a batch. Its requests are in order, with ids from 0.
 fn take(chain: &Chain, body: &[u8]) -> Reply {
     let (mut rest, mut hashes) = (body, vec![]);
     while let Some(at) = rest.windows(PARAMETER.len()).position(|window| window == PARAMETER) {
@@ -88,7 +88,7 @@ fn result(chain: &Chain, method: &str, params: &Value) -> Option<Value> {
     })
 }
 
-/// A run of four seconds, of which three count.
+/// Runs for four seconds and measures the last three.
 pub fn run(rate: Option<f64>) -> Report {
     let sink = Sink::start("sink-http");
     let accounts = generate(ACCOUNTS).expect("random bytes");

@@ -1,12 +1,12 @@
-//! How much load one core makes: the whole of a run on one core, against a sink that takes everything on another.
+//! How much load one core generates: a whole run on one core, against a sink that accepts everything on another.
 //!
 //!     cargo bench -p hearth-load --bench load              # all of it
 //!     cargo bench -p hearth-load --bench load -- http      # Ethereum's JSON-RPC, in batches
 //!     cargo bench -p hearth-load --bench load -- quic      # Solana's TPU
 //!
-//! The sink is a process of its own: this program again, told so by its first argument. It puts what it gets into
-//! blocks that the run reads: the rates are of transactions that came back. Then each goes on at half its rate, open
-//! loop, which shows how late it is.
+//! The sink is a separate process: this program, started again with the sink's name as its first argument. It puts what
+//! it receives into blocks that the run reads back, so the rates count transactions that were read in blocks. Each
+//! protocol then runs open loop at half its rate, which shows how late the sends are.
 
 mod ethereum;
 mod sink;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use hearth_load::options::{Asked, Beside, GiveUp, Pace, Timing};
 use hearth_load::report::Report;
 
-/// The longest p99 of the send lag at half the rate, in milliseconds.
+/// Upper bound on the p99 send lag at half the rate, in milliseconds.
 const LAG_MS_GOAL: f64 = 2.0;
 
 fn main() {
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// A run of four seconds, of which three count.
+/// The options of a four-second run that measures the last three seconds.
 fn asked<K>(url: &str, kind: K, senders: usize, presign: u64, rate: Option<f64>) -> Asked<K> {
     Asked {
         networks: vec![url.into()],
@@ -57,7 +57,7 @@ fn asked<K>(url: &str, kind: K, senders: usize, presign: u64, rate: Option<f64>)
     }
 }
 
-/// Runs flat out, then at half the rate that this gave.
+/// Runs at full speed, then at half the rate that this reached.
 fn tell(name: &str, goal: f64, run: fn(Option<f64>) -> Report) {
     let most = run(None);
     let cost = most.client_cpu_us.expect("some were included");

@@ -1,8 +1,8 @@
-//! The sink as a process: started, found, and ended with whoever started it; and its chain.
+//! The sink process and its chain: starts it, learns its address, and ends it together with its parent.
 //!
 //! reads   its address, from the sink's output
-//! writes  a block of what was taken every 100 ms
-//! memory  the names of transactions
+//! writes  a block of the accepted transactions every 100 ms
+//! memory  the transaction names
 
 use std::io::{BufRead, BufReader, Read, stdin};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use hearth_testkit::http::{Reply, answered};
 use hearth_tile::sys::thread::{allowed_cores, pin_to};
 use serde_json::Value;
 
-/// Keeps this thread, and all that it starts, on one core: the nth that there is.
+/// Pins this thread, and every thread that it starts, to the nth available core.
 pub fn pin(nth: usize) {
     let cores = allowed_cores().expect("the kernel tells the cores");
     pin_to(&[cores[nth % cores.len()]]).expect("a core that is allowed");
@@ -21,21 +21,21 @@ pub fn pin(nth: usize) {
 /// Time between blocks.
 const BLOCK_EVERY: Duration = Duration::from_millis(100);
 
-/// Blocks of the names of transactions.
+/// Blocks of transaction names.
 pub struct Chain<T> {
     began: Instant,
-    /// Those that are whole, from number 0.
+    /// The complete blocks, from number 0.
     pub blocks: Vec<Vec<T>>,
     waiting: Vec<T>,
 }
 
 impl<T: Clone> Chain<T> {
-    /// With a block that has nothing.
+    /// Starts with one empty block.
     pub fn new() -> Self {
         Self { began: Instant::now(), blocks: vec![vec![]], waiting: vec![] }
     }
 
-    /// Makes the blocks that time has come for; the number of the last.
+    /// Makes the blocks that are due and returns the number of the last.
     pub fn advance(&mut self) -> usize {
         let due = (self.began.elapsed().as_millis() / BLOCK_EVERY.as_millis()) as usize;
         if self.blocks.len() <= due {
@@ -45,29 +45,29 @@ impl<T: Clone> Chain<T> {
         self.blocks.len() - 1
     }
 
-    /// Takes these, which the next block has.
+    /// Queues these transactions for the next block.
     pub fn take(&mut self, names: &mut Vec<T>) {
         self.advance();
         self.waiting.append(names);
     }
 }
 
-/// The answers to a request; what has no result is refused.
+/// Answers a request. A method without a result gets an error.
 pub fn answer(request: &[u8], result: impl Fn(&str, &Value) -> Option<Value>) -> Reply {
     let request = serde_json::from_slice(request).expect("JSON");
     let call = |method: &str, params: &Value| result(method, params).ok_or((-32601, "not here".into()));
     Reply::Answer(answered(&request, call).to_string())
 }
 
-/// A sink that runs.
+/// A running sink process.
 pub struct Sink {
     process: Child,
-    /// Where its RPC is.
+    /// URL of its RPC server.
     pub url: String,
 }
 
 impl Sink {
-    /// Starts this program again as the sink of this name.
+    /// Starts this program again as the sink with this name.
     pub fn start(name: &str) -> Self {
         let mut process = Command::new(std::env::current_exe().expect("this program"))
             .arg(name)
@@ -88,7 +88,7 @@ impl Drop for Sink {
     }
 }
 
-/// The sink's side: tells where it is, and lives as long as whoever started it.
+/// Runs in the sink process: prints its URL and returns when the parent closes standard input.
 pub fn live(url: &str) {
     println!("{url}");
     let _ = stdin().read(&mut [0]);

@@ -1,4 +1,4 @@
-//! A sink that takes transactions as a TPU does and tells of them by Solana's JSON-RPC, and the run against it.
+//! A sink that accepts transactions like a TPU and serves their blocks over Solana's JSON-RPC, and the run against it.
 //!
 //! reads   transactions over QUIC
 //! writes  a block of their signatures every 100 ms
@@ -28,12 +28,12 @@ use crate::asked;
 use crate::sink::{self, Sink, live, pin};
 
 const ACCOUNTS: usize = 2_000;
-/// Signed ahead of each account: 700,000 in all.
+/// Transactions signed in advance per account: 700,000 in all.
 const PRESIGN: u64 = 350;
 
 type Chain = Mutex<sink::Chain<Signature>>;
 
-/// The sink's process.
+/// Main function of the sink process.
 pub fn sink() {
     pin(1);
     let options = Options { sharing: Sharing::None, buffer_bytes: 4 << 20 };
@@ -45,7 +45,7 @@ pub fn sink() {
     live(&http::serve(move |body| sink::answer(body, |method, params| result(&chain, tpu, method, params))));
 }
 
-/// Takes transactions as long as the process lives.
+/// Accepts transactions until the process ends.
 fn take(socket: &UdpSocket, chain: &Chain) {
     let config = ServerConfig { streams_concurrent: 8_192, ..ServerConfig::local() };
     let mut server = Server::new(config, &[1; 32], &[2; 32], Instant::now()).expect("a server with these settings");
@@ -98,7 +98,7 @@ fn result(chain: &Chain, tpu: SocketAddr, method: &str, params: &Value) -> Optio
         "getBlock" if params[1]["transactionDetails"] == "signatures" => {
             let slot = number(0);
             let block = chain.blocks.get(slot)?.clone();
-            // Whoever takes transactions does not wait for their texts.
+            // Unlock before encoding, so that the receiving thread does not wait for it.
             drop(chain);
             let texts: Vec<_> = block.iter().map(|one| encode_64(one).to_string()).collect();
             json!({
@@ -113,7 +113,7 @@ fn result(chain: &Chain, tpu: SocketAddr, method: &str, params: &Value) -> Optio
     })
 }
 
-/// A run of four seconds, of which three count.
+/// Runs for four seconds and measures the last three.
 pub fn run(rate: Option<f64>) -> Report {
     let sink = Sink::start("sink-quic");
     let accounts = generate(ACCOUNTS).expect("random bytes");

@@ -1,4 +1,4 @@
-//! `hearth load etl`: what logs and nodes tell of blocks, into one row a height.
+//! `hearth load etl`: collects block data from logs and nodes into one row per height.
 //!
 //! reads   logs, standard input; nodes' RPC and metrics; what is stored already
 //! writes  a database file or Redis; CSV, Parquet, JSON
@@ -22,11 +22,11 @@ use crate::etl::summary::summary;
 use crate::etl::table::{self, TableError};
 use crate::etl::{EtlError, Sources};
 
-/// The database file, where nothing else is named.
+/// Default database file.
 const DATABASE: &str = "load.db";
-/// What a node refuses so many times in a row it will not answer the next time either.
+/// After this many refusals in a row a node is assumed to refuse for good.
 const REFUSALS_BORNE: u32 = 30;
-/// How often Ctrl-C is looked for.
+/// How often Ctrl-C is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// `hearth load etl`
@@ -82,22 +82,22 @@ pub struct Etl {
     pub json: Option<PathBuf>,
 }
 
-/// Why collecting gives nothing, or not all.
+/// Why collecting failed or is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum EtlCommandError {
-    /// The options do not go together.
+    /// Options contradict each other.
     #[error("{0}")]
     Option(String),
-    /// The source.
+    /// A source cannot be read.
     #[error("{0}; what was read until then is stored, and the same command goes on from there")]
     Etl(#[from] EtlError),
-    /// The target.
+    /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A table.
+    /// A table cannot be written.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// The summary.
+    /// The summary cannot be written.
     #[error(transparent)]
     Out(#[from] Unwritable),
 }
@@ -131,7 +131,7 @@ pub fn run(options: &Etl, stop: &StopSignal, say: &Say) -> Result<(), EtlCommand
     for path in outputs.filter(|path| path.as_os_str() != "-") {
         output::can_be_written(path)?;
     }
-    // With --follow a log may come later.
+    // With --follow a log may appear later.
     let missing = |path: &&PathBuf| !is_input(path) && !options.follow && !path.exists();
     if let Some(path) = options.log.iter().find(missing) {
         return Err(EtlCommandError::Option(format!("--log: there is no {}", path.display())));
@@ -151,7 +151,7 @@ pub fn run(options: &Etl, stop: &StopSignal, say: &Say) -> Result<(), EtlCommand
     if read.as_ref().is_err_and(EtlError::is_of_target) {
         return Ok(read?);
     }
-    // What was read is told also where a source could not be.
+    // What was read is reported even if a source failed.
     tell(options, &sources, &mut *store, say)?;
     Ok(read?)
 }
@@ -166,7 +166,7 @@ fn sources(options: &Etl) -> Result<Sources, EtlCommandError> {
     Ok(Sources::new(logs.map(|path| Log::new(path)).collect(), blocks, metrics.collect::<Result<_, _>>()?))
 }
 
-/// The target; one that is there already where nothing is to be read.
+/// Opens the store. Where nothing is to be read, it must exist.
 fn open(options: &Etl, only_reads: bool) -> Result<Box<dyn Store>, EtlCommandError> {
     if let Some(url) = &options.redis {
         return Ok(Box::new(Redis::open(url, &options.redis_prefix)?));
@@ -181,7 +181,7 @@ fn open(options: &Etl, only_reads: bool) -> Result<Box<dyn Store>, EtlCommandErr
     Ok(Box::new(Database::open(path)?))
 }
 
-/// Looks again and again, until Ctrl-C. What may pass is told once, until it has.
+/// Polls the sources until Ctrl-C. A transient error is printed once, until it has passed.
 fn follow(options: &Etl, sources: &mut Sources, store: &mut dyn Store, stop: &StopSignal) -> Result<(), EtlError> {
     let (mut told, mut refusals) = (None, 0);
     while !stop.is_set() {
@@ -205,7 +205,7 @@ fn follow(options: &Etl, sources: &mut Sources, store: &mut dyn Store, stop: &St
     Ok(())
 }
 
-/// Tables, the summary.
+/// Writes the tables and the summary.
 fn tell(options: &Etl, sources: &Sources, store: &mut dyn Store, say: &Say) -> Result<(), EtlCommandError> {
     let heights = options.from.unwrap_or(0)..=options.to.unwrap_or(u64::MAX);
     if let Some(path) = &options.csv {

@@ -1,4 +1,4 @@
-//! What a load leaves: JSON, a page, a flame graph with its stacks.
+//! Output files of a load: JSON, an HTML page, a flame graph with its stacks.
 //!
 //! reads   saved reports
 //! writes  files
@@ -19,10 +19,10 @@ use crate::page::{self, Shown};
 use crate::profile::{Plan, Profile, Span, take};
 use crate::ramp::Ramped;
 
-/// Where the token of a node's owner is looked for, as `hearth profile` does.
+/// Variable with the admin token of the node, the same as for `hearth profile`.
 const TOKEN: &str = "HEARTH_ADMIN_TOKEN";
 
-/// Files that cannot be written are better known before the run.
+/// Verifies before the run that its files can be written.
 pub fn can_be_written(options: &Run) -> Result<(), CommandError> {
     let json = options.json.as_deref().filter(|path| path.as_os_str() != "-");
     let flame = options.profile.map(|_| options.flame.as_path());
@@ -30,7 +30,7 @@ pub fn can_be_written(options: &Run) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Writes what a run leaves: all of `report` as JSON, `shown` on the page. Returns lines that say where the rest is.
+/// Writes the output of a run: all of `report` as JSON, `shown` on the page. Returns lines that name the other files.
 pub fn write(options: &Run, report: &impl Serialize, shown: Option<&Shown>) -> Result<String, CommandError> {
     if let Some(path) = &options.json {
         let json = serde_json::to_string_pretty(report).expect("plain data") + "\n";
@@ -54,7 +54,7 @@ pub fn write(options: &Run, report: &impl Serialize, shown: Option<&Shown>) -> R
     Ok(places)
 }
 
-/// A search's report, where it found any.
+/// The page's view of a search, if it found a rate.
 pub fn shown_of(found: &Ramped) -> Option<Shown> {
     let report = found.report.clone()?;
     Some(Shown { name: String::new(), report, steps: Some((found.steps.clone(), found.p99_ms_max)) })
@@ -68,7 +68,7 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
-/// Writes the flame graph and its stacks. Returns lines that say where they are.
+/// Writes the flame graph and its stacks. Returns lines that name the files.
 fn draw(profile: &Profile, path: &Path) -> Result<String, CommandError> {
     let stacks = path.with_extension("folded");
     save(&stacks, &profile.folded)?;
@@ -84,7 +84,7 @@ fn draw(profile: &Profile, path: &Path) -> Result<String, CommandError> {
     Ok(places + &format!("stacks            {}\n", stacks.display()))
 }
 
-/// Stacks of folded lines; what is no such line is left out.
+/// Parses folded stacks and skips lines that are not folded stacks.
 fn stacks_of(folded: &str) -> BTreeMap<Stack, u64> {
     let mut stacks = BTreeMap::new();
     for line in folded.lines() {
@@ -97,7 +97,7 @@ fn stacks_of(folded: &str) -> BTreeMap<Stack, u64> {
     stacks
 }
 
-/// The profile that a run takes.
+/// The profile that the run's options ask for.
 pub fn plan(options: &Run) -> Option<Plan> {
     let span = match options.profile? {
         options::ProfileSpan::Run => Span::Time(std::time::Duration::from_secs(options.duration)),
@@ -143,7 +143,7 @@ pub fn report(options: &options::Report, say: &Say) -> Result<(), CommandError> 
     Ok(())
 }
 
-/// The machine, in a line.
+/// Describes this machine in one line.
 pub fn machine() -> String {
     let root = hearth_machine::Root::default();
     let cores = hearth_machine::cores::usable(&root).map_or(String::new(), |cores| format!("{cores:.1} cores of "));

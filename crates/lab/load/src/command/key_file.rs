@@ -1,10 +1,11 @@
 //! The key file of `hearth load fund`: which accounts are funded, and when their keys are written.
 //!
 //! reads   a key file
-//! writes  the same with new accounts, before any money goes out and not where none does
+//! writes  the same with new accounts, before the first payment and only if there is one
 //! memory  the accounts
 //!
-//! A command that found no money leaves no file: the corrected one would else be refused, as the file is there already.
+//! A command that finds no money leaves no file. Otherwise the corrected command would be refused because the file
+//! exists.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -12,34 +13,34 @@ use std::path::{Path, PathBuf};
 use super::options::Fund;
 use crate::account::{AccountError, KeyLock, Place};
 
-/// How accounts of a chain are made, read and written.
+/// How accounts of a chain are generated, read and written.
 pub struct Keys<A> {
-    /// Makes so many.
+    /// Generates this many accounts.
     pub generate: fn(usize) -> Result<Vec<A>, AccountError>,
-    /// Reads a file.
+    /// Reads a key file.
     pub load: fn(&Path) -> Result<Vec<A>, AccountError>,
-    /// Writes a file.
+    /// Writes a key file.
     pub save: fn(&Path, &[A], Place) -> Result<(), AccountError>,
 }
 
-/// The accounts of a funding.
+/// The accounts of one `fund` command.
 pub struct KeyFile<A> {
     path: PathBuf,
     keys: Keys<A>,
-    /// Those of the file, and new ones behind them.
+    /// The file's accounts, followed by new ones.
     accounts: Vec<A>,
-    /// How many of them are funded.
+    /// How many of them, from the first, are funded.
     count: usize,
-    /// Whether there was no file.
+    /// Whether the file did not exist.
     is_new: bool,
     locks: RefCell<Vec<KeyLock>>,
     is_kept: Cell<bool>,
-    /// How often money was about to go out.
+    /// Payments that were about to be sent.
     payments: Cell<u32>,
 }
 
 impl<A> KeyFile<A> {
-    /// The accounts that the options ask for. A file that is used is locked until the end.
+    /// Opens the accounts that the options name. An existing file stays locked until this is dropped.
     pub fn open(options: &Fund, keys: Keys<A>) -> Result<Self, AccountError> {
         let path = options.keys.clone();
         let (mut locks, mut accounts) = (vec![], vec![]);
@@ -64,17 +65,17 @@ impl<A> KeyFile<A> {
         })
     }
 
-    /// The accounts that are funded.
+    /// Returns the accounts that are funded.
     pub fn funded(&self) -> &[A] {
         &self.accounts[..self.count]
     }
 
-    /// How many more the file has.
+    /// Returns how many further accounts the file holds.
     pub fn others(&self) -> usize {
         self.accounts.len() - self.count
     }
 
-    /// Money is about to go out: new keys are written by then.
+    /// Must be called before each payment: writes new keys to the file before any money is sent to them.
     pub fn before_paying(&self) -> Result<(), AccountError> {
         self.payments.set(self.payments.get() + 1);
         if self.is_kept.get() {
@@ -83,20 +84,20 @@ impl<A> KeyFile<A> {
         let place = if self.is_new { Place::New } else { Place::Replace };
         (self.keys.save)(&self.path, &self.accounts, place)?;
         self.is_kept.set(true);
-        // The new file is another one for the system, which nobody has locked.
+        // The new file has another inode, which is not locked yet.
         self.locks.borrow_mut().push(KeyLock::take(&self.path)?);
         Ok(())
     }
 
-    /// Whether all keys are in the file.
+    /// Returns whether the file holds all keys.
     pub fn is_kept(&self) -> bool {
         self.is_kept.get()
     }
 
-    /// The first payment of all was refused, and there was no other: takes back a file that was made for it.
+    /// The node refused the very first payment: removes a file that was created for it.
     pub fn nothing_was_paid(&self) {
         if self.is_new && self.is_kept.get() && self.payments.get() == 1 {
-            // One that stays is no worse than it was: `--load` uses it.
+            // A file that cannot be removed does no harm: `--load` uses it.
             self.is_kept.set(std::fs::remove_file(&self.path).is_err());
         }
     }
@@ -133,13 +134,13 @@ mod tests {
         let new = options(&path, Some(3), false);
         drop(open(&new).unwrap());
         assert!(!path.exists(), "nothing was about to be paid");
-        // The node refuses the airdrop, which is all that was asked for.
+        // The node refuses the airdrop, the only payment.
         let refused = open(&new).unwrap();
         refused.before_paying().unwrap();
         assert!(path.exists() && refused.is_kept());
         refused.nothing_was_paid();
         assert!(!path.exists() && !refused.is_kept());
-        // The corrected command is taken, and pays: from then on the file stays.
+        // The corrected command succeeds and pays: from then on the file stays.
         let paid = open(&new).unwrap();
         (0..2).for_each(|_| paid.before_paying().unwrap());
         paid.nothing_was_paid();

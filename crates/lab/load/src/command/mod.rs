@@ -1,6 +1,6 @@
-//! load: money for accounts, and load, on any node that speaks Ethereum's JSON-RPC or Solana's: `hearth load`.
+//! `hearth load`: funds accounts and generates load, on any node that speaks Ethereum's JSON-RPC or Solana's.
 //!
-//! reads   the node's RPC; a key file; of `etl`: see there
+//! reads   the node's RPC; a key file; for `etl` see there
 //! writes  transactions; a key file; the report, as text and JSON
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
@@ -53,88 +53,88 @@ use crate::tx_mix::Named;
 use key_file::{KeyFile, Keys};
 use options::{Fund, Run, Target};
 
-/// The first development account of anvil, hardhat and `hearth evm run`: its key is in their documentation.
+/// The first development account of anvil, hardhat and `hearth evm run`. Its key is published in their documentation.
 const DEVELOPMENT_SECRET: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 
-/// How long a node may be silent in a run until that is taken for its end.
+/// How long a node may be silent during a run before it is considered dead.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a node may take to be up.
+/// How long a node may take to start.
 const STARTING: Duration = Duration::from_secs(5);
 
-/// More gas a second than nodes use that were measured: ours takes 40,000 transfers, 0.84e9.
+/// More gas per second than any measured node uses: ours takes 40,000 transfers, 0.84e9.
 const GAS_PER_SECOND: f64 = 1.5e9;
-/// As many steps as a ramp has, or more.
+/// At least as many steps as a ramp takes.
 const RAMP_STEPS: f64 = 14.0;
-/// With money for fewer transactions an account does not begin.
+/// An account starts only with money for at least this many transactions.
 const FEWEST: u64 = 20;
 
 /// The first rate of a ramp.
 const RAMP_BEGIN: f64 = 100.0;
 
-/// Why a load gives nothing.
+/// Why a load fails.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// An option contradicts another, or is no value.
+    /// An option contradicts another, or its value is invalid.
     #[error("{0}")]
     Option(String),
-    /// The accounts.
+    /// Accounts cannot be read, written or made.
     #[error(transparent)]
     Account(#[from] AccountError),
-    /// The node.
+    /// The node cannot be reached.
     #[error("{0}{advice}", advice = advice(.0))]
     Connect(ConnectError),
-    /// The money.
+    /// Funding on an Ethereum chain failed.
     #[error(transparent)]
     Fund(#[from] FundError),
-    /// The money, on Solana.
+    /// Funding on Solana failed.
     #[error(transparent)]
     SolanaFund(#[from] crate::solana::fund::FundError),
-    /// The account that pays, on Solana.
+    /// The key of the paying account on Solana cannot be read.
     #[error("--funder: {0}")]
     Funder(#[from] hearth_keys::KeyError),
-    /// Ctrl-C while new accounts of a run get their money.
+    /// Ctrl-C while the new accounts of a run were funded.
     #[error(
         "stopped: {done} of {count} new accounts had their money, and nobody has their keys any more; \
          `hearth load fund` keeps keys, and goes on where it was stopped"
     )]
     Stopped {
-        /// How many accounts had theirs.
+        /// How many accounts were funded.
         done: usize,
-        /// Of how many.
+        /// How many were to be funded.
         count: usize,
     },
-    /// The load.
+    /// The run failed.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The node gave no answer any more, so the run's report is of what was read until then.
+    /// The node stopped answering, so the report covers only what was read until then.
     #[error("the run failed, and its report is of what was read until then: {0}")]
     Lost(String),
     /// The result cannot be written.
     #[error(transparent)]
     Out(#[from] Unwritable),
-    /// Reports that do not fit.
+    /// The reports cannot be compared.
     #[error(transparent)]
     Compare(#[from] CompareError),
-    /// With `--fail-on-worse`: these figures are worse.
+    /// With `--fail-on-worse`: the figures that are worse.
     #[error("worse, beyond the noise: {0}")]
     Worse(String),
-    /// With `--fail-on-worse`: whether any figure is worse cannot be told.
+    /// With `--fail-on-worse`: why it is undecided whether any figure is worse.
     #[error("--fail-on-worse: {0}")]
     Undecided(String),
-    /// A file that is no report.
+    /// A file is not a report.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// No profile.
+    /// The profile failed.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// A report or the result could not be read or written.
+    /// A report or the result cannot be read or written.
     #[error("{path}: {why}", path = .0.display(), why = .1)]
     File(PathBuf, std::io::Error),
-    /// The money's way from the UTXO ledger.
+    /// The transfer from the UTXO ledger failed.
     #[error("--utxo-key: {0}")]
     Prism(PurseError),
-    /// Nothing was collected, or not all.
+    /// Collecting failed or is incomplete.
     #[error(transparent)]
     Etl(#[from] etl::EtlCommandError),
 }
@@ -145,7 +145,7 @@ impl From<RpcError> for CommandError {
     }
 }
 
-/// What to try where nobody listens.
+/// Advice for a connection error: which command starts a node.
 fn advice(why: &ConnectError) -> &'static str {
     match why {
         ConnectError::Rpc(RpcError::Connection { .. }) => {
@@ -168,7 +168,7 @@ impl ExitCode for CommandError {
     }
 }
 
-/// Runs the command. `open_purse` opens a key of the UTXO ledger, where money is to come from there.
+/// Runs the command. `open_purse` opens a key of the UTXO ledger, if money is to come from there.
 pub fn run(options: &Options, open_purse: OpenPurse, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     match options {
         Options::Fund(fund) => make_accounts(fund, open_purse, stop, say),
@@ -213,7 +213,7 @@ pub fn run(options: &Options, open_purse: OpenPurse, stop: &StopSignal, say: &Sa
     }
 }
 
-/// What `--fail-on-worse` makes of a comparison.
+/// The result of a comparison under `--fail-on-worse`.
 fn gate(found: &Comparison) -> Result<(), CommandError> {
     let worse = found.worse();
     match found.undecided() {
@@ -223,26 +223,26 @@ fn gate(found: &Comparison) -> Result<(), CommandError> {
     }
 }
 
-/// A report as it was written.
+/// Reads a saved report.
 fn read(path: &Path) -> Result<Value, CommandError> {
     let text = fs::read_to_string(path).map_err(|why| CommandError::File(path.into(), why))?;
     serde_json::from_str(&text).map_err(|why| CommandError::Option(format!("{}: no report: {why}", path.display())))
 }
 
-/// A node that is just starting is waited for a little.
+/// Connects to the node, and waits a few seconds for one that is just starting.
 fn connect(target: &Target, stop: &StopSignal) -> Result<Connected, CommandError> {
     let told = &mut |why: &ConnectError| note(format_args!("{why}; it is asked again for {} s", STARTING.as_secs()));
     connect::connect_patiently(&target.network[0], target.timeout(), STARTING, &|| stop.is_set(), told)
         .map_err(CommandError::Connect)
 }
 
-/// An address or a hash of Ethereum's.
+/// Parses an Ethereum address or hash.
 fn ethereum<T: std::str::FromStr>(text: &str) -> Result<T, CommandError> {
     let wrong = |_| format!("`{text}` is no address or hash of Ethereum's, which the node speaks: expected 0x…");
     text.parse().map_err(wrong).map_err(CommandError::Option)
 }
 
-/// The account that pays on an Ethereum chain: of a secret key, or of a file that holds one.
+/// The paying account on an Ethereum chain: from a secret key, or from a file that holds one.
 fn payer(given: Option<&str>) -> Result<Signer, CommandError> {
     let Some(given) = given else { return Ok(account::parse_secret(DEVELOPMENT_SECRET)?) };
     if let Ok(signer) = account::parse_secret(given) {
@@ -250,12 +250,12 @@ fn payer(given: Option<&str>) -> Result<Signer, CommandError> {
     }
     let path = Path::new(given);
     let text = Zeroizing::new(fs::read_to_string(path).map_err(|why| CommandError::File(path.into(), why))?);
-    // The error must not repeat what the file holds.
+    // The error must not reveal the file's contents.
     account::parse_secret(&text)
         .map_err(|_| CommandError::Option(format!("--funder: {given} does not hold a secret key of 64 digits")))
 }
 
-/// Which chain the node is of is not known yet: the payer is a secret key of Ethereum's, or a key file of either chain.
+/// Checks `--funder` before the chain is known: it is an Ethereum secret key, or a key file of either chain.
 fn check_funder(given: Option<&str>) -> Result<(), CommandError> {
     let Some(given) = given else { return Ok(()) };
     match account::parse_secret(given) {
@@ -280,7 +280,7 @@ fn make_accounts(options: &Fund, open_purse: OpenPurse, stop: &StopSignal, say: 
     if !options.uses_file() && options.keys.exists() {
         return Err(AccountError::There(options.keys.clone()).into());
     }
-    // Before there are keys: the same command can be given again when there is a node.
+    // Connect before generating keys, so that the same command can be repeated once a node runs.
     let node = match connect(&options.target, stop)? {
         Connected::Ethereum(node) => node,
         Connected::Solana(node) => return solana::make_accounts(&node, options, stop, say),
@@ -307,7 +307,7 @@ fn make_accounts(options: &Fund, open_purse: OpenPurse, stop: &StopSignal, say: 
     Ok(())
 }
 
-/// Gives the accounts their money; how many were short.
+/// Funds the accounts of the file. Returns how many were short.
 fn fund_file(
     options: &Fund,
     open_purse: OpenPurse,
@@ -321,7 +321,7 @@ fn fund_file(
     let before_paying = || file.before_paying();
     let caller = Caller { stop: &stopped, before_paying: &before_paying, says: &|text| note(text) };
     let payer = match (&options.utxo_key, &options.funder, file.funded().first()) {
-        // Its key is kept with the others: what crosses is never lost, whenever this is stopped.
+        // The payer's key is in the file, so money that crosses is never lost, whenever this is stopped.
         (Some(_), None, Some(first)) => first.clone(),
         (_, funder, _) => payer(funder.as_deref())?,
     };
@@ -336,7 +336,7 @@ fn fund_file(
     Ok(brought + short)
 }
 
-/// That the file has more accounts than are funded.
+/// Prints that the file has more accounts than are funded.
 fn say_others<A>(file: &KeyFile<A>, options: &Fund, say: &Say) {
     let (count, keys) = (file.funded().len(), options.keys.display());
     if file.others() > 0 {
@@ -344,7 +344,7 @@ fn say_others<A>(file: &KeyFile<A>, options: &Fund, say: &Say) {
     }
 }
 
-/// How far a funding came that was stopped.
+/// Prints how far a stopped funding got.
 fn say_stopped<A>(file: &KeyFile<A>, options: &Fund, (done, count): (usize, usize), say: &Say) {
     let keys = options.keys.display();
     match file.is_kept() {
@@ -356,7 +356,7 @@ fn say_stopped<A>(file: &KeyFile<A>, options: &Fund, (done, count): (usize, usiz
     }
 }
 
-/// Where the keys are when a funding fails, if any account may have money.
+/// Prints where the keys are if funding fails, if any account may have money.
 fn note_keys<A>(file: &KeyFile<A>, options: &Fund) {
     if file.is_kept() {
         let keys = options.keys.display();
@@ -365,7 +365,7 @@ fn note_keys<A>(file: &KeyFile<A>, options: &Fund) {
     }
 }
 
-/// Ether to six places, without noughts at the end.
+/// Formats ether with at most six decimals, without trailing zeros.
 fn short_ether(wei: U256) -> String {
     let text = format_ether(wei);
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
@@ -376,7 +376,7 @@ fn short_ether(wei: U256) -> String {
     if rest.is_empty() { whole.to_owned() } else { format!("{whole}.{rest}") }
 }
 
-/// Tells how far the money is.
+/// Shows how many accounts are funded.
 fn progress() -> impl FnMut(usize, usize) {
     let mut bar = Bar::new("accounts funded");
     move |done, all| bar.tell(done, all)
@@ -387,7 +387,7 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     options.check().map_err(CommandError::Option)?;
     files::can_be_written(options)?;
     check_funder(options.funder.as_deref())?;
-    // Standard output is for data alone where it carries data.
+    // With `--json -`, standard output carries only the JSON.
     let to_stderr = Say::stderr();
     let say = if options.json.as_deref().is_some_and(|path| path.as_os_str() == "-") { &to_stderr } else { say };
     let node = match connect(&options.target, stop)? {
@@ -401,7 +401,7 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     let payer = payer(options.funder.as_deref())?;
     check_chains(&node.rpc, &options.target, node::marks)?;
     say.line(format_args!("{}, chain {}", node.client, node.terms.chain_id));
-    // Until the end of the run: another load with these keys would take its nonces.
+    // Held until the run ends: another load with these keys would use its nonces.
     let _lock = options.keys.as_deref().map(KeyLock::take).transpose()?;
     let signers = match &options.keys {
         Some(path) => account::load(path)?,
@@ -420,7 +420,7 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     })
 }
 
-/// That further nodes are of the first one's chain; says which are silent.
+/// Verifies that further nodes belong to the first one's chain, and prints which do not answer.
 fn check_chains(
     first: &Rpc,
     target: &Target,
@@ -432,7 +432,7 @@ fn check_chains(
     Ok(())
 }
 
-/// Runs the load once, or looks for the highest rate; leaves what came of it.
+/// Runs the load once, or searches for the highest rate, and writes the results.
 fn measure<K: Named, T: FnMut(Progress<'_>)>(
     options: &Run,
     asked: &Asked<K>,
@@ -441,8 +441,8 @@ fn measure<K: Named, T: FnMut(Progress<'_>)>(
     say: &Say,
     drive: impl Fn(&Asked<K>, &mut T) -> Result<Report, LoadError>,
 ) -> Result<(), CommandError> {
-    // After a Ctrl-C a request may be under way to a node that does not answer, and others follow: of who sends, of who
-    // reads blocks, and for the block that was to be the last.
+    // After Ctrl-C four requests in a row may time out on a node that does not answer: the pending one, one of a
+    // sender, one of the block reader, and the one for the last block.
     let save = stop.save("the report", 4 * options.target.timeout() + GRACE);
     let (text, written, lost) = match options.ramp {
         Some(p99_ms) => {
@@ -462,15 +462,15 @@ fn measure<K: Named, T: FnMut(Progress<'_>)>(
             (shown.report.text(), files::write(options, &shown.report, Some(&shown)), lost)
         }
     };
-    // Only now: it may be that nobody reads what is said.
+    // Released only now, because printing may block or fail if the reader is gone.
     drop(save);
     say.text(text);
     say.text(written?);
-    // Whoever ends a run by Ctrl-C has what was asked for, whatever the node does.
+    // A run ended by Ctrl-C is a success, whatever the node does.
     lost.filter(|_| !stop.is_set()).map_or(Ok(()), |why| Err(CommandError::Lost(why)))
 }
 
-/// Tells how a run goes.
+/// Prints the progress of a run.
 fn watch(say: &Say) -> impl FnMut(Progress<'_>) {
     move |progress: Progress<'_>| match progress {
         Progress::Step(text) => note(text),
@@ -483,7 +483,7 @@ fn watch(say: &Say) -> impl FnMut(Progress<'_>) {
 }
 
 /// What each account needs for a run, in wei, at the highest fee that the load pays: for the number of transactions
-/// that was asked for, or that the rate makes; else for as much gas as no node is known to use in that time.
+/// that was requested or follows from the rate; otherwise for more gas than any known node uses in that time.
 fn needed(options: &Run, mix: &Mix, max_fee: u128) -> U256 {
     let seconds = (options.warmup + options.duration) as f64;
     let steps = if options.ramp.is_some() { RAMP_STEPS } else { 1.0 };
@@ -495,12 +495,12 @@ fn needed(options: &Run, mix: &Mix, max_fee: u128) -> U256 {
     price(mix, max_fee) * U256::from(each)
 }
 
-/// What one transaction costs at the most, in wei.
+/// The most that one transaction costs, in wei.
 fn price(mix: &Mix, max_fee: u128) -> U256 {
     U256::from(mix.gas()) * U256::from(max_fee) + U256::from(1)
 }
 
-/// New accounts get what they will need at the most, or their share of what there is.
+/// Gives new accounts the most they will need, or an equal share of what the payer has.
 fn fund_for_run(
     options: &Run,
     mix: &Mix,
@@ -513,7 +513,7 @@ fn fund_for_run(
     let richest: Address = address(payer);
     let ask = Patient { rpc: &node.rpc, stop: &|| stop.is_set() };
     let purse = fund::purse(&ask, richest).map_err(LoadError::from)?;
-    // A tenth is left for the transfers themselves, and for whoever comes next.
+    // A tenth stays with the payer for the fees of these transfers and for later runs.
     let share = purse / U256::from(10) * U256::from(9) / U256::from(signers.len());
     let amount = if share >= price(mix, node.terms.max_fee) * U256::from(FEWEST) { needed.min(share) } else { needed };
     note(format_args!("{} accounts get {} ether each from {richest}", signers.len(), short_ether(amount)));
@@ -565,7 +565,7 @@ mod tests {
         assert!(worse.exit_code() == MISSED && worse.to_string() == "worse, beyond the noise: txn/s", "{worse}");
         let few = gate(1000.0, 500.0, 3).unwrap_err();
         assert!(few.exit_code() == FAILED && few.to_string().contains("3 pairs are there, 6 are needed"), "{few}");
-        // Nothing was included any more.
+        // No transaction was included any more.
         let none = gate_of_nothing();
         assert!(none.exit_code() == FAILED && none.to_string().contains("not in every report: txn/s"), "{none}");
     }

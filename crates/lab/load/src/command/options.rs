@@ -74,13 +74,13 @@ pub struct Target {
 }
 
 impl Target {
-    /// How long an answer may take.
+    /// Returns how long an answer may take.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout)
     }
 }
 
-/// Kinds of transactions, of a chain that is known when the node has answered.
+/// Kinds of transactions, parsed only once the node has answered and its chain is known.
 #[derive(Clone, Debug)]
 pub struct Kinds(String);
 
@@ -97,7 +97,7 @@ impl FromStr for Kinds {
 }
 
 impl Kinds {
-    /// The kinds of the chain that the node speaks.
+    /// Parses the kinds for the chain that the node speaks.
     pub fn of_chain<K: Named>(&self, chain: &str) -> Result<Mix<K>, String> {
         self.0.parse().map_err(|why| format!("--kind: {why}; the node speaks {chain}"))
     }
@@ -137,17 +137,17 @@ pub struct Fund {
 }
 
 impl Fund {
-    /// Whether the options make sense.
+    /// Validates the options.
     pub fn check(&self) -> Result<(), String> {
         within(&[("--count", self.count.unwrap_or(1) as u64, 1..=ACCOUNTS_MAX)])
     }
 
-    /// Whether the accounts are those of the file.
+    /// Returns whether the accounts come from the file.
     pub fn uses_file(&self) -> bool {
         self.load || self.redeposit
     }
 
-    /// How many accounts are funded where the file has `there`.
+    /// Returns how many accounts are funded if the file has `there`.
     pub fn count(&self, there: usize) -> usize {
         let all = if self.uses_file() { there } else { COUNT };
         self.count.unwrap_or(all)
@@ -275,17 +275,17 @@ pub struct Report {
 }
 
 impl Run {
-    /// How to send.
+    /// The pace that the options describe.
     pub fn pace(&self) -> Pace {
         Pace { rate: self.rate, batch: self.batch, under_way: self.under_way, count: self.count, presign: self.presign }
     }
 
-    /// An option that only Solana has a meaning for.
+    /// The first given option that only applies to Solana.
     pub fn only_solana(&self) -> Option<&'static str> {
         self.rpc_send.then_some("--rpc-send").or(self.tpu.map(|_| "--tpu"))
     }
 
-    /// Whether the options make sense together.
+    /// Validates the options together.
     pub fn check(&self) -> Result<(), String> {
         within(&[
             ("--max-parallelism", self.max_parallelism as u64, 1..=SENDERS_MAX),
@@ -307,24 +307,24 @@ impl Run {
     }
 }
 
-/// So many accounts are made where nothing else is said.
+/// Default number of accounts.
 const COUNT: usize = 2000;
-/// Threads, each with a connection.
+/// Maximum sending threads, each with a connection.
 const SENDERS_MAX: u64 = 1024;
-/// Transactions in a request: nodes refuse longer ones.
+/// Maximum transactions in a request: nodes refuse longer ones.
 const BATCH_MAX: u64 = 100_000;
-/// Accounts of a load.
+/// Maximum accounts of a load.
 const ACCOUNTS_MAX: u64 = 1_000_000;
-/// Transactions under way: 10 GB of their records.
+/// Maximum transactions under way: 10 GB of records.
 const UNDER_WAY_MAX: u64 = 100_000_000;
-/// Transactions of each account.
+/// Maximum transactions per account.
 const EACH_MAX: u64 = 1_000_000_000;
-/// Thirty days.
+/// Maximum seconds of an option: thirty days.
 const SECONDS_MAX: u64 = 30 * 24 * 3600;
-/// Transactions a second: from four a hour to more than any machine signs.
+/// Transactions per second: from four an hour to more than any machine signs.
 const RATES: RangeInclusive<f64> = 0.001..=1_000_000.0;
 
-/// Whether each option has a value within its bounds.
+/// Checks that each option's value is within its bounds.
 fn within(options: &[(&str, u64, RangeInclusive<u64>)]) -> Result<(), String> {
     match options.iter().find(|(_, value, bounds)| !bounds.contains(value)) {
         Some((name, _, bounds)) => Err(format!("{name}: {} to {}", bounds.start(), bounds.end())),
@@ -359,7 +359,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The first and the last block, where the newest is `newest`.
+    /// Returns the first and the last block to show, if `newest` is the newest.
     pub fn numbers(&self, newest: u64) -> Result<(u64, u64), String> {
         let Some(range) = &self.range else { return Ok((newest.saturating_sub(self.last - 1), newest)) };
         let (from, to) = range.split_once("..").unwrap_or((range, range));
@@ -399,7 +399,7 @@ pub struct Compare {
     pub fail_on_worse: bool,
 }
 
-/// Files with commas between them: one argument, so that clap names the one of two that is missing.
+/// Comma-separated files in one argument, so that clap names which of the two lists is missing.
 #[derive(Clone)]
 pub struct Files(pub Vec<PathBuf>);
 
@@ -484,7 +484,7 @@ mod tests {
         let Options::Compare(compare) = line.options else { panic!("another command") };
         assert_eq!((compare.before.0.len(), compare.after.0.len()), (2, 2));
         assert!(!compare.fail_on_worse);
-        // The one that is missing is named, and not the first.
+        // The error names the missing list, not the first.
         let Err(why) = Line::try_parse_from(["load", "compare", "a.json"]) else { panic!("one list is no two") };
         let why = why.to_string();
         assert!(why.contains("<AFTER>") && !why.lines().take(2).any(|line| line.contains("<BEFORE>")), "{why}");

@@ -1,8 +1,8 @@
-//! Money for a load out of the UTXO ledger of a node of ours: a Prism transfer brings it to the EVM.
+//! Brings money for a load from our node's UTXO ledger to the EVM, by a Prism transfer.
 //!
 //! reads   balances on both ledgers
-//! writes  one transaction of the UTXO ledger, where anybody is short
-//! drops   nothing: called again, it waits for what an earlier call has sent, and brings what is short after that
+//! writes  one transaction on the UTXO ledger, if any account is short
+//! drops   nothing: a repeated call waits for what an earlier call sent, and brings what is still short after that
 
 use std::error::Error;
 use std::path::Path;
@@ -18,32 +18,32 @@ use crate::ethereum::fund::needed;
 use crate::ethereum::node::Node;
 use crate::retry::{Caller, Patient};
 
-/// Why a purse gives nothing.
+/// Why the UTXO ledger's money cannot be used.
 pub type PurseError = Box<dyn Error + Send + Sync>;
 
-/// Opens the purse of a key's file at the node of this RPC, once nothing of the key's is on its way any more.
+/// Opens the purse of a key file at the node with this RPC, once none of the key's transactions is pending.
 pub type OpenPurse = fn(&Path, &str) -> Result<Box<dyn Purse>, PurseError>;
 
-/// A key of the UTXO ledger, whose coins can cross to the EVM. A load knows nodes from outside alone, so the program
-/// gives it.
+/// A key of the UTXO ledger, whose coins can cross to the EVM. A load knows nodes only from outside, so the program
+/// supplies the implementation.
 pub trait Purse {
-    /// Makes a transaction that takes at least this many wei to an account of the EVM.
+    /// Builds a transaction that moves at least this many wei to an EVM account.
     fn cross(&self, recipient: Address, wei: U256) -> Result<Crossing, PurseError>;
 
-    /// Sends it, and returns when it is in a block.
+    /// Sends it, and returns once it is in a block.
     fn send(&mut self, crossing: &Crossing, say: &Say) -> Result<(), PurseError>;
 }
 
-/// A transaction that takes coins to the EVM, before it is sent.
+/// A transaction that moves coins to the EVM, before it is sent.
 pub struct Crossing {
-    /// Its bytes.
+    /// Serialized transaction.
     pub raw: Vec<u8>,
-    /// How many coins of whom, in words.
+    /// The coins and their owner, in words.
     pub coins: String,
 }
 
-/// Brings to `payer` what it lacks so that each account has `amount` wei. Gives how many accounts have it by that: the
-/// payer, where it is one of them and was short.
+/// Brings to `payer` what it lacks to give each account `amount` wei. Returns how many accounts this alone funds: the
+/// payer, if it is one of them and was short.
 pub fn bring(
     mut purse: Box<dyn Purse>,
     node: &Node,

@@ -25,9 +25,9 @@ use crate::solana::run::{self, By};
 use crate::solana::workload::{Kind, Mix};
 use crate::solana::{Node, inspect, setup};
 
-/// What an account must have so that it stays: that of one without data, and more than today's rent asks for.
+/// Balance that keeps an account alive, in lamports: above today's rent exemption for an account without data.
 const RESERVE: u64 = 1_000_000;
-/// For so many transactions new accounts have the fees where no number is given.
+/// Number of transactions whose fees a new account gets if no count is given.
 const TRANSACTIONS: u64 = 100_000;
 
 fn address(text: &str) -> Result<[u8; 32], CommandError> {
@@ -35,7 +35,7 @@ fn address(text: &str) -> Result<[u8; 32], CommandError> {
     decode_32(text).map_err(wrong)
 }
 
-/// An amount of SOL, in lamports.
+/// Parses an amount of SOL into lamports.
 fn lamports(text: &str) -> Result<u64, CommandError> {
     let wrong = || CommandError::Option(format!("--amount: `{text}` is no amount of SOL, as 1 or 0.5"));
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -131,7 +131,7 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result
         note("transactions go by QUIC, blocks are read from the first node: --rpc-send sends to all of --network");
     }
     say.line(&node.client);
-    // Until the end of the run: another load with these keys would send the same transactions.
+    // Held until the run ends: another load with these keys would send the same transactions.
     let _lock = options.keys.as_deref().map(KeyLock::take).transpose()?;
     let accounts = accounts(node, options, &mix, stop)?;
     let asked = asked(options, mix, Pool::Silent, stop);
@@ -143,7 +143,7 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result
     })
 }
 
-/// Those of the key file, or new ones with what they will need at the most.
+/// The key file's accounts, or new ones funded with the most they will need.
 fn accounts(node: &Node, options: &Run, mix: &Mix, stop: &StopSignal) -> Result<Vec<Account>, CommandError> {
     if let Some(path) = &options.keys {
         return Ok(keys::load(path)?);
@@ -158,17 +158,17 @@ fn accounts(node: &Node, options: &Run, mix: &Mix, stop: &StopSignal) -> Result<
     note(format_args!("{} accounts get {} ({amount} lamports) each", accounts.len(), inspect::sol(amount)));
     match fund(node, funder.as_ref(), &accounts, amount, Caller::new(stop), progress()) {
         Ok(_) => Ok(accounts),
-        // Nobody has these keys any more: calling again goes on from nothing.
+        // The new keys are lost, so a repeated call starts from zero.
         Err(FundError::Stopped { done, count }) => Err(CommandError::Stopped { done, count }),
         Err(why) => Err(why.into()),
     }
 }
 
-/// What each new account will need at the most, in lamports.
+/// The most that each new account will need, in lamports.
 fn amount(ask: &Patient<'_>, options: &Run, mix: &Mix) -> Result<u64, NoAnswer> {
     let number = options.count.unwrap_or(TRANSACTIONS).max(options.presign);
     let token = if mix.has(Kind::Token) { setup::cost(ask)? } else { 0 };
-    // Beside the fee a transfer moves lamports to and fro, few of them.
+    // Besides the fees, transfers move a few lamports back and forth.
     Ok(number.saturating_mul(2 * ask.ask(Node::fee)?) + RESERVE + token)
 }
 

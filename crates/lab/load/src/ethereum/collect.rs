@@ -1,10 +1,10 @@
-//! Blocks, read from the node while the load runs.
+//! Reads blocks from the node while the load runs.
 //!
 //! reads   `eth_blockNumber`, `eth_getBlockByNumber`; after the run `eth_getBlockReceipts` or
 //!         `eth_getTransactionReceipt`
-//! writes  a [`Block`] each; ends of transactions
+//! writes  a [`Block`] for each; outcomes of transactions
 //! memory  see [`crate::blocks`]
-//! drops   nothing: a block that cannot be read is asked for again; what was read before the node died stays
+//! drops   nothing: a block that cannot be read is requested again; blocks read before the node died stay
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,15 +23,15 @@ use crate::rpc::{Rpc, RpcError, to_quantity};
 use crate::run_clock::Course;
 use crate::silence::Persistence;
 
-/// So many times between the newest blocks tell how often the chain makes one; more than this is not believed.
+/// The block time is estimated from this many intervals between the newest blocks, and capped.
 const BLOCKS_TIMED: u64 = 3;
 const BLOCK_TIME_MAX: Duration = Duration::from_secs(60);
 const METHOD: &str = "eth_getBlockByNumber";
-/// Blocks asked for at once when there are several; and when they have few transactions each.
+/// Blocks per request if the reader is behind; more if they hold few transactions each.
 const BLOCKS_TOGETHER: u64 = 20;
 const SMALL_TOGETHER: u64 = 100;
 const SMALL: u64 = 100;
-/// Receipts asked for at once where those of a whole block are too many for the node.
+/// Receipts per request if those of a whole block are too many for the node.
 const RECEIPTS_TOGETHER: usize = 100;
 
 #[derive(Deserialize)]
@@ -46,8 +46,8 @@ struct Header {
     transactions: Vec<B256>,
 }
 
-/// Reads blocks from number `next` on until `stop`; then once more. A node that gives nothing but errors for
-/// `patience`, or for a while at the end, ends it with what there is.
+/// Reads blocks from number `next` until `stop`, then once more. Ends early with what was read if the node returns only
+/// errors for `patience`, or for a while at the end.
 pub fn follow(node: &Node, next: u64, course: &Course, stop: &AtomicBool, patience: Duration) -> Chain {
     let (heights, is_over) = (Heights::default(), AtomicBool::new(false));
     course.silence.begin(node.rpc.url(), patience, Instant::now());
@@ -63,12 +63,12 @@ pub fn follow(node: &Node, next: u64, course: &Course, stop: &AtomicBool, patien
     })
 }
 
-/// The same, with a reader.
+/// The loop of [`follow`], with a reader.
 fn read(mut reader: Reader<'_>, stop: &AtomicBool, patience: Duration) -> Chain {
     let silence = &reader.course.silence;
     let mut persistence = Persistence::new(patience, Instant::now());
     loop {
-        // Looked at before the node is asked: what came before the stop is read after it.
+        // Read `stop` before asking the node, so that blocks made before the stop are still read.
         let last = stop.load(Ordering::Acquire);
         persistence.begin(last, Instant::now());
         let before = reader.next;
@@ -95,14 +95,14 @@ fn read(mut reader: Reader<'_>, stop: &AtomicBool, patience: Duration) -> Chain 
     }
 }
 
-/// Who reads.
+/// State of the thread that reads blocks.
 struct Reader<'a> {
     node: &'a Node,
     course: &'a Course,
     heights: &'a Heights,
-    /// The first block that has not been read.
+    /// Number of the first unread block.
     next: u64,
-    /// Whether the blocks that were read last have few transactions each.
+    /// Whether the last blocks held few transactions each.
     is_small: bool,
     tip: Option<B256>,
     chain: Chain,
@@ -128,7 +128,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Adds a block that was read just now.
+    /// Adds a block that was just read.
     fn add(&mut self, value: Value) -> Result<(), RpcError> {
         let read = Instant::now();
         self.course.silence.heard(read);
@@ -165,7 +165,7 @@ impl Reader<'_> {
     }
 }
 
-/// Blocks as the node tells them: a chain may make more in a second than it can be asked for one by one.
+/// Requests several blocks: a chain may make more in a second than can be requested one by one.
 fn blocks(rpc: &Rpc, first: u64, last: u64) -> Result<Vec<Result<Value, RpcError>>, RpcError> {
     let params: Vec<Value> = (first..=last).map(|number| json!([format!("{number:#x}"), false])).collect();
     if let [only] = &params[..] {
@@ -175,16 +175,16 @@ fn blocks(rpc: &Rpc, first: u64, last: u64) -> Result<Vec<Result<Value, RpcError
         Ok(answers) => {
             Ok(answers.into_iter().map(|answer| answer.map_err(|refusal| refusal.into_error(METHOD))).collect())
         }
-        // A node may serve no batches, or find the answer too long.
+        // The node may not support batches, or may find the answer too long.
         Err(RpcError::Refused { .. } | RpcError::Status { .. }) => Ok(vec![rpc.call(METHOD, &params[0])]),
         Err(why) => Err(why),
     }
 }
 
-/// How often the chain makes a block, by the times of its newest ones up to `newest`: the least of the times between
-/// two, as a chain that makes blocks on demand may have stood. Zero where that cannot be told.
+/// Estimates the block time from the timestamps of the blocks up to `newest`: the least interval, as a chain that makes
+/// blocks on demand may have paused. Zero if unknown.
 pub fn block_time(rpc: &Rpc, newest: u64) -> Duration {
-    // The first block's time is no time at which it was made.
+    // The genesis timestamp does not say when that block was made.
     let numbers: Vec<_> = (newest.saturating_sub(BLOCKS_TIMED).max(1)..=newest).collect();
     let params: Vec<_> = numbers.iter().map(|number| json!([format!("{number:#x}"), false])).collect();
     let blocks = rpc.batch::<Value>(METHOD, &params).unwrap_or_default();
@@ -201,12 +201,12 @@ struct Receipt {
     status: Option<String>,
 }
 
-/// How many transactions of `senders` failed in these blocks, as far as the node tells before `is_over`.
+/// Counts transactions of `senders` that failed in these blocks, as far as the node answers before `is_over`.
 pub fn failed(rpc: &Rpc, blocks: &[Block], senders: &HashSet<Address>, is_over: &dyn Fn() -> bool) -> Receipts {
     let mut whole_blocks = true;
     Receipts::gather(blocks, is_over, |number| {
         let number = format!("{number:#x}");
-        // The receipts of a whole block may be more than a server gives in one answer.
+        // A server may not return all receipts of a block in one answer.
         let mut receipts = whole_blocks.then(|| receipts_of_block(rpc, &number)).flatten();
         if receipts.is_none() {
             whole_blocks = false;
@@ -223,7 +223,7 @@ fn receipts_of_block(rpc: &Rpc, number: &str) -> Option<Vec<Receipt>> {
     serde_json::from_value(rpc.call("eth_getBlockReceipts", &json!([number])).ok()?).ok()
 }
 
-/// Whole or not at all: half a block's would not be a fair sample.
+/// All receipts or none: half of a block's would not be a fair sample.
 fn receipts_one_by_one(rpc: &Rpc, number: &str, is_over: &dyn Fn() -> bool) -> Option<Vec<Receipt>> {
     let block = rpc.call("eth_getBlockByNumber", &json!([number, false])).ok()?;
     let hashes: Vec<Value> = block["transactions"].as_array()?.iter().map(|hash| json!([hash])).collect();

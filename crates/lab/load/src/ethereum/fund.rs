@@ -1,13 +1,13 @@
-//! Money for a load's accounts: from one rich account, as a tree, so that thousands take a few blocks.
+//! Funds a load's accounts from one rich account, as a tree, so that thousands take a few blocks.
 //!
 //! reads   balances, nonces
-//! writes  plain transfers: the rich account pays to some, those to others, a level of the tree at a time
-//! memory  100 B an account
-//! drops   nothing: a transfer that is refused ends the funding with the node's words
+//! writes  plain transfers, one level of the tree at a time: the rich account pays some accounts, which pay others
+//! memory  100 B per account
+//! drops   nothing: a refused transfer ends the funding with the node's message
 //!
-//! Each round looks at what everybody has; see [`crate::funding_tree`]. A funding that was cut short so goes on: what
-//! an account was given for others still goes to others. What waits in the pool is waited for first, so that nothing is
-//! paid twice.
+//! Each round starts from all balances; see [`crate::funding_tree`]. So an interrupted funding resumes: money that an
+//! account received for others still goes to others. Pending transactions are waited for first, so that nothing is paid
+//! twice.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -24,21 +24,21 @@ use crate::refusal::Reason;
 use crate::retry::{Caller, NoAnswer, Patient};
 use crate::rpc::{Refusal, Retryable, Rpc, RpcError};
 
-/// How many accounts one pays for. Nodes hold at least 16 transactions of a sender.
+/// How many accounts one payer pays. Nodes hold at least 16 transactions of a sender.
 const FAN: usize = 15;
-/// Transfers in a request.
+/// Transfers per request.
 const TOGETHER: usize = 100;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a level may take.
+/// How long one level may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Why the accounts have no money.
+/// Why the accounts are not funded.
 #[derive(Debug, thiserror::Error)]
 pub enum FundError {
     /// The node does not answer, or refuses.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// The rich account is not rich enough.
+    /// The rich account has too little money.
     #[error(
         "{payer} has {} ether, and {} are needed for {count} accounts: use fewer accounts, a lower --amount, or another \
          --funder",
@@ -46,47 +46,47 @@ pub enum FundError {
         format_ether(*needed)
     )]
     Poor {
-        /// Who pays.
+        /// Address of the payer.
         payer: Address,
-        /// What it has, in wei.
+        /// Its balance, in wei.
         has: U256,
-        /// What is needed, fees included.
+        /// Required balance in wei, fees included.
         needed: U256,
-        /// For how many.
+        /// Number of accounts to fund.
         count: usize,
     },
-    /// A transfer was refused.
+    /// The node refused a transfer.
     #[error("the node refuses a transfer that funds: {0}")]
     Refused(String),
-    /// The keys cannot be kept, so nothing is paid.
+    /// The keys cannot be saved, so nothing is paid.
     #[error(transparent)]
     Keys(#[from] AccountError),
-    /// Stopped by whoever called.
+    /// The caller stopped the funding.
     #[error("stopped: {done} of {count} accounts are funded; called again it goes on from there")]
     Stopped {
-        /// How many of those that were short no longer are.
+        /// How many short accounts were funded.
         done: usize,
         /// How many were short.
         count: usize,
     },
-    /// Transactions of an earlier call wait in the pool.
+    /// Transactions of an earlier call are still pending.
     #[error(
         "no block has taken what {account} sent before for {} s, nor that of {others} other accounts; `hearth why \
          HASH` says what one of its transactions waits for, `txpool_contentFrom` lists them",
         PATIENCE.as_secs()
     )]
     Pending {
-        /// The first account that has some.
+        /// The first account with pending transactions.
         account: Address,
-        /// How many others have some.
+        /// How many other accounts have some.
         others: usize,
     },
-    /// It is not in a block after [`PATIENCE`].
+    /// Transfers are not in a block after [`PATIENCE`].
     #[error("{missing} of {count} transfers that fund are in no block after {} s", PATIENCE.as_secs())]
     Late {
         /// How many accounts still wait.
         missing: usize,
-        /// Of how many.
+        /// How many accounts were paid.
         count: usize,
     },
 }
@@ -100,15 +100,15 @@ impl From<NoAnswer> for FundError {
     }
 }
 
-/// Stopped, before [`fund`] says how far it came.
+/// Stopped, before [`fund`] fills in how far it got.
 const STOPPED: FundError = FundError::Stopped { done: 0, count: 0 };
 
-/// What one account costs whoever pays for it: the amount, and the transfer that brings it.
+/// What one funded account costs its payer: the amount, and the fee of the transfer.
 fn each(terms: &Terms, amount: U256) -> U256 {
     amount + U256::from(terms.max_fee) * U256::from(TRANSFER_GAS)
 }
 
-/// Looks at what these accounts have.
+/// Reads the balances of these accounts and sorts them into short ones and payers.
 fn survey<'a>(
     ask: &Patient<'_>,
     accounts: &[&'a Signer],
@@ -124,14 +124,14 @@ fn survey<'a>(
     Ok(Survey::of(accounts.iter().copied().zip(balances.into_iter().map(enough_for))))
 }
 
-/// What the rich account must have so that each of these has `amount`.
+/// Returns what the rich account must have so that each of these gets `amount`.
 pub fn needed(ask: &Patient<'_>, terms: &Terms, accounts: &[Signer], amount: U256) -> Result<U256, NoAnswer> {
     let each = each(terms, amount);
     let survey = survey(ask, &accounts.iter().collect::<Vec<_>>(), amount, each)?;
     Ok(each * U256::from(survey.beyond()))
 }
 
-/// The most that this account can come to have, in wei: what it has, or a development node's own account could give.
+/// The most that this account can have, in wei: its own balance, or what a development node's account could give.
 pub fn purse(ask: &Patient<'_>, payer: Address) -> Result<U256, NoAnswer> {
     let own = ask.balances(&[payer])?[0];
     if !is_development(ask)? {
@@ -146,8 +146,8 @@ pub fn purse(ask: &Patient<'_>, payer: Address) -> Result<U256, NoAnswer> {
     Ok(own.max(ask.balances(&[rich])?[0]))
 }
 
-/// Gives `amount` to each account that has less, out of those that have more and the account of `payer`. `told` hears
-/// how many are done. Gives how many were short.
+/// Gives `amount` to each account that has less, from the accounts that have more and from `payer`. The callback gets
+/// the number of funded accounts. Returns how many were short.
 pub fn fund(
     rpc: &Rpc,
     terms: &Terms,
@@ -198,8 +198,7 @@ pub fn fund(
     }
 }
 
-/// The transfers as bytes, of `rich` where none of the accounts pays. Those of one payer stand together, in the order
-/// of their nonces.
+/// Signs the transfers; those without a payer come from `rich`. A payer's transfers are adjacent, in nonce order.
 fn signed(
     ask: &Patient<'_>,
     terms: &Terms,
@@ -222,7 +221,7 @@ fn signed(
     Ok(transfers.iter().map(sign_one).collect())
 }
 
-/// Hands transfers to the node until it has all of them.
+/// Sends the transfers until the node has accepted all of them.
 fn pay(ask: &Patient<'_>, raws: &[Vec<u8>]) -> Result<(), FundError> {
     let deadline = Instant::now() + PATIENCE;
     for chunk in raws.chunks(TOGETHER) {
@@ -254,7 +253,7 @@ fn pay(ask: &Patient<'_>, raws: &[Vec<u8>]) -> Result<(), FundError> {
     Ok(())
 }
 
-/// Those that the pool has no room for, with the node's words.
+/// Returns the transfers that the pool had no room for, with the node's message.
 fn not_taken<'a, T>(
     raws: &[&'a [u8]],
     verdicts: Vec<Result<T, Refusal>>,
@@ -265,7 +264,7 @@ fn not_taken<'a, T>(
         let Err(Refusal { message, .. }) = verdict else { continue };
         match Reason::of(&message) {
             Reason::Known => {}
-            // Its answer was lost, and it is in a block by now.
+            // The earlier answer was lost, and the transfer is in a block by now.
             Reason::NonceUsed if resent => {}
             Reason::Full | Reason::NonceAhead => {
                 again.push(*raw);
@@ -279,12 +278,12 @@ fn not_taken<'a, T>(
     Ok((again, words))
 }
 
-/// Waits until what an earlier call sent is in blocks.
+/// Waits until the transactions of an earlier call are in blocks.
 fn wait_for_pool(ask: &Patient<'_>, payer: &Signer, accounts: &[Signer]) -> Result<(), FundError> {
     let deadline = Instant::now() + PATIENCE;
     let mut waiting: Vec<_> = accounts.iter().chain([payer]).map(address).collect();
     loop {
-        // In this order: what a block takes in between is not taken for waiting.
+        // In this order, so that a block in between does not make a mined transaction look pending.
         let (pending, mined) = (ask.nonces(&waiting)?, ask.mined_nonces(&waiting)?);
         let pairs = waiting.iter().zip(pending.iter().zip(&mined));
         waiting = pairs.filter(|(_, (pending, mined))| pending > mined).map(|(account, _)| *account).collect();
@@ -301,7 +300,7 @@ fn wait_for_pool(ask: &Patient<'_>, payer: &Signer, accounts: &[Signer]) -> Resu
     }
 }
 
-/// Waits until each has the amount; `told` hears how many have.
+/// Waits until each account has the amount, and reports how many do.
 fn wait_until_rich(
     ask: &Patient<'_>,
     accounts: &[Address],
@@ -331,16 +330,16 @@ fn wait_until_rich(
     }
 }
 
-/// Chain ids of development nodes: geth's, and that of anvil, Hardhat and ours.
+/// Chain ids of development nodes: geth's, and the one of anvil, Hardhat and ours.
 const DEVELOPMENT: [u64; 2] = [1337, 31337];
 
-/// Whether nobody's money is worth anything there: elsewhere an account that a node keeps is its owner's.
+/// Whether money on this chain is worthless. On any other chain an account that the node keeps belongs to its owner.
 fn is_development(ask: &Patient<'_>) -> Result<bool, NoAnswer> {
     Ok(DEVELOPMENT.contains(&ask.ask(|rpc| rpc.number("eth_chainId", &json!([])))?))
 }
 
-/// Where a development node keeps the rich account to itself (`geth --dev`), asks it to pay `amount` to the account.
-/// Who did, if anybody.
+/// If a development node holds the rich account's key itself (`geth --dev`), asks it to pay `amount` to the account.
+/// Returns the account that paid, if any.
 pub fn ask_developer_account(ask: &Patient<'_>, to: Address, amount: U256) -> Result<Option<Address>, FundError> {
     if !is_development(ask)? {
         return Ok(None);
@@ -352,7 +351,7 @@ pub fn ask_developer_account(ask: &Patient<'_>, to: Address, amount: U256) -> Re
     };
     let Some(rich) = accounts[0].as_str().and_then(|rich| rich.parse::<Address>().ok()) else { return Ok(None) };
     let transaction = json!({ "from": rich, "to": to, "value": amount });
-    // Once: were its answer lost, another would be another transaction.
+    // Sent only once: if the answer were lost, a retry would be a second transaction.
     match ask.rpc.call("eth_sendTransaction", &json!([transaction])) {
         Ok(_) => wait_until_rich(ask, &[to], amount, |_| {}).map(|()| Some(rich)),
         Err(RpcError::Refused { .. }) => Ok(None),

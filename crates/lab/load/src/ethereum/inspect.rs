@@ -1,9 +1,9 @@
-//! Looking at a node: itself, an account, blocks, a transaction.
+//! Shows a node: itself, an account, blocks, a transaction.
 //!
 //! reads   the node's RPC
 //! writes  text
-//! memory  a block's header a line; a range of [`RANGE_MAX`](crate::inspect::RANGE_MAX) at most
-//! drops   nothing: what the node does not tell is left out
+//! memory  a block header per line; at most [`RANGE_MAX`](crate::inspect::RANGE_MAX) blocks
+//! drops   nothing: fields that the node does not report are left out
 
 use std::fmt::Write;
 
@@ -23,12 +23,12 @@ fn gwei(wei: U256) -> String {
     format!("{} gwei", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A field of an object, as a quantity.
+/// Reads a field of an object as a quantity.
 fn field(value: &Value, name: &str) -> Option<U256> {
     value.get(name).and_then(to_quantity)
 }
 
-/// The node itself: who it is, its newest block, what gas costs, its pool.
+/// Describes the node: its client, newest block, gas price and pool.
 pub fn node(node: &Node) -> Result<String, RpcError> {
     let (rpc, mut lines) = (&node.rpc, Lines::default());
     lines.add("node", &node.client);
@@ -49,7 +49,7 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
     Ok(lines.into_text())
 }
 
-/// An account.
+/// Describes an account.
 pub fn account(rpc: &Rpc, account: Address) -> Result<String, RpcError> {
     let mut lines = Lines::default();
     lines.add("account", account);
@@ -63,7 +63,7 @@ pub fn account(rpc: &Rpc, account: Address) -> Result<String, RpcError> {
     Ok(lines.into_text())
 }
 
-/// A block's line.
+/// One block of the listing.
 struct BlockLine {
     number: u64,
     time: u64,
@@ -72,7 +72,7 @@ struct BlockLine {
     gas_limit: u64,
 }
 
-/// The blocks `from` to `to`, the newest at most, a line each, and what they make together.
+/// Lists the blocks `from` to `to`, up to the newest, one per line, with their joint rate.
 pub fn blocks(rpc: &Rpc, from: u64, to: u64) -> Result<String, RpcError> {
     let mut lines: Vec<BlockLine> = vec![];
     let numbers: Vec<Value> = (from..=to).map(|number| json!([format!("{number:#x}"), false])).collect();
@@ -99,9 +99,9 @@ pub fn blocks(rpc: &Rpc, from: u64, to: u64) -> Result<String, RpcError> {
     Ok(text)
 }
 
-/// What the lines make together, `now` in seconds since 1970. A chain's clock has whole seconds: the first block's
-/// transactions came before the time that is counted. No two blocks have one time, so blocks that are made faster
-/// have later times than the clock.
+/// The joint rate of the blocks, `now` in seconds since 1970. Timestamps have whole seconds, and the first block's
+/// transactions came before the counted time. Timestamps never repeat, so a chain with faster blocks runs ahead of the
+/// clock.
 fn together(lines: &[BlockLine], now: u64) -> String {
     let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return "no such block\n".into() };
     let transactions: usize = lines.iter().map(|line| line.transactions).sum();
@@ -129,10 +129,10 @@ fn together(lines: &[BlockLine], now: u64) -> String {
     text
 }
 
-/// Clocks of two machines may be so many seconds apart.
+/// Tolerated clock difference between two machines, in seconds.
 const CLOCK_APART: u64 = 5;
 
-/// A transaction, and what became of it.
+/// Describes a transaction and its outcome.
 pub fn transaction(rpc: &Rpc, hash: B256) -> Result<String, RpcError> {
     let mut lines = Lines::default();
     lines.add("transaction", hash);

@@ -1,13 +1,13 @@
-//! Load on a node that speaks Ethereum's JSON-RPC: raw transactions go to it in batches.
+//! Load on a node that speaks Ethereum's JSON-RPC: sends raw transactions in batches.
 //!
 //! reads   the node's answers and blocks; a key file
 //! writes  transactions; a [`Report`](crate::report::Report)
-//! memory  with signing ahead about 300 B a transaction, else 100 B for each that was sent
+//! memory  about 300 B per transaction when signing ahead, otherwise 100 B per sent transaction
 //! drops   nothing: every transaction that was sent ends in one of [`Outcome`](crate::outcome::Outcome)
 //!
-//! The walk: accounts ([`account`](crate::account)) → money for them ([`fund`]) → contracts where some are called
-//! ([`run::set_up`]) → what to send ([`workload`]) → send it ([`sender`], of each account by its [`queue`]) → read
-//! blocks beside that ([`collect`]) → count ([`run`]). [`inspect`] shows what a node has.
+//! The stages: accounts ([`account`](crate::account)) → money for them ([`fund`]) → contracts if the load calls any
+//! ([`run::set_up`]) → what to send ([`workload`]) → send it ([`sender`], with a [`queue`] per account) → read blocks
+//! meanwhile ([`collect`]) → count ([`run`]). [`inspect`] shows the state of a node.
 
 pub mod collect;
 pub mod fund;

@@ -1,4 +1,4 @@
-//! A node of an Ethereum chain: who it is, what it charges, which chain it is of.
+//! A node of an Ethereum chain: its name, its fees and its chain.
 //!
 //! reads   the node's RPC
 
@@ -11,17 +11,17 @@ use super::workload::Terms;
 use crate::chain::Marks;
 use crate::rpc::{Rpc, RpcError, to_quantity};
 
-/// A node, and what it charges.
+/// A node and its fees.
 pub struct Node {
-    /// Its RPC.
+    /// RPC client for the node.
     pub rpc: Rpc,
-    /// Its name.
+    /// Client name and version.
     pub client: String,
-    /// Fees and chain.
+    /// Fees and chain id.
     pub terms: Terms,
 }
 
-/// Asks a node who it is and what it charges.
+/// Connects to a node and reads its name and fees.
 pub fn connect(url: &str, timeout: Duration) -> Result<Node, RpcError> {
     let rpc = Rpc::new(url, timeout)?;
     let chain_id = rpc.number("eth_chainId", &json!([]))?;
@@ -37,13 +37,13 @@ pub fn connect(url: &str, timeout: Duration) -> Result<Node, RpcError> {
         Err(RpcError::Refused { .. }) => rpc.quantity("eth_gasPrice", &json!([]))?,
         Err(why) => return Err(why),
     };
-    // Full blocks raise the base fee by an eighth each: room for 27 of them, and never less than 2 gwei.
+    // A full block raises the base fee by an eighth: this covers 27 full blocks, and at least 2 gwei.
     let max_fee = (base_fee * U256::from(24) + tip).max(U256::from(2_000_000_000u64));
     let small = |value: U256| u128::try_from(value).unwrap_or(u128::MAX >> 8);
     Ok(Node { rpc, client, terms: Terms { chain_id, max_fee: small(max_fee), tip: small(tip).min(small(max_fee)) } })
 }
 
-/// What tells the chain of a node from others: its id and the hash of its first block, as far as it tells.
+/// The marks that identify a node's chain: its id and its genesis hash, as far as the node reports them.
 pub fn marks(rpc: &Rpc) -> Result<Marks, RpcError> {
     let id = rpc.number("eth_chainId", &json!([]))?;
     let first = match rpc.call("eth_getBlockByNumber", &json!(["0x0", false])) {

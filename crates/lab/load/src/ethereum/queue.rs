@@ -1,12 +1,11 @@
-//! What one account of a sender has to send, in the order of its nonces.
+//! The transactions that one account of a sender has to send, in nonce order.
 //!
-//! reads   the account's next nonce, as the node tells it
+//! reads   the account's next nonce, as reported by the node
 //! writes  signed transactions
-//! memory  what was signed ahead, 300 B each
-//! drops   nothing
+//! memory  transactions signed in advance, 300 B each
 //!
-//! Whom a transaction pays follows from its nonce, and signing is deterministic: what has to be sent again and is no
-//! longer kept is signed again, with the fees that it had, and has the same bytes.
+//! The recipient of a transaction follows from its nonce, and signing is deterministic. So a transaction that must be
+//! sent again but is no longer stored is signed again with the same fees, and has the same bytes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -19,60 +18,60 @@ use super::workload::{Terms, sign};
 use crate::account::address;
 use crate::run_clock::SignedLate;
 
-/// So many refusals in a row are borne without a rest.
+/// This many refusals in a row cause no rest.
 const REFUSALS_BORNE: u32 = 3;
-/// The first rest after them; each further one doubles it.
+/// The first rest after that. It doubles each time.
 const REST: Duration = Duration::from_millis(100);
 const REST_DOUBLINGS_MAX: u32 = 6;
-/// After so many rests, 6.3 s together, it is hopeless.
+/// Number of rests, 6.3 s together, before the account gives up.
 const RESTS: u32 = 6;
-/// The most that fills a gap at once.
+/// The most transactions that fill a gap at once.
 const GAP_MAX: u64 = 16;
-/// So many nonces that have ended are passed over at once.
+/// How many ended nonces are skipped at once.
 const PASSED_OVER: usize = 64;
 
-/// An account that sends.
+/// The send queue of one account.
 pub struct Queue<'a> {
     signer: &'a Signer,
-    /// Who it is.
+    /// Address of the account.
     pub address: Address,
-    /// The nonce at the beginning, and the index of whom that one pays.
+    /// The first nonce, and the index of the account that it pays.
     first: (u64, usize),
-    /// The next nonce that nothing is signed for.
+    /// The next unsigned nonce.
     unsigned: u64,
-    /// The first nonce that has never gone out.
+    /// The lowest nonce that was never sent.
     fresh: u64,
-    /// How many nonces have gone out.
+    /// Number of nonces sent.
     sent: u64,
-    /// Signed, by nonce, without a hole but for what has ended.
+    /// Signed transactions by nonce, without gaps except for ended ones.
     ahead: VecDeque<Signed>,
     refusals: u32,
     broke: bool,
     rests_until: Option<Instant>,
-    /// The nonce that the node waits for, when it was seen to wait.
+    /// The nonce that the node waited for at the last look, if it was already sent.
     stuck_at: Option<u64>,
-    /// What had to be signed while it sent.
+    /// Transactions that had to be signed while sending.
     pub signed_late: SignedLate,
-    /// How many looks pass before the next time that it is taken for stuck; and how many did.
+    /// How many looks to skip before checking again whether the node lost transactions, and how many were skipped.
     patience: (u32, u32),
 }
 
-/// A transaction as it goes out.
+/// A signed transaction.
 pub struct Signed {
     /// Its nonce.
     pub nonce: u64,
-    /// Its bytes.
+    /// Serialized transaction.
     pub raw: Vec<u8>,
-    /// Their hash.
+    /// Hash of these bytes.
     pub hash: B256,
-    /// The most wei it pays for a unit of gas.
+    /// Maximum fee per gas, in wei.
     pub max_fee: u128,
-    /// Whether it has gone out before.
+    /// Whether it was sent before.
     pub again: bool,
 }
 
 impl<'a> Queue<'a> {
-    /// The account `signer` that goes on from `nonce`, and pays the account `target` first.
+    /// A queue that starts at `nonce` and pays the account with index `target` first.
     pub fn new(signer: &'a Signer, nonce: u64, target: usize) -> Self {
         Self {
             signer,
@@ -98,7 +97,7 @@ impl<'a> Queue<'a> {
         Signed { nonce, raw, hash, max_fee: terms.max_fee, again: nonce < self.fresh }
     }
 
-    /// What has gone out with this nonce, with the fees that it had; none if it has ended.
+    /// Rebuilds the transaction sent with this nonce, with its original fees; none if it has ended.
     fn sign_again(&self, shared: &Shared<'_>, nonce: u64) -> Option<Signed> {
         let fees = shared.fees.all();
         let mut signed = fees.iter().rev().map(|terms| self.sign_with(shared, terms, nonce));
@@ -112,14 +111,15 @@ impl<'a> Queue<'a> {
         Some(self.sign_with(shared, &shared.fees.today(), nonce))
     }
 
-    /// Signs one more ahead, unless that has ended.
+    /// Signs one more transaction in advance, unless its nonce has ended.
     pub fn sign_ahead(&mut self, shared: &Shared<'_>) {
         let signed = self.sign_at(shared, self.unsigned);
         self.unsigned = self.unsigned.saturating_add(1);
         self.ahead.extend(signed);
     }
 
-    /// How many it may still send: fresh ones, and at least one if some that have gone out may have to go again.
+    /// Returns how many transactions are left to send: new ones, and at least one if sent ones may have to be sent
+    /// again.
     pub fn left(&self, shared: &Shared<'_>) -> u64 {
         self.fresh_left(shared).saturating_add(u64::from(self.next_nonce() < self.fresh))
     }
@@ -128,7 +128,7 @@ impl<'a> Queue<'a> {
         shared.pace.count.map_or(u64::MAX, |count| count.saturating_sub(self.sent))
     }
 
-    /// The next transaction; none if it has sent all or rests.
+    /// Returns the next transaction; none if everything is sent or the account rests.
     pub fn next(&mut self, shared: &Shared<'_>, now: Instant) -> Option<Signed> {
         if self.rests_until.is_some_and(|until| now < until) {
             return None;
@@ -153,36 +153,38 @@ impl<'a> Queue<'a> {
         Some(signed)
     }
 
-    /// The first nonce that has never gone out: a node that waits for a higher one has heard of it from somebody else.
+    /// Returns the lowest nonce that was never sent. If the node waits for a higher one, someone else sent it
+    /// transactions of this account.
     pub fn fresh(&self) -> u64 {
         self.fresh
     }
 
-    /// Whether it sends no more: the node has refused for a while whatever came, and it was to send a number; or the
-    /// node has said all that while that the account cannot pay. What waits in a pool may hold more of an account's
-    /// money than it costs in the end.
+    /// Returns whether the account stops sending: the node refused everything for a while, and either the account had a
+    /// fixed number to send or the node reported insufficient funds. Pending transactions may reserve more of an
+    /// account's money than they finally cost.
     pub fn gives_up(&self, shared: &Shared<'_>) -> bool {
         (self.broke || shared.pace.count.is_some()) && self.refusals > REFUSALS_BORNE + RESTS
     }
 
-    /// The account has not the money for what it sends.
+    /// Records that the account lacks the money for what it sends.
     pub fn is_poor(&mut self, now: Instant) {
         self.broke = true;
         self.refused(now);
     }
 
-    /// The nonce of what goes out next.
+    /// The nonce of the next transaction to send.
     fn next_nonce(&self) -> u64 {
         self.ahead.front().map_or(self.unsigned, |signed| signed.nonce)
     }
 
-    /// There was no room for it: it goes first next time.
+    /// Puts back a transaction that the pool had no room for, to be sent first next time.
     pub fn put_back(&mut self, mut signed: Signed) {
         signed.again = true;
         self.ahead.push_front(signed);
     }
 
-    /// It pays too little: the same with today's fees goes first next time. Gives its hash.
+    /// Replaces a transaction that pays too little with one at today's fees, to be sent first next time. Returns the
+    /// hash of the new one.
     pub fn put_back_dearer(&mut self, shared: &Shared<'_>, cheap: &Signed) -> B256 {
         let signed = self.dearer(shared, cheap);
         let hash = signed.hash;
@@ -190,17 +192,17 @@ impl<'a> Queue<'a> {
         hash
     }
 
-    /// The same with today's fees.
+    /// The same transaction with today's fees.
     pub fn dearer(&self, shared: &Shared<'_>, cheap: &Signed) -> Signed {
         self.sign_with(shared, &shared.fees.today(), cheap.nonce)
     }
 
-    /// The node took one.
+    /// Records that the node accepted a transaction.
     pub fn taken(&mut self) {
         (self.refusals, self.rests_until, self.broke) = (0, None, false);
     }
 
-    /// The node refused one for good: after some in a row it rests.
+    /// Records a final refusal. After several in a row the account rests.
     pub fn refused(&mut self, now: Instant) {
         self.refusals += 1;
         if let Some(beyond) = self.refusals.checked_sub(REFUSALS_BORNE) {
@@ -208,7 +210,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Goes on from the nonce that the node waits for: what has a lower one is of no use, and a hole is filled.
+    /// Continues from the nonce that the node waits for: drops lower nonces, and fills a gap.
     pub fn align(&mut self, shared: &Shared<'_>, awaited: u64) {
         while self.ahead.front().is_some_and(|signed| signed.nonce < awaited) {
             self.ahead.pop_front();
@@ -226,8 +228,8 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// A look at the nonce that the node waits for. Gives what is to be sent anew if the node has waited for one that
-    /// was sent since the look before: the pool has lost it, and what comes after it stands still.
+    /// Compares the queue with the nonce that the node waits for. If the node already waited for the same sent nonce at
+    /// the last look, the pool has lost it and everything after it is stuck: returns what must be sent again.
     pub fn look(&mut self, shared: &Shared<'_>, awaited: u64) -> Vec<Signed> {
         let next = self.next_nonce();
         if awaited >= next {
@@ -249,7 +251,8 @@ impl<'a> Queue<'a> {
         (awaited..next.min(awaited + GAP_MAX)).filter_map(|nonce| self.sign_again(shared, nonce)).collect()
     }
 
-    /// What [`Queue::look`] gave was sent: whether the node had lost any. A slow node is looked at ever less.
+    /// Records whether the node had lost what [`Queue::look`] returned. A node that is only slow is checked less and
+    /// less often.
     pub fn looked(&mut self, lost: bool) {
         self.patience.0 = if lost { 1 } else { (self.patience.0 * 2).min(64) };
     }

@@ -1,9 +1,7 @@
-//! A run: accounts, money, a token where one is needed, warm-up, measured time, the end of every transaction.
+//! A run: accounts, money, contracts if needed, warm-up, measured time, and the outcome of every transaction.
 //!
 //! reads   the node's RPC
 //! writes  transactions, a [`Report`]
-//! memory  see the parts
-//! drops   nothing
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Instant;
@@ -30,7 +28,7 @@ use crate::rpc::Rpc;
 use crate::run_clock::Course;
 use crate::summary::{self, Found};
 
-/// Gives each account `amount`, out of those that have more, `payer`'s, or a development node's own account.
+/// Gives each account `amount`, from accounts that have more, from `payer`, or from a development node's own account.
 pub fn prepare(
     node: &Node,
     payer: &Signer,
@@ -56,7 +54,7 @@ pub fn prepare(
     fund::fund(&node.rpc, &node.terms, payer, accounts, amount, caller, told)
 }
 
-/// Runs the load on contracts that are there. `stop` ends it early, with what there is.
+/// Runs the load on existing contracts. `stop` ends it early with a report of what was measured.
 pub fn drive(
     asked: &Asked<Kind>,
     node: &Node,
@@ -108,7 +106,7 @@ pub fn drive(
     }))
 }
 
-/// The accounts of each sender, with their nonces.
+/// Distributes the accounts, with their nonces, over the senders.
 fn share(accounts: &[Signer], nonces: &[u64], senders: usize) -> Vec<Vec<(Signer, u64)>> {
     let senders = senders.clamp(1, accounts.len().max(1));
     let mut shares = vec![vec![]; senders];
@@ -118,7 +116,8 @@ fn share(accounts: &[Signer], nonces: &[u64], senders: usize) -> Vec<Vec<(Signer
     shares
 }
 
-/// Asks the node about each that is left. Of what it does not answer for until `is_over`, nothing is known.
+/// Asks the node about each transaction without an outcome. Those that it does not answer before `is_over` stay
+/// unknown.
 fn end(rpc: &Rpc, course: &Course, is_over: &dyn Fn() -> bool) {
     let outcomes = &course.outcomes;
     let ask = Patient { rpc, stop: is_over };

@@ -1,13 +1,13 @@
-//! The threads that send: each has accounts of its own, so that an account's transactions go out in order.
+//! The sending threads. Each has its own accounts, so that an account's transactions go out in order.
 //!
-//! reads   the node's verdicts; what nonce it waits for
-//! writes  batches of raw transactions, one of each account at most in a batch
-//! memory  what was signed ahead; a batch
-//! drops   nothing: what the pool has no room for is kept, sent again, and due when it first was; after any other
-//!         refusal the account's nonce is asked for anew; what a pool has lost is sent again
+//! reads   the node's verdicts; the nonce that it waits for
+//! writes  batches of raw transactions, each with at most one of an account
+//! memory  transactions signed in advance; a batch
+//! drops   nothing: a transaction that finds the pool full is kept and sent again with its original due time; after any
+//!         other refusal the account's nonce is queried; transactions that the pool lost are sent again
 //!
-//! A batch whose answer is lost is sent again as it is, to the next node where there are several: the same bytes have
-//! the same hash: nothing is sent twice.
+//! A batch whose answer is lost is sent again unchanged, to the next node if there are several. The same bytes have the
+//! same hash, so nothing is sent twice.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -23,23 +23,23 @@ use crate::refusal::Reason;
 use crate::rpc::{Refusal, Retryable, Rpc, RpcError};
 use crate::run_clock::{Stopwatch, Timetable, Told};
 
-/// How long a sender waits when the pool is full, or nobody answers.
+/// How long a sender waits when the pool is full or no node answers.
 const BACK_OFF: Duration = Duration::from_millis(20);
-/// The longest such wait, after many.
+/// The longest such wait, after repeated failures.
 const BACK_OFF_MAX: Duration = Duration::from_secs(1);
-/// How often a waiting sender looks whether it is to stop.
+/// How often a waiting sender checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How often a sender looks whether the pool has lost some of its transactions: while it sends, and afterwards.
+/// How often a sender checks whether the pool has lost some of its transactions: while it sends, and afterwards.
 const HEAL_EVERY: Duration = Duration::from_secs(10);
 const HEAL_AFTERWARDS_EVERY: Duration = Duration::from_secs(2);
 
-/// One sender at work.
+/// State of one sending thread.
 struct Sender<'a> {
-    /// The nodes, and which of them it talks to.
+    /// The nodes, and the index of the one in use.
     nodes: (Vec<Rpc>, usize),
     shared: &'a Shared<'a>,
     queues: Vec<Queue<'a>>,
-    /// Whose turn it is.
+    /// Index of the account whose turn it is.
     turn: usize,
     watch: Stopwatch,
     told: Told,
@@ -57,10 +57,11 @@ impl Mark {
     }
 }
 
-/// Signs ahead, waits for the others, sends until the end, and heals until all is over. `index` of the senders.
+/// Signs ahead, waits for the other senders, sends until the end, and resends lost transactions until the run is over.
+/// `index` numbers the senders.
 pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Signer, u64)]) -> Told {
-    // No two accounts pay to the same one at the same time. Each begins with the one after itself, and comes to itself
-    // when it has paid to all others.
+    // No two accounts pay the same one at the same time. Each begins with the one after itself, and reaches itself
+    // after paying all others.
     let target = |k: usize| index + (k + 1) * shared.senders;
     let queues = signers.iter().enumerate().map(|(k, (signer, nonce))| Queue::new(signer, *nonce, target(k))).collect();
     let first = index % nodes.len();
@@ -121,7 +122,7 @@ impl<'a> Sender<'a> {
                 self.idle(BACK_OFF);
                 continue;
             }
-            // What is signed only now is late by that too.
+            // Signing late also counts as lag.
             self.announce(&batch, &mut timetable, Instant::now());
             self.deliver(batch);
         }
@@ -132,7 +133,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Counts how long the sender was behind since `from`, and goes on from now.
+    /// Counts how long the sender was behind since `from`, and moves `from` to now.
     fn count_behind(&mut self, timetable: Option<&Timetable>, from: &mut Mark) {
         let now = Mark::new(&self.watch);
         if let Some(timetable) = timetable
@@ -144,8 +145,8 @@ impl<'a> Sender<'a> {
         *from = now;
     }
 
-    /// Before a batch goes out, as a block may be read before the node's answer: each is due at its own time, and at a
-    /// rate counts as gone.
+    /// Called before a batch is sent, because a block may be read before the node's answer. Each transaction has its
+    /// own due time, and at a given rate counts as gone.
     fn announce(&mut self, batch: &[(usize, Signed)], timetable: &mut Option<Timetable>, now: Instant) {
         let (course, measured) = (self.shared.course, self.shared.course.measured.load(Ordering::Relaxed));
         for (_, signed) in batch {
@@ -165,7 +166,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Waits until a batch may go; false when it is to stop.
+    /// Waits until a batch may go. Returns false if the sender is to stop.
     fn wait(&mut self, due: Option<Instant>) -> bool {
         let begin = Instant::now();
         let go = loop {
@@ -193,7 +194,7 @@ impl<'a> Sender<'a> {
         self.watch.held(time);
     }
 
-    /// The next transactions, one of each account at most, with the account's index.
+    /// Takes the next transactions, at most one of each account, with the account's index.
     fn take(&mut self, count: usize, now: Instant) -> Vec<(usize, Signed)> {
         let mut batch = Vec::with_capacity(count);
         for _ in 0..self.queues.len() {
@@ -220,7 +221,7 @@ impl<'a> Sender<'a> {
         verdicts
     }
 
-    /// Sends a batch until the node has said something of each of it.
+    /// Sends a batch until the node has given a verdict on each transaction.
     fn deliver(&mut self, batch: Vec<(usize, Signed)>) {
         let (mut back_off, mut resent) = (BACK_OFF, false);
         let verdicts = loop {
@@ -228,14 +229,14 @@ impl<'a> Sender<'a> {
             match self.ask(&raws) {
                 Ok(verdicts) => break verdicts,
                 Err(why) if why.may_be_too_long() && batch.len() > 1 => return self.deliver_in_halves(batch, why),
-                // Of the only one in it.
+                // The refusal is about the batch's only transaction.
                 Err(RpcError::Refused { code, message, data, .. }) if Reason::of(&message) != Reason::Full => {
                     break vec![Err(Refusal { code, message, data })];
                 }
                 Err(why) => self.unanswered(why),
             }
             if self.shared.course.stopped() {
-                // Nobody knows whether they were taken: the end will tell.
+                // Unknown whether they were accepted; the end of the run asks the node.
                 return;
             }
             self.idle(back_off);
@@ -245,7 +246,7 @@ impl<'a> Sender<'a> {
         self.hear(batch, verdicts, resent);
     }
 
-    /// The node takes no request of so many: from now on none has more than half.
+    /// The node refuses a request of this size: from now on none has more than half.
     fn deliver_in_halves(&mut self, mut batch: Vec<(usize, Signed)>, why: RpcError) {
         let second = batch.split_off(batch.len() / 2);
         self.shared.batch.fetch_min(second.len(), Ordering::Relaxed);
@@ -254,7 +255,7 @@ impl<'a> Sender<'a> {
         self.deliver(second);
     }
 
-    /// What the node has said of each of a batch.
+    /// Processes the node's verdicts on a batch.
     fn hear(&mut self, batch: Vec<(usize, Signed)>, verdicts: Vec<Result<B256, Refusal>>, resent: bool) {
         let (mut full, mut astray, mut taken) = (false, vec![], vec![]);
         for ((index, signed), verdict) in batch.into_iter().zip(verdicts) {
@@ -273,7 +274,7 @@ impl<'a> Sender<'a> {
                         self.told.full_words = Some(message);
                     }
                     Reason::Fee => self.pay_more(index, &signed),
-                    // It may have been taken before, and be in a block that has not been read yet: the end will tell.
+                    // It may have been accepted before and be in an unread block; the end of the run asks the node.
                     Reason::NonceUsed if resent || signed.again => astray.push(index),
                     reason => {
                         self.shared.course.outcomes.rejected(&signed.hash, &message);
@@ -302,7 +303,7 @@ impl<'a> Sender<'a> {
         self.shared.course.outcomes.resigned(&signed.hash, &hash);
     }
 
-    /// What comes after a refused one has another nonce than was thought: asks for it.
+    /// After a refusal the next nonce is uncertain: asks the node for it.
     fn renonce(&mut self, indices: &[usize]) {
         if indices.is_empty() {
             return;
@@ -319,8 +320,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// The nonce of each of these accounts that the node waits for. One above all that was sent may be that of
-    /// somebody else's transactions, and is believed when it is told twice.
+    /// The nonces that the node waits for, one per account. A nonce above everything sent may come from someone else's
+    /// transactions, and is believed only if the node repeats it.
     fn awaited(&self, indices: &[usize]) -> Result<Vec<u64>, RpcError> {
         let ask = |indices: &[usize]| {
             let addresses: Vec<_> = indices.iter().map(|&index| self.queues[index].address).collect();
@@ -336,8 +337,8 @@ impl<'a> Sender<'a> {
         Ok(awaited)
     }
 
-    /// Looks whether the node waits for a nonce that was sent: a pool that was full may have dropped one, and what
-    /// comes after it waits for ever.
+    /// Checks whether the node waits for a nonce that was already sent: a full pool may have dropped it, and everything
+    /// after it would wait forever.
     fn heal(&mut self) {
         let begin = Instant::now();
         let awaited = self.awaited(&(0..self.queues.len()).collect::<Vec<_>>());
@@ -366,8 +367,8 @@ impl<'a> Sender<'a> {
         looked.into_iter().for_each(|(index, lost)| self.queues[index].looked(lost));
     }
 
-    /// What the node says of one that it may have lost: whether it had. A refusal changes nothing, but where the fees
-    /// have risen since: then the next look sends it with today's.
+    /// Processes the node's verdict on a possibly lost transaction, and returns whether it was lost. A refusal changes
+    /// nothing, unless fees have risen since: then the next check sends it with today's.
     fn is_healed(&mut self, index: usize, signed: &Signed, refusal: Option<Refusal>) -> bool {
         let outcomes = &self.shared.course.outcomes;
         match refusal {

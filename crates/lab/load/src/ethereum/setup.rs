@@ -1,7 +1,7 @@
-//! What a run needs on the chain before it sends: contracts, and tokens that every account has some of.
+//! What a run needs on the chain before it sends: contracts, and tokens for every account.
 //!
 //! reads   receipts
-//! writes  the contracts' creation, and calls that mint
+//! writes  transactions that create contracts and mint tokens
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,14 +23,14 @@ use crate::retry::Patient;
 use crate::rpc::{Refusal, Retryable};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long it may take to the next receipt of those that wait together.
+/// How long the next receipt of pending transactions may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Accounts that one transaction mints for.
+/// Accounts per mint transaction.
 const MINT_CHUNK: usize = 100;
-/// Transactions that wait together. Nodes hold at least 16 of a sender.
+/// Pending transactions at a time. Nodes hold at least 16 of a sender.
 const TOGETHER: usize = 15;
 
-/// Creates what transactions of this mix call, and mints for every account.
+/// Creates the contracts that this mix calls, and mints tokens for every account.
 pub fn set_up(
     node: &Node,
     payer: &Signer,
@@ -62,9 +62,9 @@ struct Part {
     kind: Kind,
     step: &'static str,
     code: &'static str,
-    /// For its creation.
+    /// Gas of its creation.
     gas: u64,
-    /// For a call that mints, and for each account of it.
+    /// Gas of a mint call, and gas for each account in it.
     mint: Option<(u64, u64)>,
 }
 
@@ -93,14 +93,14 @@ const PARTS: [Part; 3] = [
 ];
 
 impl Part {
-    /// All gas that it may take for so many accounts.
+    /// The most gas that this contract's set-up takes for this many accounts.
     fn gas_for(&self, accounts: usize) -> u64 {
         let mint = |(call, each)| call * accounts.div_ceil(MINT_CHUNK) as u64 + each * accounts as u64;
         self.gas + self.mint.map_or(0, mint)
     }
 }
 
-/// Who sets up, and where.
+/// The node and the account that pays for the set-up.
 struct By<'a> {
     ask: Patient<'a>,
     terms: &'a Terms,
@@ -108,15 +108,15 @@ struct By<'a> {
 }
 
 impl By<'_> {
-    /// Where a development node keeps the rich account to itself, asks it for what setting up may cost: the payer's own
-    /// money may all be with the accounts.
+    /// The payer's own money may all be with the accounts. If a development node holds the rich account's key itself,
+    /// asks it for what the set-up may cost.
     fn find_money(&self, mix: &Mix, accounts: usize, told: &mut impl FnMut(Progress<'_>)) -> Result<(), LoadError> {
         let gas: u64 = PARTS.iter().filter(|part| mix.has(part.kind)).map(|part| part.gas_for(accounts)).sum();
         let (payer, cost) = (address(self.payer), U256::from(gas) * U256::from(self.terms.max_fee));
         if self.ask.balances(&[payer])?[0] >= cost {
             return Ok(());
         }
-        // Where nobody gives any, the node says what is missing.
+        // If nothing is given, the node's own error says what is missing.
         match ask_developer_account(&self.ask, payer, cost) {
             Ok(None) => Ok(()),
             Ok(Some(from)) => {
@@ -140,7 +140,8 @@ impl By<'_> {
         Ok(address(self.payer).create(nonce))
     }
 
-    /// Gas is for the call, and for each account. As many transactions wait at a time as a pool holds of one sender.
+    /// Mints tokens for the accounts. `gas` is for the call and for each account. At most as many transactions are
+    /// pending as a pool holds of one sender.
     fn mint(&self, contract: Address, accounts: &[Signer], gas: (u64, u64)) -> Result<(), LoadError> {
         let first = self.nonce()?;
         let addresses: Vec<_> = accounts.iter().map(address).collect();
@@ -153,7 +154,7 @@ impl By<'_> {
         signed.chunks(TOGETHER).try_for_each(|some| self.send("minting", some))
     }
 
-    /// Sends transactions of one account, in the order of their nonces, and waits for the success of each.
+    /// Sends one account's transactions in nonce order and waits until each has succeeded.
     fn send(&self, what: &'static str, signed: &[(Vec<u8>, B256)]) -> Result<(), LoadError> {
         let wrong = |why: String| LoadError::SetUp { what, why };
         let mut deadline = Instant::now() + PATIENCE;
@@ -189,7 +190,7 @@ impl By<'_> {
         }
     }
 
-    /// Sends the same bytes until the node has them.
+    /// Sends the same bytes until the node has accepted them.
     fn hand_over(
         &self,
         signed: &[(Vec<u8>, B256)],
@@ -239,7 +240,8 @@ impl By<'_> {
     }
 }
 
-/// Those that the node did not take now, with its words; or its words for good.
+/// Returns the transactions that the node did not accept this time, with its message, or the message of a final
+/// refusal.
 fn not_taken<'a>(
     raws: &[&'a [u8]],
     verdicts: Vec<Result<B256, Refusal>>,
@@ -250,10 +252,10 @@ fn not_taken<'a>(
         let Err(Refusal { message, .. }) = verdict else { continue };
         match Reason::of(&message) {
             Reason::Known => continue,
-            // An answer was lost, and it is in a block by now: its receipt will tell.
+            // The earlier answer was lost, and it is in a block by now; its receipt decides.
             Reason::NonceUsed if resent => continue,
             Reason::Full => {}
-            // What waits before it may hold more of the account's money than it costs in the end.
+            // Transactions before it may reserve more of the account's money than they finally cost.
             Reason::NonceAhead | Reason::Funds if index > 0 || !is_first => {}
             Reason::NonceUsed | Reason::Fee | Reason::NonceAhead | Reason::Funds | Reason::Other => {
                 return Err(message);
@@ -279,7 +281,7 @@ mod tests {
         };
         assert_eq!((ask("already known", (true, false)), ask("txpool is full", (true, false))), (Ok(1), Ok(2)));
         assert_eq!((ask("nonce too low", (true, true)), ask("nonce too low", (true, false)).is_err()), (Ok(1), true));
-        // The first of all has nothing before it to wait for.
+        // The first one has no predecessor to wait for.
         assert!(ask("insufficient funds", (true, true)).is_err());
         assert_eq!(ask("insufficient funds", (false, true)), Ok(2));
         assert!(ask("out of gas", (false, true)).is_err());

@@ -1,4 +1,4 @@
-//! What all senders of a run share: the pace, what they send, what they pay.
+//! State that all senders of a run share: the pace, the workload, the fees.
 //!
 //! memory  some tens of fee levels
 
@@ -11,48 +11,48 @@ use super::workload::{Terms, Workload};
 use crate::options::Pace;
 use crate::run_clock::Course;
 
-/// What dearer transactions pay more: three blocks' worth of the fastest rise are a factor of 1.4.
+/// Factor by which a fee is raised after a refusal: the fastest rise over three blocks is a factor of 1.4.
 const DEARER: u128 = 8;
 
-/// What all senders share.
+/// State that all senders share.
 pub struct Shared<'a> {
-    /// The pace.
+    /// The pace of the run.
     pub pace: Pace,
-    /// How many a request has at most: fewer than asked for where the node refuses that many.
+    /// The most transactions in a request: fewer than requested if the node refuses that many.
     pub batch: AtomicUsize,
-    /// How many senders there are.
+    /// Number of senders.
     pub senders: usize,
-    /// What they send.
+    /// The transactions to send.
     pub workload: Workload,
-    /// What they pay.
+    /// The fees to pay.
     pub fees: Fees,
-    /// To whom: the accounts of the load.
+    /// The accounts of the load, which are paid.
     pub targets: &'a [Address],
-    /// What all threads share, whatever they send.
+    /// State of the run, the same on all chains.
     pub course: &'a Course,
 }
 
-/// What transactions pay: fees rise when a node asks for more. Each level that the run has had is kept, some tens at
-/// most, so that what was sent at one can be signed again as it was.
+/// The fees of transactions, which rise when a node asks for more. Every level of the run is kept, at most some tens,
+/// so that a transaction can be signed again with its original fees.
 pub struct Fees(Mutex<Vec<Terms>>);
 
 impl Fees {
-    /// These to begin with.
+    /// Starts with these fees.
     pub fn new(terms: Terms) -> Self {
         Self(Mutex::new(vec![terms]))
     }
 
-    /// All levels, today's last.
+    /// Returns all levels, today's last.
     pub fn all(&self) -> Vec<Terms> {
         self.0.lock().clone()
     }
 
-    /// Today's.
+    /// Returns today's fees.
     pub fn today(&self) -> Terms {
         *self.0.lock().last().expect("there is one from the beginning")
     }
 
-    /// A node asks for more than `max_fee`.
+    /// Raises the fees after a node refused `max_fee` as too low.
     pub(super) fn dearer(&self, max_fee: u128) {
         let mut levels = self.0.lock();
         let today = *levels.last().expect("there is one from the beginning");

@@ -1,7 +1,7 @@
-//! What a load sends: built, and signed.
+//! The transactions that a load sends: builds and signs them.
 //!
 //! reads   a sender's key and nonce
-//! writes  raw transactions of EIP-1559
+//! writes  raw EIP-1559 transactions
 //! memory  a transaction
 //! source  EIP-1559; ERC-20
 
@@ -26,10 +26,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [Self; 4] = [Self::Transfer, Self::Erc20, Self::Contract, Self::Swap];
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Transfer => "transfer",
@@ -39,7 +39,7 @@ impl Kind {
         }
     }
 
-    /// The most gas that one takes on average.
+    /// Returns an upper bound on the mean gas of one transaction.
     pub fn gas(self) -> u64 {
         match self {
             Self::Transfer => TRANSFER_GAS,
@@ -58,47 +58,47 @@ impl Named for Kind {
     }
 }
 
-/// What a load of Ethereum's sends.
+/// The mix of kinds that a load on Ethereum sends.
 pub type Mix = crate::tx_mix::Mix<Kind>;
 
 impl Mix {
-    /// The most gas that one transaction takes on average.
+    /// Returns an upper bound on the mean gas of one transaction.
     pub fn gas(&self) -> u64 {
         self.mean(Kind::gas)
     }
 }
 
-/// The gas of a plain transfer.
+/// Gas of a plain transfer.
 pub const TRANSFER_GAS: u64 = 21_000;
-/// More gas than any ERC-20 transfer of `Token.sol` uses: one to an account that had none takes 51 thousand.
+/// Above the gas of any ERC-20 transfer of `Token.sol`: a transfer to an account without tokens takes 51 thousand.
 pub const ERC20_GAS: u64 = 65_000;
-/// One of so many of [`Kind::Contract`] creates.
+/// One in this many transactions of [`Kind::Contract`] creates a contract.
 const CREATE_EVERY: u64 = 16;
-/// More gas than the creation of `Store.sol` takes.
+/// Above the gas of creating `Store.sol`.
 const CREATE_GAS: u64 = 160_000;
-/// More gas than a call of it takes: 45 thousand the first time.
+/// Above the gas of calling it: 45 thousand the first time.
 const STORE_GAS: u64 = 60_000;
-/// More gas than a swap in `Pool.sol` takes.
+/// Above the gas of a swap in `Pool.sol`.
 const SWAP_GAS: u64 = 130_000;
 
 /// Fees and chain, the same for all transactions of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// The chain's id.
+    /// Chain id.
     pub chain_id: u64,
-    /// The most wei for a unit of gas.
+    /// Maximum fee per gas, in wei.
     pub max_fee: u128,
-    /// The tip, in wei for a unit of gas.
+    /// Maximum tip per gas, in wei.
     pub tip: u128,
 }
 
-/// Beyond this many wei nothing is taken off what a run pays at the most.
+/// The most wei that [`Terms::of_one_run`] takes off the maximum fee.
 const SALT_MAX: u128 = 1 << 20;
 
 impl Terms {
-    /// These, up to a thousandth lower, drawn for each run. What a load sends follows from its accounts and their
-    /// nonces: two loads with the same keys would else send the same bytes, and each would count the other's as its
-    /// own.
+    /// Returns these terms with a maximum fee lowered by a random amount of up to a thousandth. Transactions follow
+    /// from accounts and nonces, so two loads with the same keys would otherwise send the same bytes, and each would
+    /// count the other's as its own.
     pub fn of_one_run(self) -> Self {
         let most = SALT_MAX.min(self.max_fee / 1000);
         let max_fee = self.max_fee - fastrand::u128(..=most);
@@ -106,29 +106,29 @@ impl Terms {
     }
 }
 
-/// The contracts of a run; of those that its kinds do not need there are none.
+/// The contracts of a run. Those that its kinds do not need are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contracts {
     /// The ERC-20 token.
     pub token: Address,
-    /// What [`Kind::Contract`] calls.
+    /// The contract that [`Kind::Contract`] calls.
     pub store: Address,
-    /// What [`Kind::Swap`] calls.
+    /// The pool that [`Kind::Swap`] calls.
     pub pool: Address,
 }
 
-/// What is to be sent.
+/// The transactions to send.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// What transactions do.
+    /// The mix of kinds.
     pub mix: Mix,
-    /// Whom they call.
+    /// The contracts that they call.
     pub contracts: Contracts,
 }
 
 impl Workload {
-    /// The unsigned transaction of `from` with this nonce, to `to` where it goes to somebody. It follows from these
-    /// alone.
+    /// Builds the unsigned transaction of `from` with this nonce, to `to` if its kind has a recipient. It depends on
+    /// nothing else.
     pub fn build(&self, terms: &Terms, nonce: u64, from: Address, to: Address) -> TxEip1559 {
         let Contracts { token, store, pool } = self.contracts;
         let number = scatter(from, nonce);
@@ -145,29 +145,29 @@ impl Workload {
     }
 }
 
-/// A number that looks random and follows from the account and the nonce.
+/// Hashes the account and the nonce into a number that looks random.
 fn scatter(from: Address, nonce: u64) -> u64 {
     crate::tx_mix::scatter(u64::from_be_bytes(from[12..].try_into().expect("the last 8 of 20 bytes")), nonce)
 }
 
-/// A call's input: the function, and its arguments of one word each.
+/// Encodes a call: the function's selector, and its arguments of one word each.
 fn input(function: &str, words: &[U256]) -> Bytes {
     let mut input = keccak256(function)[..4].to_vec();
     words.iter().for_each(|word| input.extend_from_slice(&word.to_be_bytes::<32>()));
     input.into()
 }
 
-/// A plain transfer.
+/// Builds a plain transfer.
 pub fn plain(terms: &Terms, nonce: u64, to: Address, value: U256) -> TxEip1559 {
     TxEip1559 { value, to: TxKind::Call(to), ..empty(terms, nonce, TRANSFER_GAS) }
 }
 
-/// A call of a contract.
+/// Builds a contract call.
 pub fn call(terms: &Terms, nonce: u64, contract: Address, gas_limit: u64, input: Bytes) -> TxEip1559 {
     TxEip1559 { to: TxKind::Call(contract), input, ..empty(terms, nonce, gas_limit) }
 }
 
-/// The creation of a contract.
+/// Builds a contract creation.
 pub fn create(terms: &Terms, nonce: u64, gas_limit: u64, code: Bytes) -> TxEip1559 {
     TxEip1559 { to: TxKind::Create, input: code, ..empty(terms, nonce, gas_limit) }
 }
@@ -186,7 +186,7 @@ fn empty(terms: &Terms, nonce: u64, gas_limit: u64) -> TxEip1559 {
     }
 }
 
-/// The bytes of a transaction as sent, and their hash.
+/// Signs a transaction; returns its serialized bytes and their hash.
 pub fn sign(transaction: TxEip1559, signer: &Signer) -> (Vec<u8>, B256) {
     let signed = signer.sign(&transaction.signature_hash());
     let signature = Signature::new(U256::from_be_bytes(signed.r), U256::from_be_bytes(signed.s), signed.odd);
@@ -195,12 +195,12 @@ pub fn sign(transaction: TxEip1559, signer: &Signer) -> (Vec<u8>, B256) {
     (raw, hash)
 }
 
-/// `transfer(to, 1)`
+/// Input of `transfer(to, 1)`.
 fn transfer_input(to: Address) -> Bytes {
     input("transfer(address,uint256)", &[to.into_word().into(), U256::from(1)])
 }
 
-/// `mint(address[] to, uint256 amount)`: so much for each.
+/// Input of `mint(address[] to, uint256 amount)`: `amount` for each.
 pub fn mint_input(to: &[Address], amount: U256) -> Bytes {
     let selector = keccak256("mint(address[],uint256)");
     let mut input = selector[..4].to_vec();
@@ -211,7 +211,7 @@ pub fn mint_input(to: &[Address], amount: U256) -> Bytes {
     input.into()
 }
 
-/// Creation code out of its digits.
+/// Decodes creation code from hexadecimal digits.
 pub fn code(digits: &str) -> Bytes {
     digits.trim().parse().expect("hexadecimal, by the test below")
 }
@@ -237,7 +237,7 @@ mod tests {
         let runs: Vec<Terms> = (0..8).map(|_| terms.of_one_run()).collect();
         assert!(runs.iter().all(|run| run.tip <= run.max_fee && run.max_fee * 1000 >= terms.max_fee * 999));
         let hashes: std::collections::HashSet<_> = runs.iter().map(|run| hash(*run)).collect();
-        // Two of a million numbers are seldom the same.
+        // Two of a million numbers rarely coincide.
         assert!(hashes.len() >= 7, "{runs:?}");
         assert_eq!(hash(runs[0]), hash(runs[0]), "what a run signs again is the same");
     }

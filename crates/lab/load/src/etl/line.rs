@@ -1,13 +1,14 @@
-//! One line of a log, and what it says of blocks.
+//! Parses one line of a log for what it says about blocks.
 //!
-//! reads   CometBFT's plain and JSON lines, from Tendermint 0.33 to CometBFT 0.38, be it zerolog's console or Docker's
-//!         wrapping; our node's line of a block; the lines `tps,begin_block,31,31,td_height 781,…`
-//! writes  a row for each that is whole
+//! reads   CometBFT's plain and JSON lines, from Tendermint 0.33 to CometBFT 0.38, also in zerolog's console format or
+//!         Docker's wrapping; our node's block line; lines like `tps,begin_block,31,31,td_height 781,…`
+//! writes  a row for each complete record
 //! memory  the line
-//! drops   what is cut off or mixed with another write: counted as damaged
+//! drops   records that are cut off or interleaved with another write: counted as damaged
 //!
-//! Two processes that write to one file, or one that is killed within a line, leave lines with parts of several. So a
-//! line is cut where another begins, and of a part that ends so, the last word is not trusted: it may be half a number.
+//! Two processes that write to one file, or one that is killed in mid-line, leave lines with parts of several records.
+//! So a line is split wherever another record begins, and the last word before the split is discarded: it may be half a
+//! number.
 
 use std::sync::LazyLock;
 
@@ -29,24 +30,24 @@ static HEAD: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a pattern")
 });
 
-/// Colours and other orders to a terminal.
+/// Colours and other terminal escape sequences.
 static ORDERS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?-u)\x1b\[[0-9;?]*[A-Za-z]").expect("a pattern"));
 
-/// What all lines that say something of a block have in common, so that others cost little.
+/// A pattern that every line about blocks matches, so that all others are skipped cheaply.
 static OURS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?-u)(?:[Ee]xecuted|inalized) block|ommitted state|block |td_height").expect("one"));
 
-/// JSON within JSON: what Docker keeps is a line of the program's.
+/// Depth of JSON within JSON: Docker wraps a line of the program in its own.
 const DEPTH_MAX: u8 = 2;
-/// A part of a line that begins like JSON and is none is looked at no further than this often.
+/// Parts of a line that begin like JSON but are invalid are tried at most this often.
 const JSON_PARTS_MAX: usize = 32;
 
-/// What a line was.
+/// What a line contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Records that said something of a block.
+    /// Records about blocks.
     pub of_use: u64,
-    /// Records that began to, and are not whole.
+    /// Records about blocks that are incomplete.
     pub damaged: u64,
 }
 
@@ -61,7 +62,7 @@ impl Verdict {
     }
 }
 
-/// What a line, without its end, says of blocks.
+/// Parses a line, without its line end, and adds a row for each record about a block.
 pub fn parse(line: &[u8], rows: &mut Vec<Row>) -> Verdict {
     parse_within(line, rows, 0)
 }
@@ -70,7 +71,7 @@ fn parse_within(line: &[u8], rows: &mut Vec<Row>, depth: u8) -> Verdict {
     let mut verdict = Verdict::default();
     let without = line.contains(&0x1b).then(|| ORDERS.replace_all(line, &b""[..]));
     let line = without.as_deref().unwrap_or(line);
-    // Our node's line with colours has them between the words.
+    // In our node's coloured lines the escape sequences stand between the words.
     if !OURS.is_match(line) {
         return verdict;
     }
@@ -100,7 +101,7 @@ fn parse_within(line: &[u8], rows: &mut Vec<Row>, depth: u8) -> Verdict {
     verdict
 }
 
-/// A part that another write ended, without its last word.
+/// The record without its last word, which another write may have cut.
 fn trusted(record: &[u8]) -> &[u8] {
     let end = record.iter().rposition(u8::is_ascii_whitespace).map_or(0, |space| space + 1);
     &record[..end]
@@ -121,19 +122,19 @@ fn rfc3339(text: &str) -> Option<i64> {
     Some(parsed.ok()?.timestamp_millis())
 }
 
-/// A number that a column takes.
+/// Parses a number that fits a column.
 fn number(text: &[u8]) -> Option<i64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// Where a record's fields are.
+/// Access to a record's fields.
 trait Fields {
-    /// A field as a number.
+    /// Returns a field as a number.
     fn number(&self, name: &str) -> Option<i64>;
-    /// Whether it has the field.
+    /// Returns whether the record has the field.
     fn has(&self, name: &str) -> bool;
-    /// Whether another module than `state` says it.
+    /// Returns whether a module other than `state` wrote the record.
     fn is_of_another_module(&self) -> bool;
 }
 
@@ -171,7 +172,7 @@ impl Fields for Value {
     }
 }
 
-/// A record of words: a message, then fields.
+/// Parses a record of words: a message, then fields.
 fn words(time: Option<i64>, record: &[u8], rows: &mut Vec<Row>) -> Verdict {
     let all = record.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let mut all = all.map(|word| (word, word.iter().position(|byte| *byte == b'='))).peekable();
@@ -186,11 +187,11 @@ fn words(time: Option<i64>, record: &[u8], rows: &mut Vec<Row>) -> Verdict {
     say(&message, time, &Words(fields), rows)
 }
 
-/// A record in JSON: where it ends, and what it was.
+/// Parses a record in JSON: returns where it ends, and what it was.
 fn json(text: &[u8], rows: &mut Vec<Row>, depth: u8) -> (Option<usize>, Verdict) {
     let mut values = serde_json::Deserializer::from_slice(text).into_iter::<Value>();
     let Some(Ok(value)) = values.next() else {
-        // Another may begin within it, so of this one no more is looked at than the part that is its own.
+        // Another record may begin within it, so only the part before that counts as this one.
         let own = HEAD.find_at(text, 1).map_or(text, |next| &text[..next.start()]);
         return (None, if OURS.is_match(own) { Verdict::DAMAGED } else { Verdict::OTHER });
     };
@@ -201,7 +202,7 @@ fn json(text: &[u8], rows: &mut Vec<Row>, depth: u8) -> (Option<usize>, Verdict)
     let text = |names: &[&str]| names.iter().find_map(|name| value.get(*name)).cloned().unwrap_or_default();
     let time = match text(&["ts", "time", "timestamp"]) {
         Value::String(text) => rfc3339(&text),
-        // Seconds, or milliseconds, since 1970.
+        // Seconds or milliseconds since 1970.
         Value::Number(time) => time.as_f64().map(|time| if time < 1e11 { time * 1e3 } else { time } as i64),
         _ => None,
     };
@@ -209,7 +210,7 @@ fn json(text: &[u8], rows: &mut Vec<Row>, depth: u8) -> (Option<usize>, Verdict)
     (end, say(message.as_str().unwrap_or_default(), time, &value, rows))
 }
 
-/// What a message says of a block.
+/// Converts a message about a block into a row.
 fn say(message: &str, time: Option<i64>, fields: &dyn Fields, rows: &mut Vec<Row>) -> Verdict {
     let message = message.trim_end();
     let row = if message.starts_with("hearth_evm::") && message.ends_with(" block") {
@@ -244,7 +245,7 @@ fn row_of(height: i64) -> Option<Row> {
 
 fn finalized(time: Option<i64>, fields: &dyn Fields) -> Option<Row> {
     let results = fields.number("num_txs_res")?;
-    // The last field but one of the plain form: where it is there, no number before it is cut off.
+    // The last field but one of the plain form: if it is present, no number before it is cut off.
     fields.number("num_val_updates")?;
     Some(of_height(fields, "height")?.with(Column::Finalized, time).with(Column::Results, results))
 }
@@ -258,7 +259,7 @@ fn executed(time: Option<i64>, fields: &dyn Fields) -> Option<Row> {
             let results = valid.checked_add(invalid)?;
             Some(row.with(Column::Valid, valid).with(Column::Invalid, invalid).with(Column::Results, results))
         }
-        // Since 0.38 it counts nothing.
+        // Since 0.38 this record has no count.
         None => fields.has("app_hash").then_some(row),
     }
 }
@@ -289,7 +290,8 @@ fn our_block(time: Option<i64>, fields: &dyn Fields) -> Option<Row> {
     columns.into_iter().try_fold(row, |row, (column, name)| Some(row.with(column, fields.number(name)?)))
 }
 
-/// `tps,begin_block,31,31,td_height 781,end of begin_block`: a stage and its milliseconds, the last of them the sum.
+/// Parses `tps,begin_block,31,31,td_height 781,end of begin_block`: a stage and its milliseconds, the last of them the
+/// sum.
 fn tps(stage: &[u8], record: &[u8], rows: &mut Vec<Row>) -> Verdict {
     let column = match stage {
         b"tps,begin_block," => Column::Begin,

@@ -1,9 +1,9 @@
-//! What a node serves of its blocks: by Web3, by CometBFT's RPC, by its metrics.
+//! Block data that a node serves: over Web3, CometBFT's RPC, or its metrics.
 //!
 //! reads   answers over HTTP
-//! writes  rows and samples, and up to which height was read, to a [`Store`]
-//! memory  [`TOGETHER`] blocks' answers; a page of metrics, 8 MiB at most
-//! drops   what an answer has too much or in another form; results that a node has no more are counted
+//! writes  rows and samples, and the last height read, to a [`Store`]
+//! memory  the answers for [`TOGETHER`] blocks; a page of metrics, 8 MiB at most
+//! drops   unknown or malformed parts of an answer; results that a node no longer has are counted
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,81 +17,81 @@ use super::row::{Batch, Column, HEIGHT_MAX, Merged, Row};
 use super::store::{Position, Sample, Store, StoreError};
 use crate::rpc::{Refusal, Rpc, RpcError};
 
-/// Blocks that are asked for and written together.
+/// Blocks that are requested and written together.
 const TOGETHER: u64 = 20;
-/// CometBFT answers to so many questions in one request.
+/// CometBFT answers at most this many calls in one request.
 const BATCH: usize = 10;
-/// A node may name its newest blocks before they can be read.
+/// A node may report its newest heights before it can serve their blocks.
 const EARLY: u64 = 16;
-/// Where no first height is given and nothing is stored, so many of the newest are read.
+/// How many of the newest heights are read if no first height is given and nothing is stored.
 pub const NEWEST: u64 = 10_000;
-/// The longest page of metrics, and the most figures of one.
+/// The longest page of metrics, and the most values of one.
 const PAGE_BYTES_MAX: u64 = 8 << 20;
 const VALUES_MAX: usize = 2000;
 
-/// Why a node gives nothing.
+/// Why reading from a node failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// The node.
+    /// The RPC failed.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// Its metrics.
+    /// The metrics cannot be read.
     #[error("{url}: {why}")]
     Metrics {
-        /// Where.
+        /// URL of the metrics.
         url: String,
-        /// What went wrong.
+        /// Why they cannot be read.
         why: String,
     },
-    /// Not what it was.
+    /// The URL now serves another chain than before.
     #[error("{url} is of another chain than what was read from there before ({why}); name another --db or prefix")]
     OtherChain {
-        /// Which.
+        /// URL of the node.
         url: String,
-        /// How that shows.
+        /// The difference that shows it.
         why: String,
     },
-    /// It has these blocks no more.
+    /// The node no longer has these blocks.
     #[error(
         "{url} does not keep height {height} any more{}: name another node, or --from and what it has",
         match first { Some(first) => format!(", its first is {first}"), None => format!(" ({why})") }
     )]
     Pruned {
-        /// Which.
+        /// URL of the node.
         url: String,
-        /// The height that was asked for.
+        /// The requested height.
         height: u64,
-        /// The first that it has, where it tells.
+        /// The first height that the node has, if it says so.
         first: Option<u64>,
-        /// Its words.
+        /// The node's message.
         why: String,
     },
-    /// The target.
+    /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Which heights are wanted.
+/// The range of wanted heights.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heights {
-    /// The first [default: after what is stored, or the newest].
+    /// The first height [default: after the last stored one, or among the newest].
     pub from: Option<u64>,
-    /// The last.
+    /// The last height.
     pub to: Option<u64>,
 }
 
-/// How a node is asked.
+/// The protocol of a node.
 enum Language {
     Web3,
     Comet,
 }
 
-/// A node that has blocks.
+/// A node that serves blocks.
 pub struct Blocks {
     rpc: Rpc,
     language: Language,
     wanted: Heights,
-    /// The next height, once it is known.
+    /// The next height to read, once known.
     next: Option<u64>,
     identity: String,
     /// Heights whose results the node does not have.
@@ -102,7 +102,7 @@ pub struct Blocks {
     pub read: u64,
 }
 
-/// A URL without what may be a password.
+/// A URL without the part that may contain a password.
 fn shown(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -110,12 +110,12 @@ fn shown(url: &str) -> String {
 }
 
 impl Blocks {
-    /// A node by Ethereum's JSON-RPC.
+    /// A node that speaks Ethereum's JSON-RPC.
     pub fn web3(url: &str, timeout: Duration, wanted: Heights) -> Result<Self, LiveError> {
         Self::new(url, timeout, wanted, Language::Web3)
     }
 
-    /// A node by CometBFT's RPC.
+    /// A node that speaks CometBFT's RPC.
     pub fn comet(url: &str, timeout: Duration, wanted: Heights) -> Result<Self, LiveError> {
         Self::new(url, timeout, wanted, Language::Comet)
     }
@@ -142,7 +142,7 @@ impl Blocks {
         format!("{language}:{}", shown(self.rpc.url()))
     }
 
-    /// Which chain it is, its first height that it has, and its newest.
+    /// Reads the chain's identity, the first height that the node has, and its newest.
     fn look(&self) -> Result<(String, u64, u64), LiveError> {
         match self.language {
             Language::Web3 => {
@@ -173,7 +173,7 @@ impl Blocks {
         Ok(number(&object[name]).ok_or_else(garbled)?)
     }
 
-    /// Reads what is there and was not read.
+    /// Reads the heights that are available and not stored yet.
     pub fn pass(
         &mut self,
         store: &mut dyn Store,
@@ -220,7 +220,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// The first height that there can be: CometBFT's chains begin with 1.
+    /// The first possible height: CometBFT's chains begin with 1.
     fn least(&self) -> u64 {
         match self.language {
             Language::Web3 => 0,
@@ -232,7 +232,7 @@ impl Blocks {
         LiveError::Pruned { url: shown(self.rpc.url()), height, first, why }
     }
 
-    /// The rows of some heights; the last that was seen to.
+    /// Reads the rows of some heights and returns the last height handled.
     fn web3_rows(&mut self, from: u64, to: u64, newest: u64, batch: &mut Batch) -> Result<Option<u64>, LiveError> {
         const METHOD: &str = "eth_getBlockByNumber";
         let questions: Vec<Value> = (from..=to).map(|height| json!([format!("{height:#x}"), false])).collect();
@@ -246,7 +246,8 @@ impl Blocks {
                 Err(refusal) => return Err(refusal.into_error(METHOD).into()),
             };
             let Some(txs) = block["transactions"].as_array() else {
-                // A node may name a block before it can be read; the next time it can. An old one does not come back.
+                // A node may report a new block before it can serve it, and can do so next time. An old block does not
+                // come back.
                 if height + EARLY > newest {
                     break;
                 }
@@ -270,7 +271,7 @@ impl Blocks {
         let range = json!({ "minHeight": from.to_string(), "maxHeight": to.to_string() });
         let metas = match self.rpc.call("blockchain", &range) {
             Err(why @ RpcError::Refused { .. }) => {
-                // It may have thrown them away since it was asked what it has.
+                // The node may have pruned them since it reported its first height.
                 let (_, first, _) = self.look()?;
                 return Err(match first > from {
                     true => self.pruned(from, Some(first), why.reason()),
@@ -307,11 +308,11 @@ impl Blocks {
         Ok(last)
     }
 
-    /// The results of each height; nothing where the node does not have them.
+    /// Reads the results of each height; none if the node does not have them.
     fn results(&self, heights: &[u64]) -> Result<Vec<Option<Value>>, LiveError> {
         const METHOD: &str = "block_results";
         let question = |height: &u64| json!({ "height": height.to_string() });
-        // CometBFT answers a batch of one as if it were none.
+        // CometBFT answers a batch of one call without the enclosing array.
         if let [height] = heights {
             return match self.rpc.call(METHOD, &question(height)) {
                 Ok(results) => Ok(vec![Some(results)]),
@@ -324,8 +325,8 @@ impl Blocks {
     }
 }
 
-/// Whether a node refuses as it has the block no more: by EIP-4444's code, or in such words. Others that say «not
-/// available» may mean the newest block, or a node that is busy.
+/// Returns whether a refusal means that the block was pruned: by EIP-4444's code, or by its wording. Messages with "not
+/// available" do not count, as they may mean the newest block or a busy node.
 fn is_pruned(code: i64, message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     code == 4444 || ["prune", "lowest height", "missing trie node"].iter().any(|it| message.contains(it))
@@ -341,18 +342,18 @@ fn with_results(row: Row, results: &Value) -> Row {
         .with(Column::ResultsGas, i64::try_from(gas).ok())
 }
 
-/// A number, or one in a string.
+/// Parses a number, or one in a string.
 fn number(value: &Value) -> Option<u64> {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
     number.filter(|number| *number <= HEIGHT_MAX)
 }
 
-/// A quantity, as `"0x1f"`.
+/// Parses a quantity like `"0x1f"`.
 fn hex(value: &Value) -> Option<i64> {
     i64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok().filter(|value| *value >= 0)
 }
 
-/// Metrics that are looked at now and then.
+/// A metrics page that is sampled from time to time.
 pub struct Metrics {
     agent: Agent,
     url: String,
@@ -368,7 +369,7 @@ impl Metrics {
         Ok(Self { agent: http::by_environment(Patience::Whole(timeout)), url: url.into() })
     }
 
-    /// Keeps what they are now.
+    /// Stores a sample of the current values.
     pub fn sample(&self, store: &mut dyn Store) -> Result<(), LiveError> {
         let failed = |error: http::Error| LiveError::Metrics { url: shown(&self.url), why: http::why(&error) };
         let text = http::get(&self.agent, &self.url, PAGE_BYTES_MAX).map_err(failed)?;
@@ -382,8 +383,7 @@ impl Metrics {
     }
 }
 
-/// The figures of a page in Prometheus' text format, by name and labels: all that are finite, but for histograms'
-/// buckets.
+/// Parses a page in Prometheus' text format into values by name and labels: all finite ones except histogram buckets.
 pub fn figures(text: &str) -> BTreeMap<String, f64> {
     let figure = |line: &str| {
         let line = line.trim();

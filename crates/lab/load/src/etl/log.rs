@@ -1,9 +1,9 @@
-//! Reading a log from where it ended the last time.
+//! Reads a log from where it ended the last time.
 //!
-//! reads   a file that grows, is rotated or truncated; a compressed one; standard input
-//! writes  rows, and how far it was read, to a [`Store`]
-//! memory  a line of at most [`LINE_BYTES_MAX`], [`BATCH_LINES`] lines' rows
-//! drops   longer lines, and what is damaged in others: counted. A last line without an end is left for the next time
+//! reads   a file that grows, is rotated or truncated; a compressed file; standard input
+//! writes  rows, and the position up to which the log was read, to a [`Store`]
+//! memory  a line of at most [`LINE_BYTES_MAX`], the rows of [`BATCH_LINES`] lines
+//! drops   longer lines and damaged records: counted. An unterminated last line is left for the next time
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -20,63 +20,63 @@ use super::line;
 use super::row::{Batch, Merged};
 use super::store::{Position, Store, StoreError};
 
-/// A longer line is damaged: the lines of use have some hundred bytes.
+/// A longer line counts as damaged: useful lines have a few hundred bytes.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
-/// So many lines are written together.
+/// Lines per write to the store.
 const BATCH_LINES: u64 = 20_000;
-/// What comes over standard input is written so often.
+/// How often rows from standard input are written.
 const BATCH_TIME: Duration = Duration::from_secs(1);
-/// Bytes by which a file is known again, at its beginning and before the position.
+/// Bytes, at the beginning and before the position, whose hashes identify a file.
 const KNOWN_BYTES: u64 = 1024;
 
-/// What was found in a log.
+/// Counts of what was found in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Bytes that were read.
+    /// Bytes read.
     pub bytes: u64,
-    /// Whole lines.
+    /// Complete lines.
     pub lines: u64,
-    /// Records in them that say something of a block.
+    /// Records about blocks.
     pub of_use: u64,
-    /// Records that are cut off or mixed with others, longer lines, and compressed files that break off.
+    /// Records that are cut off or interleaved, overlong lines, and compressed files that break off.
     pub damaged: u64,
-    /// Logs whose last line has no end yet.
+    /// Logs whose last line is not terminated yet.
     pub unfinished: u64,
-    /// Logs that are another file than the last time, or shorter.
+    /// Logs that were replaced by another file, or truncated, since the last time.
     pub begun_anew: u64,
 }
 
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The file.
+    /// The file cannot be read.
     #[error("{path}: {why}", path = path.display())]
     File {
-        /// Which.
+        /// Path of the log.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         why: io::Error,
     },
-    /// A compressed file that does not unpack to its end.
+    /// A compressed file cannot be decompressed to its end.
     #[error(
         "{path}: after {lines} lines {}",
         if *is_cut { "the compressed file breaks off" } else { "it is no gzip any more, but damaged" },
         path = path.display()
     )]
     Broken {
-        /// Which.
+        /// Path of the log.
         path: PathBuf,
-        /// How many whole lines there were.
+        /// Number of complete lines before the damage.
         lines: u64,
-        /// Whether it ends too early: the rest may come yet.
+        /// Whether it merely ends too early: the rest may still come.
         is_cut: bool,
     },
-    /// The target.
+    /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Where lines go.
+/// Where parsed lines go.
 struct Sink<'a> {
     store: &'a mut dyn Store,
     counts: &'a mut Counts,
@@ -117,17 +117,17 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// A line of a reader.
+/// One step of the line reader.
 enum Next {
-    /// A whole one is in the buffer; so many bytes with its end.
+    /// A complete line is in the buffer. Its size in bytes includes the line end.
     Line(u64),
-    /// One that is too long has passed.
+    /// An overlong line was skipped.
     TooLong(u64),
-    /// So many bytes without an end.
+    /// The input ended with this many bytes without a line end.
     Rest(u64),
 }
 
-/// The next line, without its end.
+/// Reads the next line, without its line end.
 fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Next> {
     line.clear();
     let mut read = 0;
@@ -158,20 +158,20 @@ fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Next> {
 /// A log file.
 pub struct Log {
     path: PathBuf,
-    /// Kept while it is followed: what was written to it before it was rotated is read to the end.
+    /// Kept open while the log is followed: the rest of a rotated file is read to its end.
     file: Option<File>,
     unfinished: bool,
-    /// A compressed file that does not unpack, as it was: it is not read again until it has changed.
+    /// State of a compressed file that cannot be decompressed; it is not read again until it changes.
     broken: Option<(u64, u64, i64, i64)>,
 }
 
 impl Log {
-    /// The file at a path.
+    /// The log at this path.
     pub fn new(path: &Path) -> Self {
         Self { path: path.into(), file: None, unfinished: false, broken: None }
     }
 
-    /// Reads what is new. In a file that is followed and not there nothing is.
+    /// Reads what is new. A followed file that does not exist has nothing new.
     pub fn pass(
         &mut self,
         store: &mut dyn Store,
@@ -182,7 +182,7 @@ impl Log {
         let path = self.path.clone();
         let file = |why| LogError::File { path: path.clone(), why };
         counts.unfinished -= u64::from(std::mem::take(&mut self.unfinished));
-        // A file that was moved away lies under this name no more; what it had at its end is read first.
+        // The open file may have been renamed away by a rotation; the rest of it is read first.
         if let Some(open) = self.file.take() {
             let before = open.metadata().map_err(file)?;
             let now = std::fs::metadata(&self.path).ok();
@@ -267,7 +267,7 @@ impl Log {
             };
             let ended = ended || stop();
             if (ended || sink.waiting >= BATCH_LINES) && sink.waiting > 0 {
-                // A file that shrinks while it is read is begun anew the next time.
+                // A file that shrinks while it is read is read from its beginning the next time.
                 let position = self::at(file, offset, offset).map_err(failed)?.unwrap_or_default();
                 sink.write(Some((&source, &position)))?;
             }
@@ -279,7 +279,7 @@ impl Log {
     }
 }
 
-/// The position `offset` in a file of a size, if it reaches so far.
+/// The position `offset` in a file of this size, if the file is that long.
 fn at(file: &File, offset: u64, size: u64) -> io::Result<Option<Position>> {
     if offset > size {
         return Ok(None);
@@ -304,7 +304,7 @@ enum Broken {
     Gzip { lines: u64, is_cut: bool },
 }
 
-/// Reads a compressed file, from its beginning: it is at an end when it was read whole.
+/// Reads a compressed file from its beginning. Its position moves to the end once all of it was read.
 fn inflate(file: &File, size: u64, sink: &mut Sink<'_>, stop: &dyn Fn() -> bool, source: &str) -> Result<(), Broken> {
     let (mut reader, mut line) = (BufReader::new(MultiGzDecoder::new(BufReader::new(file))), vec![]);
     let before = sink.counts.lines;
@@ -319,7 +319,7 @@ fn inflate(file: &File, size: u64, sink: &mut Sink<'_>, stop: &dyn Fn() -> bool,
                 sink.counts.bytes += bytes;
             }
             Ok(Next::Rest(bytes)) => {
-                // Nobody goes on writing it.
+                // A compressed file gets no more lines.
                 sink.counts.damaged += u64::from(bytes > 0);
                 let position = at(file, size, size).map_err(Broken::File)?;
                 return sink.write(position.as_ref().map(|position| (source, position))).map_err(Broken::Store);
@@ -347,7 +347,7 @@ fn inflate(file: &File, size: u64, sink: &mut Sink<'_>, stop: &dyn Fn() -> bool,
     }
 }
 
-/// Reads a stream that cannot be read again, until its end or until it is told to stop.
+/// Reads a stream that cannot be read twice, until it ends or `stop` says so.
 pub fn stream(
     input: impl Read + Send + 'static,
     store: &mut dyn Store,
@@ -390,7 +390,7 @@ pub fn stream(
     Ok(sink.write(None)?)
 }
 
-/// Reads on a thread of its own, so that Ctrl-C is seen while nothing comes.
+/// Reads on a separate thread, so that Ctrl-C is seen while no input comes.
 fn lines(input: impl Read + Send + 'static) -> Receiver<io::Result<(Next, Vec<u8>)>> {
     let (sender, receiver) = sync_channel(1024);
     std::thread::spawn(move || {

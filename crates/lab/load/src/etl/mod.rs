@@ -1,11 +1,11 @@
-//! Collecting what nodes tell of their blocks, from logs and live, into one row a height.
+//! Collects block data from logs and live nodes into one row per height.
 //!
 //! reads   logs ([`log`], [`mod@line`]); nodes' RPC and metrics ([`live`])
 //! writes  a [`store::Store`]: a database file ([`sqlite`]) or Redis ([`redis`]); tables of its rows ([`table`])
 //! memory  see the modules
-//! drops   nothing that is whole: what is damaged is counted ([`log::Counts`]), what contradicts what is known, too
+//! drops   nothing that is complete: damaged records are counted ([`log::Counts`]), and so are contradictions
 //!
-//! The walk: a line → a [`row::Row`] of what it tells → joined by height with what is stored → figures ([`summary`]).
+//! The stages: a line → a [`row::Row`] with its values → joined by height with the stored row → figures ([`summary`]).
 
 pub mod line;
 pub mod live;
@@ -30,19 +30,19 @@ use log::{Counts, Log, LogError};
 use row::Merged;
 use store::Store;
 
-/// Why collecting ended.
+/// Why collecting stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum EtlError {
-    /// A log.
+    /// A log cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// A node.
+    /// A node cannot be read.
     #[error(transparent)]
     Live(#[from] LiveError),
 }
 
 impl EtlError {
-    /// How much it says that others do not.
+    /// Priority of the error: the highest is reported.
     fn weight(&self) -> u8 {
         match (self.may_pass(), self.is_refusal()) {
             (false, _) => 2,
@@ -51,22 +51,22 @@ impl EtlError {
         }
     }
 
-    /// Whether it is the target that cannot be written, so that there is nothing to sum up.
+    /// Returns whether the store cannot be written, so that there is nothing to sum up.
     pub fn is_of_target(&self) -> bool {
         matches!(self, Self::Log(LogError::Store(_)) | Self::Live(LiveError::Store(_)))
     }
 
-    /// Whether a node refuses what it is asked: one that is starting may do so for a while.
+    /// Returns whether a node refuses the request: a starting node may do so for a while.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Live(LiveError::Rpc(why @ RpcError::Refused { .. })) if !why.may_pass())
     }
 
-    /// Whether it may be well again by itself: a log that is being rotated, a node or a target that is away.
+    /// Returns whether the error may pass by itself: a log is being rotated, or a node or the store is unreachable.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Log(LogError::File { why, .. }) => why.kind() == ErrorKind::NotFound,
             Self::Log(LogError::Store(why)) | Self::Live(LiveError::Store(why)) => why.may_pass(),
-            // Half of it: somebody may be writing the rest.
+            // An incomplete file: another process may be writing the rest.
             Self::Log(LogError::Broken { is_cut, .. }) => *is_cut,
             Self::Live(LiveError::Rpc(_) | LiveError::Metrics { .. }) => true,
             Self::Live(LiveError::OtherChain { .. } | LiveError::Pruned { .. }) => false,
@@ -74,28 +74,28 @@ impl EtlError {
     }
 }
 
-/// What was read and what became of it.
+/// Counts of what was read and merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Found {
-    /// In logs.
+    /// Counts of the logs.
     pub logs: Counts,
-    /// Heights that nodes were asked for.
+    /// Heights requested from nodes.
     pub asked: u64,
-    /// Of these, those whose results CometBFT does not have.
+    /// Requested heights whose results CometBFT does not have.
     pub without_results: u64,
-    /// Of these, those that an Ethereum node has forgotten.
+    /// Requested heights whose blocks an Ethereum node no longer has.
     pub forgotten: u64,
     /// Heights that were not stored before.
     pub new: u64,
-    /// Stored heights of which more is known now.
+    /// Stored heights that gained values.
     pub more: u64,
-    /// Times that were stored already and are told otherwise, as a node does after a kill: the first stays.
+    /// Stored times that were reported again with another value, as a node does after a kill: the first stays.
     pub repeated: u64,
-    /// Counts that were stored already and are told otherwise, as another chain does: the first stays.
+    /// Stored counts that were reported again with another value, as another chain does: the first stays.
     pub contradictions: u64,
 }
 
-/// Where from.
+/// The logs, nodes and metrics to read from.
 #[derive(Default)]
 pub struct Sources {
     logs: Vec<Log>,
@@ -106,21 +106,21 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// What is to be read; nothing is yet.
+    /// Sources that are still unread.
     pub fn new(logs: Vec<Log>, blocks: Vec<Blocks>, metrics: Vec<Metrics>) -> Self {
         Self { logs, blocks, metrics, ..Self::default() }
     }
 
-    /// Whether there is nothing to read.
+    /// Returns whether there is nothing to read.
     pub fn is_empty(&self) -> bool {
         self.logs.is_empty() && self.blocks.is_empty() && self.metrics.is_empty()
     }
 
-    /// Reads what is new everywhere. After an error the next time goes on from what was stored.
+    /// Reads what is new in every source. After an error the next call continues from what was stored.
     pub fn pass(&mut self, store: &mut dyn Store, stop: &dyn Fn() -> bool) -> Result<(), EtlError> {
         let (counts, merged) = (&mut self.counts, &mut self.merged);
         let mut worst: Option<EtlError> = None;
-        // One that is away or broken keeps nobody else from being read; without the target, nothing can be.
+        // An unavailable or broken source does not keep the others from being read; a broken store does.
         let mut seen = |result: Result<(), EtlError>| match result {
             Err(why) if !why.is_of_target() => {
                 if worst.as_ref().is_none_or(|worst| worst.weight() < why.weight()) {
@@ -147,7 +147,7 @@ impl Sources {
         Ok(log::stream(std::io::stdin(), store, &mut self.counts, &mut self.merged, stop)?)
     }
 
-    /// What was found until now.
+    /// Returns the counts so far.
     pub fn found(&self) -> Found {
         let sum = |of: fn(&Blocks) -> u64| self.blocks.iter().map(of).sum();
         let Merged { new, more, repeated, contradictions } = self.merged;
@@ -165,7 +165,7 @@ impl Sources {
 }
 
 impl Found {
-    /// As text.
+    /// Formats the counts as text.
     pub fn text(&self) -> String {
         let Self { logs, asked, without_results, forgotten, new, more, repeated, contradictions } = self;
         let mut lines = vec![];

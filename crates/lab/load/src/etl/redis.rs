@@ -1,8 +1,8 @@
-//! Redis as a target.
+//! Redis as a store.
 //!
-//! reads   its own keys: with the prefix `hearth:etl`
+//! reads   its own keys, under the prefix `hearth:etl`
 //! writes  `hearth:etl:block:191` (a row as JSON), `hearth:etl:heights` (a sorted set of them), `hearth:etl:positions`
-//!         (a hash: a source, and how far it was read), `hearth:etl:samples` (a sorted set by time)
+//!         (a hash from source to position), `hearth:etl:samples` (a sorted set by time)
 //! memory  a batch
 
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use serde_json::Value;
 use super::row::{Batch, Merged, Row, join};
 use super::store::{Position, Sample, Store, StoreError};
 
-/// An answer may take so long.
+/// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Rows that are asked for together.
+/// Rows requested together.
 const TOGETHER: usize = 1000;
-/// Others may change the same keys so often before it is given up.
+/// Attempts at a transaction while others change the same keys.
 const TRIES_MAX: usize = 10;
 
-/// A Redis server. The connection is made when it is needed, and anew after an error.
+/// A Redis server. Connects on demand, and again after an error.
 pub struct Redis {
     client: Client,
     connection: Option<Connection>,
@@ -31,9 +31,10 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// The server at a URL, as `redis://:PASSWORD@HOST:PORT/DATABASE` or `redis+unix:///PATH`. It must be there.
+    /// Connects to the server at a URL like `redis://:PASSWORD@HOST:PORT/DATABASE` or `redis+unix:///PATH`, and fails
+    /// if it does not answer.
     pub fn open(url: &str, prefix: &str) -> Result<Self, StoreError> {
-        // What may be a password is in front of the address.
+        // A password may stand before the address.
         let at = url.rsplit_once('@').map_or(url, |(_, address)| address).to_owned();
         let client = Client::open(url).map_err(|why| StoreError::Redis { at: at.clone(), why })?;
         let mut redis = Self { client, connection: None, at, prefix: prefix.into() };
@@ -44,7 +45,7 @@ impl Redis {
     fn ask<T>(&mut self, ask: impl FnOnce(&mut Connection) -> Result<T, RedisError>) -> Result<T, StoreError> {
         let answer = self.connected().and_then(ask);
         answer.map_err(|why| {
-            // Whatever it was in the middle of, a watch too, is over.
+            // Dropping the connection also ends a pending WATCH.
             self.connection = None;
             StoreError::Redis { at: self.at.clone(), why }
         })
@@ -101,7 +102,7 @@ impl Store for Redis {
         let (heights_key, positions_key) = (self.key("heights"), self.key("positions"));
         let heights: Vec<u64> = batch.rows.keys().copied().collect();
         for _ in 0..TRIES_MAX {
-            // Whoever else writes these keys from here on makes the transaction below do nothing.
+            // If another client writes these keys from here on, the transaction below does nothing.
             let watched = (heights.iter().map(|height| self.block_key(*height))).chain([positions_key.clone()]);
             let watched: Vec<String> = watched.collect();
             self.ask(|connection| cmd("WATCH").arg(&watched).exec(connection))?;

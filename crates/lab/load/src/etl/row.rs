@@ -1,21 +1,21 @@
-//! What is known of one height, whoever told it.
+//! The values known of one height, from any source.
 //!
-//! memory  a row has 8 B for each of the [`COLUMNS`] and as much for whether it is known
-//! drops   what differs from what was known before: counted in [`Merged`]
+//! memory  per row 8 B for each of the [`COLUMNS`] and as much for whether it is known
+//! drops   values that differ from known ones: counted in [`Merged`]
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// What a column holds.
+/// The kind of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// When something happened, in milliseconds since 1970. A node that goes on after a kill logs its last block again,
-    /// so another value is no contradiction.
+    /// A point in time, in milliseconds since 1970. A node that is restarted after a kill logs its last block again, so
+    /// another value is no contradiction.
     Time,
-    /// How long something took, in microseconds; as with times.
+    /// A duration in microseconds. As with times, another value is no contradiction.
     Duration,
-    /// A number that the chain fixes: another value is another chain's.
+    /// A number that the chain fixes: another value belongs to another chain.
     Count,
 }
 
@@ -27,7 +27,7 @@ macro_rules! columns {
             $(#[doc = $about] $name,)*
         }
 
-        /// All columns: each with its name in every target, what it holds, and what it is.
+        /// All columns: variant, name in every store, kind, description.
         pub const COLUMNS: &[(Column, &str, Kind, &str)] =
             &[$((Column::$name, $column, Kind::$kind, $about),)*];
     };
@@ -58,7 +58,7 @@ columns! {
 /// The greatest height: Redis sorts by numbers that are exact up to here.
 pub const HEIGHT_MAX: u64 = 1 << 53;
 
-/// A height, and what is known of it.
+/// A height and its known values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The height, [`HEIGHT_MAX`] at most.
@@ -67,16 +67,16 @@ pub struct Row {
     pub values: [Option<i64>; COLUMNS.len()],
 }
 
-/// What became of rows that were merged into others.
+/// Counts of merged rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     /// Heights that were not known before.
     pub new: u64,
-    /// Heights of which more is known now.
+    /// Heights that gained values.
     pub more: u64,
-    /// Times and durations that were known already, and were others.
+    /// Known times and durations that came with another value.
     pub repeated: u64,
-    /// Counts that were known already, and were others: the first stays.
+    /// Known counts that came with another value: the first stays.
     pub contradictions: u64,
 }
 
@@ -90,23 +90,23 @@ impl std::ops::AddAssign for Merged {
 }
 
 impl Row {
-    /// A height of which nothing is known yet.
+    /// A height without any known value.
     pub fn new(height: u64) -> Self {
         Self { height, values: [None; COLUMNS.len()] }
     }
 
-    /// The row with a value more.
+    /// Returns the row with one more value.
     pub fn with(mut self, column: Column, value: impl Into<Option<i64>>) -> Self {
         self.values[column as usize] = value.into();
         self
     }
 
-    /// What is known.
+    /// Returns the column's value, if known.
     pub fn get(&self, column: Column) -> Option<i64> {
         self.values[column as usize]
     }
 
-    /// Takes what is known of the same height elsewhere and not here: what came first stays.
+    /// Adds the values of another row of the same height that are missing here. Known values stay.
     pub fn merge(&mut self, other: &Self) -> Merged {
         let mut merged = Merged::default();
         let mut gained = false;
@@ -124,14 +124,14 @@ impl Row {
         merged
     }
 
-    /// An object of what is known.
+    /// Returns an object of the known values.
     pub fn to_json(&self) -> Value {
         let known = COLUMNS.iter().zip(self.values).filter_map(|((_, name, ..), value)| Some((*name, value?)));
         let known = known.map(|(name, value)| (name.to_owned(), value.into()));
         Value::Object([("height".to_owned(), self.height.into())].into_iter().chain(known).collect::<Map<_, _>>())
     }
 
-    /// Such an object; nothing where it is none.
+    /// Parses such an object; none if it has no valid height.
     pub fn from_json(value: &Value) -> Option<Self> {
         let mut row = Self::new(value.get("height")?.as_u64().filter(|height| *height <= HEIGHT_MAX)?);
         for ((_, name, ..), place) in COLUMNS.iter().zip(&mut row.values) {
@@ -141,17 +141,17 @@ impl Row {
     }
 }
 
-/// Rows that wait to be written.
+/// Rows to be written.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// By height.
+    /// Rows by height.
     pub rows: BTreeMap<u64, Row>,
-    /// What differed among themselves.
+    /// Counts of values that differed within the batch.
     pub merged: Merged,
 }
 
 impl Batch {
-    /// Adds a row.
+    /// Adds a row, merging it with one of the same height.
     pub fn add(&mut self, row: Row) {
         match self.rows.get_mut(&row.height) {
             Some(known) => self.merged += Merged { more: 0, ..known.merge(&row) },
@@ -160,7 +160,7 @@ impl Batch {
     }
 }
 
-/// What is stored of some heights and what comes to it, put together: what has to be written, and what became of it.
+/// Merges a batch with the stored rows. Returns the rows that must be written, and the counts.
 pub fn join(mut stored: BTreeMap<u64, Row>, batch: &Batch) -> (Vec<Row>, Merged) {
     let (mut changed, mut merged) = (Vec::new(), batch.merged);
     for row in batch.rows.values() {

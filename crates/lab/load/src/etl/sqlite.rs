@@ -1,6 +1,6 @@
-//! The database file.
+//! A SQLite database file as a store.
 //!
-//! reads   a file of SQLite's
+//! reads   a SQLite file
 //! writes  the tables `blocks` (a row a height), `positions`, `samples`
 //! memory  a batch
 
@@ -14,21 +14,21 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use super::row::{Batch, COLUMNS, Merged, Row, join};
 use super::store::{Position, Sample, Store, StoreError};
 
-/// SQLite keeps it in the file's header: "Hrth".
+/// SQLite stores this in the file's header: "Hrth".
 const APPLICATION: i64 = 0x4872_7468;
-/// Of the tables.
+/// Schema version of the tables.
 const VERSION: i64 = 1;
-/// Another process may hold the file for so long.
+/// How long to wait for another process that locks the file.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// A database file.
+/// An open database file.
 pub struct Database {
     path: PathBuf,
     connection: Connection,
 }
 
 impl Database {
-    /// Opens it, or begins one.
+    /// Opens the file, or creates it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let failed = |why| of(path, why);
         let mut connection = Connection::open(path).map_err(failed)?;

@@ -1,7 +1,7 @@
-//! Where rows are kept: what every target can do.
+//! Where rows are stored: the interface of every store.
 //!
-//! Rows and the position up to which a source was read are written together or not at all. So whatever breaks, the
-//! next time goes on from what is really there, and nothing is there twice.
+//! Rows and the position up to which a source was read are written atomically. So after any failure the next run
+//! continues from what is really stored, and nothing is stored twice.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,90 +16,90 @@ use super::row::{Batch, Merged, Row};
 pub struct Position {
     /// Bytes of a file, or the last height of a node.
     pub offset: u64,
-    /// What the source was: a hash of the file's beginning, or the chain.
+    /// Identity of the source: a hash of the file's beginning, or the chain.
     pub identity: String,
     /// A hash of the file's last bytes before the offset.
     pub before: String,
 }
 
-/// What a node's metrics were at a time.
+/// The values of a node's metrics at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Milliseconds since 1970.
     pub time_ms: i64,
-    /// Whose.
+    /// URL of the metrics page.
     pub url: String,
-    /// By name and labels, as they are served.
+    /// Values by name and labels, as served.
     pub values: BTreeMap<String, f64>,
 }
 
-/// Why a target gives or takes nothing.
+/// Why a store cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database file.
+    /// SQLite failed.
     #[error("{path}: {why}", path = path.display())]
     Database {
-        /// Which.
+        /// Path of the database file.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's error.
         why: rusqlite::Error,
     },
-    /// A file that is something else.
+    /// The file is not such a database.
     #[error("{path} is no database of `hearth load etl`: name another", path = .0.display())]
     Foreign(PathBuf),
-    /// Written by a later release.
+    /// The file was written by a later release.
     #[error("{path} was written by a later release (version {version})", path = path.display())]
     Later {
-        /// Which.
+        /// Path of the database file.
         path: PathBuf,
-        /// Its version.
+        /// Its schema version.
         version: i64,
     },
-    /// Redis is not there, or says no.
+    /// Redis cannot be reached, or refuses.
     #[error("Redis at {at}: {why}")]
     Redis {
-        /// Where, without the password.
+        /// Address, without the password.
         at: String,
-        /// What went wrong.
+        /// The client's error.
         why: redis::RedisError,
     },
-    /// A key that holds something else.
+    /// A key holds another type of value.
     #[error("Redis at {at}: {key} holds something else; name another --redis-prefix")]
     Key {
-        /// Where.
+        /// Address, without the password.
         at: String,
-        /// Which.
+        /// Name of the key.
         key: String,
     },
-    /// Somebody else writes the same keys time and again.
+    /// Another client keeps changing the same keys.
     #[error("Redis at {at}: somebody else writes under the same prefix")]
     Contended {
-        /// Where.
+        /// Address, without the password.
         at: String,
     },
 }
 
 impl StoreError {
-    /// Whether it may be well again by itself.
+    /// Returns whether the error may pass by itself.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Redis { .. } | Self::Contended { .. })
     }
 }
 
-/// A target that is read, too.
+/// A store for rows, which can also be read back.
 pub trait Store {
-    /// How far a source was read.
+    /// Returns how far a source was read.
     fn position(&mut self, source: &str) -> Result<Option<Position>, StoreError>;
 
-    /// Adds what is new, and the source's position, both or neither.
+    /// Adds new values and the source's position, atomically.
     fn merge(&mut self, batch: &Batch, position: Option<(&str, &Position)>) -> Result<Merged, StoreError>;
 
-    /// Gives each row in order of height, until it is told to stop by `false`.
+    /// Passes each row to `see`, in order of height, until it returns `false`.
     fn each(&mut self, heights: RangeInclusive<u64>, see: &mut dyn FnMut(&Row) -> bool) -> Result<(), StoreError>;
 
-    /// Keeps a sample.
+    /// Stores a sample.
     fn add_sample(&mut self, sample: &Sample) -> Result<(), StoreError>;
 
-    /// How many samples there are.
+    /// Returns the number of samples.
     fn samples(&mut self) -> Result<u64, StoreError>;
 }

@@ -1,11 +1,11 @@
-//! What the rows say together.
+//! Sums up the stored rows.
 //!
 //! reads   all rows of the store, twice
 //! writes  a [`Summary`], as text and JSON
 //! memory  16 B for each block, and 8 B for each stage of it
 //!
-//! Times count in milliseconds; a rate is that of valid transactions, of blocks whose time since the block before is
-//! known. A block's transactions came in that time, so those of the first block count in no rate.
+//! Times are in milliseconds. A rate counts valid transactions of blocks whose distance to the block before is known. A
+//! block's transactions arrived during that time, so those of the first block count in no rate.
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
@@ -15,77 +15,77 @@ use serde::Serialize;
 use super::row::{COLUMNS, Column, Kind, Row};
 use super::store::{Store, StoreError};
 
-/// Clocks in the order of their worth: between two blocks one clock counts, never two.
+/// Clocks, best first. The time between two blocks uses one clock, never two.
 const CLOCKS: [Column; 5] = [Column::Executed, Column::Finalized, Column::Node, Column::Committed, Column::Header];
-/// What counts as transactions, in the order of its worth.
+/// Columns that count transactions, best first.
 const TRANSACTIONS: [Column; 3] = [Column::Txs, Column::Valid, Column::Results];
 
 /// Percentiles of times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// Half are at most this.
+    /// Median.
     pub p50: f64,
-    /// Nine in ten are.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 in a hundred are.
+    /// 99th percentile.
     pub p99: f64,
-    /// All are.
+    /// Maximum.
     pub max: f64,
 }
 
 /// The median of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stage {
-    /// As the column.
+    /// Name of the column.
     pub name: &'static str,
-    /// Blocks of which it is known, of those with transactions if there are any.
+    /// Number of blocks with a known value, among those with transactions if there are any.
     pub blocks: usize,
-    /// In milliseconds.
+    /// Median in milliseconds.
     pub median_ms: f64,
 }
 
-/// What the rows say.
+/// The figures of the rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// How many heights there are rows of.
+    /// Number of heights with a row.
     pub heights: u64,
-    /// The first and the last.
+    /// The first and the last height.
     pub range: Option<(u64, u64)>,
     /// Heights in between without a row.
     pub missing: u64,
-    /// The column whose times count.
+    /// Name of the column used as clock.
     pub clock: Option<&'static str>,
-    /// The first and the last of them, in milliseconds since 1970.
+    /// The first and the last time of that column, in milliseconds since 1970.
     pub span_ms: Option<(i64, i64)>,
-    /// The column that counts as transactions.
+    /// Name of the column used to count transactions.
     pub counted: Option<&'static str>,
-    /// Their sum.
+    /// Sum of the transactions.
     pub transactions: u64,
-    /// CometBFT's valid and invalid ones, of the heights of which that is known.
+    /// Valid transactions by CometBFT, of the heights where that is known.
     pub valid: Option<u64>,
-    /// See `valid`.
+    /// Invalid transactions by CometBFT, as for `valid`.
     pub invalid: Option<u64>,
-    /// Gas used.
+    /// Sum of the gas used.
     pub gas: Option<u64>,
-    /// Transactions a second, from the block before the first that has any to the last that has.
+    /// Transactions per second, from the block before the first non-empty one to the last non-empty one.
     pub tps: Option<f64>,
-    /// And how many seconds that were.
+    /// Seconds that this rate covers.
     pub seconds: f64,
-    /// Transactions a second of all blocks, empty ones before and after the load as well.
+    /// Transactions per second over all blocks, including empty ones before and after the load.
     pub tps_whole: Option<f64>,
-    /// From a block to the next; none where the clock has whole seconds only.
+    /// Times from block to block; none if the clock has only whole seconds.
     pub block_ms: Option<Spread>,
-    /// The mean of that.
+    /// Mean time from block to block.
     pub block_mean_ms: Option<f64>,
-    /// Blocks that were earlier than the one before: they count in no rate.
+    /// Blocks earlier than their predecessor: they count in no rate.
     pub backwards: u64,
-    /// Stages.
+    /// Medians of the stages.
     pub stages: Vec<Stage>,
-    /// Samples of metrics.
+    /// Number of metrics samples.
     pub samples: u64,
 }
 
-/// A block since the one before: its milliseconds and transactions.
+/// Milliseconds since the block before, and the block's transactions.
 type Step = (i64, u64);
 
 #[derive(Default)]
@@ -94,7 +94,7 @@ struct Coverage {
 }
 
 impl Coverage {
-    /// The column that is known of most heights, the first of several.
+    /// The column that is known for the most heights; the first of several.
     fn most(&self, columns: &[Column]) -> Option<Column> {
         let known = |column: &Column| self.known[*column as usize];
         let most = columns.iter().map(known).max().filter(|most| *most > 0)?;
@@ -121,7 +121,7 @@ pub fn summary(store: &mut dyn Store, heights: RangeInclusive<u64>) -> Result<Su
         }
         true
     })?;
-    // Whole seconds only where there is nothing better.
+    // Whole seconds are used only if there is nothing better.
     let clock = coverage.most(&CLOCKS).or_else(|| coverage.most(&[Column::Web3]));
     let counted = coverage.most(&TRANSACTIONS);
     let mut found = Summary { clock: clock.map(name), counted: counted.map(name), ..Summary::default() };
@@ -159,7 +159,7 @@ pub fn summary(store: &mut dyn Store, heights: RangeInclusive<u64>) -> Result<Su
     (found.tps, found.seconds) = rate(&steps[begin..end.max(begin)]);
     let mut times: Vec<i64> = steps.iter().map(|(step, _)| *step).collect();
     found.block_mean_ms = (!times.is_empty()).then(|| times.iter().sum::<i64>() as f64 / times.len() as f64);
-    // Of whole seconds no percentile is a time between two blocks.
+    // With whole seconds no percentile is a real block time.
     found.block_ms = if clock == Some(Column::Web3) { None } else { spread(&mut times) };
     found.stages = stages.medians();
     found.samples = store.samples()?;
@@ -175,12 +175,12 @@ fn rate(steps: &[Step]) -> (Option<f64>, f64) {
 
 fn spread(times: &mut [i64]) -> Option<Spread> {
     times.sort_unstable();
-    // The least that so many are at most.
+    // The least value that this share of all values does not exceed.
     let of = |share: f64| times.get(((times.len() as f64 * share).ceil() as usize).max(1) - 1).map(|time| *time as f64);
     Some(Spread { p50: of(0.5)?, p90: of(0.9)?, p99: of(0.99)?, max: of(1.0)? })
 }
 
-/// The stages of blocks with transactions, and of all.
+/// The stages of blocks with transactions, and of empty ones.
 #[derive(Default)]
 struct Stages {
     loaded: [Vec<i64>; COLUMNS.len()],
@@ -206,14 +206,14 @@ impl Stages {
     }
 }
 
-/// A time as people read it.
+/// Formats a time for people.
 fn date(ms: i64) -> String {
     let time = chrono::DateTime::from_timestamp_millis(ms);
     time.map_or_else(|| format!("{ms} ms"), |time| time.format("%Y-%m-%d %H:%M:%S%.3f").to_string())
 }
 
 impl Summary {
-    /// As text.
+    /// Formats the summary as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: String| writeln!(text, "{name:<18}{value}").expect("a string");

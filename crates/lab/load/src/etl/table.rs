@@ -1,8 +1,8 @@
-//! Rows as tables for other programs: CSV, Parquet.
+//! Writes rows as tables for other programs: CSV, Parquet.
 //!
 //! reads   all rows of the store
-//! writes  the file, whole: under another name until it is
-//! memory  of Parquet a group of rows
+//! writes  the file, under a temporary name until it is complete
+//! memory  for Parquet a group of rows
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -19,34 +19,34 @@ use parquet::schema::types::Type;
 use super::row::{COLUMNS, Row};
 use super::store::{Store, StoreError};
 
-/// Rows of a group: its columns lie together.
+/// Rows per Parquet group, whose columns are stored together.
 const GROUP_ROWS: usize = 65_536;
 
-/// Why there is no table.
+/// Why a table cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The file.
+    /// The file cannot be written.
     #[error("{path}: {why}", path = path.display())]
     File {
-        /// Which.
+        /// Path of the table.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         why: io::Error,
     },
-    /// The file, as Parquet's writer tells.
+    /// The Parquet writer failed.
     #[error("{path}: {why}", path = path.display())]
     Parquet {
-        /// Which.
+        /// Path of the table.
         path: PathBuf,
-        /// What it says.
+        /// The writer's error.
         why: ParquetError,
     },
-    /// Where the rows are.
+    /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Writes a file under another name, and gives it its own when it is whole.
+/// Writes a file under a temporary name, and renames it once it is complete.
 fn whole<T>(path: &Path, write: impl FnOnce(File) -> Result<T, TableError>) -> Result<T, TableError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".part");
@@ -60,7 +60,7 @@ fn whole<T>(path: &Path, write: impl FnOnce(File) -> Result<T, TableError>) -> R
     named
 }
 
-/// Writes `height,` and all columns, one row a line; what is not known is empty. How many rows.
+/// Writes `height,` and all columns, one row per line; unknown values are empty. Returns the number of rows.
 pub fn csv(path: &Path, store: &mut dyn Store, heights: RangeInclusive<u64>) -> Result<u64, TableError> {
     whole(path, |file| {
         let mut out = BufWriter::new(file);
@@ -89,7 +89,7 @@ fn schema() -> Result<Type, ParquetError> {
     Type::group_type_builder("blocks").with_fields(fields).build()
 }
 
-/// Writes the same as Parquet: integers of 64 bits, null where nothing is known. How many rows.
+/// Writes the same as Parquet: 64-bit integers, null for unknown values. Returns the number of rows.
 pub fn parquet(path: &Path, store: &mut dyn Store, heights: RangeInclusive<u64>) -> Result<u64, TableError> {
     let failed = |why| TableError::Parquet { path: path.into(), why };
     whole(path, |file| {

@@ -1,4 +1,4 @@
-//! Logs as they are found, whole and broken, into a database file.
+//! Tests with real logs, complete and damaged, written to a database file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -18,11 +18,11 @@ use super::store::{Sample, Store};
 use super::summary::summary;
 use super::{Found, Sources, line, table};
 
-/// CometBFT 0.38 with our node as its application, both forms of its log, and our node's own.
+/// CometBFT 0.38 with our node as its application, in both log formats, and our node's own log.
 const PLAIN: &str = include_str!("fixtures/cometbft-0.38-plain.log");
 const JSON: &str = include_str!("fixtures/cometbft-0.38-json.log");
 const OURS: &str = include_str!("fixtures/hearth.log");
-/// Lines as older releases and others write them.
+/// Lines in the formats of older releases and other programs.
 const OTHERS: &str = include_str!("fixtures/others.log");
 
 fn rows(text: &[u8]) -> (BTreeMap<u64, Row>, Counts) {
@@ -110,7 +110,7 @@ fn other_forms() {
 #[test]
 fn lines_that_are_cut_or_mixed_say_nothing_wrong() {
     let whole = "I[2022-04-07|02:17:07.759] Executed block module=state height=191 validTxs=3368 invalidTxs=666";
-    // Cut at any byte, then another line begins, as after a kill.
+    // The line is cut at any byte and another begins, as after a kill.
     for cut in 0..whole.len() {
         let next = "I[2022-04-07|02:17:08.001] Executed block module=state height=7 validTxs=1 invalidTxs=0";
         let (found, counts) = rows(format!("{}{next}\n{}", &whole[..cut], &whole[cut..]).as_bytes());
@@ -123,7 +123,7 @@ fn lines_that_are_cut_or_mixed_say_nothing_wrong() {
     }
     let coloured = format!("\x1b[32m{}\x1b[0m", whole.replace(" module", " \x1b[1mmodule"));
     assert_eq!(rows(coloured.as_bytes()).0[&191].get(Column::Valid), Some(3368));
-    // The machine lost its power: zeros up to where the next line begins.
+    // After a power loss: zeros up to where the next line begins.
     let zeros = [&[0; 700][..], whole.as_bytes()].concat();
     assert_eq!(rows(&zeros).0[&191].get(Column::Valid), Some(3368));
     assert_eq!(
@@ -141,7 +141,7 @@ fn lines_that_are_cut_or_mixed_say_nothing_wrong() {
         let (found, counts) = rows(broken.as_bytes());
         assert_eq!((found.len(), counts.damaged), (0, 1), "{broken}");
     }
-    // Others may talk of blocks, too.
+    // Other modules may also mention blocks.
     for other in [
         whole.replace("module=state", "module=app"),
         "I[2022-04-07|02:17:07.759] Timed out module=consensus height=4 msg=\"no executed block\"".to_owned(),
@@ -177,9 +177,9 @@ fn a_log_that_grows_is_read_from_where_it_ended() {
     assert_eq!((second.logs.unfinished, second.logs.begun_anew), (0, 0));
     let all = stored(&mut database);
     assert_eq!(all, rows(PLAIN.as_bytes()).0.into_values().collect::<Vec<_>>());
-    // Once more: nothing.
+    // A second read finds nothing new.
     assert_eq!(collect(&mut database, &log), Found::default());
-    // Another file of the same name, be it longer, and one that was cut off.
+    // Another file of the same name, even a longer one, and a truncated one.
     fs::write(&log, format!("{OTHERS}{PLAIN}")).unwrap();
     let anew = collect(&mut database, &log);
     assert_eq!((anew.logs.begun_anew, anew.contradictions, anew.repeated), (1, 0, 0));
@@ -200,7 +200,7 @@ fn what_was_written_before_the_rotation_is_not_lost() {
     sources.pass(&mut database, &|| false).unwrap();
     append(&log, two.concat().as_bytes());
     fs::rename(&log, folder.path().join("log.1")).unwrap();
-    // Not there for a moment.
+    // The file is missing for a moment.
     sources.pass(&mut database, &|| false).unwrap();
     append(&log, three.concat().as_bytes());
     sources.pass(&mut database, &|| false).unwrap();
@@ -216,21 +216,21 @@ fn compressed_logs_and_long_lines() {
     let mut gz = flate2::write::GzEncoder::new(vec![], Default::default());
     gz.write_all(PLAIN.as_bytes()).unwrap();
     let bytes = gz.finish().unwrap();
-    // A copy that broke off: what is there counts, it is said, and the rest comes with the whole file.
+    // A truncated copy: its complete part counts, the error says so, and the rest comes with the whole file.
     fs::write(&log, &bytes[..bytes.len() / 2]).unwrap();
     let mut sources = Sources { logs: vec![Log::new(&log)], ..Sources::default() };
     let why = sources.pass(&mut database, &|| false).unwrap_err();
     assert!(why.may_pass() && why.to_string().contains("the compressed file breaks off"), "{why}");
     let half = sources.found().logs;
     assert!(half.damaged == 1 && half.lines > 0 && !stored(&mut database).is_empty(), "{half:?}");
-    // Looked at again and again it is not read again before it has changed.
+    // An unchanged file is not read again.
     sources.pass(&mut database, &|| false).unwrap();
     assert_eq!(sources.found().logs, half);
     fs::write(&log, &bytes).unwrap();
     sources.pass(&mut database, &|| false).unwrap();
     assert_eq!(stored(&mut database), rows(PLAIN.as_bytes()).0.into_values().collect::<Vec<_>>());
     assert_eq!(collect(&mut database, &log).logs.lines, 0);
-    // Bytes in the middle that are others: nobody mends them, and nothing waits for that.
+    // Corrupt bytes in the middle never heal, so nothing waits for that.
     let mut damaged = bytes.clone();
     damaged[bytes.len() / 2..][..40].fill(0xff);
     let damaged_log = folder.path().join("damaged.gz");
@@ -238,7 +238,7 @@ fn compressed_logs_and_long_lines() {
     let mut sources = Sources { logs: vec![Log::new(&damaged_log)], ..Sources::default() };
     let why = sources.pass(&mut database, &|| false).unwrap_err();
     assert!(!why.may_pass() && why.to_string().contains("damaged.gz: after "), "{why}");
-    // The others are read all the same, and what will not pass is told before what may.
+    // The other logs are still read, and a permanent error is reported before a transient one.
     let mut database = Database::open(&folder.path().join("beside.db")).unwrap();
     let (missing, plain) = (folder.path().join("missing"), folder.path().join("plain"));
     append(&plain, PLAIN.as_bytes());
@@ -267,7 +267,7 @@ fn a_node_that_keeps_not_what_is_asked_for_is_told_of() {
     };
     let wanted = |from, to| Heights { from, to };
     let timeout = Duration::from_secs(20);
-    // CometBFT says what it has, from height 90 to 100.
+    // CometBFT reports that it has heights 90 to 100.
     let comet = serve_calls(|method, params| match method {
         "status" => Ok(json!({
             "node_info": { "network": "net" },
@@ -286,10 +286,10 @@ fn a_node_that_keeps_not_what_is_asked_for_is_told_of() {
         assert!(!why.may_pass() && why.to_string().contains("height 5 any more, its first is 90"), "{why}");
         assert_eq!(asked, 0);
     }
-    // Without a first height it begins with what there is.
+    // Without a first height it begins with the first available one.
     let (read, asked) = ask(Blocks::comet(&comet, timeout, wanted(None, None)).unwrap());
     assert!(read.is_ok() && asked == 11, "{asked}");
-    // A node of Ethereum's only refuses.
+    // An Ethereum node only refuses.
     let web3 = serve_calls(|method, params| match method {
         "eth_blockNumber" => Ok(json!("0x64")),
         "eth_chainId" => Ok(json!("0x1")),
@@ -316,7 +316,7 @@ fn figures_are_those_of_the_rows() {
     let folder = tempfile::tempdir().unwrap();
     let mut database = Database::open(&folder.path().join("load.db")).unwrap();
     let mut batch = super::row::Batch::default();
-    // Half a second each, ten empty blocks at both ends; a gap; a clock that goes back once.
+    // Blocks of half a second, ten empty ones at both ends, a gap, and a clock that goes back once.
     for height in (1..=60).filter(|height| *height != 33) {
         let valid = if (11..=50).contains(&height) { 100 } else { 0 };
         let time = 1_700_000_000_000 + 500 * height as i64 - if height == 45 { 5_000 } else { 0 };

@@ -1,9 +1,9 @@
-//! A flame graph out of folded stacks: bars of text that get narrower with their place.
+//! A flame graph from folded stacks, drawn as nested bars of text.
 //!
-//! reads   folded lines, `thread;caller;callee 17`, of anybody
-//! writes  HTML; the page's script zooms and searches, without it the graph is whole and still
-//! memory  [`NODES_MAX`] bars; [`DEPTH_MAX`] of them on each other
-//! drops   what is narrower than a 2000th of the graph: its callers show it as their own
+//! reads   folded lines, `thread;caller;callee 17`, from an untrusted source
+//! writes  HTML; the page's script zooms and searches, and without it the graph is complete but static
+//! memory  [`NODES_MAX`] bars, at most [`DEPTH_MAX`] deep
+//! drops   bars narrower than a 2000th of the graph: their callers show the time as their own
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,12 +12,12 @@ use hearth_page::text::{escape, figure, whole};
 
 const NODES_MAX: usize = 6_000;
 const DEPTH_MAX: usize = 128;
-/// Narrower bars are not drawn.
+/// Bars with a smaller share are not drawn.
 const SHARE_MIN: f64 = 1.0 / 2_000.0;
 /// The longest name that is shown.
 const NAME_MAX: usize = 300;
 
-/// A function where it was called from.
+/// A function at one place in the call tree.
 #[derive(Default)]
 struct Node<'a> {
     samples: u64,
@@ -41,7 +41,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A bar: its name, where it begins, how many samples it has, how many bars are below it.
+/// A bar: its name, first sample, number of samples and depth.
 struct Bar<'a> {
     name: &'a str,
     from: u64,
@@ -60,7 +60,7 @@ fn lay<'a>(node: &Node<'a>, from: u64, depth: usize, least: u64, bars: &mut Vec<
     }
 }
 
-/// Functions by the samples in which they ran themselves, the most first: name and samples.
+/// Returns the functions with the most samples of their own, highest first: name and samples.
 pub fn heaviest(folded: &str, most: usize) -> Vec<(String, u64)> {
     let mut own: BTreeMap<&str, u64> = BTreeMap::new();
     for line in folded.lines() {
@@ -73,12 +73,12 @@ pub fn heaviest(folded: &str, most: usize) -> Vec<(String, u64)> {
     own.into_iter().take(most).map(|(name, samples)| (name.to_owned(), samples)).collect()
 }
 
-/// All samples.
+/// Returns the total number of samples.
 pub fn samples(folded: &str) -> u64 {
     Node::of(folded).samples
 }
 
-/// The graph.
+/// Draws the graph.
 pub fn html(folded: &str) -> String {
     let root = Node::of(folded);
     if root.samples == 0 {
@@ -113,7 +113,7 @@ fn write_bar(html: &mut String, bar: &Bar<'_>, all: u64) -> std::fmt::Result {
     )
 }
 
-/// A function's module has one of eight colours, today and tomorrow.
+/// Returns one of eight colours, the same for a module in every report.
 fn colour(name: &str) -> u32 {
     let module = name.rsplit_once("::").map_or(name, |(module, _)| module);
     let module = module.split("::").next().unwrap_or(module).split(['.', '(']).next().unwrap_or(module);

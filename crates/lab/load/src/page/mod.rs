@@ -1,10 +1,10 @@
-//! Reports as one HTML file: it needs no other and no network. Several are side by side, on the same scales.
+//! Reports as one self-contained HTML file. Several reports stand side by side, on the same scales.
 //!
 //! reads   reports, fresh or as `--json` wrote them
-//! writes  HTML: figures, plots as SVG, the flame graph, what was asked for
-//! memory  the page, some hundred KiB a report
+//! writes  HTML: figures, plots as SVG, the flame graph, the options of the run
+//! memory  the page, some hundred KiB per report
 //!
-//! A report has words of a foreign server: its name, its errors, names of its functions. They are escaped.
+//! A report contains strings from an untrusted server: its name, its errors, names of its functions. They are escaped.
 
 mod flame;
 mod plot;
@@ -22,29 +22,29 @@ const SCRIPT: &str = include_str!("script.js");
 /// A report on a page.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// Its name: that of its file.
+    /// Name of the report, taken from its file.
     pub name: String,
-    /// The report.
+    /// The report's figures.
     pub report: Report,
-    /// The steps of a search for the highest rate, and the bound in milliseconds.
+    /// The steps of a search for the highest rate, and its bound in milliseconds.
     pub steps: Option<(Vec<Step>, f64)>,
 }
 
-/// Why a file is no report.
+/// Why a file cannot be shown as a report.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// It is JSON of something else.
+    /// The JSON is not a report.
     #[error("{0}: none of `hearth load run --json`: it has no `tps` and `kind`")]
     NoReport(String),
-    /// A figure has another shape.
+    /// A field has the wrong type.
     #[error("{0}: {1}")]
     Shape(String, serde_json::Error),
-    /// A search that found no rate.
+    /// The search found no rate.
     #[error("{0}: a search in which no rate was good has no report")]
     NothingFound(String),
 }
 
-/// A report as `--json` wrote it: of a run, or of a search for the highest rate.
+/// Reads a report as `--json` wrote it: of a run, or of a search for the highest rate.
 pub fn read(name: &str, mut json: Value) -> Result<Shown, PageError> {
     let shape = |why| PageError::Shape(name.into(), why);
     let steps = match json.get_mut("steps").map(Value::take) {
@@ -64,7 +64,7 @@ pub fn read(name: &str, mut json: Value) -> Result<Shown, PageError> {
     Ok(Shown { name: name.into(), report: serde_json::from_value(json).map_err(shape)?, steps })
 }
 
-/// The page of these reports.
+/// Writes the page of these reports.
 pub fn html(reports: &[Shown]) -> String {
     let title = match reports {
         [one] => format!("Hearth load: {} txn/s", text::figure(one.report.tps)),

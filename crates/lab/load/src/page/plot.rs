@@ -1,17 +1,17 @@
-//! Plots: shapes as SVG, stretched to whatever width there is, and words beside them, which are not stretched.
+//! Plots: shapes as SVG that stretch to the available width, and labels beside them that do not.
 //!
 //! reads   points
-//! writes  HTML without a script: what a place says when it is pointed at is a title of its own
-//! memory  at most [`POINTS_MAX`] points of a series: more are put together, and the plot says so
+//! writes  HTML without a script: tooltips are title elements
+//! memory  at most [`POINTS_MAX`] points of a series: beyond that, points are averaged, and the plot says so
 
 use std::fmt::Write;
 
 use hearth_page::even;
 use hearth_page::text::{escape, figure, whole};
 
-/// More would be narrower than a pixel.
+/// More points would be narrower than a pixel.
 const POINTS_MAX: usize = 300;
-/// The size of the drawing, which its place stretches.
+/// Size of the drawing in its own units, before it is stretched.
 const WIDTH: f64 = 1_000.0;
 const HEIGHT: f64 = 240.0;
 
@@ -20,48 +20,48 @@ const HEIGHT: f64 = 240.0;
 pub enum Shape {
     /// A line from point to point.
     Line,
-    /// A bar at each, as wide as half the way to its neighbours; of several series one stands on the other.
+    /// A bar at each point, half as wide as the way to its neighbours; several series are stacked.
     Bars,
 }
 
-/// What is drawn in one colour.
+/// Points drawn in one colour.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What it is.
+    /// Name of the series.
     pub name: String,
-    /// Its colour, a class of the style.
+    /// Class of the style sheet that sets the colour.
     pub colour: &'static str,
-    /// Across and up, in order.
+    /// Points `(x, y)`, ascending in x.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A plot.
+/// A plot with its axes and series.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// For who looks for it, and for who cannot see.
+    /// Name of the plot, for tests and screen readers.
     pub name: &'static str,
-    /// What goes up.
+    /// Unit of the y axis.
     pub unit: &'static str,
-    /// What goes across.
+    /// Label of the x axis.
     pub across: &'static str,
-    /// A point is the mean of so many at most.
+    /// A point is the mean of at most this many values.
     pub of: u64,
-    /// How.
+    /// How points are drawn.
     pub shape: Shape,
-    /// What.
+    /// The series to draw.
     pub series: Vec<Series>,
-    /// Lines at these places across, with a word each.
+    /// Vertical lines at these x positions, each with a label.
     pub marks: Vec<(f64, String)>,
-    /// Each step across is ten times the one before.
+    /// Whether the x axis is logarithmic, each step ten times the one before.
     pub is_logarithmic: bool,
-    /// From where to where, where that is the same for several plots.
+    /// Range of the x axis, if several plots share it.
     pub span: Option<(f64, f64)>,
-    /// The highest figure, where that is the same for several plots.
+    /// Maximum of the y axis, if several plots share it.
     pub top: Option<f64>,
 }
 
 impl Plot {
-    /// The highest figure that is drawn.
+    /// Returns the highest value that is drawn.
     pub fn highest(&self) -> f64 {
         let series = thinned(&self.series).0;
         let of = |index: usize| series.iter().filter_map(|one| Some(one.points.get(index)?.1)).sum::<f64>();
@@ -71,14 +71,14 @@ impl Plot {
         if self.shape == Shape::Bars { sums } else { highest }
     }
 
-    /// From where to where it goes.
+    /// Returns the range of x values.
     pub fn reach(&self) -> Option<(f64, f64)> {
         let points = || self.series.iter().flat_map(|series| series.points.iter().map(|point| point.0));
         let (low, high) = (points().fold(f64::INFINITY, f64::min), points().fold(f64::NEG_INFINITY, f64::max));
         (low <= high).then_some((low, high))
     }
 
-    /// The plot, or a sentence where there is nothing to be drawn.
+    /// Draws the plot, or writes a sentence if there is nothing to draw.
     pub fn html(&self) -> String {
         let Some((low, high)) = self.span.or_else(|| self.reach()) else {
             return format!("<p class=\"quiet\" data-plot=\"{}\">Nothing to be drawn.</p>\n", escape(self.name));
@@ -93,7 +93,7 @@ impl Plot {
     }
 }
 
-/// Several put together to their means, where there are more than can be seen; and how many.
+/// Averages neighbouring points if there are more than can be seen. Returns how many each point stands for.
 fn thinned(series: &[Series]) -> (Vec<Series>, usize) {
     let together = series.iter().map(|one| one.points.len().div_ceil(POINTS_MAX)).max().unwrap_or(1).max(1);
     let mean = |points: &[(f64, f64)]| {
@@ -107,7 +107,7 @@ fn thinned(series: &[Series]) -> (Vec<Series>, usize) {
     (series.iter().map(thin).collect(), together)
 }
 
-/// A round figure that is no less.
+/// Returns a round number that is not smaller.
 fn nice(value: f64) -> f64 {
     if !(value.is_finite() && value > 0.0) {
         return 1.0;
@@ -125,7 +125,7 @@ struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    /// The share of the width at which something is.
+    /// Maps an x value to its share of the width.
     fn across(&self, x: f64) -> f64 {
         let scale = |x: f64| if self.plot.is_logarithmic { x.max(1e-9).log10() } else { x };
         (scale(x) - scale(self.low)) / (scale(self.high) - scale(self.low)).max(1e-12)
@@ -192,7 +192,7 @@ impl Drawn<'_> {
         writeln!(html, "</div><div class=\"unit\">{}</div></div>", escape(across))
     }
 
-    /// What is before the measured time is paler.
+    /// Shades the time before the measured time.
     fn warm_up(&self, html: &mut String) -> std::fmt::Result {
         if self.plot.is_logarithmic || self.low >= 0.0 {
             return Ok(());
@@ -210,7 +210,7 @@ impl Drawn<'_> {
             one.points.iter().try_for_each(|(x, y)| write!(html, "{:.1},{:.1} ", self.x(*x), self.y(*y)))?;
             html.push_str("\"/>\n");
         }
-        // Strips that tell what is at their place.
+        // Invisible strips with tooltips.
         let Some(longest) = series.iter().max_by_key(|one| one.points.len()) else { return Ok(()) };
         for (at, (x, _)) in longest.points.iter().enumerate() {
             let (left, right) = self.around(&longest.points, at);
@@ -229,7 +229,7 @@ impl Drawn<'_> {
         let Some(first) = series.first() else { return Ok(()) };
         for (at, (x, _)) in first.points.iter().enumerate() {
             let (left, right) = self.around(&first.points, at);
-            // A gap between bars, where they are wide enough for one.
+            // Leaves a gap between bars that are wide enough for one.
             let width = if right - left > 6.0 { right - left - 2.0 } else { right - left };
             let told: Vec<_> = series.iter().filter_map(|one| Some((one, one.points.get(at)?.1))).collect();
             let title = self.title(*x, told.iter().map(|(one, y)| (one.name.as_str(), *y)));
@@ -250,7 +250,7 @@ impl Drawn<'_> {
         Ok(())
     }
 
-    /// From half the way to the point before to half the way to the next.
+    /// From halfway to the point before to halfway to the next.
     fn around(&self, points: &[(f64, f64)], at: usize) -> (f64, f64) {
         let x = |index: usize| self.across(points[index].0) * WIDTH;
         let here = x(at);
@@ -271,7 +271,7 @@ impl Drawn<'_> {
         format!("{} {}: {}", figure(x), escape(self.plot.across), told.join(", "))
     }
 
-    /// Where the axis across has its figures.
+    /// Positions of the labels on the x axis.
     fn steps(&self) -> Vec<f64> {
         if self.plot.is_logarithmic {
             let (low, high) = (self.low.max(1e-9).log10().ceil() as i32, self.high.max(1e-9).log10().floor() as i32);
@@ -285,7 +285,7 @@ impl Drawn<'_> {
     }
 }
 
-/// The figure of a series at a place, or at the nearest that it has.
+/// The value of a series at the point nearest to `x`.
 fn nearest(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let after = points.partition_point(|point| point.0 < x);
     let distance = |point: &&(f64, f64)| (point.0 - x).abs();

@@ -1,4 +1,4 @@
-//! What is on the page, from what a reader wants to know first to what explains it.
+//! The sections of the page, from the most important figures to the explanations.
 //!
 //! reads   reports
 //! writes  HTML
@@ -11,10 +11,10 @@ use super::plot::{Plot, Series, Shape};
 use super::{Shown, flame};
 use crate::report::{BlockLine, Percentiles, Report};
 
-/// Functions that are named beside the flame graph.
+/// Number of functions that are listed beside the flame graph.
 const HEAVIEST: usize = 12;
 
-/// The body.
+/// Writes the body of the page.
 pub fn all(reports: &[Shown]) -> String {
     let mut html = String::new();
     // Writing to a String cannot fail.
@@ -34,7 +34,7 @@ pub fn all(reports: &[Shown]) -> String {
         ("Waiting", "taken and not in a block: as the load counts, and as the node tells of its pool", waiting),
         ("CPU time", "cores in use; of the node where its process is named with --pid", cpu),
     ];
-    // The plots of one stand in pairs; those of several are each beside its like.
+    // The plots of one report stand in pairs; those of several reports stand beside each other.
     html.push_str(if reports.len() > 1 { "<div>\n" } else { "<div class=\"plots\">\n" });
     for (title, note, plot) in plots {
         let _ = plotted(&mut html, reports, (title, note), plot);
@@ -142,7 +142,7 @@ fn figures(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
     Ok(())
 }
 
-/// The figures of one report.
+/// Writes the figures of one report.
 fn pairs(html: &mut String, report: &Report) -> std::fmt::Result {
     html.push_str("<dl class=\"pairs\">\n");
     for (name, value) in rows(report) {
@@ -152,7 +152,7 @@ fn pairs(html: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-/// Those of several, a column each.
+/// Writes the figures of several reports, one per column.
 fn columns(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
     html.push_str("<p></p><div class=\"scroll\"><table><thead><tr><th></th>");
     reports.iter().try_for_each(|shown| write!(html, "<th scope=\"col\">{}</th>", escape(&shown.name)))?;
@@ -167,7 +167,7 @@ fn columns(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
     Ok(())
 }
 
-/// The steps of a search for the highest rate.
+/// Writes the steps of a search for the highest rate.
 fn search(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
     for Shown { name, steps, .. } in reports {
         let Some((steps, bound)) = steps else { continue };
@@ -198,7 +198,7 @@ fn search(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
     Ok(())
 }
 
-/// The same plot of each report, all on one scale.
+/// Draws the same plot for each report, all on one scale.
 fn plotted(
     html: &mut String,
     reports: &[Shown],
@@ -233,7 +233,7 @@ fn rate(report: &Report) -> Plot {
     plot("transactions a second", "txn/s", Shape::Bars, vec![series("in blocks", "one", points)])
 }
 
-/// Of a line that stands for several blocks, one of them in the mean.
+/// The plot of blocks. A line that stands for several blocks shows their mean.
 fn blocks(report: &Report) -> Plot {
     let failed = |line: &BlockLine| line.failed.unwrap_or_default().min(line.ours);
     let of = |count: &dyn Fn(&BlockLine) -> u64| -> Vec<(f64, f64)> {

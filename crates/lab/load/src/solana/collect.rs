@@ -1,10 +1,10 @@
-//! Confirmed blocks, read from the node while the load runs.
+//! Reads confirmed blocks from the node while the load runs.
 //!
-//! reads   `getSlot`, `getBlocks`, `getBlock` with signatures; `getLatestBlockhash`; afterwards `getBlock`
-//!         with accounts
-//! writes  a [`Block`] each; ends of transactions; the chain's time
+//! reads   `getSlot`, `getBlocks`, `getBlock` with signatures; `getLatestBlockhash`; afterwards `getBlock` with
+//!         accounts
+//! writes  a [`Block`] for each; outcomes of transactions; the chain's time
 //! memory  see [`crate::blocks`]; one block's signatures
-//! drops   nothing: a block that cannot be read is asked for again; what was read before the node died stays
+//! drops   nothing: a block that cannot be read is requested again; blocks read before the node died stay
 
 use std::collections::HashSet;
 use std::fmt;
@@ -30,15 +30,15 @@ use crate::rpc::RpcError;
 use crate::run_clock::Course;
 use crate::silence::Persistence;
 
-/// How often it is asked for a newer blockhash.
+/// How often a newer blockhash is requested.
 const BLOCKHASH_EVERY: Duration = Duration::from_millis(400);
-/// How often it is asked who leads.
+/// How often the leaders' addresses are requested.
 const LEADERS_EVERY: Duration = Duration::from_secs(1);
-/// So many signatures are read before others may have the core.
+/// Signatures parsed before yielding the core to other threads.
 const YIELD_EVERY: usize = 512;
-/// The node's codes for a slot that has no block: skipped, here or in all that is kept.
+/// The node's error codes for a slot without a block: skipped, or missing in long-term storage.
 const SKIPPED: [i64; 2] = [-32007, -32009];
-/// Its codes for a block that is not there yet, and for a node that is behind.
+/// Its error codes for a block that is not available yet, and for a node that is behind.
 const NOT_YET: [i64; 3] = [-32004, -32005, -32014];
 
 /// The first half of a signature.
@@ -81,7 +81,7 @@ impl<'de> Visitor<'de> for IdsVisitor {
         let mut ids = vec![];
         while let Some(Id(id)) = texts.next_element()? {
             ids.push(id);
-            // Those who send on the same core do not wait for a whole block.
+            // Senders on the same core do not have to wait for a whole block.
             if ids.len() % YIELD_EVERY == 0 {
                 thread::yield_now();
             }
@@ -106,7 +106,7 @@ struct Signatures {
     signatures: Ids,
 }
 
-/// Where transactions go, as whoever reads blocks finds it.
+/// Where transactions are sent, as found by the block reader.
 #[derive(Default)]
 pub struct Targets {
     addresses: Mutex<Vec<SocketAddr>>,
@@ -114,7 +114,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Sets them.
+    /// Replaces the addresses.
     pub fn set(&self, addresses: Vec<SocketAddr>) {
         let mut now = self.addresses.lock();
         if *now != addresses {
@@ -123,40 +123,40 @@ impl Targets {
         }
     }
 
-    /// How often they have changed.
+    /// Returns how often the addresses have changed.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Where to send now.
+    /// Returns the current addresses.
     pub fn get(&self) -> Vec<SocketAddr> {
         self.addresses.lock().clone()
     }
 }
 
-/// Reads blocks, one after the other.
+/// Reads blocks one after the other.
 pub struct Follower<'a> {
     node: &'a Node,
     course: &'a Course,
     time: &'a ChainTime,
     heights: Heights,
-    /// Where to tell who leads; none where whoever runs the load has said where transactions go.
+    /// Where to store the leaders' addresses; none if the user has named the destination.
     targets: Option<&'a Targets>,
-    /// The first slot that has not been read.
+    /// The first unread slot.
     next: u64,
     tip: Option<String>,
     /// Whether each block's parent was the block before.
     is_whole: bool,
     renewed: Instant,
     led: Instant,
-    /// How long nothing but errors may come.
+    /// How long errors may last without an answer.
     patience: Duration,
-    /// What was read.
+    /// The result so far.
     pub chain: Chain,
 }
 
 impl<'a> Follower<'a> {
-    /// Begins with slot `next`.
+    /// A reader that begins with slot `next`.
     pub fn new(
         node: &'a Node,
         course: &'a Course,
@@ -182,8 +182,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Reads until `until`; then once more. A node that is silent for too long, or for a while at the end, ends it with
-    /// what there is. Gives whether the node still answers.
+    /// Reads until `until`, then once more. Ends early with what was read if the node is silent for too long, or for a
+    /// while at the end. Returns whether the node still answers.
     pub fn follow(&mut self, until: impl Fn(&Self) -> bool) -> bool {
         let (node, course, is_over) = (self.node, self.course, AtomicBool::new(false));
         let newest = || node.slot().inspect(|_| course.silence.heard(Instant::now()));
@@ -198,12 +198,12 @@ impl<'a> Follower<'a> {
         answers
     }
 
-    /// The same, while the newest slot is asked for beside it.
+    /// The loop of `follow`, while another thread polls the newest slot.
     fn follow_beside(&mut self, heights: &Heights, until: impl Fn(&Self) -> bool) -> bool {
         let silence = &self.course.silence;
         let mut persistence = Persistence::new(self.patience, Instant::now());
         loop {
-            // Looked at before the node is asked: what came before the end is read after it.
+            // Evaluate `until` before asking the node, so that blocks made before the end are still read.
             let last = until(self);
             persistence.begin(last, Instant::now());
             let before = self.next;
@@ -230,7 +230,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Reads until whoever sends has stopped.
+    /// Reads until the senders have stopped.
     pub fn follow_until(&mut self, stop: &AtomicBool) {
         self.course.silence.begin(self.node.rpc.url(), self.patience, Instant::now());
         self.follow(|_| stop.load(Ordering::Acquire));
@@ -258,7 +258,7 @@ impl<'a> Follower<'a> {
         let options = json!({ "commitment": "confirmed" });
         let slots: Vec<u64> = self.node.rpc.call_as("getBlocks", &json!([self.next, newest, options]))?;
         for slot in slots {
-            // A list that goes back is a lie, and would count twice.
+            // A list that goes back is invalid and would count blocks twice.
             if slot < self.next || slot > newest {
                 return Err(self.node.rpc.garbled("getBlocks", "slots that were not asked for"));
             }
@@ -271,7 +271,7 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Reads the block of a slot; whether that is done with.
+    /// Reads the block of a slot. Returns whether the slot is done.
     fn read(&mut self, slot: u64, heights: &Heights) -> Result<bool, RpcError> {
         let options = json!({
             "commitment": "confirmed",
@@ -311,8 +311,8 @@ impl<'a> Follower<'a> {
         let edges = self.course.edges();
         self.chain.reading_lag_us.record(&found, read, &edges);
         self.chain.blocks.push(found, &edges);
-        // After its transactions are counted: what has not been seen by then is in no block. After a hole in the chain,
-        // as a node shows that lists not all its blocks, nobody can say so any more.
+        // Only after its transactions are counted: what was not seen by then is in no block. After a gap in the chain,
+        // which shows that the node does not list all blocks, this is no longer certain.
         self.is_whole &= !reorganised;
         if let Some(height) = block.block_height.filter(|_| self.is_whole) {
             self.time.reached(height);
@@ -357,7 +357,7 @@ struct Meta {
     err: Option<IgnoredAny>,
 }
 
-/// How many of the load's transactions failed in their blocks, as far as the node tells before `is_over`.
+/// Counts the load's transactions that failed in their blocks, as far as the node answers before `is_over`.
 pub fn failed(node: &Node, blocks: &[Block], senders: &HashSet<Pubkey>, is_over: &dyn Fn() -> bool) -> Receipts {
     let options = json!({
         "commitment": "confirmed",

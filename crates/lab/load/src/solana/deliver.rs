@@ -1,9 +1,8 @@
-//! Transactions of the set-up: sent over RPC until each is in a block, or can be in none any more.
+//! Delivers transactions of the set-up over RPC until each is in a block or has expired.
 //!
-//! reads   what became of signatures; the chain's height
-//! writes  transactions, the same bytes again until they are seen
+//! reads   the statuses of signatures; the chain's height
+//! writes  transactions; the same bytes again until they are seen
 //! memory  the transactions
-//! drops   nothing
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,30 +14,31 @@ use super::retry::{Patient, UNHEALTHY, may_pass};
 use crate::retry::NoAnswer;
 use crate::rpc::{Refusal, RpcError};
 
-/// Transactions in a request: as many of the longest as it holds.
+/// Transactions per request: as many of the longest as fit.
 const TOGETHER: usize = 26;
-/// Signatures that a node tells of at once.
+/// Signatures whose statuses a node returns at once.
 const STATUSES_TOGETHER: usize = 256;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// What was not seen is sent again after so long.
+/// Unseen transactions are sent again after this time.
 const AGAIN: Duration = Duration::from_secs(2);
-/// How long whoever stopped waits for what is under way.
+/// How long a stopped delivery waits for pending transactions.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What became of one.
+/// The outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// It is in a confirmed block.
     Landed,
-    /// It failed in its block, or was refused, with these words.
+    /// It failed in its block, or was refused, with this message.
     Failed(String),
-    /// No block has it, and none can: its blockhash has expired.
+    /// No block contains it, and none can: its blockhash has expired.
     Expired,
-    /// Nobody knows: it was stopped meanwhile.
+    /// Unknown: the delivery was stopped.
     Stopped,
 }
 
-/// Sends transactions that name this blockhash; gives the end of each. `told` hears how many have theirs.
+/// Sends transactions that use this blockhash and returns the outcome of each. The callback gets the number of finished
+/// ones.
 pub fn deliver(
     ask: &Patient<'_>,
     raws: &[Vec<u8>],
@@ -56,7 +56,7 @@ pub fn deliver(
             send_open(ask.node, raws, &mut ends)?;
             sent = Some(Instant::now());
         }
-        // In this order: what is in a block by then is seen.
+        // In this order, so that a transaction in the last possible block is still seen.
         let is_over = match ask.ask(Node::block_height) {
             Ok(height) => height > blockhash.last_valid,
             Err(NoAnswer::Stopped) => return Ok(ended(ends, &End::Stopped)),
@@ -80,12 +80,12 @@ pub fn deliver(
     }
 }
 
-/// All ends: those that have none yet have this one.
+/// Completes the outcomes: those that are missing become `rest`.
 fn ended(ends: Vec<Option<End>>, rest: &End) -> Vec<End> {
     ends.into_iter().map(|end| end.unwrap_or_else(|| rest.clone())).collect()
 }
 
-/// Sends those that have no end yet. What the node has no room for is sent again next time.
+/// Sends the transactions without an outcome. Those that the node has no room for are sent again next time.
 fn send_open(node: &Node, raws: &[Vec<u8>], ends: &mut [Option<End>]) -> Result<(), RpcError> {
     let open: Vec<usize> = (0..raws.len()).filter(|&index| ends[index].is_none()).collect();
     for chunk in open.chunks(TOGETHER) {
@@ -93,8 +93,8 @@ fn send_open(node: &Node, raws: &[Vec<u8>], ends: &mut [Option<End>]) -> Result<
         let verdicts = match node.send(&some) {
             Ok(verdicts) => verdicts,
             Err(why) if !may_pass(&why) => return Err(why),
-            // Nobody knows whether they were taken: their statuses will tell. A node that does not answer at all is not
-            // waited for once more with each request.
+            // Unknown whether they were accepted; their statuses will show it. If the node does not answer at all, the
+            // remaining requests are not tried.
             Err(RpcError::Connection { .. }) => return Ok(()),
             Err(_) => continue,
         };
@@ -109,7 +109,7 @@ fn send_open(node: &Node, raws: &[Vec<u8>], ends: &mut [Option<End>]) -> Result<
     Ok(())
 }
 
-/// Whether a refusal is for good, rather than for want of room or of news.
+/// Returns whether a refusal is permanent, and not due to a full queue or a node that is behind.
 pub fn is_final(refusal: &Refusal) -> bool {
     let words = refusal.message.to_ascii_lowercase();
     let passing = ["already been processed", "blockhash not found", "try again", "behind", "too many", "rate limit"];

@@ -1,11 +1,11 @@
-//! Money for accounts, as a tree: who has more than it needs pays others; see [`crate::funding_tree`].
+//! Funds accounts as a tree: accounts with more than they need pay others; see [`crate::funding_tree`].
 //!
-//! reads   balances, what became of transfers
-//! writes  transfers, twenty in a transaction; an airdrop where nobody else pays
-//! memory  the transfers of a level
-//! drops   nothing: what is called again goes on from what everybody has
+//! reads   balances, statuses of transfers
+//! writes  transfers, twenty per transaction; an airdrop if no other account pays
+//! memory  the transfers of one level
+//! drops   nothing: a repeated call continues from the current balances
 //!
-//! Transfers are paid anew only when their blockhash has expired and no block has them: nothing is paid twice.
+//! A transfer is repeated only when its blockhash has expired and no block contains it, so nothing is paid twice.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,21 +25,21 @@ use crate::funding_tree::{Survey, Transfer};
 use crate::retry::{Caller, NoAnswer};
 use crate::rpc::RpcError;
 
-/// Transfers in a transaction: 1,147 of 1,232 bytes.
+/// Transfers per transaction: 1,147 of 1,232 bytes.
 const TRANSFERS: usize = 20;
-/// Transactions of one account in a level: each has to wait for the one before, as both write the account.
+/// Transactions of one account in a level: they run one after the other, because all write the account.
 const FAN: usize = 16;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The longest wait for an airdrop: two lives of a blockhash.
+/// The longest wait for an airdrop: two lifetimes of a blockhash.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Why accounts have no money.
+/// Why the accounts are not funded.
 #[derive(Debug, thiserror::Error)]
 pub enum FundError {
-    /// The node.
+    /// The node does not answer, or refuses.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// Who pays has too little.
+    /// The payer has too little.
     #[error(
         "{payer} has {} ({has} lamports), and {} ({needed} lamports) are needed for {count} accounts and their fees: name \
          fewer, a lower --amount, or another --funder",
@@ -47,51 +47,51 @@ pub enum FundError {
         sol(*needed)
     )]
     Poor {
-        /// Who.
+        /// Address of the payer.
         payer: String,
-        /// What it has.
+        /// Its balance, in lamports.
         has: u64,
-        /// What it is to pay.
+        /// Required balance, in lamports.
         needed: u64,
-        /// For how many.
+        /// Number of accounts to fund.
         count: usize,
     },
-    /// The node gives no airdrop.
+    /// The node refuses the airdrop.
     #[error(
         "the node gives no airdrop of {} ({lamports} lamports): {why}; use fewer accounts, a lower --amount, or a key \
          file that pays with --funder",
         sol(*lamports)
     )]
     Airdrop {
-        /// How much was asked for.
+        /// Requested lamports.
         lamports: u64,
-        /// The node's words.
+        /// The node's message.
         why: String,
     },
-    /// An airdrop did not come.
+    /// The airdrop did not arrive.
     #[error("the airdrop of {} ({} lamports) is in no block after two minutes", sol(*.0), .0)]
     Late(u64),
     /// A transfer failed.
     #[error("a transfer that funds failed: {0}")]
     Failed(String),
-    /// The keys cannot be kept, so nothing is paid.
+    /// The keys cannot be saved, so nothing is paid.
     #[error(transparent)]
     Keys(#[from] AccountError),
-    /// Stopped by whoever called.
+    /// The caller stopped the funding.
     #[error("stopped: {done} of {count} accounts are funded; called again it goes on from there")]
     Stopped {
-        /// How many of those that were short no longer are.
+        /// How many short accounts were funded.
         done: usize,
         /// How many were short.
         count: usize,
     },
 }
 
-/// Why a funding goes no further.
+/// Why a funding ended early.
 enum Ended {
-    /// For this.
+    /// By this error.
     For(FundError),
-    /// Whoever called does not want it any more.
+    /// The caller stopped it.
     Stopped,
 }
 
@@ -116,14 +116,14 @@ impl From<NoAnswer> for Ended {
     }
 }
 
-/// Accounts by what they have, as indexes.
+/// Sorts accounts, by index, into short ones and payers.
 fn survey(balances: &[u64], amount: u64, each: u64) -> Survey<usize> {
     let enough_for = |has: &u64| Some((has.checked_sub(amount)? / each).min(balances.len() as u64) as usize);
     Survey::of(balances.iter().map(enough_for).enumerate())
 }
 
-/// Gives `amount` lamports to each account that has less: out of those that have more, then of `funder`, or else of an
-/// airdrop to the first account. `told` hears how many are done. Gives how many were short.
+/// Gives `amount` lamports to each account that has less: from accounts that have more, then from `funder`, or else
+/// from an airdrop to the first account. The callback gets the number of funded accounts. Returns how many were short.
 pub fn fund(
     node: &Node,
     funder: Option<&Account>,
@@ -132,7 +132,7 @@ pub fn fund(
     caller: Caller<'_>,
     mut told: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
-    // Of those that were short: how many no longer are, and how many there were.
+    // How many short accounts were funded, and how many were short.
     let mut reached = (0, accounts.len());
     let ended = levels(node, funder, accounts, amount, caller, |done, count| {
         reached = (done, count);
@@ -145,7 +145,7 @@ pub fn fund(
     }
 }
 
-/// The same, a level of the tree after the other.
+/// Runs the levels of the tree one after the other.
 fn levels(
     node: &Node,
     funder: Option<&Account>,
@@ -156,7 +156,7 @@ fn levels(
 ) -> Result<usize, Ended> {
     let ask = &Patient { node, stop: caller.stop };
     let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
-    // A transaction's fee for each transfer in it: more than is needed, and the rest stays with who pays.
+    // One transaction fee per transfer: more than is needed, and the rest stays with the payer.
     let each = amount + ask.ask(Node::fee)?;
     let mut count = None;
     loop {
@@ -184,7 +184,7 @@ fn levels(
             _ => {}
         }
         if funder.is_none() && survey.beyond() > 0 {
-            // Another replica's, or a lie.
+            // The balances come from another replica, or are false.
             return Err(FundError::Failed("the node's balances lack the airdrop that it told of".into()).into());
         }
         let transfers = survey.level(TRANSFERS * FAN);
@@ -194,7 +194,8 @@ fn levels(
         (caller.before_paying)().map_err(FundError::from)?;
         for end in deliver(ask, &raws, &blockhash, |landed| told(done + arrived(landed), count))? {
             match end {
-                // What expired is in no block: the next look at balances finds who is still short.
+                // An expired transfer is in no block: the next survey of balances finds the accounts that are still
+                // short.
                 End::Landed | End::Expired => {}
                 End::Failed(why) => return Err(FundError::Failed(why).into()),
                 End::Stopped => return Err(Ended::Stopped),
@@ -211,12 +212,13 @@ fn check(ask: &Patient<'_>, funder: &Account, needed: u64, count: usize) -> Resu
     }
 }
 
-/// Asks for lamports for an account that has `before`, and waits until they are there. It is asked for anew only when
-/// no block can have what was asked for before.
+/// Requests lamports for an account with balance `before`, and waits until they arrive. The request is repeated only
+/// once no block can contain the airdrop requested before.
 fn airdrop(ask: &Patient<'_>, to: &Pubkey, lamports: u64, before: u64) -> Result<(), Ended> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
-        // An answer that was lost may have been a yes: then it is on its way, and asking again would be a second one.
+        // A lost answer may have been a success: then the airdrop is pending, and another request would be a second
+        // one.
         let asked = ask.ask(|node| match node.airdrop(to, lamports) {
             Err(RpcError::Connection { .. } | RpcError::Garbled { .. }) => Ok(()),
             Err(RpcError::Status { status: 500.., .. }) => Ok(()),
@@ -231,7 +233,7 @@ fn airdrop(ask: &Patient<'_>, to: &Pubkey, lamports: u64, before: u64) -> Result
         let last_valid = ask.ask(Node::blockhash)?.last_valid;
         let mut is_over = false;
         while !is_over && Instant::now() < deadline {
-            // In this order: what is in a block by then is seen.
+            // In this order, so that an airdrop in the last possible block is still seen.
             is_over = ask.ask(Node::block_height)? > last_valid;
             if ask.balances(&[*to])?[0] >= before.saturating_add(lamports) {
                 return Ok(());
@@ -245,7 +247,7 @@ fn airdrop(ask: &Patient<'_>, to: &Pubkey, lamports: u64, before: u64) -> Result
     Err(FundError::Late(lamports).into())
 }
 
-/// The transfers as transactions, and how many transfers there are.
+/// Signs the transfers as transactions, and returns the number of transfers.
 fn signed(
     transfers: &[Transfer<usize>],
     funder: Option<&Account>,

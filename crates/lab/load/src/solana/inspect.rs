@@ -1,9 +1,9 @@
-//! Looking at a node: itself, an account, blocks, a transaction.
+//! Shows a node: itself, an account, blocks, a transaction.
 //!
 //! reads   the node's RPC
 //! writes  text
-//! memory  a block's line each; a range of [`RANGE_MAX`](crate::inspect::RANGE_MAX) at most
-//! drops   nothing: what the node does not tell is left out
+//! memory  a line per block; at most [`RANGE_MAX`](crate::inspect::RANGE_MAX) blocks
+//! drops   nothing: fields that the node does not report are left out
 
 use std::fmt::Write;
 
@@ -17,13 +17,13 @@ use super::node::{Node, confirmed};
 use crate::inspect::{Lines, told};
 use crate::rpc::RpcError;
 
-/// An amount in SOL.
+/// Formats an amount in SOL.
 pub fn sol(lamports: u64) -> String {
     let text = format!("{}.{:09}", lamports / 1_000_000_000, lamports % 1_000_000_000);
     format!("{} SOL", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The node itself: who it is, how far its chain is, where it takes transactions.
+/// Describes the node: its version, identity and health, how far its chain is, where transactions are sent.
 pub fn node(node: &Node) -> Result<String, RpcError> {
     let mut lines = Lines::default();
     let ask = |method: &str| told(node.rpc.call(method, &json!([confirmed()])));
@@ -48,7 +48,7 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
     Ok(lines.into_text())
 }
 
-/// An account.
+/// Describes an account.
 pub fn account(node: &Node, address: &Pubkey) -> Result<String, RpcError> {
     let mut lines = Lines::default();
     lines.add("account", &*encode_32(address));
@@ -75,7 +75,7 @@ struct Counted {
     signatures: Vec<IgnoredAny>,
 }
 
-/// The blocks of the slots `from` to `to`, a line each, and what they make together.
+/// Lists the blocks of the slots `from` to `to`, one per line, with their joint rate.
 pub fn blocks(node: &Node, from: u64, to: u64) -> Result<String, RpcError> {
     let options = json!({
         "commitment": "confirmed",
@@ -101,7 +101,8 @@ pub fn blocks(node: &Node, from: u64, to: u64) -> Result<String, RpcError> {
     Ok(text)
 }
 
-/// A chain's clock has whole seconds: the first block's transactions came before the time that is counted.
+/// The joint rate of the blocks. Timestamps have whole seconds, and the first block's transactions came before the
+/// counted time.
 fn together(lines: &[(i64, usize)], slots: u64) -> String {
     let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return "no such block\n".into() };
     let transactions: usize = lines.iter().map(|line| line.1).sum();
@@ -116,7 +117,7 @@ fn together(lines: &[(i64, usize)], slots: u64) -> String {
     text
 }
 
-/// A transaction, and what became of it.
+/// Describes a transaction and its outcome.
 pub fn transaction(node: &Node, signature: &Signature) -> Result<String, RpcError> {
     let mut lines = Lines::default();
     let text = encode_64(signature).to_string();

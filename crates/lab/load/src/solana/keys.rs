@@ -1,9 +1,9 @@
-//! Accounts that a load sends from, and the file that keeps their keys.
+//! The accounts that a load sends from, and the file that holds their keys.
 //!
 //! reads   a key file, JSON: `{"chain": "solana", "accounts": [{"address": "…", "secret": "…"}]}`, in base58
-//! writes  the same, readable by its owner alone, whole or not at all
-//! memory  500 B an account
-//! drops   nothing: a damaged file is refused, with the account that is wrong
+//! writes  the same, readable by its owner alone and replaced atomically
+//! memory  500 B per account
+//! drops   nothing: a damaged file is refused, with the index of the damaged account
 
 use std::path::Path;
 
@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::{self, AccountError, Place};
 
-/// An account that signs.
+/// An account that can sign.
 pub struct Account {
-    /// Its address.
+    /// Public key of the account.
     pub address: Pubkey,
-    /// Its key.
+    /// Signing key of the account.
     pub key: SigningKey,
     seed: [u8; 32],
 }
 
 impl Account {
-    /// Of a secret: the seed of its key.
+    /// An account from its secret, the seed of its key.
     pub fn new(seed: [u8; 32]) -> Self {
         let key = SigningKey::from_seed(&seed);
         Self { address: key.public_key(), key, seed }
@@ -45,7 +45,7 @@ struct Entry {
     secret: String,
 }
 
-/// New accounts, of the system's random bytes.
+/// Generates accounts from the system's random bytes.
 pub fn generate(count: usize) -> Result<Vec<Account>, AccountError> {
     let account = |_| {
         let mut seed = [0; 32];
@@ -55,7 +55,7 @@ pub fn generate(count: usize) -> Result<Vec<Account>, AccountError> {
     (0..count).map(account).collect()
 }
 
-/// Writes a key file; one that takes another's place does so when it is whole.
+/// Writes a key file. An existing file is replaced only once the new one is complete.
 pub fn save(path: &Path, accounts: &[Account], place: Place) -> Result<(), AccountError> {
     let entry = |account: &Account| Entry {
         address: encode_32(&account.address).to_string(),
@@ -64,7 +64,7 @@ pub fn save(path: &Path, accounts: &[Account], place: Place) -> Result<(), Accou
     account::write(path, &KeyFile { chain: "solana".into(), accounts: accounts.iter().map(entry).collect() }, place)
 }
 
-/// Reads a key file, and checks each account.
+/// Reads a key file and verifies each account.
 pub fn load(path: &Path) -> Result<Vec<Account>, AccountError> {
     let file: KeyFile = account::read(path, "Solana")?;
     let damaged = |index, why: String| AccountError::Damaged { path: path.into(), index, why };

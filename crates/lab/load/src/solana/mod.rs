@@ -1,16 +1,17 @@
-//! Load on a node that speaks Solana's JSON-RPC: transactions go to its TPU by QUIC, as wallets' and bots' do.
+//! Load on a node that speaks Solana's JSON-RPC: sends transactions to its TPU over QUIC, as wallets and bots do.
 //!
 //! reads   the node's answers and blocks; a key file
 //! writes  transactions; a [`Report`](crate::report::Report)
-//! memory  see [`sender`] and [`Outcomes`](crate::outcome::Outcomes): 400 B for each transaction that no block has yet
+//! memory  see [`sender`] and [`Outcomes`](crate::outcome::Outcomes): 400 B for each transaction that is not yet in a
+//!         block
 //! drops   nothing: every transaction that was sent ends in one of [`Outcome`](crate::outcome::Outcome)
 //!
-//! The walk is that of [`crate`]: accounts ([`keys`]) → money for them ([`fund`]) → a token where one is sent
+//! The stages are those of [`crate`]: accounts ([`keys`]) → money for them ([`fund`]) → a token if one is sent
 //! ([`setup`]) → what to send ([`workload`]) → send it ([`sender`], over [`tpu`](crate::tpu) or RPC) → read blocks
-//! beside that ([`collect`]) → count ([`run`]). [`inspect`] shows what a node has.
+//! meanwhile ([`collect`]) → count ([`run`]). [`inspect`] shows the state of a node.
 //!
-//! A transaction is known here by the first half of its signature: that half is a point which its key and its bytes
-//! determine, so two transactions never share it.
+//! A transaction is identified by the first half of its signature: a curve point determined by the key and the message,
+//! so two transactions never share it.
 
 pub mod collect;
 mod deliver;

@@ -1,7 +1,6 @@
-//! A node, and what it is asked.
+//! A Solana node and the requests to it.
 //!
 //! reads   the node's JSON-RPC
-//! writes  nothing
 //! memory  an answer
 //! source  the JSON-RPC of Agave 4.2
 
@@ -19,67 +18,67 @@ use serde_json::{Value, json};
 use crate::chain::Marks;
 use crate::rpc::{Refusal, Rpc, RpcError};
 
-/// What `getMultipleAccounts` takes at once.
+/// Accounts per `getMultipleAccounts` request.
 const ACCOUNTS_TOGETHER: usize = 100;
-/// Bytes of one request, at most: our own nodes and Agave's take 51,200.
+/// The most bytes of one request: our own nodes and Agave's accept 51,200.
 pub const REQUEST_BYTES: usize = 48 << 10;
-/// Beside its parameters a question takes less.
+/// Upper bound on the bytes of a call besides its parameters.
 const QUESTION_BYTES: usize = 96;
-/// Leaders that are asked for ahead, and addresses that transactions go to at once.
+/// Leaders that are requested ahead, and addresses that transactions are sent to at once.
 const SLOTS_AHEAD: u64 = 8;
 
-/// A node.
+/// A Solana node.
 pub struct Node {
-    /// Its RPC.
+    /// RPC client for the node.
     pub rpc: Rpc,
-    /// Its name and version.
+    /// Name and version of the node.
     pub client: String,
-    /// Its key, in base58.
+    /// Identity key of the node, in base58.
     pub identity: String,
 }
 
-/// A blockhash, and the last block that may have a transaction which names it.
+/// A blockhash, and the last block height at which it is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blockhash {
-    /// The hash.
+    /// The blockhash itself.
     pub hash: Hash,
-    /// The block's height.
+    /// Height of the last block that may contain a transaction with this blockhash.
     pub last_valid: u64,
 }
 
-/// Time as the chain counts it: the newest blockhash, and up to where blocks were read.
+/// Time in terms of the chain: the newest blockhash, and the height up to which blocks were read.
 pub struct ChainTime {
     newest: Mutex<Blockhash>,
     read: AtomicU64,
 }
 
 impl ChainTime {
-    /// Begins with this blockhash.
+    /// Starts with this blockhash.
     pub fn new(newest: Blockhash) -> Self {
         Self { newest: Mutex::new(newest), read: AtomicU64::new(0) }
     }
 
-    /// The newest blockhash.
+    /// Returns the newest blockhash.
     pub fn newest(&self) -> Blockhash {
         *self.newest.lock()
     }
 
-    /// There is a newer one.
+    /// Sets a newer blockhash.
     pub fn renew(&self, newest: Blockhash) {
         *self.newest.lock() = newest;
     }
 
-    /// All blocks up to this height have been read.
+    /// Records that all blocks up to this height have been read.
     pub fn reached(&self, height: u64) {
         self.read.fetch_max(height, Ordering::AcqRel);
     }
 
-    /// Up to which height all blocks have been read.
+    /// Returns the height up to which all blocks have been read.
     pub fn height(&self) -> u64 {
         self.read.load(Ordering::Acquire)
     }
 
-    /// Whether every block that may have a transaction of this life has been read.
+    /// Returns whether every block has been read that may contain a transaction valid until `last_valid`.
     pub fn is_over(&self, last_valid: u64) -> bool {
         self.height() > last_valid
     }
@@ -108,16 +107,16 @@ struct Lamports {
     lamports: u64,
 }
 
-/// What is known of a transaction.
+/// The status of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is in no block that the node knows.
+    /// In no block that the node knows.
     Unseen,
-    /// It is in a block, not sure enough yet.
+    /// In a block that is not confirmed yet.
     Seen,
-    /// It is in a confirmed block.
+    /// In a confirmed block.
     Landed,
-    /// It is in a block, and failed there.
+    /// In a block, where it failed.
     Failed(String),
 }
 
@@ -128,18 +127,18 @@ struct StatusAnswer {
     confirmation_status: Option<String>,
 }
 
-/// How sure a block must be that the load reads: as good as final, and half a minute sooner.
+/// The commitment of blocks that the load reads: practically final, and half a minute sooner.
 pub(super) fn confirmed() -> Value {
     json!({ "commitment": "confirmed" })
 }
 
-/// The text of a transaction's bytes, as `sendTransaction` takes it.
+/// Encodes a transaction as text for `sendTransaction`.
 pub fn encoded(raw: &[u8]) -> String {
     STANDARD.encode(raw)
 }
 
 impl Node {
-    /// Asks a node who it is.
+    /// Reads a node's name and identity.
     pub fn ask(rpc: Rpc) -> Result<Self, RpcError> {
         let version = rpc.call("getVersion", &json!([]))?;
         let number = version["solana-core"].as_str().ok_or_else(|| rpc.garbled("getVersion", "no solana-core"))?;
@@ -149,7 +148,7 @@ impl Node {
         Ok(Self { client, identity: identity.into(), rpc })
     }
 
-    /// The newest blockhash of a confirmed block.
+    /// Returns the newest confirmed blockhash.
     pub fn blockhash(&self) -> Result<Blockhash, RpcError> {
         const METHOD: &str = "getLatestBlockhash";
         let latest: LatestBlockhash = self.rpc.call_as(METHOD, &json!([confirmed()]))?;
@@ -157,17 +156,17 @@ impl Node {
         Ok(Blockhash { hash, last_valid: latest.value.last_valid_block_height })
     }
 
-    /// The height of the newest confirmed block.
+    /// Returns the height of the newest confirmed block.
     pub fn block_height(&self) -> Result<u64, RpcError> {
         self.rpc.call_as("getBlockHeight", &json!([confirmed()]))
     }
 
-    /// The newest confirmed slot.
+    /// Returns the newest confirmed slot.
     pub fn slot(&self) -> Result<u64, RpcError> {
         self.rpc.call_as("getSlot", &json!([confirmed()]))
     }
 
-    /// What a signature costs, in lamports.
+    /// Returns the fee for one signature, in lamports.
     pub fn fee(&self) -> Result<u64, RpcError> {
         const METHOD: &str = "getFeeForMessage";
         let mut template = TransferTemplate::new();
@@ -176,12 +175,12 @@ impl Node {
         fee.value.ok_or_else(|| self.rpc.garbled(METHOD, "no fee for a new blockhash"))
     }
 
-    /// What an account of so many bytes must have, in lamports.
+    /// Returns the rent-exempt balance of an account with this many bytes, in lamports.
     pub fn rent_exempt(&self, bytes: u64) -> Result<u64, RpcError> {
         self.rpc.call_as("getMinimumBalanceForRentExemption", &json!([bytes]))
     }
 
-    /// What each account has, in lamports.
+    /// Returns the balance of each account, in lamports.
     pub fn balances(&self, accounts: &[Pubkey]) -> Result<Vec<u64>, RpcError> {
         const METHOD: &str = "getMultipleAccounts";
         let options =
@@ -201,17 +200,17 @@ impl Node {
         }
     }
 
-    /// Asks for lamports out of nowhere, as development chains give them.
+    /// Requests an airdrop, which development chains grant.
     pub fn airdrop(&self, to: &Pubkey, lamports: u64) -> Result<(), RpcError> {
         self.rpc.call("requestAirdrop", &json!([&*encode_32(to), lamports])).map(drop)
     }
 
-    /// Hands transactions to the node, in as many requests as it takes; its verdict on each, in order.
+    /// Sends transactions to the node, in as many requests as needed. Returns its verdict on each, in order.
     pub fn send(&self, raws: &[&[u8]]) -> Result<Vec<Result<String, Refusal>>, RpcError> {
         in_pieces(&self.rpc, SEND, &sending(raws))
     }
 
-    /// What became of transactions, by their signatures in base58.
+    /// Returns the statuses of transactions by their signatures in base58.
     pub fn statuses(&self, signatures: &[String]) -> Result<Vec<Status>, RpcError> {
         const METHOD: &str = "getSignatureStatuses";
         let found: Valued<Vec<Option<StatusAnswer>>> = self.rpc.call_as(METHOD, &json!([signatures]))?;
@@ -229,14 +228,15 @@ impl Node {
         Ok(found.value.into_iter().map(status).collect())
     }
 
-    /// Where transactions go: the TPUs of the next leaders, the nearest first; the node's own where it tells no leader.
+    /// Returns where transactions go: the TPUs of the next leaders, nearest first, or the node's own if it reports no
+    /// leader.
     pub fn tpus(&self) -> Result<Vec<SocketAddr>, RpcError> {
         let nodes = self.rpc.call("getClusterNodes", &json!([]))?;
         let nodes = nodes.as_array().ok_or_else(|| self.rpc.garbled("getClusterNodes", "no list"))?;
         let address_of = |key: &str| -> Option<SocketAddr> {
             let node = nodes.iter().find(|node| node["pubkey"] == key)?;
             let mut address: SocketAddr = node["tpuQuic"].as_str()?.parse().ok()?;
-            // Listening on all addresses, it is reached where its RPC is.
+            // A TPU that listens on all addresses is reached at the address of the RPC.
             if address.ip().is_unspecified() {
                 address.set_ip(rpc_address(self.rpc.url())?.ip());
             }
@@ -259,36 +259,35 @@ impl Node {
     }
 }
 
-/// What tells the chain of a node from others: the hash of its genesis.
+/// The marks that identify a node's chain: the hash of its genesis.
 pub fn marks(rpc: &Rpc) -> Result<Marks, RpcError> {
     Ok(vec![("genesis", rpc.call_as("getGenesisHash", &json!([]))?)])
 }
 
 const SEND: &str = "sendTransaction";
 
-/// The parameters of each. They are not tried out first, and the node is not to send them again: the load does that
-/// itself.
+/// The parameters of each call. Preflight is skipped, and the node must not retry: the load does that itself.
 fn sending(raws: &[&[u8]]) -> Vec<Value> {
     let options = json!({ "encoding": "base64", "skipPreflight": true, "maxRetries": 0 });
     raws.iter().map(|raw| json!([encoded(raw), options])).collect()
 }
 
-/// Hands transactions to the node at this RPC, in one request; its verdict on each, in order.
+/// Sends transactions to the node at this RPC in one request. Returns its verdict on each, in order.
 pub fn send(rpc: &Rpc, raws: &[&[u8]]) -> Result<Vec<Result<String, Refusal>>, RpcError> {
     rpc.batch(SEND, &sending(raws))
 }
 
-/// No more bytes than that a transaction of this length takes in a request.
+/// Upper bound on the bytes that a transaction of this length takes in a request.
 pub fn sending_bytes(length: usize) -> usize {
     length.div_ceil(3) * 4 + 64 + QUESTION_BYTES
 }
 
-/// Whether a request was too long for the node.
+/// Returns whether a request was too long for the node.
 pub fn is_too_long(why: &RpcError) -> bool {
     matches!(why, RpcError::Status { status: 413, .. })
 }
 
-/// Asks in requests no longer than nodes take them; what is too long all the same is asked in two halves.
+/// Splits calls into requests that nodes accept; a request that is still too long is halved.
 fn in_pieces<T: for<'de> Deserialize<'de>>(
     rpc: &Rpc,
     method: &str,
@@ -309,7 +308,7 @@ fn in_pieces<T: for<'de> Deserialize<'de>>(
     Ok(answers)
 }
 
-/// How many of these sizes fit `most` bytes: one, at least.
+/// Returns how many of these sizes fit into `most` bytes, at least one.
 pub fn fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
     let mut sum = 0;
     let fit = sizes.take_while(|size| {
@@ -319,7 +318,7 @@ pub fn fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
     fit.count().max(1)
 }
 
-/// The address behind an RPC's URL.
+/// Returns the socket address of an RPC URL.
 fn rpc_address(url: &str) -> Option<SocketAddr> {
     let (secure, rest) = match url.strip_prefix("https://") {
         Some(rest) => (true, rest),

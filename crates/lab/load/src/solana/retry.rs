@@ -1,8 +1,8 @@
-//! Questions to a node of Solana's that are asked again while it does not answer; see [`crate::retry`].
+//! Repeats requests to a Solana node while it does not answer; see [`crate::retry`].
 //!
 //! reads   a node's answers
-//! writes  the same questions, up to a second apart
-//! drops   nothing: who is silent for half a minute, or refuses, is told of
+//! writes  the same requests, up to a second apart
+//! drops   nothing: a node that is silent for half a minute, or refuses, is reported
 
 use hearth_wire::Pubkey;
 
@@ -10,27 +10,27 @@ use super::node::Node;
 use crate::retry::{NoAnswer, again};
 use crate::rpc::{Retryable, RpcError};
 
-/// The code of a node that is behind its cluster.
+/// Error code of a node that is behind its cluster.
 pub const UNHEALTHY: i64 = -32005;
-/// Accounts asked for at once, in one request: what has been answered is not asked again.
+/// Accounts per query: answered queries are not repeated.
 const TOGETHER: usize = 900;
 
-/// A node that is asked with patience.
+/// A node whose failed requests are repeated.
 #[derive(Clone, Copy)]
 pub struct Patient<'a> {
-    /// The node.
+    /// The node to query.
     pub node: &'a Node,
-    /// Ends the patience.
+    /// Ends the repetition when it returns true.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// Whether the same question may have an answer later: one that is behind its cluster says so by a code.
+/// Returns whether the same request may be answered later: a node that is behind its cluster says so by a code.
 pub(crate) fn may_pass(why: &RpcError) -> bool {
     matches!(why, RpcError::Refused { code: UNHEALTHY, .. }) || why.may_pass()
 }
 
 impl Patient<'_> {
-    /// Asks, and asks again where that may help.
+    /// Sends a request, and repeats it after transient errors.
     pub fn ask<T>(&self, question: impl Fn(&Node) -> Result<T, RpcError>) -> Result<T, NoAnswer> {
         again(self.stop, || question(self.node), may_pass)
     }

@@ -1,9 +1,7 @@
-//! A run: a token where one is needed, warm-up, measured time, the end of every transaction.
+//! A run: a token if needed, warm-up, measured time, and the outcome of every transaction.
 //!
 //! reads   the node's RPC
 //! writes  transactions, a [`Report`]
-//! memory  see the parts
-//! drops   nothing
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,23 +26,23 @@ use crate::summary::{self, Found};
 use crate::tpu::Tpu;
 use crate::window::Window;
 
-/// How long what is left is waited for to expire: a blockhash lives for 150 blocks, a minute.
+/// How long to wait for pending transactions to expire: a blockhash lives for 150 blocks, about a minute.
 const EXPIRY_MAX: Duration = Duration::from_secs(90);
-/// A chain whose blocks stand still for so long expires nothing.
+/// If no block comes for this long, nothing will expire.
 const STANDSTILL: Duration = Duration::from_secs(10);
 
-/// How transactions go to the nodes.
+/// How transactions are sent to the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// By QUIC, to where the node says that the leaders take them.
+    /// Over QUIC, to the leaders' addresses that the node reports.
     Leaders,
-    /// By QUIC, to this address.
+    /// Over QUIC, to this address.
     Tpu(SocketAddr),
-    /// Through `sendTransaction` of all nodes, in turn.
+    /// By `sendTransaction` of all nodes, in turn.
     Rpc,
 }
 
-/// Runs the load on a token that is there. `stop` ends it early, with what there is.
+/// Runs the load on an existing token. `stop` ends it early with a report of what was measured.
 pub fn drive(
     asked: &Asked<Kind>,
     by: By,
@@ -109,15 +107,16 @@ pub fn drive(
     }))
 }
 
-/// The number of each account's first transaction. Two runs may begin with one blockhash: what they send must differ.
+/// The number of each account's first transaction. Two runs may begin with the same blockhash, so their numbers must
+/// differ.
 static FIRST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// No account has used more numbers than that.
+/// Upper bound on the numbers that an account has used.
 fn numbers_used(outcomes: &Outcomes, shared: &Shared<'_>) -> u64 {
     outcomes.with(|counts| counts.sent) + outcomes.unsent() as u64 + shared.pace.presign + 1
 }
 
-/// A socket for each sender that needs one, and where they send to.
+/// Opens a socket for each sender that needs one, and finds where they send to.
 fn open(by: By, ask: &Patient<'_>, targets: &Targets, senders: usize) -> Result<Vec<Tpu>, LoadError> {
     let found = match by {
         By::Leaders => ask.ask(Node::tpus)?,
@@ -132,7 +131,7 @@ fn open(by: By, ask: &Patient<'_>, targets: &Targets, senders: usize) -> Result<
     Ok(tpus)
 }
 
-/// Sends and reads, each on threads of its own; see [`Course::run`].
+/// Sends and reads blocks, each on its own threads; see [`Course::run`].
 fn send_and_read(
     timing: &Timing,
     shared: &Shared<'_>,
@@ -158,8 +157,8 @@ fn send_and_read(
     (window, tolds)
 }
 
-/// What is left: where its blockhash has expired and every block that may have it has been read, the node has dropped
-/// it. Of anything else nothing is known.
+/// Ends the remaining transactions. One whose blockhash has expired, and whose possible blocks were all read, was
+/// dropped; any other is unknown.
 fn end(
     follower: &mut Follower<'_>,
     outcomes: &Outcomes,

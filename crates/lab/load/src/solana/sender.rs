@@ -1,14 +1,15 @@
-//! The threads that send: each has accounts and a connection of its own.
+//! The sending threads. Each has its own accounts and its own connection.
 //!
-//! reads   what became of what was sent; the chain's time; a node's verdicts where it sends over RPC
+//! reads   outcomes of sent transactions; the chain's time; a node's verdicts if it sends over RPC
 //! writes  transactions
-//! memory  400 B for each signed ahead, and for each sent until it is seen in a block or its blockhash has expired, a
-//!         minute: at a rate a million of those at most, 400 MB, and what falls due beyond is late
-//! drops   nothing: what is in no block is sent again, the same bytes; when its blockhash has expired and every block
-//!         that may have it has been read, it is signed anew
+//! memory  400 B for each transaction signed ahead, and for each sent one until a block contains it or its blockhash
+//!         has expired, about a minute: at a given rate at most a million of those, 400 MB, and transactions beyond
+//!         that are late
+//! drops   nothing: a transaction that no block contains is sent again with the same bytes; when its blockhash has
+//!         expired and every block that may contain it was read, it is signed again
 //!
-//! The same bytes are the same transaction: however often they are sent, they are executed once. New bytes are made
-//! only of what can be in no block any more: nothing is done twice.
+//! The same bytes are the same transaction, executed once however often it is sent. New bytes are made only once no
+//! block can contain the old ones, so nothing is executed twice.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -27,63 +28,63 @@ use crate::rpc::{Refusal, Rpc, RpcError};
 use crate::run_clock::{Course, SignedLate, Stopwatch, Timetable, Told};
 use crate::tpu::Tpu;
 
-/// What is in no block after this is sent again; after twice as long once more, and so on.
+/// A transaction that no block contains after this time is sent again; then after twice as long, and so on.
 const AGAIN: Duration = Duration::from_secs(2);
 const _: () = assert!(AGAIN.as_secs() == 2, "the words of a report have it");
-/// How often that time is doubled, at most.
+/// How often that time doubles, at most.
 const DOUBLINGS: usize = 5;
-/// How often a sender looks at what was sent.
+/// How often a sender checks its sent transactions.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How many it looks at before it sends what has fallen due.
+/// How many it checks before it sends those that have fallen due.
 const LOOKS_TOGETHER: usize = 512;
 /// The longest sleep: a block may have come meanwhile.
 const SLEEP_MAX: Duration = Duration::from_millis(2);
-/// At a rate above one in this time, what falls due within it goes out together: a system call for many.
+/// At a rate above one per this time, transactions due within it are sent together, in one system call.
 const GATHER: Duration = Duration::from_micros(300);
-/// Transactions handed over in one turn.
+/// The most transactions sent in one turn.
 const TURN: u64 = 256;
-/// What was signed ahead is signed anew when it has only so many blocks left to be in.
+/// A transaction signed in advance is signed again when its blockhash is valid for fewer than this many blocks.
 const BLOCKS_LEFT_MIN: u64 = 20;
-/// How often a transaction is signed: after that it is dropped.
+/// How often a transaction is signed before it is dropped.
 const SIGNINGS_MAX: u8 = 3;
-/// At a rate, so many are sent and not yet looked at again, at most, of all senders together.
+/// At a given rate, the most sent transactions without a known outcome, of all senders together.
 pub const IN_NO_BLOCK_MAX: usize = 1_000_000;
-/// How long a sender waits when nobody answers, or has no room.
+/// How long a sender waits when no node answers, or none has room.
 const BACK_OFF: Duration = Duration::from_millis(20);
-/// The longest such wait, after many.
+/// The longest such wait, after repeated failures.
 const BACK_OFF_MAX: Duration = Duration::from_secs(1);
 
-/// How transactions go out.
+/// How transactions are sent.
 pub enum Way<'a> {
-    /// By QUIC, to where these say.
+    /// Over QUIC, to these addresses.
     Tpu(&'a Targets),
-    /// Through these nodes' `sendTransaction`.
+    /// By these nodes' `sendTransaction`.
     Rpc(&'a [Rpc]),
 }
 
-/// What all senders share.
+/// State that all senders share.
 pub struct Shared<'a> {
-    /// The pace.
+    /// The pace of the run.
     pub pace: Pace,
-    /// How many senders there are.
+    /// Number of senders.
     pub senders: usize,
-    /// The accounts.
+    /// The accounts that send.
     pub accounts: &'a [Account],
-    /// What they send.
+    /// The transactions to send.
     pub workload: Workload,
     /// The number of each account's first transaction.
     pub first_number: u64,
     /// The newest blockhash, and how far blocks are read.
     pub time: &'a ChainTime,
-    /// How it goes out.
+    /// How transactions are sent.
     pub way: Way<'a>,
-    /// At a rate: the most that wait for a block, of all senders together.
+    /// At a given rate, the most transactions that wait for a block, of all senders together.
     pub in_no_block_max: usize,
-    /// What all threads share, whatever they send.
+    /// State of the run, the same on all chains.
     pub course: &'a Course,
 }
 
-/// What one account has to send.
+/// The transactions that one account has to send.
 struct Lane {
     account: usize,
     next: u64,
@@ -104,7 +105,7 @@ impl Lane {
         shared.pace.count.map_or(u64::MAX, |count| count.saturating_sub(self.sent))
     }
 
-    /// The next transaction, with enough of its life before it.
+    /// Takes the next transaction, with enough of its lifetime left.
     fn take(&mut self, shared: &Shared<'_>) -> Option<Signed> {
         if self.left(shared) == 0 {
             return None;
@@ -120,7 +121,7 @@ impl Lane {
         let signed = self.ahead.pop_front()?;
         let had = signed.last_valid;
         let signed = shared.with_life(signed);
-        // Its blockhash was too old: it was signed ahead for nothing.
+        // Its blockhash was too old, so it was signed ahead in vain.
         if is_late && signed.last_valid != had {
             self.signed_late.count(Instant::now());
         }
@@ -129,31 +130,31 @@ impl Lane {
 }
 
 impl Shared<'_> {
-    /// One that has never been sent, with enough of its life before it.
+    /// Returns an unsent transaction with enough of its lifetime left, signed again if necessary.
     fn with_life(&self, signed: Signed) -> Signed {
         if self.time.height() + BLOCKS_LEFT_MIN <= signed.last_valid { signed } else { self.anew(&signed) }
     }
 
-    /// The same with the newest blockhash.
+    /// Signs the same transaction with the newest blockhash.
     fn anew(&self, signed: &Signed) -> Signed {
         let from = &self.accounts[signed.account];
         self.workload.sign(from, signed.account, signed.number, &self.time.newest())
     }
 
-    /// Whether what is signed now has enough of its life before it: whoever reads blocks may be behind with the newest
-    /// blockhash.
+    /// Returns whether a transaction signed now has enough of its lifetime left: the block reader may be behind with
+    /// the newest blockhash.
     fn has_new_blockhash(&self) -> bool {
         self.time.height() + BLOCKS_LEFT_MIN <= self.time.newest().last_valid
     }
 }
 
-/// One that was sent, and may have to be sent again.
+/// A sent transaction that may have to be sent again.
 struct Waiting {
     signed: Signed,
     at: Instant,
 }
 
-/// The way of one sender.
+/// The transport of one sender.
 enum Carrier<'a> {
     Tpu {
         tpu: Box<Tpu>,
@@ -165,36 +166,36 @@ enum Carrier<'a> {
         at: usize,
         back_off: Duration,
         rests_until: Option<Instant>,
-        /// The bytes of a request, at most.
+        /// The most bytes of a request.
         request_bytes: usize,
     },
 }
 
-/// One sender at work.
+/// State of one sending thread.
 struct Sender<'a> {
     shared: &'a Shared<'a>,
     carrier: Carrier<'a>,
     lanes: Vec<Lane>,
-    /// Whose turn it is.
+    /// Index of the lane whose turn it is.
     turn: usize,
-    /// To go out before anything new: there was no room for it, or it had to be signed anew.
+    /// To be sent before anything new: there was no room, or it had to be signed again.
     first: VecDeque<Signed>,
-    /// What was sent, by how often; in each the oldest first.
+    /// Sent transactions, by how often they were sent; in each queue the oldest first.
     waiting: [VecDeque<Waiting>; DOUBLINGS + 1],
     looked: Instant,
-    /// Whether the transport took no more in this turn.
+    /// Whether the transport accepted no more in this turn.
     is_blocked: bool,
     watch: Stopwatch,
     told: Told,
 }
 
-/// Whether a node's words have these.
+/// Returns whether a refusal's message contains these words.
 fn says(refusal: &Refusal, words: &str) -> bool {
     refusal.message.to_ascii_lowercase().contains(words)
 }
 
-/// Signs ahead, waits for the others, sends until the end, and looks after what is under way until all is over. `tpu`
-/// is the sender's own where it sends by QUIC; `index` of the senders.
+/// Signs ahead, waits for the other senders, sends until the end, and resends pending transactions until the run is
+/// over. `tpu` is the sender's own client if it sends over QUIC; `index` numbers the senders.
 pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<Tpu>) -> Told {
     let carrier = match (&shared.way, tpu) {
         (Way::Tpu(targets), Some(tpu)) => Carrier::Tpu { tpu: Box::new(tpu), targets, aimed: u64::MAX },
@@ -282,28 +283,28 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Counts how long the sender was behind in a turn that began at `from`, when it had waited `for_node`. Of a turn
-    /// in which the node let nothing out, all is the node's.
+    /// Counts how long the sender was behind in a turn that began at `from`, when it had waited `for_node`. A turn in
+    /// which the node let nothing out is attributed to the node entirely.
     fn count_behind(&mut self, timetable: &Timetable, from: Instant, for_node: Duration, had_no_room: bool) {
         if !self.shared.course.measured.load(Ordering::Relaxed) {
             return;
         }
         let now = Instant::now();
-        // Without room for what is due as much waits for a block as may.
+        // No room for due transactions means that the maximum already waits for a block.
         let is_held = self.is_blocked || self.rests() || (had_no_room && timetable.due(timetable.gone) < from);
         let asked = self.watch.spent.for_node().saturating_sub(for_node);
         let node = if is_held { now - from } else { asked };
         timetable.count_behind(&mut self.told.behind, from, now, node);
     }
 
-    /// Whether all that was to be sent has been, and has ended.
+    /// Returns whether everything was sent and has an outcome.
     fn has_ended(&self) -> bool {
         self.first.is_empty()
             && self.waiting.iter().all(VecDeque::is_empty)
             && self.lanes.iter().all(|lane| lane.left(self.shared) == 0)
     }
 
-    /// How many may go out now.
+    /// Returns how many may be sent now.
     fn room(&self, timetable: Option<&Timetable>) -> u64 {
         let Some(timetable) = timetable else {
             return self.shared.pace.under_way.saturating_sub(self.shared.course.outcomes.under_way()) as u64;
@@ -314,7 +315,7 @@ impl<'a> Sender<'a> {
         due.max(self.first.len() as u64).min(most as u64)
     }
 
-    /// Receives and transmits; whether there was anything.
+    /// Receives and transmits packets. Returns whether there were any.
     fn turn(&mut self) -> bool {
         let Carrier::Tpu { tpu, targets, aimed } = &mut self.carrier else { return false };
         let now = Instant::now();
@@ -346,17 +347,17 @@ impl<'a> Sender<'a> {
         self.watch.spent.idle += begin.elapsed();
     }
 
-    /// The next to go out; and whether it is new.
+    /// Returns the next transaction to send, and whether it is new.
     fn next(&mut self) -> Option<(Signed, bool)> {
         for _ in 0..self.first.len() {
             let signed = self.first.pop_front()?;
             if signed.signings == 0 {
                 return Some((self.shared.with_life(signed), true));
             }
-            // In this order: what is in the last block that may have it has ended by then.
+            // In this order, so that a transaction in the last possible block already counts as ended.
             let is_over = self.shared.time.is_over(signed.last_valid);
             match (self.shared.course.outcomes.is_open(&signed.id()), is_over) {
-                // The node had taken it, whatever it said.
+                // A node had accepted it, whatever it answered.
                 (false, _) => {}
                 (true, false) => return Some((signed, false)),
                 (true, true) if self.shared.has_new_blockhash() => self.expired(signed),
@@ -373,7 +374,7 @@ impl<'a> Sender<'a> {
         None
     }
 
-    /// Hands so many over; whether it did any.
+    /// Sends this many transactions. Returns whether it sent any.
     fn hand_over(&mut self, count: u64, timetable: &mut Option<Timetable>) -> bool {
         match self.carrier {
             Carrier::Tpu { .. } => self.to_tpu(count, timetable),
@@ -381,7 +382,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// When the next is due; counts it as gone, and how late it is.
+    /// Returns when the next transaction is due, and counts it as gone with its lag.
     fn depart(&mut self, timetable: &mut Option<Timetable>, measured: bool) -> Instant {
         let now = Instant::now();
         let Some(timetable) = timetable else { return now };
@@ -399,12 +400,12 @@ impl<'a> Sender<'a> {
             let Some((signed, is_new)) = self.next() else { return handed > 0 };
             let Carrier::Tpu { tpu, .. } = &mut self.carrier else { unreachable!("asked for by the TPU's sender") };
             if !tpu.send(&signed.raw) {
-                // It was not sent: it is as new as it was.
+                // It was not sent, so it stays as new as it was.
                 self.first.push_front(Signed { signings: if is_new { 0 } else { signed.signings }, ..signed });
                 self.is_blocked = true;
                 return handed > 0;
             }
-            // It goes out in the next turn: no block can have it before it is known here.
+            // The packet leaves in the next turn, so it is recorded before any block can contain it.
             self.goes_out(&signed, is_new, timetable, measured);
             self.wait_for(0, Signed { signings: signed.signings.max(1), ..signed });
         }
@@ -415,7 +416,8 @@ impl<'a> Sender<'a> {
         let measured = self.shared.course.measured.load(Ordering::Relaxed);
         let Carrier::Rpc { request_bytes, .. } = self.carrier else { unreachable!("asked for by the RPC's sender") };
         let most = (count as usize).min(self.shared.pace.batch);
-        // No more than fits one request, the next however long: a second one would leave later than it says.
+        // No more than fits one request, assuming the longest next transaction: a second request would leave later than
+        // recorded.
         let (mut batch, mut bytes) = (vec![], node::sending_bytes(PACKET_DATA_SIZE));
         while batch.len() < most && (batch.is_empty() || bytes <= request_bytes) {
             let Some((signed, is_new)) = self.next() else { break };
@@ -430,7 +432,7 @@ impl<'a> Sender<'a> {
         true
     }
 
-    /// It is known here before a block can have it.
+    /// Records a transaction before any block can contain it.
     fn goes_out(&mut self, signed: &Signed, is_new: bool, timetable: &mut Option<Timetable>, measured: bool) {
         let (outcomes, ids) = (&self.shared.course.outcomes, [signed.id()]);
         if is_new {
@@ -445,7 +447,7 @@ impl<'a> Sender<'a> {
         self.waiting[level].push_back(Waiting { signed, at: Instant::now() });
     }
 
-    /// Sends a batch over RPC, in requests no longer than the node takes.
+    /// Sends a batch over RPC, in requests that the node accepts.
     fn ask(&mut self, batch: Vec<Signed>, level: usize) {
         let mut left = VecDeque::from(batch);
         while !left.is_empty() {
@@ -458,8 +460,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Sends one request, for the time of this level; gives what did not go out as it was too long. What nobody
-    /// answered for is sent again like anything that is not seen.
+    /// Sends one request; its transactions wait at this level. Returns those that were not sent because the request was
+    /// too long. Transactions without an answer are sent again like unseen ones.
     fn request(&mut self, batch: Vec<Signed>, level: usize) -> Vec<Signed> {
         let Carrier::Rpc { nodes, at, back_off, rests_until, request_bytes } = &mut self.carrier else { return vec![] };
         let begin = Instant::now();
@@ -487,7 +489,7 @@ impl<'a> Sender<'a> {
         vec![]
     }
 
-    /// Takes in the node's verdict on each.
+    /// Processes the node's verdicts.
     fn judge(&mut self, batch: Vec<Signed>, verdicts: Vec<Result<String, Refusal>>, level: usize) {
         let mut full = None;
         for (signed, verdict) in batch.into_iter().zip(verdicts) {
@@ -502,7 +504,8 @@ impl<'a> Sender<'a> {
                 }
                 Err(refusal) if says(&refusal, "already been processed") => self.wait_for(level, signed),
                 Err(refusal) => {
-                    // What went out before may be with some node; and who knows no such blockhash has no want of room.
+                    // A transaction sent before may be with some node; and a node that does not know its blockhash is
+                    // not short of room.
                     if level > 0 || says(&refusal, "blockhash not found") {
                         self.wait_for(level, signed);
                     } else {
@@ -527,7 +530,8 @@ impl<'a> Sender<'a> {
         self.told.error = Some(why);
     }
 
-    /// Looks at what was sent: what is in no block after a while is sent again, what can be in none is signed anew.
+    /// Checks the sent transactions: those that no block contains after a while are sent again, and expired ones are
+    /// signed again.
     fn look(&mut self) {
         if !self.forget_ended() || self.looked.elapsed() < LOOK_EVERY {
             return;
@@ -537,7 +541,7 @@ impl<'a> Sender<'a> {
             let pause = AGAIN * (1 << level);
             let mut batch = vec![];
             while let Some(front) = self.waiting[level].front() {
-                // In this order: what is in the last block that may have it is not under way by then.
+                // In this order, so that a transaction in the last possible block is no longer under way.
                 let is_over = self.shared.time.is_over(front.signed.last_valid);
                 let is_open = self.shared.course.outcomes.is_under_way(&front.signed.id());
                 if is_open && !is_over && front.at.elapsed() < pause {
@@ -557,8 +561,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Lets go of those that a block has, the oldest first, a few at a time: what falls due meanwhile does not wait for
-    /// all of a block. Gives whether there are no more of them.
+    /// Drops transactions that a block contains, the oldest first and a few at a time, so that due transactions do not
+    /// wait for a whole block. Returns whether none are left.
     fn forget_ended(&mut self) -> bool {
         let outcomes = &self.shared.course.outcomes;
         self.waiting.iter_mut().fold(true, |done, waiting| {
@@ -568,7 +572,7 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// Sends these once more, the same bytes.
+    /// Sends these again with the same bytes.
     fn again(&mut self, batch: Vec<Signed>, level: usize) {
         if batch.is_empty() {
             return;
@@ -590,7 +594,7 @@ impl<'a> Sender<'a> {
         self.turn();
     }
 
-    /// No block has it, and none can.
+    /// Handles a transaction that no block contains and none can.
     fn expired(&mut self, signed: Signed) {
         let outcomes = &self.shared.course.outcomes;
         if self.shared.course.stopped() || signed.signings >= SIGNINGS_MAX {
@@ -605,7 +609,8 @@ impl<'a> Sender<'a> {
         self.first.push_back(Signed { signings: signed.signings + 1, ..anew });
     }
 
-    /// What had to be signed anew and did not go out any more was sent before, and is in no block.
+    /// Ends transactions that were signed again but not sent any more: their earlier bytes were sent and are in no
+    /// block.
     fn give_up_unsent(&mut self) {
         for signed in self.first.drain(..).filter(|signed| signed.signings > 1) {
             self.shared.course.outcomes.sending_again([signed.id()].iter());

@@ -1,7 +1,7 @@
-//! A token for a run: a mint, and an account for it of each of the load's accounts, filled.
+//! The token of a run: creates a mint, and a funded token account for each of the load's accounts.
 //!
-//! reads   what became of the transactions; what an account must have
-//! writes  a mint, which the first account pays for; token accounts, for which each pays itself
+//! reads   statuses of the transactions; the rent-exempt balance of an account
+//! writes  a mint, paid by the first account; token accounts, paid by their owners
 //! memory  the transactions
 //! source  `solana-pubkey`: an address with a seed is SHA-256 of base, seed and owner
 
@@ -22,27 +22,28 @@ use crate::error::LoadError;
 use crate::progress::Progress;
 use crate::retry::NoAnswer;
 
-/// How often what expired is signed anew.
+/// How often expired transactions are signed again.
 const TRIES: usize = 3;
-/// What each account has of the token.
+/// Token balance of each account.
 const AMOUNT: u64 = 1_000_000_000_000;
-/// More compute units than making and filling a token account takes, by any version of the program.
+/// More compute units than creating and filling a token account takes, in any version of the program.
 const UNITS: u32 = 40_000;
 /// More bytes than the token program and its accounts have.
 const BYTES: u32 = 512 << 10;
 
-/// The address that follows from an account and a seed, for a program to own.
+/// Derives an address from an account and a seed, for a program to own.
 fn with_seed(base: &Pubkey, seed: &str, owner: &Pubkey) -> Pubkey {
     sha256(&[base, seed.as_bytes(), owner])
 }
 
-/// What a token costs each account, in lamports: its own account, and the mint, which the first pays for.
+/// The most that the token costs an account, in lamports: its token account, and the mint, which the first one pays
+/// for.
 pub fn cost(ask: &Patient<'_>) -> Result<u64, NoAnswer> {
     let rent = |bytes| ask.ask(|node| node.rent_exempt(bytes));
     Ok(rent(token::ACCOUNT_SIZE)? + rent(token::MINT_SIZE)? + 4 * ask.ask(Node::fee)?)
 }
 
-/// Makes the token that is sent, if one is; gives where each account has it.
+/// Creates the token if the mix sends one. Returns each account's token account.
 pub fn set_up(
     node: &Node,
     accounts: &[Account],
@@ -55,7 +56,7 @@ pub fn set_up(
     }
     told(Progress::Step("creating the token, and an account for it of every account"));
     let mut random = [0; 8];
-    // A seed that was used before names an account that is there already.
+    // A seed that was used before would name an existing account.
     getrandom::fill(&mut random).map_err(|why| LoadError::SetUp { what: "a new seed", why: why.to_string() })?;
     let seed = format!("load-{:016x}", u64::from_le_bytes(random));
     let first = accounts.first().ok_or(LoadError::SetUp { what: "the token", why: "no account".into() })?;
@@ -96,7 +97,7 @@ fn sign(instructions: &[Instruction], signers: &[&Account], blockhash: &Blockhas
     message.sign_with(|address, message| key_of(address).sign(message))
 }
 
-/// Delivers `count` transactions; those that expire are signed anew.
+/// Delivers `count` transactions, and signs expired ones again.
 fn all_land(
     ask: &Patient<'_>,
     what: &'static str,

@@ -1,11 +1,11 @@
-//! What a load sends: built, and signed.
+//! The transactions that a load sends: builds and signs them.
 //!
 //! reads   an account's key and a number; a blockhash
 //! writes  signed transactions
 //! memory  a transaction
 //!
-//! Whom a transaction pays, and how much, follows from its account and number: no two of an account are the same bytes
-//! though they name one blockhash, and one that is signed anew does what it did before.
+//! A transaction's recipient and amount follow from its account and number. So no two transactions of an account have
+//! the same bytes even with one blockhash, and one that is signed again does the same as before.
 
 use alloy_primitives::B256;
 use hearth_wire::base58::encode_64;
@@ -21,9 +21,9 @@ use crate::tx_mix::{Named, scatter};
 /// What one transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Lamports to another account of the load.
+    /// Sends lamports to another account of the load.
     Transfer,
-    /// Units of a token to another account of the load.
+    /// Sends units of a token to another account of the load.
     Token,
 }
 
@@ -38,78 +38,78 @@ impl Named for Kind {
     }
 }
 
-/// What a load of Solana's sends.
+/// The mix of kinds that a load on Solana sends.
 pub type Mix = crate::tx_mix::Mix<Kind>;
 
-/// What a transfer asks for: its three instructions take 150 compute units each.
+/// Compute unit limit of a transfer: its three instructions take 150 each.
 const TRANSFER_UNITS: u32 = 450;
-/// Bytes of accounts that a transfer may load, without the run's salt.
+/// Limit on the bytes of accounts that a transfer loads, without the run's salt.
 const TRANSFER_BYTES: u32 = 30 << 10;
-/// Salts are below this: a transfer with any of them loads no more pages of 32 KiB, and costs no more.
+/// Salts are below this: with any of them a transfer loads no more pages of 32 KiB, and costs no more.
 const SALTS: u32 = 2 << 10;
-/// More than any version of the token program takes for a transfer, and for the two instructions before it.
+/// Compute units above what any version of the token program takes for a transfer and the two instructions before it.
 const TOKEN_UNITS: u32 = 10_000;
-/// More than the token program and its accounts have, in bytes.
+/// Bytes above the size of the token program and its accounts.
 const TOKEN_BYTES: u32 = 512 << 10;
 
-/// What a run sends, and between whom.
+/// The transactions of a run, and their accounts.
 pub struct Workload {
-    /// The kinds.
+    /// The mix of kinds.
     pub mix: Mix,
-    /// The accounts.
+    /// Addresses of the accounts.
     pub accounts: Vec<Pubkey>,
-    /// Where each has its tokens; empty without [`Kind::Token`].
+    /// Token account of each; empty without [`Kind::Token`].
     pub tokens: Vec<Pubkey>,
-    /// The run's own; see [`salt`].
+    /// The run's own salt; see [`salt`].
     pub salt: u32,
 }
 
-/// A number that makes the bytes of a run its own: what a load sends follows from its accounts and a blockhash, so two
-/// loads with the same keys would else send the same transactions, and each would count the other's as its own.
+/// Draws a number that makes the bytes of a run unique. Transactions follow from accounts and a blockhash, so two loads
+/// with the same keys would otherwise send the same transactions, and each would count the other's as its own.
 pub fn salt() -> u32 {
     fastrand::u32(..SALTS)
 }
 
-/// A transaction as it goes out.
+/// A signed transaction.
 pub struct Signed {
-    /// Its account, as an index.
+    /// Index of its account.
     pub account: usize,
-    /// Which of its account's it is.
+    /// Its number among its account's transactions.
     pub number: u64,
-    /// Its bytes.
+    /// Serialized transaction.
     pub raw: Vec<u8>,
-    /// The last block that may have it.
+    /// Height of the last block that may contain it.
     pub last_valid: u64,
-    /// How often it was signed and sent; 0 of one that has waited for room since it was signed first.
+    /// How often it was signed and sent; 0 if it has waited for room since it was first signed.
     pub signings: u8,
 }
 
 impl Signed {
-    /// By what it is known.
+    /// Returns the transaction's id; see [`id_of`].
     pub fn id(&self) -> B256 {
         id_of(&self.raw)
     }
 
-    /// Its signature in base58.
+    /// Returns its signature in base58.
     pub fn signature(&self) -> String {
         encode_64(self.raw[1..65].try_into().expect("64 bytes")).to_string()
     }
 }
 
-/// By what a transaction is known: the first half of its first signature.
+/// Returns the id of a transaction: the first half of its first signature.
 pub fn id_of(raw: &[u8]) -> B256 {
     B256::from_slice(&raw[1..33])
 }
 
 impl Workload {
-    /// Whom the account's transaction of this number pays, and how much.
+    /// Returns the recipient and amount of the account's transaction with this number.
     fn target(&self, account: usize, number: u64) -> (usize, u64) {
         let others = self.accounts.len() as u64 - 1;
         let to = (account as u64 + 1 + number % others) % self.accounts.len() as u64;
         (to as usize, 1 + number / others)
     }
 
-    /// The account's transaction of this number.
+    /// Signs the account's transaction with this number.
     pub fn sign(&self, from: &Account, account: usize, number: u64, blockhash: &Blockhash) -> Signed {
         let (to, amount) = self.target(account, number);
         let seed = u64::from_le_bytes(from.address[..8].try_into().expect("8 of 32 bytes"));

@@ -1,4 +1,4 @@
-//! The figures of runs that are known, and what they blame.
+//! Figures and limits of runs whose result is known.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::ethereum::workload::Kind;
 use crate::options::{Beside, GiveUp, Pace, Timing};
 use crate::series::Series;
 
-/// The report of a run that had these blocks.
+/// The report of a run with these blocks.
 fn of(blocks: Blocks, begin: Instant, end: Instant) -> Report {
     report_of(blocks, begin, end, Duration::ZERO)
 }
@@ -69,7 +69,8 @@ proptest! {
         prop_assert!(apart < 1e-9 && few.block_time_s.is_some() == whole.block_time_s.is_some(), "{few:?}");
         let counts = |report: &Report| (report.block_count(), report.blocks_too_dear);
         prop_assert_eq!(counts(&few), counts(&whole));
-        // What is on a line came evenly since the one before: it may be in the second beside its own.
+        // The transactions of a merged line are spread evenly since the line before, so they may fall into a
+        // neighbouring second.
         let sum = |report: &Report| report.per_second().iter().map(|second| second.1).sum::<f64>();
         let most = few.blocks.iter().map(|line| line.ours).max().unwrap_or_default() as f64;
         prop_assert!((sum(&few) - sum(&whole)).abs() <= 2.0 * most + 1e-6, "{} and {}", sum(&few), sum(&whole));
@@ -85,7 +86,7 @@ fn shares(busy: f64, answers: f64, idle: f64) -> Shares {
     Shares { busy, answers, idle, ..Shares::default() }
 }
 
-/// A run of 20 s without a rate in which nothing was scarce.
+/// A run of 20 s without a rate in which no resource was scarce.
 const FREE: Seen = Seen {
     client_cores: 0.1,
     threads: 2.0,
@@ -115,22 +116,22 @@ fn a_limit_says_why() {
         ..missed
     };
     assert!(why(&stopped, &waited).starts_with("it stood still for 4.0 of 20.0 s"), "{}", why(&stopped, &waited));
-    // Transactions by QUIC have no answers: the blocks show it.
+    // Transactions over QUIC have no answers, but the blocks show it.
     let paused = Seen { pause: Some(Duration::from_secs(4)), ..FREE };
     let said = "it stood still for 4.0 of 20.0 s, in which no block came";
     assert_eq!(why(&shares(0.05, 0.0, 0.95), &paused), said);
-    // A node that is gone is not one that stood still.
+    // A node that is gone did not just stand still.
     let gone = Seen { gone_from: Some(Duration::from_millis(5200)), ..paused };
     assert_eq!(why(&shares(0.05, 0.0, 0.95), &gone), "it gave no answer from 5.2 s on");
     assert_eq!(limit(&shares(0.05, 0.0, 0.95), Seen { rate: true, ..gone }), Limit::Node);
-    // A thread in four owed an answer for part of the time: the longest counts, and no average.
+    // One thread in four waited for part of the time: the longest wait counts, not the average.
     let half = Seen { stalled: Duration::from_secs(3), ..paused };
     assert_eq!(why(&Shares { stalled: 0.06, ..shares(0.05, 0.1, 0.85) }, &half), said);
     let halted = Seen { halted: Duration::from_secs(4), ..FREE };
     let itself = why(&shares(0.05, 0.4, 0.5), &halted);
     assert_eq!(itself, "the load's own threads did not run for 4.0 of 20.0 s, as after SIGSTOP");
     assert_eq!(why(&shares(0.05, 0.3, 0.6), &FREE), "", "a node that is full needs no excuse");
-    // Neither a thread nor the machine is full: the load was late all the same.
+    // Neither a thread nor the machine is fully busy, but the load was late.
     let own = Behind { node: Duration::from_millis(400), own: Duration::from_millis(3200) };
     let late = why(&shares(0.63, 0.1, 0.27), &Seen { behind: own, ..missed });
     assert!(late.contains("behind the rate for 3.2 s while they computed or waited for a core"), "{late}");
@@ -175,7 +176,7 @@ fn a_pause_is_a_time_without_blocks_that_is_not_usual() {
     assert_eq!(pause_of(&steady[..20], 20_000), Some(12_000), "none came any more");
     assert_eq!(pause_of(&[7_000, 19_000, 31_000], 40_000), None, "a block every twelve seconds");
     assert_eq!(pause_of(&[], 20_000), None, "nothing is known of its blocks");
-    // The load itself did not run: it reads all blocks of that time when it runs again.
+    // The load itself did not run, and reads all blocks of that time when it runs again.
     let blocks: Vec<Block> = stopped.iter().zip(1..).map(|(ms, number)| Block::one(number, at(*ms))).collect();
     let blocks: Vec<_> = blocks.iter().collect();
     let mut halts = Spans::default();
@@ -197,7 +198,7 @@ fn only_a_node_that_owes_something_stands_still() {
 fn a_stall_is_as_long_as_any_thread_waited() {
     let zero = Instant::now();
     let at = |ms| zero + Duration::from_millis(ms);
-    // One of four threads owed nothing, one waited from before the measured time on.
+    // One of four threads waited for nothing, and one had waited since before the measured time.
     let tolds: Vec<Told> = [None, Some((0, 5_000)), Some((2_000, 6_000)), Some((2_100, 5_900))]
         .map(|stall| {
             let mut told = Told::default();
@@ -217,14 +218,14 @@ fn who_was_the_limit() {
     let [waits, computes] =
         [(1, 0), (0, 1)].map(|(node, own)| Behind { node: Duration::from_secs(node), own: Duration::from_secs(own) });
     let free = FREE;
-    // Four senders on two cores: they cannot use more than two.
+    // Four senders on two cores cannot use more than two.
     assert_eq!(limit(&shares(0.5, 0.3, 0.2), Seen { client_cores: 1.9, ..free }), Limit::Load);
     assert_eq!(limit(&shares(0.95, 0.0, 0.0), free), Limit::Load);
     assert_eq!(limit(&shares(0.05, 0.93, 0.0), free), Limit::RoundTrips);
     assert_eq!(limit(&shares(0.05, 0.3, 0.6), free), Limit::Node);
     let full = Seen { emptied: true, ..free };
     assert_eq!(limit(&shares(0.05, 0.3, 0.6), full), Limit::UnderWay);
-    // As much as may be was under way when the node stood still: with more of it, it would have stood as long.
+    // The maximum was under way when the node stood still: with a higher limit it would have stood as long.
     let pause = Some(Duration::from_secs(3));
     assert_eq!(limit(&shares(0.05, 0.0, 0.95), Seen { pause, ..full }), Limit::Node);
     let short = Some(Duration::from_millis(900));
@@ -233,7 +234,7 @@ fn who_was_the_limit() {
         Limit::UnderWay,
         "less than a twentieth"
     );
-    // By QUIC a rate is kept though nobody takes it in.
+    // Over QUIC a rate is kept even if the node accepts nothing.
     let kept = Seen { rate: true, ..free };
     assert_eq!(limit(&shares(0.05, 0.0, 0.95), kept), Limit::Rate);
     assert_eq!(limit(&shares(0.05, 0.0, 0.95), Seen { pause, ..kept }), Limit::Node);
@@ -257,7 +258,7 @@ fn who_was_the_limit() {
     assert_eq!(limit(&shares(0.05, 0.0, 0.95), unread), Limit::Load, "what seems under way is in blocks");
     assert_eq!(limit(&shares(0.05, 0.93, 0.0), unread), Limit::Load, "more threads would be read later still");
     assert_eq!(limit(&paused, unread), Limit::Node, "the reading waited, too");
-    // At a rate that was not kept: a machine without a core for the senders, whose threads are seldom busy.
+    // A rate was not kept because the machine had no core for the senders, whose threads are seldom busy.
     let missed = Seen { rate: true, kept: false, ..free };
     let late = Seen { behind: computes, ..missed };
     assert_eq!(limit(&shares(0.05, 0.02, 0.93), late), Limit::Load);
@@ -271,7 +272,7 @@ fn who_was_the_limit() {
     assert_eq!(limit(&shares(0.05, 0.5, 0.4), Seen { kept: true, ..missed }), Limit::Rate);
     assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { no_room: true, ..late }), Limit::Node);
     assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { poor: true, ..missed }), Limit::Funds);
-    // Whatever else was seen, something is the limit.
+    // Whatever else was observed, there is a limit.
     let all = [missed, late, waited].map(|seen| limit(&shares(0.05, 0.3, 0.6), seen));
     assert!(!all.contains(&Limit::Unknown), "{all:?}");
 }
@@ -302,8 +303,8 @@ fn a_busy_machine_is_reported() {
     assert!(text.ends_with("the hypervisor gave 20 % of the time to others"), "{text}");
 }
 
-/// What a rate of 100 a second is measured as, over 30 s with a block every `each` seconds, the first of them at
-/// `first`; sending ends with the measured time.
+/// The measured rate of a load of 100 per second over 30 s, with a block every `each` seconds, the first at `first`.
+/// Sending ends with the measured time.
 fn measured_rate(each: f64, first: f64, warmup: f64) -> Report {
     let zero = Instant::now();
     let at = |seconds: f64| zero + Duration::from_secs_f64(seconds);

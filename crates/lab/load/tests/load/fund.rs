@@ -1,4 +1,4 @@
-//! Money for accounts on nodes that misbehave: everybody gets theirs, and nothing is paid twice.
+//! Funding on misbehaving nodes: every account gets its money, and nothing is paid twice.
 
 use std::cell::{Cell, RefCell};
 
@@ -39,7 +39,7 @@ impl Scene {
         self.accounts.iter().filter(|signer| has(address(signer)) >= U256::from(ETHER)).count()
     }
 
-    /// That everybody has theirs, and the rich account has paid for each once.
+    /// Asserts that every account is funded, and that the rich account has paid for each once.
     fn check(&self) {
         assert_eq!(self.funded(), self.accounts.len());
         let left = self.stub.with(|world| world.balance(address(&self.rich)));
@@ -61,7 +61,7 @@ fn everybody_gets_theirs_in_a_few_levels() {
 
 #[test]
 fn what_was_stopped_goes_on_and_pays_nothing_twice() {
-    // Blocks come when the test says so.
+    // The test decides when blocks come.
     let scene = scene(60, Manners { block_ms: 600_000, ..Manners::default() });
     let why = scene.fund(&|| scene.stub.with(|world| world.waiting() > 0)).unwrap_err();
     assert!(matches!(why, FundError::Stopped { done: 0, count: 60 }), "{why}");

@@ -1,4 +1,4 @@
-//! A load, and the money for it, on nodes that misbehave; what nodes tell of blocks, into a real Redis.
+//! Loads and funding on misbehaving nodes, and collecting block data into a real Redis.
 
 mod fund;
 mod profile;
@@ -15,7 +15,7 @@ use serde_json::Value;
 /// How long a node may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A load of this kind by two threads, a minute long unless it ends before.
+/// A load of this kind with two threads, a minute long unless it ends before.
 fn asked<K>(url: &str, kind: K) -> Asked<K> {
     Asked {
         networks: vec![url.into()],
@@ -34,7 +34,7 @@ fn asked<K>(url: &str, kind: K) -> Asked<K> {
     }
 }
 
-/// Whether a request, or the first of a batch, is of this method.
+/// Returns whether a request, or the first of a batch, calls this method.
 fn is_send(request: &Value, method: &str) -> bool {
     request.get(0).unwrap_or(request)["method"] == method
 }

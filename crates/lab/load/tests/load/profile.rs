@@ -1,4 +1,4 @@
-//! Profiles of a Go server, and the depth of CometBFT's pool, as a load fetches them beside its node.
+//! Profiles of a Go server, and the depth of CometBFT's pool, fetched during a load.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -38,12 +38,12 @@ fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
     [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
 }
 
-/// What a Go server sends: `main.main` calls `core.Insert`, seen seven times, and `runtime.gc` was seen three times.
+/// A Go server's answer: `main.main` calls `core.Insert`, sampled seven times, and `runtime.gc`, sampled three times.
 fn go_profile() -> Vec<u8> {
     let function = |id: u64| bytes(5, &[number(1, id), number(2, id)].concat());
     let location = |id: u64| bytes(4, &[number(1, id), bytes(4, &number(1, id))].concat());
     let sample = |stack: &[u8], count: u64| {
-        // The innermost first; how often, and for how many ns.
+        // The innermost location first; then the number of samples, and their time in ns.
         let values = [varint(count), varint(count * 10_000_000)].concat();
         bytes(2, &[bytes(1, stack), bytes(2, &values)].concat())
     };
@@ -55,7 +55,7 @@ fn go_profile() -> Vec<u8> {
     packed.finish().unwrap()
 }
 
-/// A server of pprof, and what it was asked for.
+/// A pprof server, and the requests that it got.
 fn pprof(answer: fn() -> Reply) -> (String, &'static Mutex<Vec<String>>) {
     let asked: &Mutex<Vec<String>> = Box::leak(Box::default());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -83,7 +83,7 @@ fn a_go_server_is_profiled_in_pieces() {
     // Three pieces of ten samples each.
     assert_eq!(taken.folded, "main.main;core.Insert 21\nruntime.gc 9\n");
     assert_eq!((taken.source.as_str(), taken.seconds, begun.into_inner()), ("by pprof", 12.0, 1));
-    // Told to stop it asks for no further piece, and keeps what it has.
+    // After `stop` it requests no further piece, and keeps what it has.
     let stop = || asked.lock().len() > 3;
     let taken = take(&plan(url, Span::Time(Duration::from_secs(60))), &|| {}, &stop).unwrap();
     assert_eq!((taken.folded.as_str(), taken.seconds), ("main.main;core.Insert 7\nruntime.gc 3\n", 5.0));
@@ -109,7 +109,7 @@ fn a_load_has_the_profile_and_the_pools_depth_in_its_report() {
     let signers = generate(4).unwrap();
     let stub = Stub::start(Manners::default(), &signers.iter().map(address).collect::<Vec<_>>());
     let depth = AtomicU64::new(0);
-    // As CometBFT answers: numbers are texts, and a list of transactions beside them.
+    // CometBFT's answer has numbers as strings, next to a list of transactions.
     let comet = serve(move |body| {
         let question: Value = serde_json::from_slice(body).unwrap();
         let told = answered(&question, |method, _| {
@@ -127,7 +127,7 @@ fn a_load_has_the_profile_and_the_pools_depth_in_its_report() {
     let report = drive(&asked, &node, Contracts::default(), &signers, &|| false, |_| {}).unwrap();
     assert_eq!(report.pool_source.as_deref(), Some("num_unconfirmed_txs of CometBFT"));
     let told: Vec<_> = report.moments.iter().filter_map(|moment| moment.pool_pending).collect();
-    // Two looks a second; one that came too late on a full machine is left out.
+    // Two samples per second; one that came too late on a busy machine is left out.
     let rises = told.windows(2).all(|pair| pair[0] < pair[1]);
     assert!(told.len() >= 3 && rises && told.iter().all(|pending| pending % 7 == 0), "{told:?}");
     assert!(report.configuration.contains(&("CometBFT".into(), comet)), "{:?}", report.configuration);

@@ -1,7 +1,7 @@
-//! Collecting into a real Redis, which is killed half way.
+//! Collects into a real Redis that is killed half way.
 //!
-//! `HEARTH_REDIS_SERVER` names the program; without it nothing here is tested, and each test says so:
-//! `cargo xtask test` gets it first.
+//! `HEARTH_REDIS_SERVER` names the server binary. Without it each test reports that it is skipped; `cargo xtask test`
+//! fetches it first.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,17 +18,17 @@ use hearth_load::etl::store::{Position, Sample, Store, StoreError};
 use hearth_load::etl::{EtlError, Found, Sources};
 use hearth_testkit::{wait_for, wait_until};
 
-/// Blocks of the log: it is written in several batches.
+/// Blocks of the log, which takes several batches.
 const BLOCKS: u64 = 60_000;
 
-/// A server on a socket of its own, in a folder in which its data stay; killed when dropped, as by kill -9.
+/// A server on its own socket with persistent data in a folder; dropping it kills it like kill -9.
 struct Server {
     folder: PathBuf,
     child: Child,
 }
 
 impl Server {
-    /// Nothing where there is no program.
+    /// Returns none if there is no server binary.
     fn start(folder: &Path) -> Option<Self> {
         let Some(program) = std::env::var_os("HEARTH_REDIS_SERVER") else {
             eprintln!("SKIPPED: no Redis; `cargo xtask test --only redis` gets it");
@@ -36,7 +36,7 @@ impl Server {
         };
         let out = File::options().create(true).append(true).open(folder.join("redis.log")).unwrap();
         let mut command = Command::new(program);
-        // What it has answered stays: every write is synced before the answer.
+        // Acknowledged writes are durable: every write is synced before the answer.
         command.args(["--port", "0", "--save", "", "--appendonly", "yes", "--appendfsync", "always"]);
         command.arg("--unixsocket").arg(folder.join("socket")).arg("--dir").arg(folder);
         if let Some(libraries) = std::env::var_os("HEARTH_REDIS_LIBRARIES") {
@@ -63,7 +63,7 @@ impl Server {
         });
     }
 
-    /// What redis-cli would say.
+    /// Runs a command like redis-cli.
     fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
         let mut connection = redis::Client::open(self.url()).unwrap().get_connection().unwrap();
         redis::cmd(words[0]).arg(&words[1..]).query(&mut connection).unwrap()
@@ -82,7 +82,7 @@ impl Drop for Server {
     }
 }
 
-/// Redis, which is killed before a write.
+/// A Redis that is killed before a certain write.
 struct Dying {
     redis: Redis,
     server: Option<Server>,
@@ -163,7 +163,7 @@ fn killed_half_way_it_is_completed_and_nothing_is_there_twice() {
     let server = Server::start(folder.path()).unwrap();
     let before = rows(&mut server.open()).len() as u64;
     assert_eq!((before, found.new), (30_000, 30_000), "three batches of ten thousand blocks");
-    // The connection of before is of no use; a new one is made.
+    // The old connection is dead; a new one is made.
     let (ended, found) = collect(&mut dying, &log);
     ended.unwrap();
     assert_eq!((found.new, found.more, found.repeated, found.contradictions), (BLOCKS - before, 0, 0, 0));

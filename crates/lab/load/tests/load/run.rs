@@ -1,4 +1,4 @@
-//! A load on nodes that misbehave: there is a report, and every transaction has its true end.
+//! Loads on misbehaving nodes: there is a report, and every transaction gets its true outcome.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ struct Scene {
     asked: Asked<Kind>,
 }
 
-/// So many accounts on a node of such manners.
+/// A load with this many accounts, on a node with these manners.
 fn scene(accounts: usize, manners: Manners) -> Scene {
     let signers = generate(accounts).unwrap();
     let addresses: Vec<Address> = signers.iter().map(address).collect();
@@ -44,13 +44,13 @@ fn scene(accounts: usize, manners: Manners) -> Scene {
 }
 
 impl Scene {
-    /// Each account sends so many, and no more.
+    /// Limits each account to this many transactions.
     fn counted(mut self, count: u64) -> Self {
         self.asked.pace.count = Some(count);
         self
     }
 
-    /// Creates what the load calls.
+    /// Creates the contracts that the load calls.
     fn contracts(&self, node: &Node, stop: &dyn Fn() -> bool) -> Result<Contracts, LoadError> {
         set_up(node, &self.signers[0], &self.signers, &self.asked.mix, stop, &mut |_| {})
     }
@@ -118,7 +118,7 @@ fn a_node_that_dies_leaves_a_report() {
 
 #[test]
 fn who_gives_up_waiting_has_a_report_of_what_is_known() {
-    // No block comes, and by the chain's times one would be waited for five minutes.
+    // No block comes, and by the chain's block times the load would wait five minutes for one.
     let mut scene = scene(4, Manners { block_ms: 600_000, block_s: 100, ..Manners::default() }).counted(5);
     (0..4).for_each(|_| scene.stub.mine());
     let node = connect(&scene.stub.url, TIMEOUT).unwrap();
@@ -128,7 +128,7 @@ fn who_gives_up_waiting_has_a_report_of_what_is_known() {
     let (begun, mut steps) = (Instant::now(), vec![]);
     let told = |progress: Progress<'_>| {
         if let Progress::Step(step) = progress {
-            // The first Ctrl-C has been heard; the second one comes while it waits.
+            // The first Ctrl-C was seen; the second comes while the load waits.
             waits.fetch_or(step == "waiting for what is under way", Ordering::Relaxed);
             steps.push(step.to_owned());
         }
@@ -146,7 +146,7 @@ fn tokens_are_minted_for_many_at_a_time() {
     scene.asked.mix = Kind::Erc20.into();
     let node = connect(&scene.stub.url, TIMEOUT).unwrap();
     let most = Cell::new(0);
-    // A block whenever something has been waited for.
+    // Mines a block as soon as transactions are pending.
     let stop = || {
         let waiting = scene.stub.with(|world| world.waiting());
         most.set(waiting.max(most.get()));
@@ -157,7 +157,7 @@ fn tokens_are_minted_for_many_at_a_time() {
     };
     scene.contracts(&node, &stop).unwrap();
     assert_eq!((most.get(), scene.stub.with(|world| world.included())), (5, 6), "one contract, five times minting");
-    // Requests that are too long for the node, and a pool that holds two.
+    // Requests that are too long for the node, and a pool that holds two transactions.
     scene.stub.behave(Manners { batch_max: 3, pool_max: 2, ..Manners::default() });
     scene.contracts(&node, &stop).unwrap();
     assert_eq!(scene.stub.with(|world| world.included()), 12);
@@ -195,7 +195,7 @@ fn what_a_pool_never_had_room_for_is_not_sent() {
     let report = scene.run();
     assert_eq!((report.sent, report.unknown), (3, 3), "{}", report.text());
     assert!(report.unsent > 150, "{}", report.text());
-    // Whether it was the node or the load depends on what else this machine does.
+    // Whether the node or the load was the limit depends on what else this machine does.
     assert_ne!(report.limit, Limit::Rate);
 }
 
@@ -203,7 +203,7 @@ fn what_a_pool_never_had_room_for_is_not_sent() {
 fn a_refusal_is_counted_once_and_the_rest_goes_on() {
     let scene = scene(4, Manners { refuses_every: 7, ..Manners::default() }).counted(12);
     let report = scene.run();
-    // One that was refused goes out again as it was, until a block has it.
+    // A refused transaction is sent again unchanged until a block contains it.
     assert_eq!((report.sent, report.included), (48, 48), "{}", report.text());
     assert!(report.renonced >= 4, "{}", report.text());
     assert!(report.reasons.keys().all(|reason| reason == "no room at the inn …"), "{}", report.text());
@@ -246,7 +246,7 @@ fn requests_become_as_short_as_the_node_takes() {
 
 #[test]
 fn what_no_node_ever_took_is_not_dropped() {
-    // All answers to what is sent are lost, and nothing is kept.
+    // All answers to sent transactions are lost, and the node keeps none of them.
     let manners = Manners { answer_lost_every: 1, forgets_every: 1, ..Manners::default() };
     let mut scene = scene(4, manners);
     scene.asked.timing.duration = Duration::from_millis(500);
@@ -335,7 +335,7 @@ fn fees_rise_when_the_node_asks_for_more() {
     assert!(report.dearer > 0);
 }
 
-/// What was due was sent, or is counted as not sent; what falls due at the very end is neither.
+/// Asserts that due transactions were sent or counted as unsent. Those that fall due at the very end are neither.
 fn offered(report: &Report, rate: f64) {
     let (offered, due) = ((report.sent + report.unsent) as f64, rate * report.seconds);
     assert!((offered / due - 1.0).abs() < 0.1, "{offered} of {due}\n{}", report.text());
@@ -360,7 +360,7 @@ fn a_slow_node_is_late_and_that_is_told() {
     assert!(report.unsent > 100, "{}", report.text());
     assert!(report.send_lag.unwrap().max_ms > 1000.0, "{}", report.text());
     assert!(report.behind_for_node_s > 1.0, "{}", report.text());
-    // Whether round trips or the load's own cores depends on what else this machine does.
+    // Whether round trips or the load's own cores are the limit depends on what else this machine does.
     assert!(![Limit::Rate, Limit::Unknown].contains(&report.limit), "{}", report.text());
 }
 
@@ -373,7 +373,7 @@ fn a_node_that_stood_still_is_the_limit_of_a_rate() {
     let stands = Cell::new(false);
     let told = |progress: Progress<'_>| {
         if let Progress::Second(at, ..) = progress {
-            // As a node that is stopped for two seconds: what was asked meanwhile is answered after them.
+            // Like a node that is stopped for two seconds: requests are answered afterwards.
             let still = !stands.replace(at >= 1.0) && at >= 1.0;
             let slow_ms = if still { 2000 } else { 0 };
             scene.stub.behave(Manners { block_ms: 50, slow_ms, ..Manners::default() });
@@ -386,13 +386,13 @@ fn a_node_that_stood_still_is_the_limit_of_a_rate() {
 
 #[test]
 fn a_sender_that_is_late_catches_up() {
-    // Each of two senders has five requests a second, and 500 transactions due in it.
+    // Each of two senders makes five requests per second, and 500 of its transactions fall due in that time.
     let mut scene = scene(800, Manners { slow_ms: 200, block_ms: 50, ..Manners::default() });
     scene.asked.pace = Pace { rate: Some(1000.0), batch: 400, ..scene.asked.pace };
     scene.asked.timing.duration = Duration::from_secs(3);
     let report = scene.run();
     offered(&report, 1000.0);
-    // A machine that is busy may keep less.
+    // A busy machine may keep less.
     assert!(report.sent > 1000, "{}", report.text());
 }
 
@@ -407,7 +407,7 @@ fn another_node_takes_over_from_one_that_is_silent() {
 
 #[test]
 fn what_is_evicted_while_the_load_goes_on_is_sent_again() {
-    // Blocks come when the test says so; by their times a load has to wait long for them.
+    // The test decides when blocks come; their timestamps make the load wait long for them.
     let scene = scene(4, Manners { block_ms: 600_000, block_s: 15, ..Manners::default() }).counted(5);
     (0..4).for_each(|_| scene.stub.mine());
     let report = std::thread::scope(|scope| {
@@ -434,11 +434,12 @@ fn contracts_are_created_before_they_are_called() {
     let scene = Scene { asked: Asked { mix: "contract=2,swap=1,erc20=1".parse().unwrap(), ..scene.asked }, ..scene };
     let report = scene.run();
     assert_eq!((report.sent, report.included, report.kind.as_str()), (48, 48, "contract=2,swap=1,erc20=1"));
-    // Three contracts, and two rounds of minting, beside the load.
+    // Three contracts and two rounds of minting, besides the load.
     assert_eq!(scene.stub.with(|world| world.included()), 48 + 5);
 }
 
-/// A node that takes 40 ms for each request, two at a time: 50 requests a second, and at so low a rate each has one.
+/// A node that takes 40 ms per request, two at a time: 50 requests per second, and at such a low rate each holds one
+/// transaction.
 #[test]
 fn the_highest_rate_under_a_bound_is_found() {
     let mut scene = scene(6, Manners { slow_ms: 40, block_ms: 20, ..Manners::default() });
@@ -449,7 +450,7 @@ fn the_highest_rate_under_a_bound_is_found() {
         drive(asked, &node, Contracts::default(), &scene.signers, &|| false, told)
     };
     let found = ramp(&scene.asked, bound, &|| false, (|_| {}) as fn(Progress<'_>), step).unwrap();
-    // A machine that is busy may keep less.
+    // A busy machine may keep less.
     assert!(found.highest.is_some(), "{}", found.text());
     assert!(found.steps.iter().any(|step| !step.good()), "{}", found.text());
     assert_eq!(found.report.and_then(|report| report.rate), found.highest);
@@ -495,14 +496,15 @@ fn what_was_signed_ahead_may_run_out_and_that_is_reported() {
     let report = few.run();
     assert_eq!((report.included, report.signed_late), (20, 12), "{}", report.text());
     assert!(report.text().contains("12 were signed while the load sent"), "{}", report.text());
-    // Who signs nothing ahead has nothing that runs out.
+    // If nothing is signed ahead, nothing can run out.
     let none = scene(4, Manners::default()).counted(5).run();
     assert_eq!((none.included, none.signed_late), (20, 0));
 }
 
 #[test]
 fn how_late_the_load_reads_is_no_latency_of_the_node() {
-    // Nothing can be read before all is in blocks, for twice as long as the slowest transaction took at the least.
+    // No block can be read before everything is in blocks, which takes at least twice as long as the slowest
+    // transaction took.
     let mut scene = scene(4, Manners { block_ms: 20, blocks_held_until: 80, ..Manners::default() }).counted(20);
     scene.asked.pace.rate = Some(100.0);
     let report = scene.run_on(&connect(&scene.stub.url, Duration::from_secs(120)).unwrap());

@@ -1,4 +1,5 @@
-//! A node of one chain in memory that speaks as much of Ethereum's JSON-RPC as a load asks for, and misbehaves as told.
+//! An in-memory node of one chain that implements the part of Ethereum's JSON-RPC that a load uses, and misbehaves on
+//! request.
 //!
 //! reads   requests over HTTP on 127.0.0.1
 //! writes  answers; a block every few milliseconds
@@ -21,62 +22,62 @@ use serde_json::{Value, json};
 
 use crate::is_send;
 
-/// Who has nothing to do with a load.
+/// An account outside the load.
 const STRANGER: Address = Address::repeat_byte(0x55);
 
-/// How it misbehaves.
+/// How the node misbehaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manners {
-    /// Time between blocks.
+    /// Milliseconds between blocks.
     pub block_ms: u64,
-    /// Transactions that the pool holds; 0 is no bound.
+    /// Transactions that the pool holds; 0 means no bound.
     pub pool_max: usize,
-    /// Of the transactions taken, each so-manieth is forgotten; 0 is none.
+    /// Every nth accepted transaction is forgotten; 0 means none.
     pub forgets_every: u64,
-    /// Of the requests that send, each so-manieth is carried out and never answered; 0 is none.
+    /// Every nth sending request is carried out and never answered; 0 means none.
     pub answer_lost_every: u64,
-    /// When so many blocks with something in them have been read, nothing is answered any more; 0 is never.
+    /// After this many non-empty blocks were read, nothing is answered any more; 0 means never.
     pub dies_after: u64,
-    /// Of the requests, each so-manieth is answered with status 429 and not carried out; 0 is none.
+    /// Every nth request gets status 429 and is not carried out; 0 means none.
     pub busy_every: u64,
-    /// Of the requests, each so-manieth is carried out and answered with something else: ids that were not asked, half
-    /// of the JSON, half of the body, in turn; 0 is none.
+    /// Every nth request is carried out and gets a broken answer: wrong ids, half of the JSON, half of the body, in
+    /// turn; 0 means none.
     pub garbles_every: u64,
-    /// Of the nonces that it tells, each so-manieth is this much too low; 0 is none.
+    /// Every nth reported nonce is this much too low; 0 means none.
     pub nonces_behind_every: u64,
     pub nonces_behind: u64,
-    /// And each so-manieth is this much too high; 0 is none.
+    /// Every nth reported nonce is this much too high; 0 means none.
     pub nonces_ahead_every: u64,
     pub nonces_ahead: u64,
-    /// The most questions in a request; 0 is no bound.
+    /// The most calls in a request; 0 means no bound.
     pub batch_max: usize,
-    /// When so many transactions have been taken nobody has money any more; 0 is never.
+    /// After this many accepted transactions all accounts are out of money; 0 means never.
     pub poor_after: u64,
-    /// Of the transactions that it takes, each so-manieth is answered with words of a full pool; 0 is none.
+    /// Every nth accepted transaction is answered as if the pool were full; 0 means none.
     pub full_is_a_lie_every: u64,
-    /// Blocks below this are not kept.
+    /// Blocks below this number are pruned.
     pub blocks_kept_from: usize,
-    /// Seconds between the times of two blocks; 0 is one.
+    /// Seconds between the timestamps of two blocks; 0 means one.
     pub block_s: usize,
-    /// The hash of the first block.
+    /// Hash of the first block.
     pub genesis: B256,
-    /// Time that each request which sends takes.
+    /// Milliseconds that each sending request takes.
     pub slow_ms: u64,
-    /// Blocks can be read only some time after so many transactions are in them: three times as long as that took. 0 is
-    /// at once.
+    /// Blocks become readable only some time after this many transactions are in them: three times as long as that
+    /// took. 0 means at once.
     pub blocks_held_until: usize,
-    /// Whether it knows receipts of whole blocks.
+    /// Whether it lacks the method for receipts of whole blocks.
     pub no_block_receipts: bool,
-    /// What a transaction must pay for a unit of gas at least, when so many have been taken.
+    /// The least fee per gas once the given number of transactions was accepted.
     pub base_fee: u128,
     pub base_fee_after: u64,
-    /// The words in which it refuses each so-manieth transaction; 0 is none.
+    /// Every nth transaction is refused with an unusual message; 0 means none.
     pub refuses_every: u64,
-    /// A full pool speaks as geth's.
+    /// A full pool answers like geth's.
     pub full_is_underpriced: bool,
-    /// Each block has a failed transaction of somebody else.
+    /// Each block has a failed transaction of another account.
     pub stranger_fails: bool,
-    /// It has an account of its own that pays whoever asks.
+    /// It has an account of its own that pays on request.
     pub pays: bool,
 }
 
@@ -92,7 +93,7 @@ struct Block {
     is_read: bool,
 }
 
-/// The chain and its pool.
+/// The chain's state and its pool.
 pub struct World {
     manners: Manners,
     balances: HashMap<Address, U256>,
@@ -108,22 +109,22 @@ pub struct World {
     nonces_told: u64,
     lies: u64,
     dead: bool,
-    /// When the first transaction was taken.
+    /// When the first transaction was accepted.
     begun: Option<Instant>,
-    /// From when on blocks can be read.
+    /// When blocks become readable.
     readable: Option<Instant>,
 }
 
-/// A node that listens.
+/// A listening node.
 pub struct Stub {
-    /// Where.
+    /// URL of the node.
     pub url: String,
     world: Arc<Mutex<World>>,
     _end: Sender<()>,
 }
 
 impl Stub {
-    /// A node whose accounts `rich` have a lot.
+    /// Starts a node on which the accounts `rich` have a large balance.
     pub fn start(manners: Manners, rich: &[Address]) -> Self {
         let world = Arc::new(Mutex::new(World {
             manners,
@@ -156,12 +157,12 @@ impl Stub {
         Self { url, world, _end: end }
     }
 
-    /// Looks at the chain.
+    /// Reads the chain's state.
     pub fn with<T>(&self, look: impl FnOnce(&World) -> T) -> T {
         look(&self.world.lock())
     }
 
-    /// From now on it has these manners, but for the time between blocks.
+    /// Replaces the manners, except for the time between blocks.
     pub fn behave(&self, manners: Manners) {
         self.world.lock().manners = manners;
     }
@@ -171,13 +172,13 @@ impl Stub {
         self.world.lock().mine();
     }
 
-    /// The pool loses what waits, but for the highest nonce of each account.
+    /// Drops pending transactions, except for each account's highest nonce.
     pub fn evict(&self) {
         self.world.lock().evict();
     }
 }
 
-/// An answer that is something else: the first is what another question would have got.
+/// A broken answer: the first variant has another request's id.
 fn garbled(answers: &Value, turn: u64) -> Reply {
     let text = answers.to_string();
     match turn % 3 {
@@ -349,7 +350,7 @@ impl World {
         json!({ "transactionHash": hash, "from": from, "status": status })
     }
 
-    /// Puts a transaction into the pool.
+    /// Adds a transaction to the pool.
     fn send(&mut self, raw: Bytes) -> Result<B256, Refusal> {
         let refuse = |words: &str| Err((-32000, words.to_owned()));
         let transaction = EthereumTxEnvelope::<TxEip4844>::decode_2718(&mut &raw[..]).unwrap();
@@ -403,32 +404,32 @@ impl World {
         Address::from(hearth_crypto::secp256k1::address(&key))
     }
 
-    /// How many transactions are in blocks.
+    /// Returns the number of transactions in blocks.
     pub fn included(&self) -> usize {
         self.mined.len()
     }
 
-    /// How often it said that its pool is full when it took something.
+    /// Returns how often it claimed a full pool while accepting a transaction.
     pub fn lies(&self) -> u64 {
         self.lies
     }
 
-    /// What an account has.
+    /// Returns an account's balance.
     pub fn balance(&self, account: Address) -> U256 {
         self.balances.get(&account).copied().unwrap_or_default()
     }
 
-    /// A transaction that is in a block.
+    /// Returns the hash of some transaction in a block.
     pub fn any_mined(&self) -> Option<B256> {
         self.mined.keys().next().copied()
     }
 
-    /// How many transactions wait in the pool.
+    /// Returns the number of pending transactions.
     pub fn waiting(&self) -> usize {
         self.pool.values().map(BTreeMap::len).sum()
     }
 
-    /// Forgets what waits, but for the highest nonce of each account: a gap before it.
+    /// Drops pending transactions, except for each account's highest nonce, which leaves a gap.
     fn evict(&mut self) {
         self.pool.values_mut().for_each(|waiting| {
             let last = waiting.keys().max().copied();

@@ -1,13 +1,13 @@
-//! Slots and blocks: a chain that cannot hash as fast as its slots should come; a block that is full before its slot
-//! ends, so that no core, however fast, puts more into it.
+//! Rules about slots and blocks: a chain that cannot hash as fast as its slots should come; a block that is full before
+//! its slot ends, so that no faster core could add to it.
 //!
-//! reads   of a [`Sample`] how late slots are, for how long blocks were full, and of what
+//! reads   from a [`Sample`] how late slots are, for how long blocks were full, and which limit they reached
 //! writes  a [`Diagnosis`]
 
 use super::{Diagnosis, FULL, Finding, NOTABLE, percent};
 use crate::sample::Sample;
 
-/// What a block can run out of, by the counters' names: what it is called, and what to do about it.
+/// The limits of a block by the counters' names: what each is called, and its remedy.
 const LIMITS: [(&str, &str, Option<Remedy>); 4] = [
     (
         "compute",
@@ -19,17 +19,17 @@ const LIMITS: [(&str, &str, Option<Remedy>); 4] = [
     ("microblocks", "hashes", Some(("development.genesis.hashes_per_tick", "0", "hash no more than ticks need"))),
 ];
 
-/// A key, its value, and that in words.
+/// A key, its value, and the advice in words.
 type Remedy = (&'static str, &'static str, &'static str);
 
-/// Later than a moment in which the core did something else.
+/// More seconds of delay than a short interruption of the core explains.
 const LATE_S: f64 = 0.5;
-/// The cluster's.
+/// The cluster's hashes per tick.
 const CLUSTER_HASHES_PER_TICK: f64 = 62_500.0;
-/// Below this many hashes in a tick it is no hashing that makes slots late.
+/// Below this many hashes per tick, hashing does not delay slots.
 const LOW_POWER: f64 = 1_000.0;
 
-/// Slots that come late make blocks too few, and then these are full, too.
+/// Checked before full blocks: late slots mean too few blocks, which are then full, too.
 pub(super) fn slots_late(sample: &Sample) -> Option<Diagnosis> {
     let Sample { slots_late_s, hashes_per_tick, .. } = *sample;
     if slots_late_s < LATE_S || hashes_per_tick < LOW_POWER || !is_hashing_all_the_time(sample) {
@@ -43,15 +43,15 @@ pub(super) fn slots_late(sample: &Sample) -> Option<Diagnosis> {
     Some(found.advise_value("development.genesis.hashes_per_tick", format!("{fewer}"), "ask for fewer"))
 }
 
-/// Only then it is hashing that slots wait for: a poh that is held up, whose core others have, or that rests begins
-/// them late by what the later rules tell.
+/// Only a poh that hashes all the time delays slots by hashing. One that is blocked, idle, or on a core that others use
+/// is late for a reason that later rules report.
 fn is_hashing_all_the_time(sample: &Sample) -> bool {
     let poh = sample.tiles.iter().find(|tile| tile.kind == "poh" && tile.regimes.blocked() < NOTABLE);
     let core = poh.and_then(|poh| sample.cores.iter().find(|core| Some(core.core) == poh.core));
     core.is_some_and(|core| core.busy >= FULL && core.taken < NOTABLE)
 }
 
-/// Whatever else is busy, lifting this limit is what lets more in.
+/// Whatever else is busy, only lifting this limit lets more transactions in.
 pub(super) fn block_full(sample: &Sample) -> Option<Diagnosis> {
     let of_block = LIMITS.iter().filter_map(|limit| Some((limit, *sample.block_full.get(limit.0)?)));
     let ((_, what, remedy), share) =

@@ -1,11 +1,10 @@
-//! What limits an EVM node, and why it does not take what is sent.
+//! Diagnoses what limits an EVM node, and why it does not accept what is sent.
 //!
 //! reads   a [`Sample`] of an EVM node
 //! writes  a [`Diagnosis`]
 //!
-//! A pool is full because blocks do not take what comes, so what makes blocks is looked at first: the two threads that
-//! execute and commit, then the gas that a block may use. Then comes what the pool refuses, by the reason that most
-//! have.
+//! A pool is full because blocks do not take what arrives. So the makers of blocks are checked first: the two threads
+//! that execute and commit, then the gas limit of blocks. Then come the pool's refusals, by the most frequent reason.
 
 use super::{Diagnosis, FULL, Finding, NOTABLE, percent};
 use crate::evm::EvmSample;
@@ -13,12 +12,12 @@ use crate::sample::Sample;
 
 /// Blocks fuller than this have no room for most transactions.
 const NO_GAS_LEFT: f64 = 0.95;
-/// Fewer a second than this are a hand's work.
+/// Fewer per second than this come from manual use.
 const FEW: f64 = 0.5;
-/// More of what is sent than this is all of it.
+/// A larger share than this of what is sent counts as all of it.
 const NEARLY_ALL: f64 = 0.99;
 
-/// What makes blocks has no time left: one of the two that do, or both by turns while transactions wait.
+/// Block production has no time left: one of its two threads, or both in turn while transactions wait.
 pub(super) fn making_blocks(sample: &Sample) -> Option<Diagnosis> {
     let evm = sample.evm.as_ref()?;
     let [exec, commit] = making(sample);
@@ -34,7 +33,7 @@ pub(super) fn making_blocks(sample: &Sample) -> Option<Diagnosis> {
     Some(Diagnosis::new(Finding::KindFull, Some(most), says).advise(None, advice))
 }
 
-/// Blocks have no gas left for what waits.
+/// Blocks have no gas left for waiting transactions.
 pub(super) fn gas(sample: &Sample) -> Option<Diagnosis> {
     let evm = sample.evm.as_ref()?;
     let full = evm.gas_per_s / evm.blocks_per_s / evm.gas_limit as f64;
@@ -46,7 +45,7 @@ pub(super) fn gas(sample: &Sample) -> Option<Diagnosis> {
     Some(Diagnosis::new(Finding::BlockFull, Some("exec"), says).advise(None, advice))
 }
 
-/// What is sent does not come into the pool.
+/// Sent transactions do not get into the pool.
 pub(super) fn refused(sample: &Sample) -> Option<Diagnosis> {
     let evm = sample.evm.as_ref()?;
     let dropped = |reason: &str| sample.dropped_per_s.get(reason).copied().unwrap_or_default();
@@ -80,7 +79,7 @@ pub(super) fn refused(sample: &Sample) -> Option<Diagnosis> {
     })
 }
 
-/// What was taken cannot be executed.
+/// Accepted transactions cannot be executed.
 pub(super) fn nonce_gaps(sample: &Sample) -> Option<Diagnosis> {
     let evm = sample.evm.as_ref()?;
     if sample.pending > 0 || evm.queued == 0 || sample.txn_per_s >= FEW {
@@ -98,7 +97,7 @@ pub(super) fn nonce_gaps(sample: &Sample) -> Option<Diagnosis> {
     Some(Diagnosis::new(Finding::Conflicts, Some("pool"), says).advise(None, advice))
 }
 
-/// Nothing limits it.
+/// Nothing limits the node.
 pub(super) fn room(sample: &Sample) -> Option<Diagnosis> {
     let evm = sample.evm.as_ref()?;
     let [exec, commit] = making(sample);
@@ -147,7 +146,7 @@ mod tests {
     use crate::diagnosis::diagnose;
     use crate::sample::{Regimes, TileSample, TileState};
 
-    /// A node whose exec and commit are as busy as that, and that drops so much by reason.
+    /// A node with exec and commit this busy, and these drops by reason.
     fn sample(exec: f64, commit: f64, evm: EvmSample, dropped: &[(&str, f64)]) -> Sample {
         let tile = |kind: &str, busy: f64| TileSample {
             tile: kind.into(),
@@ -192,7 +191,7 @@ mod tests {
         let expected = "50 % of what is sent is refused, 500 transactions a second: mostly because the pool is full; \
                         20000 transactions wait";
         assert_eq!((full.finding, &full.says[..]), (Finding::Refused, expected));
-        // A hand that mistypes, and a share that nobody misses.
+        // Manual use with a typo, and a share that is too small to matter.
         assert_eq!(diagnose(&sample(0.0, 0.0, submitted(0.1), &[("pool_refused", 0.1)])).finding, Finding::Idle);
         let mut few = sample(0.5, 0.2, submitted(1_000.0), &[("pool_refused", 5.0)]);
         few.txn_per_s = 995.0;

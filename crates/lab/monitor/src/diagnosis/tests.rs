@@ -1,4 +1,4 @@
-//! Diagnoses of samples made by hand: each finding, told apart from its neighbours.
+//! Diagnoses of synthetic samples: each finding, distinguished from its neighbours.
 
 use super::*;
 use crate::sample::{LinkSample, Regimes};
@@ -19,7 +19,7 @@ fn tile(name: &str, core: usize, busy: f64) -> TileSample {
     }
 }
 
-/// `backp` of the tile's time it waits for room.
+/// A tile that is in backpressure for a share `backp` of its time.
 fn blocked(name: &str, core: usize, busy: f64, backp: f64) -> TileSample {
     let regimes = Regimes { finish: busy, backp, wait: 1.0 - busy - backp, ..Regimes::default() };
     TileSample { regimes, ..tile(name, core, busy) }
@@ -95,7 +95,7 @@ fn a_chain_of_backpressure_is_followed_to_its_end() {
     assert!(says.contains("waits for the disk (40 % busy)"), "{says}");
 }
 
-/// The node holds the load back over the network, where no link tells: its full core is the limit, and not the sender.
+/// The node holds the load back over the network, without any link: its full core is the limit, not the sender.
 #[test]
 fn a_sender_that_waits_for_the_node_is_not_the_limit() {
     let tiles = |verify| {
@@ -126,7 +126,7 @@ fn a_ring_of_backpressure_has_an_end() {
 
 #[test]
 fn backpressure_counts_by_the_time_that_the_core_was_the_tiles() {
-    // A core's tile that runs 4 % of the time and is blocked for 2 %: it is blocked a third of its own time.
+    // A tile that runs 4 % of the time and is blocked for 2 % is blocked a third of its own time.
     let regimes = Regimes { finish: 0.04, backp: 0.02, elsewhere: 0.94, ..Regimes::default() };
     let quic = TileSample { regimes, ..tile("quic:0", 0, 0.0) };
     let tiles = vec![quic, tile("verify:0", 0, 0.93), tile("bank:0", 1, 0.2)];
@@ -149,7 +149,7 @@ fn shared_cores_are_told_from_tiles_with_a_core() {
     assert!(says.ends_with("only more or faster cores raise the rate"), "{says}");
 }
 
-/// Only where moving tiles wins little, and poh takes the most.
+/// Only if moving tiles gains little, and poh takes the most.
 #[test]
 fn a_chain_that_hashes_too_much_is_told() {
     let told_with = |busy: f64, poh: f64, finding, kind| {
@@ -160,7 +160,7 @@ fn a_chain_that_hashes_too_much_is_told() {
     assert!(says.ends_with("have ticks timed instead of hashed (`development.genesis.hashes_per_tick = 0`)"), "{says}");
     let says = told_with(0.5, 0.6, Finding::CoreFull, "poh");
     assert!(says.ends_with("move tiles to core 1, which is 50 % busy (`layout.affinity`)"), "{says}");
-    // Nor are tiles moved to a core that would be the next to be full.
+    // Tiles are not moved to a core that would be the next to be full.
     let says = told_with(0.84, 0.3, Finding::CoreFull, "pack");
     let none = "no other core has room (the idlest, 1, is 84 % busy): only more or faster cores raise the rate";
     assert!(says.ends_with(none), "{says}");
@@ -173,16 +173,16 @@ fn cores_that_others_have_are_told_from_busy_ones() {
     (verify.waited_for_core, verify.preempted_per_s) = (Some(0.4), 310.0);
     let says = told(&node(vec![verify.clone(), tile("bank:0", 1, 0.2)], vec![]), Finding::CoresTaken, "");
     assert!(says.starts_with("other programs have core 0: for 40 % of the time verify:0 waited for it, preempted 310"));
-    // A core that is idle otherwise does not miss what others had.
+    // An otherwise idle core does not miss the time that others used.
     verify.regimes = tile("verify:0", 0, 0.3).regimes;
     assert_eq!(diagnose(&node(vec![verify.clone()], vec![])).finding, Finding::Room);
-    // Unless they have it most of the time: backpressure and idleness of the rest say nothing then.
+    // Unless they use it most of the time: then backpressure and idleness elsewhere mean nothing.
     verify.waited_for_core = Some(0.7);
     let tiles = vec![verify, blocked("quic:0", 1, 0.1, 0.8)];
     assert_eq!(diagnose(&node(tiles, vec![slow("quic:0", "verify:0", 50.0)])).finding, Finding::CoresTaken);
 }
 
-/// Tiles of a core tell their shares at moments of their own: together these may be a little more than all.
+/// The tiles of a core publish their shares at different moments, so their sum may slightly exceed 1.
 #[test]
 fn shares_stop_at_all_of_it() {
     let tiles = vec![tile("verify:0", 0, 0.7), tile("dedup:0", 0, 0.35), tile("bank:0", 1, 0.2)];
@@ -238,7 +238,7 @@ fn a_block_that_is_full_is_the_limit_however_busy_the_cores_are() {
         assert_eq!(advice.is_some(), key.is_some());
         advice.iter().for_each(|advice| assert!(advice.key.as_ref().unwrap().contains(key.unwrap()), "{advice:?}"));
     }
-    // A moment is no limit.
+    // A short moment is no limit.
     assert_eq!(diagnose(&full("compute", 0.05)).finding, Finding::KindFull);
 }
 
@@ -252,28 +252,28 @@ fn slots_that_hashing_makes_late_are_told_before_the_blocks_that_they_fill() {
         "poh is the limit: slots begin 1.2 s late, since it cannot do 300000 hashes in a tick; \
          ask for fewer (`development.genesis.hashes_per_tick = 62500`)"
     );
-    // What cannot do the cluster's number is told to do none.
+    // A node that cannot reach the cluster's number is advised to do no hashing.
     let slower = Sample { hashes_per_tick: 62_500.0, ..late.clone() };
     assert!(diagnose(&slower).to_string().ends_with("hashes_per_tick = 0`)"));
-    // Without hashes it is something else that makes them late.
+    // Without hashes something else makes them late.
     assert_eq!(diagnose(&Sample { hashes_per_tick: 3.0, ..late }).finding, Finding::BlockFull);
 }
 
 #[test]
 fn slots_that_something_else_makes_late_are_not_blamed_on_hashing() {
     let late = |tiles, links| Sample { slots_late_s: 3.0, hashes_per_tick: 62_500.0, ..node(tiles, links) };
-    // A slow disk holds up all that come before it, poh among them.
+    // A slow disk blocks every tile before it, including poh.
     let tiles = vec![blocked("poh:0", 0, 0.5, 0.45), blocked("shred:0", 1, 0.1, 0.8), tile("store:0", 2, 0.2)];
     let links = vec![slow("poh:0", "shred:0", 80.0), slow("shred:0", "store:0", 70.0)];
     let says = told(&late(tiles, links), Finding::WaitsOutside, "store");
     assert!(says.starts_with("store:0 waits for the disk (20 % busy); poh and shred wait for it"), "{says}");
-    // Other programs have its core for a part of the time in which it would hash.
+    // Other programs use its core for part of the time in which it would hash.
     let mut poh = tile("poh:0", 0, 0.97);
     poh.waited_for_core = Some(0.4);
     told(&late(vec![poh.clone()], vec![]), Finding::CoresTaken, "");
     // It waits for work.
     told(&late(vec![tile("poh:0", 0, 0.4)], vec![]), Finding::Room, "");
-    // And with the core to itself and nothing but hashes to do, it is they.
+    // With the core to itself and only hashes to do, hashing is the cause.
     poh.waited_for_core = Some(0.01);
     told(&late(vec![poh], vec![]), Finding::SlotsLate, "poh");
 }

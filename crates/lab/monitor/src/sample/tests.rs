@@ -1,4 +1,4 @@
-//! Samples of a workspace of our own making.
+//! Samples of a synthetic workspace.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -85,7 +85,7 @@ fn rates_and_shares_are_those_of_the_time_between() {
     assert_eq!((bandwidth.received_bits_per_s, bandwidth.sent_bits_per_s), (12_000.0, 2_000.0));
     assert_eq!((bandwidth.peers.len(), &bandwidth.peers[0].peer[..]), (1, "192.0.2.7"));
 
-    // What it did last stays when it is gone, and how it left its tiles.
+    // The last activity stays after the node is gone, with the final states of its tiles.
     let mut end = Sample { unix_ns: 7, tiles: sample.tiles.clone(), ..Sample::default() };
     end.tiles[0].state = TileState::Died;
     let left = sample.left_as(&end);
@@ -127,7 +127,7 @@ fn a_node_that_starts_is_not_taken_for_a_dead_one() {
     let [path, left] = ["workspace", "left"].map(|name| folder.path().join(name));
     let plan = topology().workspace_plan(HugePages::None);
     let workspace = Workspace::create(&path, &plan).unwrap();
-    // What a node leaves that was killed: the file, which nobody holds.
+    // A killed node leaves its file, which no process holds.
     std::fs::copy(&path, &left).unwrap();
     drop(workspace);
     std::fs::rename(&left, &path).unwrap();
@@ -139,7 +139,7 @@ fn a_node_that_starts_is_not_taken_for_a_dead_one() {
     assert!(seconds.follow().unwrap().is_none(), "the end of the one before is no news");
     let first = seconds.follow().unwrap().expect("a second of the new node");
     assert!(first.sample.alive && first.diagnosis.finding != crate::Finding::Gone, "{:?}", first.diagnosis);
-    // Its tiles have not run yet: no heartbeat, and nothing wrong with that.
+    // Its tiles have not run yet: there is no heartbeat, and nothing is wrong with that.
     let tile = &first.sample.tiles[0];
     assert_eq!((tile.state, tile.stale_s), (TileState::Boot, None));
     assert_ne!(first.diagnosis.finding, crate::Finding::TileStuck);

@@ -1,13 +1,13 @@
-//! Keys of a terminal in raw mode, from a thread that reads and waits for nothing else.
+//! Keys of a terminal in raw mode, read by a separate thread.
 //!
 //! reads   standard input
 //! writes  keys
-//! memory  what was typed and not yet taken
+//! memory  typed keys that were not processed yet
 //! drops   sequences that are no key of this screen
 //! source  ECMA-48 for control sequences, `terminfo` of xterm and its kin for what keys send
 //!
-//! A closed terminal gives end-of-file at once, for ever. The thread ends then, and the screen learns of it: a reader
-//! that takes end-of-file for "nothing yet" would spin.
+//! A closed terminal returns end-of-file immediately, forever. The thread then ends and the screen is notified: a
+//! reader that takes end-of-file for "nothing yet" would spin.
 
 use std::io::Read;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -19,11 +19,11 @@ use ratatui::crossterm::event::KeyCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyEvent {
     Key(KeyCode),
-    /// Ctrl-C comes as a key while the terminal is taken over.
+    /// Ctrl-C, which arrives as a key in raw mode.
     Interrupt,
 }
 
-/// What came within a time.
+/// What arrived within a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     KeyEvent(KeyEvent),
@@ -32,12 +32,12 @@ pub(super) enum Next {
     Closed,
 }
 
-/// The keys as they come.
+/// The receiver of key events.
 #[derive(Debug)]
 pub(super) struct Keys(Receiver<KeyEvent>);
 
 impl Keys {
-    /// Reads keys from now on. The thread waits in a read when the process ends.
+    /// Starts reading keys. The thread may still block in a read when the process ends.
     pub(super) fn of(mut input: impl Read + Send + 'static) -> std::io::Result<Self> {
         let (typed, keys) = channel();
         std::thread::Builder::new().name("keys".into()).spawn(move || {
@@ -65,7 +65,7 @@ impl Keys {
     }
 }
 
-/// The keys in what one read gave; a terminal sends the bytes of one key together.
+/// Parses the keys in one read; a terminal sends the bytes of one key together.
 fn parse(bytes: &[u8]) -> Vec<KeyEvent> {
     let mut keys = vec![];
     let mut rest = bytes;
@@ -100,13 +100,13 @@ fn parse(bytes: &[u8]) -> Vec<KeyEvent> {
     keys
 }
 
-/// `length` bytes, of which the first is the one before `after`.
+/// Returns `length` bytes, starting with the one before `after`.
 fn bytes_from<'a>(bytes: &'a [u8], after: &[u8], length: usize) -> &'a [u8] {
     let at = bytes.len() - after.len() - 1;
     &bytes[at..at + length]
 }
 
-/// The key whose bytes begin with an escape, and how many follow it; alone it is a key itself.
+/// Parses a key that begins with an escape, and returns how many bytes follow it; a lone escape is a key itself.
 fn escape(after: &[u8]) -> (Option<KeyCode>, usize) {
     let sequence = match after.first() {
         Some(b'[' | b'O') => &after[1..],
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(keys(b"\x1b[1;5Cq"), [KeyCode::Char('q')], "a sequence of no key here");
         assert_eq!(keys(b"\x1b[12"), [], "a sequence without its end");
         assert_eq!(keys(b"\x00\x01\xff\xfeq"), [KeyCode::Char('q')]);
-        // Whatever comes, it ends.
+        // Parsing always terminates, whatever the input.
         for seed in 0..=u8::MAX {
             let bytes: Vec<u8> =
                 (0..64u8).map(|at| seed.wrapping_mul(31).wrapping_add(at.wrapping_mul(seed))).collect();

@@ -1,7 +1,7 @@
-//! What is on the screen: who it is, what that means, the tables, and what the keys do to them.
+//! The contents of the screen: headline, diagnosis, tables, and how keys change them.
 //!
 //! reads   a sample and keys
-//! writes  a frame of any size: where the tables do not fit, the figures and the sentence alone
+//! writes  a frame of any size: if the tables do not fit, only the figures and the diagnosis
 
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyCode;
@@ -15,12 +15,12 @@ use crate::diagnosis::{Diagnosis, Finding};
 use crate::sample::{LinkSample, Sample, TileSample};
 use crate::text::{headline, latencies, latencies_in_short, sparkline};
 
-/// Less than this has no room for a table.
+/// The smallest terminal with room for a table.
 const TABLES_NEED: (u16, u16) = (50, 14);
 
-/// The least of the table of links: an empty line, the heading, a row.
+/// The minimum for the table of links: an empty line, the heading, a row.
 const LINKS_NEED: u16 = 3;
-/// How long a note stands in the place of the keys, in samples, of which there is one a second.
+/// How many samples, at one per second, a note replaces the line of keys.
 const NOTE_SAMPLES: u32 = 8;
 
 const HELP: &str = "\
@@ -80,7 +80,7 @@ pub(super) struct View {
     paused: bool,
     helping: bool,
     scroll: usize,
-    /// For the reader, until the first key, or [`NOTE_SAMPLES`] have passed: the keys are to be seen, too.
+    /// A note to the user, shown until the first key or for [`NOTE_SAMPLES`], because the keys must be visible, too.
     note: Option<String>,
     note_samples: u32,
 }
@@ -90,7 +90,7 @@ impl View {
         Self { note, ..Self::default() }
     }
 
-    /// The next sample; a paused view keeps the one that it has.
+    /// Takes the next sample; a paused view keeps the one it shows.
     pub(super) fn take(&mut self, sample: Sample, diagnosis: Diagnosis, rates: &[f64]) {
         self.note_samples += 1;
         if self.note_samples > NOTE_SAMPLES {
@@ -101,7 +101,7 @@ impl View {
         }
     }
 
-    /// Follows a key; true when the reader wants to leave.
+    /// Handles a key. Returns true if the user quits.
     pub(super) fn key(&mut self, key: KeyCode) -> bool {
         self.note = None;
         if self.typing {
@@ -171,9 +171,9 @@ impl View {
         frame.render_widget(Paragraph::new(sparkline(rates, usize::from(area.width))).style(Color::Cyan), bars);
         frame.render_widget(says, says_at);
         frame.render_widget(Paragraph::new(latencies).wrap(Wrap { trim: true }), latency_at);
-        // What does not fit is of those who have least.
+        // What does not fit belongs to the smallest peers.
         frame.render_widget(Paragraph::new(peers), peers_at);
-        // Below the line that parts the tables.
+        // Below the line that separates the tables.
         let (between, links_at) = apart(links_at);
         let [of_tiles, of_links] = [Rows::of(tiles.len(), tiles_at), Rows::of(links.len(), links_at)];
         self.scroll = self.scroll.min(of_tiles.hidden() + of_links.hidden());
@@ -239,13 +239,13 @@ struct Heights {
     latency: u16,
     peers: u16,
     tiles: u16,
-    /// With the empty line above them; wanted, where there are any, is [`LINKS_NEED`].
+    /// Includes the empty line above; the wanted height, if there are links, is [`LINKS_NEED`].
     links: u16,
 }
 
 impl Heights {
-    /// What of these fits: the sentence and the first tile on every terminal that has tables at all, the rest as long
-    /// as there is room.
+    /// Fits the parts to the height: every terminal with tables shows the diagnosis and the first tile; the rest
+    /// appears while there is room.
     fn fit(self, height: u16) -> Self {
         // An empty line, the heading, a tile, the keys.
         let says = self.says.min(height.saturating_sub(self.head + 4)).max(1);
@@ -260,7 +260,7 @@ impl Heights {
         let room = height.saturating_sub(self.head + says + bars + latency + peers + 2);
         let tiles = match links {
             0 => room,
-            // The links have a heading and some rows, however many tiles there are.
+            // The links get a heading and some rows, however many tiles there are.
             _ => self.tiles.min((room - 1).saturating_sub(4).max((room - 1) / 2)).max(2),
         };
         Self { says, bars, latency, peers, tiles, links: room - tiles, ..self }
@@ -272,7 +272,7 @@ impl Heights {
     }
 }
 
-/// The rows of a table, and how many there is room for.
+/// The rows of a table, and how many fit.
 #[derive(Clone, Copy, Debug)]
 struct Rows {
     all: usize,
@@ -285,12 +285,12 @@ impl Rows {
         Self { all, shown: usize::from(area.height).saturating_sub(1).min(all) }
     }
 
-    /// Rows that there is no room for. Of a table that is not there at all none can be scrolled to.
+    /// Rows that do not fit. A table that is not shown cannot be scrolled.
     fn hidden(self) -> usize {
         if self.shown == 0 { 0 } else { self.all - self.shown }
     }
 
-    /// Which of them are shown, where that is not all.
+    /// Says which rows are shown, if not all.
     fn line(self, what: &str, skipped: usize) -> Paragraph<'static> {
         let text = match self.hidden() {
             0 => String::new(),
@@ -300,7 +300,7 @@ impl Rows {
     }
 }
 
-/// The first line of an area, and the rest of it.
+/// Splits an area into its first line and the rest.
 fn apart(area: Rect) -> (Rect, Rect) {
     let first = area.height.min(1);
     (Rect { height: first, ..area }, Rect { y: area.y + first, height: area.height - first, ..area })
@@ -315,14 +315,13 @@ fn style_of(finding: Finding) -> Style {
     Style::new().fg(color).add_modifier(Modifier::BOLD)
 }
 
-/// Lines that a text takes at a width; a little more where words break badly.
+/// Estimates the lines of a text at a width; slightly too many for unfavourable line breaks.
 fn lines_at(text: &str, width: u16) -> u16 {
     let paragraph = Paragraph::new(text).wrap(Wrap { trim: true });
     paragraph.line_count(width).clamp(1, 6) as u16
 }
 
-/// How long after receipt each stage was come to, and the lines that this takes: all quantiles where every row of the
-/// tables fits beside them.
+/// The latency of each stage, and the lines it takes: all quantiles if every row of the tables still fits.
 fn latencies_at(sample: &Sample, area: Rect, rest: usize) -> (String, u16) {
     let of = |text: String| {
         let lines = if text.is_empty() { 0 } else { lines_at(text.trim_end(), area.width) };

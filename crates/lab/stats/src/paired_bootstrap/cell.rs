@@ -1,24 +1,24 @@
-//! What a build differs from the reference in, round by round, and the trimmed mean of that.
+//! A build's differences from the reference, round by round, and their trimmed mean.
 //!
 //! reads   values of a metric
 //! writes  [`Cell`]s
-//! memory  16 B a value
+//! memory  16 B per value
 
 use super::{LANES, Lanes, Scale, each};
 use crate::median_rule::median;
 use crate::table::Table;
 
-/// A fifth of the rounds is cut off at each end.
+/// This share of the rounds is trimmed at each end.
 const CUT: f64 = 0.2;
 
 /// A build's differences from the base, in one goal.
 pub(super) struct Cell {
-    /// By size, each with its round.
+    /// The differences in ascending order, each with its round.
     pub(super) sorted: Vec<(f64, usize)>,
 }
 
 impl Cell {
-    /// The mean of what is left when a fifth is cut off at each end, each round taken as often as its weight says.
+    /// Returns the trimmed mean, with each round weighted.
     pub(super) fn locations(&self, weights: &[Lanes]) -> Lanes {
         let mut total = [0.0; LANES];
         for (_, round) in &self.sorted {
@@ -35,21 +35,22 @@ impl Cell {
                 before[lane] = after;
             });
         }
-        // Without a round of it, 0 by 0: it is not known.
+        // Without any of its rounds this is 0 / 0: unknown.
         std::array::from_fn(|lane| sum[lane] / (total[lane] - 2.0 * cut[lane]))
     }
 
-    /// The same of all rounds, each once.
+    /// Returns the trimmed mean of all rounds, with equal weights.
     pub(super) fn location(&self, rounds: usize) -> f64 {
         self.locations(&vec![[1.0; LANES]; rounds])[0]
     }
 
-    /// How many are cut off at each end.
+    /// Returns how many values are trimmed at each end.
     pub(super) fn cut(&self) -> usize {
         (self.sorted.len() as f64 * CUT) as usize
     }
 
-    /// What each round does to the location, such that the error is that of these numbers' mean; by round.
+    /// The influence of each round on the location, scaled so that the location's error is that of these numbers' mean;
+    /// by round.
     pub(super) fn influences(&self, rounds: usize) -> Vec<f64> {
         let (count, cut) = (self.sorted.len(), self.cut());
         let (low, high) = (self.sorted[cut].0, self.sorted[count - 1 - cut].0);
@@ -67,7 +68,7 @@ fn on_scale(value: f64, scale: Scale) -> f64 {
     if scale == Scale::Ratio { value.ln() } else { value }
 }
 
-/// What values are compared with, round by round: the reference's, or the median of all builds.
+/// The values to compare with, by round: the reference's, or the median of all builds.
 pub(super) fn base(table: &Table, metric: usize, reference: Option<usize>, scale: Scale) -> Vec<f64> {
     let all = |round: usize| -> Vec<f64> {
         let values = (0..table.builds.len()).map(|build| table.of(metric, build)[round]);
@@ -77,7 +78,8 @@ pub(super) fn base(table: &Table, metric: usize, reference: Option<usize>, scale
     (0..table.rounds.len()).map(|round| on_scale(value(round), scale)).collect()
 }
 
-/// A build's cell. Where it has less than two rounds in common with the base they are paired in order, and it is told.
+/// Computes a build's cell. With fewer than two rounds in common with the base, values are paired in order of
+/// appearance, and `by_order` is set.
 pub(super) fn cell(values: &[f64], base: &[f64], scale: Scale, by_order: &mut bool) -> Cell {
     let difference = |(round, (value, base)): (usize, (&f64, &f64))| (on_scale(*value, scale) - base, round);
     let mut sorted: Vec<(f64, usize)> =

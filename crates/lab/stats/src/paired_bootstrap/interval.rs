@@ -1,9 +1,9 @@
-//! Intervals that hold for all builds and goals at once.
+//! Intervals that hold simultaneously for all builds and goals.
 //!
 //! reads   [`Cell`]s
 //! writes  half-widths
-//! memory  8 B a build, goal and round
-//! source  Yuen for the error of a trimmed mean; Westfall and Young for the least probability of all comparisons under
+//! memory  8 B per build, goal and round
+//! source  Yuen for the error of a trimmed mean; Westfall and Young for the least p-value of all comparisons under
 //!         random signs
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -11,15 +11,14 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::cell::Cell;
 use super::{LANES, Lanes, ROUNDS_MIN, Settings, each, in_parallel};
 
-/// For each goal and build the half-width that holds for all together; 0 where nothing varies, nothing where it is not
-/// known.
+/// For each goal and build the half-width that holds simultaneously for all; 0 if nothing varies, none if unknown.
 pub(super) fn intervals(
     cells: &[Vec<Cell>],
     rounds: usize,
     settings: &Settings,
     reference: Option<usize>,
 ) -> Vec<Vec<Option<f64>>> {
-    // Each with the sum of its squares; the reference beside itself is no comparison.
+    // Each with the sum of its squares; the reference is not compared with itself.
     let mut compared: Vec<(Vec<f64>, f64, usize)> = Vec::new();
     let mut places: Vec<Vec<Option<usize>>> = Vec::new();
     for goal in cells {
@@ -37,7 +36,7 @@ pub(super) fn intervals(
     let half_width = |place: &Option<usize>, cell: &Cell| {
         let (_, squares, count) = &compared[(*place)?];
         let error = (squares / (count - 1) as f64 / *count as f64).sqrt();
-        // The cut tails leave fewer degrees of freedom than there are rounds.
+        // The trimmed tails leave fewer degrees of freedom than there are rounds.
         Some(error * -student(count - 2 * cell.cut()).inverse_cdf(beyond[kind(*count)]))
     };
     places
@@ -47,19 +46,19 @@ pub(super) fn intervals(
         .collect()
 }
 
-/// From so many values on comparisons are of one kind, and below of another.
+/// Comparisons are grouped by their number of values: each group starts at one of these.
 const KINDS: [usize; 3] = [0, 8, 12];
 
 fn kind(count: usize) -> usize {
     KINDS.iter().rposition(|from| *from <= count).unwrap_or_default()
 }
 
-/// For each kind of comparisons how unlikely |t| is to be as great as it is now and then among all of them when the
-/// signs of rounds are drawn: the probability to one side.
+/// For each group of comparisons, the one-sided probability of |t| such that, under random signs of rounds, only the
+/// permitted share of draws has a less likely |t| anywhere in the group.
 ///
-/// Few values are of one sign every so often, and |t| is as great as one likes then: a comparison of six rounds would
-/// widen all others. So each kind has a part of what may miss, by how many comparisons it has. Within a kind |t| of
-/// different counts is told by its probability.
+/// A few values have equal signs every so often, and then |t| is arbitrarily large: a comparison of six rounds would
+/// widen all others. So each group gets a share of the permitted misses, proportional to its number of comparisons.
+/// Within a group, |t| of different counts is compared by its probability.
 fn beyond(compared: &[(Vec<f64>, f64, usize)], rounds: usize, settings: &Settings) -> [f64; KINDS.len()] {
     let mut counts: Vec<usize> = compared.iter().map(|(_, _, count)| *count).collect();
     counts.sort_unstable();
@@ -70,7 +69,7 @@ fn beyond(compared: &[(Vec<f64>, f64, usize)], rounds: usize, settings: &Setting
         let mut random = fastrand::Rng::with_seed(settings.seed.wrapping_mul(0x9e37_79b9).wrapping_add(group as u64));
         let sign = |random: &mut fastrand::Rng| if random.bool() { 1.0 } else { -1.0 };
         let signs: Vec<Lanes> = (0..rounds).map(|_| std::array::from_fn(|_| sign(&mut random))).collect();
-        // Of equally many values the greatest |t| is the least likely one.
+        // Among equally many values the greatest |t| is the least likely one.
         let mut greatest = vec![[0.0f64; LANES]; counts.len()];
         for ((influences, squares, count), place) in compared.iter().zip(&places) {
             let found = t(influences, &signs, *squares, *count);
@@ -87,19 +86,20 @@ fn beyond(compared: &[(Vec<f64>, f64, usize)], rounds: usize, settings: &Setting
     std::array::from_fn(|of| {
         let many = compared.iter().filter(|(_, _, count)| kind(*count) == of).count();
         let may_miss = (1.0 - settings.level) * many as f64 / compared.len().max(1) as f64;
-        // The greatest first, as of |t|. What is rarer than one resample is taken to be as much less likely.
+        // The greatest first, as for |t|. Events rarer than one resample are extrapolated as proportionally less
+        // likely.
         let found = -quantile(least.iter().map(|least| -least[of]).collect(), 1.0 - may_miss);
         let rarer = (may_miss * (least.len() + 1) as f64).min(1.0);
         (found * rarer).max(f64::MIN_POSITIVE)
     })
 }
 
-/// Of so many values.
+/// Student's distribution for this many values.
 fn student(count: usize) -> StudentsT {
     StudentsT::new(0.0, 1.0, (count - 1) as f64).expect("two rounds at least")
 }
 
-/// |t| of numbers whose signs are changed.
+/// |t| of numbers with these signs applied.
 fn t(values: &[f64], signs: &[Lanes], squares: f64, count: usize) -> Lanes {
     let count = count as f64;
     let mut sums = [0.0; LANES];
@@ -109,7 +109,7 @@ fn t(values: &[f64], signs: &[Lanes], squares: f64, count: usize) -> Lanes {
     sums.map(|sum| {
         let mean = sum / count;
         let variance = (squares - count * mean * mean) / (count - 1.0);
-        // All of one size and sign: what does not vary has no t.
+        // All of one size and sign: without variation there is no t.
         if variance <= squares * 1e-12 { 0.0 } else { mean.abs() * (count / variance).sqrt() }
     })
 }

@@ -1,16 +1,16 @@
-//! What a study says with all its builds and metrics taken together: estimates paired by round, intervals that hold
-//! for all at once, and how sure it is who is on the front.
+//! Analyzes all builds and metrics of a study together: estimates paired by round, intervals that hold simultaneously,
+//! and how certain the front is.
 //!
 //! reads   a [`Table`], the [`Goal`]s, and which build is the reference
 //! writes  [`Paired`]
-//! memory  16 B a value; 8 B a build, goal and round
-//! source  Yuen for the trimmed mean and its error; Westfall and Young for the least probability of all comparisons
-//!         under random signs; Efron for the bootstrap over rounds
+//! memory  16 B per value; 8 B per build, goal and round
+//! source  Yuen for the trimmed mean and its error; Westfall and Young for the least p-value of all comparisons under
+//!         random signs; Efron for the bootstrap over rounds
 //!
-//! What a machine does in a round it does to all builds of that round, so each build is compared with the reference
-//! within the round, and rounds are what is drawn again. A value's logarithm is used: a difference of logarithms is a
-//! ratio. Of the differences a fifth is cut off at each end before the mean is taken, which keeps what one disturbed
-//! run does out of it. Where a metric has values that are not positive, differences are used as they are.
+//! A disturbance in a round affects all builds of that round. So each build is compared with the reference within the
+//! round, and the bootstrap resamples rounds. Values are compared by their logarithms: a difference of logarithms is a
+//! ratio. A fifth of the differences is trimmed at each end before taking the mean, which removes the effect of single
+//! disturbed runs. If a metric has values that are not positive, plain differences are used.
 
 mod cell;
 mod interval;
@@ -20,26 +20,26 @@ use self::interval::intervals;
 use crate::objective::{Goal, front};
 use crate::table::Table;
 
-/// Fewer rounds than this tell nothing of the noise that one could rely on.
+/// With fewer rounds than this, no reliable statement about noise is possible.
 pub const ROUNDS_MIN: usize = 6;
-/// Of so many steps the work may be, before fewer resamples are drawn.
+/// Above this many steps of work, fewer resamples are drawn.
 const WORK_MAX: usize = 600_000_000;
-/// Fewer resamples than this are never drawn.
+/// The fewest resamples.
 const RESAMPLES_MIN: usize = 200;
-/// Resamples that are worked on side by side.
+/// Resamples that are computed side by side.
 const LANES: usize = 8;
 
-/// A number for each of the resamples that are worked on.
+/// A number for each resample of a group.
 type Lanes = [f64; LANES];
 
-/// How a study is looked at.
+/// Settings of the analysis.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Resamples, at most.
+    /// Maximum number of resamples.
     pub resamples: usize,
-    /// Where randomness begins.
+    /// Random seed.
     pub seed: u64,
-    /// In how many of all studies no interval at all may miss the truth.
+    /// The share of studies in which no interval at all may miss the true value.
     pub level: f64,
 }
 
@@ -54,72 +54,73 @@ impl Default for Settings {
 pub enum Scale {
     /// By their ratio.
     Ratio,
-    /// By their difference: a ratio of such values says nothing.
+    /// By their difference, because a ratio of such values is meaningless.
     Difference,
 }
 
 impl Scale {
-    /// A value as differences are made of it.
+    /// Returns the value on the scale on which differences are taken.
     pub fn on(self, value: f64) -> f64 {
         if self == Self::Ratio { value.ln() } else { value }
     }
 
-    /// A difference that is given as a part of one, as differences are on this scale.
+    /// Converts a fractional difference to this scale.
     pub fn of_part(self, part: f64) -> f64 {
         if self == Self::Ratio { part.ln_1p() } else { part }
     }
 }
 
-/// What can be said of a build beside the reference, in one goal.
+/// The verdict on a build compared with the reference, in one goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Better, beyond the noise and by more than what matters.
     Better,
     /// Worse, beyond the noise and by more than what matters.
     Worse,
-    /// The interval has «no difference» in it, or one that does not matter.
+    /// The interval includes "no difference", or one that does not matter.
     NoDifference,
     /// Too few rounds.
     Unknown,
 }
 
-/// A build beside the reference, in one goal.
+/// A build compared with the reference, in one goal.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
-    /// The ratio to the reference, or the difference; NaN where they have no round in common.
+    /// The ratio to the reference, or the difference; NaN if they have no round in common.
     pub value: f64,
-    /// The interval that holds together with all others.
+    /// The interval, which holds simultaneously with all others.
     pub interval: Option<(f64, f64)>,
     /// Rounds that both have.
     pub rounds: usize,
-    /// What that says.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What a study says.
+/// The result of the analysis.
 #[derive(Clone, Debug)]
 pub struct Paired {
     /// How each goal is compared.
     pub scales: Vec<Scale>,
     /// Each build's estimates, goal by goal; the reference's own are 1 or 0.
     pub estimates: Vec<Vec<Estimate>>,
-    /// How likely each build is on the front, however few its rounds are: see [`Self::p_front`].
+    /// Probability that each build is on the front, however few its rounds are: see [`Self::p_front`].
     pub on_front: Vec<f64>,
-    /// How likely each build is better than the reference in every goal; none without a reference.
+    /// Probability that each build is better than the reference in every goal; none without a reference.
     pub better: Option<Vec<f64>>,
-    /// Resamples that were drawn.
+    /// Number of resamples drawn.
     pub resamples: usize,
-    /// Some build had no round in common with the reference, and was paired with it in the order of appearance.
+    /// Whether some build had no round in common with the reference, and was paired with it in the order of appearance.
     pub paired_by_order: bool,
 }
 
 impl Paired {
-    /// How likely a build is on the front; nothing where its rounds are too few for that.
+    /// Returns the probability that a build is on the front; none if it has too few rounds.
     pub fn p_front(&self, build: usize) -> Option<f64> {
         self.is_known(build).then(|| self.on_front[build])
     }
 
-    /// How likely it is better than the reference in every goal; nothing without one, or where rounds are too few.
+    /// Returns the probability that it is better than the reference in every goal; none without a reference, or with
+    /// too few rounds.
     pub fn p_better(&self, build: usize) -> Option<f64> {
         self.better.as_ref().filter(|_| self.is_known(build)).map(|all| all[build])
     }
@@ -129,7 +130,7 @@ impl Paired {
     }
 }
 
-/// Looks at a study.
+/// Analyzes a study.
 pub fn paired(table: &Table, goals: &[Goal], reference: Option<usize>, settings: &Settings) -> Paired {
     let scales: Vec<Scale> = goals.iter().map(|goal| scale(table, goal)).collect();
     let mut by_order = false;
@@ -165,7 +166,7 @@ fn scale(table: &Table, goal: &Goal) -> Scale {
     if positive { Scale::Ratio } else { Scale::Difference }
 }
 
-/// For each lane.
+/// Runs `work` for each lane.
 fn each(mut work: impl FnMut(usize)) {
     (0..LANES).for_each(&mut work);
 }
@@ -186,7 +187,7 @@ fn estimate(location: f64, cell: &Cell, half_width: Option<f64>, goal: &Goal, sc
     Estimate { value: back(location), interval, rounds: cell.sorted.len(), verdict }
 }
 
-/// For each build how often it is on the front of a resample, and how often better than the base in every goal.
+/// For each build, how often it is on the front of a resample, and how often better than the base in every goal.
 fn chances(table: &Table, goals: &[Goal], cells: &[Vec<Cell>], settings: &Settings) -> (Vec<f64>, Vec<f64>) {
     let (builds, rounds) = (table.builds.len(), table.rounds.len());
     let found = in_parallel(settings.resamples.div_ceil(LANES), |group| {
@@ -203,7 +204,7 @@ fn chances(table: &Table, goals: &[Goal], cells: &[Vec<Cell>], settings: &Settin
             }
         }
         let lanes = LANES.min(settings.resamples - group * LANES);
-        // For each build how often it is on the front of these, and how often better than the base.
+        // For each build, how often it is on the front of these, and how often better than the base.
         let mut counts = vec![[0u32; 2]; builds];
         for points in &points[..lanes] {
             let on = front(points, goals.len());
@@ -221,7 +222,7 @@ fn chances(table: &Table, goals: &[Goal], cells: &[Vec<Cell>], settings: &Settin
     (share(0), share(1))
 }
 
-/// `work` of each number below `count`, in order, on all cores.
+/// Computes `work` of each number below `count`, in order, on all cores.
 fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(count.max(1));
     let each = count.div_ceil(threads);
@@ -238,7 +239,7 @@ fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T
 mod tests {
     use super::*;
 
-    /// Normal numbers, and now and then one far off, as a machine that others use gives them.
+    /// Normal numbers with occasional outliers, as on a shared machine.
     struct Noise(fastrand::Rng);
 
     impl Noise {
@@ -249,7 +250,7 @@ mod tests {
         }
     }
 
-    /// A study of builds whose true speeds these are, with what each round does to all.
+    /// A study of builds with these true speeds, and a common effect of each round.
     fn study(seed: u64, speeds: &[f64], metrics: usize, rounds: usize) -> Table {
         let mut noise = Noise(fastrand::Rng::with_seed(seed));
         let mut text = "nb_build,metric,value,repetition\n".to_owned();
@@ -360,16 +361,16 @@ mod tests {
     fn few_and_missing_rounds_are_handled() {
         let table =
             |text: &str| Table::read(format!("build,metric,value,repetition\n{text}").as_bytes()).expect("fine");
-        // One round: a ratio, and nothing known of it.
+        // One round: a ratio of unknown error.
         let one = look(&table("a,x,10,1\nb,x,11,1\n"), 1, 100);
         assert!((one.estimates[1][0].value - 1.1).abs() < 1e-9 && one.estimates[1][0].verdict == Verdict::Unknown);
-        // No round in common: by order.
+        // No round in common: paired by order.
         let apart = look(&table("a,x,10,1\na,x,10,2\nb,x,20,3\nb,x,20,4\n"), 1, 100);
         assert!(apart.paired_by_order && (apart.estimates[1][0].value - 2.0).abs() < 1e-9);
-        // No value at all of one.
+        // One build has no value at all.
         let none = look(&table("a,x,10,1\na,y,1,1\nb,y,1,1\n"), 2, 100);
         assert!(none.estimates[1][0].value.is_nan() && none.on_front == [1.0, 0.0]);
-        // What does not vary differs exactly, or not at all.
+        // Values without variation differ exactly, or not at all.
         let rounds = |build: &str, value: u32| (0..8).map(|n| format!("{build},x,{value},{n}\n")).collect::<String>();
         let exact = look(&table(&(rounds("a", 10) + &rounds("b", 11) + &rounds("c", 10))), 1, 100);
         let verdicts: Vec<Verdict> = exact.estimates.iter().map(|all| all[0].verdict).collect();

@@ -1,4 +1,4 @@
-//! `hearth tune build`: makes the builds of a study, measures them, and says which to take.
+//! `hearth tune build`: makes the builds of a study, measures them, and recommends one.
 //!
 //! reads   a spec; the folder of a study that was begun
 //! writes  that folder; the answer, as text, as JSON and as a page
@@ -81,7 +81,7 @@ pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneErro
     let folder = options.out.clone().unwrap_or_else(|| options.spec.with_extension("study"));
     let files = || json_file(options.json.as_deref()).into_iter().chain(options.html.as_deref());
     files().try_for_each(can_be_written)?;
-    // The answer may lie in the project, and is none of its sources.
+    // The answer may be written into the project, but is not one of its sources.
     spec.without.extend(files().map(PathBuf::from));
     let quiet = spec.quiet;
     let control = Control {

@@ -1,7 +1,7 @@
-//! `hearth tune machine`: what this machine can do, and whether that is enough.
+//! `hearth tune machine`: measures what this machine can do, and whether that is enough.
 //!
 //! reads   a file of requirements
-//! writes  the scores, as text and JSON; a file of 64 MiB in a folder that is named, removed again
+//! writes  the scores, as text and JSON; a temporary file of 64 MiB in a given folder
 //! memory  see `crate::machine`
 
 use std::fs;
@@ -24,9 +24,9 @@ use hearth_score::report::{Asked, Report};
 use hearth_score::requirements::{POLKADOT, POLKADOT_NAME, Requirements};
 use hearth_score::{Control, Plan};
 
-/// Seconds for a score.
+/// Default seconds per score.
 const DURATION: &str = "5";
-/// Ten thousand seconds are nearly three hours.
+/// Maximum seconds per score, nearly three hours.
 const SECONDS_MAX: f64 = 10_000.0;
 
 /// `hearth tune machine`
@@ -84,27 +84,27 @@ fn share(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "it must be from 0 to 1".into())
 }
 
-/// Why a machine has no scores, or not those that are asked for.
+/// Why scores are missing, or requirements not met.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// The requirements cannot be opened.
+    /// The requirements file cannot be opened.
     #[error("{}: {source}; `{POLKADOT_NAME}` is built in", path.display())]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// They say nothing that can be held against a score.
+    /// The requirements name nothing that is scored.
     #[error("{0}")]
     Requirements(String),
-    /// Some scores could not be had; the others are told.
+    /// Some scores could not be measured; the others were printed.
     #[error("not measured: {0}")]
     Failed(String),
-    /// Scores that are not as good as is asked.
+    /// Some scores are below the requirements.
     #[error("the machine does not come to what is asked: {0}")]
     Missed(String),
-    /// Ctrl-C; what there is was told.
+    /// Ctrl-C; the scores so far were printed.
     #[error("stopped")]
     Stopped,
 }
@@ -161,7 +161,7 @@ fn asked(path: &Path, tolerance: f64) -> Result<Asked, MachineError> {
     Ok(Asked { name, requirements, tolerance })
 }
 
-/// Whether requirements are of anything that is to be measured: all of none would be met.
+/// Refuses requirements that concern none of the measured scores: they would always be met.
 fn asks_of_any(asked: &Asked, kinds: &[Kind]) -> Result<(), MachineError> {
     if kinds.iter().any(|kind| asked.requirements.of(*kind).is_some()) {
         return Ok(());
@@ -172,7 +172,7 @@ fn asks_of_any(asked: &Asked, kinds: &[Kind]) -> Result<(), MachineError> {
     Err(MachineError::Requirements(why))
 }
 
-/// How the command ends, when all is told.
+/// Determines how the command ends, after the report is printed.
 fn ended(report: &Report, allow_fail: bool) -> Result<(), MachineError> {
     if report.outcome.is_stopped {
         return Err(MachineError::Stopped);

@@ -1,6 +1,6 @@
-//! tune: which build or layout is best, and how sure that is: `hearth tune`.
+//! `hearth tune`: which build or layout is best, and how certain that is.
 //!
-//! reads   results as CSV; of `build` and `layout`: see there
+//! reads   results as CSV; for `build` and `layout` see there
 //! writes  the answer, as text, as JSON and as a page
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
@@ -149,50 +149,50 @@ pub enum TuneError {
     /// The results cannot be opened.
     #[error("{}: {source}", path.display())]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// They are no results.
+    /// The file contains no valid results.
     #[error("{}: {source}", path.display())]
     Table {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the contents.
         source: TableError,
     },
     /// The question cannot be answered.
     #[error(transparent)]
     Question(#[from] QuestionError),
-    /// The spec.
+    /// The spec cannot be read, or is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The study.
+    /// The study failed.
     #[error(transparent)]
     Study(#[from] StudyError),
-    /// The search for a layout.
+    /// The search for a layout failed.
     #[error(transparent)]
     Layout(#[from] layout::LayoutError),
-    /// The scores of the machine.
+    /// The machine could not be scored, or misses requirements.
     #[error(transparent)]
     Machine(#[from] machine::MachineError),
     /// A block cannot be made or executed.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// Ctrl-C, where nothing goes on later.
+    /// Ctrl-C in a command that cannot be resumed.
     #[error("stopped; nothing was kept")]
     Interrupted,
-    /// With `--fail-on-worse`: these builds are worse than the reference.
+    /// With `--fail-on-worse`: the builds that are worse than the reference.
     #[error("worse than the reference, beyond the noise: {0}")]
     Worse(String),
-    /// With `--fail-on-worse`: whether any build is worse cannot be told.
+    /// With `--fail-on-worse`: why it is undecided whether any build is worse.
     #[error("--fail-on-worse: {0}")]
     Undecided(String),
-    /// `--fail-on-worse` with medians, of which it is not known how often they are wrong.
+    /// `--fail-on-worse` with the median rule, whose error rate is unknown.
     #[error("--fail-on-worse goes by the intervals of --rule bootstrap; leave out --rule article")]
     Medians,
-    /// Signals cannot be taken over.
+    /// Signal handlers cannot be installed.
     #[error("Ctrl-C cannot be taken over: {0}")]
     Signals(io::Error),
     /// The answer cannot be written.
@@ -213,7 +213,7 @@ impl ExitCode for TuneError {
     }
 }
 
-/// Runs the command. `opt_level` is how the program was optimized: scores compare only with those of the same.
+/// Runs the command. `opt_level` is this program's optimization level: scores are comparable only at the same level.
 pub fn run(command: &Command, opt_level: &'static str, say: &Say) -> Result<(), TuneError> {
     let install = || StopSignal::install().map_err(TuneError::Signals);
     match command {
@@ -253,29 +253,29 @@ fn answer(options: &Analyze, say: &Say) -> Result<(), TuneError> {
     if options.fail_on_worse { gate(&answer) } else { Ok(()) }
 }
 
-/// What `--fail-on-worse` makes of an answer.
+/// The result of an answer under `--fail-on-worse`.
 fn gate(answer: &Answer) -> Result<(), TuneError> {
     let worse = answer.worse_than_reference();
     match answer.undecided() {
-        // Where the reference and its copy differ nothing is to be believed, worse or not.
+        // If the reference and its copy differ, no verdict of the study can be trusted.
         Some(why) if worse.is_empty() || !answer.copy_differs_in().is_empty() => Err(TuneError::Undecided(why)),
         _ if !worse.is_empty() => Err(TuneError::Worse(worse.join("; "))),
         _ => Ok(()),
     }
 }
 
-/// Writes an answer to a file, where one is named.
+/// Writes an answer to a file, if one is named.
 fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), TuneError> {
     let Some(path) = path else { return Ok(()) };
     fs::write(path, text()).map_err(|source| Unwritable { path: path.into(), source }.into())
 }
 
-/// The file that JSON goes to; none where it is for standard output.
+/// The file for JSON; none if JSON goes to standard output.
 fn json_file(json: Option<&Path>) -> Option<&Path> {
     json.filter(|path| path.as_os_str() != "-")
 }
 
-/// Tells an answer: as text, and as JSON into a file; or, where that is `-`, as JSON alone.
+/// Prints an answer as text and writes JSON to the file; with `-`, prints only JSON.
 fn tell(
     json: Option<&Path>,
     say: &Say,
@@ -291,7 +291,7 @@ fn tell(
     write(file, || format!("{:#}\n", value()))
 }
 
-/// Measures and tells what came out.
+/// Measures, and prints the result.
 fn told(
     json: Option<&Path>,
     say: &Say,

@@ -1,71 +1,71 @@
-//! Whether one layout is better than another, from runs of both in turn.
+//! Decides whether one layout is better than another, from alternating runs of both.
 //!
 //! reads   a difference for each pair of runs
 //! writes  a [`Verdict`]
 //! source  Fisher's randomisation of signs, with its exact distribution; Hodges and Lehmann for the estimate; Lan and
 //!         DeMets for looking more than once
 //!
-//! Of two layouts that are equal, in each pair either may be the better one with the same odds, however noise is
-//! spread, since the order in a pair is drawn. So the odds of a wrong win are exact: of all ways to draw the signs,
-//! those are counted that win at this look or would have won at an earlier one. What a pair weighs may depend on its
-//! two rates, and not on which layout had which: a difference that is greater than the median has the weight of the
-//! median, and a pair with a rare outlier in it a quarter of that: its difference is far from all others, or the lower
-//! one of its rates is. An outlier of the better layout may hide in a difference of usual size.
+//! If two layouts are equal, either is the better one of a pair with equal odds, whatever the distribution of the
+//! noise, because the order in a pair is random. So the odds of a false win are exact: among all assignments of signs,
+//! those are counted that win at this look or would have won at an earlier one. A pair's weight may depend on its two
+//! rates, but not on which layout had which. A difference above the median gets the weight of the median. A pair with a
+//! rare outlier, whose difference is far from all others or whose lower rate is, gets a quarter of that. An outlier of
+//! the better layout may hide in a difference of usual size.
 
 use hearth_stats::median_rule::median;
 use serde::{Deserialize, Serialize};
 
-/// The odds of a wrong win in the whole search.
+/// The odds of a false win in the whole search.
 pub const LEVEL: f64 = 0.05;
-/// Fewer pairs say nothing at that level.
+/// Fewer pairs can show nothing at that level.
 pub const PAIRS_LEAST: usize = 5;
-/// More pairs are not taken.
+/// The most pairs of a comparison.
 pub const PAIRS_MOST: usize = 12;
-/// So many pairs can do with an outlier among them.
+/// This many pairs tolerate one outlier.
 pub const PAIRS_ROBUST: usize = 9;
 
-/// A run is far from the others from so many times the distance on that half of them are nearer.
+/// A run is an outlier beyond this many times the median distance.
 const FAR: f64 = 5.0;
-/// And a difference's size from so many times that.
+/// The same for the size of a difference.
 const FAR_SIZE: f64 = 3.5;
-/// What a pair that is far from the others weighs, as a part of what the median does.
+/// Weight of an outlier pair, relative to the median.
 const FAR_WEIGHT: f64 = 0.25;
 
-/// What pairs of runs say of a candidate beside the default.
+/// The result of comparing a candidate with the default.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is better.
+    /// The candidate is better.
     Better(Gain),
-    /// It is, and by less than anybody would leave the default for.
+    /// The candidate is better, but by less than the least gain.
     TooSmall(Gain),
-    /// That is not shown.
+    /// The candidate is not shown to be better.
     NotShown(Gain),
 }
 
-/// How much better, as a part of the default's rate: 0.1 is a tenth.
+/// By how much a candidate is better, as a fraction of the default's rate: 0.1 is a tenth.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
-    /// The estimate.
+    /// The point estimate.
     pub value: f64,
-    /// At least so much, at the level of the look.
+    /// Lower bound at the level of the look.
     pub at_least: f64,
-    /// Pairs of runs.
+    /// Number of pairs.
     pub pairs: usize,
-    /// The odds of pairs like these if there were no difference.
+    /// The odds of such pairs if there were no difference.
     pub odds: f64,
 }
 
 /// A look at the pairs so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
-    /// After so many pairs.
+    /// Number of pairs at this look.
     pub pairs: usize,
-    /// The odds of a wrong win by then.
+    /// The odds of a false win up to this look.
     pub level: f64,
 }
 
-/// The looks of a comparison of so many pairs at most. A clear win is seen at the first.
+/// Returns the looks of a comparison with at most `pairs` pairs. The first look finds a clear win early.
 pub fn looks(pairs: usize) -> Vec<Look> {
     let look = |pairs, level| Look { pairs, level };
     let first = look(6, 1.0 / 64.0);
@@ -77,7 +77,7 @@ pub fn looks(pairs: usize) -> Vec<Look> {
     }
 }
 
-/// Looks at pairs of rates, the default's and the candidate's, for the last time of these looks.
+/// Judges pairs of rates, the default's and the candidate's, at the last of these looks.
 pub fn judge(pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
     let seen = |look: &Look| Seen { pairs: logs(&pairs[..look.pairs]), level: look.level };
     let seen: Vec<Seen> = looks.iter().map(seen).collect();
@@ -92,7 +92,7 @@ pub fn judge(pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
     if gain.odds <= level { Verdict::Better(gain) } else { Verdict::NotShown(gain) }
 }
 
-/// What a look sees.
+/// The data of one look.
 #[derive(Clone)]
 struct Seen {
     /// Logarithms of the default's rate and the candidate's.
@@ -100,8 +100,8 @@ struct Seen {
     level: f64,
 }
 
-/// The logarithms of rates. A run that is far from all others, to whichever layout it belongs, is taken to be as far as
-/// a bound that both share, so that two of them in a pair are not told apart by chance.
+/// The logarithms of rates. An outlier of either layout is clamped to a bound that both share, so that two outliers in
+/// a pair do not decide it by chance.
 fn logs(pairs: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let logs: Vec<f64> = pairs.iter().flat_map(|(usual, ours)| [usual.ln(), ours.ln()]).collect();
     if logs.is_empty() {
@@ -113,22 +113,22 @@ fn logs(pairs: &[(f64, f64)]) -> Vec<(f64, f64)> {
     pairs.iter().map(|(usual, ours)| (near(*usual), near(*ours))).collect()
 }
 
-/// The candidate's logarithms less the default's.
+/// The candidate's logarithms minus the default's.
 fn differences(pairs: &[(f64, f64)]) -> Vec<f64> {
     pairs.iter().map(|(usual, ours)| ours - usual).collect()
 }
 
-/// Half of the values are nearer to the middle than that.
+/// The median distance of the values from the middle.
 fn spread(values: &[f64], middle: f64) -> f64 {
     median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<f64>>())
 }
 
-/// Means of each two differences, and each with itself.
+/// The Walsh averages: the means of all pairs of differences, each also with itself.
 fn walsh(all: &[f64]) -> Vec<f64> {
     (0..all.len()).flat_map(|a| (a..all.len()).map(move |b| (all[a] + all[b]) / 2.0)).collect()
 }
 
-/// What each pair weighs, whichever layout had which of its rates.
+/// The weight of each pair, whichever layout had which rate.
 fn weights(pairs: &[(f64, f64)]) -> Vec<f64> {
     if pairs.is_empty() {
         return Vec::new();
@@ -136,7 +136,7 @@ fn weights(pairs: &[(f64, f64)]) -> Vec<f64> {
     let sizes: Vec<f64> = pairs.iter().map(|(usual, ours)| (ours - usual).abs()).collect();
     let lower: Vec<f64> = pairs.iter().map(|(usual, ours)| usual.min(*ours)).collect();
     let (middle, low) = (median(&sizes), median(&lower));
-    // A spread of nought is that of equal sizes: none of them is far.
+    // If the spread is zero the sizes are equal and none is an outlier.
     let most = middle + FAR_SIZE * spread(&sizes, middle) + 1e-9 * middle;
     let least = low - FAR * spread(&lower, low) - 1e-9 * middle;
     let of = |(size, lower): (&f64, &f64)| match *size > most || *lower < least {
@@ -146,20 +146,20 @@ fn weights(pairs: &[(f64, f64)]) -> Vec<f64> {
     sizes.iter().zip(&lower).map(of).collect()
 }
 
-/// The odds that signs drawn at random win as clearly at the last look, or at one before it. If one before it was won,
-/// those of the first such.
+/// The odds that random signs win as clearly at the last look, or at an earlier one. If an earlier look was already
+/// won, returns the odds of the first such look.
 fn odds(looks: &[Seen]) -> f64 {
-    // The ways to draw the signs of the pairs so far that had won.
+    // The sign assignments of the pairs so far that had already won.
     let mut won = vec![false];
     let mut found = 1.0;
     for (at, Seen { pairs, level }) in looks.iter().enumerate() {
         let (weights, differences) = (weights(pairs), differences(pairs));
         let ways = 1usize << weights.len();
-        // Each difference doubles the ways: those with it below come first.
+        // Each difference doubles the assignments: those with a negative sign come first.
         let mut sums = vec![-weights.iter().sum::<f64>()];
         weights.iter().for_each(|one| sums.extend(sums.clone().iter().map(|sum| sum + 2.0 * one)));
         let seen: f64 = weights.iter().zip(&differences).map(|(one, by)| if *by > 0.0 { *one } else { -*one }).sum();
-        // Sums that are equal but for their last digits are equal.
+        // Sums that differ only in their last digits count as equal.
         let same = 1e-9 * weights.iter().copied().fold(0.0, f64::max);
         let had_won = |signs: usize| won[signs & (won.len() - 1)];
         let as_much = |least: f64| (0..ways).filter(|signs| had_won(*signs) || sums[*signs] >= least - same).count();
@@ -171,7 +171,7 @@ fn odds(looks: &[Seen]) -> f64 {
         rest.sort_by(|a, b| b.total_cmp(a));
         let room = (level * ways as f64 + 1e-9) as usize;
         let room = room.saturating_sub(ways - rest.len()).min(rest.len());
-        // Of equal sums none wins unless all may.
+        // Of equal sums either all may win or none.
         let wins =
             (1..=room).rev().find(|count| rest.get(*count).is_none_or(|next| rest[count - 1] > next + 2.0 * same));
         let least = wins.map_or(f64::INFINITY, |count| rest[count - 1]);
@@ -180,8 +180,8 @@ fn odds(looks: &[Seen]) -> f64 {
     found
 }
 
-/// The greatest gain that would be shown as not enough at the last look's level: how much may be taken off each
-/// of the candidate's logarithms.
+/// The greatest gain that would just be shown at the last look's level: how much may be subtracted from each of the
+/// candidate's logarithms.
 fn bound(looks: &[Seen]) -> f64 {
     let Some(last) = looks.last() else { return f64::NEG_INFINITY };
     let is_shown = |by: f64| {
@@ -190,7 +190,7 @@ fn bound(looks: &[Seen]) -> f64 {
         odds(&less) <= last.level
     };
     let size = differences(&last.pairs).iter().map(|one| one.abs()).fold(0.0, f64::max);
-    // Whether nothing is shown at all is not to be said in two ways.
+    // Start from the same test, so that this bound never contradicts whether anything is shown.
     let (mut low, mut high) = if is_shown(0.0) { (0.0, size + 1e-6) } else { (-3.0 * size - 1e-6, 0.0) };
     if !is_shown(low) {
         return f64::NEG_INFINITY;
@@ -206,7 +206,7 @@ fn bound(looks: &[Seen]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Pairs with these differences, the lower rate of each the same: all that tells them apart.
+    /// Pairs with these differences and the same lower rate.
     fn differing(differences: &[f64]) -> Vec<(f64, f64)> {
         differences.iter().map(|by| ((-by).max(0.0), by.max(0.0))).collect()
     }
@@ -223,9 +223,9 @@ mod tests {
     fn odds_are_counted() {
         assert_eq!(odds_of(&[1.0, 2.0, 3.0, 4.0, 5.0]), 1.0 / 32.0);
         assert_eq!(odds_of(&[-1.0, -2.0, -3.0, -4.0, -5.0]), 1.0);
-        // The outlier weighs less than any other: it alone may be below, or none.
+        // The outlier weighs less than any other: only the assignments with it alone negative, or with none, win.
         assert_eq!(odds_of(&[1.0, 1.1, 0.9, 1.0, 1.2, 1.0, 0.8, 1.0, -7.0]), 2.0 / 512.0);
-        // One that is not far weighs as much as each of the others: none or one of nine may be below.
+        // A pair that is no outlier weighs as much as each of the others: none or one of nine may be negative.
         assert_eq!(odds_of(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.0]), 10.0 / 512.0);
         assert_eq!(odds_of(&[0.0, 0.0]), 1.0, "no difference is none");
         assert_eq!(odds_of(&[]), 1.0);
@@ -245,7 +245,7 @@ mod tests {
             |below: &[usize]| (0..9).map(|at| if below.contains(&at) { -1.0 } else { 1.0 }).collect::<Vec<f64>>();
         assert_eq!(looks(&with(&[])), 1.0 / 64.0, "won at once");
         assert_eq!(looks(&with(&[8])), 1.0 / 64.0, "won at the first look, whatever came later");
-        // Eight ways have the first six above; one of those six below and all else above are six more.
+        // Eight assignments have the first six positive; six more have one of those negative and all others positive.
         assert_eq!(looks(&with(&[0])), 14.0 / 512.0);
     }
 
@@ -260,14 +260,14 @@ mod tests {
 
     #[test]
     fn outliers_of_the_better_one_do_not_hide_its_gain() {
-        // It is better by a quarter, and two of its runs were slowed by as much as makes them as far below the default.
+        // The candidate is better by a quarter, but two of its runs were slowed to about as far below the default.
         let mut pairs: Vec<(f64, f64)> =
             (0..8).map(|at| (100.0 + f64::from(at % 3), 125.0 + f64::from(at % 4))).collect();
         pairs.extend([(101.0, 80.0), (100.0, 79.0)]);
         let found = once(&pairs, LEVEL);
         let Verdict::Better(gain) = found else { panic!("{found:?}") };
         assert!(gain.odds == 4.0 / 1024.0 && gain.at_least > 0.2, "none, either or both of the two below: {gain:?}");
-        // Which of both was slowed makes no difference to what a pair weighs.
+        // A pair's weight does not depend on which of the two was slowed.
         let turned: Vec<(f64, f64)> = pairs.iter().map(|(usual, ours)| (*ours, *usual)).collect();
         let (one, other) = (weights(&logs(&pairs)), weights(&logs(&turned)));
         assert!(one.iter().zip(&other).all(|(a, b)| (a - b).abs() < 1e-12), "{one:?} {other:?}");
@@ -287,7 +287,7 @@ mod tests {
     fn equal_layouts_seldom_win() {
         let mut random = fastrand::Rng::with_seed(7);
         let wins = (0..2_000).filter(|_| {
-            // Outliers are as likely on either side, and large.
+            // Outliers are large, and equally likely on either side.
             let mut run = || if random.f64() < 0.05 { -0.4 } else { 0.03 * (random.f64() + random.f64() - 1.0) };
             let all: Vec<(f64, f64)> =
                 (0..PAIRS_MOST).map(|_| (run(), run())).map(|(a, b): (f64, f64)| (a.exp(), b.exp())).collect();

@@ -1,7 +1,7 @@
-//! What a search has found: the layout to take, how sure that is, and the path that led there.
+//! The result of a search: the recommended layout, how certain that is, and the path that led there.
 //!
-//! reads   nothing: it is what [`mod@super::search`] fills
-//! writes  sentences of it
+//! reads   nothing: [`mod@super::search`] fills it
+//! writes  sentences about it
 
 use serde::{Deserialize, Serialize};
 
@@ -9,114 +9,114 @@ use super::Measured;
 use super::decide::Verdict;
 use super::space::{Layout, Space};
 
-/// Why trying ended.
+/// Why the search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// No move won any more.
+    /// No move improved the layout any more.
     NoMoveWins,
-    /// There is no other layout left to try.
+    /// No untried layout was left.
     NothingLeft,
-    /// As many trials as were allowed.
+    /// The maximum number of trials was reached.
     Trials,
     /// The time was up.
     Time,
-    /// After one was shown to be better, others disturbed whatever was tried from there.
+    /// After a better layout was shown, others disturbed every further trial.
     Busy,
 }
 
-/// What became of a layout that was tried against the best.
+/// The outcome of trying a layout against the best.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It took the place of the best.
+    /// It replaced the best.
     Taken,
     /// It is no better.
     NoBetter,
-    /// It is not known: the best beside it failed, or others disturbed them. It may be tried again.
+    /// Unknown: the best failed next to it, or others disturbed them. It may be tried again.
     NotCompared(String),
     /// It does not work.
     Failed(String),
 }
 
-/// Why the candidate and the default were not told apart.
+/// Why the candidate and the default could not be compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoVerdict {
-    /// There was no room to try another layout than the default.
+    /// The budget allowed no layout but the default.
     NothingTried,
-    /// Nothing that was tried seemed better than the default.
+    /// No tried layout seemed better than the default.
     NothingBetter,
-    /// There was no room for as many pairs of runs as would tell.
+    /// The budget did not allow enough pairs of runs.
     NoRoom,
-    /// Others disturbed so many of the runs that there was none.
+    /// Others disturbed too many of the runs.
     Disturbed(String),
     /// The candidate failed in the last comparison.
     Candidate(String),
-    /// The default did.
+    /// The default failed in the last comparison.
     Default(String),
 }
 
-/// A layout that was tried.
+/// One tried layout.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// The round, from 0.
+    /// Round, from 0.
     pub round: usize,
-    /// The layout.
+    /// The layout that was tried.
     pub layout: Layout,
-    /// What it was tried against.
+    /// The layout it was tried against.
     pub against: Layout,
     /// Why it was tried.
     pub why: String,
     /// Its rates, and those of the best in the same pairs.
     pub pairs: Vec<(f64, f64)>,
-    /// What became of it.
+    /// The outcome.
     pub fate: Fate,
     /// What limited it, in a sentence.
     pub says: String,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// The layout to take; the default where none is shown to be better.
+    /// The recommended layout; the default if none is shown to be better.
     pub layout: Layout,
-    /// The default.
+    /// The default layout.
     pub default: Layout,
-    /// What the default did when it was first tried.
+    /// The measurement of the default's first run.
     pub first: Measured,
-    /// The best of the trials.
+    /// The best layout of the trials.
     pub candidate: Layout,
-    /// What the last comparison says of the candidate, or why there is no such thing.
+    /// The verdict of the last comparison, or why there is none.
     pub verdict: Result<Verdict, NoVerdict>,
     /// Rates of the last comparison: the default's and the candidate's.
     pub pairs: Vec<(f64, f64)>,
-    /// What limits the layout to take, in a sentence.
+    /// What limits the recommended layout, in a sentence.
     pub says: String,
-    /// All that was tried, in order.
+    /// All tried layouts, in order.
     pub steps: Vec<Step>,
-    /// Why trying ended.
+    /// Why the search ended.
     pub ended: Ended,
-    /// Trials, repeated ones included, and those that others disturbed left out.
+    /// Trials, including repetitions but not disturbed ones.
     pub trials: usize,
-    /// Trials of which nothing is known, since others disturbed each run of them.
+    /// Trials without a result because others disturbed every run of them.
     pub disturbed: usize,
-    /// Layouts among them.
+    /// Distinct layouts among the trials.
     pub layouts: usize,
     /// Seconds of all trials.
     pub seconds: f64,
-    /// How much a run differs from the next of the same layout, as a part of the rate; nothing where none was repeated.
+    /// Variation between runs of the same layout, as a fraction of the rate; none if none was repeated.
     pub noise: Option<f64>,
 }
 
 impl Found {
-    /// Whether another layout than the default is to be taken.
+    /// Returns whether a layout other than the default is recommended.
     pub fn is_better(&self) -> bool {
         matches!(self.verdict, Ok(Verdict::Better(_)))
     }
 }
 
-/// A verdict in words.
+/// Describes a verdict.
 pub fn words(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Better(gain) => {
@@ -133,7 +133,7 @@ pub fn words(verdict: &Verdict) -> String {
     }
 }
 
-/// A step in a line.
+/// Describes a step in one line.
 pub fn line(space: &Space, step: &Step) -> String {
     let gains: Vec<String> =
         step.pairs.iter().map(|(ours, theirs)| format!("{:+.1} %", 100.0 * (ours / theirs - 1.0))).collect();

@@ -1,12 +1,12 @@
-//! The trials of a search on the disk: whenever it is stopped, and however, the same search goes on from there.
+//! The trials of a search on disk: however it is stopped, the same search resumes from there.
 //!
-//! reads   a file of trials that was begun, whatever its end looks like
-//! writes  a line a trial, on the disk before the next begins
+//! reads   an existing file of trials, even with a torn end
+//! writes  a line per trial, synced before the next begins
 //! memory  the trials
 //! drops   a torn last line
 //!
-//! The search draws all from its seed and from what was measured, so it asks for the same layouts again, and is given
-//! what they did; what it has not asked for yet is tried.
+//! The search is deterministic, given its seed and its measurements. So a resumed search asks for the same layouts
+//! again and gets the recorded results; beyond those it runs new trials.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::space::Layout;
 use super::{Evaluate, Outcome, Trial};
 
-/// A trial as the file has it.
+/// A trial as stored in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Row {
     layout: Layout,
@@ -31,43 +31,43 @@ impl Row {
     }
 }
 
-/// Why a trial cannot be kept, or had.
+/// Why a trial cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError<E> {
-    /// The file.
+    /// The file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// Path of the journal.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It was written by a search that went another way.
+    /// The journal belongs to a search that took another path.
     #[error("{}: line {line} is of another search: give this one another folder", path.display())]
     Other {
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
     },
-    /// Nothing can be tried any more.
+    /// No further layout can be tried.
     #[error(transparent)]
     Evaluate(E),
 }
 
-/// Tries layouts, and keeps what they did.
+/// Tries layouts, and records their results.
 pub struct Journal<T> {
     inner: T,
     path: PathBuf,
     file: File,
     before: VecDeque<Row>,
     given: usize,
-    /// Where each whole line ends, and whether its trial was measured.
+    /// The end of each complete line, and whether its trial was measured.
     lines: Vec<(u64, bool)>,
 }
 
 impl<T> Journal<T> {
-    /// Opens a file, or begins it.
+    /// Opens a journal, or creates it.
     pub fn open(path: &Path, inner: T) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let mut bytes = Vec::new();
@@ -95,14 +95,14 @@ impl<T> Journal<T> {
         Ok(Self { inner, path: path.into(), file, before, given: 0, lines })
     }
 
-    /// Forgets the trials at the end that gave no rate: what kept them from it may be gone when the search goes on.
+    /// Drops trailing trials without a rate: their cause may be gone when the search resumes.
     pub fn forget_unmeasured(&mut self) -> io::Result<()> {
         while self.lines.pop_if(|(_, is_measured)| !*is_measured).is_some() {}
         self.file.set_len(self.lines.last().map_or(0, |(end, _)| *end))?;
         self.file.sync_all()
     }
 
-    /// Trials that are there and were not asked for yet.
+    /// Returns the number of recorded trials that were not asked for yet.
     pub fn kept(&self) -> usize {
         self.before.len()
     }
@@ -127,7 +127,8 @@ impl<T: Evaluate> Evaluate for Journal<T> {
         written.map_err(failed)?;
         let begin = self.lines.last().map_or(0, |(end, _)| *end);
         self.lines.push((begin + line.len() as u64 + 1, row.is_measured()));
-        // As the file has it: the last digit of a number may be another than was measured, and would lead elsewhere.
+        // Read back from the text: parsing may change the last digit of a number, which would lead the resumed search
+        // elsewhere.
         let row: Row = serde_json::from_str(&line).map_err(|why| failed(io::Error::other(why)))?;
         Ok(row.trial)
     }
@@ -140,7 +141,7 @@ mod tests {
     use super::super::Measured;
     use super::*;
 
-    /// Each trial's rate is a little greater than the last.
+    /// Each trial's rate is a little higher than the last.
     struct Counter(u32);
 
     impl Evaluate for Counter {
@@ -171,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Fails at first, is disturbed then.
+    /// Fails at first, then is disturbed.
     struct Unlucky(Vec<Outcome>);
 
     impl Evaluate for Unlucky {

@@ -1,16 +1,16 @@
-//! Which layout is best: how many tiles of each kind, and which of them share a core.
+//! Searches for the best layout: how many tiles of each kind, and which of them share a core.
 //!
-//! reads   what a layout does when it is tried, from whoever tries it: an [`Evaluate`]
-//! writes  a [`Found`]: the layout to take, by how much it is better, and the path that led there
+//! reads   measurements of layouts, from the caller's [`Evaluate`]
+//! writes  a [`Found`]: the recommended layout, by how much it is better, and the path that led there
 //! memory  the trials
 //!
-//! [`space`] says what a layout is, [`model`] what one costs by the regimes that were read, [`propose`] what to try
-//! next, [`decide`] when one is better, [`mod@search`] the course of it all and [`found`] what comes of it. [`journal`]
-//! keeps each trial on the disk.
+//! [`space`] defines layouts, [`model`] estimates their cost from measured regimes, [`propose`] picks what to try next,
+//! [`decide`] compares two layouts, [`mod@search`] runs the search and [`found`] describes its result. [`journal`]
+//! stores each trial on disk.
 //!
-//! Moves are found by what was measured and are cheap to be wrong about: each is a suggestion, which two or three runs
-//! beside the best so far have to bear out. What is told in the end rests on none of these runs, which were picked for
-//! their luck, but on fresh ones, the default and the candidate in turn.
+//! Proposals are derived from measurements and cheap to get wrong: each is a suggestion that two or three runs next to
+//! the best layout so far must confirm. The final verdict uses none of these runs, which were selected for their luck,
+//! but fresh ones that alternate between the default and the candidate.
 
 pub mod decide;
 pub mod found;
@@ -28,56 +28,56 @@ pub use space::{Kind, Layout, Space};
 
 use serde::{Deserialize, Serialize};
 
-/// How a tile spent the time of a trial, each a share of it.
+/// How a tile spent the time of a trial, as shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Use {
-    /// It worked.
+    /// Working.
     pub busy: f64,
-    /// It was held up by a consumer.
+    /// Blocked by a consumer.
     pub backpressure: f64,
-    /// It had nothing to do.
+    /// Idle.
     pub wait: f64,
 }
 
-/// What a layout did.
+/// The measurement of a layout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Transactions a second.
+    /// Transactions per second.
     pub rate: f64,
     /// Each tile, in the order of [`Layout::tiles`].
     pub tiles: Vec<Vec<Use>>,
-    /// The kind that limits it, by its place in the space, where somebody could tell.
+    /// The kind that limits it, as an index into the space, if known.
     pub limit: Option<usize>,
     /// What limits it, in a sentence.
     pub says: String,
 }
 
-/// What became of a trial.
+/// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It ran.
     Measured(Measured),
-    /// It does not work.
+    /// The layout does not work.
     Failed(String),
-    /// Others disturbed each run of it, so that nothing is known of it.
+    /// Others disturbed every run, so there is no result.
     Disturbed(String),
 }
 
-/// A trial that is over.
+/// A finished trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How long it took, with all that was done again, in seconds.
+    /// Duration with all repetitions, in seconds.
     pub seconds: f64,
 }
 
-/// Tries layouts.
+/// Runs trials of layouts.
 pub trait Evaluate {
-    /// Why nothing can be tried any more.
+    /// Why no further layout can be tried.
     type Error;
 
-    /// Tries a layout once. In `left` seconds it should be done: what takes longer is not done again.
+    /// Tries a layout once. A disturbed trial is repeated only while it can finish within `left` seconds.
     fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Self::Error>;
 }

@@ -1,50 +1,50 @@
-//! What a layout would do, by what the kinds of tiles have cost so far.
+//! Predicts the load of a layout from the costs of the kinds of tiles so far.
 //!
-//! reads   regimes: which part of its time each tile was busy, at which rate
-//! writes  core-seconds per transaction of each kind; how full each core of another layout would be
+//! reads   regimes: each tile's busy share at a rate
+//! writes  core-seconds per transaction of each kind; the predicted load of each core in another layout
 //! source  ridge regression of the costs' logarithms
 //!
-//! At first the model knows nothing of caches, of the cost of links, or of tiles that hinder each other; it learns of
-//! them by trials. It says what is worth a trial, and no more.
+//! At first the model knows nothing about caches, the cost of links, or tiles that hinder each other; trials teach it.
+//! It only suggests what is worth a trial.
 
 use std::collections::BTreeMap;
 
 use super::Measured;
 use super::space::{Layout, Space};
 
-/// How much slower a hyperthread may be while its sibling works as much; the first that explains the trials best is
-/// taken, the first of all where none tells.
+/// Candidates for the slowdown of a hyperthread whose sibling is equally busy. The one that explains the trials best is
+/// taken, or the first if the trials cannot decide.
 const SIBLINGS: [f64; 5] = [0.3, 0.15, 0.0, 0.45, 0.6];
-/// Sweeps over the elastic kinds; after these nothing moves any more.
+/// Sweeps over the elastic kinds; the distribution is stable after these.
 const SWEEPS: usize = 4;
-/// A tile more has to win this part of what it could.
+/// An additional tile must win this fraction.
 const TILE: f64 = 0.002;
-/// Of two layouts with the same fullest core, the one whose others are emptier has more room.
+/// If two layouts have the same maximum load, the more even one has more room.
 const EVENNESS: f64 = 0.02;
 
-/// What a deviation of a trial's costs is to what is thought of their slopes before anything is known of them, squared.
+/// Squared ratio of the deviation of a trial's costs to the prior deviation of their slopes.
 const RIDGE: f64 = 0.03;
-/// What others on its core do to a kind is thought to be so much less than what tiles of a kind do to each other.
+/// Prior effect of other kinds on the same core, relative to that of tiles of the same kind.
 const OTHERS: f64 = 0.25;
-/// A cost is not thought to change by more than this factor.
+/// The most by which a predicted cost may differ, as a factor.
 const CHANGE_MOST: f64 = 4.0;
 
-/// What the kinds cost, in core-seconds per transaction, and how that depends on how many tiles there are and what is
-/// beside them: what is learned from trials that went otherwise than thought.
+/// The costs of the kinds in core-seconds per transaction, and how they depend on the number of tiles and on
+/// neighbours: learned from trials that deviated from the prediction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// The logarithm of each kind's cost in the layout that they are told from.
+    /// The logarithm of each kind's cost in the base layout.
     base: Vec<f64>,
-    /// That layout's features.
+    /// The features of the base layout.
     at: Vec<Vec<f64>>,
     /// For each kind the slope of each feature.
     slopes: Vec<Vec<f64>>,
-    /// How much slower a hyperthread is while its sibling works as much.
+    /// Slowdown of a hyperthread whose sibling is equally busy.
     sibling: f64,
 }
 
 impl Costs {
-    /// Reads the costs from trials of all layouts; they are told from `best`.
+    /// Estimates the costs from trials of all layouts, with `best` as the base layout.
     pub fn of(space: &Space, best: &Layout, trials: &[(&Layout, &Measured)]) -> Self {
         let has_siblings = space.cores.allowed.iter().any(|core| !space.siblings(*core).is_empty());
         let guesses = if has_siblings { &SIBLINGS[..] } else { &SIBLINGS[..1] };
@@ -52,7 +52,7 @@ impl Costs {
         all.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(costs, _)| costs).unwrap_or_default()
     }
 
-    /// The costs if siblings hinder each other so much, and how badly they explain the trials.
+    /// The costs under this slowdown of siblings, and how badly they explain the trials.
     fn with(space: &Space, best: &Layout, trials: &[(&Layout, &Measured)], sibling: f64) -> (Self, f64) {
         let kinds = space.kinds.len();
         let at: Vec<Vec<f64>> = (0..kinds).map(|kind| features(space, best, kind)).collect();
@@ -72,7 +72,7 @@ impl Costs {
                 let thought: f64 = row.iter().zip(&found).map(|(feature, slope)| feature * slope).sum();
                 (value - thought).powi(2)
             };
-            // A slope that is needed to explain something counts as a miss.
+            // A slope that is needed for an explanation counts as an error.
             missed += rows.iter().map(miss).sum::<f64>();
             missed += RIDGE * found.iter().skip(1).map(|slope| slope * slope).sum::<f64>();
             base.push(if found.is_empty() { 0.0 } else { found.remove(0) });
@@ -81,7 +81,7 @@ impl Costs {
         (Self { base, at, slopes, sibling }, missed)
     }
 
-    /// Costs that depend on nothing.
+    /// Constant costs.
     #[cfg(test)]
     pub fn fixed(space: &Space, costs: &[f64]) -> Self {
         let none: Vec<f64> = space.kinds.iter().map(|_| 0.0).chain([0.0]).collect();
@@ -94,18 +94,18 @@ impl Costs {
         }
     }
 
-    /// Costs that may as well be true, with a deviation of `by`.
+    /// Returns equally plausible costs, varied with a deviation of `by`.
     pub fn shaken(&self, by: f64, random: &mut fastrand::Rng) -> Self {
         let mut draw = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
         Self { base: self.base.iter().map(|log| log + by * draw()).collect(), ..self.clone() }
     }
 
-    /// What each kind costs in the layout that they are told from.
+    /// Returns the cost of each kind in the base layout.
     pub fn here(&self) -> Vec<f64> {
         self.base.iter().map(|log| log.exp()).collect()
     }
 
-    /// What each kind would cost in a layout.
+    /// The predicted cost of each kind in a layout.
     fn there(&self, space: &Space, layout: &Layout) -> Vec<f64> {
         let most = CHANGE_MOST.ln();
         let of = |kind: usize| {
@@ -122,7 +122,7 @@ impl Costs {
     }
 }
 
-/// How busy each kind would have been if no sibling had hindered it.
+/// How busy each kind would have been without hindrance by siblings.
 fn unhindered(space: &Space, layout: &Layout, trial: &Measured, sibling: f64) -> Vec<f64> {
     let mut cores: BTreeMap<usize, f64> = BTreeMap::new();
     let all = || layout.tiles.iter().zip(&trial.tiles).map(|(places, tiles)| places.iter().zip(tiles));
@@ -137,8 +137,8 @@ fn unhindered(space: &Space, layout: &Layout, trial: &Measured, sibling: f64) ->
     all().map(|tiles| tiles.map(|(core, tile)| tile.busy / slowed(core)).sum()).collect()
 }
 
-/// What a kind's cost may depend on: the logarithm of how many tiles there are of each kind, and how many other kinds
-/// are on its cores.
+/// The features of a kind's cost: the logarithms of the number of tiles of each kind, and how many other kinds are on
+/// its cores.
 fn features(space: &Space, layout: &Layout, kind: usize) -> Vec<f64> {
     let mut all: Vec<f64> =
         layout.tiles.iter().map(|tiles| if tiles.len() > 1 { (tiles.len() as f64).ln() } else { 0.0 }).collect();
@@ -150,8 +150,8 @@ fn features(space: &Space, layout: &Layout, kind: usize) -> Vec<f64> {
     all
 }
 
-/// Least squares with a penalty on slopes, so that what was not varied has none; the first is the value where all
-/// features are nought.
+/// Least squares with a penalty on slopes, so that features that never varied get zero slope. The first coefficient is
+/// the value where all features are zero.
 fn ridge(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
     let Some(count) = rows.first().map(|(row, _)| row.len()) else { return Vec::new() };
     let mut system = vec![vec![0.0; count + 1]; count];
@@ -161,7 +161,7 @@ fn ridge(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
         }
     }
     (1..count).for_each(|at| system[at][at] += RIDGE);
-    // The matrix is positive definite, so no pivot is nought.
+    // The matrix is positive definite, so no pivot is zero.
     for at in 0..count {
         let (above, below) = system.split_at_mut(at + 1);
         let pivot = &above[at];
@@ -175,32 +175,32 @@ fn ridge(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
         let rest: f64 = (at + 1..count).map(|other| system[at][other] * found[other]).sum();
         found[at] = (system[at][count] - rest) / system[at][at];
     }
-    // What is next to nothing is noise of the arithmetic.
+    // Values this small are rounding errors.
     found.iter_mut().skip(1).filter(|slope| slope.abs() < 1e-6).for_each(|slope| *slope = 0.0);
     found
 }
 
-/// How full the cores would be.
+/// The predicted load of the cores.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Seconds per transaction of each core that has tiles, its siblings' hindrance included.
+    /// Seconds per transaction of each core with tiles, including hindrance by its siblings.
     pub cores: BTreeMap<usize, f64>,
-    /// The fullest of them.
+    /// The highest of these.
     pub limit: f64,
-    /// What is to be as small as can be.
+    /// The value to minimize.
     pub score: f64,
 }
 
 impl Load {
-    /// The core that is fullest.
+    /// Returns the core with the highest load.
     pub fn hottest(&self) -> Option<usize> {
         self.cores.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(core, _)| *core)
     }
 
-    /// Cores from the emptiest; those without tiles are the emptiest.
+    /// Returns the cores in ascending order of load; those without tiles come first.
     pub fn emptiest(&self, space: &Space) -> Vec<usize> {
         let mut all = space.cores.allowed.clone();
-        // The first core has the system's work, too.
+        // The first core also runs the system's work.
         let first = space.cores.allowed.first().copied();
         let load = |core: &usize| (self.cores.get(core).copied().unwrap_or(0.0), Some(*core) == first);
         all.sort_by(|a, b| load(a).partial_cmp(&load(b)).unwrap_or(std::cmp::Ordering::Equal));
@@ -208,7 +208,7 @@ impl Load {
     }
 }
 
-/// How full each core would be if the kinds cost so much; `mixed` is what a kind costs more beside others on its core.
+/// Predicts the load of each core; `mixed` is the extra cost of a kind that shares its core with other kinds.
 pub fn load(space: &Space, layout: &Layout, costs: &Costs, mixed: f64) -> Load {
     let sibling = costs.sibling;
     let costs = costs.there(space, layout);
@@ -245,7 +245,7 @@ pub fn load(space: &Space, layout: &Layout, costs: &Costs, mixed: f64) -> Load {
     Load { cores, limit, score }
 }
 
-/// Gives a kind's work to its tiles so that the fullest of their cores is as empty as it can be.
+/// Distributes a kind's work over its tiles so that the maximum load of their cores is minimal.
 fn level(plain: &mut [f64], cores: &[usize], shares: &mut [f64], cost: f64) {
     cores.iter().zip(shares.iter()).for_each(|(core, share)| plain[*core] -= share);
     let mut order: Vec<usize> = (0..cores.len()).collect();

@@ -1,66 +1,66 @@
-//! What to try next: where the regimes point, and neighbours that they do not point at.
+//! Proposes layouts to try next: those that the regimes suggest, and neighbours that they do not.
 //!
-//! reads   the best layout so far, what the kinds cost in it, what was tried
-//! writes  layouts, each with the reason for it
+//! reads   the best layout so far, the costs of the kinds in it, the layouts tried
+//! writes  layouts, each with a reason
 //!
-//! A step of the model goes a long way where the tiles do what it thinks. Where they do not (caches, hyperthreads,
-//! tiles that hinder each other) its next step is as wrong as the one before, so each round has neighbours beside
-//! it: one tile less, one more, moved, exchanged, or two cores made one.
+//! A step of the model goes far where tiles behave as predicted. Where they do not (caches, hyperthreads, tiles that
+//! hinder each other) its next step would be just as wrong, so each round also has neighbours: one tile less, one more,
+//! moved, exchanged, or two cores merged.
 
 use std::collections::BTreeSet;
 
 use super::model::{Costs, Load, load};
 use super::space::{Layout, Signature, Space};
 
-/// What kinds cost more beside others on their core: by the first guess, and by one that has them stay apart.
+/// Extra cost of kinds that share a core: a first guess, and one that keeps them apart.
 const MIXED: [f64; 2] = [0.02, 0.15];
-/// Steps of the model.
+/// Maximum steps of the model.
 const STEPS: usize = 120;
-/// So many of the emptiest cores are looked at.
+/// How many of the least loaded cores are considered.
 const EMPTIEST: usize = 4;
-/// Walks by costs that may be true.
+/// Random walks, each with other plausible costs.
 const WORLDS: usize = 3;
-/// Of each so many are proposed.
+/// Proposals per walk.
 const OF_WORLD: usize = 2;
-/// What kinds cost more beside others there.
+/// Extra cost of kinds that share a core, in the walks.
 const WORLDS_MIXED: [f64; 3] = [0.02, 0.08, 0.15];
-/// A deviation of costs there.
+/// Deviation of the costs in the walks.
 const SHAKEN: f64 = 0.03;
-/// Steps of a walk, on one core; on more there are fewer, since each costs more.
+/// Steps of a walk with one core; fewer with more cores, because each step costs more.
 const WANDER: usize = 8_000;
-/// The fewest.
+/// Minimum steps of a walk.
 const WANDER_LEAST: usize = 200;
 /// How much worse a step of a walk may be at first.
 const HEAT: f64 = 0.1;
-/// Scores that differ by less are alike.
+/// Scores that differ by less count as equal.
 const ALIKE: f64 = 0.003;
-/// A step of the model is one that wins this part.
+/// Minimum gain of a model step.
 const STEP: f64 = 1e-4;
-/// Neighbours that the model thinks so much worse are not tried.
+/// Neighbours are not tried if the model predicts a limit this many times as high.
 const HOPELESS: f64 = 1.3;
-/// Neighbours of a kind that are drawn.
+/// Random neighbours per sort.
 const DRAWN: usize = 40;
 
 /// A layout, and why to try it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
-    /// The layout.
+    /// The layout to try.
     pub layout: Layout,
-    /// In words.
+    /// The reason in words.
     pub why: String,
 }
 
-/// Where the search is.
+/// The state of the search.
 pub struct Position<'a> {
-    /// What can be chosen.
+    /// The space of choices.
     pub space: &'a Space,
-    /// The best so far.
+    /// The best layout so far.
     pub best: &'a Layout,
-    /// What the kinds cost in it.
+    /// The costs of the kinds in it.
     pub costs: &'a Costs,
-    /// The kind that the monitor names.
+    /// The kind that the monitor reports as the limit.
     pub limit: Option<usize>,
-    /// Layouts that were tried.
+    /// Layouts that were already tried.
     pub tried: &'a BTreeSet<Signature>,
 }
 
@@ -81,10 +81,10 @@ impl Position<'_> {
     }
 }
 
-/// The next layouts to try, `count` at most, the most promising first. Fewer where there are no more.
+/// Returns the next layouts to try, at most `count`, the most promising first; fewer if there are no more.
 pub fn propose(at: &Position<'_>, round: usize, count: usize, random: &mut fastrand::Rng) -> Vec<Proposal> {
     let mut all: Vec<Proposal> = Vec::new();
-    // Beside the model's own, each round but the first has a neighbour at least.
+    // Besides the model's own proposals, each round but the first has at least one neighbour.
     let directed = if round == 0 { count } else { count.saturating_sub(1).max(1) };
     for proposal in optima(at, random).into_iter().chain(obvious(at)) {
         if all.len() < directed && at.is_new(&proposal.layout, &all) {
@@ -99,8 +99,8 @@ pub fn propose(at: &Position<'_>, round: usize, count: usize, random: &mut fastr
     all
 }
 
-/// What the model thinks best, from the best so far and from an automatic layout by what was measured; those that are
-/// no better for it are none.
+/// The model's best layouts, starting from the best so far and from an automatic layout by measured costs. Those
+/// without a predicted gain are left out.
 fn optima(at: &Position<'_>, random: &mut fastrand::Rng) -> Vec<Proposal> {
     let mut all: Vec<(f64, Proposal)> = Vec::new();
     let automatic = at.space.automatic(&shares(at), &at.costs.here());
@@ -119,8 +119,8 @@ fn optima(at: &Position<'_>, random: &mut fastrand::Rng) -> Vec<Proposal> {
     all.into_iter().filter(|(gain, _)| *gain > STEP).map(|(_, proposal)| proposal).collect()
 }
 
-/// The model's best on the way of a walk that may go down, too, the less the longer it lasts; by costs that may as well
-/// be true as those that were measured, so that what the model cannot tell apart is tried in turn.
+/// The best layouts on a random walk that may also go down, less and less as it proceeds (simulated annealing). It uses
+/// other plausible costs than the measured ones, so that layouts which the model cannot distinguish are tried in turn.
 fn wander(at: &Position<'_>, random: &mut fastrand::Rng) -> Vec<(f64, Proposal)> {
     let costs = at.costs.shaken(SHAKEN, random);
     let mixed = *random.choice(&WORLDS_MIXED).expect("some");
@@ -141,7 +141,7 @@ fn wander(at: &Position<'_>, random: &mut fastrand::Rng) -> Vec<(f64, Proposal)>
             seen.push((load.score, load.limit, layout));
         }
     }
-    // Those that are as good come in any order.
+    // Equally good layouts come in random order.
     let mut order: Vec<(f64, f64, Layout)> =
         seen.into_iter().map(|(score, limit, layout)| (score * (1.0 + ALIKE * random.f64()), limit, layout)).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -162,7 +162,7 @@ fn wander(at: &Position<'_>, random: &mut fastrand::Rng) -> Vec<(f64, Proposal)>
     all
 }
 
-/// A step in any direction.
+/// A step in a random direction.
 fn drawn(space: &Space, from: &Layout, random: &mut fastrand::Rng) -> Option<Layout> {
     let tiles = pinned(from);
     let (kind, here) = *random.choice(&tiles)?;
@@ -181,7 +181,7 @@ fn drawn(space: &Space, from: &Layout, random: &mut fastrand::Rng) -> Option<Lay
     }
 }
 
-/// How many tiles of each kind its share of the cores makes.
+/// The number of tiles of each kind, proportional to its share of the load.
 fn shares(at: &Position<'_>) -> Vec<usize> {
     let costs = at.costs.here();
     let total: f64 = costs.iter().sum();
@@ -192,7 +192,7 @@ fn shares(at: &Position<'_>) -> Vec<usize> {
     at.space.kinds.iter().zip(&costs).map(of).collect()
 }
 
-/// Goes from a layout by moves that help the fullest core, as far as the model sees any.
+/// Improves a layout by moves that relieve the most loaded core, until the model finds none.
 fn climb(space: &Space, from: &Layout, costs: &Costs, mixed: f64) -> Layout {
     let mut best = from.clone();
     let mut now = load(space, &best, costs, mixed);
@@ -211,7 +211,7 @@ fn climb(space: &Space, from: &Layout, costs: &Costs, mixed: f64) -> Layout {
     best
 }
 
-/// Moves that take from the fullest core, or give its kinds more room.
+/// Moves that take load from the most loaded core, or give its kinds more room.
 fn moves(space: &Space, layout: &Layout, now: &Load) -> Vec<Layout> {
     let Some(hot) = now.hottest() else { return Vec::new() };
     let by_core = layout.by_core();
@@ -227,7 +227,7 @@ fn moves(space: &Space, layout: &Layout, now: &Load) -> Vec<Layout> {
         }
         if room(*kind) {
             all.extend(few.iter().map(|to| layout.with(*kind, *to)));
-            // In place of a tile of a kind that has several.
+            // Replaces a tile of a kind that has several.
             for other in (0..layout.tiles.len()).filter(|other| other != kind && layout.count(*other) > 1) {
                 let fewest =
                     layout.tiles[other].iter().flatten().min_by(|a, b| full(now, **a).total_cmp(&full(now, **b)));
@@ -241,7 +241,7 @@ fn moves(space: &Space, layout: &Layout, now: &Load) -> Vec<Layout> {
             }
         }
     }
-    // Two cores made one, and the other for what the fullest has.
+    // Merges two cores, and uses the free one for what is on the most loaded one.
     let used: Vec<usize> = emptiest.iter().copied().filter(|core| by_core.contains_key(core)).take(EMPTIEST).collect();
     for (at, from) in used.iter().enumerate() {
         for to in &used[at + 1..] {
@@ -261,7 +261,7 @@ fn full(now: &Load, core: usize) -> f64 {
     now.cores.get(&core).copied().unwrap_or(0.0)
 }
 
-/// Cores from the emptiest, those without tiles only once for each state of their siblings.
+/// The cores in ascending order of load; among cores without tiles, one for each state of their siblings.
 fn distinct(space: &Space, layout: &Layout, now: &Load) -> Vec<usize> {
     let by_core = layout.by_core();
     let mut seen = BTreeSet::new();
@@ -274,8 +274,8 @@ fn distinct(space: &Space, layout: &Layout, now: &Load) -> Vec<usize> {
     now.emptiest(space).into_iter().filter(is_first).collect()
 }
 
-/// What somebody does who reads the monitor: one more tile of the kind that it names, or one that moves to where there
-/// is room.
+/// The obvious fix of someone who reads the monitor: add a tile of the limiting kind, or move one to where there is
+/// room.
 fn obvious(at: &Position<'_>) -> Vec<Proposal> {
     let now = at.load(at.best, MIXED[0]);
     let Some(hot) = now.hottest() else { return Vec::new() };
@@ -301,12 +301,13 @@ fn obvious(at: &Position<'_>) -> Vec<Proposal> {
     all
 }
 
-/// Layouts one step away, in an order that has every sort of step early and, of each sort, what the model likes first.
+/// Layouts one step away, ordered so that every sort of step comes early and, within a sort, the model's favourites
+/// first.
 fn neighbours(at: &Position<'_>, round: usize, random: &mut fastrand::Rng) -> Vec<Proposal> {
     let mut sorts = [fewer(at), moved(at, at.best, random), merged(at), exchanged(at, at.best, random), more(at)];
     let limit = at.load(at.best, MIXED[0]).limit;
     for (sort, all) in sorts.iter_mut().enumerate() {
-        // One tile less of what is full may be right where its tiles hinder each other, whatever the model says.
+        // One tile less of the limiting kind may be right if its tiles hinder each other, whatever the model says.
         all.retain(|one| sort == 0 || at.load(&one.layout, MIXED[0]).limit < limit * HOPELESS);
         all.sort_by(|a, b| at.load(&a.layout, MIXED[0]).score.total_cmp(&at.load(&b.layout, MIXED[0]).score));
     }
@@ -383,7 +384,7 @@ fn merged(at: &Position<'_>) -> Vec<Proposal> {
     pairs.map(one).collect()
 }
 
-/// Kind and core of each tile that has one.
+/// Kind and core of each pinned tile.
 fn pinned(layout: &Layout) -> Vec<(usize, usize)> {
     let of = |(kind, tiles): (usize, &Vec<Option<usize>>)| {
         tiles.iter().flatten().map(|core| (kind, *core)).collect::<Vec<_>>()

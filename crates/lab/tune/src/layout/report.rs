@@ -1,7 +1,7 @@
-//! What a search has found, for people and for programs.
+//! Presents the result of a search, for people and for programs.
 //!
 //! reads   a [`Found`]
-//! writes  text, JSON, and the evidence that goes into a configuration as comments
+//! writes  text, JSON, and the evidence as comments in a configuration
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use super::found::{Ended, Fate, Found, NoVerdict, Step, line, words};
 use super::search::TRIALS_LEAST;
 use super::space::Space;
 
-/// What was found, in a sentence.
+/// Returns the result in one sentence.
 pub fn answer(space: &Space, found: &Found) -> String {
     let change = || space.change(&found.default, &found.candidate);
     match &found.verdict {
@@ -35,7 +35,7 @@ pub fn answer(space: &Space, found: &Found) -> String {
         ),
         Err(NoVerdict::NothingTried) => {
             let mean = found.seconds / found.trials.max(1) as f64;
-            // One run more, as not all of them take equally long.
+            // One run more, because runs differ in duration.
             let minutes = (10.0 * (TRIALS_LEAST + 1) as f64 * mean / 60.0).ceil() / 10.0;
             format!(
                 "the default stays: there was no room to try another layout; as a run takes {mean:.1} s, {TRIALS_LEAST} runs \
@@ -51,7 +51,7 @@ pub fn answer(space: &Space, found: &Found) -> String {
     }
 }
 
-/// Why both were not told apart, after so many pairs of runs.
+/// Why there is no verdict, after this many pairs of runs.
 fn no_verdict(why: &NoVerdict, pairs: usize) -> String {
     let wanted = format!("the {PAIRS_LEAST} pairs of runs that would tell");
     match why {
@@ -69,7 +69,7 @@ fn no_verdict(why: &NoVerdict, pairs: usize) -> String {
     }
 }
 
-/// Why it ended, in words.
+/// Returns in words why the search ended.
 pub fn ended(found: &Found) -> &'static str {
     match found.ended {
         Ended::NoMoveWins => "no move won any more",
@@ -80,7 +80,7 @@ pub fn ended(found: &Found) -> &'static str {
     }
 }
 
-/// The evidence, a line each, without their ends.
+/// Returns the evidence as lines without line ends.
 pub fn evidence(space: &Space, found: &Found) -> Vec<String> {
     let mut lines = vec![answer(space, found)];
     let noise = found.noise.map_or(String::new(), |noise| {
@@ -120,7 +120,7 @@ pub fn evidence(space: &Space, found: &Found) -> Vec<String> {
     lines
 }
 
-/// The path, a line a step.
+/// Returns the path, one line per step.
 pub fn path(space: &Space, found: &Found) -> Vec<String> {
     let is_taken = |step: &&Step| step.fate == Fate::Taken;
     let mut lines: Vec<String> =
@@ -134,7 +134,7 @@ pub fn path(space: &Space, found: &Found) -> Vec<String> {
     lines
 }
 
-/// For a terminal.
+/// Formats the result for a terminal.
 pub fn text(space: &Space, found: &Found) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -150,7 +150,7 @@ pub fn text(space: &Space, found: &Found) -> String {
     text
 }
 
-/// For programs.
+/// Formats the result as JSON.
 pub fn json(space: &Space, found: &Found) -> Value {
     let step = |step: &Step| {
         json!({

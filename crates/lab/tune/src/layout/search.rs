@@ -1,19 +1,19 @@
-//! The course of a search: trials in rounds, a second look at what seems better, and a last comparison by fresh runs.
+//! Runs the search: trials in rounds, a second look at what seems better, and a last comparison by fresh runs.
 //!
 //! reads   an [`Evaluate`]
 //! writes  a [`Found`]
 //! memory  the trials, 1,000 at most
 //!
-//! A round tries the best so far and some others, in an order that is drawn. What seems better meets the best again,
-//! once or twice, and takes its place if it is so both times. When no round wins any more, or the budget nears its end,
-//! the best meets the default in pairs of fresh runs, and is told as better only by what those show, and only where
-//! that is enough to matter. So however many
-//! layouts are tried, a default that cannot be beaten is kept in 95 of 100 searches.
+//! A round tries the best layout so far and some others, in random order. A layout that seems better meets the best
+//! again, once or twice, and replaces it if it wins again. When no round wins any more, or the budget nears its end,
+//! the best meets the default in pairs of fresh runs. Only these decide whether it is reported as better, and only if
+//! the gain is large enough to matter. So however many layouts are tried, a default that cannot be beaten is kept in 95
+//! of 100 searches.
 //!
-//! A trial that others disturbed says nothing of its layout, and is no trial: it is done again. Where one after the
-//! other is disturbed there is nothing to be had, and the search ends.
+//! A disturbed trial says nothing about its layout and does not count: it is repeated. If one after the other is
+//! disturbed, the search ends.
 //!
-//! All is drawn from the seed and from what was measured, so the same trials lead the same way.
+//! All random choices depend on the seed and the measurements alone, so the same trials lead the same way.
 
 use std::collections::BTreeSet;
 
@@ -26,51 +26,51 @@ use super::propose::{Position, Proposal, propose};
 use super::space::{Layout, Signature, Space};
 use super::{Evaluate, Measured, Outcome};
 
-/// Others in a round, beside the best.
+/// Other layouts in a round, besides the best.
 const ROUND: usize = 3;
-/// Rounds without a win after which there is none.
+/// The search ends after this many rounds without a win.
 const PATIENCE: usize = 7;
-/// After so many of them those that came nearest are looked at again.
+/// After this many of them the closest losers are looked at again.
 const AGAIN: usize = 3;
-/// Layouts of a round that get a second look.
+/// Layouts per round that get a second look.
 const SECOND_LOOKS: usize = 2;
-/// A gain of which nobody would speak.
+/// The smallest gain worth a second look.
 const NOTABLE: f64 = 0.015;
-/// A gain as a part of a run's noise, below which a layout gets no second look.
+/// The same as a share of a run's noise.
 const OF_NOISE: f64 = 0.5;
-/// A layout that others disturbed in so many trials in a row: the machine is busy.
+/// Disturbed trials in a row after which the machine counts as busy.
 const BUSY: usize = 3;
-/// The last comparison may take so many times the time of the budget.
+/// The last comparison may extend the time budget to this many times.
 pub const OVERTIME: f64 = 1.2;
-/// The most trials a budget may have.
+/// The most trials of a budget.
 pub const TRIALS_MOST: usize = 1_000;
-/// The fewest with which another layout than the default is tried: the default, a round of both, a second look, and as
-/// many pairs as tell both apart.
+/// The fewest trials with which another layout can be tried: the default, a round of both, a second look, and enough
+/// pairs for a verdict.
 pub const TRIALS_LEAST: usize = 1 + 2 + 2 + 2 * PAIRS_LEAST;
-/// A gain for which somebody would leave the default, where nobody says otherwise.
+/// Default of the least gain for which the default layout is given up.
 pub const LEAST_GAIN: f64 = 0.005;
 
-/// What a search may take.
+/// The budget and settings of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// Trials, repeated ones included.
+    /// Maximum trials, including repetitions.
     pub trials: usize,
-    /// Seconds of all trials.
+    /// Maximum seconds of all trials.
     pub seconds: f64,
-    /// Where randomness begins.
+    /// Random seed.
     pub seed: u64,
-    /// The least gain, as a part of the default's rate, for which the default is left.
+    /// The least gain for which the default is given up, as a fraction of its rate.
     pub least_gain: f64,
 }
 
-/// Why a search has no answer.
+/// Why a search has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchError<E> {
-    /// Nothing can be tried any more.
+    /// No further layout can be tried.
     Evaluate(E),
     /// The default does not work.
     Default(String),
-    /// Others disturb whatever is tried; the last trial by this.
+    /// Others disturb every trial; the cause of the last disturbance.
     Busy(String),
 }
 
@@ -98,12 +98,12 @@ impl Lost {
     }
 }
 
-/// What two layouts did, one after the other.
+/// Results of two layouts that ran one after the other.
 type Both = (Result<Measured, Lost>, Result<Measured, Lost>);
-/// What a last comparison came to.
+/// The result of a last comparison.
 type Compared = (Result<Verdict, NoVerdict>, Vec<(f64, f64)>);
 
-/// What the search knows of a layout.
+/// What the search knows about a layout.
 struct Known {
     signature: Signature,
     layout: Layout,
@@ -117,21 +117,21 @@ struct Search<'a, E: Evaluate> {
     tell: &'a dyn Fn(&str),
     random: fastrand::Rng,
     known: Vec<Known>,
-    /// Layouts that ran, and had nothing to be compared with.
+    /// Layouts that ran, but had nothing to be compared with.
     open: BTreeSet<Signature>,
     steps: Vec<Step>,
     trials: usize,
     seconds: f64,
     disturbed: usize,
-    /// By what, the last time.
+    /// The cause of the last disturbance.
     disturbed_by: String,
-    /// Whether another than the default is the best so far, by more than noise would have it.
+    /// Whether the best so far beats the default by more than noise.
     has_candidate: bool,
-    /// Whether the last comparison has shown one to be better.
+    /// Whether the last comparison has shown a better layout.
     is_shown: bool,
 }
 
-/// Looks for a layout that is better than the default. `tell` takes a line of progress.
+/// Searches for a layout that is better than the default. `tell` receives lines of progress.
 pub fn search<E: Evaluate>(
     space: &Space,
     default: &Layout,
@@ -165,10 +165,10 @@ pub fn search<E: Evaluate>(
         false => search.compare(default, &candidate)?,
     };
     search.is_shown = matches!(verdict, Ok(Verdict::Better(_)));
-    // With the trials that a clear win has spared, from there.
+    // A clear win saves trials; use them to search on from there.
     let (layout, ended) = match search.is_shown {
         true => match search.explore(default, &candidate) {
-            // What is shown stays shown, however busy the machine is by now.
+            // A shown win stays valid, however busy the machine is by now.
             Err(SearchError::Busy(_)) => (candidate.clone(), Ended::Busy),
             further => further?,
         },
@@ -204,7 +204,7 @@ impl<E: Evaluate> Search<'_, E> {
         })
     }
 
-    /// Runs a layout once; what others disturbed, until it is measured or there is no time.
+    /// Runs a layout once, repeating it while it is disturbed and there is time.
     fn run(&mut self, layout: &Layout) -> Result<Result<Measured, Lost>, SearchError<E::Error>> {
         let mut in_a_row = 0;
         let outcome = loop {
@@ -238,7 +238,7 @@ impl<E: Evaluate> Search<'_, E> {
         })
     }
 
-    /// Runs two layouts once each, in an order that is drawn.
+    /// Runs two layouts once each, in random order.
     fn both(&mut self, ours: &Layout, theirs: &Layout) -> Result<Both, SearchError<E::Error>> {
         Ok(match self.random.bool() {
             true => (self.run(ours)?, self.run(theirs)?),
@@ -254,7 +254,7 @@ impl<E: Evaluate> Search<'_, E> {
         self.known.iter().find(|known| known.signature == signature).map_or(&[], |known| &known.runs)
     }
 
-    /// How many trials there is room for, by their number and by how long they have taken.
+    /// Returns how many trials the budget still allows, by number and by time.
     fn left(&self) -> (usize, Ended) {
         let by_count = self.budget.trials.saturating_sub(self.trials);
         let mean = self.seconds / self.trials.max(1) as f64;
@@ -263,8 +263,8 @@ impl<E: Evaluate> Search<'_, E> {
         if by_time < by_count { (by_time, Ended::Time) } else { (by_count, Ended::Trials) }
     }
 
-    /// What the last comparison is to have left. As long as there is nothing to compare, or nothing that it would be
-    /// likely to show, more is for looking; after it, all is.
+    /// Trials reserved for the last comparison. While there is nothing to compare, or nothing that it would likely
+    /// show, more go to the search; after it, all do.
     fn reserve(&self) -> usize {
         if self.is_shown {
             return 0;
@@ -274,18 +274,18 @@ impl<E: Evaluate> Search<'_, E> {
         (9 * all / 20).clamp(2 * PAIRS_LEAST, most)
     }
 
-    /// What is known of a layout's rate by all of its runs, as a logarithm.
+    /// The median of the logarithms of a layout's rates.
     fn level(&self, layout: &Layout) -> Option<f64> {
         let logs: Vec<f64> = self.runs(layout).iter().map(|run| run.rate.ln()).collect();
         (!logs.is_empty()).then(|| median(&logs))
     }
 
-    /// The spread of runs of the same layout, by what half of them keep within.
+    /// The spread of runs of the same layout: their median deviation.
     fn noise(&self) -> Option<f64> {
         let of = |known: &Known| {
             let logs: Vec<f64> = known.runs.iter().map(|run| run.rate.ln()).collect();
             let middle = median(&logs);
-            // What is left over by the middle of so many is less than what they spread.
+            // Correct for the deviations being taken from the median of the same runs.
             let spared = (logs.len() as f64 / (logs.len() as f64 - 1.0)).sqrt();
             logs.into_iter().map(|log| (log - middle).abs() * spared).collect::<Vec<_>>()
         };
@@ -293,12 +293,12 @@ impl<E: Evaluate> Search<'_, E> {
         (all.len() >= 3).then(|| 1.4826 * median(&all))
     }
 
-    /// Below this a gain gets no second look.
+    /// A gain below this gets no second look.
     fn threshold(&self) -> f64 {
         NOTABLE.max(OF_NOISE * self.noise().unwrap_or(0.0))
     }
 
-    /// Tries others against the best, which is `from` at first, until none wins.
+    /// Tries others against the best, starting from `from`, until none wins.
     fn explore(&mut self, default: &Layout, from: &Layout) -> Result<(Layout, Ended), SearchError<E::Error>> {
         let mut best = from.clone();
         let (mut lost, mut round) = (0, self.steps.last().map_or(0, |step| step.round + 1));
@@ -330,7 +330,7 @@ impl<E: Evaluate> Search<'_, E> {
         Ok((best, Ended::NoMoveWins))
     }
 
-    /// Looks again at those that came nearest to the best, each as long as it seems better; the first that is.
+    /// Looks again at the closest losers, each while it seems better. Returns the first that is.
     fn again(&mut self, best: &Layout) -> Result<Option<Layout>, SearchError<E::Error>> {
         let gain = |step: &Step| mean(&step.pairs);
         let is_near = |step: &Step| step.against == *best && step.fate == Fate::NoBetter && gain(step) > 0.0;
@@ -351,7 +351,7 @@ impl<E: Evaluate> Search<'_, E> {
         Ok(None)
     }
 
-    /// Where none has won: the one that came nearest, if the runs that are left would show it.
+    /// If none has won: the closest loser, if the remaining runs could show that it is better.
     fn likeliest(&self, default: &Layout, candidate: Layout) -> Layout {
         if candidate != *default || self.left().0 < 2 * PAIRS_LEAST {
             return candidate;
@@ -376,7 +376,7 @@ impl<E: Evaluate> Search<'_, E> {
         propose(&at, round, count, &mut self.random)
     }
 
-    /// One round; the layout that has won, if one has, and whether any was compared.
+    /// Runs one round. Returns the winner, if any, and whether any layout was compared.
     fn round(
         &mut self,
         best: &Layout,
@@ -393,7 +393,7 @@ impl<E: Evaluate> Search<'_, E> {
                 None => usual = self.run(best)?,
             }
         }
-        // Without it the others have been tried for nothing.
+        // Without the best's result the others cannot be compared.
         if usual.is_err() && self.left().0 > self.reserve() {
             usual = self.run(best)?;
         }
@@ -424,7 +424,7 @@ impl<E: Evaluate> Search<'_, E> {
         Ok((won, is_compared))
     }
 
-    /// Looks again at those of a round that seem better; the first that is.
+    /// Looks again at layouts of a round that seem better. Returns the first that is.
     fn second_looks(&mut self, steps: &mut [Step], best: &Layout) -> Result<Option<Layout>, SearchError<E::Error>> {
         let gain = |step: &Step| mean(&step.pairs);
         let mut likely: Vec<usize> = (0..steps.len()).filter(|at| gain(&steps[*at]) > self.threshold()).collect();
@@ -438,7 +438,7 @@ impl<E: Evaluate> Search<'_, E> {
         Ok(None)
     }
 
-    /// Whether what seems better is so at a second look, or at a third where both differ.
+    /// Returns whether a gain is confirmed by a second look, or by a third if the two disagree.
     fn is_so_again(&mut self, step: &mut Step, best: &Layout) -> Result<bool, SearchError<E::Error>> {
         let mut look = 2;
         while self.left().0 >= 2 + self.reserve() {
@@ -463,13 +463,13 @@ impl<E: Evaluate> Search<'_, E> {
         Ok(false)
     }
 
-    /// The candidate and the default in pairs of fresh runs.
+    /// Compares the candidate with the default in pairs of fresh runs.
     fn compare(&mut self, default: &Layout, candidate: &Layout) -> Result<Compared, SearchError<E::Error>> {
         let mut looks = looks((self.left().0 / 2).min(PAIRS_MOST));
         let (mut pairs, mut verdict, before) = (Vec::new(), Err(NoVerdict::NoRoom), self.disturbed);
         for at in 0..looks.len() {
             while pairs.len() < looks[at].pairs {
-                // Runs that others disturbed take a time that nobody has counted on.
+                // Disturbed runs take time that was not planned for.
                 if self.trials + 2 > self.budget.trials || self.seconds > OVERTIME * self.budget.seconds {
                     if pairs.len() >= PAIRS_LEAST && at.checked_sub(1).is_none_or(|at| looks[at].pairs < pairs.len()) {
                         looks[at] = Look { pairs: pairs.len(), level: LEVEL };
@@ -480,7 +480,7 @@ impl<E: Evaluate> Search<'_, E> {
                     }
                     return Ok((verdict, pairs));
                 }
-                // What does not work every time is no candidate.
+                // A candidate must work every time.
                 match self.both(default, candidate)? {
                     (Ok(usual), Ok(ours)) => pairs.push((usual.rate, ours.rate)),
                     (_, Err(Lost::Broken(why))) => return Ok((Err(NoVerdict::Candidate(why)), pairs)),
@@ -492,7 +492,7 @@ impl<E: Evaluate> Search<'_, E> {
             let now = self.looked(&pairs, &looks[..=at]);
             verdict = Ok(now);
             let middle = median(&pairs.iter().map(|(usual, ours)| ours / usual).collect::<Vec<f64>>());
-            // What half of the pairs speak against has no chance.
+            // A candidate that loses half of the pairs has no chance.
             if matches!(now, Verdict::Better(_)) || middle <= 1.0 {
                 break;
             }

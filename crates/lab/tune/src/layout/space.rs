@@ -1,6 +1,6 @@
-//! What a layout is: for each kind how many tiles, and on which core each.
+//! The space of layouts: how many tiles of each kind, and on which cores.
 //!
-//! reads   kinds of tiles and the cores that may be used
+//! reads   kinds of tiles and the allowed cores
 //! writes  layouts, and moves from one to the next
 
 use std::collections::BTreeMap;
@@ -11,64 +11,64 @@ use serde::{Deserialize, Serialize};
 /// A kind of tile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kind {
-    /// Its name.
+    /// Name of the kind.
     pub name: String,
-    /// So many there may be.
+    /// Maximum number of tiles.
     pub most: usize,
-    /// It has no core of its own, whatever the layout.
+    /// Whether its tiles are never pinned to a core.
     pub floats: bool,
-    /// Its tiles take work as they have time for it. If not, each gets as much as the others.
+    /// Whether its tiles take work as they have time. Otherwise each gets an equal share.
     pub is_elastic: bool,
-    /// One on each core in turn where the automatic layout shares cores.
+    /// Whether the automatic layout spreads it over all cores in turn when cores are shared.
     pub spread: bool,
-    /// It should have a physical core for itself.
+    /// Whether it should have a physical core for itself.
     pub quiet: bool,
 }
 
-/// What can be chosen.
+/// The space of choices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Space {
     /// The kinds, in the order of the data flow.
     pub kinds: Vec<Kind>,
-    /// The cores.
+    /// The allowed cores and their topology.
     pub cores: Cores,
 }
 
-/// A choice.
+/// A layout, one point of the space.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Layout {
     /// For each kind the core of each of its tiles, ascending; `None` floats.
     pub tiles: Vec<Vec<Option<usize>>>,
 }
 
-/// Layouts that nobody could tell apart by what they do.
+/// Identifies layouts that behave the same.
 pub type Signature = Vec<Vec<Vec<usize>>>;
 
 impl Layout {
-    /// A layout, its tiles put in order.
+    /// Creates a layout and sorts its tiles.
     pub fn new(mut tiles: Vec<Vec<Option<usize>>>) -> Self {
         tiles.iter_mut().for_each(|kind| kind.sort_unstable());
         Self { tiles }
     }
 
-    /// How many tiles of a kind there are.
+    /// Returns the number of tiles of a kind.
     pub fn count(&self, kind: usize) -> usize {
         self.tiles[kind].len()
     }
 
-    /// How many tiles there are.
+    /// Returns the number of tiles.
     pub fn total(&self) -> usize {
         self.tiles.iter().map(Vec::len).sum()
     }
 
-    /// Tiles that share a core with another of their kind, and so do what one does.
+    /// Returns the number of tiles that share a core with another of their kind, and so add nothing.
     pub fn twins(&self) -> usize {
         let of =
             |tiles: &Vec<Option<usize>>| tiles.windows(2).filter(|two| two[0].is_some() && two[0] == two[1]).count();
         self.tiles.iter().map(of).sum()
     }
 
-    /// The kinds on each core that has tiles; a kind is there as often as it has tiles on it.
+    /// Returns the kinds on each core that has tiles, once for each of their tiles there.
     pub fn by_core(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut all: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (kind, tiles) in self.tiles.iter().enumerate() {
@@ -77,14 +77,14 @@ impl Layout {
         all
     }
 
-    /// With one more tile.
+    /// Returns the layout with one more tile.
     pub fn with(&self, kind: usize, core: usize) -> Self {
         let mut tiles = self.tiles.clone();
         tiles[kind].push(Some(core));
         Self::new(tiles)
     }
 
-    /// Without a tile of this kind on this core.
+    /// Returns the layout without a tile of this kind on this core.
     pub fn without(&self, kind: usize, core: usize) -> Self {
         let mut tiles = self.tiles.clone();
         if let Some(at) = tiles[kind].iter().position(|place| *place == Some(core)) {
@@ -93,16 +93,16 @@ impl Layout {
         Self::new(tiles)
     }
 
-    /// With a tile of this kind moved from one core to another.
+    /// Returns the layout with a tile of this kind moved to another core.
     pub fn moved(&self, kind: usize, from: usize, to: usize) -> Self {
         self.without(kind, from).with(kind, to)
     }
 
-    /// With all tiles of a core moved to another.
+    /// Returns the layout with all tiles of a core moved to another.
     pub fn merged(&self, from: usize, to: usize) -> Self {
         let place = |place: &Option<usize>| if *place == Some(from) { Some(to) } else { *place };
         let mut tiles: Vec<Vec<_>> = self.tiles.iter().map(|kind| kind.iter().map(place).collect()).collect();
-        // Two tiles of a kind on a core do what one does.
+        // Two tiles of a kind on one core do the work of one.
         for kind in &mut tiles {
             let there = kind.iter().filter(|place| **place == Some(to)).count();
             (1..there).for_each(|_| {
@@ -115,12 +115,12 @@ impl Layout {
 }
 
 impl Space {
-    /// The place of a kind.
+    /// Returns the index of a kind.
     pub fn kind(&self, name: &str) -> Option<usize> {
         self.kinds.iter().position(|kind| kind.name == name)
     }
 
-    /// Whether a layout is one of this space.
+    /// Returns whether a layout belongs to this space.
     pub fn has(&self, layout: &Layout) -> bool {
         let fits = |(kind, tiles): (&Kind, &Vec<Option<usize>>)| {
             (1..=kind.most).contains(&tiles.len())
@@ -132,7 +132,7 @@ impl Space {
         layout.tiles.len() == self.kinds.len() && self.kinds.iter().zip(&layout.tiles).all(fits)
     }
 
-    /// The automatic layout for so many tiles of each kind, and what each kind costs.
+    /// Returns the automatic layout for these tile counts and costs of each kind.
     pub fn automatic(&self, counts: &[usize], weights: &[f64]) -> Layout {
         let mut seats = Vec::new();
         for ((kind, count), weight) in self.kinds.iter().zip(counts).zip(weights) {
@@ -148,8 +148,8 @@ impl Space {
         Layout::new(counts.iter().map(|count| places.by_ref().take(*count).collect()).collect())
     }
 
-    /// What tells a layout from others: which kinds are together on a core, and which cores are of one physical core.
-    /// The first core is told from the others, since there the system has its work.
+    /// Returns what distinguishes a layout: which kinds share a core, and which cores share a physical core. The first
+    /// core is distinct from the others, because it also runs the system's work.
     pub fn signature(&self, layout: &Layout) -> Signature {
         let by_core = layout.by_core();
         let first = self.cores.allowed.first();
@@ -179,13 +179,13 @@ impl Space {
         all
     }
 
-    /// The hyperthread siblings of a core that may be used.
+    /// Returns the allowed hyperthread siblings of a core.
     pub fn siblings(&self, core: usize) -> Vec<usize> {
         let all = self.cores.siblings.get(&core).cloned().unwrap_or_default();
         all.into_iter().filter(|one| self.cores.allowed.contains(one)).collect()
     }
 
-    /// A layout in a line: `net 0; verify 0,1; metric f`.
+    /// Formats a layout in one line: `net 0; verify 0,1; metric f`.
     pub fn text(&self, layout: &Layout) -> String {
         let place = |place: &Option<usize>| place.map_or("f".to_owned(), |core| core.to_string());
         let of = |(kind, tiles): (&Kind, &Vec<Option<usize>>)| {
@@ -194,7 +194,7 @@ impl Space {
         self.kinds.iter().zip(&layout.tiles).map(of).collect::<Vec<_>>().join("; ")
     }
 
-    /// What a step has changed, in words: `verify 2 → 3; bank 1 → 0 (core)`.
+    /// Describes the changes between two layouts: `verify 2 → 3; bank 1 → 0 (core)`.
     pub fn change(&self, from: &Layout, to: &Layout) -> String {
         let show = |tiles: &[Option<usize>]| {
             let all: Vec<String> = tiles.iter().map(|p| p.map_or("f".to_owned(), |core| core.to_string())).collect();

@@ -1,8 +1,8 @@
-//! The first part of a study: what is to be measured is built, and timed where that is asked for.
+//! The first part of a study: makes the builds, and times them if requested.
 //!
-//! reads   the plan; what was built before
-//! writes  builds; rows of `build_seconds`; builds that cannot be made
-//! memory  a line for each build
+//! reads   the plan; builds of earlier runs
+//! writes  builds; rows of `build_seconds`; builds that failed
+//! memory  a line per build
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ use super::rounds::order;
 use super::study::{Entry, Study};
 use crate::options::Options;
 
-/// What is built, and what failed.
+/// The builds by name, and the failures by name.
 pub(super) type Makings = (BTreeMap<String, Built>, BTreeMap<String, String>);
 
 impl Study<'_> {
-    /// Makes what is to be made. What fails takes no part; without the reference there is no study.
+    /// Makes all builds. A failed one is left out; without the reference there is no study.
     pub(super) fn build(&self, results: &mut Results, events: &mut Events) -> Result<Makings, StudyError> {
         let (mut built, mut failed) = (BTreeMap::new(), events.failed.clone());
         let Some(maker) = &self.maker else { return Ok((built, failed)) };
         let reference = &self.entries[0];
         for repetition in 1..=self.spec.build_repetitions {
-            // The last is the reference once more, as its copy.
+            // The last one builds the reference again, as its copy.
             let mut all: Vec<usize> = order(self.entries.len() + 1, !self.spec.seed, repetition);
             if repetition == 1 {
-                // If the reference cannot be built nothing else is of use.
+                // If the reference cannot be built, all others are useless.
                 all.sort_by_key(|at| *at != 0);
             }
             for at in all {
@@ -47,7 +47,7 @@ impl Study<'_> {
                         built.insert(name.clone(), made);
                         seconds
                     }),
-                    // Of one time there is nothing to compare: the copy has none.
+                    // With a single timing there is nothing to compare, so the copy is not timed.
                     false if has || self.spec.build_repetitions == 1 => continue,
                     false => self.time(maker, name, options),
                 };
@@ -82,7 +82,7 @@ impl Study<'_> {
         added.map_err(|source| StudyError::Io { path: self.folder.join("events.csv"), source })
     }
 
-    /// A build, and how long it took; nothing where others were at work, too.
+    /// Makes one build and returns it with its build time; no time if others disturbed it.
     fn build_one(
         &self,
         maker: &Maker<'_>,
@@ -94,7 +94,7 @@ impl Study<'_> {
             let seconds = match self.spec.build_repetitions {
                 _ if is_timed => None,
                 1 => Some(kept.seconds),
-                // Of one that is kept it is not known what else there was when it was made, nor are others beside it.
+                // For an existing build the conditions of its timing are unknown, and no others were timed next to it.
                 _ => self.time(maker, &entry.name, options)?,
             };
             return Ok((kept, seconds));
@@ -109,7 +109,7 @@ impl Study<'_> {
         Ok((made, seconds))
     }
 
-    /// How long a build takes once more; nothing where others were at work each time.
+    /// Times a build again; none if others disturbed every attempt.
     fn time(&self, maker: &Maker<'_>, name: &str, options: &Options) -> Result<Option<f64>, Failure> {
         for _ in 0..=self.spec.retries {
             if let (seconds, true) = self.quietly(name, || maker.time(options))? {
@@ -119,12 +119,13 @@ impl Study<'_> {
         Ok(None)
     }
 
-    /// Does it, and says whether nobody else was at work. Where a build is timed once it is no measurement.
+    /// Runs `make`, and returns whether it was undisturbed. Builds that are timed only once are not checked, because
+    /// their time is no measurement.
     fn quietly<T>(&self, name: &str, make: impl FnOnce() -> Result<T, Failure>) -> Result<(T, bool), Failure> {
         let before = counted();
         let made = make()?;
         let looks = before.filter(|_| self.spec.build_repetitions > 1).zip(counted());
-        // No two builds do the same work: what the pace was says nothing.
+        // Different builds do different work, so the pace says nothing.
         let why = looks.and_then(|(before, after)| {
             let seen = Seen { before, after, pace: Pace::default(), best_ns: None, is_elsewhere: false };
             (self.control.judge)(&seen)

@@ -1,10 +1,10 @@
-//! Cargo, rustc and LLVM's tools: what is there, and how they are called.
+//! Finds and calls Cargo, rustc and LLVM's tools.
 //!
 //! reads   `cargo metadata`, `rustc -vV`, versions of LLVM's tools
 //! writes  commands
 //!
-//! Flags go by `CARGO_ENCODED_RUSTFLAGS` with `--target`, so that build scripts and macros do not get them, and so that
-//! every build has exactly those of the study. What was set around us for another build is taken out.
+//! Flags are passed by `CARGO_ENCODED_RUSTFLAGS` together with `--target`, so that build scripts and macros do not get
+//! them, and every build has exactly the study's flags. Variables that were set for another build are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -16,11 +16,11 @@ use serde_json::Value;
 use super::spec::Spec;
 use crate::options::{Key, Options};
 
-/// A version this much newer than rustc's still reads what rustc writes.
+/// LLVM tools up to this many versions newer than rustc's still read its output.
 const NEWER_AT_MOST: u32 = 4;
 
-/// What was set for another build than the study's. `cargo run` sets the toolchain of what it runs, which is not the
-/// project's.
+/// Variables that were set for another build than the study's. `cargo run` sets the toolchain of the program it runs,
+/// which is not the project's.
 const OURS: [&str; 12] = [
     "CARGO",
     "RUSTFLAGS",
@@ -36,26 +36,26 @@ const OURS: [&str; 12] = [
     "GIT_PREFIX",
 ];
 
-/// The program that is built.
+/// The program to build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its package.
+    /// Name of its package.
     pub package: String,
-    /// Its name.
+    /// Name of the binary.
     pub bin: String,
-    /// Folders of the packages that it is made of and that no registry has.
+    /// Folders of the local packages that it depends on.
     pub local: Vec<PathBuf>,
-    /// The workspace's root, whose manifest has the profiles.
+    /// The workspace's root, whose manifest contains the profiles.
     pub root: PathBuf,
 }
 
-/// A toolchain that is there.
+/// An installed toolchain.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
     name: Option<String>,
-    /// All that `rustc -vV` says.
+    /// The output of `rustc -vV`.
     pub version: String,
-    /// The machine's triple.
+    /// The host triple.
     pub host: String,
     /// The major version of its LLVM.
     pub llvm: u32,
@@ -63,7 +63,7 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Looks for one by its name; without one it is the project's own.
+    /// Finds a toolchain by its name; without a name, the project's own.
     pub fn find(name: Option<&str>, project: &Path) -> Result<Self, String> {
         let mut found = Self {
             name: name.map(str::to_owned),
@@ -84,7 +84,7 @@ impl Toolchain {
         Ok(found)
     }
 
-    /// `cargo` or `rustc` of this toolchain.
+    /// Returns a command for this toolchain's `cargo` or `rustc`.
     pub fn command(&self, program: &str, project: &Path) -> Command {
         let mut command = match &self.name {
             None => Command::new(program),
@@ -99,18 +99,18 @@ impl Toolchain {
         command
     }
 
-    /// What the system's linker says of itself; nothing where there is none.
+    /// Returns the version line of the system's linker; empty if there is none.
     pub fn linker(&self) -> String {
         said(Command::new("cc").arg("--version")).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// One of LLVM's tools with what it says of itself; nothing where it is not there.
+    /// Returns an LLVM tool's path and version; empty if it is missing.
     pub fn tool_version(&self, tool: &str) -> String {
         let Ok(path) = self.llvm_tool(tool) else { return String::new() };
         format!("{} {}", path.display(), said(Command::new(&path).arg("--version")).unwrap_or_default())
     }
 
-    /// One of LLVM's tools, of rustc's version or a little newer.
+    /// Finds an LLVM tool of rustc's version or slightly newer.
     pub fn llvm_tool(&self, tool: &str) -> Result<PathBuf, String> {
         let own = self.sysroot.join("lib/rustlib").join(&self.host).join("bin").join(tool);
         let versions = self.llvm..=self.llvm + NEWER_AT_MOST;
@@ -142,7 +142,7 @@ fn version(tool: &Path) -> Option<u32> {
     text.split("version ").nth(1)?.split('.').next()?.trim().parse().ok()
 }
 
-/// What a command prints; or why it failed, in a line.
+/// Returns a command's output, or why it failed, in one line.
 fn said(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|why| why.to_string())?;
     if output.status.success() {
@@ -152,7 +152,7 @@ fn said(command: &mut Command) -> Result<String, String> {
     Err(text.lines().find(|line| line.starts_with("error")).unwrap_or(text.trim()).to_owned())
 }
 
-/// Takes out of a command's environment what would change a build.
+/// Removes variables from a command's environment that would affect a build.
 fn without_ours(command: &mut Command) {
     let stays = ["CARGO_HOME", "CARGO_HTTP", "CARGO_NET", "CARGO_REGISTR", "CARGO_TERM"];
     for (name, _) in env::vars_os() {
@@ -166,7 +166,7 @@ fn without_ours(command: &mut Command) {
     }
 }
 
-/// Finds the program that a spec means. Where there was no Cargo.lock there is one then, as after a build.
+/// Finds the program that a spec means. Creates Cargo.lock if it is missing, as a build would.
 pub fn program(spec: &Spec) -> Result<Program, String> {
     let mut command = Command::new("cargo");
     without_ours(&mut command);
@@ -206,8 +206,8 @@ pub fn program(spec: &Spec) -> Result<Program, String> {
     }
 }
 
-/// Folders of the packages of this machine that a package is made of, whatever features it has: its own, and what it
-/// and its build scripts depend on. What is no member of the workspace is there for some package of it, and stays in:
+/// Folders of the local packages that a package depends on, with whatever features: its own, and the dependencies of it
+/// and of its build scripts. A package outside the workspace is listed because some member needs it, so it is kept;
 /// patches are among these.
 fn local(all: &Value, root: &str) -> Vec<PathBuf> {
     let none = Vec::new();
@@ -216,8 +216,8 @@ fn local(all: &Value, root: &str) -> Vec<PathBuf> {
     let members = list(&all["workspace_members"]);
     let folder = |package: &Value| Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_owned());
     let is_local = |package: &&Value| package["source"].is_null();
-    // By the manifests, in which a dependency is also where no feature asks for it; and by what was resolved, where
-    // patches are.
+    // From the manifests, which also list dependencies that no feature enables; and from the resolution, which knows
+    // patches.
     let mut known = BTreeMap::new();
     for package in packages.iter().filter(is_local) {
         let is_built = |one: &&Value| one["kind"] != "dev";
@@ -246,30 +246,30 @@ fn local(all: &Value, root: &str) -> Vec<PathBuf> {
     found.into_iter().collect()
 }
 
-/// How one build is called for.
+/// One build command.
 pub struct Call<'a> {
-    /// The study.
+    /// The study's spec.
     pub spec: &'a Spec,
-    /// What is built.
+    /// The program to build.
     pub program: &'a Program,
-    /// By what.
+    /// The toolchain to use.
     pub toolchain: &'a Toolchain,
-    /// What it is told.
+    /// Options of the build.
     pub options: &'a Options,
-    /// Where cargo works.
+    /// Cargo's target folder.
     pub target: &'a Path,
-    /// Flags of rustc beside those of the options.
+    /// Flags for rustc in addition to those of the options.
     pub flags: &'a [String],
-    /// Flags of rustc for the program alone, and not for what it is made of.
+    /// Flags for rustc for the program alone, not for its dependencies.
     pub last: &'a [String],
 }
 
 impl Call<'_> {
-    /// The command. It prints JSON that tells where the program is.
+    /// Returns the command. It prints JSON that names the executable.
     pub fn command(&self) -> Command {
         let mut command = self.toolchain.command("cargo", &self.spec.project);
         command.env("CARGO_ENCODED_RUSTFLAGS", self.rustflags().join("\u{1f}"));
-        // Else a cache that is configured would make builds that it has seen cheap.
+        // A configured compiler cache would make repeated builds look cheap.
         command.env("RUSTC_WRAPPER", "");
         command.args(self.arguments());
         command
@@ -301,7 +301,7 @@ impl Call<'_> {
             match key {
                 Key::OptLevel | Key::CodegenUnits | Key::Lto if is_bare => config(key.name(), value.into()),
                 Key::OptLevel | Key::Lto | Key::Panic => config(key.name(), format!("\"{value}\"")),
-                // What it moves about must still have names.
+                // BOLT needs the symbols.
                 Key::Bolt => config("strip", "\"none\"".into()),
                 _ => {}
             }
@@ -320,7 +320,7 @@ impl Call<'_> {
         all
     }
 
-    /// Where the program is, by what cargo printed.
+    /// Returns the path of the executable, from cargo's output.
     pub fn executable(&self, printed: &str) -> Option<PathBuf> {
         let messages = printed.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let mut ours = messages.filter(|message| message["target"]["name"] == self.program.bin.as_str());

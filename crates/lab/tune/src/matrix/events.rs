@@ -1,10 +1,10 @@
-//! What happened in a study beside its values, so that it is still known when the study goes on.
+//! The log of what happened in a study besides its values, so that a resumed study still knows it.
 //!
-//! reads   a file of events that was begun, whatever its end looks like
-//! writes  a row for each round's builds, each build that failed, each run's pace, each that was disturbed or given up;
-//!         on the disk at once
-//! memory  the builds of each round, the failures, tries and paces of runs; the rest is counted
-//! drops   a torn last row, and a round of which not all builds are there
+//! reads   an existing file of events, even with a torn end
+//! writes  a row for each round's builds, each failed build, each run's pace, each run that was disturbed or given up;
+//!         synced at once
+//! memory  the builds of each round, the failures, tries and paces of runs; other events are only counted
+//! drops   a torn last row, and a round whose builds are incomplete
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -15,22 +15,22 @@ use super::results::Run;
 
 const HEADER: &str = "event,build,workload,round,why\n";
 
-/// What can happen.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A build takes part in a round.
     TakesPart,
-    /// Those are all of the round, and it begins.
+    /// The list of a round's builds is complete, and the round begins.
     Round,
-    /// A build takes no part any more.
+    /// A build failed and takes part no more.
     Failed,
     /// A run was disturbed.
     Rejected,
     /// A run was disturbed too often, and its value is missing.
     GivenUp,
-    /// Every run of a round was: they are tried anew.
+    /// Every run of a round was disturbed: they are tried again.
     Busy,
-    /// How fast the cores were in a run, disturbed or not: nanoseconds of a piece of work.
+    /// Pace of the cores during a run, disturbed or not: nanoseconds of a piece of work.
     Pace,
 }
 
@@ -51,38 +51,38 @@ impl Event {
     }
 }
 
-/// A round, and who takes part in it.
+/// A round, and the builds that take part in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// From 1.
+    /// Number of the round, from 1.
     pub number: u32,
-    /// Names of builds.
+    /// Names of the builds.
     pub builds: BTreeSet<String>,
 }
 
-/// The file.
+/// The file of events, and what it says.
 pub struct Events {
     file: File,
     /// Rounds that were begun.
     pub rounds: Vec<Round>,
-    /// Builds that failed, and how.
+    /// Builds that failed, and why.
     pub failed: BTreeMap<String, String>,
-    /// Runs that were disturbed.
+    /// Number of disturbed runs.
     pub rejected: usize,
-    /// By what the last one was.
+    /// The cause of the last disturbance.
     pub last: String,
-    /// How often each run was, since the machine was busy all the time.
+    /// How often each run was disturbed since the machine was last busy all the time.
     tries: BTreeMap<Run, u32>,
-    /// Of each run that was not disturbed since.
+    /// Pace of each run, unless it was disturbed later.
     paces: BTreeMap<Run, f64>,
-    /// Of each workload, in whichever run.
+    /// Best pace of each workload in any run.
     best: BTreeMap<usize, f64>,
-    /// Builds of a round that is not there yet.
+    /// Builds of a round whose list is incomplete.
     taking_part: BTreeSet<String>,
 }
 
 impl Events {
-    /// Opens a file, or begins it.
+    /// Opens a file, or creates it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let mut made = Self {
@@ -122,17 +122,17 @@ impl Events {
             };
             made.count(event, &(cell(1).to_owned(), (workload as usize).saturating_sub(1), round), cell(4));
         }
-        // What is there of a round whose beginning was torn is none.
+        // A round whose list was torn does not count.
         made.taking_part.clear();
         Ok(made)
     }
 
-    /// Adds events, together; when this returns they are on the disk.
+    /// Adds several events. They are on disk when this returns.
     pub fn add(&mut self, all: &[(Event, &Run, &str)]) -> io::Result<()> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let mut counted = Vec::new();
         for (event, run, why) in all {
-            // A row is a line: what is torn is seen by its end.
+            // One line per row, so that a torn row is recognized by its missing end.
             let why: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             let (build, workload, round) = run;
             let numbers = [(workload + 1).to_string(), round.to_string()];
@@ -155,17 +155,18 @@ impl Events {
         self.add(&all.collect::<Vec<_>>())
     }
 
-    /// How often a run was disturbed.
+    /// Returns how often a run was disturbed.
     pub fn tries(&self, run: &Run) -> u32 {
         self.tries.get(run).copied().unwrap_or_default()
     }
 
-    /// How long a piece of work took at best while this workload ran, nanoseconds.
+    /// Returns the best time of a piece of work while this workload ran, in nanoseconds.
     pub fn best_ns(&self, workload: usize) -> Option<f64> {
         self.best.get(&workload).copied()
     }
 
-    /// Runs that were taken since no better pace was known, and were slower than the best by more than this part.
+    /// Counts accepted runs that were slower than the best pace by more than this fraction; it was not known when they
+    /// were accepted.
     pub fn slow(&self, limit: f64) -> usize {
         let is_slow = |((_, workload, _), ns): &(&Run, &f64)| {
             limit < 1.0 && self.best_ns(*workload).is_some_and(|best| **ns > best * (1.0 + limit))

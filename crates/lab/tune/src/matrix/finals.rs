@@ -1,4 +1,4 @@
-//! The last part of a study: what is better is linked in several orders of its functions, and those are measured.
+//! The last part of a study: links better builds with several function orders, and measures those.
 //!
 //! reads   the answer of the rounds
 //! writes  [`Layouts`]; `layouts-….csv` in the study's folder
@@ -21,8 +21,8 @@ use crate::analysis::Answer;
 use crate::run::identity::digest_of;
 
 impl Study<'_> {
-    /// Builds that are better than the reference in something and worse in nothing, the surest first: those made here,
-    /// and names of the others.
+    /// Builds that are better than the reference in something and worse in nothing, the most certain first: those made
+    /// here, and the names of the others.
     fn finalists(&self, answer: &Answer, dropped: &BTreeMap<String, u32>) -> (Vec<&Entry>, Vec<String>) {
         let place = |entry: &&Entry| answer.table.build(&entry.name);
         let is_finalist = |entry: &&Entry| {
@@ -33,7 +33,7 @@ impl Study<'_> {
         };
         let sure = |entry: &&Entry| {
             let build = place(entry).unwrap_or_default();
-            // What is not known gains nothing.
+            // An unknown gain counts as none.
             let gain = |(one, goal): (&Estimate, &Goal)| {
                 Some(goal.gain(one.value)).filter(|gain| !gain.is_nan()).unwrap_or_default()
             };
@@ -50,7 +50,7 @@ impl Study<'_> {
         (own, others.into_iter().map(|entry| entry.name.clone()).collect())
     }
 
-    /// Links reference and finalists in several orders of their functions, and measures those.
+    /// Links the reference and the finalists with several function orders, and measures those.
     pub(super) fn layouts(&self, answer: &Answer, before: &Happened, done: usize) -> Result<Layouts, StudyError> {
         let (own, others) = self.finalists(answer, &before.dropped);
         if own.is_empty() && others.is_empty() {
@@ -106,7 +106,7 @@ impl Study<'_> {
         subjects: &[Subject],
     ) -> Result<Layouts, StudyError> {
         let spec = self.spec;
-        // Other programs, or another number of them, are another study of layouts.
+        // Other programs, or another number of layouts, make a separate study of layouts.
         let digests = subjects.iter().filter_map(|one| Some([one.name.clone(), one.program.clone()?.1])).flatten();
         let texts: Vec<String> = digests.chain([spec.layouts.to_string(), spec.seed.to_string()]).collect();
         let name = &digest_of(&texts.iter().map(String::as_str).collect::<Vec<_>>())[..8];
@@ -119,7 +119,7 @@ impl Study<'_> {
         let happened = rounds.run(&mut results, &mut events, None)?;
         kept::still_there(&self.folder, subjects)?;
         let table = Table::read(results.text().as_bytes())?;
-        // How long linking takes is no matter of layouts.
+        // Build time does not depend on the layout.
         let goals: Vec<(usize, Goal)> = (0..answer.goals.len())
             .filter_map(|at| {
                 let metric = table.metric(answer.name(at))?;

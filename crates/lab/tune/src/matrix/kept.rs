@@ -1,7 +1,7 @@
-//! What a study's folder holds beside results: what they belong to. Nothing else is mixed in.
+//! The files in a study's folder that say what its results belong to, so that nothing else is mixed in.
 //!
 //! reads   `study.json`, `programs.json`
-//! writes  the same, each whole or not at all
+//! writes  the same, each atomically
 //! memory  the digest of each source file
 
 use std::collections::BTreeMap;
@@ -17,11 +17,11 @@ use super::spec::SECONDS;
 use super::study_dir::write_whole;
 use crate::run::identity::digest;
 
-/// Parts of `study.json` in which studies differ.
+/// The parts of `study.json` that must agree.
 const PARTS: [&str; 8] = ["format", "sources", "reference", "builds", "workloads", "seed", "machine", "limits"];
-/// How results and events are written: those of another are not gone on with.
+/// Version of the format of results and events. Those of another version are not continued.
 pub const FORMAT: u32 = 3;
-/// Refuses to go on with results of other sources, builds or workloads; writes what they are of where there are none.
+/// Refuses to continue with results of other sources, builds or workloads. Records them if there are no results.
 pub fn same_study(folder: &Path, now: &Value, sources: Option<&Sources>) -> Result<(), StudyError> {
     let path = folder.join("study.json");
     let is_measured = is_measured(folder);
@@ -35,7 +35,7 @@ pub fn same_study(folder: &Path, now: &Value, sources: Option<&Sources>) -> Resu
             let what = which.map_or(part.into(), |which| format!("{part} ({which})"));
             return Err(StudyError::Other { folder: folder.into(), what });
         }
-        // Builds stay of use, each under its key; how long they took is in the results again.
+        // Builds stay valid, each under its key; their build times are measured again.
         _ => ["results.csv", "events.csv", "programs.json"].iter().for_each(|name| {
             let _ = fs::remove_file(folder.join(name));
         }),
@@ -43,7 +43,7 @@ pub fn same_study(folder: &Path, now: &Value, sources: Option<&Sources>) -> Resu
     write_whole(&path, &format!("{now:#}\n"))
 }
 
-/// What differs in a part, in words.
+/// Describes what differs in a part.
 fn differs_in(part: &str, before: &Value, now: &Value, sources: Option<&Sources>) -> Option<String> {
     match part {
         "sources" => sources?.differs(&serde_json::from_value(before["files"].clone()).ok()?),
@@ -58,13 +58,13 @@ fn differs_in(part: &str, before: &Value, now: &Value, sources: Option<&Sources>
     }
 }
 
-/// Whether a run was measured there, and not only a build timed.
+/// Returns whether a run was measured in this folder, not only a build timed.
 pub fn is_measured(folder: &Path) -> bool {
     let text = fs::read_to_string(folder.join("results.csv")).unwrap_or_default();
     text.lines().skip(1).any(|row| !row.contains(SECONDS))
 }
 
-/// Refuses to go on with other programs than those that were measured; keeps which they are.
+/// Refuses to continue if programs differ from those that were measured; records which they are.
 pub fn same_programs(
     folder: &Path,
     subjects: &[Subject],
@@ -87,7 +87,7 @@ pub fn same_programs(
     }
 }
 
-/// Whether the programs are still those that were there when the rounds began.
+/// Verifies that the programs are still those of the beginning of the rounds.
 pub fn still_there(folder: &Path, subjects: &[Subject]) -> Result<(), StudyError> {
     let is_other = |subject: &&Subject| {
         subject.program.as_ref().is_some_and(|(path, was)| digest(path).ok().as_ref() != Some(was))

@@ -1,11 +1,12 @@
-//! Whether a build is better by more than the order of its functions makes.
+//! Decides whether a build is better by more than the effect of function order.
 //!
-//! reads   results of the reference and of finalists, each linked in several orders
+//! reads   results of the reference and of finalists, each linked with several function orders
 //! writes  a [`Gain`] for each finalist and goal
 //! source  Welch for the difference of two means; Bonferroni over finalists and goals
 //!
-//! The same code in another order runs faster or slower, by more than many an option is worth. Layouts are drawn by
-//! chance, so a build is the mean of its layouts, and its error is what layouts do, not what rounds do.
+//! The same code in another order runs faster or slower, by more than many options gain. Layouts are drawn at random,
+//! so a build's value is the mean over its layouts, and its error comes from the variation between layouts, not between
+//! rounds.
 
 use hearth_stats::median_rule::median;
 use hearth_stats::objective::Goal;
@@ -13,34 +14,35 @@ use hearth_stats::paired_bootstrap::Scale;
 use hearth_stats::table::Table;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The part of studies in which no interval misses.
+/// The share of studies in which every interval holds.
 const LEVEL: f64 = 0.95;
-/// So many deviations to both sides hold 95 of 100 layouts.
+/// This many deviations to both sides cover 95 of 100 layouts.
 const DEVIATIONS: f64 = 1.96;
 
-/// A finalist beside the reference, in one goal, over layouts. Ratios; differences where values are not positive.
+/// A finalist compared with the reference in one goal, over layouts. A ratio, or a difference if values are not
+/// positive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gain {
-    /// The finalist to the reference.
+    /// Estimate of finalist to reference.
     pub value: f64,
-    /// Its interval; it holds together with all others.
+    /// Its interval, which holds simultaneously with all others.
     pub interval: (f64, f64),
-    /// What the layout alone does, to either side: a part of one, or a difference.
+    /// The effect of the layout alone, to either side: a fraction, or a difference.
     pub spread: f64,
-    /// How the goal is compared.
+    /// Whether the values are ratios.
     pub is_ratio: bool,
-    /// Better, by more than noise and than layouts make.
+    /// Better by more than noise and the effect of layouts.
     pub is_better: bool,
-    /// Worse, beyond the noise.
+    /// Worse beyond the noise.
     pub is_worse: bool,
 }
 
-/// The name of a build in one layout.
+/// Returns the name of a build in one layout.
 pub fn name(build: &str, seed: usize) -> String {
     format!("{build}#{seed}")
 }
 
-/// Looks at the layouts of finalists; nothing where one of them has too few values.
+/// Compares the layouts of finalists; none if one of them has too few values.
 pub fn gains(
     table: &Table,
     goals: &[Goal],
@@ -68,7 +70,7 @@ fn builds(table: &Table, name_of: &str, layouts: usize) -> Vec<usize> {
     (1..=layouts).filter_map(|seed| table.build(&name(name_of, seed))).collect()
 }
 
-/// A build's layouts, each as the median over rounds of what it is beside the reference's layouts in that round.
+/// A build's layouts, each as the median over rounds of its value relative to the reference's layouts in that round.
 fn means(table: &Table, goal: &Goal, scale: Scale, build: &str, layouts: usize, base: &[usize]) -> Vec<f64> {
     let on_scale = |value: f64| if scale == Scale::Ratio { value.ln() } else { value };
     let at = |build: usize, round: usize| on_scale(table.of(goal.metric, build)[round]);
@@ -99,7 +101,7 @@ fn gain(ours: &[f64], theirs: &[f64], goal: &Goal, scale: Scale, comparisons: us
     let difference = mean(ours) - mean(theirs);
     let least = (count - 1) as f64;
     let parts = part_a.powi(2) / (ours.len() - 1) as f64 + part_b.powi(2) / (theirs.len() - 1) as f64;
-    // Welch's degrees of freedom; where nothing varies any number will do.
+    // Welch's degrees of freedom; if nothing varies any number will do.
     let freedom = if parts > 0.0 { ((part_a + part_b).powi(2) / parts).max(least) } else { least };
     let beyond = (1.0 - LEVEL) / 2.0 / comparisons as f64;
     let t = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(1.0 - beyond);
@@ -122,7 +124,7 @@ fn gain(ours: &[f64], theirs: &[f64], goal: &Goal, scale: Scale, comparisons: us
 mod tests {
     use super::*;
 
-    /// Four layouts a build, six rounds; layouts differ by `spread` to either side, `fat` is `factor` as fast.
+    /// Four layouts per build, six rounds. Layouts differ by `spread` to either side; `fat` is `factor` times as fast.
     fn study(factor: f64, spread: f64) -> Gain {
         let mut text = "nb_build,metric,value,repetition\n".to_owned();
         for round in 1..=6 {

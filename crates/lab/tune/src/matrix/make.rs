@@ -1,9 +1,9 @@
-//! Making builds, each once: what was made from the same sources in the same way is taken from the folder.
+//! Makes builds, each once: a build of the same sources in the same way is reused from the folder.
 //!
-//! reads   a build's options; the sources; what was made before
-//! writes  `builds/KEY/program`, and beside it how it was made and what the compiler said
+//! reads   a build's options; the sources; earlier builds
+//! writes  `builds/KEY/program`, and next to it how it was made and the compiler's output
 //! memory  none that grows
-//! drops   cargo's own folder: each build begins without one, so that its time is the time of all of it
+//! drops   cargo's target folder: each build starts without one, so that its time covers everything
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,77 +24,77 @@ use crate::options::{Key, Options};
 use crate::run::identity::{digest, digest_of, machine};
 use crate::run::process::{Bounds, Ended, run};
 
-/// A build that is there.
+/// A finished build.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Built {
     /// Its options, in words.
     pub options: String,
-    /// How long it took, training included.
+    /// Build time including training.
     pub seconds: f64,
-    /// The size of the program.
+    /// Size of the program in bytes.
     pub bytes: u64,
-    /// Of the program.
+    /// Digest of the program.
     pub digest: String,
     /// The commit it was made from.
     pub commit: Option<String>,
-    /// What was read for it beside the sources, and its digest.
+    /// Files that it read besides the sources, with their digests.
     #[serde(default)]
     pub beside: BTreeMap<PathBuf, String>,
-    /// The program.
+    /// Path of the program.
     #[serde(skip)]
     pub path: PathBuf,
 }
 
-/// What options need of LLVM.
+/// The LLVM tools that options need.
 const TOOLS: [(Key, &str); 3] = [(Key::Pgo, "llvm-profdata"), (Key::Bolt, "llvm-bolt"), (Key::Bolt, "merge-fdata")];
 
-/// Why there is no build.
+/// Why a build is missing.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was asked to stop.
+    /// The user stopped the study.
     Stopped,
-    /// It failed, or hung.
+    /// The build failed or hung.
     Failed(String),
-    /// Nothing can be written.
+    /// A file cannot be written.
     Io(StudyError),
 }
 
-/// Makes builds.
+/// Makes the builds of a study.
 pub struct Maker<'a> {
-    /// The study.
+    /// The study's spec.
     pub spec: &'a Spec,
-    /// The program.
+    /// The program to build.
     pub program: Program,
-    /// What it is made of, as it was when the study began.
+    /// Its sources, as they were when the study began.
     pub sources: Sources,
     tree: Tree,
-    /// What is not the study's choice and decides what is made: the machine, the linker.
+    /// Conditions outside the study that affect builds: the machine, the linker.
     around: String,
     /// The study's folder.
     pub folder: PathBuf,
-    /// Whether to stop, and whom to tell.
+    /// Callbacks to the study's caller.
     pub control: &'a Control<'a>,
     toolchains: BTreeMap<Option<String>, Result<Toolchain, String>>,
-    /// What builds were seen to read beside the sources.
+    /// Files that builds read besides the sources.
     beside: RefCell<BTreeMap<PathBuf, String>>,
 }
 
-/// A build that can be linked, in one way or several.
+/// A build that can be linked in one way or several.
 struct Recipe<'a> {
     options: &'a Options,
     toolchain: &'a Toolchain,
     folder: PathBuf,
     target: PathBuf,
     flags: Vec<String>,
-    /// Steps so far: each leaves what it said.
+    /// Steps so far, each of which leaves its output.
     steps: Cell<u32>,
     begin: SystemTime,
-    /// What is read beside the sources, by what cargo says of the last program.
+    /// Files read besides the sources, by cargo's information about the last program.
     beside: RefCell<BTreeMap<PathBuf, String>>,
 }
 
 impl<'a> Maker<'a> {
-    /// Looks what there is to build with.
+    /// Prepares the sources and toolchains.
     pub fn new(
         spec: &'a Spec,
         program: Program,
@@ -117,7 +117,7 @@ impl<'a> Maker<'a> {
         Ok(Self { spec, program, sources, tree, around, folder: folder.into(), control, toolchains, beside })
     }
 
-    /// Whether the sources are still those that the study began with.
+    /// Verifies that the sources are still those of the study's beginning.
     pub fn unchanged(&self) -> Result<(), StudyError> {
         let failed = |source| StudyError::Io { path: self.spec.project.clone(), source };
         let now = self.tree.sources().map_err(failed)?;
@@ -130,7 +130,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// A file that a build of before read beside the sources, and that is another one now.
+    /// Returns a file that an earlier build read besides the sources and that has changed since.
     pub fn changed_beside(&self, options: &Options) -> Option<PathBuf> {
         changed(&self.whole(&self.key(options, ""))?.beside).cloned()
     }
@@ -141,7 +141,7 @@ impl<'a> Maker<'a> {
         found.as_ref().map_err(String::clone)
     }
 
-    /// Whether all is there that a build needs; or one line that says what is not.
+    /// Verifies that everything a build needs is present, or says in one line what is missing.
     pub fn can(&self, options: &Options) -> Result<(), String> {
         let toolchain = self.toolchain(options)?;
         for (_, tool) in TOOLS.iter().filter(|(key, _)| options.has(*key)) {
@@ -150,7 +150,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// The name of a build's folder: another one wherever anything differs that it is made of, all of one length.
+    /// Returns the name of a build's folder, a hash of everything that affects the build.
     pub fn key(&self, options: &Options, variant: &str) -> String {
         let version = self.toolchain(options).map_or("", |toolchain| &toolchain.version);
         let spec = self.spec;
@@ -176,13 +176,13 @@ impl<'a> Maker<'a> {
         digest_of(&parts.iter().map(String::as_str).collect::<Vec<_>>())[..16].to_owned()
     }
 
-    /// Lines that show what programs do.
+    /// Command lines that exercise a program for training.
     fn training(&self) -> Vec<String> {
         let own = || self.spec.workloads.iter().map(|workload| workload.run.clone()).collect();
         self.spec.train.clone().map_or_else(own, |line| vec![line])
     }
 
-    /// A build of before, if it is whole and what it read is what it was.
+    /// Returns an earlier build if it is complete and what it read is unchanged.
     pub fn kept(&self, key: &str) -> Option<Built> {
         let kept = self.whole(key).filter(|built| changed(&built.beside).is_none())?;
         self.beside.borrow_mut().extend(kept.beside.clone());
@@ -197,7 +197,7 @@ impl<'a> Maker<'a> {
         (digest(&path).ok()? == built.digest).then_some(Built { path, ..built })
     }
 
-    /// Makes a build, or takes the one that is kept.
+    /// Makes a build, or returns the existing one.
     pub fn build(&self, options: &Options) -> Result<Built, Failure> {
         let key = self.key(options, "");
         if let Some(kept) = self.kept(&key) {
@@ -211,7 +211,7 @@ impl<'a> Maker<'a> {
         Ok(built)
     }
 
-    /// Makes a build once more, only to see how long it takes.
+    /// Makes a build again only to time it.
     pub fn time(&self, options: &Options) -> Result<f64, Failure> {
         let key = self.key(options, "time");
         let begin = Instant::now();
@@ -223,7 +223,7 @@ impl<'a> Maker<'a> {
         Ok(seconds)
     }
 
-    /// Makes the same build with its functions in other orders, one for each seed.
+    /// Makes the same build with its functions in other orders, one per seed.
     pub fn layouts(&self, options: &Options, linker: &[String], seeds: u32) -> Result<Vec<Built>, Failure> {
         let variant = |seed: u32| format!("layout {seed} {}", linker.join(" "));
         let kept = |seed: u32| self.kept(&self.key(options, &variant(seed)));
@@ -249,7 +249,7 @@ impl<'a> Maker<'a> {
         Ok(all)
     }
 
-    /// The flags with which this toolchain's linker shuffles functions; nothing where it cannot.
+    /// Returns the flags with which this toolchain's linker shuffles functions; none if it cannot.
     pub fn shuffling_linker(&self, options: &Options) -> Option<Vec<String>> {
         let toolchain = self.toolchain(options).ok()?;
         let folder = self.folder.join("scratch");
@@ -264,7 +264,7 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// Makes a copy of a build, byte by byte, where others of its kind are.
+    /// Makes a byte-identical copy of a build in the builds folder.
     pub fn copy(&self, options: &Options, of: &Built) -> Result<Built, StudyError> {
         let key = self.key(options, "copy");
         match self.kept(&key) {
@@ -274,12 +274,12 @@ impl<'a> Maker<'a> {
     }
 
     fn keep(&self, key: &str, recipe: &Recipe<'_>, program: &Path, seconds: f64) -> Result<Built, Failure> {
-        // Of a file that another build read, too, that one's digest stays: it is to be the same to both.
+        // For a file that another build also read, the first digest stays: it must be the same for both.
         let beside = recipe.beside.take();
         for (path, digest) in &beside {
             self.beside.borrow_mut().entry(path.clone()).or_insert_with(|| digest.clone());
         }
-        // Whatever it was made of, it would be kept as made of what the study began with.
+        // If the sources have changed, the build must not be recorded as one of the original sources.
         self.unchanged().map_err(Failure::Io)?;
         let failed = |source| Failure::Io(StudyError::Io { path: program.into(), source });
         let built = Built {
@@ -307,7 +307,7 @@ impl<'a> Maker<'a> {
         }
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
         let (flags, steps, beside) = (Vec::new(), Cell::new(0), RefCell::default());
-        // Compared with the times of files, which are of that type.
+        // Compared with file times, which have this type.
         let begin = SystemTime::UNIX_EPOCH + unix_time();
         let mut recipe = Recipe { options, toolchain, folder, target, flags, steps, begin, beside };
         if options.has(Key::Pgo) {
@@ -324,7 +324,7 @@ impl<'a> Maker<'a> {
         Ok(recipe)
     }
 
-    /// Links the program, and lays it out anew where that is asked for.
+    /// Links the program, and applies BOLT if requested.
     fn link(&self, recipe: &Recipe<'_>, last: &[String]) -> Result<PathBuf, Failure> {
         if !recipe.options.has(Key::Bolt) {
             return self.cargo(recipe, last);
@@ -383,7 +383,7 @@ impl<'a> Maker<'a> {
         Ok(program)
     }
 
-    /// Runs what shows a program's ways.
+    /// Runs the training command lines.
     fn train(&self, recipe: &Recipe<'_>, program: &Path) -> Result<(), Failure> {
         let scratch = recipe.target.join("scratch");
         for line in self.training() {
@@ -401,7 +401,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// One step of a build, to its end; returns what it printed.
+    /// Runs one step of a build to its end, and returns its output.
     fn step(&self, recipe: &Recipe<'_>, command: &mut Command) -> Result<String, Failure> {
         recipe.steps.set(recipe.steps.get() + 1);
         let of_step = |what: &str| recipe.folder.join(format!("step-{}.{what}", recipe.steps.get()));
@@ -433,7 +433,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// The first and the last error of a log, or its last line.
+/// Returns the first and the last error of a log, or its last line.
 fn errors(log: &str) -> String {
     let mut all = log.lines().map(str::trim).filter(|line| line.starts_with("error"));
     match (all.next(), all.last()) {
@@ -443,12 +443,12 @@ fn errors(log: &str) -> String {
     }
 }
 
-/// The flag that puts functions in another order. Sections of code alone: constructors keep theirs.
+/// The flag that shuffles functions. Only code sections: constructors keep their order.
 fn shuffled(seed: u32) -> String {
     format!("-Clink-arg=-Wl,--shuffle-sections=.text*={seed}")
 }
 
-/// Puts a program into a folder; what says that it is whole comes last.
+/// Puts a program into a folder; the file that marks it as complete is written last.
 fn put(folder: &Path, program: &Path, built: &Built) -> Result<Built, StudyError> {
     let write = || -> io::Result<()> {
         fs::create_dir_all(folder)?;

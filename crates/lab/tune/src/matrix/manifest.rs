@@ -1,10 +1,10 @@
-//! What a project's own Cargo.toml sets for a profile: the values behind `default`.
+//! Reads what a project's own Cargo.toml sets for a profile: the values behind `default`.
 //!
 //! reads   `Cargo.toml` of the workspace's root
 //! writes  values of options, as a study's matrix would name them
 //!
-//! Without this a project with `lto = true` has two names for one program, `default` and `lto=fat`, and the analysis
-//! takes them for two values of the option.
+//! Without this, a project with `lto = true` has two names for one program, `default` and `lto=fat`, and the analysis
+//! treats them as two values of the option.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,8 +15,8 @@ use crate::options::Key;
 /// The options that a profile sets.
 const SETTINGS: [Key; 4] = [Key::OptLevel, Key::CodegenUnits, Key::Lto, Key::Panic];
 
-/// Returns what the project in a folder sets for a profile, with what the profile inherits. What cannot be read sets
-/// nothing: cargo itself will say what is wrong with it.
+/// Returns what the project in a folder sets for a profile, including what the profile inherits. An unreadable manifest
+/// sets nothing: cargo itself will report what is wrong with it.
 pub fn own_settings(root: &Path, profile: &str) -> BTreeMap<Key, String> {
     let text = fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
     settings(&text.parse().unwrap_or_default(), profile)

@@ -1,8 +1,8 @@
-//! A run: a build does a workload, and what came of it is looked at.
+//! A run: executes a workload with a build, and reads its values.
 //!
-//! reads   what the workload prints, what the kernel counts meanwhile
+//! reads   the workload's output, the kernel's counts meanwhile
 //! writes  an [`Outcome`]; a scratch folder, emptied before each run
-//! memory  what is printed
+//! memory  the output
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,13 +20,13 @@ use super::workload::{Shown, Workload};
 use super::{StudyError, quote};
 use crate::run::process::{Bounds, Ended, run};
 
-/// What came of a run.
+/// The outcome of a run.
 pub(super) enum Outcome {
-    /// Its values, and the seconds that it took.
+    /// The values, and the run's duration in seconds.
     Values(Vec<String>, f64),
-    /// Disturbed by others; and what went wrong, which may be their doing.
+    /// Why the run was disturbed; and its failure, if any, which may be a consequence.
     Disturbed(String, Option<String>),
-    /// It went wrong.
+    /// The run failed.
     Failed(String),
 }
 
@@ -90,8 +90,8 @@ impl Rounds<'_> {
     }
 }
 
-/// What is read must be of the kind that is read of what builds are compared with: else nothing could be compared in
-/// the end. Before that has run it may be anything.
+/// Values must have the same dimension as those of the reference, or they could not be compared. Before the reference
+/// has run, any dimension is accepted.
 fn alike(
     workload: &Workload,
     values: Vec<String>,
@@ -109,13 +109,13 @@ fn alike(
     Ok(values)
 }
 
-/// Whether two values measure the same; what is not there may be either.
+/// Returns whether two values have the same dimension; a missing value matches any.
 fn is_one_kind(one: &str, other: &str) -> bool {
     let kind = |text: &str| unit::parse(text).ok().flatten().map(|(_, dimension)| dimension);
     kind(one).zip(kind(other)).is_none_or(|(one, other)| one == other)
 }
 
-/// Builds that have run before the reference had, and whose values are of another kind than these of it: each with how.
+/// Builds that ran before the reference and whose values have another dimension: each with a description.
 pub(super) fn odd(results: &Results, at: usize, values: &[String], bases: &[&str]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (build, theirs) in results.of_workload(at).filter(|(build, _)| !bases.contains(build)) {

@@ -1,11 +1,11 @@
-//! A study of builds: a matrix is built, measured in rounds, and put to the analysis.
+//! A study of builds: builds a matrix, measures it in rounds, and analyzes the results.
 //!
 //! reads   a [`spec::Spec`]; a folder in which the study may have been begun
 //! writes  that folder: builds, `results.csv`, layouts, `report.json`
 //! memory  the results
 //!
-//! All that was measured is on the disk as soon as it is known. Whenever it is stopped, and however, the same command
-//! goes on from there and ends with the same rows that it would have ended with.
+//! Every measurement is on disk as soon as it is known. However the study is stopped, the same command resumes it and
+//! ends with the same rows as an uninterrupted one.
 
 mod building;
 pub mod cargo;
@@ -34,34 +34,34 @@ use hearth_stats::table::TableError;
 
 use crate::analysis::QuestionError;
 
-/// Whether others disturbed a run, and how.
+/// Decides whether others disturbed a run, and says how.
 pub type Judge<'a> = &'a dyn Fn(&Seen) -> Option<String>;
 
-/// What a study asks of whoever started it.
+/// Callbacks to the caller of a study.
 pub struct Control<'a> {
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub stop: &'a dyn Fn() -> bool,
-    /// Takes a line of progress.
+    /// Receives a line of progress.
     pub tell: &'a dyn Fn(&str),
-    /// Says whether a run was disturbed.
+    /// Decides whether a run was disturbed.
     pub judge: Judge<'a>,
 }
 
 /// Why a study has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// What was asked cannot be done.
+    /// The options or the spec cannot be carried out.
     #[error("{0}")]
     Asked(String),
-    /// A file.
+    /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Another is at it.
+    /// Another study uses the folder.
     #[error("another `hearth tune build` is at work in {}", .0.display())]
     Locked(PathBuf),
     /// The folder holds results of another study.
@@ -70,74 +70,74 @@ pub enum StudyError {
          with --out, or remove that one", folder.display()
     )]
     Other {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
         /// What differs.
         what: String,
     },
-    /// The folder holds results, and does not say of what.
+    /// The folder holds results, but no valid record of their study.
     #[error(
         "{} holds results, and its `study.json` is gone or torn: what they belong to is not known. Give this study \
          another folder with --out, or remove that one", .0.display()
     )]
     Unknown(PathBuf),
-    /// They are no longer those that it began with.
+    /// The sources changed while the study ran.
     #[error(
         "the sources changed while the study was at work: {what}. Builds of before and after do not belong together: \
          put it back, and the same command goes on; or begin another study with --out. What runs leave behind in the \
          project is to be ignored by git"
     )]
     Changed {
-        /// The first file.
+        /// The first changed file.
         what: String,
     },
-    /// A program is another one.
+    /// A program was replaced by another one.
     #[error(
         "`{build}` is another program than the one that was measured under that name: its values do not belong \
          together. Put that one back, or give this study another folder with --out, or remove {}", folder.display()
     )]
     Replaced {
-        /// The build.
+        /// Name of the build.
         build: String,
-        /// The folder.
+        /// Folder of the study.
         folder: PathBuf,
     },
-    /// There is nothing to compare with.
+    /// The reference cannot be built.
     #[error("the reference `{name}` cannot be built: {why}")]
     Reference {
-        /// Its name.
+        /// Name of the reference.
         name: String,
-        /// What went wrong.
+        /// Why it failed.
         why: String,
     },
-    /// What is compared with does not run.
+    /// The reference or its copy fails at the workload.
     #[error("with the reference (`{build}`) the workload fails: {why}")]
     Workload {
-        /// Its name, or its copy's.
+        /// Name of the reference, or of its copy.
         build: String,
-        /// What went wrong.
+        /// Why it failed.
         why: String,
     },
-    /// Nothing can be measured.
+    /// The machine is too busy to measure.
     #[error(
         "the machine stays busy: in round {round} every run was disturbed, the last since {why}. End what else runs, \
          also what a run hands its work to and leaves behind; the same command goes on from {}. To allow more under \
          [quiet] is to begin another study, where something is measured already", folder.display()
     )]
     Busy {
-        /// In which round.
+        /// Number of the round.
         round: u32,
-        /// By what.
+        /// The cause of the last disturbance.
         why: String,
-        /// Where it goes on.
+        /// Folder in which the same command continues.
         folder: PathBuf,
     },
-    /// It was asked to stop.
+    /// The user stopped the study.
     #[error("stopped: {done} runs are kept in {}, and the same command goes on there", folder.display())]
     Stopped {
-        /// Runs that are kept.
+        /// Number of recorded runs.
         done: usize,
-        /// Where it goes on.
+        /// Folder in which the same command continues.
         folder: PathBuf,
     },
     /// The question cannot be answered.
@@ -148,7 +148,7 @@ pub enum StudyError {
     Table(#[from] TableError),
 }
 
-/// A path as the shell takes it for one word.
+/// Quotes a path as one word for the shell.
 pub(crate) fn quote(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }

@@ -1,11 +1,11 @@
-//! Which builds need no more rounds.
+//! Finds builds that need no more rounds.
 //!
 //! reads   the results so far
-//! writes  names of builds that another beats in every goal, whatever the noise
-//! source  Bonferroni over the looks, so that looking often drops no more good builds than looking once
+//! writes  names of builds that another beats in every goal beyond the noise
+//! source  Bonferroni over the looks, so that repeated looks drop no more good builds than one look
 //!
-//! Who is beaten [`dominance`] says. The intervals hold for all builds and goals together, and at each look with a
-//! smaller chance to miss.
+//! Uses [`dominance`]. The intervals hold simultaneously for all builds and goals, with a smaller error probability at
+//! each look.
 
 use hearth_stats::paired_bootstrap::{ROUNDS_MIN, Settings};
 use hearth_stats::table::Table;
@@ -13,13 +13,13 @@ use hearth_stats::table::Table;
 use crate::analysis::{Question, analyze};
 use crate::dominance;
 
-/// The rounds after which one looks: rarer and rarer.
+/// Returns the rounds after which to look, less and less often.
 pub fn looks(rounds: u32) -> Vec<u32> {
     let next = |round: &u32| Some(*round + (*round / 2).max(1));
     std::iter::successors(Some(ROUNDS_MIN as u32), next).take_while(|round| *round < rounds).collect()
 }
 
-/// The builds that are beaten, by results that end after one of the looks. Neither the reference nor its copy is.
+/// Returns the beaten builds, by results up to one of the looks. The reference and its copy are never dropped.
 pub fn beaten(text: &str, question: &Question, looks: usize) -> Vec<String> {
     let settings = Settings { level: 1.0 - (1.0 - question.settings.level) / looks.max(1) as f64, ..question.settings };
     let Ok(table) = Table::read(text.as_bytes()) else { return Vec::new() };

@@ -1,6 +1,6 @@
-//! What a study says in the end: the answer, what builds cost, and what to take.
+//! The final report of a study: the answer, the cost of builds, and the recommendation.
 //!
-//! reads   the answer of the analysis, and what layouts do
+//! reads   the answer of the analysis, and the effects of layouts
 //! writes  text and JSON
 
 use std::collections::BTreeMap;
@@ -18,49 +18,49 @@ use crate::text::{chance, percent, text};
 
 /// Trade-offs that a sentence names.
 const NAMED: usize = 3;
-/// A build is made faster if it takes less time by this part: most are timed once.
+/// A build compiles faster if it takes less time by at least this fraction: most are timed only once.
 const FASTER: f64 = 0.1;
 
-/// What a build cost.
+/// The cost of a build.
 #[derive(Clone, Debug)]
 pub struct Cost {
-    /// Its name.
+    /// Name of the build.
     pub name: String,
-    /// How long it took; of several times the median.
+    /// Build time in seconds, the median of several timings.
     pub seconds: f64,
-    /// How often it was timed; not at all where others were at work.
+    /// Number of timings; zero if others disturbed them.
     pub times: usize,
-    /// The size of the program.
+    /// Size of the program in bytes.
     pub bytes: u64,
-    /// Of the program.
+    /// Digest of the program.
     pub digest: String,
 }
 
-/// What other orders of functions make of the finalists.
+/// The effect of other function orders on the finalists.
 #[derive(Clone, Debug)]
 pub enum Layouts {
-    /// Nothing is better than the reference.
+    /// No build is better than the reference.
     NoFinalist,
-    /// It cannot be seen here.
+    /// Layouts could not be measured.
     NotChecked {
-        /// Builds that are better than the reference in the one layout that each has.
+        /// Builds that are better than the reference in their only layout.
         finalists: Vec<String>,
-        /// What prevents it.
+        /// Why they could not be measured.
         why: String,
     },
-    /// It was measured.
+    /// Layouts were measured.
     Checked {
-        /// The builds.
+        /// Names of the finalists.
         finalists: Vec<String>,
-        /// Builds that are better, too, and not made here.
+        /// Builds that are also better, but were not made here.
         others: Vec<String>,
-        /// The goals.
+        /// Names of the goals.
         goals: Vec<String>,
-        /// For each build and goal.
+        /// The gain of each build in each goal.
         gains: Vec<Vec<Option<Gain>>>,
-        /// Layouts of each build.
+        /// Layouts per build.
         layouts: u32,
-        /// Runs that were disturbed.
+        /// Number of disturbed runs.
         rejected: usize,
     },
 }
@@ -68,13 +68,13 @@ pub enum Layouts {
 /// A build that is better in something and worse in something else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TradeOff {
-    /// The build.
+    /// Name of the build.
     pub build: String,
-    /// Goals in which it is better, each with by how much.
+    /// Goals in which it is better, each with the amount.
     pub better: Vec<String>,
-    /// Goals in which it is worse.
+    /// Goals in which it is worse, each with the amount.
     pub worse: Vec<String>,
-    /// How likely no build dominates it; nothing where rounds are too few.
+    /// Probability that no build dominates it; none if there are too few rounds.
     pub p_front: Option<f64>,
 }
 
@@ -85,58 +85,58 @@ impl fmt::Display for TradeOff {
     }
 }
 
-/// What a study says.
+/// The report of a study.
 #[derive(Debug)]
 pub struct Report {
-    /// What the rounds say.
+    /// The answer from the rounds.
     pub answer: Answer,
-    /// What builds cost.
+    /// The costs of the builds.
     pub costs: Vec<Cost>,
-    /// What cannot be built here, and why.
+    /// Builds that cannot be made here, and why.
     pub left_out: Vec<(String, String)>,
-    /// What failed, and how.
+    /// Builds that failed, and why.
     pub failed: BTreeMap<String, String>,
     /// What happened in the rounds.
     pub happened: Happened,
-    /// What layouts do.
+    /// The effect of layouts.
     pub layouts: Layouts,
     /// Whether beaten builds were dropped.
     pub race: bool,
-    /// Why it cannot be seen whether others disturb runs, where it cannot.
+    /// Why disturbances cannot be detected, if so.
     pub blind: Option<String>,
-    /// Where all of it is.
+    /// Folder of the study.
     pub folder: PathBuf,
-    /// How to build each build by hand.
+    /// How to make each build by hand.
     pub recipes: BTreeMap<String, CargoRecipe>,
 }
 
 impl Report {
-    /// The build to take; nothing where no difference was found, or the study is not to be trusted.
+    /// Returns the recommended build; none if no difference was found, or the study is not to be trusted.
     pub fn recommended(&self) -> Option<&str> {
         let Layouts::Checked { finalists, gains, .. } = &self.layouts else { return None };
         if self.is_short() || !self.answer.copy_differs_in().is_empty() {
             return None;
         }
         let sum = |gains: &[Option<Gain>]| gains.iter().flatten().filter(|gain| gain.is_better).count();
-        // A goal of which nothing is known may be one in which it is worse.
+        // In a goal without a known gain it may be worse.
         let is_better = |gains: &[Option<Gain>]| {
             gains.iter().flatten().any(|gain| gain.is_better)
                 && gains.iter().all(|gain| gain.as_ref().is_some_and(|gain| !gain.is_worse))
         };
-        // Finalists come with the surest first: of equals it stays the first.
+        // Finalists are sorted by certainty, so ties keep the most certain one first.
         let mut found: Vec<usize> = (0..finalists.len()).filter(|at| is_better(&gains[*at])).collect();
         found.sort_by_key(|at| std::cmp::Reverse(sum(&gains[*at])));
         found.first().map(|at| finalists[*at].as_str())
     }
 
-    /// Whether there are too few rounds to say anything.
+    /// Returns whether there are too few rounds for any verdict.
     fn is_short(&self) -> bool {
         let of = |build: usize| self.answer.paired.estimates[build].iter().any(|one| one.rounds < ROUNDS_MIN);
         self.answer.reference.is_some_and(of)
     }
 
-    /// The build that is made fastest of those that are known not to be worse than the reference; the reference itself
-    /// where none of them is made faster by much.
+    /// Returns the build with the shortest build time among those known not to be worse than the reference; the
+    /// reference itself if none is much faster to build.
     pub fn cheapest(&self) -> Option<&Cost> {
         let all = self.costs.iter().filter(|cost| self.is_no_worse(cost));
         let found = all.min_by(|a, b| a.seconds.total_cmp(&b.seconds));
@@ -150,8 +150,8 @@ impl Report {
         self.costs.iter().find(|cost| cost.name == *name)
     }
 
-    /// Whether a build is known not to be worse: in each goal all of its interval is above what matters. That no
-    /// difference was found is not enough: nothing may be known of it.
+    /// Returns whether a build is known not to be worse: in each goal its whole interval is above what matters. Not
+    /// having found a difference is insufficient, because its value may be unknown.
     fn is_no_worse(&self, cost: &Cost) -> bool {
         let answer = &self.answer;
         let Some(build) = answer.table.build(&cost.name) else { return false };
@@ -192,7 +192,7 @@ impl Report {
         }
     }
 
-    /// Builds that are better at a price; those that are surest on the front first.
+    /// Returns the builds that are better at a price, those most certain to be on the front first.
     pub fn trade_offs(&self) -> Vec<TradeOff> {
         let answer = &self.answer;
         let is_asked = |build: &usize| {
@@ -220,7 +220,7 @@ impl Report {
         all
     }
 
-    /// In lines; with `all` every build.
+    /// Formats the report as text; with `all` every build is listed.
     pub fn text(&self, all: bool) -> String {
         let mut out = text(&self.answer, all);
         self.costs_text(&mut out);
@@ -283,7 +283,7 @@ impl Report {
         }
     }
 
-    /// What to take, in a sentence.
+    /// Returns the recommendation in one sentence.
     pub fn conclusion(&self) -> String {
         let differs = self.answer.copy_differs_in();
         if self.is_short() {
@@ -337,7 +337,7 @@ impl Report {
         }
     }
 
-    /// That no build is better, and whether some are worse.
+    /// Says that no build is better, and whether some are worse.
     fn none_is_better(&self) -> String {
         let answer = &self.answer;
         let others = (0..answer.table.builds.len()).filter(|at| ![answer.reference, answer.copy].contains(&Some(*at)));
@@ -356,7 +356,7 @@ impl Report {
         }
     }
 
-    /// All of it.
+    /// Returns the whole report as JSON.
     pub fn json(&self) -> Value {
         let costs = self.costs.iter().map(
             |cost| json!({ "build": cost.name, "seconds": cost.seconds, "times": cost.times, "bytes": cost.bytes, "sha256": cost.digest }),
@@ -412,7 +412,7 @@ fn gain_json(gain: &Gain) -> Value {
     })
 }
 
-/// A gain in words.
+/// Describes a gain.
 pub fn said(gain: &Gain) -> String {
     let verdict = if gain.is_better {
         " better"
@@ -431,7 +431,7 @@ pub fn said(gain: &Gain) -> String {
     }
 }
 
-/// Of runs that no later one could be compared with when they were taken.
+/// Describes runs that were accepted before a better pace was known.
 pub fn slow_words(slow: usize) -> String {
     format!("{slow} runs were taken before a better pace was known, and the cores were slower than that")
 }
@@ -443,7 +443,7 @@ mod tests {
     use super::*;
     use crate::analysis::{Question, analyze};
 
-    /// A study in which nothing is better: of `noisy` hardly anything is known, `sure` is the reference to a hundredth.
+    /// A study in which nothing is better: `noisy` is nearly unknown, `sure` equals the reference to a hundredth.
     fn report(costs: &[(&str, f64)]) -> Report {
         let mut text = "nb_build,metric,value,repetition\n".to_owned();
         for round in 0..8 {
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn the_cheapest_build_is_one_that_is_known_not_to_be_worse() {
         for (costs, name, said) in [
-            // Of the one that is made fastest nothing is known.
+            // The values of the build with the shortest build time are unknown.
             (
                 &[("plain", 100.0), ("noisy", 10.0), ("sure", 50.0)][..],
                 "sure",
@@ -499,7 +499,7 @@ mod tests {
                 "plain",
                 "of no build beside `plain` is it known that it is not worse",
             ),
-            // One time is not told from another that is a little longer.
+            // A single timing is not distinguishable from a slightly longer one.
             (
                 &[("plain", 100.0), ("sure", 95.0)],
                 "plain",

@@ -1,10 +1,10 @@
-//! The results of a study as they come: rows that are only ever added, but for those of a build that is put out since
-//! they are of another kind than the reference's.
+//! The results of a study as an append-only file, except that the rows of a build are removed if their dimension
+//! differs from the reference's.
 //!
-//! reads   a file of results that was begun, whatever its end looks like
-//! writes  tidy CSV as `tune analyze` reads it; each run's rows at once, and on the disk before anything else is done
+//! reads   an existing file of results, even with a torn end
+//! writes  tidy CSV for `tune analyze`; each run's rows at once, synced before anything else is done
 //! memory  the rows
-//! drops   a torn last row, and rows of a run that are not all there: that run is done again
+//! drops   a torn last row, and rows of an incomplete run: that run is repeated
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use super::StudyError;
 use super::study_dir::write_whole;
 
-/// Stands for a value that could not be had.
+/// Stands for a missing value.
 pub const NOTHING: &str = "NA";
 
 /// A run: a build's name, a workload, a repetition.
 pub type Run = (String, usize, u32);
 
-/// The file.
+/// The file of results, and its contents.
 pub struct Results {
     path: PathBuf,
     file: File,
@@ -28,14 +28,14 @@ pub struct Results {
     options: BTreeMap<String, Vec<String>>,
     /// The metrics of each workload's runs.
     metrics: Vec<Vec<String>>,
-    /// Values of the runs that are there, in the order of the metrics.
+    /// Values of the recorded runs, in the order of the metrics.
     runs: BTreeMap<Run, Vec<String>>,
     /// The text of the file.
     text: String,
 }
 
 impl Results {
-    /// Opens a file, or begins it.
+    /// Opens a file, or creates it.
     pub fn open(
         path: &Path,
         columns: &[String],
@@ -49,7 +49,7 @@ impl Results {
         header.extend(columns.iter().map(String::as_str));
         header.extend(["metric", "value", "repetition"]);
         let header = line(&header)?;
-        // A header that was torn is no reason to give up.
+        // A torn header is written again.
         let has_header = bytes.starts_with(header.as_bytes());
         if !has_header && bytes.contains(&b'\n') {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is of another study: its columns differ"));
@@ -68,7 +68,7 @@ impl Results {
         Ok(made)
     }
 
-    /// Takes whole runs from what is there, to the first that is not whole.
+    /// Reads complete runs from the file, up to the first incomplete one.
     fn take_over(&mut self, bytes: &[u8], from: usize) -> io::Result<()> {
         let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(from, |at| at + 1);
         let text = String::from_utf8_lossy(&bytes[..end.max(from)]).into_owned();
@@ -116,44 +116,45 @@ impl Results {
         Ok(Some(((build, workload, repetition), values, wanted.len())))
     }
 
-    /// Whether a run is there.
+    /// Returns whether a run is recorded.
     pub fn has(&self, run: &Run) -> bool {
         self.runs.contains_key(run)
     }
 
-    /// Whether a run is there and has values. The last is a metric's: the first may be a size, and a command has none.
+    /// Returns whether a run is recorded with values. The last value belongs to a metric; the first may be a size,
+    /// which commands lack.
     pub fn has_value(&self, run: &Run) -> bool {
         self.runs.get(run).and_then(|values| values.last()).is_some_and(|value| value != NOTHING)
     }
 
-    /// How many runs were given up: they have no values.
+    /// Returns the number of runs that were given up, and so have no values.
     pub fn given_up(&self, workloads: usize) -> usize {
         self.runs.keys().filter(|run| run.1 < workloads && !self.has_value(run)).count()
     }
 
-    /// The last repetition of which there is a run.
+    /// Returns the last repetition with a recorded run.
     pub fn last_round(&self, workloads: usize) -> u32 {
         self.runs.keys().filter(|run| run.1 < workloads).map(|run| run.2).max().unwrap_or_default()
     }
 
-    /// Whether a build has run with one of the workloads.
+    /// Returns whether a build has run with one of the workloads.
     pub fn is_measured(&self, build: &str, workloads: usize) -> bool {
         self.runs.keys().any(|(name, workload, _)| name == build && *workload < workloads)
     }
 
-    /// Of a workload's metric the first value that one of these builds has: all others are to be of its kind.
+    /// Returns the first value of a workload's metric among these builds. All others must have the same dimension.
     pub fn first_value(&self, workload: usize, metric: usize, builds: &[&str]) -> Option<&str> {
         let of = self.runs.iter().filter(|((build, one, _), _)| *one == workload && builds.contains(&&**build));
         of.filter_map(|(_, values)| values.get(metric)).map(String::as_str).find(|value| *value != NOTHING)
     }
 
-    /// Runs of a workload, with their values.
+    /// Returns the runs of a workload, with their values.
     pub fn of_workload(&self, workload: usize) -> impl Iterator<Item = (&str, &[String])> {
         let of = self.runs.iter().filter(move |((_, one, _), _)| *one == workload);
         of.map(|((build, _, _), values)| (build.as_str(), values.as_slice()))
     }
 
-    /// Takes a build's runs of a workload out, as if they had never been; the file is the old one or the new one.
+    /// Removes a build's runs of a workload, and replaces the file atomically.
     pub fn void(&mut self, build: &str, workload: usize) -> Result<(), StudyError> {
         self.runs.retain(|(name, one, _), _| name != build || *one != workload);
         let failed = |source| StudyError::Io { path: self.path.clone(), source };
@@ -171,12 +172,12 @@ impl Results {
         Ok(())
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub fn count(&self) -> usize {
         self.runs.len()
     }
 
-    /// Adds a run; when this returns it is on the disk.
+    /// Adds a run. It is on disk when this returns.
     pub fn add(&mut self, run: Run, values: Vec<String>) -> io::Result<()> {
         let (build, workload, repetition) = &run;
         let repetition = repetition.to_string();
@@ -194,12 +195,12 @@ impl Results {
         Ok(())
     }
 
-    /// What the file holds.
+    /// Returns the text of the file.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What it holds of the repetitions up to this one.
+    /// Returns the text of the repetitions up to this one.
     pub fn text_until(&self, repetition: u32) -> String {
         let is_in = |line: &&str| {
             let last = line.trim_end().rsplit(',').next().unwrap_or_default();

@@ -1,47 +1,47 @@
-//! What rounds are made of: what takes part, how often, and in which folder.
+//! The inputs of rounds: the builds, their number of rounds, the folder.
 
 use std::path::{Path, PathBuf};
 
 use super::spec::Spec;
 use super::{Control, StudyError};
 
-/// What takes part in rounds.
+/// A build that takes part in rounds.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Its name.
+    /// Name of the build.
     pub name: String,
-    /// What stands where a workload has `{bin}`.
+    /// Replaces `{bin}` in a workload.
     pub bin: String,
-    /// The size of the program, where it is a file.
+    /// The size of the program, if it is a file.
     pub bytes: Option<u64>,
-    /// Whether its work is done elsewhere, as that of a container is.
+    /// Whether its work is done elsewhere, as in a container.
     pub is_elsewhere: bool,
-    /// Whether there is no study without it.
+    /// Whether the study ends if it fails.
     pub is_needed: bool,
     /// Whether others are compared with it, so that it takes part in every round.
     pub is_base: bool,
-    /// The program and its digest, where it is a file.
+    /// Path and digest of the program, if it is a file.
     pub program: Option<(PathBuf, String)>,
 }
 
 /// Rounds of a study, or of its layouts.
 pub struct Rounds<'a> {
-    /// The study.
+    /// The study's spec.
     pub spec: &'a Spec,
-    /// Its folder.
+    /// The study's folder.
     pub folder: &'a Path,
-    /// Whether to stop, and whom to tell.
+    /// Callbacks to the study's caller.
     pub control: &'a Control<'a>,
-    /// What takes part.
+    /// The builds that take part.
     pub subjects: &'a [Subject],
-    /// How many each build is to have.
+    /// Number of rounds for each build.
     pub rounds: u32,
-    /// Where randomness begins.
+    /// Random seed.
     pub seed: u64,
 }
 
 impl Rounds<'_> {
-    /// What builds are compared with.
+    /// Names of the builds that others are compared with.
     pub(super) fn bases(&self) -> Vec<&str> {
         self.subjects.iter().filter(|one| one.is_base).map(|one| one.name.as_str()).collect()
     }

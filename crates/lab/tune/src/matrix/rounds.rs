@@ -1,12 +1,12 @@
-//! Runs in rounds: every build once a round, in an order drawn anew for each.
+//! Runs in rounds: every build once per round, in a new random order each time.
 //!
-//! reads   builds, workloads, what was measured before
-//! writes  rows of [`Results`]; who takes part in which round, what was disturbed or failed
+//! reads   builds, workloads, earlier measurements
+//! writes  rows of [`Results`]; the builds of each round, and the runs that were disturbed or failed
 //! memory  a round's queue
-//! drops   runs that others disturbed, counted; they are done again at the end of the round
+//! drops   disturbed runs, which are counted and repeated at the end of the round
 //!
-//! Builds are compared within rounds, so nothing is ever added to a round that is over. Whatever the reason is that a
-//! build has fewer rounds than it is to have, it is measured in new ones, with what it is compared with beside it.
+//! Builds are compared within rounds, so nothing is ever added to a finished round. A build that for any reason has too
+//! few rounds is measured in new ones, together with the builds it is compared with.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,36 +17,36 @@ use super::results::{NOTHING, Results, Run};
 use super::round_plan::{Rounds, Subject};
 use crate::run::identity::digest_of;
 
-/// What happened beside the results.
+/// What happened besides the results.
 #[derive(Clone, Debug, Default)]
 pub struct Happened {
-    /// Runs that were disturbed.
+    /// Number of disturbed runs.
     pub rejected: usize,
-    /// Runs that were given up after some tries.
+    /// Runs that were given up after several tries.
     pub given_up: usize,
-    /// Runs that were taken, and were slow beside the best pace known now.
+    /// Accepted runs that were slow compared with the best pace known now.
     pub slow: usize,
     /// Builds that failed at a workload, and how.
     pub failed: BTreeMap<String, String>,
     /// Builds that were dropped early, and after which round.
     pub dropped: BTreeMap<String, u32>,
-    /// Runs that were not needed since their builds were dropped.
+    /// Runs saved because their builds were dropped.
     pub saved: usize,
-    /// Seconds of the runs that were done now, and how many.
+    /// Seconds and number of the runs of this invocation.
     pub ran: (f64, usize),
 }
 
-/// Says which builds are beaten after a round, by those that have not failed.
+/// Returns which builds are beaten after a round, given the failed ones.
 pub type Beaten<'a> = &'a dyn Fn(&Results, u32, &BTreeMap<String, String>) -> Vec<String>;
 
-/// Who is beaten after which round, as long as no other build fails.
+/// The beaten builds by round, valid until another build fails.
 #[derive(Default)]
 struct Looked {
     failed: usize,
     beaten: BTreeMap<u32, Vec<String>>,
 }
 
-/// An order of so many: of the same seed and round always the same.
+/// Returns a random permutation of `count` indexes that depends only on seed and round.
 pub fn order(count: usize, seed: u64, round: u32) -> Vec<usize> {
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(round));
     let mut all: Vec<usize> = (0..count).collect();
@@ -55,7 +55,7 @@ pub fn order(count: usize, seed: u64, round: u32) -> Vec<usize> {
 }
 
 impl Rounds<'_> {
-    /// Goes through the rounds, from where they were left.
+    /// Runs the rounds, resuming where they were left.
     pub fn run(
         &self,
         results: &mut Results,
@@ -63,7 +63,7 @@ impl Rounds<'_> {
         beaten: Option<Beaten<'_>>,
     ) -> Result<Happened, StudyError> {
         let mut happened = Happened { failed: events.failed.clone(), ..Happened::default() };
-        // A round that was cut short is brought to its end by those who began it.
+        // An interrupted round is finished by the builds that began it.
         if let Some(round) = events.rounds.last().cloned() {
             self.round(results, events, &round, &mut happened)?;
         }
@@ -83,7 +83,7 @@ impl Rounds<'_> {
         Ok(happened)
     }
 
-    /// Drops what is beaten. A build that fails has beaten nobody: what it alone had beaten is measured after all.
+    /// Drops beaten builds. A failed build beats none: builds that only it had beaten are measured after all.
     fn look(
         &self,
         results: &Results,
@@ -117,7 +117,7 @@ impl Rounds<'_> {
         !happened.dropped.contains_key(&subject.name) && !happened.failed.contains_key(&subject.name)
     }
 
-    /// In how many rounds a build was measured, with all that it is compared with beside it.
+    /// Number of rounds in which a build was measured together with all that it is compared with.
     fn made(&self, results: &Results, events: &Events, happened: &Happened, name: &str) -> u32 {
         let has = |name: &str, round: u32| {
             (0..self.spec.workloads.len()).all(|at| results.has(&(name.to_owned(), at, round)))
@@ -130,7 +130,7 @@ impl Rounds<'_> {
         events.rounds.iter().filter(counts).count() as u32
     }
 
-    /// The next round, and who needs it.
+    /// The next round, and the builds that need it.
     fn next(&self, results: &Results, events: &Events, happened: &Happened) -> Option<Round> {
         let needs = |subject: &Subject| self.made(results, events, happened, &subject.name) < self.rounds;
         let there = || self.subjects.iter().filter(|subject| self.takes_part(subject, happened));
@@ -145,8 +145,8 @@ impl Rounds<'_> {
         Some(Round { number, builds })
     }
 
-    /// The order of a round's runs. Each has its own place in it, whoever else is there: what failed is none of the
-    /// subjects when a study goes on.
+    /// The order of a round's runs. Each has its own place, independent of the others, because failed builds are no
+    /// longer subjects when a study resumes.
     fn order(&self, round: u32) -> Vec<usize> {
         let mut units: Vec<usize> = (0..self.subjects.len() * self.spec.workloads.len()).collect();
         units.sort_by_cached_key(|unit| {
@@ -180,12 +180,12 @@ impl Rounds<'_> {
                 continue;
             }
             let run = run_of(unit);
-            // It may have been the last thing that was known before the machine's end.
+            // This may have been the last event recorded before a crash.
             if events.tries(&run) > self.spec.retries {
                 given_up.push(unit);
                 continue;
             }
-            // A run may be over before it looks.
+            // A run may end before it checks for a stop.
             if (self.control.stop)() {
                 return Err(StudyError::Stopped { done: results.count(), folder: self.folder.into() });
             }
@@ -204,7 +204,7 @@ impl Rounds<'_> {
                     happened.ran = (happened.ran.0 + seconds, happened.ran.1 + 1);
                 }
                 Outcome::Disturbed(why, fault) => {
-                    // What has run well before is known to run.
+                    // A build that ran well before is known to work.
                     let fault = fault.filter(|_| !self.has_run(results, &run));
                     if self.disturbed(subject, &run, &why, fault, events, happened)? {
                         queue.push_back(unit);
@@ -220,7 +220,8 @@ impl Rounds<'_> {
         (1..*round).any(|before| results.has_value(&(name.clone(), *workload, before)))
     }
 
-    /// Keeps that a run was disturbed; what never went well is a fault in the end. Says whether to look at it again.
+    /// Records that a run was disturbed. A run that never went well counts as failed in the end. Returns whether to
+    /// repeat it.
     fn disturbed(
         &self,
         subject: &Subject,
@@ -234,7 +235,7 @@ impl Rounds<'_> {
         let again = if is_again { "it is done again" } else { "it is given up" };
         (self.control.tell)(&format!("a run of `{}` was disturbed ({why}): {again}", subject.name));
         match fault.filter(|_| !is_again) {
-            // It is not known that others are to blame each time.
+            // It is uncertain whether others are to blame each time.
             Some(fault) => {
                 let what = format!("{fault}; each time the machine was not quiet, the last since {why}");
                 self.failed(subject, run, &what, Some(why), events, happened)?;
@@ -247,7 +248,8 @@ impl Rounds<'_> {
         }
     }
 
-    /// Without the reference there is no study; another build takes no part any more. It may have been disturbed, too.
+    /// Handles a failed run: without the reference there is no study; any other build takes part no more. It may have
+    /// been disturbed, too.
     fn failed(
         &self,
         subject: &Subject,
@@ -257,7 +259,7 @@ impl Rounds<'_> {
         events: &mut Events,
         happened: &mut Happened,
     ) -> Result<(), StudyError> {
-        // Nothing is kept of it: the same command tries it once more.
+        // Nothing is recorded: the same command tries it again.
         if subject.is_needed {
             return Err(StudyError::Workload { build: subject.name.clone(), why: why.into() });
         }
@@ -269,8 +271,8 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Puts out what ran before the reference did, and printed another kind of value. Its rows are void: nothing could
-    /// be compared with them among the others.
+    /// Removes builds that ran before the reference and printed values of another dimension. Their rows are void,
+    /// because nothing could be compared with them.
     fn put_out(
         &self,
         run: &Run,
@@ -348,7 +350,7 @@ mod tests {
         let spec = SPEC.replacen("retries", "project = \"project\"\nretries", 1);
         let spec = Spec::read(&spec, &at("study.toml")).expect("fine");
         let subjects = [subject("a", "echo 7"), subject("b", "echo 8")];
-        // Whenever `b` runs others are at work; after each run it is to stop.
+        // Others disturb every run of `b`; the study is stopped after each run.
         let (runs, of_b) = (Cell::new(0), Cell::new(0));
         let judge = |_: &_| {
             runs.set(runs.get() + 1);
@@ -389,7 +391,7 @@ mod tests {
             let spec = SPEC.replacen("retries", "project = \"project\"\nretries", 1);
             let spec = Spec::read(&spec, &at("study.toml")).expect("fine");
             let subjects = [subject("a", "echo 7"), subject("b", "echo 8MB/s"), subject("c", "echo 9")];
-            // It is stopped after each run, and goes on: what is out stays out.
+            // It is stopped after each run and resumed: a removed build stays out.
             let (runs, begun) = (Cell::new(0), Cell::new(0));
             let judge = |_: &_| {
                 runs.set(runs.get() + 1);

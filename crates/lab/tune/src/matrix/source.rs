@@ -1,11 +1,11 @@
-//! The sources of a project as one number: what is built from other sources is another build.
+//! The sources of a project as one digest: a build of other sources is another build.
 //!
-//! reads   the folder of each package of this machine that the program is made of: what git tracks there or does not
-//!         ignore, or all where there is no git; manifests, locks and Cargo's configuration around them; what a build
-//!         says that it read elsewhere
+//! reads   the folder of each local package that the program depends on: the files that git tracks or does not ignore,
+//!         or all without git; manifests, locks and Cargo's configuration around them; files that a build reports to
+//!         have read elsewhere
 //! drops   folders of studies and their specs
 //! writes  a digest of their paths and contents, and the commit
-//! memory  a file at a time, and a line for each
+//! memory  one file at a time, and a line for each
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -20,22 +20,22 @@ use sha2::{Digest, Sha256};
 use super::{spec, study_dir};
 use crate::run::identity::hex;
 
-/// Characters of a file's digest that are kept.
+/// Characters kept of a file's digest.
 const SHORT: usize = 16;
 
-/// What there is to build.
+/// The state of the sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
-    /// Of all files.
+    /// Digest of all files.
     pub digest: String,
-    /// The commit, where there is one.
+    /// The commit, if there is one.
     pub commit: Option<String>,
-    /// Each file with its own, shortened.
+    /// Each file with its shortened digest.
     pub files: BTreeMap<String, String>,
 }
 
 impl Sources {
-    /// The first file that is not as it was, in words.
+    /// Describes the first file that differs.
     pub fn differs(&self, before: &BTreeMap<String, String>) -> Option<String> {
         let names: BTreeSet<&String> = self.files.keys().chain(before.keys()).collect();
         names.into_iter().find_map(|name| match (before.get(name), self.files.get(name)) {
@@ -46,21 +46,21 @@ impl Sources {
     }
 }
 
-/// Where sources are.
+/// Where the sources are.
 #[derive(Clone, Debug)]
 pub struct Tree {
     project: PathBuf,
-    /// What names begin at: git's folder, or the project's.
+    /// Base of the relative names: git's top folder, or the project's.
     top: PathBuf,
-    /// Folders of packages that are no registry's.
+    /// Folders of local packages.
     local: Vec<PathBuf>,
     without: Vec<PathBuf>,
 }
 
 impl Tree {
-    /// Of a project and the packages of this machine that its program is made of; what is in `without` is no source.
+    /// The tree of a project and the local packages of its program, without the paths in `without`.
     pub fn new(project: &Path, local: &[PathBuf], without: &[&Path]) -> io::Result<Self> {
-        // What is not there yet will be where its folder is.
+        // A file that does not exist yet is resolved by its folder.
         let real = |path: &&Path| {
             let path = std::path::absolute(path).ok()?;
             let beside = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
@@ -75,14 +75,14 @@ impl Tree {
         })
     }
 
-    /// Reads all of it.
+    /// Reads all sources.
     pub fn sources(&self) -> io::Result<Sources> {
         let mut paths = BTreeSet::new();
-        // Each by itself: what git says of one says nothing of another beside it.
+        // Each folder separately: git's answer for one does not cover its neighbours.
         for folder in &self.local {
             self.list(folder, &mut paths)?;
         }
-        // These decide what is built, also where git does not know them. A manifest above a package may be that of its
+        // These affect the build even if git does not track them. A manifest above a package may be that of its
         // workspace.
         for at in self.project.ancestors().chain(self.local.iter().flat_map(|folder| folder.ancestors())) {
             let names = ["Cargo.toml", "Cargo.lock"];
@@ -108,8 +108,9 @@ impl Tree {
         Ok(Sources { digest: hex(&all.finalize()), commit, files })
     }
 
-    /// What a build read beside the sources, by what Cargo says: each file with its digest, and those of folders. What
-    /// the build itself made is none, and what git keeps for itself is none, else each commit were another source.
+    /// Files that a build read besides the sources, as reported by Cargo, each with its digest; folders are expanded.
+    /// Files that the build itself made are left out, and so are git's own files, or each commit would change the
+    /// sources.
     pub fn beside(
         &self,
         read: &[PathBuf],
@@ -135,7 +136,7 @@ impl Tree {
         self.without.iter().any(|out| path.starts_with(out))
     }
 
-    /// Whether a file is another study's, or what one is begun with: those come and go, and no program is made of them.
+    /// Whether a file belongs to another study or is its spec: those come and go, and no program depends on them.
     fn is_of_a_study(&self, path: &Path) -> bool {
         let mut folders = path.ancestors().skip(1).take_while(|folder| !self.project.starts_with(folder));
         let is_toml = path.extension().is_some_and(|end| end == "toml");
@@ -154,7 +155,7 @@ impl Tree {
         let listed = git(folder, &arguments).ok_or_else(|| io::Error::other("git does not list its files"))?;
         for name in listed.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let path = folder.join(Path::new(&*String::from_utf8_lossy(name)));
-            // Of another repository in this one git says the folder alone.
+            // For a nested repository git lists only the folder.
             if path.is_dir() && !path.is_symlink() {
                 match self::top(&path).is_some_and(|top| top == path) {
                     true => self.list(&path, paths)?,
@@ -184,21 +185,21 @@ impl Tree {
     }
 }
 
-/// The first of some files that is not what it was when a build read it.
+/// Returns the first file that has changed since a build read it.
 pub fn changed(files: &BTreeMap<PathBuf, String>) -> Option<&PathBuf> {
     files.iter().find(|(path, was)| content(path) != **was).map(|(path, _)| path)
 }
 
-/// The files that Cargo lists in the file that it puts beside a program: all of the machine's that rustc and build
-/// scripts read for it.
+/// Parses the dependency file that Cargo writes next to a program: all local files that rustc and build scripts read
+/// for it.
 pub fn listed(text: &str) -> Vec<PathBuf> {
     let Some((_, all)) = text.lines().next().and_then(|line| line.split_once(": ")) else { return Vec::new() };
-    // A blank within a name has a backslash before it.
+    // Blanks within a name are escaped with a backslash.
     let all = all.replace("\\ ", "\0");
     all.split(' ').filter(|name| !name.is_empty()).map(|name| name.replace('\0', " ").into()).collect()
 }
 
-/// The digest of what a file holds. What cannot be read was deleted, or leads nowhere.
+/// The digest of a file's contents. An unreadable file was deleted, or is a dangling link.
 fn content(path: &Path) -> String {
     fs::read(path).map_or(String::new(), |bytes| hex(&Sha256::digest(&bytes)))
 }
@@ -207,10 +208,10 @@ fn cargo_home() -> Option<PathBuf> {
     env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")))
 }
 
-/// What git prints about a folder, where it has something to say.
+/// Returns git's output for a folder, if it succeeds.
 fn git(folder: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     let mut command = Command::new("git");
-    // Those would make it look elsewhere.
+    // These variables would redirect git.
     ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"].iter().for_each(|name| {
         command.env_remove(name);
     });
@@ -334,7 +335,7 @@ mod tests {
             ("outer/app", main, true),
             ("outer", nested, true),
             ("outer/app", library, true),
-            // The project is ignored, and what lies beside it is not.
+            // The project is ignored, but not what is next to it.
             ("outer/app", beside, true),
             ("outer/app", &config, true),
             ("outer/app", &lock, true),

@@ -1,6 +1,6 @@
-//! The course of a study: plan, build, rounds, answer, layouts of the finalists.
+//! Runs a study: plan, builds, rounds, answer, layouts of the finalists.
 //!
-//! reads   a [`Spec`]; the project; what is in the folder already
+//! reads   a [`Spec`]; the project; what the folder contains already
 //! writes  a [`Report`], and the folder
 //! memory  the results
 
@@ -30,37 +30,37 @@ use crate::recipe::CargoRecipe;
 use crate::run::identity::{digest, machine};
 use crate::run::process::end_marked;
 
-/// What a build comes from.
+/// The origin of a build.
 #[derive(Clone, Debug)]
 pub(super) enum Origin {
     Options(Options),
     Row(Made),
 }
 
-/// A build of the plan.
+/// A planned build.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// Its name.
+    /// Name of the build.
     pub(super) name: String,
     origin: Origin,
 }
 
-/// A study, planned and its folder taken.
+/// A planned study with its folder.
 pub struct Study<'a> {
     pub(super) spec: &'a Spec,
     pub(super) folder: PathBuf,
     pub(super) control: &'a Control<'a>,
-    /// The reference is the first.
+    /// The planned builds; the first is the reference.
     pub(super) entries: Vec<Entry>,
     pub(super) copy: String,
-    /// What cannot be built here, and what it needs.
+    /// Builds that cannot be made here, and what they need.
     left_out: Vec<(String, String)>,
     pub(super) maker: Option<Maker<'a>>,
-    /// None where nothing is to be done but a plan.
+    /// None if the study is only planned.
     _lock: Option<File>,
 }
 
-/// Gives a study our own workload where it has none.
+/// Adds our own workload to a spec without any.
 pub fn with_workload(mut spec: Spec) -> Result<Spec, StudyError> {
     if spec.workloads.is_empty() {
         let ours = spec.bin.clone().map_or_else(|| program(&spec).map(|found| found.bin), Ok);
@@ -74,7 +74,7 @@ pub fn with_workload(mut spec: Spec) -> Result<Spec, StudyError> {
 }
 
 impl<'a> Study<'a> {
-    /// Plans a study, and takes its folder.
+    /// Plans a study, and locks its folder.
     pub fn open(spec: &'a Spec, folder: &Path, control: &'a Control<'a>) -> Result<Self, StudyError> {
         let failed = |source| StudyError::Io { path: folder.into(), source };
         fs::create_dir_all(folder).map_err(failed)?;
@@ -88,7 +88,7 @@ impl<'a> Study<'a> {
         Self::planned(spec, folder, control, Some(lock))
     }
 
-    /// Plans a study only for its [`Self::plan`]: nothing is written, and no folder taken.
+    /// Plans a study only for [`Self::plan`]: writes nothing and locks no folder.
     pub fn look(spec: &'a Spec, folder: &Path, control: &'a Control<'a>) -> Result<Self, StudyError> {
         let failed = |source| StudyError::Io { path: folder.into(), source };
         let folder = std::path::absolute(folder).map_err(failed)?;
@@ -130,7 +130,7 @@ impl<'a> Study<'a> {
         Ok(Self { spec, folder, control, entries, copy, left_out, maker, _lock: lock })
     }
 
-    /// What would be done, in lines.
+    /// Returns a description of the planned work, in lines.
     pub fn plan(&self) -> String {
         let spec = self.spec;
         let mut lines: Vec<String> = self.entries.iter().map(|entry| format!("  {}", entry.name)).collect();
@@ -143,7 +143,7 @@ impl<'a> Study<'a> {
         lines.join("\n") + "\n"
     }
 
-    /// Does it, from where it was left.
+    /// Runs the study, resuming where it was left.
     pub fn run(&self, race: bool) -> Result<Report, StudyError> {
         self.is_same_study()?;
         let blind = blind();
@@ -193,7 +193,7 @@ impl<'a> Study<'a> {
         Ok(report)
     }
 
-    /// What builds cost: of several times the median.
+    /// The costs of the builds; a build time is the median of its timings.
     fn costs(&self, table: &Table, built: &BTreeMap<String, Built>) -> Vec<Cost> {
         let times = |name: &str| match (table.metric(SECONDS), table.build(name)) {
             (Some(metric), Some(build)) => table.present(metric, build),
@@ -238,7 +238,7 @@ impl<'a> Study<'a> {
         }
     }
 
-    /// Refuses to go on with results of other sources, builds or workloads.
+    /// Refuses to continue with results of other sources, builds or workloads.
     fn is_same_study(&self) -> Result<(), StudyError> {
         let key = |entry: &Entry| -> Result<Value, StudyError> {
             Ok(json!(match (&entry.origin, &self.maker) {
@@ -264,7 +264,7 @@ impl<'a> Study<'a> {
             "seed": self.spec.seed,
             "machine": machine(),
             "format": kept::FORMAT,
-            // By what runs are accepted: those of other limits are no values beside these.
+            // The limits by which runs were accepted: values with other limits are not comparable.
             "limits": {
                 "steal": self.spec.quiet.steal,
                 "foreign": self.spec.quiet.foreign,
@@ -276,7 +276,7 @@ impl<'a> Study<'a> {
         });
         kept::same_study(&self.folder, &now, sources)?;
         let Some(maker) = self.maker.as_ref().filter(|_| kept::is_measured(&self.folder)) else { return Ok(()) };
-        // What builds read beside the sources is known by what cargo said of them.
+        // Files that builds read besides the sources are known from cargo's output.
         match self.entries.iter().filter_map(Entry::options).find_map(|options| maker.changed_beside(options)) {
             None => Ok(()),
             Some(path) => {
@@ -286,7 +286,7 @@ impl<'a> Study<'a> {
         }
     }
 
-    /// Options that differ between builds; a column each.
+    /// The options that differ between builds, one column each.
     fn columns(&self) -> Vec<Key> {
         let values = |key: &Key| -> BTreeSet<Option<&str>> {
             self.entries.iter().filter_map(Entry::options).map(|options| options.get(*key)).collect()
@@ -305,13 +305,13 @@ impl<'a> Study<'a> {
         self.columns().into_iter().map(cell).collect()
     }
 
-    /// Returns what the project itself sets for the options that a build leaves as they are.
+    /// Returns what the project itself sets for the options that a build leaves at their defaults.
     fn own_settings(&self, entry: &Entry) -> BTreeMap<Key, String> {
         let (Some(options), Some(maker)) = (entry.options(), &self.maker) else { return BTreeMap::new() };
         own_settings(&maker.program.root, options.get(Key::Profile).unwrap_or(&self.spec.profile))
     }
 
-    /// Returns how to build each build by hand: all of its options, not only those that differ between builds.
+    /// Returns how to make each build by hand: all of its options, not only those that differ between builds.
     fn recipes(&self) -> BTreeMap<String, CargoRecipe> {
         let spec = self.spec;
         let recipe = |entry: &Entry| {
@@ -381,7 +381,7 @@ impl Entry {
     }
 }
 
-/// The metrics of each workload's runs; the program's size goes with the first.
+/// The metrics of each workload's runs; the program's size is recorded with the first.
 pub(super) fn metrics(spec: &Spec) -> Vec<Vec<String>> {
     let names = |workload: &Workload| workload.metrics.iter().map(|metric| metric.name.clone()).collect::<Vec<_>>();
     let mut all: Vec<Vec<String>> = spec.workloads.iter().map(names).collect();

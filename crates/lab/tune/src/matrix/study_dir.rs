@@ -1,7 +1,7 @@
-//! The folder of a study: whether it may be one, its lock, and files in it that are whole or not there.
+//! The folder of a study: validation, its lock, and atomic writes.
 //!
-//! reads   which files are there
-//! writes  `lock`; files of others here, each whole or not at all
+//! reads   the names of its files
+//! writes  `lock`; files for other modules, each atomically
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use super::StudyError;
 
-/// A child that is being begun holds files that were open until it is another program: so long one waits for a lock.
+/// How long to wait for a lock: a child process inherits open files until it executes another program.
 const HELD: Duration = Duration::from_millis(500);
 
-/// Takes a folder for a study. It is new, or a study's, and does not have the project in it: a study removes folders.
+/// Locks a folder for a study. It must be empty or a study's, and must not contain the project, because a study removes
+/// folders.
 pub fn lock(folder: &Path) -> Result<File, StudyError> {
     let begin = Instant::now();
     lock_while(folder, &mut || {
@@ -22,7 +23,7 @@ pub fn lock(folder: &Path) -> Result<File, StudyError> {
     })
 }
 
-/// Tries as long as one waits.
+/// Retries while `waits` returns true.
 fn lock_while(folder: &Path, waits: &mut dyn FnMut() -> bool) -> Result<File, StudyError> {
     let failed = |source| StudyError::Io { path: folder.into(), source };
     let lock = File::create(folder.join("lock")).map_err(failed)?;
@@ -36,7 +37,7 @@ fn lock_while(folder: &Path, waits: &mut dyn FnMut() -> bool) -> Result<File, St
     }
 }
 
-/// Whether a folder may be a study's.
+/// Verifies that a folder may be used for a study.
 pub fn is_for_studies(folder: &Path, project: &Path) -> Result<(), StudyError> {
     if project.canonicalize().is_ok_and(|project| project.starts_with(folder)) {
         return Err(StudyError::Asked(format!("--out: {} has the project in it; name another", folder.display())));
@@ -44,13 +45,13 @@ pub fn is_for_studies(folder: &Path, project: &Path) -> Result<(), StudyError> {
     is_free(folder)
 }
 
-/// Whether a folder is a study's, of builds or of layouts.
+/// Returns whether a folder belongs to a study, of builds or of layouts.
 pub fn is_a_study(folder: &Path) -> bool {
     let has = |name: &str| folder.join(name).is_file();
     has("lock") && (has("study.json") || has("search.json"))
 }
 
-/// Whether a folder is empty, or has been taken before.
+/// Verifies that a folder is empty, or was locked before.
 pub fn is_free(folder: &Path) -> Result<(), StudyError> {
     let failed = |source| StudyError::Io { path: folder.into(), source };
     if !folder.join("lock").exists() && fs::read_dir(folder).map_err(failed)?.next().is_some() {
@@ -59,7 +60,7 @@ pub fn is_free(folder: &Path) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// Writes a file such that it is the old one or the new one, whatever happens.
+/// Replaces a file atomically.
 pub fn write_whole(path: &Path, text: &str) -> Result<(), StudyError> {
     let new = PathBuf::from(format!("{}.new", path.display()));
     let write = || -> io::Result<()> {
@@ -100,7 +101,7 @@ mod tests {
         let (mut held, mut seen) = (Some(held), 0);
         let lock = lock_while(folder.path(), &mut || {
             seen += 1;
-            // Another test's child that is just being begun may hold the file, too, for as long as that takes.
+            // A child that another test is just starting may hold the file, too.
             held = None;
             true
         });

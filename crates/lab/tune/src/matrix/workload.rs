@@ -1,9 +1,9 @@
-//! What is run with each build, and the numbers that are read from it.
+//! The workloads of a study, and the numbers that are read from them.
 //!
-//! reads   what a command prints, how long it took, what CPU time it used
+//! reads   a command's output, its duration, its CPU time
 //! writes  values, each with its unit
 //!
-//! An expression is to match once: what it matches twice could be either.
+//! An expression must match exactly once: with two matches either could be meant.
 
 use hearth_stats::unit::{self, Dimension};
 use regex::Regex;
@@ -16,16 +16,16 @@ const QUOTED: usize = 300;
 /// Where a metric comes from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// What was printed: the first group of the expression, or all of the match.
+    /// The output: the first group of the expression, or the whole match.
     Regex(Regex),
-    /// Seconds from start to end.
+    /// Wall time in seconds.
     Wall,
-    /// Seconds of CPU time, of all that the command has waited for.
+    /// CPU time in seconds of all processes that the command has waited for.
     Cpu,
 }
 
 impl Source {
-    /// An expression; a line begins and ends at `^` and `$`.
+    /// Compiles an expression; `^` and `$` match at line ends.
     pub fn regex(text: &str) -> Result<Self, String> {
         let made = regex::RegexBuilder::new(text).multi_line(true).build();
         let last = |why: regex::Error| why.to_string().lines().last().unwrap_or_default().trim().to_owned();
@@ -33,19 +33,19 @@ impl Source {
     }
 }
 
-/// A number that is read.
+/// A metric of a workload.
 #[derive(Clone, Debug)]
 pub struct Metric {
-    /// Its name.
+    /// Name of the metric.
     pub name: String,
-    /// Where it comes from.
+    /// Where the value comes from.
     pub source: Source,
-    /// Whether more is better, or less; neither is only told.
+    /// Whether more is better, or less; none if it is only reported.
     pub more: Option<bool>,
 }
 
 impl Metric {
-    /// Checks a name and which way is better.
+    /// Validates a name and the direction.
     pub fn new(name: &str, source: Source, better: Option<&str>) -> Result<Self, String> {
         if name.is_empty() || name.trim() != name || name.contains([',', '\n', '"']) {
             return Err(format!("`name`: `{name}` is no name of a metric"));
@@ -63,35 +63,35 @@ impl Metric {
         Ok(Self { name: name.into(), source, more })
     }
 
-    /// Reads a metric as the command line has it: `NAME=regex`.
+    /// Parses a metric of the command line: `NAME=regex`.
     pub fn parse(text: &str, better: Option<&str>) -> Result<Self, String> {
         let (name, regex) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=REGEX"))?;
         Self::new(name.trim(), Source::regex(regex)?, better)
     }
 }
 
-/// What is run with each build.
+/// A command that is run with each build.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// A line for the shell; `{bin}` is the build, `{scratch}` an empty folder, `{project}` the project's.
+    /// A shell command; `{bin}` is the build, `{scratch}` an empty folder, `{project}` the project's.
     pub run: String,
-    /// What is read from it.
+    /// The metrics to read from it.
     pub metrics: Vec<Metric>,
 }
 
-/// What a run has shown.
+/// The result of a run.
 pub struct Shown<'a> {
-    /// Standard output, and standard error after it.
+    /// Standard output, followed by standard error.
     pub printed: &'a str,
-    /// Seconds.
+    /// Wall time in seconds.
     pub wall_s: f64,
-    /// Seconds.
+    /// CPU time in seconds, if known.
     pub cpu_s: Option<f64>,
 }
 
 impl Workload {
-    /// Ours: a node of its own under load, for some seconds; blocks that are executed, empty and full; each tile alone;
-    /// and what a machine is scored by, as far as a build makes it.
+    /// Our own workloads: a node under load for some seconds; execution of empty and full blocks; each tile alone; and
+    /// the machine scores, as far as a build affects them.
     pub fn ours() -> Vec<Self> {
         let metric = |name: &str, part: &str, field: &str, more: bool| {
             let text = format!(r#""{part}":\s*\{{[^}}]*"{field}":\s*([0-9.eE+-]+)"#);
@@ -117,7 +117,7 @@ impl Workload {
             Self { run: "cd {scratch} && {bin} bench --warmup 1 --duration 4 --json -".into(), metrics: load },
             Self { run: "{bin} tune block --json -".into(), metrics: block },
             Self { run: "{bin} tune tiles --json -".into(), metrics: tiles },
-            // Whether a run was disturbed is the study's to say: none falls back to CPU time where another does not.
+            // The study decides whether a run was disturbed; the score itself must never fall back to CPU time.
             Self {
                 run: format!(
                     "{{bin}} tune machine --only {} --duration 1 --steal 1 --foreign 1 --pressure 1 --json -",
@@ -128,12 +128,12 @@ impl Workload {
         ]
     }
 
-    /// The line, with what stands for the build and the folders.
+    /// Returns the command with the build and folders filled in.
     pub fn line(&self, bin: &str, scratch: &str, project: &str) -> String {
         self.run.replace("{bin}", bin).replace("{scratch}", scratch).replace("{project}", project)
     }
 
-    /// Reads all metrics; or says what is wrong with what was printed.
+    /// Reads all metrics, or says what is wrong with the output.
     pub fn values(&self, shown: &Shown<'_>) -> Result<Vec<String>, String> {
         self.metrics.iter().map(|metric| value(metric, shown)).collect()
     }
@@ -168,7 +168,7 @@ fn value(metric: &Metric, shown: &Shown<'_>) -> Result<String, String> {
         }
     };
     match unit::parse(text) {
-        // With the unit that it was printed in: how many digits there are is of use.
+        // Kept in the printed unit, because the number of digits is significant.
         Ok(Some((value, Dimension::Number))) => Ok(format!("{value}")),
         Ok(Some(_)) => Ok(text.into()),
         Ok(None) => Err(format!("`{name}` is `{text}`, which is no number")),
@@ -176,7 +176,7 @@ fn value(metric: &Metric, shown: &Shown<'_>) -> Result<String, String> {
     }
 }
 
-/// The end of an output, on one line.
+/// Quotes the end of an output on one line.
 pub fn quoted(printed: &str) -> String {
     let one: String = printed.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let skipped = one.chars().count().saturating_sub(QUOTED);

@@ -1,28 +1,28 @@
-//! An axis: where a value is, in percent of its length, and what to write at its steps.
+//! An axis: the position of a value in percent of its length, and the labels of its steps.
 //!
-//! reads   the values that are to have a place
-//! writes  places and words
+//! reads   the values to plot
+//! writes  positions and labels
 
 use hearth_page::even;
 use hearth_stats::unit::{Dimension, scale};
 
-/// Steps, about.
+/// Approximate number of steps.
 const STEPS: f64 = 6.0;
 
-/// An axis.
+/// An axis with its range and unit.
 #[derive(Clone, Debug)]
 pub struct Axis {
     low: f64,
     high: f64,
     step: f64,
-    /// One of these is what is written as 1.
+    /// The value that is written as 1.
     scale: f64,
-    /// What is written behind the metric's name: `ms`, `M`; may be empty.
+    /// Written behind the metric's name: `ms`, `M`; may be empty.
     pub unit: String,
 }
 
 impl Axis {
-    /// From a little below the least to a little above the greatest; nothing where no value is finite.
+    /// Spans the values with a margin; none if no value is finite.
     pub fn of(values: impl Iterator<Item = f64>, dimension: Dimension) -> Option<Self> {
         let finite = |value: &f64| value.is_finite();
         let (low, high) =
@@ -31,25 +31,25 @@ impl Axis {
             return None;
         }
         let size = low.abs().max(high.abs());
-        // Where all are equal they are in the middle.
+        // If all values are equal they are in the middle.
         let room = if high > low { (high - low) * 0.05 } else { (size * 0.01).max(f64::MIN_POSITIVE) };
         let (scale, unit) = scale(size, dimension);
         Some(Self { low: low - room, high: high + room, step: even((high - low + 2.0 * room) / STEPS), scale, unit })
     }
 
-    /// The place of a value, in percent.
+    /// Returns the position of a value, in percent.
     pub fn at(&self, value: f64) -> f64 {
         ((value - self.low) / (self.high - self.low) * 100.0).clamp(0.0, 100.0)
     }
 
-    /// The places of the steps, and what to write there.
+    /// Returns the positions of the steps, with their labels.
     pub fn steps(&self) -> Vec<(f64, String)> {
         let first = (self.low / self.step).ceil();
         let all = (0..20).map(|at| (first + f64::from(at)) * self.step).take_while(|value| *value <= self.high);
         all.map(|value| (self.at(value), self.written(value, self.digits()))).collect()
     }
 
-    /// A value with a digit more than the steps have.
+    /// Formats a value with one digit more than the steps have.
     pub fn said(&self, value: f64) -> String {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         if value.is_finite() { self.written(value, self.digits() + 1) + &unit } else { "–".into() }
@@ -61,7 +61,7 @@ impl Axis {
 
     fn written(&self, value: f64, digits: usize) -> String {
         let text = format!("{:.digits$}", value / self.scale);
-        // No minus before nothing.
+        // Zero gets no minus sign.
         let is_zero = text.chars().all(|c| matches!(c, '-' | '0' | '.'));
         if is_zero { text.trim_start_matches('-').into() } else { text.replace('-', "−") }
     }

@@ -1,9 +1,9 @@
-//! A study as one HTML page: what to take, the values of all builds, the front, what options do.
+//! A study as one HTML page: the recommendation, the values of all builds, the front, the effects of options.
 //!
-//! reads   an [`Answer`]; of a study of builds its [`Report`]
-//! writes  HTML that needs no other file and no network, and has no script
+//! reads   an [`Answer`]; for a study of builds its [`Report`]
+//! writes  self-contained HTML without scripts
 //! memory  the page
-//! drops   builds beyond what a page can show, and says how many
+//! drops   builds beyond what a page can show; it says how many
 
 mod axis;
 mod plots;
@@ -16,12 +16,12 @@ use crate::matrix::report::Report;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page of an answer.
+/// Returns the page of an answer.
 pub fn of_answer(answer: &Answer) -> String {
     document("Which build is best", STYLE, "", &sections::all(answer, None))
 }
 
-/// The page of a study of builds.
+/// Returns the page of a study of builds.
 pub fn of_study(report: &Report) -> String {
     document("Which build is best", STYLE, "", &sections::all(&report.answer, Some(report)))
 }

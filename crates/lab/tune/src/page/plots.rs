@@ -1,9 +1,9 @@
-//! Plots of a study: a box for each build, builds between two goals, what options do.
+//! Plots of a study: box plots per build, scatters of two goals, effects of options.
 //!
 //! reads   an [`Answer`]
-//! writes  HTML with SVG in it, places in percent: circles stay round however wide the page is
-//! memory  [`BOXES_MAX`] boxes a metric, [`POINTS_MAX`] points a pair of goals, the reference beside
-//! drops   builds beyond these, and says how many
+//! writes  HTML with SVG, positions in percent, so that circles stay round at any page width
+//! memory  [`BOXES_MAX`] boxes per metric, [`POINTS_MAX`] points per pair of goals, besides the reference
+//! drops   builds beyond these; it says how many
 
 use std::fmt::{self, Write};
 
@@ -16,14 +16,14 @@ use crate::analysis::{Answer, Rule};
 
 const BOXES_MAX: usize = 60;
 const POINTS_MAX: usize = 400;
-/// Pairs of goals.
+/// Maximum pairs of goals.
 const PAIRS_MAX: usize = 6;
-/// Farther from its box than so many of its lengths a value is an outlier.
+/// A value further from its box than this many box lengths is an outlier.
 const FENCE: f64 = 1.5;
-/// Names in a scatter: how large one is, in percent of the plot, for each character and each line.
+/// Size of a name in a scatter, in percent of the plot, per character and per line.
 const NAME: (f64, f64) = (0.95, 5.0);
 
-/// What a build is, as a class of the style.
+/// Returns a build's class in the style sheet.
 pub fn class(answer: &Answer, build: usize) -> &'static str {
     match () {
         () if Some(build) == answer.reference => "reference",
@@ -33,19 +33,19 @@ pub fn class(answer: &Answer, build: usize) -> &'static str {
     }
 }
 
-/// The values of a build as a box has them.
+/// The values of a build as a box plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quartiles {
-    /// A quarter, the half, and three quarters are below these.
+    /// The first quartile, the median and the third quartile.
     pub box_: [f64; 3],
-    /// The least and the greatest value that is no outlier.
+    /// The least and the greatest value that is not an outlier.
     pub whiskers: [f64; 2],
-    /// The rest.
+    /// The outliers.
     pub outliers: Vec<f64>,
 }
 
 impl Quartiles {
-    /// Of these values; nothing of none.
+    /// Computes the quartiles; none without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -64,7 +64,7 @@ impl Quartiles {
     }
 }
 
-/// A box plot of a metric: a line a build, the best first, or the greatest where it is no goal.
+/// Draws a box plot of a metric: one line per build, the best first, or the greatest if the metric is no goal.
 pub fn boxes(html: &mut String, answer: &Answer, metric: usize) -> fmt::Result {
     let table = &answer.table;
     let (name, dimension) = (&table.metrics[metric].name, table.metrics[metric].dimension);
@@ -133,7 +133,7 @@ pub fn boxes(html: &mut String, answer: &Answer, metric: usize) -> fmt::Result {
     Ok(())
 }
 
-/// Of boxes says which are not there.
+/// Says how many boxes were left out.
 fn left_out(html: &mut String, there: usize, drawn: usize, is_goal: bool) -> fmt::Result {
     if there == drawn {
         return Ok(());
@@ -143,7 +143,7 @@ fn left_out(html: &mut String, there: usize, drawn: usize, is_goal: bool) -> fmt
     writeln!(html, "<p class=\"quiet\">The {BOXES_MAX} {which}{beside}; {} more are not drawn.</p>", there - drawn)
 }
 
-/// Begins a line of a plot, up to what is drawn in it.
+/// Begins a line of a plot, up to its drawing.
 fn lane(html: &mut String, answer: &Answer, build: usize, says: &str) -> fmt::Result {
     let name = escape(&answer.table.builds[build].name);
     let class = class(answer, build);
@@ -173,7 +173,7 @@ fn across(html: &mut String, axis: &Axis) -> fmt::Result {
     Ok(())
 }
 
-/// A build in a goal: its place and how far it may be off.
+/// The position of a build in a goal, with its interval.
 #[derive(Clone, Copy)]
 struct Place {
     value: f64,
@@ -181,7 +181,8 @@ struct Place {
     high: f64,
 }
 
-/// Where builds are in a goal: beside the reference in percent, where all are compared with it so; else their medians.
+/// The positions of builds in a goal: relative to the reference in percent if all are compared with it, otherwise their
+/// medians.
 fn places(answer: &Answer, goal: usize) -> (Vec<Option<Place>>, Dimension, String) {
     let name = answer.name(goal);
     let all = 0..answer.table.builds.len();
@@ -202,7 +203,7 @@ fn places(answer: &Answer, goal: usize) -> (Vec<Option<Place>>, Dimension, Strin
     (all.map(place).collect(), answer.table.metrics[answer.goals[goal].metric].dimension, format!("median {name}"))
 }
 
-/// Pairs of goals, each as a scatter of the builds.
+/// Draws each pair of goals as a scatter of the builds.
 pub fn scatters(html: &mut String, answer: &Answer) -> fmt::Result {
     let goals = answer.goals.len();
     let pairs = (0..goals).flat_map(|a| (a + 1..goals).map(move |b| (a, b)));
@@ -216,7 +217,7 @@ fn scatter(html: &mut String, answer: &Answer, a: usize, b: usize) -> fmt::Resul
     let ((xs, x_kind, x_name), (ys, y_kind, y_name)) = (places(answer, a), places(answer, b));
     let mut points: Vec<(usize, Place, Place)> =
         (0..xs.len()).filter_map(|build| Some((build, xs[build]?, ys[build]?))).collect();
-    // What matters is drawn last, and so above the rest.
+    // The important builds are drawn last, on top of the rest.
     let order = |class: &str| ["front", "reference", "near", "other"].iter().position(|one| *one == class);
     points.sort_by_key(|(build, ..)| order(class(answer, *build)));
     let mut rank = 0;
@@ -272,7 +273,7 @@ fn scatter(html: &mut String, answer: &Answer, a: usize, b: usize) -> fmt::Resul
     Ok(())
 }
 
-/// A build, and the box that it may be in.
+/// Draws a build with its box of uncertainty.
 fn point(
     html: &mut String,
     answer: &Answer,
@@ -301,7 +302,7 @@ fn point(
     )
 }
 
-/// Names beside points, those of the front first, as long as none lies on another.
+/// Draws names next to points, those of the front first, skipping those that would overlap.
 fn names(html: &mut String, answer: &Answer, points: &[(usize, Place, Place)], x: &Axis, y: &Axis) -> fmt::Result {
     let mut taken: Vec<[f64; 4]> = Vec::new();
     for (build, across, up) in points {
@@ -332,7 +333,7 @@ fn names(html: &mut String, answer: &Answer, points: &[(usize, Place, Place)], x
     Ok(())
 }
 
-/// What each value of an option does to a goal, the others being equal.
+/// Draws the effect of each value of an option on a goal, the others being equal.
 pub fn effects(html: &mut String, answer: &Answer, goal: usize) -> fmt::Result {
     let found = &answer.effects;
     let parts = || found.effects.iter().map(|one| one.parts[goal]);
@@ -379,7 +380,8 @@ mod tests {
     use super::*;
     use crate::analysis::{Question, analyze};
 
-    /// So many builds, each faster and larger than the one before, and the reference, which is the worst of all.
+    /// An answer with `count` builds, each faster and larger than the one before, and the reference, which is the worst
+    /// of all.
     fn answer(count: usize) -> Answer {
         let mut text = "nb_build,metric,value,repetition\n".to_owned();
         for round in 1..=6 {
@@ -431,7 +433,7 @@ mod tests {
     #[test]
     fn quartiles_are_as_by_hand() {
         let found = Quartiles::of(&[5.0, 1.0, 2.0, 3.0, 4.0, 40.0, f64::NAN]).expect("values");
-        // Of six sorted values the quarter is a quarter of five steps on: 1.25, 2.5, 3.75.
+        // With six sorted values a quartile is at a quarter of five steps: 1.25, 2.5, 3.75.
         assert_eq!(found.box_, [2.25, 3.5, 4.75]);
         assert_eq!((found.whiskers, found.outliers), ([1.0, 5.0], vec![40.0]));
         assert_eq!(Quartiles::of(&[7.0]).expect("one").box_, [7.0; 3]);

@@ -1,4 +1,4 @@
-//! What is on the page of a study, from what to take to what it was made of.
+//! The sections of a study's page, from the recommendation to the inputs.
 //!
 //! reads   an [`Answer`], a [`Report`]
 //! writes  HTML
@@ -14,10 +14,10 @@ use crate::analysis::{Answer, Rule};
 use crate::matrix::report::{Layouts, Report, said, slow_words};
 use crate::text::{beside, chance, percent};
 
-/// Builds in the table.
+/// Maximum builds in the table.
 const ROWS_MAX: usize = 200;
 
-/// The body.
+/// Writes the body of the page.
 pub fn all(answer: &Answer, study: Option<&Report>) -> String {
     let mut html = String::new();
     // Writing to a String cannot fail.
@@ -96,7 +96,7 @@ fn capital(text: &str) -> String {
     all.next().map_or(String::new(), |first| first.to_uppercase().chain(all).collect())
 }
 
-/// The answer in a sentence, where no study says more.
+/// The answer in a sentence, if no study says more.
 fn short(answer: &Answer) -> String {
     let differs = answer.copy_differs_in();
     match (answer.reference, &answer.names(&answer.better)[..]) {
@@ -124,7 +124,7 @@ fn keys(html: &mut String, answer: &Answer) -> fmt::Result {
     writeln!(html, "· boxes are where a build may be as well</p>")
 }
 
-/// The table of estimates, builds near the front first.
+/// Writes the table of estimates, builds near the front first.
 fn estimates(html: &mut String, answer: &Answer) -> fmt::Result {
     let mut order: Vec<usize> = (0..answer.table.builds.len()).collect();
     let rank =
@@ -191,7 +191,7 @@ fn row(html: &mut String, answer: &Answer, build: usize) -> fmt::Result {
     Ok(())
 }
 
-/// What rounds say of a build beside the reference.
+/// Writes the paired estimate of a build relative to the reference.
 fn by_rounds(html: &mut String, answer: &Answer, build: usize, goal: usize) -> fmt::Result {
     let one = &answer.paired.estimates[build][goal];
     if !one.value.is_finite() {

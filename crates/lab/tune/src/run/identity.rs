@@ -1,8 +1,8 @@
-//! What something was measured on, and which file it was: values of another do not belong beside it.
+//! Identifies the machine and the files of a measurement, so that values of another are not mixed in.
 //!
 //! reads   `/proc/cpuinfo`, files
 //! writes  words, digests
-//! memory  a file at a time
+//! memory  one file at a time
 
 use std::env;
 use std::fs;
@@ -11,28 +11,28 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-/// The machine: what its processor is, and how many cores it has.
+/// Describes the machine: its processor model and number of cores.
 pub fn machine() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
         let of = |line: &str| Some(line.strip_prefix(name)?.split_once(':')?.1.trim().to_owned());
         text.lines().find_map(of)
     };
-    // x86 says its model, ARM the numbers of maker and part.
+    // x86 reports its model, ARM the numbers of implementer and part.
     let names = ["model name", "CPU implementer", "CPU part"];
     let model: Vec<String> = names.into_iter().filter_map(field).collect();
     let cores = text.lines().filter(|line| line.starts_with("processor")).count();
     format!("{}, {cores} cores", if model.is_empty() { env::consts::ARCH.into() } else { model.join(" ") })
 }
 
-/// The digest of a file.
+/// Returns the digest of a file.
 pub fn digest(path: &Path) -> io::Result<String> {
     let mut all = Sha256::new();
     io::copy(&mut fs::File::open(path)?, &mut all)?;
     Ok(hex(&all.finalize()))
 }
 
-/// A digest of texts, none of which runs into the next.
+/// Returns a digest of texts, with their lengths so that their boundaries count.
 pub fn digest_of(parts: &[&str]) -> String {
     let mut all = Sha256::new();
     for part in parts {
@@ -42,7 +42,7 @@ pub fn digest_of(parts: &[&str]) -> String {
     hex(&all.finalize())
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! A run of a program, whatever is studied by it: it is ended whole, and which program it was is known.
+//! Runs a program for any kind of study: it is ended completely, and identified.
 
 pub mod identity;
 pub mod process;

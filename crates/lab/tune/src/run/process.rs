@@ -1,12 +1,12 @@
-//! A program that is run with limits, and of which nothing stays.
+//! Runs a program with limits, and leaves no process behind.
 //!
 //! reads   a command; whether to stop
-//! writes  its standard output and error to files; signals to what it has started
+//! writes  its standard output and error to files; signals to its processes
 //! memory  none that grows
 //!
-//! It gets a process group and a mark in its environment. When it has ended, or has to, the group is ended and whatever
-//! else has the mark: a process that made a session of its own has it, too. What its parent did not wait for is ours to
-//! wait for: so its CPU time is counted as ours, and not as that of others.
+//! The program gets a process group and a mark in its environment. At its end, the group is killed, and so is every
+//! other process with the mark, including those with a session of their own. This process reaps what the program did
+//! not, so that its CPU time counts as ours and not as that of others.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,39 +21,39 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitpgid, waitpid,
 };
 
-/// The mark's name.
+/// Environment variable of the mark.
 const MARK: &str = "HEARTH_TUNE_STUDY";
-/// How often to look whether it has to end; it is known at once when it has ended by itself.
+/// How often to check whether it must end; its own end is noticed at once.
 const LOOK: Duration = Duration::from_millis(50);
-/// So long it may tidy up.
+/// How long it may clean up.
 const GRACE: Duration = Duration::from_secs(3);
-/// A program that prints more has lost its way.
+/// Maximum output in bytes; a program that prints more is out of control.
 const PRINTED_MAX: u64 = 64 << 20;
 
-/// How it ended.
+/// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself.
+    /// It exited by itself.
     With(ExitStatus),
     /// It took too long.
     TooLong,
     /// It printed too much.
     TooMuch,
-    /// It was asked to.
+    /// It was stopped.
     Stopped,
 }
 
-/// What became of it.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran {
     /// How it ended.
     pub ended: Ended,
-    /// From start to end.
+    /// Wall time from start to end.
     pub wall: Duration,
 }
 
 impl Ran {
-    /// Why it is of no use, in words; nothing where it is.
+    /// Returns why the run failed; none if it succeeded.
     pub fn fault(&self, limit: Duration) -> Option<String> {
         match self.ended {
             Ended::With(status) if status.success() => None,
@@ -68,25 +68,25 @@ impl Ran {
     }
 }
 
-/// Where it goes, and how long it may take.
+/// The output files and limits of a run.
 pub struct Bounds<'a> {
-    /// The mark: what is still alive of it can be found by [`end_marked`].
+    /// The mark, by which [`end_marked`] finds remaining processes.
     pub mark: &'a str,
     /// How long it may take.
     pub limit: Duration,
-    /// Standard output.
+    /// Path for standard output.
     pub out: &'a Path,
-    /// Standard error.
+    /// Path for standard error.
     pub err: &'a Path,
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// Runs a command to its end, or to where it has to end.
+/// Runs a command to its end, or to one of its limits.
 pub fn run(command: &mut Command, bounds: &Bounds<'_>) -> io::Result<Ran> {
     command.env(MARK, bounds.mark).process_group(0).stdin(Stdio::null());
     command.stdout(File::create(bounds.out)?).stderr(File::create(bounds.err)?);
-    // Where the kernel does not know that, init waits for them.
+    // On kernels without subreapers, init reaps them.
     let _ = set_child_subreaper(Some(getpid()));
     let begin = Instant::now();
     let child = command.spawn()?;
@@ -114,20 +114,20 @@ pub fn run(command: &mut Command, bounds: &Bounds<'_>) -> io::Result<Ran> {
             let tidied = done.recv_timeout(GRACE);
             let _ = kill_process_group(group, Signal::KILL);
             if tidied.is_err() {
-                // Killed: it is gone as soon as the kernel is done with it.
+                // Killed: it ends as soon as the kernel is done with it.
                 let _ = done.recv_timeout(GRACE);
             }
             Ran { ended, wall: begin.elapsed() }
         }
     };
-    // What it left behind.
+    // The processes that it left behind.
     let _ = kill_process_group(group, Signal::KILL);
     wait_for_all(|| waitpgid(group, WaitOptions::NOHANG));
     end_marked(bounds.mark);
     Ok(ran)
 }
 
-/// Waits for what ended, until nothing is left to wait for.
+/// Reaps ended processes until none is left.
 fn wait_for_all<T>(next: impl Fn() -> rustix::io::Result<Option<T>>) {
     let deadline = Instant::now() + GRACE;
     loop {
@@ -139,7 +139,7 @@ fn wait_for_all<T>(next: impl Fn() -> rustix::io::Result<Option<T>>) {
     }
 }
 
-/// Waits on a thread, so that the end is seen when it comes and not at the next look.
+/// Waits on a thread, so that the end is noticed at once.
 fn wait(mut child: Child, begin: Instant) -> io::Result<Receiver<(io::Result<ExitStatus>, Duration)>> {
     let (send, receive) = channel();
     thread::Builder::new().name("wait".into()).spawn(move || {
@@ -149,11 +149,11 @@ fn wait(mut child: Child, begin: Instant) -> io::Result<Receiver<(io::Result<Exi
     Ok(receive)
 }
 
-/// Ends every process with this mark, or one that begins with it and a `/`. Returns how many there were.
+/// Kills every process with this mark, or with one that begins with it and a `/`. Returns how many there were.
 pub fn end_marked(mark: &str) -> usize {
     let mut ended = std::collections::BTreeSet::new();
     let deadline = Instant::now() + GRACE;
-    // What forks while one looks may be missed: only two looks in a row that find nothing say that there is nothing.
+    // A process that forks during a scan may be missed, so only two empty scans in a row are conclusive.
     let mut empty = 0;
     while empty < 2 && Instant::now() < deadline {
         let alive = marked(mark);
@@ -167,7 +167,7 @@ pub fn end_marked(mark: &str) -> usize {
         }
     }
     for pid in ended.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-        // It is a child of ours only if its parent ended before it.
+        // It is our child only if its parent ended before it.
         wait_for_all(|| waitpid(Some(pid), WaitOptions::NOHANG));
     }
     ended.len()
@@ -224,14 +224,14 @@ mod tests {
 
     #[test]
     fn what_nobody_waited_for_is_counted_as_ours() {
-        // Hundredths of a second, of what was waited for alone: other tests are at work in this process.
+        // Hundredths of a second of reaped children only: other tests run in this process.
         let children = || -> u64 {
             let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
             let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
             fields[13..15].iter().map(|field| field.parse::<u64>().expect("a number")).sum()
         };
         let before = children();
-        // However full the machine is: until the other has had 0.4 s of a core.
+        // However busy the machine is: until the child has used 0.4 s of a core.
         let line = "while :; do :; done & p=$!; ticks() { set -- $(cat /proc/$p/stat); echo ${14}; }; \
                     until [ \"$(ticks)\" -ge 40 ]; do sleep 0.05; done; kill $p";
         let (ran, _) = shell(line, &mark("unwaited"), 100.0, &|| false);

@@ -1,4 +1,4 @@
-//! Studies from end to end: builds of a small project, and searches for layouts on machines that are made up.
+//! End-to-end studies: builds of a small project, and searches for layouts on simulated machines.
 
 mod layout;
 mod matrix;

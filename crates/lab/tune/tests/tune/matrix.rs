@@ -1,4 +1,4 @@
-//! Studies of builds from end to end: a small Cargo project is built, measured, stopped, and gone on with.
+//! End-to-end studies of builds: a small Cargo project is built, measured, stopped, and resumed.
 
 use std::cell::RefCell;
 use std::fs;
@@ -12,14 +12,15 @@ use hearth_tune::matrix::study::Study;
 use hearth_tune::matrix::{Control, Judge, StudyError};
 use parking_lot::{Mutex, MutexGuard};
 
-/// A project whose program says how it was built: `panic` and a feature decide its figures, so that a study has one
-/// right answer on every machine.
+/// A project whose program reports how it was built: `panic` and a feature determine its figures, so that a study has
+/// one right answer on every machine.
 struct Project {
     folder: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// One at a time: a child that another test's thread begins holds, until it is another program, files that were open.
+/// One test at a time: a child that another test's thread starts holds inherited open files until it executes another
+/// program.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock()
@@ -37,7 +38,7 @@ fn main() {
 const HEAD: &str = "project = \"app\"\nrounds = 6\nlayouts = 2\nlayout-rounds = 2\nretries = 1\n\
     build-limit-seconds = 120\nrun-limit-seconds = 60\n";
 
-/// Each run's figure is a little greater than the one before it.
+/// Each run's figure is a little greater than the one before.
 const WORKLOAD: &str = "[[workload]]\nrun = \"\"\"echo >> ../count; {bin} 0.$(wc -l < ../count)\"\"\"\n\
     [[workload.metric]]\nname = \"speed\"\nregex = 'speed (\\S+)'\nbetter = \"higher\"\n";
 
@@ -65,7 +66,7 @@ impl Project {
         Spec::read(text, &self.at("study.toml")).expect("fine")
     }
 
-    /// Runs a study until it has so many rows, where that is said.
+    /// Runs a study, and stops it after the given number of rows, if any.
     fn study(
         &self,
         text: &str,
@@ -90,7 +91,7 @@ impl Project {
 }
 
 impl Project {
-    /// The rounds in which a build was measured.
+    /// Returns the rounds in which a build was measured.
     fn rounds(&self, build: &str) -> Vec<u32> {
         let of = |row: &String| {
             let cells: Vec<&str> = row.split(',').collect();
@@ -109,7 +110,7 @@ fn calm(_: &Seen) -> Option<String> {
     None
 }
 
-/// Build, metric and repetition of the rows that are no times.
+/// Build, metric and repetition of the rows that are not build times.
 fn runs(rows: &[String]) -> Vec<String> {
     let cut = |row: &String| {
         let cells: Vec<&str> = row.split(',').collect();
@@ -153,21 +154,21 @@ fn two_by_two_builds_are_told_apart_and_one_is_recommended() {
         assert!(said.contains("nothing is recommended: `panic=abort` is better") && said.contains("lld"), "{said}");
     }
     assert_eq!(told.iter().filter(|line| line.starts_with("building")).count(), 4);
-    // Five builds, six rounds, two metrics; a time for each that was compiled, and the header.
+    // Five builds, six rounds, two metrics; a build time for each compiled build, and the header.
     assert_eq!(project.rows().len(), 5 * 6 * 2 + 4 + 1);
     assert!(!said.contains("no value"), "nothing is missing:\n{said}");
     assert!(!project.at("out/target").exists());
-    // Once more: nothing is built or run, and the answer is the same.
+    // A second time nothing is built or run, and the answer is the same.
     let (again, told) = project.study(&text, false, NEVER, &calm);
     assert_eq!(again.expect("an answer").answer.json(), report.answer.json());
     assert!(!told.iter().any(|line| line.starts_with("building") || line.starts_with("round")), "{told:?}");
-    // Another number of layouts is another study of layouts, of the same rounds.
+    // Another number of layouts is a new study of layouts on the same rounds.
     let (more, _) = project.study(&text.replace("layouts = 2", "layouts = 3"), false, NEVER, &calm);
     let is_checked = matches!(&more.expect("an answer").layouts, Layouts::Checked { layouts: 3, .. });
     assert_eq!(is_checked, shuffles());
 }
 
-/// Whether the linker here puts functions in another order.
+/// Whether the linker here can shuffle functions.
 fn shuffles() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("main.rs"), "fn main() {}").expect("written");
@@ -197,13 +198,13 @@ fn a_study_that_was_stopped_goes_on_to_the_same_rows() {
                 }
                 Err(StudyError::Stopped { folder, .. }) => {
                     assert!(folder.ends_with("out"));
-                    // At once: at most the run that was under way is there beside. Before, builds are timed.
+                    // At most the run in progress is added after the stop. Builds are timed before.
                     let there = project.rows().len();
                     assert!(rows < 6 || there <= rows + 2, "{there} rows, and it was to stop at {rows}");
                 }
                 Err(other) => panic!("{other}"),
             }
-            // The machine's end leaves half a row.
+            // A crash leaves half a row.
             let path = project.at("out/results.csv");
             let whole = fs::read(&path).expect("there");
             if rows != NEVER && whole.len() > 400 {
@@ -258,7 +259,7 @@ fn what_comes_back_is_measured_beside_the_reference() {
     }
     assert_eq!(project.rounds("panic=abort"), (1..=7).collect::<Vec<_>>(), "it has all of its rounds");
     assert_eq!(verdict(&report, "features=slow"), Verdict::Worse, "{}", report.text(true));
-    // More rounds are new ones, of all.
+    // More rounds are new rounds for all builds.
     let more = text.replace("rounds = 7\n", "rounds = 9\n");
     let report = project.study(&more, false, NEVER, &calm).0.expect("an answer");
     assert_eq!(project.rounds("panic=abort"), (1..=7).chain([9, 10]).collect::<Vec<_>>());
@@ -347,7 +348,7 @@ fn disturbed_runs_are_done_again_and_a_busy_machine_is_told() {
     let error = project.study(&text, false, NEVER, &|_| Some("others".into())).0.expect_err("busy");
     assert!(matches!(&error, StudyError::Busy { round: 1, .. }), "{error}");
     assert_eq!(runs(&project.rows()).len(), 1, "only the header: nothing is made up");
-    // Every third try is disturbed: nothing is lost, and all is said.
+    // Every third try is disturbed: nothing is lost, and everything is reported.
     let tries = RefCell::new(0);
     let sometimes = |_: &Seen| {
         *tries.borrow_mut() += 1;
@@ -357,12 +358,12 @@ fn disturbed_runs_are_done_again_and_a_busy_machine_is_told() {
     let report = report.expect("an answer");
     let (rejected, given_up) = (report.happened.rejected, report.happened.given_up);
     assert!(rejected >= 20 && given_up * 2 <= rejected, "{rejected}, {given_up}");
-    // Ten were of the study before it was stopped: five builds, each tried twice.
+    // Ten belong to the study before it was stopped: five builds, each tried twice.
     assert_eq!(told.iter().filter(|line| line.contains("was disturbed (others)")).count() + 10, rejected);
     let missing = project.rows().iter().filter(|row| row.contains(",speed,NA,")).count();
     assert_eq!(missing, given_up);
     assert!(report.text(true).contains("runs were disturbed and done again"));
-    // All of that is still known when the study is asked again.
+    // All of that is still known when the study runs again.
     let again = project.study(&text, false, NEVER, &calm).0.expect("an answer");
     assert_eq!((again.happened.rejected, again.happened.given_up), (rejected, given_up));
 }
@@ -370,7 +371,7 @@ fn disturbed_runs_are_done_again_and_a_busy_machine_is_told() {
 #[test]
 fn what_others_may_have_caused_is_no_fault_of_the_build() {
     let project = Project::new();
-    // Every third run fails, and each time others were at work.
+    // Every third run fails, and each time others were disturbing it.
     let line = "echo >> ../count; n=$(wc -l < ../count); test $((n % 3)) != 0 && {bin} 0.$n";
     let text = format!("{HEAD}[matrix]\npanic = [\"default\", \"abort\"]\n{WORKLOAD}")
         .replace("echo >> ../count; {bin} 0.$(wc -l < ../count)", line)
@@ -381,7 +382,7 @@ fn what_others_may_have_caused_is_no_fault_of_the_build() {
     let report = project.study(&text, false, NEVER, &judge).0.expect("an answer");
     assert!(report.failed.is_empty() && report.happened.given_up == 0, "{:?}", report.failed);
     assert_eq!(runs(&project.rows()).len(), 3 * 6 * 2 + 1);
-    // What fails each time is a fault in the end.
+    // A run that fails each time counts as failed in the end.
     fs::remove_dir_all(project.at("out")).expect("there");
     let always = text.replace("test $((n % 3)) != 0 && {bin} 0.$n", "{bin} 0.$n; exit 7").replace("= 9", "= 1");
     let error = project.study(&always, false, NEVER, &|_| Some("others".into())).0.expect_err("fails");
@@ -409,7 +410,7 @@ fn each_run_is_judged_by_the_pace_of_the_cores_and_that_is_kept() {
     let mut best = None;
     for (ns, told) in seen {
         assert_eq!(told, best, "of all before, also of those before the stop");
-        // As it is written: whole nanoseconds.
+        // As written to the file: whole nanoseconds.
         best = Some(ns.expect("a second is long enough").round().min(best.unwrap_or(f64::INFINITY)));
     }
 }
@@ -423,7 +424,7 @@ fn too_few_rounds_or_an_unequal_copy_recommend_nothing() {
     assert!(conclusion.starts_with("nothing can be said") && conclusion.contains("6 are needed"), "{conclusion}");
     let cheapest = report.cheapest().map(|cost| cost.name.as_str());
     assert_eq!(cheapest, Some("default"), "of no other it is known that it is not worse");
-    // The program that runs first is faster ever after.
+    // The program that runs first stays faster.
     fs::remove_dir_all(project.at("out")).expect("there");
     let line = "echo >> ../count; test -e ../first || echo {bin} > ../first; \
         if test \"$(cat ../first)\" = {bin}; then echo speed 170.$(wc -l < ../count); else {bin} 0.$(wc -l < ../count); fi";
@@ -456,7 +457,7 @@ fn what_is_better_at_a_price_is_told_as_that() {
     let conclusion = report.conclusion();
     assert!(conclusion.starts_with("no build is better without a price. Better at one: `panic=abort` (speed +"));
     assert!(conclusion.contains("at the price of binary_bytes +") && conclusion.contains("; P(front) "));
-    // Some bytes more, as any other build has them, are no price.
+    // A few more bytes, as in every other build, are no price.
     let tens =
         text.replace("[matrix]", "[matters]\nbinary_bytes = 0.9\n[matrix]").replace("layouts = 2", "layouts = 0");
     let report = project.study(&tens, false, NEVER, &calm).0.expect("an answer");
@@ -475,7 +476,7 @@ fn sources_that_change_while_builds_are_made_end_the_study() {
     let kept = fs::read_dir(project.at("out/builds")).expect("there");
     let is_kept = |entry: std::io::Result<fs::DirEntry>| entry.expect("there").path().join("build.json").exists();
     assert!(!kept.into_iter().any(is_kept), "nothing of it is kept");
-    // Once it is there it is a source as others are.
+    // Once the file exists it is a source like any other.
     assert!(project.study(&format!("{HEAD}{WORKLOAD}"), false, NEVER, &calm).0.is_ok());
 }
 
@@ -492,7 +493,7 @@ fn another_program_under_a_measured_name_is_refused() {
     for entry in fs::read_dir(project.at("out/builds")).expect("there") {
         let folder = entry.expect("there").path();
         let Ok(built) = fs::read_to_string(folder.join("build.json")) else { continue };
-        // As if it had been built once more, to other bytes.
+        // As if it had been built again with different bytes.
         let mut program = fs::read(folder.join("program")).expect("there");
         program.push(0);
         fs::write(folder.join("program"), &program).expect("written");
@@ -517,12 +518,12 @@ fn what_failed_stays_out_and_what_it_had_beaten_comes_back() {
     assert!(told.iter().any(|line| line.contains("`mid` is beaten beyond doubt")), "{told:?}");
     assert!(report.failed["quick"].contains("exit code 1"), "{:?}", report.failed);
     assert!(report.happened.dropped.is_empty() && report.happened.saved == 0, "{:?}", report.happened);
-    // Not in the rounds that are over, but in new ones, with the reference and its copy beside it.
+    // Not in the finished rounds but in new ones, together with the reference and its copy.
     assert_eq!(project.rounds("mid"), (1..=6).chain(9..=14).collect::<Vec<_>>());
     assert_eq!((project.rounds("default"), project.rounds("default (copy)")), ((1..=14).collect(), (1..=14).collect()));
     assert!(told.iter().any(|line| line.starts_with("`mid` is measured after all")), "{told:?}");
     assert!(report.conclusion().contains("it is not built here"), "{}", report.conclusion());
-    // It would go well now; but what is measured does not depend on when one asks.
+    // It would succeed now, but results must not depend on when the study is run.
     fs::write(project.at("quick.sh"), "echo speed 500.${1#0.}\n").expect("written");
     let (again, told) = project.study(&text, true, NEVER, &calm);
     assert_eq!(again.expect("an answer").answer.json(), report.answer.json());
@@ -570,7 +571,7 @@ fn only_what_a_program_is_made_of_is_its_source() {
     fs::write(project.at("app/src/main.rs"), with).expect("written");
     fs::write(project.at("shared.txt"), "shared").expect("written");
     fs::write(project.at("notes.md"), "first").expect("written");
-    // The study and what its runs count are none of the repository's.
+    // The study and its run counters are ignored by git.
     fs::write(project.at(".gitignore"), "count\nout\nstudy.toml\n").expect("written");
     if !git(&["init", "-q"]) {
         return;
@@ -578,14 +579,14 @@ fn only_what_a_program_is_made_of_is_its_source() {
     let text = format!("{HEAD}{WORKLOAD}");
     let stopped = project.study(&text, false, 12, &calm).0.expect_err("stopped");
     assert!(matches!(stopped, StudyError::Stopped { .. }), "{stopped}");
-    // Notes and results are committed while the study is at work.
+    // Notes and results are committed while the study runs.
     fs::write(project.at("notes.md"), "second").expect("written");
     fs::copy(project.at("out/results.csv"), project.at("results.csv")).expect("copied");
     assert!(git(&["add", "."]) && git(&["commit", "-qm", "notes"]));
     let (report, told) = project.study(&text, false, NEVER, &calm);
     assert!(report.is_ok(), "{:?}", report.err().map(|why| why.to_string()));
     assert!(!told.iter().any(|line| line.starts_with("building")), "{told:?}");
-    // What the program includes is a source of it, wherever it lies.
+    // A file that the program includes is one of its sources, wherever it is.
     fs::write(project.at("shared.txt"), "other").expect("written");
     let error = project.study(&text, false, NEVER, &calm).0.expect_err("others").to_string();
     assert!(error.contains("other sources (`") && error.contains("shared.txt` changed"), "{error}");

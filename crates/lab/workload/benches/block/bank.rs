@@ -1,4 +1,4 @@
-//! bank, beside the executor that it drives.
+//! bank, compared with the executor that it drives.
 
 use hearth_ledger::{Executor, Outcome};
 use hearth_testkit::bench::{Bench, Unit};

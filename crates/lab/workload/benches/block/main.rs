@@ -1,9 +1,9 @@
-//! The tiles that make blocks: pack, bank, poh, shred and store, each alone on a rig, links included.
+//! The tiles that make blocks: pack, bank, poh, shred and store, each alone on a rig, including its links.
 //!
-//! reads   made-up transfers of 215 bytes, 64 to a microblock; `HEARTH_BENCH_DIR` for store (otherwise /dev/shm when
-//!         it is there, else the temporary folder)
-//! writes  one line per figure, each in transactions a second, or the transfers' worth of entries and sets;
-//!         yardsticks are the libraries that the tiles drive, doing the same without links
+//! reads   synthetic transfers of 215 bytes, 64 per microblock; `HEARTH_BENCH_DIR` for store (otherwise /dev/shm if it
+//!         exists, else the temporary folder)
+//! writes  one line per figure, in transactions per second, or the equivalent in entries and sets; yardsticks are the
+//!         libraries that the tiles drive, doing the same without links
 //! memory  16 MB for each link of a rig; store: at most 1 GB of files, removed at the end
 //!
 //! cargo bench -p hearth-workload --bench block

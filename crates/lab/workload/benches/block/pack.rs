@@ -1,4 +1,4 @@
-//! pack, beside the scheduler that it drives.
+//! pack, compared with the scheduler that it drives.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -19,7 +19,7 @@ pub fn transfers(bench: &Bench) {
     bench.paired_with_floor(name, Unit::PerSecond, Some(1e6), None, || tile.round(), || bare.round());
 }
 
-/// The scheduler alone, which gets candidates ready made.
+/// The scheduler alone, with prepared candidates.
 struct Bare {
     scheduler: Scheduler,
     keys: Vec<[Pubkey; 3]>,

@@ -1,4 +1,4 @@
-//! poh in low power, beside the chain that it drives.
+//! poh in low power, compared with the chain that it drives.
 
 use std::hint::black_box;
 
@@ -14,7 +14,7 @@ pub fn microblocks(bench: &Bench) {
     bench.paired(name, Unit::PerSecond, None, || tile.round(), || chain.round());
 }
 
-/// The chain alone: nothing is copied, and no ledger hears of slots.
+/// The chain alone: nothing is copied, and no ledger is notified of slots.
 struct Bare {
     chain: PohChain,
     now: u64,
@@ -26,7 +26,7 @@ impl Bare {
         Self { chain, now: 0 }
     }
 
-    /// A slot.
+    /// Runs one slot.
     fn round(&mut self) -> u64 {
         loop {
             match self.chain.step(self.now) {

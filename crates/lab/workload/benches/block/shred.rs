@@ -1,4 +1,4 @@
-//! shred, beside the shredder that it drives.
+//! shred, compared with the shredder that it drives.
 
 use std::hint::black_box;
 
@@ -15,7 +15,7 @@ pub fn entries(bench: &Bench) {
     bench.paired(name, Unit::PerSecond, None, || tile.round(), || bare.round());
 }
 
-/// The shredder alone; its sets are signed and not copied anywhere.
+/// The shredder alone; its sets are signed but not copied.
 struct Bare {
     shredder: Shredder,
     entry: Vec<u8>,
@@ -32,7 +32,7 @@ impl Bare {
         Self { shredder: Shredder::new(config, [9; 32]), entry, set: FecSet::new(), slot: 0 }
     }
 
-    /// A slot.
+    /// Runs one slot.
     fn round(&mut self) -> u64 {
         self.slot += 1;
         self.shredder.begin_slot(self.slot, self.slot - 1).expect("the one before has ended");

@@ -1,4 +1,4 @@
-//! store: full FEC sets in, slots of 288 on disk, synced each slot.
+//! store: full FEC sets in, slots of 288 sets on disk, synced each slot.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use hearth_testkit::bench::{Bench, Unit};
 use hearth_tile::rig::Rig;
 use hearth_workload::made::{TRANSFER_SIZE, ledger};
 
-/// Sets of a round, and of a slot.
+/// Sets per round, and per slot.
 const ROUND: u32 = 32;
 const SLOT: u32 = 288;
 const LIMIT_SIZE: u64 = 512 << 20;
@@ -48,7 +48,7 @@ fn open(dir: &Dir) -> BlockStore {
     BlockStore::open(&dir.0, config).expect("the store opens").0
 }
 
-/// Sets, slot after slot.
+/// A generator of sets, slot after slot.
 struct Sets {
     data: Vec<u8>,
     slot: u64,

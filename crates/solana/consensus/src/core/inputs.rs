@@ -254,11 +254,14 @@ impl Consensus {
         let Some(account) = self.config.vote_account.and_then(|key| self.banks.get(&id)?.account(&key)) else { return };
         let (slot, unix_s) = account.last_timestamp;
         self.tower.adopt_timestamp(slot, unix_s);
-        let newest = self.tower.last_vote().map(|last| last.id.slot).max(self.tower.lockouts().root);
+        let newest = self.tower.newest_slot();
         let Some(last) = account.last_vote().filter(|last| newest.is_none_or(|newest| *last > newest)) else { return };
         let Some(voted) = self.forks.on_chain(&id, last) else { return };
         let Some(block_id) = self.banks.get(&voted).map(|bank| bank.block_id) else { return };
-        let root = account.root.and_then(|root| self.forks.on_chain(&id, root));
+        // An older root than the tower's stays out: a fork that descends from it may leave out the tower's.
+        let own_root = self.tower.lockouts().root;
+        let root = account.root.filter(|root| own_root.is_none_or(|own| own <= *root));
+        let root = root.and_then(|root| self.forks.on_chain(&id, root));
         let votes = account.votes.clone();
         self.tower.adopt(&votes, root, LastVote { id: voted, block_id });
         if let Some(root) = root.filter(|root| root.slot > self.root().slot) {

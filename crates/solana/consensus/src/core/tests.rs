@@ -333,6 +333,22 @@ fn a_lost_tower_is_taken_from_the_chain() {
 }
 
 #[test]
+fn votes_with_an_older_root_leave_the_towers() {
+    // Another process voted for this node, on a fork that leaves out the root of this one's tower.
+    let mut consensus = started(config(), 3, Some(Tower::new(id(9))));
+    let mut parent = id(3);
+    for slot in [4, 5, 6, 10] {
+        consensus.on_frozen(frozen(id(slot), parent, vec![]), 0).expect("frozen");
+        parent = id(slot);
+    }
+    let voted = AccountVotes { root: Some(5), ..account(0, [10]) };
+    consensus.on_frozen(frozen(id(11), parent, vec![voted]), 0).expect("frozen");
+    assert_eq!(consensus.tower().last_vote().map(|last| last.id), Some(id(10)));
+    assert_eq!(consensus.tower().root(), Some(id(9)));
+    assert_eq!(consensus.root(), id(3));
+}
+
+#[test]
 fn turn_begins_slots_one_by_one() {
     let mut consensus = started(config(), 0, None);
     line(&mut consensus, 1, 15);

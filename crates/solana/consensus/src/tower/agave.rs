@@ -23,7 +23,7 @@ pub enum AgaveError {
     #[error("no tower of Agave: {0}")]
     File(#[from] TowerFileError),
     /// The tower belongs to another node.
-    #[error("the tower of {}, and not of {}", encode_32(found), encode_32(node))]
+    #[error("this is the tower of {}, not of {}", encode_32(found), encode_32(node))]
     Node {
         /// The file's node.
         found: Pubkey,
@@ -31,7 +31,7 @@ pub enum AgaveError {
         node: Pubkey,
     },
     /// The signature is invalid.
-    #[error("its signature is not that of {}: it was changed", encode_32(.0))]
+    #[error("its signature is not that of {}: the file was changed", encode_32(.0))]
     Signature(Pubkey),
     /// There is no vote to store.
     #[error("no vote of this tower binds, and Agave takes no file without a vote")]

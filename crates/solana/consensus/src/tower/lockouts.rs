@@ -9,6 +9,7 @@
 //! A vote binds for 2 slots, and for twice as long with each vote on top of it. The 32nd vote makes the oldest the
 //! root.
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
 
 /// The binding votes, the oldest first, and the root below them, of this node or of a vote account.
@@ -37,7 +38,7 @@ impl Lockouts {
             return false;
         }
         self.expire(slot);
-        if self.votes.len() == MAX_LOCKOUTS {
+        if self.votes.len() == MAX_LOCKOUTS - usize::from(active(Mutation::EarlyRoot)) {
             self.root = Some(self.votes.remove(0).slot);
         }
         self.votes.push(Lockout { slot, confirmation_count: 1 });
@@ -66,6 +67,9 @@ impl Lockouts {
         }
         let mut left = self.clone();
         left.expire(slot);
+        if active(Mutation::ForgottenLockouts) {
+            left.votes.clear();
+        }
         !left.votes.iter().map(|vote| vote.slot).chain(left.root).all(is_ancestor)
     }
 }

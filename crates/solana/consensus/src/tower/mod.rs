@@ -75,6 +75,11 @@ impl Tower {
         self.last
     }
 
+    /// The newest slot of the tower: that of its last vote, or its root.
+    pub fn newest_slot(&self) -> Option<u64> {
+        self.last.map(|last| last.id.slot).max(self.lockouts.root)
+    }
+
     /// The last vote with a timestamp: its slot and Unix seconds.
     pub fn last_timestamp(&self) -> Option<(u64, i64)> {
         self.stamp

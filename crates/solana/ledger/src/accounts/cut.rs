@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::Pubkey;
 
 use super::{Accounts, Contents, HashedKey, SHARDS};
@@ -30,7 +31,7 @@ impl Contents {
     /// preserved.
     #[inline]
     pub(super) fn keep(&mut self, cut: u32, key: &HashedKey) {
-        if self.kept.cut != cut {
+        if self.kept.cut != cut && !active(Mutation::LostCut) {
             let before = self.find(key).cloned();
             self.kept.before.entry(key.key).or_insert(before);
         }

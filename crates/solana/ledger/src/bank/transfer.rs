@@ -8,6 +8,7 @@
 //!         `solana-system-program` 4.2, `instruction_accounts.rs` of `solana-transaction-context` 4.2, every feature
 //!         active. The order of the checks is theirs: it decides which error is reported
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::Txn;
 use hearth_wire::consts::*;
 use hearth_wire::program::system::SystemInstruction;
@@ -115,6 +116,9 @@ impl Transfers<'_> {
             Loaded::Ready(bytes) => {
                 let payer = set.get_mut(self.places[0]);
                 payer.lamports -= self.fee;
+                if active(Mutation::DoubleFee) {
+                    payer.lamports = payer.lamports.saturating_sub(self.fee);
+                }
                 let rent_epoch = payer.rent_epoch;
                 touched.begin(payer.lamports, rent_epoch);
                 // The payer's rent epoch depends on its balance before the fee.
@@ -313,7 +317,7 @@ impl TouchedAccounts {
     fn finish(&self, places: &[Place], set: &mut WorkingSet, commit: bool) {
         for touched in &self.0 {
             let place = places[usize::from(touched.index)];
-            if commit {
+            if commit || (touched.index != 0 && active(Mutation::MintedFailure)) {
                 set.commit(place);
             } else {
                 let account = set.get_mut(place);

@@ -139,6 +139,25 @@ pub(super) enum Job {
     Stop,
 }
 
+/// A keeper without a thread: the opener of the store decides when it works, and so how long a sync takes.
+pub struct SteppedKeeper(Keeper);
+
+impl SteppedKeeper {
+    pub(super) fn new(keeper: Keeper) -> Self {
+        Self(keeper)
+    }
+
+    /// Whether there is something to sync. Under [`SyncPolicy::Every`] this goes by the machine's clock.
+    pub fn is_due(&self) -> bool {
+        self.0.sync_due().is_some_and(|due| due.is_zero())
+    }
+
+    /// Syncs what is due, as one turn of the thread would, and writes the index that goes with it.
+    pub fn step(&mut self) {
+        self.0.work();
+    }
+}
+
 pub(super) struct Keeper {
     shared: Arc<Shared>,
     jobs: Receiver<Job>,
@@ -169,18 +188,23 @@ impl Keeper {
     pub fn run(mut self) {
         while !self.stopping {
             self.wait();
-            // In this order: complete slots precede the sync target, and the segments that the target needs were
-            // announced before it was set.
-            let whole = self.shared.whole_slot.load(SeqCst);
-            let target = self.shared.sync_to.load(SeqCst);
-            self.take_jobs();
-            if self.sync_due().is_some_and(|due| due.is_zero()) {
-                self.sync(target, whole);
-            }
-            self.write_checkpoints();
+            self.work();
         }
         if self.policy != SyncPolicy::Kernel && self.shared.failure.get().is_none() {
             let (whole, target) = (self.shared.whole_slot.load(SeqCst), self.shared.written.load(SeqCst));
+            self.sync(target, whole);
+        }
+        self.write_checkpoints();
+    }
+
+    /// Takes the pending jobs, and carries out the syncs and writes that are due.
+    fn work(&mut self) {
+        // In this order: complete slots precede the sync target, and the segments that the target needs were
+        // announced before it was set.
+        let whole = self.shared.whole_slot.load(SeqCst);
+        let target = self.shared.sync_to.load(SeqCst);
+        self.take_jobs();
+        if self.sync_due().is_some_and(|due| due.is_zero()) {
             self.sync(target, whole);
         }
         self.write_checkpoints();

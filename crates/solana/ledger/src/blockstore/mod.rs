@@ -28,6 +28,7 @@ mod tests;
 
 pub use error::{Damage, Finding, StoreError};
 pub use hearth_wal::Fault;
+pub use keeper::SteppedKeeper;
 pub use open::Recovery;
 pub use reader::{Block, Reader, SlotInfo};
 pub use record::{FecSetRecord, SET_DATA_SIZE_MAX, VERSION, block_size};

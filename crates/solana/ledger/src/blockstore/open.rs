@@ -7,13 +7,14 @@
 //! source  after a kill only the last record can be torn; after a power failure any record that was not durable
 
 use super::index::{self, Checkpoint, Index, SlotEntry};
-use super::keeper::Shared;
+use super::keeper::{Keeper, Shared, SteppedKeeper};
 use super::record::{Record, SEGMENT_HEAD_SIZE, VERSION};
 use super::scan::{Step, Walk};
 use super::store::{BlockStore, Tail, create_segment};
 use super::{
     Config, Damage, Finding, LogPosition, StoreError, SyncPolicy, index_path, list_segments, log_path, numbered, reader,
 };
+use hearth_mutation::{Mutation, active};
 use hearth_wal::{Appender, Fault, FileSystem, Volume, files};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -118,6 +119,26 @@ impl BlockStore {
     }
 
     pub(super) fn open_on(volume: Arc<dyn Volume>, dir: &Path, config: Config) -> Result<(Self, Recovery), StoreError> {
+        let (mut store, keeper, recovery) = Self::find(volume, dir, config)?;
+        store.run_keeper(keeper);
+        Ok((store, recovery))
+    }
+
+    /// As [`open`](Self::open), on the caller's volume and without a thread: what may block is done when the caller
+    /// steps the keeper. Dropping the store then syncs nothing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_stepped(
+        volume: Arc<dyn Volume>,
+        dir: &Path,
+        config: Config,
+    ) -> Result<(Self, SteppedKeeper, Recovery), StoreError> {
+        let (store, keeper, recovery) = Self::find(volume, dir, config)?;
+        Ok((store, SteppedKeeper::new(keeper), recovery))
+    }
+
+    fn find(volume: Arc<dyn Volume>, dir: &Path, config: Config) -> Result<(Self, Keeper, Recovery), StoreError> {
         config.check()?;
         fs::create_dir_all(dir).map_err(|e| StoreError::io("creating", dir, e))?;
         let lock = take_lock(dir)?;
@@ -208,8 +229,7 @@ impl Found {
             self.recovery.damage.push(Damage { file: path.clone(), offset: len, length: missing, what: Finding::Cut });
         }
         if indexed.size < blocks.len() as u64 {
-            let cut = OpenOptions::new().write(true).open(&index_path).and_then(|f| f.set_len(indexed.size));
-            cut.map_err(|e| StoreError::io("truncating", &index_path, e))?;
+            truncate(&index_path, indexed.size)?;
         }
         let from = indexed.upto.unwrap_or(LogPosition::new(segment, 0));
         if u64::from(from.offset()) < len {
@@ -234,10 +254,17 @@ impl Found {
         let file = File::open(path).map_err(|e| StoreError::io("opening", path, e))?;
         let mut walk = Walk::new(&file, from, len);
         self.recovery.bytes_scanned += len - u64::from(from.offset());
+        let is_lost = |at: LogPosition, end: LogPosition| {
+            active(Mutation::CutTail) && last && at.offset() > 0 && u64::from(end.offset()) == len
+        };
         loop {
             match walk.step(None).map_err(|e| StoreError::io("reading", path, e))? {
                 Step::End => return Ok(len),
                 Step::Skipped => {}
+                Step::Record { at, end, .. } if is_lost(at, end) => {
+                    truncate(path, at.offset().into())?;
+                    return Ok(at.offset().into());
+                }
                 Step::Record { record, at, end } => self.record(path, &record, at, end),
                 Step::Damage { at, length, fault, to_end } => {
                     let offset = u64::from(at.offset());
@@ -246,8 +273,7 @@ impl Found {
                         self.recovery.damage.push(damage);
                         continue;
                     }
-                    let cut = OpenOptions::new().write(true).open(path).and_then(|f| f.set_len(offset));
-                    cut.map_err(|e| StoreError::io("truncating", path, e))?;
+                    truncate(path, offset)?;
                     self.recovery.bytes_dropped += length;
                     self.recovery.torn = Some(damage);
                     return Ok(offset);
@@ -309,7 +335,7 @@ impl Found {
         dir: &Path,
         config: Config,
         tail: Tail,
-    ) -> Result<(BlockStore, Recovery), StoreError> {
+    ) -> Result<(BlockStore, Keeper, Recovery), StoreError> {
         let slots = &self.index.slots;
         self.recovery.first_slot = slots.first_key_value().map(|(slot, _)| *slot);
         self.recovery.last_whole_slot = slots.values().rev().find(|e| e.complete).map(|e| e.slot);
@@ -318,9 +344,9 @@ impl Found {
             self.recovery.segment_count = 1;
         }
         let shared = Shared::new(dir, &config, self.index, tail.position(), self.oldest_segment, self.disk_bytes);
-        let mut store = BlockStore::start(lock, volume, config, Arc::new(shared), tail, self.sealed);
+        let (mut store, keeper) = BlockStore::start(lock, volume, config, Arc::new(shared), tail, self.sealed);
         store.resume(self.checkpoints)?;
-        Ok((store, self.recovery))
+        Ok((store, keeper, self.recovery))
     }
 }
 
@@ -336,6 +362,12 @@ fn remove_orphan_indexes(dir: &Path, segments: &[u32]) -> Result<(), StoreError>
 
 fn file_len(path: &Path) -> Result<u64, StoreError> {
     fs::metadata(path).map(|m| m.len()).map_err(|e| StoreError::io("looking at", path, e))
+}
+
+/// Truncates a file to its first `len` bytes.
+fn truncate(path: &Path, len: u64) -> Result<(), StoreError> {
+    let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(len));
+    cut.map_err(|e| StoreError::io("truncating", path, e))
 }
 
 /// The contents of an index file; empty if there is none.

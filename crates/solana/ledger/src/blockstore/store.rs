@@ -73,17 +73,16 @@ impl BlockStore {
         shared: Arc<Shared>,
         tail: Tail,
         sealed: VecDeque<(u32, u64)>,
-    ) -> Self {
+    ) -> (Self, Keeper) {
         let (jobs, inbox) = channel();
         let keeper = Keeper::new(shared.clone(), inbox, config.sync);
-        let spawned = std::thread::Builder::new().name("blockstore".into()).spawn(move || keeper.run());
         let _ = jobs.send(Job::Segment { segment: tail.segment, file: tail.end.disk().clone() });
-        Self {
+        let store = Self {
             config,
             volume,
             shared,
             jobs,
-            keeper: Some(spawned.expect("a process that cannot start a thread cannot start tiles either")),
+            keeper: None,
             checkpoint_at: tail.at(),
             tail,
             sealed,
@@ -92,7 +91,14 @@ impl BlockStore {
             changed: BTreeMap::new(),
             whole: VecDeque::new(),
             lock,
-        }
+        };
+        (store, keeper)
+    }
+
+    /// Gives the keeper a thread of its own.
+    pub(super) fn run_keeper(&mut self, keeper: Keeper) {
+        let spawned = std::thread::Builder::new().name("blockstore".into()).spawn(move || keeper.run());
+        self.keeper = Some(spawned.expect("a process that cannot start a thread cannot start tiles either"));
     }
 
     /// Completes the index files, closes slots whose sets are all present but whose closing record was torn, and drops

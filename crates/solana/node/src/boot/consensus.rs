@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearth_consensus::Tower as VoteTower;
 use hearth_keys as keys;
 use hearth_ledger::Ledger;
 use hearth_pipeline::bank::Recording;
@@ -91,7 +92,9 @@ impl Consensus {
         let rooted = saved.as_ref().and_then(|tower| tower.lockouts().root);
         let start = position::start(ledger, block_id, &blocks, rooted);
         let root = start.block.bank.id.slot;
-        let account = given.filter(|account| may_vote(config, folder, account, saved.is_some(), &start));
+        let account = given.filter(|account| may_vote(config, folder, account, saved.as_ref(), &start));
+        // Where it lacks votes it is no measure of what to root.
+        let saved = saved.filter(|_| account == given);
         let core = CoreConfig {
             node,
             vote_account: account,
@@ -176,12 +179,13 @@ fn vote_account(config: &Config, folder: &Path) -> Result<Option<Pubkey>, BootEr
 }
 
 /// Whether the node may vote with an account; reports why not.
-fn may_vote(config: &Config, folder: &Path, account: &Pubkey, has_tower: bool, start: &Start) -> bool {
+fn may_vote(config: &Config, folder: &Path, account: &Pubkey, saved: Option<&VoteTower>, start: &Start) -> bool {
     let votes = start.block.bank.votes.iter().find(|votes| votes.key == *account);
-    match voting::verdict(has_tower, config.consensus.vote_without_tower, votes) {
+    let tower = saved.map(|tower| tower.newest_slot().unwrap_or(0));
+    match voting::verdict(tower, config.consensus.vote_without_tower, votes) {
         Verdict::Votes => true,
         Verdict::Follows { newest } => {
-            hearth_command::output::note(voting::notice(folder, account, newest));
+            hearth_command::output::note(voting::notice(folder, account, newest, tower));
             false
         }
     }

@@ -161,3 +161,23 @@ fn blocks_without_genesis_are_refused_untouched() {
     crate::developer::reset(&config, folder).unwrap();
     assert_eq!(started(&config, folder), (0, 0));
 }
+
+#[test]
+fn reset_drops_the_root_and_the_tower_of_a_begun_chain() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(true));
+    let folder = folder.path();
+    chain(&config, folder, &[(1, 0), (2, 1)]);
+    let node = identity(&config, folder).unwrap().public;
+    let root = BankId { slot: 2, hash: [2; 32] };
+    save_tower(folder, &Tower::new(root).save(&node)).unwrap();
+    save_root(folder, root).unwrap();
+    let has = |name: &str| folder.join(name).exists();
+    let mut joining = config.clone();
+    joining.gossip.entrypoints = vec!["127.0.0.1:8001".parse().unwrap()];
+    crate::developer::reset(&joining, folder).unwrap();
+    assert!(!has("root.bin"));
+    assert!(has("tower.bin"), "the chain that it joins may be the same again");
+    crate::developer::reset(&config, folder).unwrap();
+    assert!(!has("tower.bin"));
+    assert_eq!(started(&config, folder), (0, 0));
+}

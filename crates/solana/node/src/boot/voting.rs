@@ -1,11 +1,12 @@
 //! voting: decides whether a node in a cluster may vote when it starts.
 //!
-//! reads   whether it has a tower; its account's votes in the bank that it starts from
+//! reads   the newest slot of its tower; its account's votes in the bank that it starts from
 //! writes  a verdict, and its text
 //!
 //! An account that has voted has binding votes, and the newest may not be in the bank yet. A node without a tower does
 //! not know them and could violate their lockouts, so an identity from another machine or from Agave must bring its
-//! tower along.
+//! tower along. A tower is saved before its vote is sent, so one that is older than the account's votes is a copy from
+//! before the last of them, and lacks votes too.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ use hearth_wire::base58::encode_32;
 pub(super) enum Verdict {
     /// It votes.
     Votes,
-    /// It only follows: its account has voted up to this slot, or rooted it, and there is no tower.
+    /// It only follows: its account has voted up to this slot, or rooted it, and the tower does not reach it.
     Follows {
         /// The newest slot voted for or rooted.
         newest: u64,
@@ -26,22 +27,26 @@ pub(super) enum Verdict {
 }
 
 /// The verdict for a node whose account has `votes` in the bank that it starts from; `None` if the bank has no such
-/// account. `is_told`: the operator allows voting without a tower.
-pub(super) fn verdict(has_tower: bool, is_told: bool, votes: Option<&AccountVotes>) -> Verdict {
+/// account. `tower` is the newest slot of the tower, if there is one; `is_told`: the operator allows voting without a
+/// tower.
+pub(super) fn verdict(tower: Option<u64>, is_told: bool, votes: Option<&AccountVotes>) -> Verdict {
     match votes.and_then(|votes| votes.last_vote().max(votes.root)) {
-        Some(newest) if !has_tower && !is_told => Verdict::Follows { newest },
+        Some(newest) if tower.is_none_or(|tower| tower < newest) && !is_told => Verdict::Follows { newest },
         _ => Verdict::Votes,
     }
 }
 
 /// The notice that the node only follows, and how to change that.
-pub(super) fn notice(folder: &Path, account: &Pubkey, newest: u64) -> String {
+pub(super) fn notice(folder: &Path, account: &Pubkey, newest: u64, tower: Option<u64>) -> String {
+    let (account, folder) = (encode_32(account), folder.display());
+    let lacks = match tower {
+        None => format!("there is no tower.bin in {folder}"),
+        Some(tower) => format!("the tower.bin in {folder} goes only to slot {tower}"),
+    };
     format!(
-        "notice: this node does not vote, it only follows: its vote account {} has voted, up to slot {newest}, and \
-         there is no tower.bin in {}. Put the tower back, or take that of Agave by `hearth ledger tower import`; \
-         --vote-without-tower (consensus.vote_without_tower) votes all the same, and may break votes that are lost",
-        encode_32(account),
-        folder.display()
+        "notice: this node does not vote, it only follows: its vote account {account} has voted, up to slot {newest}, \
+         and {lacks}. Put the newest tower back, or take that of Agave by `hearth ledger tower import`; \
+         --vote-without-tower (consensus.vote_without_tower) votes all the same, and may violate lost lockouts"
     )
 }
 
@@ -52,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_without_tower_votes_only_where_nothing_was_voted_for() {
+    fn a_node_votes_where_its_tower_goes_as_far_as_its_account() {
         use Verdict::{Follows, Votes};
         let account = |slot: Option<u64>, root: Option<u64>| {
             let votes = slot.map(|slot| Lockout { slot, confirmation_count: 1 }).into_iter().collect();
@@ -68,19 +73,22 @@ mod tests {
             (account(Some(7), Some(5)), Follows { newest: 7 }),
         ];
         for (account, without) in table {
-            assert_eq!(verdict(false, false, account.as_ref()), without, "{account:?}");
-            for (has_tower, is_told) in [(true, false), (false, true), (true, true)] {
-                assert_eq!(verdict(has_tower, is_told, account.as_ref()), Votes, "{account:?}");
+            assert_eq!(verdict(None, false, account.as_ref()), without, "{account:?}");
+            for (tower, is_told) in [(Some(7), false), (Some(8), false), (None, true), (Some(0), true)] {
+                assert_eq!(verdict(tower, is_told, account.as_ref()), Votes, "{account:?}");
             }
         }
+        assert_eq!(verdict(Some(6), false, account(Some(7), Some(5)).as_ref()), Follows { newest: 7 });
     }
 
     #[test]
     fn the_notice_is_a_line_that_says_what_to_do() {
-        let said = notice(Path::new("my chain"), &[1; 32], 77);
-        for part in ["slot 77,", "my chain", "hearth ledger tower import", "--vote-without-tower"] {
-            assert!(said.contains(part), "{said}");
+        for (tower, lacks) in [(None, "there is no tower.bin in my chain"), (Some(70), "only to slot 70")] {
+            let said = notice(Path::new("my chain"), &[1; 32], 77, tower);
+            for part in ["slot 77,", "my chain", lacks, "hearth ledger tower import", "--vote-without-tower"] {
+                assert!(said.contains(part), "{said}");
+            }
+            assert_eq!(said.lines().count(), 1);
         }
-        assert_eq!(said.lines().count(), 1);
     }
 }

@@ -258,8 +258,9 @@ tables! {
         /// The vote account, a JSON file as the Solana tools write it, of a node that joins a cluster to make blocks
         /// and vote there. Empty: it only follows. The node that begins a chain makes one beside the ledger.
         pub vote_account_path: PathBuf = PathBuf::new(),
-        /// Votes in a cluster although the account has voted before and the ledger's folder has no tower: the votes in
-        /// the account are taken for all that bind. Without, such a node only follows, since votes that are lost bind.
+        /// Votes in a cluster although the vote account has voted before and the ledger folder has no tower, or one
+        /// that is older than the account's votes. The node then takes the votes in the account for its tower; a vote
+        /// that did not land may still lock it out. Without this option such a node only follows.
         pub vote_without_tower: bool = false,
     }
 

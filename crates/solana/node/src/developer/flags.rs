@@ -82,8 +82,8 @@ pub struct Flags {
     /// A slot comes when there is work, and others until it is final; then the chain stands.
     #[arg(long, help_heading = "How the node runs")]
     pub slots_on_demand: bool,
-    /// Vote in a cluster although the vote account has voted before and there is no tower here; its lost votes may
-    /// still bind.
+    /// Vote in a cluster although the vote account has voted before and there is no tower here, or an older one; lost
+    /// votes may still bind.
     #[arg(long, help_heading = "How the node runs")]
     pub vote_without_tower: bool,
     /// JSON-RPC on this port, WebSocket on the next.

@@ -1,7 +1,8 @@
 //! `--reset`: removes a chain, so that the next start creates a new one.
 //!
 //! reads   the ledger folder
-//! writes  removes the node's files in it except the keys: identity, vote account and faucet stay the same
+//! writes  removes the node's files in it except the keys: identity, vote account and faucet stay the same. The tower
+//!         stays if the node joins a cluster
 //! memory  a name at a time
 //! drops   nothing: files that are not the node's are left alone
 //!
@@ -28,6 +29,13 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     BlockStore::clear(&folder.join("blocks"))?;
     snapshots(&restore::folder(config, folder))?;
     gone(&folder.join("history"), |path| std::fs::remove_dir_all(path))?;
+    // With the old chain's root, a start would take the new chain's blocks up to that slot for final.
+    gone(&folder.join("root.bin"), |path| std::fs::remove_file(path))?;
+    // A new chain has no block of the tower's, and the node would wait for the tower's root for ever. A node that joins
+    // may join the same chain again, where its votes bind.
+    if !config.joins() {
+        gone(&folder.join("tower.bin"), |path| std::fs::remove_file(path))?;
+    }
     gone(&folder.join("genesis.json"), |path| std::fs::remove_file(path))?;
     gone(&folder.join("genesis.accounts"), |path| std::fs::remove_file(path))
 }

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use hearth_command::output::{Say, plural};
-use hearth_consensus::{AgaveError, Tower};
+use hearth_consensus::{AgaveError, SavedErrorKind, Tower};
 use hearth_keys::{self as keys, Identity, KeyError};
 use hearth_ledger::blockstore::BlockStore;
 use hearth_pipeline::tower::{SavedError, save_file, save_tower, saved_tower};
@@ -34,7 +34,7 @@ pub enum TowerFailure {
     #[error(transparent)]
     Saved(#[from] SavedError),
     /// There is no tower.
-    #[error("there is no tower.bin in {}: who has not voted in a cluster has none", folder.display())]
+    #[error("there is no tower.bin in {}: a node that has not voted in a cluster has none", folder.display())]
     NoTower {
         /// The ledger folder.
         folder: PathBuf,
@@ -123,7 +123,7 @@ fn show(folder: &Path, node: &Pubkey, file: Option<&Path>, say: &Say) -> Result<
     if let Some((slot, unix_s)) = tower.last_timestamp() {
         say.line(format_args!("timestamp {unix_s} s since 1970, of the vote for slot {slot}"));
     }
-    say.line(format_args!("{:>12} {:>13} {:>12}", "slot", "confirmations", "binds to"));
+    say.line(format_args!("{:>12} {:>13} {:>12}", "slot", "confirmations", "binds until"));
     for vote in &tower.lockouts().votes {
         let (slot, count, until) = (vote.slot, vote.confirmation_count, vote.last_locked_out_slot());
         say.line(format_args!("{slot:>12} {count:>13} {until:>12}"));
@@ -143,8 +143,8 @@ fn import(folder: &Path, node: &Pubkey, file: &Path, replace: bool, say: &Say) -
     let tower = read(file, node)?;
     match saved_tower(folder, node) {
         Ok(None) => {}
-        // An unreadable tower contains no known binding votes.
-        Err(_) if replace => {}
+        // A damaged tower contains no known binding votes. Another node's is intact, and may be the only copy.
+        Err(SavedError::Tower { source, .. }) if replace && source.kind != SavedErrorKind::Node => {}
         Ok(Some(own)) if replace => is_no_older(&tower, &own, &folder.join("tower.bin"))?,
         Ok(Some(own)) if own == tower => {}
         Ok(Some(_)) => return Err(TowerFailure::Exists { folder: folder.into() }),
@@ -198,8 +198,7 @@ fn read(path: &Path, node: &Pubkey) -> Result<Tower, TowerFailure> {
 
 /// Refuses to replace a tower by an older one.
 fn is_no_older(tower: &Tower, there: &Tower, path: &Path) -> Result<(), TowerFailure> {
-    let newest = |tower: &Tower| tower.last_vote().map(|last| last.id.slot).max(tower.lockouts().root).unwrap_or(0);
-    let (given, there) = (newest(tower), newest(there));
+    let (given, there) = (tower.newest_slot().unwrap_or(0), there.newest_slot().unwrap_or(0));
     if there > given { Err(TowerFailure::Newer { path: path.into(), there, given }) } else { Ok(()) }
 }
 
@@ -281,6 +280,24 @@ mod tests {
         assert!(newer.contains("slot 41") && newer.contains("place, 40"), "{newer}");
         save_tower(here.path(), &voted(39).save(&node)).unwrap();
         assert!(did(&config, &given(Some(&file))).unwrap_err().contains("slot 40"));
+        did(&config, &taken(&file, true)).unwrap();
+        assert_eq!(saved_tower(here.path(), &node).unwrap().unwrap().last_vote(), voted(40).last_vote());
+    }
+
+    #[test]
+    fn a_damaged_tower_is_replaced_and_another_nodes_is_not() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let node = keys::create(&here.path().join("identity.json")).unwrap().public;
+        let (config, file) = (config(here.path()), there.path().join("file"));
+        save_tower(here.path(), &voted(40).save(&node)).unwrap();
+        did(&config, &given(Some(&file))).unwrap();
+        let other = voted(3).save(&[9; 32]);
+        save_tower(here.path(), &other).unwrap();
+        let refused = did(&config, &taken(&file, true)).unwrap_err();
+        assert!(refused.contains("another node's tower"), "{refused}");
+        assert_eq!(fs::read(here.path().join("tower.bin")).unwrap(), other);
+        save_tower(here.path(), &other[1..]).unwrap();
+        assert!(did(&config, &taken(&file, false)).is_err());
         did(&config, &taken(&file, true)).unwrap();
         assert_eq!(saved_tower(here.path(), &node).unwrap().unwrap().last_vote(), voted(40).last_vote());
     }

@@ -17,6 +17,7 @@
 //! source  udp(7): recvmmsg with GRO, sendmmsg with GSO; several net tiles share the ports (SO_REUSEPORT)
 
 pub mod links;
+mod routes;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,15 +25,12 @@ use hearth_netem::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{MAX_POLLED, Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable, readable};
-use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
+use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Tile, WaitFor};
 
-use hearth_wire::repair::{PING_DATAGRAM_SIZE, is_hashes_size};
-use hearth_wire::shred::SLOT;
-
-use crate::links::{
-    DATAGRAM_MTU, Datagram, NET_GOSSIP, NET_QUIC, NET_REPAIR, NET_RSERVE, NET_SHRED, NET_TXSEND, Outgoing, PortKind,
-};
+use crate::links::{DATAGRAM_MTU, Datagram, NET_TXSEND, Outgoing, PortKind};
 use links::{LinksConfig, LinksWatch};
+
+pub use routes::Routes;
 
 hearth_tile::counters! {
     /// What net counts.
@@ -132,12 +130,7 @@ pub struct Net {
     batch: RecvBatch,
     /// Received but not yet published, since a link was full: datagrams of the batch from this one on.
     resume: Option<(usize, usize)>,
-    quic: Vec<Port>,
-    shred: Vec<Port>,
-    repair: Vec<Port>,
-    gossip: Option<Port>,
-    rserve: Vec<Port>,
-    txsend: Option<Port>,
+    routes: Routes,
     unsent: Vec<Unsent>,
     /// What is on its way to others, where links are emulated.
     links: Option<Box<Links>>,
@@ -234,8 +227,8 @@ impl Tile for Net {
 
     fn new(mut config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let mut sockets = listen(&mut config, host)?;
-        let txsend = host.outputs(NET_TXSEND).first().copied();
-        if let Some(ip) = config.sends_from.filter(|_| txsend.is_some()) {
+        let has_txsend = !host.outputs(NET_TXSEND).is_empty();
+        if let Some(ip) = config.sends_from.filter(|_| has_txsend) {
             let options = Options { sharing: Sharing::None, buffer_bytes: config.socket_buffer_bytes };
             let socket = UdpSocket::bind(SocketAddr::new(ip, 0), options);
             let socket = socket.map_err(|e| host.socket_error(format!("a UDP port of {ip} to send from"), e))?;
@@ -244,32 +237,18 @@ impl Tile for Net {
         let seed = host.entropy();
         let links = config.links.as_ref().map(|links| Links::open(links, seed)).transpose();
         let links = links.map_err(|why| host.error(format!("development.links.file: {why}")))?;
-        let (quic, shred) = (host.outputs(NET_QUIC), host.outputs(NET_SHRED));
-        let (repair, rserve) = (host.outputs(NET_REPAIR), host.outputs(NET_RSERVE));
-        let gossip = host.outputs(NET_GOSSIP).first().copied();
-        let is_alone = config.shreds.is_none();
-        let fits = quic.is_empty() == config.transactions.is_none()
-            && shred.is_empty() == is_alone
-            && repair.is_empty() == is_alone
-            && rserve.is_empty() == is_alone
-            && gossip.is_none() == config.gossip.is_none();
+        let routes = Routes::new(host);
+        let has_ports = (config.transactions.is_some(), config.shreds.is_some(), config.gossip.is_some());
+        let fits = routes.fit(has_ports);
         assert!(sockets.len() <= MAX_POLLED, "a socket that nobody asks for is never read");
         if !fits || sockets.is_empty() {
             return Err(host.error("the ports of the configuration and the links of the topology go together"));
-        }
-        for port in quic.iter().chain(&shred).chain(&repair).chain(&gossip).chain(&rserve).chain(&txsend) {
-            host.elective(*port);
         }
         Ok(Self {
             sockets,
             batch: RecvBatch::new(SLOTS),
             resume: None,
-            quic,
-            shred,
-            repair,
-            gossip,
-            rserve,
-            txsend,
+            routes,
             unsent: Vec::new(),
             links,
             received_us: 0,
@@ -372,48 +351,11 @@ impl Net {
                 continue;
             }
             let datagram = Datagram { from, port: kind, data };
-            if self.is_for_cluster(datagram, out) {
-                continue;
-            }
-            let port = self.quic[flow_hash(from) as usize % self.quic.len()];
-            if out.credits(port, 1) == 0 {
+            if !self.routes.deliver(datagram, out) {
                 out.held_up();
                 self.resume = Some((socket, number));
                 return number > first;
             }
-            publish(port, datagram, out);
-        }
-        true
-    }
-
-    /// Publishes a datagram that is not for quic, if it is one. For none of these does the socket wait.
-    fn is_for_cluster(&self, datagram: Datagram<'_>, out: &mut Out<'_, Self>) -> bool {
-        match datagram.port {
-            // No shred is as long as either.
-            PortKind::Repair if is_for_repair(datagram.data.len()) => {
-                if !offer(self.repair[0], datagram, out) {
-                    out.count.dropped_pings += 1;
-                }
-            }
-            PortKind::Tvu | PortKind::Repair => publish_shred(&self.shred, datagram, out),
-            PortKind::ServeRepair => {
-                if !offer(self.rserve[0], datagram, out) {
-                    out.count.dropped_requests += 1;
-                }
-            }
-            PortKind::Gossip => {
-                let port = self.gossip.expect("the socket of gossip and the link go together");
-                if !offer(port, datagram, out) {
-                    out.count.dropped_gossip += 1;
-                }
-            }
-            PortKind::TxSend => {
-                let port = self.txsend.expect("who sends to leaders has the socket");
-                if !offer(port, datagram, out) {
-                    out.count.dropped_answers += 1;
-                }
-            }
-            PortKind::Quic | PortKind::Udp => return false,
         }
         true
     }
@@ -448,53 +390,6 @@ impl Net {
         self.unsent.drain(..done);
         done > 0
     }
-}
-
-/// Whether what comes to the port of repair is no shred: a ping, or hashes of ancestors.
-const fn is_for_repair(size: usize) -> bool {
-    size == PING_DATAGRAM_SIZE || is_hashes_size(size)
-}
-
-/// Gives a shred to the tile that takes its slot. Nobody waits for it: a shred that is lost here is asked for again.
-fn publish_shred(shred: &[Port], datagram: Datagram<'_>, out: &mut Out<'_, Net>) {
-    let slot =
-        datagram.data.get(SLOT..SLOT + 8).map_or(0, |slot| u64::from_le_bytes(slot.try_into().expect("8 bytes")));
-    if !offer(shred[(slot % shred.len() as u64) as usize], datagram, out) {
-        out.count.dropped_shreds += 1;
-    }
-}
-
-/// Publishes a datagram that nobody waits for. False where its link has no room. One that is longer than anything that
-/// the link carries is dropped, and counted as such.
-fn offer(port: Port, datagram: Datagram<'_>, out: &mut Out<'_, Net>) -> bool {
-    if Datagram::HEADER + datagram.data.len() > out.mtu(port) {
-        out.count.dropped_oversize += 1;
-        return true;
-    }
-    if out.credits(port, 1) == 0 {
-        return false;
-    }
-    publish(port, datagram, out);
-    true
-}
-
-fn publish(port: Port, datagram: Datagram<'_>, out: &mut Out<'_, Net>) {
-    out.publish_with(port, 0, |buffer| datagram.write(buffer));
-    out.count.received += 1;
-    out.count.received_bytes += datagram.data.len() as u64;
-    out.received_from(datagram.from, datagram.data.len());
-}
-
-/// One flow always goes to the same quic tile, since that holds the connection.
-fn flow_hash(from: SocketAddr) -> u64 {
-    let ip = match from.ip() {
-        std::net::IpAddr::V4(v4) => u64::from(v4.to_bits()),
-        std::net::IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64 ^ v6.to_bits() as u64,
-    };
-    // Each multiplication carries upwards only, so that the high half comes down in between: every bit of address and
-    // port moves the low bits, of which the choice is made.
-    let mixed = (ip.rotate_left(16) ^ u64::from(from.port())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ (mixed >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
 #[cfg(test)]

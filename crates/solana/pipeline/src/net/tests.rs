@@ -5,10 +5,11 @@ use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
 use hearth_tile::rig::{DEPTH, Rig};
-use hearth_wire::repair::HASHES_SIZE_MAX;
+use hearth_wire::repair::{HASHES_SIZE_MAX, PING_DATAGRAM_SIZE};
 
+use super::routes::flow_hash;
 use super::*;
-use crate::links::{GOSSIP_DATAGRAM_MTU, GOSSIP_NET, QUIC_NET, TXN_MTU};
+use crate::links::{GOSSIP_DATAGRAM_MTU, GOSSIP_NET, NET_QUIC, NET_REPAIR, NET_RSERVE, NET_SHRED, QUIC_NET, TXN_MTU};
 
 fn rig(outputs: &[&str]) -> Rig<Net> {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();

@@ -20,6 +20,7 @@ use hearth_consensus::{BankId, FrozenBank};
 use hearth_ledger::blockstore::{Block, Reader, SlotInfo, StoreError};
 use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::{Ledger, RewindError, SlotHistory};
+use hearth_mutation::{Mutation, active};
 use hearth_wire::vote::Voted;
 use hearth_wire::{Hash, Pubkey};
 
@@ -507,7 +508,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             return Ok(true);
         }
         let wanted = self.blocks.get(parent).map(|parent| parent.block_id);
-        if self.source.chained_root(slot)? != wanted {
+        if self.source.chained_root(slot)? != wanted && !active(Mutation::UnchainedBlock) {
             self.died(slot, None, "its first set is chained to another block than the parent here".into());
             self.look();
             return Ok(true);

@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use hearth_mutation::{Mutation, active};
 use hearth_wire::Hash;
 use hearth_wire::shred::DATA_PER_SET;
 
@@ -101,6 +102,9 @@ pub(super) const fn memory(sets: usize) -> usize {
 
 /// Whether a set fits between its neighbours.
 fn fits(known: &impl Fn(u32) -> Option<Link>, set: u32, (root, chained): Link) -> bool {
+    if active(Mutation::UnchainedSet) {
+        return true;
+    }
     let below = set.checked_sub(STEP).and_then(known);
     below.is_none_or(|(root, _)| root == chained) && known(set + STEP).is_none_or(|(_, of)| of == root)
 }
@@ -118,7 +122,7 @@ impl Versions {
         let Some(version) = self.by_slot.get_mut(&slot) else {
             return fits(&known, set, link).then_some(()).ok_or(Barred::Torn);
         };
-        let is_dumped = version.is_dumped(&link.0);
+        let is_dumped = version.is_dumped(&link.0) && !active(Mutation::DumpedAgain);
         let taken = &mut version.taken;
         match taken {
             Taken::Nothing | Taken::Answers if is_dumped => Err(Barred::Other),

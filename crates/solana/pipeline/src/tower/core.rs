@@ -17,6 +17,7 @@ use hearth_consensus::{
 };
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
+use hearth_mutation::{Mutation, active};
 use hearth_wire::message::Message;
 use hearth_wire::vote::Voted;
 use hearth_wire::{Pubkey, Signature};
@@ -209,12 +210,16 @@ impl Core {
         let current = epochs.get(&epoch);
         let is_other = |vote: &VoteStake| vote.stake > 0 && vote.node != config.node;
         let have_others_stake = current.is_none_or(|stakes| stakes.votes.iter().any(is_other));
+        let has_lost = saved.is_none() && !config.is_begin;
+        // Of a tower that another program began the hash of the root is not known.
+        let is_moved = saved.as_ref().is_some_and(|tower| tower.root().is_none());
         let rules = consensus::Config {
             node: config.node,
             vote_account: config.vote_account,
-            // Who has lost what it voted for and made must neither vote nor lead otherwise than it did. Who alone has
-            // stake would wait for ever, and nobody else builds on what it does not have.
-            waits_for_rooted_vote: saved.is_none() && !config.is_begin && have_others_stake,
+            // A node that has lost its votes and blocks must not make a block of a slot again. Nor must one that moved
+            // here: the blocks that the other program made are not in this store. A node that alone has stake would
+            // wait for ever, and nobody else builds on what it does not have.
+            waits_for_rooted_vote: (has_lost || is_moved) && have_others_stake,
         };
         let weights = |stakes: &Arc<EpochStakes>| Arc::new(VoteWeights::new(&stakes.votes));
         let stakes = Stakes::new(schedule.first_slot(epoch), current.map(weights).unwrap_or_default());
@@ -440,6 +445,9 @@ impl Core {
     fn act(&mut self, action: Action, now: Now, files: &mut dyn Files) -> Result<(), TowerError> {
         match action {
             Action::Vote { vote, saved } => {
+                if active(Mutation::EarlyVote) {
+                    self.sign(&vote, Some(vote.id));
+                }
                 match self.unsaved {
                     None => self.unsaved = Some((vote, saved)),
                     Some(_) => {
@@ -491,7 +499,9 @@ impl Core {
     /// has room later.
     fn save(&mut self, files: &mut dyn Files) -> Result<(), TowerError> {
         while let Some((vote, tower)) = self.unsaved.take() {
-            match files.save_tower(&tower) {
+            let is_skipped = active(Mutation::SkippedTower) && !vote.id.slot.is_multiple_of(8);
+            let saved = if is_skipped { Poll::Ready(Ok(())) } else { files.save_tower(&tower) };
+            match saved {
                 Poll::Ready(Ok(())) => {
                     self.sign(&vote, Some(vote.id));
                     self.unsaved = self.next_vote.take();
@@ -589,6 +599,7 @@ struct Leaders<'a> {
 impl Leaders<'_> {
     fn of(&self, slot: u64) -> Option<Pubkey> {
         let (epoch, index) = self.schedule.epoch_and_index(slot);
+        let epoch = epoch.saturating_sub(u64::from(active(Mutation::StaleSchedule)));
         let leaders = self.epochs.get(&epoch)?.leaders(self.schedule.slots_in_epoch(epoch));
         leaders.leader(index).map(|leader| leader.node)
     }
@@ -613,7 +624,7 @@ impl LeaderView for View<'_> {
     }
 
     fn has_shreds(&self, slot: u64) -> bool {
-        self.stored.contains_key(&slot) || self.begun.contains(&slot)
+        !active(Mutation::RepeatedSlot) && (self.stored.contains_key(&slot) || self.begun.contains(&slot))
     }
 
     fn is_busy(&self) -> bool {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use hearth_consensus::{AccountVotes, BankId, FrozenBank, Lockouts, Tower};
+use hearth_consensus::{AccountVotes, BankId, FrozenBank, LastVote, Lockouts, Tower};
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::leaders::LeaderSchedule;
@@ -647,6 +647,21 @@ fn node_that_lost_its_tower_does_not_lead() {
     assert!(!first.iter().any(is_sign), "it knows of no vote");
     node.at = JOINED;
     assert!(begun(&node.step()).is_empty());
+}
+
+#[test]
+fn node_moved_from_agave_does_not_lead_at_once() {
+    let own = leader(1);
+    let mut tower = Tower::new(id(0));
+    tower.vote(LastVote { id: id(1), block_id: [7; 32] });
+    let file = tower.to_agave(&node(own), |data| key(own).sign(data)).unwrap();
+    let moved = Tower::from_agave(&file, &node(own)).unwrap();
+    for (saved, leads) in [(tower, true), (moved, false)] {
+        let mut node = Node::started(config(own), start(), Some(saved));
+        node.step();
+        node.at = JOINED;
+        assert_eq!(begun(&node.step()).iter().any(|(slot, _)| *slot == 1), leads);
+    }
 }
 
 /// Executes blocks 1 to `to`, in each of which all have voted for all before.

@@ -1,4 +1,4 @@
-//! Pieces of the page: bars and tables, of elements alone.
+//! Parts of the page: bars and tables from plain elements.
 //!
 //! reads   figures
 //! writes  HTML
@@ -10,7 +10,7 @@ use hearth_monitor::{Regimes, Stage, Table, TileSample, time};
 
 use crate::profile::Second;
 
-/// In the order in which a bar stacks them: name of the style, place among [`Regimes::shares`], meaning.
+/// Regimes in the order in which a bar stacks them: style class, index in [`Regimes::shares`], meaning.
 const REGIMES: [(&str, usize, &str); 9] = [
     ("finish", 7, "useful work"),
     ("filt2", 6, "dropped after reading"),
@@ -23,7 +23,7 @@ const REGIMES: [(&str, usize, &str); 9] = [
     ("wait", 2, "nothing to do"),
 ];
 
-/// Text that stands for itself.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -38,7 +38,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// The same, with what is between backquotes as code.
+/// Escapes text and marks what is between backquotes as code.
 pub fn marked(text: &str) -> String {
     let mut parts = text.split('`');
     let mut html = escape(parts.next().unwrap_or_default());
@@ -49,7 +49,7 @@ pub fn marked(text: &str) -> String {
     html
 }
 
-/// A bar a second, the highest one full.
+/// Draws a bar per second, scaled to the highest.
 pub fn bars(seconds: &[Second]) -> String {
     let highest = seconds.iter().map(|second| second.txn_per_s).fold(1.0, f64::max);
     let mut html = format!(
@@ -72,7 +72,7 @@ pub fn bars(seconds: &[Second]) -> String {
     html
 }
 
-/// Each tile's time as a bar of its regimes, and what the colours mean.
+/// Draws each tile's time as a bar of its regimes, with a legend.
 pub fn regimes(tiles: &[TileSample]) -> String {
     let names = Regimes::columns();
     let mut html = String::from("<ul class=\"legend\" aria-label=\"Regimes of a tile's time\">");
@@ -103,7 +103,7 @@ pub fn regimes(tiles: &[TileSample]) -> String {
     html
 }
 
-/// A table of the monitor's.
+/// Draws one of the monitor's tables.
 pub fn table(table: &Table) -> String {
     let class = |is_text: bool| if is_text { " class=\"text\"" } else { "" };
     let mut html = String::from("<div class=\"scroll live\"><table><thead><tr>");
@@ -126,7 +126,7 @@ pub fn table(table: &Table) -> String {
     html
 }
 
-/// How old transactions were at each stage; bars on a scale on which each step is ten times the one before.
+/// Draws the age of transactions at each stage, as bars on a logarithmic scale.
 pub fn latencies(stages: &[Stage]) -> String {
     let low = stages.iter().map(|at| at.p50_us).fold(f64::INFINITY, f64::min).max(1.0).log10().floor();
     let high = stages.iter().map(|at| at.p99_us).fold(10.0, f64::max).log10().ceil();

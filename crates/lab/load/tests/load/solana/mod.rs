@@ -1,4 +1,4 @@
-//! A load, and the money for it, on nodes of Solana's that misbehave: every transaction has its true end.
+//! Loads and funding on misbehaving Solana nodes: every transaction gets its true outcome.
 
 mod stub;
 
@@ -41,7 +41,7 @@ fn node(url: &str) -> Node {
     }
 }
 
-/// So many accounts with money, on a node of such manners.
+/// A load with this many funded accounts, on a node with these manners.
 fn scene(accounts: usize, manners: Manners) -> Scene {
     let accounts = generate(accounts).unwrap();
     let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
@@ -51,13 +51,13 @@ fn scene(accounts: usize, manners: Manners) -> Scene {
 }
 
 impl Scene {
-    /// Each account sends so many, and no more.
+    /// Limits each account to this many transactions.
     fn counted(mut self, count: u64) -> Self {
         self.asked.pace.count = Some(count);
         self
     }
 
-    /// Sent through the RPC.
+    /// Sends over RPC.
     fn over_rpc(mut self) -> Self {
         self.by = By::Rpc;
         self
@@ -110,7 +110,7 @@ fn what_got_lost_is_sent_again() {
 
 #[test]
 fn what_can_be_in_no_block_any_more_is_signed_anew() {
-    // A life of 150 blocks of 20 ms, and a node that hears nothing of the first 75.
+    // A blockhash lives for 150 blocks of 20 ms, and the node ignores transactions during the first 75.
     let manners = Manners { deaf_for: 75, ..Manners::default() };
     let report = scene(4, manners).counted(5).run();
     assert_eq!((report.sent, report.included), (20, 20), "{}", report.text());
@@ -135,12 +135,12 @@ fn what_was_refused_and_taken_all_the_same_is_sent_no_second_time() {
 
 #[test]
 fn requests_that_are_too_long_go_out_in_pieces() {
-    // Ten transfers in a request have more bytes.
+    // Ten transfers in one request exceed this size.
     let manners = Manners { request_bytes_max: 3_000, ..Manners::default() };
     let report = scene(6, manners).over_rpc().counted(20).run();
     assert_eq!((report.sent, report.included, report.rejected), (120, 120, 0), "{}", report.text());
     assert!((1..=6).contains(&report.unanswered), "{}", report.text());
-    // As much as nodes take is known beforehand.
+    // The standard request size is known in advance.
     let mut scene = scene(4, Manners::default()).over_rpc().counted(200);
     (scene.asked.pace.batch, scene.asked.pace.under_way) = (500, 1_000);
     let report = scene.run();
@@ -361,7 +361,7 @@ fn a_node_that_is_not_up_at_once_is_waited_for() {
     });
     let answers: [Arc<dyn Fn(&Value) -> Value + Send + Sync>; 2] = [Arc::new(ethereum), Arc::new(solana)];
     for (answer, is_solana) in answers.into_iter().zip([false, true]) {
-        // Nobody listens; then somebody does who has too much to do for a while, or answers half.
+        // First nothing listens; then a server that is overloaded for a while, or sends half answers.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
@@ -383,7 +383,7 @@ fn a_node_that_is_not_up_at_once_is_waited_for() {
         assert_eq!(matches!(found, Connected::Solana(_)), is_solana);
         assert!(told.len() == 1 && told[0].contains(&url), "{told:?}");
     }
-    // Whoever does not want it any more is not kept waiting, nor is a server of something else.
+    // A stopped caller does not wait, and neither does one that finds a server of another kind.
     let mut told = vec![];
     let stopped =
         connect_patiently("http://127.0.0.1:1", TIMEOUT, TIMEOUT, &|| true, &mut |why| told.push(why.to_string()));

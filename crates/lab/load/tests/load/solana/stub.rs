@@ -1,5 +1,5 @@
-//! A node of one chain in memory that speaks as much of Solana's JSON-RPC as a load asks for, takes transactions over
-//! QUIC as well, and misbehaves as told.
+//! An in-memory node of one chain that implements the part of Solana's JSON-RPC that a load uses, accepts transactions
+//! over QUIC as well, and misbehaves on request.
 //!
 //! reads   requests over HTTP and transactions over QUIC on 127.0.0.1
 //! writes  answers; a block every few milliseconds
@@ -29,51 +29,51 @@ const IDENTITY: [u8; 32] = [77; 32];
 const DEAD: [u8; 32] = [78; 32];
 const BEHIND: i64 = -32005;
 
-/// How it misbehaves.
+/// How the node misbehaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manners {
-    /// Time between slots.
+    /// Milliseconds between slots.
     pub slot_ms: u64,
-    /// Blocks that a blockhash lives for; 0 is 150.
+    /// Blocks that a blockhash lives for; 0 means 150.
     pub life: u64,
-    /// Of the transactions that come in, each so-manieth is forgotten; 0 is none.
+    /// Every nth received transaction is forgotten; 0 means none.
     pub forgets_every: u64,
-    /// It forgets all that name a block of the chain as it was when the first came in, or one of so many more.
+    /// Forgets all transactions with a blockhash from before the first one arrived, or from this many blocks after it.
     pub deaf_for: u64,
-    /// Of those sent over RPC it says that it has not taken them: that it is behind, and when their blockhash has
-    /// expired that it does not know that.
+    /// Reports over RPC that those were not accepted: that it is behind, or, once their blockhash has expired, that it
+    /// does not know it.
     pub says_so: bool,
-    /// Of the requests that send, each so-manieth is carried out and never answered; 0 is none.
+    /// Every nth sending request is carried out and never answered; 0 means none.
     pub answer_lost_every: u64,
-    /// Of all answers after the first transaction, each so-manieth breaks off; 0 is none.
+    /// After the first transaction every nth answer breaks off; 0 means none.
     pub half_every: u64,
-    /// Of the requests that send, each so-manieth meets status 429; 0 is none.
+    /// Every nth sending request gets status 429; 0 means none.
     pub busy_every: u64,
-    /// Of the transactions sent over RPC, each so-manieth is refused; 0 is none.
+    /// Every nth transaction sent over RPC is refused; 0 means none.
     pub refuses_every: u64,
-    /// Of the transactions sent over RPC, each so-manieth is refused for want of room, and taken; 0 is none.
+    /// Every nth transaction sent over RPC is refused for lack of room, and accepted nevertheless; 0 means none.
     pub refuses_and_takes_every: u64,
-    /// Of all requests but those that ask who it is, each so-manieth meets status 429; 0 is none.
+    /// Every nth request gets status 429, except those for the node's identity; 0 means none.
     pub turns_away_every: u64,
-    /// Requests of more bytes meet status 413; 0 is 50 KiB.
+    /// Longer requests get status 413; 0 means 50 KiB.
     pub request_bytes_max: usize,
-    /// The first leader listens to nobody.
+    /// The first leader ignores everything.
     pub dead_leader: bool,
-    /// The first airdrop is given, and never answered.
+    /// The first airdrop is granted, and never answered.
     pub airdrop_unanswered: bool,
     /// The first airdrop is promised, and is in no block.
     pub airdrop_lost: bool,
-    /// Of the transactions in blocks, each so-manieth fails; 0 is none.
+    /// Every nth transaction in blocks fails; 0 means none.
     pub fails_every: u64,
-    /// Each so-manieth slot has no block; 0 is none.
+    /// Every nth slot has no block; 0 means none.
     pub skips_every: u64,
-    /// When so many blocks with something in them have been read, nothing is answered any more; 0 is never.
+    /// After this many non-empty blocks were read, nothing is answered any more; 0 means never.
     pub dies_after: u64,
-    /// It answers to what is sent with a signature of its own.
+    /// Answers sent transactions with a wrong signature.
     pub lies: bool,
-    /// It has no money to give away.
+    /// Grants no airdrop.
     pub no_airdrop: bool,
-    /// What its genesis is called by.
+    /// Byte that identifies its genesis.
     pub genesis: u8,
 }
 
@@ -85,7 +85,7 @@ struct Block {
     is_read: bool,
 }
 
-/// The chain.
+/// The chain's state.
 pub struct World {
     manners: Manners,
     slot: u64,
@@ -97,7 +97,7 @@ pub struct World {
     balances: HashMap<Pubkey, u64>,
     waiting: Vec<Vec<u8>>,
     landed: HashMap<Signature, bool>,
-    /// What was done: the message without its blockhash, and how often.
+    /// Executed messages without their blockhash, and how often each was executed.
     done: HashMap<Vec<u8>, u64>,
     taken: u64,
     answers: u64,
@@ -105,17 +105,17 @@ pub struct World {
     executed: u64,
     airdrops: u64,
     requests: u64,
-    /// The height when the first transaction came in.
+    /// The height when the first transaction arrived.
     first_taken: Option<u64>,
     is_dead: bool,
     tpu: String,
-    /// Where the dead leader would listen.
+    /// The socket of the dead leader.
     silent: UdpSocket,
 }
 
-/// A node that listens.
+/// A listening node.
 pub struct Stub {
-    /// Where.
+    /// URL of the node.
     pub url: String,
     world: Arc<Mutex<World>>,
     _end: Sender<()>,
@@ -128,7 +128,7 @@ fn hash_of(slot: u64) -> Hash {
 }
 
 impl Stub {
-    /// A node whose accounts `rich` have a lot.
+    /// Starts a node on which the accounts `rich` have a large balance.
     pub fn start(manners: Manners, rich: &[Pubkey]) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let genesis = Block { height: 0, hash: hash_of(0), parent: [0; 32], transactions: vec![], is_read: false };
@@ -188,7 +188,7 @@ impl Stub {
         Self { url, world, _end: end }
     }
 
-    /// Looks at the chain.
+    /// Reads the chain's state.
     pub fn with<T>(&self, look: impl FnOnce(&World) -> T) -> T {
         look(&self.world.lock())
     }
@@ -202,7 +202,7 @@ fn answer(world: &Mutex<World>, body: &[u8]) -> Reply {
     let request: Value = serde_json::from_slice(body).unwrap();
     let mut world = world.lock();
     let manners = world.manners;
-    // As Agave has it.
+    // Agave's limit.
     let bytes_max = if manners.request_bytes_max == 0 { 50 << 10 } else { manners.request_bytes_max };
     if body.len() > bytes_max {
         return Reply::Status(413);
@@ -254,7 +254,7 @@ impl World {
         self.tip = hash;
     }
 
-    /// Somebody hands in a transaction; whether it is listened to.
+    /// Receives a transaction. Returns whether it was accepted.
     fn take(&mut self, raw: Vec<u8>) -> bool {
         self.taken += 1;
         let deaf_to = self.first_taken.get_or_insert(self.height).saturating_add(self.manners.deaf_for);
@@ -265,7 +265,7 @@ impl World {
         !is_deaf
     }
 
-    /// The height of the block that a transaction names.
+    /// The height of the block whose hash a transaction names.
     fn height_named(&self, raw: &[u8]) -> u64 {
         self.heights.get(Txn::parse(raw).unwrap().recent_blockhash()).copied().unwrap_or_default()
     }
@@ -299,22 +299,22 @@ impl World {
         Some((signature, payer, fails))
     }
 
-    /// How many transactions are in blocks.
+    /// Returns the number of transactions in blocks.
     pub fn landed(&self) -> usize {
         self.landed.len()
     }
 
-    /// The most often that anything was done: the same accounts, amounts and programs.
+    /// Returns the most often that any message was executed, by accounts, amounts and programs.
     pub fn most_often(&self) -> u64 {
         self.done.values().copied().max().unwrap_or_default()
     }
 
-    /// How many airdrops were given.
+    /// Returns the number of airdrops granted.
     pub fn airdrops(&self) -> u64 {
         self.airdrops
     }
 
-    /// What an account has.
+    /// Returns an account's balance.
     pub fn balance(&self, key: &Pubkey) -> u64 {
         self.balances.get(key).copied().unwrap_or_default()
     }

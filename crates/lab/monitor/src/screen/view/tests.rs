@@ -1,4 +1,4 @@
-//! The view on made-up terminals of several sizes.
+//! The view on simulated terminals of several sizes.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -99,13 +99,13 @@ fn a_small_terminal_has_the_sentence() {
         assert!(all.contains("98,765 txn/s") && all.contains("verify is the limit: 1 of 1 tiles"), "{all}");
         assert!(all.contains("tables: 50×14 and more") && !all.contains("tot TPS"), "{all}");
     }
-    // Nothing to draw on is no reason to panic.
+    // A terminal without room must not cause a panic.
     for (width, height) in [(1, 1), (3, 2), (50, 14), (51, 15)] {
         drawn(&mut shown(), width, height);
     }
 }
 
-/// However long the sentence is and whatever else there is to tell.
+/// However long the diagnosis is, and whatever else is shown.
 #[test]
 fn the_smallest_terminal_with_tables_has_a_tile() {
     let stage = |stage: &str| Stage { stage: stage.into(), count: 9, p50_us: 1.0, ..Stage::default() };
@@ -198,7 +198,7 @@ fn links_scroll_to_their_end_and_no_further() {
     assert!(!drawn(&mut view, 100, 30).iter().any(|line| line.starts_with("link:49")));
 }
 
-/// A node's tiles on the usual terminal, which has no room for all of them.
+/// A node's tiles on a standard terminal, which has no room for all of them.
 #[test]
 fn every_tile_can_be_reached() {
     let mut many = sample();
@@ -216,7 +216,7 @@ fn every_tile_can_be_reached() {
     let line = format!("tiles 1–{shown} of 14, ↑↓ scroll");
     assert!(first.contains(&line), "{line}: {first:#?}");
     let links = rows(&first, "link:");
-    // The tiles come first; the links stay where they are meanwhile.
+    // The tiles scroll first, and the links stay in place meanwhile.
     let mut seen = rows(&first, "tile:");
     for _ in 0..14 - shown {
         view.key(KeyCode::Down);

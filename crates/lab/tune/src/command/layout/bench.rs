@@ -1,7 +1,7 @@
-//! A trial: a `hearth bench` with the layout, done again where others disturbed it.
+//! A trial: runs `hearth bench` with the layout, and repeats it if others disturbed it.
 //!
-//! reads   what the bench tells of rates, tiles and the limit; what the kernel counts of others
-//! writes  `trial.toml`, which the bench is started with, and what it printed
+//! reads   the bench's rates, tiles and limit; the kernel's counts of other programs
+//! writes  `trial.toml`, with which the bench is started, and the bench's output
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,41 +24,41 @@ use crate::layout::{Evaluate, Layout, Measured, Outcome, Space, Trial, Use};
 use crate::run::identity::digest_of;
 use crate::run::process::{self, Bounds, Ended};
 
-/// A bench that takes so much longer than it measures hangs, as long as it is not known how long one takes here;
+/// While it is unknown how long a bench takes here, one that overruns its measured time by this much is hung;
 const LIMIT: Duration = Duration::from_secs(90);
-/// and then so many times as long as the slowest before it, but this at least.
+/// afterwards one that overruns by this many times the slowest so far, but at least by the least limit.
 const LIMIT_TIMES: u32 = 10;
 const LIMIT_LEAST: Duration = Duration::from_secs(20);
-/// About so long a bench takes beside what it measures: a node is begun and ended.
+/// About the time that a bench takes besides measuring: a node is started and stopped.
 pub const AROUND: Duration = Duration::from_secs(3);
-/// Characters of a folder's digest that tell its nodes from those of others.
+/// Characters of a folder's digest that distinguish its nodes from those of other searches.
 const MARK: usize = 8;
 
-/// What the nodes of the search in this folder are called.
+/// Returns the name of the nodes of the search in this folder.
 pub fn name(folder: &Path) -> String {
     format!("hearth-tune-layout-{}", &digest_of(&[&folder.to_string_lossy()])[..MARK])
 }
 
-/// Nothing is tried any more.
+/// Why no further layout is tried.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
-    /// It was asked to stop.
+    /// The user stopped the search.
     #[error("stopped")]
     Asked,
     /// Another node has the name.
     #[error("{0}")]
     Taken(String),
-    /// A file, or the program.
+    /// A file cannot be written, or the program cannot be started.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file or program.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Tries layouts by benches.
+/// Tries layouts by running benches.
 pub struct Bench<'a> {
     pub options: &'a Options,
     pub quiet: Quiet,
@@ -66,22 +66,22 @@ pub struct Bench<'a> {
     pub space: &'a Space,
     pub default: &'a Layout,
     pub folder: &'a Path,
-    /// What its nodes are called, whatever the configuration says.
+    /// Name of its nodes, whatever the configuration says.
     pub name: String,
     pub stop: &'a StopSignal,
-    /// How long a piece of work took at best beside each layout: one that has both threads of a core at work slows it
-    /// down itself, so layouts are not compared with one another.
+    /// The best time of a piece of work with each layout. A layout that keeps both threads of a core busy slows it down
+    /// itself, so layouts are not compared with each other.
     pub best_ns: BTreeMap<Layout, f64>,
-    /// How much longer than it measures a bench that came to its end took, at most.
+    /// The longest overrun beyond the measured time of any completed bench.
     pub longest: Option<Duration>,
 }
 
-/// How much longer than it measures a bench may take, where others took so much longer at most.
+/// How much longer than its measured time a bench may take, given the longest overrun so far.
 fn limit_beyond(longest: Option<Duration>) -> Duration {
     longest.map_or(LIMIT, |longest| (longest * LIMIT_TIMES).clamp(LIMIT_LEAST, LIMIT))
 }
 
-/// What a bench tells; the rest of it is not needed here.
+/// The bench's JSON report, limited to the fields that are needed here.
 #[derive(Deserialize)]
 struct Told {
     measured: bool,
@@ -133,8 +133,8 @@ impl Evaluate for Bench<'_> {
     }
 }
 
-/// Does what others disturbed again. A layout that fails each of several times does not work, however busy the machine
-/// is; of one that had no second try nothing is known.
+/// Repeats a trial while others disturb it. A layout that fails each of several times does not work, however busy the
+/// machine is; without a second try its failure proves nothing.
 fn tried<E>(
     retries: u32,
     mut once: impl FnMut() -> Result<(Outcome, Option<String>), E>,
@@ -172,7 +172,7 @@ impl Bench<'_> {
         if config.ledger.path == default.ledger.path {
             config.ledger.path = at("ledger");
         }
-        // Who has the name has it for every layout.
+        // If another node has the name, no layout can be tried.
         start_checks::nobody_has_the_name(&config, start_checks::NAME_OF_BENCH)
             .map_err(|why| Stopped::Taken(why.to_string()))?;
         let _ = fs::remove_file(&result);
@@ -202,7 +202,7 @@ impl Bench<'_> {
         Ok(told.and_then(|told| self.measured(layout, told)).map_or_else(Outcome::Failed, Outcome::Measured))
     }
 
-    /// What a bench told, in the order of the space.
+    /// Converts a bench's report to the order of the space.
     fn measured(&self, layout: &Layout, told: Told) -> Result<Measured, String> {
         let rate = told.txn_per_s.filter(|_| told.measured).ok_or("nothing was measured")?.mean;
         let bottleneck = told.bottleneck.ok_or("it did not tell the limit")?;

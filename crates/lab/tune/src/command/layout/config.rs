@@ -1,7 +1,7 @@
-//! Layouts as configurations: what can be chosen, the keys that choose it, the file with the answer.
+//! Layouts as configurations: the space of choices, the keys that set a layout, the file with the answer.
 //!
-//! reads   a configuration and the topology that it gives; what a search has found
-//! writes  configurations, with the keys that anybody would set
+//! reads   a configuration and its topology; the result of a search
+//! writes  configurations, with the usual keys
 
 use hearth_node::config::Config;
 use hearth_pipeline::kinds::{self, Count, Role};
@@ -12,10 +12,10 @@ use hearth_tile::topology::Topology;
 use super::Options;
 use crate::layout::{Found, Kind, Layout, Space, report};
 
-/// Characters of a line of the evidence in the configuration.
+/// Width of the evidence comments in the configuration, in characters.
 const WIDTH: usize = 110;
 
-/// What can be chosen, and what the configuration chooses.
+/// Returns the space of choices, and the layout that the configuration has.
 pub fn space(base: &Config, topology: &Topology, cores: Cores) -> (Space, Layout) {
     let hashing = base.development.genesis.hashes_per_tick > 0;
     let mut kinds: Vec<Kind> = Vec::new();
@@ -47,7 +47,7 @@ fn declared(kind: &str) -> &'static kinds::Kind {
     kinds::Kind::named(kind).expect("a tile of this pipeline")
 }
 
-/// The configuration with a layout in it, by the keys that anybody would set.
+/// Sets a layout in the configuration, by the usual keys.
 pub fn with_layout(base: &Config, space: &Space, layout: &Layout) -> Config {
     let mut config = base.clone();
     let (mut load, mut node) = (Vec::new(), Vec::new());
@@ -63,7 +63,7 @@ pub fn with_layout(base: &Config, space: &Space, layout: &Layout) -> Config {
     config
 }
 
-/// The keys of a configuration that differ from the default's, as a file has them.
+/// Formats the keys of a configuration that differ from the defaults.
 pub fn differing(config: &Config) -> String {
     fn less(mine: toml::Table, other: &toml::Table) -> toml::Table {
         let keep = |(key, value): (String, toml::Value)| match (value, other.get(&key)) {
@@ -80,7 +80,7 @@ pub fn differing(config: &Config) -> String {
     toml::to_string(&less(table(config), &table(&Config::default()))).expect("plain data")
 }
 
-/// The configuration to take, with the evidence.
+/// Formats the recommended configuration with the evidence.
 pub fn configuration(base: &Config, space: &Space, found: &Found, options: &Options, blind: Option<&str>) -> String {
     let config = if found.is_better() { with_layout(base, space, &found.layout) } else { base.clone() };
     let mut lines = vec![format!(
@@ -98,7 +98,7 @@ pub fn configuration(base: &Config, space: &Space, found: &Found, options: &Opti
     if keys.is_empty() { comment } else { format!("{comment}\n{keys}") }
 }
 
-/// A line, cut at spaces; what goes on is set in.
+/// Wraps a line at spaces and indents the continuation.
 fn wrapped(line: &str) -> Vec<String> {
     let mut all = vec![String::new()];
     for word in line.split_whitespace() {

@@ -1,7 +1,7 @@
-//! The folder of a search, and which search it is of: nothing else is mixed in.
+//! The folder of a search, with a record of which search it belongs to, so that nothing else is mixed in.
 //!
 //! reads   `search.json`
-//! writes  the same, whole or not at all
+//! writes  the same, atomically
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::matrix::{StudyError, study_dir};
 use crate::run::identity::{digest, machine};
 use crate::run::process;
 
-/// The search's folder, taken.
+/// The locked folder of a search.
 pub struct Folder {
     pub path: PathBuf,
     _lock: File,
@@ -47,7 +47,7 @@ impl Folder {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Refuses to go on with trials of another program, configuration or machine, or under other limits.
+    /// Refuses to continue with trials of another program, configuration or machine, or with other limits.
     pub fn is_same_search(&self, options: &Options, base: &Config, space: &Space) -> Result<(), LayoutError> {
         let program = super::program()?;
         let digest = digest(&program).map_err(|source| LayoutError::Io { path: program, source })?;

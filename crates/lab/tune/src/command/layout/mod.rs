@@ -1,11 +1,11 @@
-//! `hearth tune layout`: looks for tile counts and cores that are better than the default's.
+//! `hearth tune layout`: searches for tile counts and cores that beat the default's.
 //!
-//! reads   a configuration; the folder of a search that was begun; what a bench tells of each layout
-//! writes  that folder; the layout to take, as a configuration; the path, as text and JSON
+//! reads   a configuration; the folder of a search that was begun; a bench's results with each layout
+//! writes  that folder; the recommended layout, as a configuration; the path, as text and JSON
 //! memory  see `crate::layout`
 //!
-//! Each trial is a `hearth bench` of its own, started with a configuration that was made for it. It ends when this
-//! program does, whatever ends that.
+//! Each trial is a separate `hearth bench` process, started with a generated configuration. It ends when this process
+//! does, for whatever reason.
 
 mod bench;
 mod config;
@@ -82,27 +82,27 @@ pub struct Options {
     pub json: Option<PathBuf>,
 }
 
-/// Why there is no layout to take.
+/// Why there is no recommended layout.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// What was asked cannot be done.
+    /// The options are invalid.
     #[error("{0}")]
     Asked(String),
-    /// The configuration.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Its layout.
+    /// The configuration's layout is invalid.
     #[error(transparent)]
     Boot(#[from] BootError),
-    /// A file.
+    /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Another is at it.
+    /// Another search uses the folder.
     #[error("another `hearth tune layout` is at work in {}", .0.display())]
     Locked(PathBuf),
     /// The folder holds another search.
@@ -111,43 +111,43 @@ pub enum LayoutError {
          or remove that one", folder.display()
     )]
     Other {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
         /// What differs.
         what: String,
     },
-    /// The folder holds trials, and does not say of what.
+    /// The folder holds trials, but no valid record of their search.
     #[error(
         "{} holds trials, and its `search.json` is gone or torn: what they belong to is not known. Give this search \
          another folder with --out, or remove that one", .0.display()
     )]
     Unknown(PathBuf),
-    /// Nothing can be measured.
+    /// The machine is too busy to measure.
     #[error(
         "the machine stays busy: others disturbed trial after trial, the last since {why}. End what else runs, or allow \
          more with --steal, --foreign or --pressure and another --out; the same command goes on from {}", folder.display()
     )]
     Busy {
-        /// By what.
+        /// The cause of the last disturbance.
         why: String,
-        /// Where it goes on.
+        /// Folder in which the same command continues.
         folder: PathBuf,
     },
     /// Another node has the name of the trials' nodes.
     #[error("{why}: the trials' nodes have that name. End it, and the same command goes on from {}", folder.display())]
     Taken {
-        /// What is there.
+        /// Describes the other node.
         why: String,
-        /// Where it goes on.
+        /// Folder in which the same command continues.
         folder: PathBuf,
     },
-    /// The file of trials.
+    /// The journal of trials cannot be read or written.
     #[error(transparent)]
     Journal(Box<JournalError<Stopped>>),
-    /// It was asked to stop.
+    /// The user stopped the search.
     #[error("stopped: what was tried is kept in {}, and the same command goes on there", .0.display())]
     Stopped(PathBuf),
-    /// There is nothing to compare with.
+    /// The starting layout cannot be measured.
     #[error("the layout to begin with cannot be measured: {0}")]
     Default(String),
 }
@@ -196,7 +196,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     let tell = |line: &str| note(format_args!("  … {line}"));
     let found = search(&space, default, budget, &mut journal, &tell).map_err(|why| {
         if matches!(why, SearchError::Default(_) | SearchError::Busy(_)) {
-            // Where that fails they are found again, and told once more.
+            // If that fails, the next run meets and reports them again.
             let _ = journal.forget_unmeasured();
         }
         failed(why, folder)
@@ -215,7 +215,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     })
 }
 
-/// Refuses a time in which no other layout could be tried, and a gain that is none.
+/// Refuses a budget too short to try another layout, and a gain out of range.
 fn has_time(options: &Options) -> Result<(), LayoutError> {
     let asked = |what: String| Err(LayoutError::Asked(what));
     let Options { minutes, duration, warmup, least_gain, .. } = *options;
@@ -227,7 +227,7 @@ fn has_time(options: &Options) -> Result<(), LayoutError> {
     if minutes.is_finite() && minutes >= least {
         return Ok(());
     }
-    // So that what is named is enough.
+    // Rounded up, so that the suggested value suffices.
     let least = (10.0 * least).ceil() / 10.0;
     asked(format!(
         "--minutes: {minutes} are not enough to try another layout than the default: with benches of {duration} s after {warmup} s \

@@ -1,7 +1,7 @@
-//! A spec as it stands in its file, and whether it can be meant so.
+//! A spec as written in its file, and its validation.
 //!
 //! reads   TOML
-//! writes  a [`Spec`], or what is wrong with the key that it names first
+//! writes  a [`Spec`], or an error that starts with the key
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ struct MetricFile {
     better: Option<String>,
 }
 
-/// What serde says of a key it does not know, with the key that was meant.
+/// Rewords serde's message about an unknown key and suggests the nearest known one.
 pub(super) fn in_words(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let message = message.trim();
@@ -144,11 +144,11 @@ fn numbers(file: &File) -> Result<(), String> {
     Ok(())
 }
 
-/// A spec of what a file says, or what is wrong in it.
+/// Validates a file's contents and converts them to a spec.
 pub(super) fn checked(file: File, path: &Path) -> Result<Spec, String> {
     numbers(&file)?;
     file.quiet.check()?;
-    // Runs have the project as their folder: what is named beside the spec is found from there, too.
+    // Runs use the project as their working folder, so paths relative to the spec are made absolute.
     let path = std::path::absolute(path).map_err(|why| format!("{}: {why}", path.display()))?;
     let folder = path.parent().unwrap_or(Path::new("/"));
     let beside = |path: &Path| if path.is_absolute() { path.to_owned() } else { folder.join(path) };
@@ -212,7 +212,7 @@ pub(super) fn checked(file: File, path: &Path) -> Result<Spec, String> {
     spec.check_workloads().map(|()| spec)
 }
 
-/// What is there already. A build's name is a row's in the results: no other has it.
+/// Validates the existing rows. A build's name identifies its rows in the results, so it must be unique.
 fn rows(
     all: Vec<RowFile>,
     builds: &[String],
@@ -237,7 +237,7 @@ fn rows(
     Ok(rows)
 }
 
-/// The smallest differences that matter, with those that stand where the spec says nothing.
+/// The smallest differences that matter, with defaults.
 fn matters(file: &File) -> Result<BTreeMap<String, f64>, String> {
     let metrics: Vec<&str> = file.workload.iter().flat_map(|one| &one.metric).map(|one| one.name.as_str()).collect();
     let mut all = BTreeMap::from([(BYTES.to_owned(), MATTERS)]);

@@ -1,9 +1,9 @@
-//! What a study of builds is to be: read from TOML.
+//! The spec of a study of builds, read from TOML.
 //!
 //! reads   a spec file
-//! writes  a [`Spec`], all of it checked
+//! writes  a validated [`Spec`]
 //!
-//! A mistake names file, line, key and the nearest right key.
+//! An error names file, line, key and the nearest known key.
 
 mod file;
 
@@ -19,36 +19,36 @@ use self::file::{File, checked, in_words};
 use super::workload::{Source, Workload};
 use crate::options::{Matrix, Options};
 
-/// The size of a build's file, as a metric.
+/// The size of a build's program, as a metric.
 pub const BYTES: &str = "binary_bytes";
-/// How long a build took, as a metric.
+/// The build time, as a metric.
 pub const SECONDS: &str = "build_seconds";
-/// What is behind the name of the reference's copy.
+/// Suffix of the name of the reference's copy.
 pub const COPY: &str = " (copy)";
 
-/// The smallest difference that matters, where a spec says nothing of it: without one every build would be larger or
-/// smaller, as a size is counted to the byte, and no build that is equal could be known not to be worse.
+/// Default of the smallest difference that matters. Without one every build would be larger or smaller, because sizes
+/// are exact to the byte, and no equal build could be known not to be worse.
 pub const MATTERS: f64 = 0.01;
 
-/// Why there is no spec.
+/// Why a spec cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the spec.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Something in it is wrong.
+    /// A value or key is wrong.
     #[error("{}:{line}: {what}", path.display())]
     Wrong {
-        /// The file.
+        /// Path of the spec.
         path: PathBuf,
-        /// Where, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What, and what was meant.
+        /// What is wrong, and what was probably meant.
         what: String,
     },
 }
@@ -56,9 +56,9 @@ pub enum SpecError {
 /// A row of the study that is not built here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// A program that is there.
+    /// Path of an existing program.
     Binary(PathBuf),
-    /// A command that stands where the program would: `docker run --rm image`.
+    /// A command that replaces the program: `docker run --rm image`.
     Command(String),
 }
 
@@ -67,91 +67,91 @@ pub enum Made {
 pub enum Reference {
     /// One that is built here.
     Options(Options),
-    /// A row, by its name.
+    /// An existing row, by its name.
     Row(String),
 }
 
-/// What a study of builds is to be.
+/// The spec of a study of builds.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// The file.
+    /// Path of the spec file.
     pub path: PathBuf,
-    /// The Cargo project's folder.
+    /// Folder of the Cargo project.
     pub project: PathBuf,
-    /// Of a workspace, the package.
+    /// The package, in a workspace.
     pub package: Option<String>,
-    /// Of a package, the binary.
+    /// The binary, in a package with several.
     pub bin: Option<String>,
-    /// The profile that builds begin with.
+    /// The profile that builds start from.
     pub profile: String,
     /// More arguments for cargo.
     pub cargo: Vec<String>,
-    /// Flags of rustc that all builds have.
+    /// Flags for rustc in all builds.
     pub rustflags: Vec<String>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Where randomness begins.
+    /// Random seed.
     pub seed: u64,
-    /// How often each is built, to know how long that takes.
+    /// How often each is built, to measure the build time.
     pub build_repetitions: u32,
-    /// A build that takes longer hangs.
+    /// A build that takes longer counts as hung.
     pub build_limit: Duration,
-    /// A run that takes longer hangs.
+    /// A run that takes longer counts as hung.
     pub run_limit: Duration,
     /// How often a disturbed run is tried again.
     pub retries: u32,
-    /// Layouts in which finalists are linked; 0 for none.
+    /// Number of layouts in which finalists are linked; 0 for none.
     pub layouts: u32,
-    /// Rounds of those.
+    /// Rounds for measuring the layouts.
     pub layout_rounds: u32,
-    /// Finalists, at most.
+    /// Maximum number of finalists.
     pub finalists: usize,
-    /// Goals beside the workloads' metrics.
+    /// Goals besides the workloads' metrics.
     pub objectives: Vec<&'static str>,
-    /// For metrics the smallest difference that matters, as a part of one.
+    /// By metric, the smallest difference that matters, as a fraction.
     pub matters: BTreeMap<String, f64>,
-    /// Files that are none of the sources, though they are beside them.
+    /// Files next to the sources that are not part of them.
     pub without: Vec<PathBuf>,
-    /// What trains PGO and BOLT, where it is not the workloads.
+    /// The training command of PGO and BOLT, if not the workloads.
     pub train: Option<String>,
-    /// What disturbs a run.
+    /// Thresholds for disturbed runs.
     pub quiet: Quiet,
-    /// For each allocator the feature that brings it.
+    /// For each allocator the feature that enables it.
     pub allocators: BTreeMap<String, String>,
     /// The build that others are compared with.
     pub reference: Reference,
-    /// What to build.
+    /// The builds to make.
     pub matrix: Matrix,
-    /// What is there already.
+    /// Existing rows.
     pub rows: Vec<(String, Made)>,
-    /// What to run; where there is none, ours.
+    /// The workloads to run; if empty, ours.
     pub workloads: Vec<Workload>,
 }
 
-/// Keys that a spec has where it is one; what else there is of TOML in a project has others.
+/// Keys that a spec has and other TOML files of a project have not.
 const OF_SPECS: [&str; 6] = ["workload", "matrix", "include", "row", "reference", "rounds"];
 
-/// Whether a text is a spec, as far as its keys say.
+/// Returns whether a text is a spec, judging by its keys.
 pub fn is_one(text: &str) -> bool {
     let Ok(table) = text.parse::<toml::Table>() else { return false };
     OF_SPECS.iter().any(|key| table.contains_key(*key)) && table.try_into::<File>().is_ok()
 }
 
 impl Spec {
-    /// Reads a file.
+    /// Reads a spec file.
     pub fn load(path: &Path) -> Result<Self, SpecError> {
         let text = fs::read_to_string(path).map_err(|source| SpecError::Read { path: path.into(), source })?;
         Self::read(&text, path)
     }
 
-    /// Reads a file's text; paths in it are beside the file.
+    /// Parses a spec; its paths are relative to the file.
     pub fn read(text: &str, path: &Path) -> Result<Self, SpecError> {
         let wrong = |line, what| SpecError::Wrong { path: path.into(), line, what };
         let file: File = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
             wrong(line, in_words(error.message()))
         })?;
-        // What is wrong begins with the key in most cases: its line is the first that has it.
+        // The message mostly starts with the key, so report the first line that sets it.
         checked(file, path).map_err(|what| {
             let key = what.split('`').nth(1).unwrap_or_default();
             let has =
@@ -161,7 +161,7 @@ impl Spec {
         })
     }
 
-    /// The metrics of the workloads and the objectives, as names of what is to be great and what small.
+    /// Returns the names of metrics and objectives to maximize and to minimize.
     pub fn goals(&self) -> (Vec<String>, Vec<String>) {
         let of = |more: bool| {
             let all = self.workloads.iter().flat_map(|workload| &workload.metrics);
@@ -170,7 +170,7 @@ impl Spec {
         (of(true).collect(), of(false).chain(self.objectives.iter().map(|name| (*name).to_owned())).collect())
     }
 
-    /// Checks what workloads that came with the command line may have broken.
+    /// Verifies the workloads, which the command line may have replaced.
     pub fn check_workloads(&self) -> Result<(), String> {
         let mut names: Vec<&str> = vec![BYTES, SECONDS];
         for workload in &self.workloads {

@@ -1,4 +1,4 @@
-//! Searches on a machine on which others are at work, or layouts fail.
+//! Searches on a machine that others disturb, or with layouts that fail.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ use super::machines::planted;
 use super::sim::{Machine, Trials};
 use super::{budget, trials};
 
-/// What becomes of a trial instead: by its number, and by how often its layout has run.
+/// Replaces the outcome of a trial, by its number and by how often its layout has run.
 type Instead = fn(usize, &Layout, &Layout, usize) -> Option<Outcome>;
 
 struct Meddled<'a> {
@@ -73,7 +73,7 @@ fn what_others_disturb_is_not_out() {
     let machine = &known.machine;
     let mut near = 0;
     for seed in 0..20 {
-        // Of five trials two, whatever they are of.
+        // Two of five trials, with any layout.
         let (found, _) = found(machine, budget(seed), |at, _, _, _| if at * 7 % 5 < 2 { disturbed() } else { None });
         let found = found.unwrap_or_else(|why| panic!("{why:?}"));
         assert!(found.disturbed > 5 && found.trials <= 40, "{found:?}");
@@ -88,7 +88,7 @@ fn what_others_disturb_is_not_out() {
 #[test]
 fn what_was_not_compared_is_tried_again() {
     let known = planted(8, 0);
-    // The first round's runs of the default fail, the one that is done again included.
+    // The default fails in the first round, including its repetition.
     let instead: Instead = |at, layout, default, _| if at > 0 && at < 6 && layout == default { failed() } else { None };
     let found = found(&known.machine, budget(1), instead).0.unwrap_or_else(|why| panic!("{why:?}"));
     let lost: Vec<&Layout> =
@@ -119,7 +119,7 @@ fn why_there_is_no_verdict_is_said_as_it_was() {
     assert_eq!(found.verdict, Err(NoVerdict::Default("a wall".into())));
     assert!(said.contains("the default failed"), "{said}");
 
-    // All has to be done thrice, and there is no time for that.
+    // Every trial must be tried three times, and there is no time for that.
     let short = Budget { seconds: 90.0, ..budget };
     let (said, found) = of(short, |at, _, _, _| if at > 8 && at % 3 > 0 { disturbed() } else { None });
     assert_eq!(found.verdict, Err(NoVerdict::Disturbed("a neighbour".into())), "{said}");

@@ -1,11 +1,11 @@
-//! Machines of which the best layout is known: few cores, where all layouts can be tried, or many, where one stage
-//! that cannot be divided bounds the rate, and there is a layout that reaches the bound.
+//! Machines whose best layout is known: with few cores all layouts can be tried; with many, one indivisible stage
+//! bounds the rate, and a known layout reaches the bound.
 
 use hearth_tune::layout::{Layout, Space};
 
 use super::sim::{Machine, cores, kind};
 
-/// A machine, and the best rate that it has.
+/// A machine, and the best rate it can reach.
 pub struct Known {
     pub machine: Machine,
     pub best: f64,
@@ -20,7 +20,7 @@ fn between(random: &mut fastrand::Rng, low: f64, high: f64) -> f64 {
     low + (high - low) * random.f64()
 }
 
-/// Few cores: all layouts are tried. What the automatic layout thinks of the costs is off by up to a factor of four.
+/// Few cores: all layouts are tried. The automatic layout's assumptions about costs are off by up to a factor of four.
 pub fn small(count: usize, are_pairs: bool, seed: u64) -> Known {
     let mut random = fastrand::Rng::with_seed(seed);
     let few = if count > 4 { 1 } else { count };
@@ -49,8 +49,8 @@ pub fn small(count: usize, are_pairs: bool, seed: u64) -> Known {
     Known { machine, best }
 }
 
-/// Many cores. pack cannot be divided and works all the time at the best rate, so that none is better; every other core
-/// is needed for it, nearly all of it.
+/// Many cores. pack cannot be divided and is always busy at the best rate, so no layout is better; nearly all of every
+/// other core is needed for it.
 pub fn planted(count: usize, seed: u64) -> Known {
     let mut random = fastrand::Rng::with_seed(seed ^ (count as u64) << 32);
     let kinds = vec![
@@ -63,7 +63,7 @@ pub fn planted(count: usize, seed: u64) -> Known {
     ];
     let space = Space { kinds, cores: cores(count, false) };
     let best = between(&mut random, 20_000.0, 100_000.0);
-    // One core each, and the others as they fall.
+    // One core each, and the others at random.
     let mut counts = [1usize; 6];
     for _ in 0..count - 6 {
         counts[*random.choice(&[0, 1, 2, 2, 2, 4, 4]).expect("some")] += 1;
@@ -98,12 +98,12 @@ fn planted_tiles(machine: &Machine, best: f64) -> Vec<Vec<Option<usize>>> {
     machine.cost.iter().map(of).collect()
 }
 
-/// All layouts do the same.
+/// All layouts have the same rate.
 pub fn flat(count: usize) -> Machine {
     Machine { flat: true, ..if count < 8 { small(count, false, 1) } else { planted(count, 1) }.machine }
 }
 
-/// Machines on which more tiles of the kind that is full, or another core for it, is the wrong move.
+/// Machines on which another tile or another core for the fullest kind is the wrong move.
 pub fn wrong_moves() -> Vec<(&'static str, Known)> {
     let base = |count: usize, are_pairs: bool| {
         let kinds = vec![
@@ -126,15 +126,15 @@ pub fn wrong_moves() -> Vec<(&'static str, Known)> {
     let default = at([&[0], &[1], &[1], &[2, 3]]);
     let hindered =
         Machine { contention: vec![0.0, 0.0, 0.0, 1.6], ..machine(space, default, vec![0.3e-5, 0.8e-5, 0.3e-5, 1e-5]) };
-    // verify is the limit, and net pays for each tile of it more than that wins.
+    // verify is the limit, but each of its tiles costs net more than it wins.
     let space = base(4, false);
     let default = at([&[0], &[0, 1, 2, 3], &[1], &[2]]);
     let links = Machine { link: 0.55e-5, ..machine(space, default, vec![0.6e-5, 2e-5, 0.4e-5, 0.5e-5]) };
-    // pack is the limit on a core of its own, and its sibling is as busy: what is beside it has to go.
+    // pack is the limit on its own core, and its sibling is as busy: what runs there must move.
     let space = base(6, true);
     let default = at([&[4], &[1, 3], &[0], &[2]]);
     let siblings = Machine { smt: 0.7, ..machine(space, default, vec![0.3e-5, 2e-5, 1e-5, 0.8e-5]) };
-    // What is together is dear: fewer stages on a core, even if that leaves it emptier.
+    // Sharing a core is expensive: fewer stages per core are better, even if a core stays emptier.
     let space = base(3, false);
     let default = at([&[0], &[0, 1, 2], &[1], &[0, 2]]);
     let caches = Machine { mixed: 0.4, ..machine(space, default, vec![0.5e-5, 1.1e-5, 0.5e-5, 0.6e-5]) };

@@ -1,4 +1,4 @@
-//! The search for a layout, on machines of which the best layout is known.
+//! The search for a layout, on machines whose best layout is known.
 
 mod disturbed;
 mod machines;
@@ -14,13 +14,13 @@ use hearth_tune::layout::{Budget, Evaluate, Found, Layout, Outcome, Trial, Verdi
 use machines::{Known, flat, planted, small, wrong_moves};
 use sim::{Machine, Trials};
 
-/// As many as a search may take.
+/// Trials of a search.
 const TRIALS: usize = 40;
-/// How far from the best a layout may be.
+/// How far from the best a found layout may be.
 const FAR: f64 = 0.05;
-/// Of a hundred searches so many have to come as near as that.
+/// Percentage of searches that must come this close.
 const NEAR_PERCENT: usize = 95;
-/// The same on machines that the search was not made with.
+/// The same on machines that the search was not tuned with.
 const SEEN_PERCENT: usize = 94;
 const NOISE: f64 = 0.02;
 const OUTLIERS: f64 = 0.03;
@@ -38,10 +38,10 @@ fn found(machine: &Machine, seed: u64) -> Found {
     found.unwrap_or_else(|why| panic!("{why:?}"))
 }
 
-/// What searches on machines of a sort came to.
+/// Results of searches on one sort of machine.
 #[derive(Default)]
 struct Tally {
-    /// How far the default was from the best, and what was found.
+    /// How far the default and the found layout were from the best.
     default: Vec<f64>,
     found: Vec<f64>,
     trials: Vec<f64>,
@@ -80,12 +80,12 @@ impl Tally {
     }
 }
 
-/// Searches on machines of a sort, each with several seeds; says where too few of them came near enough.
+/// Searches on one sort of machine with several seeds each. Returns a message if too few came close enough.
 fn searches(name: &str, machines: impl Iterator<Item = Known>, seeds: u64) -> Option<String> {
     searches_near(NEAR_PERCENT, name, machines, seeds)
 }
 
-/// The same where so many of a hundred are enough.
+/// The same with another percentage.
 fn searches_near(percent: usize, name: &str, machines: impl Iterator<Item = Known>, seeds: u64) -> Option<String> {
     let mut tally = Tally::default();
     for (at, known) in machines.enumerate() {
@@ -121,8 +121,8 @@ fn many_cores() {
     assert!(far.is_empty(), "{far:?}");
 }
 
-/// Machines that the tests above do not have; by `HEARTH_MACHINES=48` a hundred searches and more of each sort: what
-/// docs/tune.md says.
+/// Machines that the tests above do not use. `HEARTH_MACHINES=48` runs more than a hundred searches of each sort, the
+/// numbers in docs/tune.md.
 #[test]
 fn many_machines() {
     let count: u64 =
@@ -168,7 +168,7 @@ fn where_all_layouts_are_equal_the_default_stays() {
 
 #[test]
 fn for_a_gain_that_nobody_notices_the_default_stays() {
-    // Others seem better at first, and are by next to nothing; something else bounds the rate, so runs differ by less.
+    // Others seem better at first, but by next to nothing; another limit bounds the rate, so runs differ by less.
     let machine = flat(2);
     let found = |first: f64, later: f64, least_gain: f64| {
         let inner = Trials { noise: 0.0, outliers: 0.0, ..trials(&machine, 1) };
@@ -192,7 +192,7 @@ fn for_a_gain_that_nobody_notices_the_default_stays() {
     assert!(great.is_better(), "{}", report::text(&machine.space, &great));
 }
 
-/// Every layout but the default is better, by so much in the first runs and by so much later.
+/// Every layout but the default is better, by one amount in the first runs and another later.
 struct Nearly<'a> {
     inner: Trials<'a>,
     first: f64,
@@ -237,7 +237,7 @@ fn a_stopped_search_goes_on_to_the_same_answer() {
     let run = |path: &std::path::Path, stop: usize| {
         let kept = std::fs::read_to_string(path).map_or(0, |text| text.lines().count());
         let mut inner = trials(machine, 9);
-        // The machine's noise goes on where it was.
+        // Advance the machine's noise to where it was.
         (0..kept).for_each(|_| drop(inner.evaluate(&machine.default, f64::INFINITY)));
         let mut journal = Journal::open(path, Stopping { inner, given: kept, stop }).expect("opened");
         assert_eq!(journal.kept(), kept);
@@ -253,7 +253,7 @@ fn a_stopped_search_goes_on_to_the_same_answer() {
     }
 }
 
-/// Stops after so many trials.
+/// Stops after a given number of trials.
 struct Stopping<'a> {
     inner: Trials<'a>,
     given: usize,

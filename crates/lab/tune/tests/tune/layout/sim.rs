@@ -1,7 +1,7 @@
-//! A machine and a node that exist only as figures, so that the best layout is known.
+//! A simulated machine and node whose best layout is known.
 //!
-//! reads   costs of stages, and what sharing, hyperthreads, links and tiles of a kind do to each other
-//! writes  rates, with noise and outliers, and the regimes that a monitor would read
+//! reads   costs of stages, and the effects of sharing, hyperthreads, links and tiles of the same kind
+//! writes  rates, with noise and outliers, and the regimes that a monitor would report
 
 use std::convert::Infallible;
 
@@ -11,21 +11,21 @@ use hearth_tune::layout::{Evaluate, Kind, Layout, Measured, Outcome, Space, Tria
 /// Stages in a row; each does its part for every transaction.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// What can be chosen.
+    /// The space of choices.
     pub space: Space,
-    /// The layout that the search begins with.
+    /// The layout that the search starts from.
     pub default: Layout,
     /// Core-seconds per transaction of each stage.
     pub cost: Vec<f64>,
-    /// How much dearer each is for the square of the number of its other tiles.
+    /// Extra cost of each, per square of the number of its other tiles.
     pub contention: Vec<f64>,
-    /// How much dearer the work on a core is for each group of stages there that are not neighbours: caches.
+    /// Extra cost of the work on a core for each group of stages there that are not neighbours: cache effects.
     pub mixed: f64,
     /// Core-seconds per transaction that a stage pays for each tile but one of the stage after it.
     pub link: f64,
-    /// How much dearer the work on a core is while its hyperthread sibling is as busy.
+    /// Extra cost of the work on a core while its hyperthread sibling is equally busy.
     pub smt: f64,
-    /// A constant rate, whatever the layout.
+    /// Whether the rate is constant, whatever the layout.
     pub flat: bool,
 }
 
@@ -38,14 +38,14 @@ pub fn cores(count: usize, are_pairs: bool) -> Cores {
     Cores { allowed: (0..count).collect(), siblings }
 }
 
-/// How full each core is per transaction, and each tile's part of it.
+/// The load of each core per transaction, and each tile's share of it.
 struct Flow {
     cores: Vec<f64>,
     tiles: Vec<Vec<f64>>,
 }
 
 impl Machine {
-    /// Transactions a second, without noise.
+    /// Returns transactions per second, without noise.
     pub fn rate(&self, layout: &Layout) -> f64 {
         if self.flat {
             return 1_000.0;
@@ -59,7 +59,7 @@ impl Machine {
         let places: Vec<Vec<usize>> = layout.tiles.iter().map(|all| all.iter().flatten().copied().collect()).collect();
         let mut on = vec![vec![false; stages]; count];
         places.iter().enumerate().for_each(|(stage, all)| all.iter().for_each(|core| on[*core][stage] = true));
-        // Neighbours in the pipeline share what they read and write; others drive each other out of the caches.
+        // Neighbours in the pipeline share data; others evict each other's cache lines.
         let groups = |on: &Vec<bool>| (0..stages).filter(|at| on[*at] && (*at == 0 || !on[at - 1])).count();
         let dearer: Vec<f64> = on.iter().map(|on| 1.0 + self.mixed * groups(on).saturating_sub(1) as f64).collect();
         let cost: Vec<f64> = (0..stages)
@@ -79,7 +79,7 @@ impl Machine {
             for stage in (0..stages).filter(|at| self.space.kinds[*at].is_elastic && places[*at].len() > 1) {
                 let (all, shares) = (&places[stage], &mut tiles[stage]);
                 all.iter().zip(shares.iter()).for_each(|(core, share)| full[*core] -= share * dearer[*core]);
-                // The height to which the work rises, by halving.
+                // The level to which the work rises, by bisection.
                 let (mut low, mut high) = (0.0, full.iter().copied().fold(0.0, f64::max) + 2.0 * cost[stage]);
                 for _ in 0..40 {
                     let middle = (low + high) / 2.0;
@@ -105,7 +105,7 @@ impl Machine {
         Flow { cores, tiles }
     }
 
-    /// The best rate of all layouts, by trying each.
+    /// Returns the best rate, by trying every layout.
     pub fn best(&self) -> f64 {
         let cores = self.space.cores.allowed.len();
         let choices: Vec<Vec<Vec<Option<usize>>>> = self
@@ -132,9 +132,9 @@ impl Machine {
 /// A machine that is measured, with noise.
 pub struct Trials<'a> {
     pub machine: &'a Machine,
-    /// A run's deviation.
+    /// Deviation of a run.
     pub noise: f64,
-    /// The part of runs that something slows by a quarter to a half.
+    /// Share of runs that are slowed by a quarter to a half.
     pub outliers: f64,
     pub random: fastrand::Rng,
     pub seconds: f64,
@@ -152,7 +152,7 @@ impl Evaluate for Trials<'_> {
 
     fn evaluate(&mut self, layout: &Layout, _: f64) -> Result<Trial, Infallible> {
         assert!(self.machine.space.has(layout), "{}", self.machine.space.text(layout));
-        // Each trial draws from a stream of its own, so that one more draw in it moves no other.
+        // Each trial uses its own random stream, so that an additional draw affects no other trial.
         let next = self.random.u64(..);
         let mut later = std::mem::replace(&mut self.random, fastrand::Rng::with_seed(next));
         let flow = self.machine.flow(layout);
@@ -160,7 +160,7 @@ impl Evaluate for Trials<'_> {
         let is_outlier = self.random.f64() < self.outliers;
         let slowed = if is_outlier { 0.5 + 0.25 * self.random.f64() } else { 1.0 };
         let rate = true_rate * slowed * (self.noise * self.normal()).exp();
-        // What the regimes say is as noisy as the rate.
+        // The regimes are as noisy as the rate.
         let noise = self.noise;
         let mut used = |share: f64| {
             let busy = (share * rate * (noise * self.normal()).exp()).min(1.0);

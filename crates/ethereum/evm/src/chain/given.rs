@@ -1,0 +1,190 @@
+//! Blocks that others have made: verified by every rule, executed, and appended only then.
+//!
+//! reads   a given block; the newest block and the state after it
+//! writes  as a block of the chain's own; nothing where one rule is broken
+//! memory  what one block changes, twice where both paths execute it
+//! drops   a block that breaks a rule: an error that names it and the rule
+//!
+//! The rules themselves are in [`crate::import`]. The side ledger's part of a block is in no block of Ethereum's form:
+//! a chain that carries such a ledger takes a given block in which nothing happens there.
+
+use std::sync::Arc;
+
+use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::B256;
+
+use super::produce::Ready;
+use super::side::Part;
+use super::times::{BlockTimes, Lap};
+use super::{Chain, ChainError, Inner};
+use crate::block::Block;
+use crate::exec::{BlockEnv, Executed, credit, execute};
+use crate::import::{
+    BlockOutcome, GivenBlock, InvalidBlock, check_body, check_header, check_outcome, env_of, expect, senders,
+};
+use crate::parallel::{execute_on, execute_parallel};
+use crate::state::{Changes, State, StateError, StateView};
+use crate::tx::SharedTx;
+
+/// By which path a given block is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paths {
+    /// One transaction after the other.
+    Serial,
+    /// On up to so many threads, as the chain's own blocks are.
+    Threads(usize),
+    /// On both: in order, and again on exactly so many threads. Where the two differ that is an error.
+    Both(usize),
+}
+
+/// Why a given block is not appended.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// It breaks a rule. Nothing has changed.
+    #[error("block {number} ({hash}) is invalid: {why}")]
+    Invalid {
+        /// The height it says it has.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+        /// What is wrong with it.
+        why: InvalidBlock,
+    },
+    /// It cannot be kept.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+}
+
+/// A given block that is the newest now.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The block with its receipts.
+    pub block: Arc<Block>,
+    /// What it changed.
+    pub changes: Arc<Changes>,
+}
+
+/// Why a block is given up on half way.
+enum Stop {
+    Invalid(InvalidBlock),
+    Chain(ChainError),
+}
+
+impl From<InvalidBlock> for Stop {
+    fn from(why: InvalidBlock) -> Self {
+        Self::Invalid(why)
+    }
+}
+
+impl From<StateError> for Stop {
+    fn from(why: StateError) -> Self {
+        Self::Chain(why.into())
+    }
+}
+
+impl Chain {
+    /// Verifies a block that another has made, executes it, and makes it the newest. It must follow the newest one.
+    /// Where it breaks a rule nothing has changed.
+    pub fn import(&self, given: GivenBlock, paths: Paths) -> Result<Imported, ImportError> {
+        let (number, hash) = (given.header.number, given.hash);
+        let mut state = self.inner.writer()?;
+        let ready = self.inner.verified(&state, given, paths).map_err(|stop| match stop {
+            Stop::Invalid(why) => ImportError::Invalid { number, hash, why },
+            Stop::Chain(error) => error.into(),
+        })?;
+        let changes = ready.changes.clone();
+        let block = self.inner.append(&mut state, ready)?;
+        Ok(Imported { block, changes })
+    }
+}
+
+impl Inner {
+    /// The block, executed on the newest state, with every rule kept.
+    fn verified(&self, state: &State, given: GivenBlock, paths: Paths) -> Result<Ready, Stop> {
+        let mut lap = Lap::new();
+        let (parent, view) = self.head_and_view();
+        let genesis = &self.config.genesis;
+        let GivenBlock { header, hash, txs, withdrawals, size } = given;
+        check_header(&header, &parent.header, parent.hash, genesis)?;
+        let mut env = env_of(&header, genesis);
+        let txs = senders(txs)?;
+        check_body(&header, env.spec, &txs, withdrawals.as_deref(), size)?;
+        let withdrawals = withdrawals.unwrap_or_default();
+        let mut part = self.begin_side(&mut env, &[]);
+        self.check_side(&env, header.parent_beacon_block_root, &part, &withdrawals)?;
+        let begin_us = lap.us();
+        let executed = execute_given(&view, &env, &txs, &withdrawals, paths)?;
+        let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
+        if let Paths::Both(threads) = paths {
+            let mut again = execute_on(&view, &env, &txs, threads);
+            credit(&view, &mut again.changes, &withdrawals)?;
+            compare(state, &executed, &again, threads)?;
+        }
+        let outcome = BlockOutcome {
+            verdicts: &executed.verdicts,
+            gas_used: executed.gas_used,
+            requests: &executed.requests,
+            fault: executed.fault.as_ref(),
+        };
+        let body = check_outcome(&header, &txs, withdrawals, outcome)?;
+        expect("stateRoot", header.state_root, state.root_after(&executed.changes))?;
+        part.receive(env.number, &body);
+        let block = Block { header, hash, txs: body.txs, receipts: body.receipts, withdrawals: body.withdrawals };
+        Ok(Ready::given(block, executed.changes, part, times))
+    }
+
+    /// Refuses a block in which something would have to happen in the side ledger, where the chain has one.
+    fn check_side(
+        &self,
+        env: &BlockEnv,
+        beacon_root: Option<B256>,
+        part: &Part,
+        withdrawals: &[Withdrawal],
+    ) -> Result<(), InvalidBlock> {
+        if self.side().is_none() {
+            return Ok(());
+        }
+        let (found, wanted) = (beacon_root.unwrap_or_default(), env.parent_beacon_block_root.unwrap_or_default());
+        expect("parentBeaconBlockRoot", found, wanted)?;
+        if part.withdrawals() == withdrawals {
+            return Ok(());
+        }
+        let (found, wanted) = (withdrawals.len(), part.withdrawals().len());
+        let rule = format!("not the {wanted} of this chain's ledger of outputs");
+        Err(InvalidBlock::field("withdrawals", format!("a list of {found}"), rule))
+    }
+}
+
+/// Executes the block by the first of the paths, and credits its withdrawals.
+fn execute_given(
+    view: &StateView,
+    env: &BlockEnv,
+    txs: &[SharedTx],
+    withdrawals: &[Withdrawal],
+    paths: Paths,
+) -> Result<Executed, StateError> {
+    let mut executed = match paths {
+        Paths::Serial | Paths::Both(_) => execute(view, env, txs),
+        Paths::Threads(threads) => execute_parallel(view, env, txs, threads),
+    };
+    credit(view, &mut executed.changes, withdrawals)?;
+    Ok(executed)
+}
+
+/// Refuses two executions of one block that differ.
+fn compare(state: &State, serial: &Executed, parallel: &Executed, threads: usize) -> Result<(), InvalidBlock> {
+    let differs = |what: &'static str| InvalidBlock::Paths { threads, what };
+    if serial.verdicts != parallel.verdicts || serial.gas_used != parallel.gas_used {
+        return Err(differs("receipts"));
+    }
+    if serial.requests != parallel.requests || serial.fault != parallel.fault {
+        return Err(differs("requests"));
+    }
+    if state.root_after(&parallel.changes) != state.root_after(&serial.changes) {
+        return Err(differs("state"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

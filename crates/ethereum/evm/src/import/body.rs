@@ -1,0 +1,113 @@
+//! The rules of a body: its roots before it is executed, and what its execution must come to.
+//!
+//! reads   a header; the transactions and withdrawals; what execution says
+//! writes  the first field that breaks a rule, by its name in JSON-RPC
+//! source  the yellow paper, 4.3.2 and 4.4; EIP-4844, 4895, 7685, 7934
+
+use alloy_consensus::Header;
+use alloy_consensus::proofs::calculate_withdrawals_root;
+use alloy_eips::eip4895::Withdrawal;
+use alloy_eips::eip7685::Requests;
+use alloy_primitives::{B256, Bytes};
+use revm::primitives::hardfork::SpecId;
+
+use super::{InvalidBlock, expect};
+use crate::blobs;
+use crate::block::{Body, SIZE_MAX, transactions_root};
+use crate::exec::{BlockFault, Verdict};
+use crate::tx::{SharedTx, Unrecovered, recover};
+
+/// Transactions whose senders are recovered together: as many as the arithmetic takes side by side, many times over.
+const BURST: usize = 1_024;
+
+/// Recovers the senders of a block's transactions.
+pub fn senders(txs: Vec<Unrecovered>) -> Result<Vec<SharedTx>, InvalidBlock> {
+    let mut recovered = Vec::with_capacity(txs.len());
+    let mut rest = txs.into_iter();
+    loop {
+        let burst: Vec<Unrecovered> = rest.by_ref().take(BURST).collect();
+        if burst.is_empty() {
+            return Ok(recovered);
+        }
+        for tx in recover(burst) {
+            let index = recovered.len();
+            recovered.push(tx.map_err(|why| InvalidBlock::Transaction { index, reason: why.to_string() })?);
+        }
+    }
+}
+
+/// Refuses a body that is not the one of the header, or that is too large.
+pub fn check_body(
+    header: &Header,
+    spec: SpecId,
+    txs: &[SharedTx],
+    withdrawals: Option<&[Withdrawal]>,
+    size: u64,
+) -> Result<(), InvalidBlock> {
+    if spec.is_enabled_in(SpecId::OSAKA) && size > SIZE_MAX {
+        return Err(InvalidBlock::Size { size, max: SIZE_MAX });
+    }
+    match withdrawals {
+        Some(_) if header.withdrawals_root.is_none() => {
+            return Err(InvalidBlock::field("withdrawals", "there", "though no block before Shanghai has them"));
+        }
+        None if header.withdrawals_root.is_some() => {
+            return Err(InvalidBlock::field("withdrawals", "missing", "though every block from Shanghai on has them"));
+        }
+        _ => {}
+    }
+    expect("transactionsRoot", header.transactions_root, transactions_root(txs))?;
+    if let (Some(root), Some(withdrawals)) = (header.withdrawals_root, withdrawals) {
+        expect("withdrawalsRoot", root, calculate_withdrawals_root(withdrawals))?;
+    }
+    // Before Cancun no transaction has blobs: execution refuses the type.
+    header.blob_gas_used.map_or(Ok(()), |used| expect("blobGasUsed", used, gas_of_all(txs)))
+}
+
+fn gas_of_all(txs: &[SharedTx]) -> u64 {
+    txs.iter().map(|tx| blobs::gas_of(&tx.envelope)).sum()
+}
+
+/// What executing a block came to, but for the state.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockOutcome<'a> {
+    /// One for each transaction.
+    pub verdicts: &'a [Verdict],
+    /// Of all transactions.
+    pub gas_used: u64,
+    /// To the consensus layer.
+    pub requests: &'a [Bytes],
+    /// Why there can be no such block.
+    pub fault: Option<&'a BlockFault>,
+}
+
+/// Refuses a header that says something else than the block's execution came to; the body with its receipts else.
+pub fn check_outcome(
+    header: &Header,
+    txs: &[SharedTx],
+    withdrawals: Vec<Withdrawal>,
+    outcome: BlockOutcome<'_>,
+) -> Result<Body, InvalidBlock> {
+    for (index, verdict) in outcome.verdicts.iter().enumerate() {
+        if let Verdict::Refused(refusal) = verdict {
+            return Err(InvalidBlock::Transaction { index, reason: refusal.reason.clone() });
+        }
+    }
+    if let Some(fault) = outcome.fault {
+        return Err(fault.clone().into());
+    }
+    expect("gasUsed", header.gas_used, outcome.gas_used)?;
+    let base_fee = header.base_fee_per_gas.unwrap_or_default();
+    let body = Body { withdrawals, ..Body::new(txs, outcome.verdicts.to_vec(), base_fee) };
+    expect("receiptsRoot", header.receipts_root, body.receipts_root())?;
+    if header.logs_bloom != body.bloom() {
+        // Half a kilobyte of digits would say no more.
+        return Err(InvalidBlock::field("logsBloom", "another", "not that of the block's logs"));
+    }
+    let requests = |hash: B256| {
+        let made = Requests::new(outcome.requests.to_vec()).requests_hash();
+        expect("requestsHash", hash, made)
+    };
+    header.requests_hash.map_or(Ok(()), requests)?;
+    Ok(body)
+}

@@ -1,0 +1,138 @@
+//! Blocks that others have made: their bytes, and every rule that they must keep before and after their execution.
+//!
+//! reads   RLP of blocks, one after the other; the genesis; the parent's header
+//! writes  [`GivenBlock`]; or the first thing that is wrong with a block, by the name of its field or the byte
+//! memory  one block
+//! drops   nothing
+//! source  the yellow paper, 4.3 and 4.4; EIP-1559, 2718, 3675, 4399, 4788, 4844, 4895, 7685, 7691, 7892, 7918, 7934
+//!
+//! ```text
+//!  chain.rlp ─► stream ─► rlp ─► decode ─► header, body ─► execution ─► outcome ─► appended, or not
+//!               bounded   heads  fields    the rules       in `chain`   the rules
+//! ```
+//!
+//! The chain's own blocks keep the rules because of how they are made; [`crate::chain::Chain::import`] has given blocks
+//! checked here. What the pool asks of transactions besides (their size, the gas of authorization lists) is no rule of
+//! blocks. Rules of proof of work are not known: every chain here begins with the merge or later.
+
+mod body;
+mod decode;
+mod header;
+mod rlp;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use alloy_consensus::Header;
+use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::B256;
+
+pub use body::{BlockOutcome, check_body, check_outcome, senders};
+pub use decode::decode_block;
+pub use header::{check_genesis, check_header};
+pub use rlp::{RlpFault, check_rlp};
+pub use stream::{BLOCK_BYTES_MAX, BlockReader, ReadError};
+
+use crate::blobs::BlobEnv;
+use crate::exec::{BlockEnv, BlockFault};
+use crate::genesis::Genesis;
+use crate::tx::Unrecovered;
+
+/// A block that decodes; nothing else is known of it.
+#[derive(Clone, Debug)]
+pub struct GivenBlock {
+    /// What the hash is of.
+    pub header: Header,
+    /// Keccak-256 of the header.
+    pub hash: B256,
+    /// In order; their senders are not known yet.
+    pub txs: Vec<Unrecovered>,
+    /// What is credited after the transactions; nothing where the block has no such list.
+    pub withdrawals: Option<Vec<Withdrawal>>,
+    /// Bytes of its RLP.
+    pub size: u64,
+}
+
+/// What is wrong with a block.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidBlock {
+    /// Its bytes are no block.
+    #[error(transparent)]
+    Rlp(#[from] RlpFault),
+    /// A field of the header, or a part of the body, that breaks a rule.
+    #[error("{field} is {found}, {rule}")]
+    Field {
+        /// The field, as JSON-RPC names it.
+        field: &'static str,
+        /// What it is.
+        found: String,
+        /// What it is not, or why it cannot be this.
+        rule: String,
+    },
+    /// A transaction that cannot be in the block.
+    #[error("transaction {index}: {reason}")]
+    Transaction {
+        /// Its place in the block.
+        index: usize,
+        /// Why not, in geth's words.
+        reason: String,
+    },
+    /// What was executed cannot be a block.
+    #[error(transparent)]
+    Fault(#[from] BlockFault),
+    /// It is longer than the rules let it be.
+    #[error("the block has {size} bytes, more than the {max} that it may have from Osaka on (EIP-7934)")]
+    Size {
+        /// Bytes of its RLP.
+        size: u64,
+        /// The most.
+        max: u64,
+    },
+    /// Its execution in order and on several threads do not agree. That is this program's fault, and not the block's.
+    #[error("executed in order and on {threads} threads, the block has other {what}: this is a fault of this program")]
+    Paths {
+        /// How many.
+        threads: usize,
+        /// What differs.
+        what: &'static str,
+    },
+}
+
+impl InvalidBlock {
+    /// Of a field that is `found` while it must be something else: `rule` says what.
+    pub(crate) fn field(field: &'static str, found: impl ToString, rule: impl ToString) -> Self {
+        Self::Field { field, found: found.to_string(), rule: rule.to_string() }
+    }
+}
+
+/// Refuses a field that is not what it must be.
+pub(crate) fn expect<T: PartialEq + std::fmt::Display>(
+    field: &'static str,
+    found: T,
+    expected: T,
+) -> Result<(), InvalidBlock> {
+    if found == expected { Ok(()) } else { Err(InvalidBlock::field(field, found, format!("not {expected}"))) }
+}
+
+/// What executing the block of this header takes, in a chain of that genesis.
+pub fn env_of(header: &Header, genesis: &Genesis) -> BlockEnv {
+    let (number, timestamp) = (header.number, header.timestamp);
+    BlockEnv {
+        number,
+        timestamp,
+        beneficiary: header.beneficiary,
+        gas_limit: header.gas_limit,
+        base_fee: header.base_fee_per_gas.unwrap_or_default(),
+        prevrandao: header.mix_hash,
+        parent_hash: Some(header.parent_hash),
+        parent_beacon_block_root: header.parent_beacon_block_root,
+        chain_id: genesis.chain_id,
+        spec: genesis.spec(number, timestamp),
+        limits: genesis.limits,
+        blobs: BlobEnv {
+            params: genesis.blob_params(number, timestamp),
+            excess_gas: header.excess_blob_gas.unwrap_or_default(),
+        },
+        deposit_contract: genesis.deposit_contract,
+    }
+}

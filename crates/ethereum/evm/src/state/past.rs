@@ -1,0 +1,160 @@
+//! Values of versions of long ago, by key: which later version replaced a value first.
+//!
+//! reads   any thread; one lock for one look-up of a version that is not the newest
+//! writes  the writer alone: a version once it is linked and before the tables have its values
+//! memory  [`Past::bytes`], beside the versions themselves
+//!
+//! Without it an older version looks through all later ones for each value, which is right for 128 of them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use parking_lot::RwLock;
+
+use super::Tables;
+use super::flat::{Slim, SlotKey, Word};
+use super::places::Places;
+use super::version::{Replaced, Version, find};
+
+/// What a value was in a version.
+enum Was<V> {
+    /// What the tables had when they were read, before this was asked for.
+    Unchanged,
+    /// This.
+    Replaced(V),
+    /// The version is older than what is known here.
+    Unknown,
+}
+
+/// All versions after the oldest that is kept, and what they replaced by key.
+pub(super) struct Past(RwLock<Known>);
+
+struct Known {
+    /// The sequence of the oldest version that can be asked for.
+    oldest: u64,
+    /// Those after it, without a gap.
+    versions: VecDeque<Arc<Version>>,
+    accounts: Places<Address>,
+    slots: Places<SlotKey>,
+}
+
+impl Known {
+    fn add(&mut self, version: Arc<Version>) {
+        let sequence = version.top.sequence();
+        assert_eq!(sequence, self.oldest + self.versions.len() as u64 + 1, "a version follows the one before");
+        version.replaced.accounts.iter().for_each(|(address, _)| self.accounts.add(*address, sequence));
+        version.replaced.slots.iter().for_each(|(key, _)| self.slots.add(*key, sequence));
+        self.versions.push_back(version);
+    }
+
+    /// What the version `of` had, where version `by` was the next to replace it.
+    fn was<V>(&self, of: u64, by: Option<u64>, find: impl Fn(&Replaced) -> Option<V>) -> Was<V> {
+        if of < self.oldest {
+            return Was::Unknown;
+        }
+        let Some(by) = by else { return Was::Unchanged };
+        // Of a version kept, only later ones are asked for.
+        let version = usize::try_from(by - self.oldest - 1).ok().and_then(|at| self.versions.get(at));
+        version.and_then(|version| find(&version.replaced)).map_or(Was::Unknown, Was::Replaced)
+    }
+}
+
+impl Past {
+    /// All versions after `oldest`.
+    pub(super) fn after(oldest: &Version) -> Self {
+        let (accounts, slots) = (Places::default(), Places::default());
+        let mut known = Known { oldest: oldest.top.sequence(), versions: VecDeque::new(), accounts, slots };
+        let mut next = oldest.next();
+        while let Some(version) = next {
+            next = version.next();
+            known.add(version);
+        }
+        Self(RwLock::new(known))
+    }
+
+    /// Learns the version that has just been linked.
+    pub(super) fn add(&self, version: Arc<Version>) {
+        self.0.write().add(version);
+    }
+
+    /// Forgets what only versions before the one of this sequence need.
+    pub(super) fn release(&self, oldest: u64) {
+        if self.0.read().oldest >= oldest {
+            return;
+        }
+        let mut gone = Vec::new();
+        let mut known = self.0.write();
+        let Known { oldest: from, versions, accounts, slots } = &mut *known;
+        while *from < oldest
+            && let Some(version) = versions.pop_front()
+        {
+            *from += 1;
+            version.replaced.accounts.iter().for_each(|(address, _)| accounts.forget(address, *from));
+            version.replaced.slots.iter().for_each(|(key, _)| slots.forget(key, *from));
+            gone.push(version);
+        }
+        if versions.capacity() > 1_024 && versions.len() < versions.capacity() / 4 {
+            versions.shrink_to(versions.len() * 2);
+        }
+        drop(known);
+        // What only these held is freed here, where no reader waits for it.
+        drop(gone);
+    }
+
+    /// What it takes beside the versions.
+    pub(super) fn bytes(&self) -> usize {
+        let known = self.0.read();
+        let list = known.versions.capacity() * size_of::<Arc<Version>>();
+        known.accounts.bytes() + known.slots.bytes() + list
+    }
+
+    fn account(&self, of: u64, address: &Address) -> Was<Option<Slim>> {
+        let known = self.0.read();
+        known.was(of, known.accounts.after(address, of), |replaced| find(&replaced.accounts, address))
+    }
+
+    fn slot(&self, of: u64, key: &SlotKey) -> Was<Word> {
+        let known = self.0.read();
+        known.was(of, known.slots.after(key, of), |replaced| find(&replaced.slots, key))
+    }
+}
+
+impl Tables {
+    /// The account as it is in this version.
+    pub(super) fn account(&self, version: &Version, address: &Address) -> Option<Slim> {
+        let Some(past) = self.past.get() else { return version.account(&self.flat, address) };
+        // The table first: whoever finds a new value there finds what it replaced.
+        let newest = self.flat.account(address);
+        if version.is_newest() {
+            return newest;
+        }
+        match past.account(version.top.sequence(), address) {
+            Was::Unchanged => newest,
+            Was::Replaced(was) => was,
+            Was::Unknown => version.account(&self.flat, address),
+        }
+    }
+
+    /// Many accounts as they are in this version, in their order.
+    pub(super) fn accounts(&self, version: &Version, addresses: &[Address]) -> Vec<Option<Slim>> {
+        if self.past.get().is_none() || version.is_newest() {
+            return version.accounts(&self.flat, addresses);
+        }
+        addresses.iter().map(|address| self.account(version, address)).collect()
+    }
+
+    /// What the slot holds in this version.
+    pub(super) fn slot(&self, version: &Version, key: &SlotKey) -> Word {
+        let Some(past) = self.past.get() else { return version.slot(&self.flat, key) };
+        let newest = self.flat.slot(key);
+        if version.is_newest() {
+            return newest;
+        }
+        match past.slot(version.top.sequence(), key) {
+            Was::Unchanged => newest,
+            Was::Replaced(was) => was,
+            Was::Unknown => version.slot(&self.flat, key),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The failures that are expected, with their causes.
+//!
+//! reads   `expected.txt`, which is compiled in
+//! memory  its lines
+
+/// A line of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The cause's name.
+    pub cause: &'static str,
+    /// A part of the names of the cases.
+    pub part: &'static str,
+}
+
+/// The list.
+#[derive(Debug, Default)]
+pub struct Expected {
+    /// Names and words of the causes.
+    pub causes: Vec<(&'static str, &'static str)>,
+    /// The lines, in order.
+    pub lines: Vec<Line>,
+}
+
+impl Expected {
+    /// The list that is compiled in.
+    pub fn listed() -> Result<Self, String> {
+        Self::of(include_str!("expected.txt"))
+    }
+
+    /// Reads a list.
+    fn of(text: &'static str) -> Result<Self, String> {
+        let mut expected = Self::default();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (first, rest) = line.split_once(' ').ok_or_else(|| format!("expected.txt: {line:?} is one word"))?;
+            match rest.split_once(' ') {
+                Some((name, words)) if first == "cause" => expected.causes.push((name, words)),
+                _ => expected.lines.push(Line { cause: first, part: rest.trim() }),
+            }
+        }
+        for Line { cause, .. } in &expected.lines {
+            if !expected.causes.iter().any(|(name, _)| name == cause) {
+                return Err(format!("expected.txt: there is no cause {cause}"));
+            }
+        }
+        Ok(expected)
+    }
+
+    /// The place of the line that a case's name is meant by.
+    pub fn line_of(&self, name: &str) -> Option<usize> {
+        self.lines.iter().position(|line| name.contains(line.part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_reads_and_names_cases() {
+        let listed = Expected::listed().expect("it reads");
+        assert!(listed.line_of("tests/GeneralStateTests/stSStoreTest/InitCollisionParis.json/x").is_some());
+        assert!(listed.line_of("tests/GeneralStateTests/stExample/add11.json/x").is_none());
+        assert!(Expected::of("nowhere a/b").is_err());
+        let own = Expected::of("cause why two words\nwhy a/b").expect("it reads");
+        assert_eq!((own.causes[0], own.lines[0]), (("why", "two words"), Line { cause: "why", part: "a/b" }));
+    }
+}

@@ -1,0 +1,82 @@
+//! The score as a page of the docs.
+
+use std::fmt::Write;
+
+use crate::expected::Expected;
+use crate::score::{Row, Score};
+
+const HEAD: &str = "# Official tests
+
+This page is written by a program: `hearth-evm-official DIR --page FILE` runs [Ethereum's official
+tests](https://github.com/ethereum/tests) and the fixtures of
+[execution-spec-tests](https://github.com/ethereum/execution-spec-tests) against the EVM ledger. `cargo xtask test` runs
+those in the folder that `HEARTH_OFFICIAL_TESTS` names, and `cargo xtask soak official DIR` whole trees.
+
+Each case runs in order and on two threads, and a block whose parent is in the same case also ahead of its parent's
+hash. It passes if all paths agree and come to what the test says: the root of the state and the logs, the block's
+hash, or that it is refused.
+
+";
+
+/// The page of a score.
+pub fn of(score: &Score, expected: &Expected) -> String {
+    let mut out = HEAD.to_owned();
+    out.push_str("| Suite | Fork | Passed | Failed as expected | Failed | Not run |\n|---|---|---:|---:|---:|---:|\n");
+    let mut all = Row::default();
+    for ((suite, fork), row) in &score.rows {
+        line(&mut out, suite, if fork.is_empty() { "–" } else { fork.as_str() }, row);
+        all.passed += row.passed;
+        all.expected += row.expected;
+        all.failed += row.failed;
+        all.unrun += row.unrun;
+    }
+    line(&mut out, "**all**", "", &all);
+    if !score.listed.is_empty() {
+        out.push_str("\n## What fails, and why\n\n");
+        for (name, words) in &expected.causes {
+            let of_cause = score.listed.iter().filter(|(at, _)| expected.lines[**at].cause == *name);
+            let count: usize = of_cause.map(|(_, count)| count).sum();
+            if count > 0 {
+                let _ = writeln!(out, "- **{name}**, {count} cases: {words}");
+            }
+        }
+    }
+    if !score.unrun.is_empty() {
+        out.push_str("\n## What is not run\n\n");
+        for (why, count) in &score.unrun {
+            let _ = writeln!(out, "- {count} cases: {why}.");
+        }
+    }
+    out
+}
+
+fn line(out: &mut String, suite: &str, fork: &str, row: &Row) {
+    let Row { passed, expected, failed, unrun } = row;
+    let _ = writeln!(out, "| {suite} | {fork} | {passed} | {expected} | {failed} | {unrun} |");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Suite;
+    use crate::score::Ending;
+
+    #[test]
+    fn a_page_has_a_row_for_each_fork_and_the_causes() {
+        let expected = Expected::listed().expect("it reads");
+        let mut score = Score::default();
+        score.add(Suite::State, "Cancun", "a", Ending::Passed, &expected);
+        score.add(
+            Suite::State,
+            "Cancun",
+            "stSStoreTest/InitCollisionParis.json",
+            Ending::Failed("b".into()),
+            &expected,
+        );
+        score.add(Suite::Rlp, "", "c", Ending::Unrun("nobody can"), &expected);
+        let page = of(&score, &expected);
+        for part in ["| state | Cancun | 1 | 1 | 0 | 0 |", "| RLP | – | 0 | 0 | 0 | 1 |", "eip-7610", "nobody can."] {
+            assert!(page.contains(part), "{page}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What the node says of its rules and of what it keeps: `eth_config`, `eth_capabilities`, `eth_baseFee`.
+//!
+//! reads   the forks of the genesis; the newest block; the oldest block and state that are kept
+//! source  EIP-7910, 7892; the execution API of ethereum.org
+
+use alloy_eips::{eip2935, eip4788, eip7002, eip7251};
+use alloy_primitives::Address;
+use hearth_evm::exec::SpecId;
+use hearth_evm::genesis::Activation;
+use revm::precompile::{PrecompileSpecId, Precompiles};
+
+use super::Api;
+use crate::json::{self, Object};
+
+impl Api {
+    /// The base fee of the block that would be made now.
+    pub(super) fn next_base_fee(&self) -> String {
+        json::quantity(self.chain.pending_env().base_fee)
+    }
+
+    /// The fork that holds for the newest block, the next one that has a time, and the last.
+    pub(super) fn fork_config(&self) -> String {
+        let genesis = self.chain.genesis();
+        let head = self.chain.head();
+        let (number, time) = (head.number(), head.header.timestamp);
+        // What changes the bounds on blobs alone is a fork, too.
+        let of_blobs = genesis.blobs.times().map(|time| (genesis.spec(u64::MAX, time), Activation::Time(time)));
+        let mut scheduled: Vec<_> = genesis.forks.scheduled().iter().copied().chain(of_blobs).collect();
+        // Stable: the forks by height stay first, and of those that begin together the bounds come after the rules.
+        scheduled.sort_by_key(|(_, from)| begin_time(*from));
+        let later: Vec<_> = scheduled.iter().filter(|(_, from)| !from.is_active(number, time)).collect();
+        let current = scheduled.iter().rev().find(|(_, from)| from.is_active(number, time));
+        json::object(|object| {
+            for (name, fork) in
+                [("current", current), ("next", later.first().copied()), ("last", later.last().copied())]
+            {
+                match fork {
+                    Some((spec, from)) => object.object(name, |object| self.push_fork(object, *spec, *from)),
+                    None => object.null(name),
+                }
+            }
+        })
+    }
+
+    fn push_fork(&self, object: &mut Object<'_>, spec: SpecId, from: Activation) {
+        let genesis = self.chain.genesis();
+        let begins = begin_time(from);
+        object.decimal("activationTime", begins);
+        if spec.is_enabled_in(SpecId::CANCUN) {
+            let params = genesis.blobs.params(spec, begins);
+            object.object("blobSchedule", |object| {
+                object.decimal("target", params.target_blob_count);
+                object.decimal("max", params.max_blob_count);
+                object.raw("baseFeeUpdateFraction", &params.update_fraction.to_string());
+            });
+        } else {
+            object.null("blobSchedule");
+        }
+        object.quantity("chainId", self.chain_id());
+        let zero = self.chain.zero_hash();
+        let (zero_time, blob_times) = (genesis.timestamp, genesis.blobs.times());
+        let id = genesis.forks.id(&zero, zero_time, blob_times, u64::MAX, begins.max(zero_time));
+        object.text("forkId", &format!("0x{id:08x}"));
+        object.object("precompiles", |object| {
+            let precompiles = Precompiles::new(PrecompileSpecId::from_spec_id(spec));
+            let mut named: Vec<_> =
+                precompiles.inner().iter().map(|(address, one)| (one.id().name(), address)).collect();
+            named.sort_unstable();
+            named.into_iter().for_each(|(name, address)| object.data(name, address.as_slice()));
+        });
+        object.object("systemContracts", |object| {
+            system_contracts(spec).for_each(|(name, address)| object.data(name, address.as_slice()));
+        });
+    }
+
+    /// The head, and from which block on what is kept can be asked for.
+    pub(super) fn capabilities(&self) -> String {
+        let head = self.chain.head();
+        let kept = self.chain.kept_states();
+        // The state may be ahead of the head by a block.
+        let states = kept.oldest.min(head.number());
+        let earliest = self.earliest();
+        json::object(|object| {
+            object.object("head", |object| {
+                object.quantity("number", head.number());
+                object.data("hash", head.hash.as_slice());
+            });
+            let kinds = [
+                ("state", states),
+                ("tx", earliest),
+                ("logs", earliest),
+                ("receipts", earliest),
+                ("blocks", earliest),
+                ("stateproofs", states),
+            ];
+            for (name, oldest) in kinds {
+                object.object(name, |object| {
+                    object.flag("disabled", false);
+                    object.quantity("oldestBlock", oldest);
+                    if name.starts_with("state") && kept.blocks_max != u64::MAX {
+                        object.object("deleteStrategy", |object| {
+                            object.text("type", "window");
+                            object.quantity("retentionBlocks", kept.blocks_max);
+                        });
+                    }
+                });
+            }
+        })
+    }
+}
+
+/// Seconds of the Unix epoch; 0 of a fork by height, all of which are before those by time.
+fn begin_time(from: Activation) -> u64 {
+    match from {
+        Activation::Height(_) => 0,
+        Activation::Time(time) => time,
+    }
+}
+
+/// Names and addresses of the contracts that blocks call under these rules.
+fn system_contracts(spec: SpecId) -> impl Iterator<Item = (&'static str, Address)> {
+    let all = [
+        ("BEACON_ROOTS_ADDRESS", eip4788::BEACON_ROOTS_ADDRESS, SpecId::CANCUN),
+        ("CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS", eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, SpecId::PRAGUE),
+        ("HISTORY_STORAGE_ADDRESS", eip2935::HISTORY_STORAGE_ADDRESS, SpecId::PRAGUE),
+        ("WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS", eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, SpecId::PRAGUE),
+    ];
+    all.into_iter().filter(move |(.., from)| spec.is_enabled_in(*from)).map(|(name, address, _)| (name, address))
+}

@@ -1,0 +1,117 @@
+//! A message as a transaction that can be signed.
+//!
+//! reads   a message, and what was chosen for what it leaves open
+//! writes  a transaction of the type that its fields ask for
+//! memory  a copy of the message's data and lists
+
+use alloy_consensus::{TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy};
+use alloy_primitives::{Address, Signature, TxKind, U256};
+use hearth_evm::tx::{Tx, TxEnvelope, TypedTransaction};
+
+use super::call::Message;
+use crate::failure::Failure;
+
+/// What a transaction pays for a unit of gas, in wei.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fees {
+    /// One price, as before EIP-1559.
+    Price(u128),
+    /// A tip, and the most with the base fee.
+    Dynamic {
+        /// To whoever makes the block.
+        tip: u128,
+        /// In all.
+        cap: u128,
+    },
+}
+
+/// What a message may leave open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    /// How many transactions its sender has sent.
+    pub nonce: u64,
+    /// Units of gas that it may use.
+    pub gas_limit: u64,
+    /// What it pays for them.
+    pub fees: Fees,
+}
+
+/// A fee as a transaction holds it.
+pub(super) fn narrow(wide: U256) -> Result<u128, Failure> {
+    u128::try_from(wide).map_err(|_| Failure::server("max fee per gas higher than 2^128-1"))
+}
+
+/// The transaction of a message on the chain `chain_id`.
+pub(super) fn typed(message: &Message, chain_id: u64, chosen: Chosen) -> Result<TypedTransaction, Failure> {
+    let Chosen { nonce, gas_limit, fees } = chosen;
+    let to = message.to.map_or(TxKind::Create, |to| TxKind::Call(to.0));
+    let value = message.value.map_or(U256::ZERO, |value| value.0);
+    let input = message.input()?;
+    if let (Some(hashes), TxKind::Call(to), None) = (&message.blob_versioned_hashes, to, &message.authorization_list) {
+        let (max_priority_fee_per_gas, max_fee_per_gas) = match fees {
+            Fees::Price(price) => (price, price),
+            Fees::Dynamic { tip, cap } => (tip, cap),
+        };
+        return Ok(TypedTransaction::Eip4844(TxEip4844 {
+            chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            to,
+            value,
+            access_list: message.access_list.clone().unwrap_or_default(),
+            blob_versioned_hashes: hashes.iter().map(|hash| hash.0).collect(),
+            max_fee_per_blob_gas: message.max_fee_per_blob_gas.map_or(Ok(0), |fee| narrow(fee.0))?,
+            input,
+        }));
+    }
+    let (max_priority_fee_per_gas, max_fee_per_gas) = match fees {
+        Fees::Price(gas_price) => {
+            return Ok(match message.access_list.clone() {
+                None => TxLegacy { chain_id: Some(chain_id), nonce, gas_price, gas_limit, to, value, input }.into(),
+                Some(access_list) => {
+                    TxEip2930 { chain_id, nonce, gas_price, gas_limit, to, value, input, access_list }.into()
+                }
+            });
+        }
+        Fees::Dynamic { tip, cap } => (tip, cap),
+    };
+    let access_list = message.access_list.clone().unwrap_or_default();
+    Ok(match (message.authorization_list.clone(), to) {
+        (Some(authorization_list), TxKind::Call(to)) => TxEip7702 {
+            chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            to,
+            value,
+            access_list,
+            authorization_list,
+            input,
+        }
+        .into(),
+        (Some(_), TxKind::Create) => {
+            return Err(Failure::server("EIP-7702 transaction cannot be used to create contract"));
+        }
+        (None, to) => TxEip1559 {
+            chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            to,
+            value,
+            access_list,
+            input,
+        }
+        .into(),
+    })
+}
+
+/// A transaction of `sender` that nobody has signed: its signature is zeros.
+pub(super) fn unsigned(transaction: TypedTransaction, sender: Address) -> Tx {
+    let nobody = Signature::new(U256::ZERO, U256::ZERO, false);
+    Tx::with_sender(TxEnvelope::new_unhashed(transaction, nobody), sender)
+}

@@ -1,0 +1,175 @@
+//! Every frame of a message, in the order in which they began: what the flat tracers and Otterscan tell from.
+//!
+//! memory  120 B a frame, its input and its output; at most [`Budget`]
+//! source  `eth/tracers/native/call_flat.go` of go-ethereum 1.16; revm-inspectors for Parity's shapes
+
+use alloy_primitives::{Address, Bytes, U256};
+use revm::Inspector;
+use revm::context_interface::{ContextTr, CreateScheme};
+use revm::interpreter::{
+    CallInputs, CallOutcome, CallScheme, CreateInputs, CreateOutcome, Gas, InstructionResult, Interpreter,
+};
+
+use super::Budget;
+use super::words::{Clock, is_precompile};
+use crate::failure::Failure;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It runs an account's code.
+    Call(CallScheme),
+    /// It creates a contract; by `CREATE2` where the flag is set.
+    Create(bool),
+    /// A contract gives all that it has to somebody.
+    Destruct,
+}
+
+/// One frame.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// What it is.
+    pub kind: Kind,
+    /// How many frames it is within.
+    pub depth: usize,
+    /// Who calls; whose storage the code runs on, where it is another's code.
+    pub from: Address,
+    /// Whose code runs, what was created, who gets what a contract had.
+    pub to: Address,
+    /// Wei.
+    pub value: U256,
+    /// Units of gas that it may use.
+    pub gas: u64,
+    /// Units that it used.
+    pub gas_used: u64,
+    /// The call's data, or the code that creates a contract.
+    pub input: Bytes,
+    /// What it gave back.
+    pub output: Bytes,
+    /// How it ended.
+    pub result: InstructionResult,
+    /// Its place in the tree: of each frame around it, and of itself, which call of the one around it is it.
+    pub address: Vec<usize>,
+    /// How many frames it began itself.
+    pub subtraces: usize,
+}
+
+/// Gathers frames.
+pub struct Frames {
+    with_precompiles: bool,
+    clock: Clock,
+    /// In the order of their beginning.
+    all: Vec<Frame>,
+    /// Those that have not ended, the outermost first: their places in `all`; nothing for one that is left out.
+    open: Vec<Option<usize>>,
+    bytes: usize,
+}
+
+impl Frames {
+    /// `with_precompiles`: calls of precompiles are told, too.
+    pub fn new(with_precompiles: bool, budget: Budget) -> Self {
+        Self { with_precompiles, clock: Clock::new(budget), all: Vec::new(), open: Vec::new(), bytes: 0 }
+    }
+
+    /// All frames; an error where there was no time or room for them.
+    pub fn finish(self) -> Result<Vec<Frame>, Failure> {
+        self.clock.check(self.bytes)?;
+        if self.all.is_empty() {
+            return Err(Failure::server("tracing failed: nothing was called"));
+        }
+        Ok(self.all)
+    }
+
+    fn begin(&mut self, frame: Frame) {
+        let at = self.push(frame);
+        self.open.push(Some(at));
+    }
+
+    fn push(&mut self, mut frame: Frame) -> usize {
+        frame.depth = self.open.len();
+        if let Some(parent) = self.open.iter().rev().find_map(|at| *at) {
+            let parent = &mut self.all[parent];
+            frame.address = parent.address.clone();
+            frame.address.push(parent.subtraces);
+            parent.subtraces += 1;
+        }
+        self.bytes += 700 + 2 * frame.input.len() + 8 * frame.address.len();
+        self.all.push(frame);
+        self.all.len() - 1
+    }
+
+    fn end(&mut self, result: InstructionResult, output: &Bytes, gas: &Gas, created: Option<Address>) {
+        let Some(at) = self.open.pop().flatten() else { return };
+        let frame = &mut self.all[at];
+        frame.result = result;
+        frame.gas_used = gas.total_gas_spent();
+        frame.to = created.unwrap_or(frame.to);
+        if result.is_ok() || result == InstructionResult::Revert {
+            frame.output = output.clone();
+        }
+        self.bytes += 2 * output.len();
+    }
+}
+
+/// A call between two accounts, for tests of what looks at frames.
+#[cfg(test)]
+pub fn frame_of(from: Address, to: Address) -> Frame {
+    frame(Kind::Call(CallScheme::Call), from, to, U256::ZERO)
+}
+
+fn frame(kind: Kind, from: Address, to: Address, value: U256) -> Frame {
+    Frame {
+        kind,
+        depth: 0,
+        from,
+        to,
+        value,
+        gas: 0,
+        gas_used: 0,
+        input: Bytes::new(),
+        output: Bytes::new(),
+        result: InstructionResult::Stop,
+        address: Vec::new(),
+        subtraces: 0,
+    }
+}
+
+impl<CTX: ContextTr> Inspector<CTX> for Frames {
+    fn step(&mut self, interpreter: &mut Interpreter, _: &mut CTX) {
+        self.clock.tick(interpreter, self.bytes);
+    }
+
+    fn call(&mut self, context: &mut CTX, inputs: &mut CallInputs) -> Option<CallOutcome> {
+        if !self.with_precompiles && !self.open.is_empty() && is_precompile(&inputs.bytecode_address) {
+            self.open.push(None);
+            return None;
+        }
+        let (from, to) = match inputs.scheme {
+            CallScheme::DelegateCall | CallScheme::CallCode => (inputs.target_address, inputs.bytecode_address),
+            CallScheme::Call | CallScheme::StaticCall => (inputs.caller, inputs.target_address),
+        };
+        let input = inputs.input.bytes(context);
+        let begun = frame(Kind::Call(inputs.scheme), from, to, inputs.call_value());
+        self.begin(Frame { gas: inputs.gas_limit, input, ..begun });
+        None
+    }
+
+    fn call_end(&mut self, _: &mut CTX, _: &CallInputs, outcome: &mut CallOutcome) {
+        self.end(outcome.result.result, &outcome.result.output, &outcome.result.gas, None);
+    }
+
+    fn create(&mut self, _: &mut CTX, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
+        let kind = Kind::Create(matches!(inputs.scheme(), CreateScheme::Create2 { .. }));
+        let begun = frame(kind, inputs.caller(), Address::ZERO, inputs.value());
+        self.begin(Frame { gas: inputs.gas_limit(), input: inputs.init_code().clone(), ..begun });
+        None
+    }
+
+    fn create_end(&mut self, _: &mut CTX, _: &CreateInputs, outcome: &mut CreateOutcome) {
+        self.end(outcome.result.result, &outcome.result.output, &outcome.result.gas, outcome.address);
+    }
+
+    fn selfdestruct(&mut self, contract: Address, target: Address, value: U256) {
+        self.push(frame(Kind::Destruct, contract, target, value));
+    }
+}

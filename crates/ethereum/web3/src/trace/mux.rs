@@ -1,0 +1,87 @@
+//! muxTracer: several tracers of one message, each by its name.
+//!
+//! memory  the text of all of them: at most [`Budget`]
+//! drops   one within another, and more than there are kinds of tracers: an error
+//! source  `eth/tracers/native/mux.go` of go-ethereum 1.16
+//!
+//! The message is executed once for each: it does the same each time.
+
+use hearth_evm::exec::Simulated;
+use revm::DatabaseRef;
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Budget, Options, Subject, TracerConfig};
+use crate::failure::Failure;
+use crate::json;
+
+/// How the names of tracers end.
+const TRACER: &str = "Tracer";
+/// Tracers of one message.
+const MOST: usize = 8;
+
+/// The names of tracers in a configuration, each with its own configuration; other fields are left out.
+struct Named<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Named<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Named(Vec::new()))
+    }
+}
+
+impl<'de: 'a, 'a> Visitor<'de> for Named<'a> {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Self, A::Error> {
+        while let Some(name) = fields.next_key::<String>()? {
+            if name.ends_with(TRACER) && self.0.len() <= MOST {
+                self.0.push((name, fields.next_value()?));
+            } else {
+                fields.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// The tracers that a configuration names, with what each takes. What they in turn name is not looked for.
+pub(super) fn read(json: &str) -> Result<Vec<(String, TracerConfig)>, serde_json::Error> {
+    let Named(named) = serde_json::from_str(json)?;
+    let one = |(name, config): (String, &RawValue)| {
+        let config: Option<TracerConfig> = serde_json::from_str(config.get())?;
+        Ok((name, config.unwrap_or_default()))
+    };
+    named.into_iter().map(one).collect()
+}
+
+/// Traces one message with each.
+pub(super) fn trace<D: DatabaseRef>(
+    each: &[(String, TracerConfig)],
+    subject: &Subject<'_, D>,
+    mut budget: Budget,
+) -> Result<(String, Simulated), Failure> {
+    if each.len() > MOST {
+        return Err(Failure::server(format!("muxTracer takes at most {MOST} tracers")));
+    }
+    let mut done = None;
+    let mut texts = Vec::with_capacity(each.len());
+    for (name, config) in each {
+        if name == "muxTracer" {
+            return Err(Failure::server("muxTracer is no tracer within another"));
+        }
+        budget.deadline.check()?;
+        let options = Options { tracer: Some(name.clone()), tracer_config: config.clone(), ..Options::default() };
+        let (text, simulated) = options.trace(subject, budget)?;
+        budget.bytes = budget.bytes.checked_sub(text.len()).ok_or_else(Failure::too_large)?;
+        texts.push((name, text));
+        done = Some(simulated);
+    }
+    let done = done.ok_or_else(|| Failure::server("muxTracer needs the names of other tracers in tracerConfig"))?;
+    let text = json::object(|object| texts.iter().for_each(|(name, text)| object.raw(name, text)));
+    Ok((text, done))
+}

@@ -1,0 +1,589 @@
+//! One node: started from its folder as a real one is, on a clock, a network and a disk of the simulator.
+//!
+//! reads   the folder of its chain: blocks, tower, root
+//! writes  the same; its wire
+//! memory  its links, its ledger, its tiles
+//! drops   nothing
+//!
+//! The way from the folder to the tiles is that of `hearth_node`: the ledger is restored and blocks up to the root are
+//! executed by the code that a real start calls; the tiles are made by the code that gives them threads there.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddrV4;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use hearth_consensus::BankId;
+use hearth_gossip::board::Board;
+use hearth_keys::Keypair;
+use hearth_ledger::blockstore::{self, BlockStore, Reader, SteppedKeeper, StoreError, SyncPolicy};
+use hearth_ledger::{Fates, Genesis, GenesisConfig, Ledger};
+use hearth_node::config::{Config, Validator};
+use hearth_node::{boot, peers, replay as start, restore};
+use hearth_pipeline::bank::{self, Bank};
+use hearth_pipeline::dedup::{self, Dedup};
+use hearth_pipeline::drops::DropLog;
+use hearth_pipeline::exec::{self, Exec, WorkerConfig};
+use hearth_pipeline::failure::Failure;
+use hearth_pipeline::gossip::{self, Gossip};
+use hearth_pipeline::links::PortKind;
+use hearth_pipeline::metric::Metric;
+use hearth_pipeline::node::{SteppedNode, TileConfigs};
+use hearth_pipeline::pack::{self, Pack};
+use hearth_pipeline::poh::{self, Poh};
+use hearth_pipeline::quic::{self, Quic};
+use hearth_pipeline::repair::nonce::NonceKey;
+use hearth_pipeline::repair::{self, Repair};
+use hearth_pipeline::replay::position::{self, PositionError};
+use hearth_pipeline::replay::{self, ReplayTile};
+use hearth_pipeline::rserve::{self, Rserve};
+use hearth_pipeline::shred::{self, Shred};
+use hearth_pipeline::sign::{self, Sign};
+use hearth_pipeline::store::{self, Store};
+use hearth_pipeline::topology::{self, Affinity, Counts};
+use hearth_pipeline::tower::{self, Core, CoreConfig, Membership, Now, Tower, TowerError};
+use hearth_pipeline::txsend::{self, TxSend};
+use hearth_pipeline::verify::{self, Verify};
+use hearth_quic::{ServerConfig, Stakes};
+use hearth_ring::Counters;
+use hearth_tile::affinity::Cores;
+use hearth_tile::counters::LoopCounters;
+use hearth_tile::runner::Activity;
+use hearth_tile::topology::Topology;
+use hearth_tile::{Clock, CounterSet, Entropy, Tile};
+use hearth_wire::Pubkey;
+use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
+use parking_lot::Mutex;
+
+use crate::disk::{SimDisk, SimVolume, TowerDisk, TowerDue};
+use crate::net::{SimNet, Wire};
+use crate::network::address;
+
+/// Length of a slot, ms: half the cluster's, so that fewer instants of a run are idle ones.
+pub const SLOT_MS: u64 = 200;
+/// Ticks of a slot: fewer than the cluster's, each of which wakes the leader.
+pub const TICKS_PER_SLOT: u64 = 16;
+/// Slots of an epoch: a run sees several.
+const SLOTS_PER_EPOCH: u64 = 64;
+/// SOL that each node has staked.
+const STAKED_SOL: u64 = 1_000_000;
+/// Accounts of clients.
+pub const CLIENTS: usize = 8;
+/// Bytes of blocks on disk, at most.
+const STORE_BYTES: u64 = 64 << 20;
+/// Bytes of the tables by which keys that sign often are checked sooner.
+const TABLE_BYTES: usize = 1 << 20;
+/// Unix time at which the chain begins, seconds.
+const CREATED_S: u64 = 1_700_000_000;
+/// Sweeps over all tiles in one instant, at most: what a node has to do beyond takes time.
+const SWEEPS_MAX: usize = 64;
+/// The shortest sleep of a node, and the longest, nanoseconds.
+const SLEEP_NS: (u64, u64) = (500_000, 50_000_000);
+/// What a node has to do that is never done takes so long for each instant's worth of it, nanoseconds.
+const BUSY_NS: u64 = 100_000;
+
+/// What all nodes of a run share.
+pub struct Setup {
+    /// How the chain began.
+    pub genesis: Genesis,
+    config: Config,
+    topology: Topology,
+    entrypoints: Vec<SocketAddrV4>,
+}
+
+/// A 32-byte word that is another for each purpose, node and seed.
+pub fn secret(seed: u64, node: usize, purpose: &str) -> [u8; 32] {
+    hearth_crypto::sha256::sha256(&[&seed.to_le_bytes(), &(node as u64).to_le_bytes(), purpose.as_bytes()])
+}
+
+/// The first word of that.
+pub fn secret_word(seed: u64, node: usize, purpose: &str) -> u64 {
+    u64::from_le_bytes(*secret(seed, node, purpose).first_chunk().expect("32 bytes"))
+}
+
+/// A node's key.
+pub fn keypair(seed: u64, node: usize) -> Keypair {
+    Keypair::from_seed(&secret(seed, node, "identity")).expect("a page of memory can be locked")
+}
+
+/// A node's identity, the account that it votes with, and its stake.
+pub fn validator(seed: u64, node: usize) -> Validator {
+    let identity = keypair(seed, node).public_key();
+    Validator { identity, vote: secret(seed, node, "vote account"), sol: STAKED_SOL }
+}
+
+impl Setup {
+    /// A chain of so many nodes with the same stake.
+    pub fn new(seed: u64, nodes: usize) -> Self {
+        let mut config = Config::default();
+        config.gossip.enabled = true;
+        config.rpc.transaction_history = false;
+        config.rpc.status_capacity = 4_096;
+        let validators: Vec<_> = (0..nodes).map(|node| validator(seed, node)).collect();
+        let began = GenesisConfig {
+            fund_initial_accounts: CLIENTS,
+            ticks_per_slot: TICKS_PER_SLOT,
+            slot_ms: SLOT_MS,
+            slots_per_epoch: SLOTS_PER_EPOCH,
+            extra_accounts: validators.iter().flat_map(Validator::accounts).collect(),
+            ..GenesisConfig::development(validators[0].identity, secret(seed, 0, "faucet"), CREATED_S)
+        };
+        let genesis = Genesis::create(began, |_| ()).expect("such a chain can begin");
+        let entrypoints = (0..nodes).map(|node| address(node, PortKind::Gossip)).collect();
+        Self { genesis, config, topology: tiles(), entrypoints }
+    }
+}
+
+/// The tiles of a node that leads in a cluster, one of each kind, without that of metrics.
+fn tiles() -> Topology {
+    let mut counts = Counts::default();
+    (counts.cluster, counts.votes) = (true, true);
+    let affinity = Affinity { node: "auto".into(), load: "auto".into() };
+    let cores = Cores { allowed: vec![0], siblings: BTreeMap::from([(0, vec![])]) };
+    let built = topology::build("sim", counts.at_least_one(false), &affinity, &cores, false);
+    let mut topology = built.expect("one core suffices");
+    topology.tiles.retain(|tile| tile.kind != Metric::NAME);
+    topology
+}
+
+/// Why a node does not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The files of its chain are not as they were written.
+    Damaged(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl StartError {
+    fn other(why: impl ToString) -> Self {
+        Self::Other(why.to_string())
+    }
+}
+
+impl From<StoreError> for StartError {
+    fn from(why: StoreError) -> Self {
+        if start::is_store_damaged(&why) { Self::Damaged(why.to_string()) } else { Self::other(why) }
+    }
+}
+
+impl From<start::ReplayError> for StartError {
+    fn from(why: start::ReplayError) -> Self {
+        if start::is_replay_of_damage(&why) { Self::Damaged(why.to_string()) } else { Self::other(why) }
+    }
+}
+
+/// Where and when a node starts.
+pub struct Place<'a> {
+    /// Draws its secrets.
+    pub seed: u64,
+    /// Its number.
+    pub number: usize,
+    /// How often it has started before.
+    pub starts: u64,
+    /// Its folder.
+    pub folder: &'a Path,
+    /// Its disk.
+    pub disk: &'a Arc<SimDisk>,
+    /// The time now, nanoseconds since the run began.
+    pub now: u64,
+    /// By how much its clock is faster than that, parts in a million.
+    pub drift_ppm: i64,
+    /// By how much its clock on the wall was set, nanoseconds.
+    pub set_ns: i64,
+}
+
+/// A node that runs.
+pub struct Node {
+    number: usize,
+    stepped: SteppedNode,
+    clock: Clock,
+    began: u64,
+    drift_ppm: i64,
+    /// What lies between it and the network.
+    pub wire: Arc<Mutex<Wire>>,
+    /// Its chain.
+    pub ledger: Arc<Ledger>,
+    /// Its blocks.
+    pub blocks: Reader,
+    keeper: SteppedKeeper,
+    disk: Arc<SimDisk>,
+    /// When the sync under way is done, nanoseconds since the run began.
+    synced_at: Option<u64>,
+    tower_due: TowerDue,
+    failed_replay: Failure<PositionError>,
+    failed_tower: Failure<TowerError>,
+    /// When it is to be turned again, nanoseconds since the run began.
+    pub wake_at: u64,
+    /// Since when it had something to do at every instant.
+    busy_since: Option<u64>,
+    /// What each tile counts, by its kind.
+    counters: Vec<(String, Counters)>,
+}
+
+/// A chain from its folder, and what its tiles are made from beside.
+struct Opened {
+    ledger: Arc<Ledger>,
+    store: BlockStore,
+    keeper: SteppedKeeper,
+    /// The id of the ledger's last block, its slot, and whether nothing was there.
+    block_id: [u8; 32],
+    last_slot: u64,
+    is_begin: bool,
+}
+
+fn open(setup: &Setup, place: &Place<'_>, node: &Pubkey) -> Result<Opened, StartError> {
+    let Setup { genesis, config, .. } = setup;
+    let store_config =
+        blockstore::Config { sync: SyncPolicy::EachSlot, ..blockstore::Config::new(STORE_BYTES, *genesis.hash()) };
+    let volume = Arc::new(SimVolume(Arc::clone(place.disk)));
+    let (store, keeper, recovery) = BlockStore::open_stepped(volume, &place.folder.join("blocks"), store_config)?;
+    let restored = restore::newest(config, genesis, &restore::folder(config, place.folder), |_| ());
+    let restored = restored.map_err(StartError::other)?;
+    let root = tower::final_slot(place.folder, node).map_err(StartError::other)?.unwrap_or(0);
+    let begin = restored.block_id;
+    let ledger = restored.ledger;
+    let go_on = |_: &start::Replayed| ControlFlow::Continue(());
+    let replayed = start::replay(&ledger, begin, genesis, &store.reader(), Some(root), None, go_on)?;
+    let is_begin = replayed.last_slot == genesis.config().genesis_slot && recovery.last_whole_slot.is_none();
+    let block_id = replayed.block_id.unwrap_or(*genesis.hash());
+    Ok(Opened { ledger, store, keeper, block_id, last_slot: replayed.last_slot, is_begin })
+}
+
+/// Consensus: what tower and replay are made from, and the newest slot that is confirmed.
+struct Consensus {
+    tower: tower::Config,
+    replay: replay::Config,
+    confirmed: u64,
+    due: TowerDue,
+}
+
+fn consensus(setup: &Setup, place: &Place<'_>, opened: &Opened, clock: &Clock) -> Result<Consensus, StartError> {
+    let Validator { identity: node, vote, .. } = validator(place.seed, place.number);
+    let saved = tower::saved_tower(place.folder, &node).map_err(StartError::other)?;
+    let core = CoreConfig {
+        node,
+        vote_account: Some(vote),
+        leads: true,
+        gossips: true,
+        is_begin: opened.is_begin,
+        slot: Duration::from_millis(SLOT_MS),
+    };
+    let blocks = opened.store.reader();
+    let rooted = saved.as_ref().and_then(|tower| tower.root()).map(|root| root.slot);
+    let begun = position::start(&opened.ledger, opened.block_id, &blocks, rooted);
+    let confirmed = begun.block.bank.id.slot;
+    let core = Core::new(core, begun, saved, Now::of(clock)).map_err(StartError::other)?;
+    let (files, due) = TowerDisk::new(place.folder, &node, place.disk, clock);
+    let replay = replay::Config {
+        ledger: Arc::clone(&opened.ledger),
+        block_id: opened.block_id,
+        blocks,
+        rules: start::rules(&setup.genesis),
+        records: false,
+        failure: Failure::default(),
+    };
+    let tower =
+        tower::Config { core, files: Box::new(files), failure: Failure::default(), membership: Membership::Cluster };
+    Ok(Consensus { tower, replay, confirmed, due })
+}
+
+/// What the node says of itself.
+fn contact(setup: &Setup, place: &Place<'_>, own: Pubkey, clock: &Clock) -> ContactInfo {
+    let began = ContactInfo::new(own, clock.wall_ns() / 1_000, setup.genesis.shred_version(), Version::default());
+    let sockets = [
+        (SocketKind::Gossip, PortKind::Gossip),
+        (SocketKind::Tvu, PortKind::Tvu),
+        (SocketKind::ServeRepair, PortKind::ServeRepair),
+        (SocketKind::Tpu, PortKind::Udp),
+        (SocketKind::TpuQuic, PortKind::Quic),
+        (SocketKind::TpuVote, PortKind::Udp),
+        (SocketKind::TpuVoteQuic, PortKind::Quic),
+    ];
+    sockets.iter().fold(began, |own, (kind, port)| own.with(*kind, address(place.number, *port)))
+}
+
+/// What shred takes others' shreds by.
+fn shred_cluster(setup: &Setup, place: &Place<'_>, own: Pubkey, opened: &Opened) -> shred::Cluster {
+    let receiver = shred::ReceiverConfig {
+        version: setup.genesis.shred_version(),
+        own,
+        shreds_per_slot_max: boot::block_limits(&setup.config.development.bench).shreds as u32,
+        slots_per_epoch: SLOTS_PER_EPOCH,
+        slots_max: 256,
+        sets_max: 128,
+    };
+    let nonces = NonceKey(secret(place.seed ^ place.starts, place.number, "nonces"));
+    shred::Cluster { receiver, ledger: Arc::clone(&opened.ledger), blocks: opened.store.reader(), nonces }
+}
+
+/// Configurations of the tiles that make blocks.
+fn leading(setup: &Setup, own: Pubkey, opened: &Opened, drops: &DropLog, tag_key: u64) -> TileConfigs {
+    let Setup { config, genesis, .. } = setup;
+    let ledger = &opened.ledger;
+    let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..boot::server_config(&config.tiles.quic) };
+    TileConfigs::default()
+        .one::<Quic>(quic::Config { server, drops: drops.clone() })
+        .one::<Verify>(verify::Config { history: 1_024, table_bytes: TABLE_BYTES, tag_key, drops: drops.clone() })
+        .one::<Dedup>(dedup::Config { history: 1_024, drops: drops.clone() })
+        .one::<Pack>(pack::Config {
+            capacity: 512,
+            accounts: 4_096,
+            blockhashes: (*ledger.blockhashes()).clone(),
+            ledger: Some(Arc::clone(ledger)),
+            takes_turns: true,
+            drops: drops.clone(),
+            ..boot::pack_config(&config.tiles.pack, &config.development)
+        })
+        .one::<Bank>(bank::Config { ledger: Arc::clone(ledger), recording: None, drops: drops.clone() })
+        .one::<Poh>(poh::Config {
+            chain: poh::chain::Config {
+                hashes_per_tick: genesis.config().hashes_per_tick,
+                ticks_per_slot: TICKS_PER_SLOT,
+                slot_ns: SLOT_MS * 1_000_000,
+                max_microblocks: poh::chain::MAX_MICROBLOCKS,
+            },
+            on_demand: None,
+            ledger: Arc::clone(ledger),
+        })
+}
+
+/// Configurations of the tiles that take part in a cluster, beside consensus and store.
+fn following(
+    configs: TileConfigs,
+    setup: &Setup,
+    place: &Place<'_>,
+    (own, opened, drops): (Pubkey, &Opened, &DropLog),
+    clock: &Clock,
+) -> TileConfigs {
+    let (ledger, blocks) = (&opened.ledger, opened.store.reader());
+    let shreds = shred_cluster(setup, place, own, opened);
+    let others = setup.entrypoints.iter().filter(|at| **at != address(place.number, PortKind::Gossip));
+    let ip = *address(place.number, PortKind::Gossip).ip();
+    let protocol = hearth_gossip::Config {
+        verifier_bytes_max: TABLE_BYTES,
+        ..peers::gossip::config(ip.into(), others.copied().collect())
+    };
+    let version = setup.genesis.shred_version();
+    configs
+        .one::<Repair>(repair::Config {
+            own,
+            ledger: Arc::clone(ledger),
+            blocks: blocks.clone(),
+            nonces: shreds.nonces,
+        })
+        .one::<Rserve>(rserve::Config { own, shred_version: version, blocks: blocks.clone() })
+        .one::<TxSend>(txsend::Config { identity: own, votes: true, ledger: Arc::clone(ledger), drops: drops.clone() })
+        .one::<Gossip>(gossip::Config {
+            protocol,
+            own: contact(setup, place, own, clock),
+            ledger: Arc::clone(ledger),
+            blocks,
+            board: Arc::new(Board::default()),
+        })
+        .one::<Exec>(exec::Config {
+            ledger: Arc::clone(ledger),
+            worker: WorkerConfig { table_bytes: TABLE_BYTES, recording: None },
+        })
+        .one::<Shred>(shred::Config {
+            shred_version: version,
+            shreds_per_slot_max: shreds.receiver.shreds_per_slot_max,
+            chained_root: opened.block_id,
+            first_slot: opened.last_slot + 1,
+            takes_turns: true,
+            destinations: vec![],
+            cluster: Some(shreds),
+        })
+}
+
+impl Node {
+    /// Starts a node from its folder.
+    ///
+    /// # Errors
+    /// Its files are damaged, or its tower is of another chain.
+    pub fn start(setup: &Setup, place: &Place<'_>) -> Result<Self, StartError> {
+        let (seed, number) = (place.seed, place.number);
+        let Validator { identity: own, vote, .. } = validator(seed, number);
+        let unix_ns = (CREATED_S * 1_000_000_000 + place.now).saturating_add_signed(place.set_ns);
+        let clock = Clock::manual_from(unix_ns);
+        let opened = open(setup, place, &own)?;
+        let Consensus { tower, replay, confirmed, due: tower_due } = consensus(setup, place, &opened, &clock)?;
+        let (failed_tower, failed_replay) = (tower.failure.clone(), replay.failure.clone());
+        let fates = Arc::new(Fates::new(1_024, secret_word(seed, number, "tags")));
+        let drops = DropLog::new(Arc::clone(&fates));
+        let wire = Arc::new(Mutex::new(Wire::default()));
+        let configs = leading(setup, own, &opened, &drops, fates.key());
+        let configs = following(configs, setup, place, (own, &opened, &drops), &clock);
+        let Opened { ledger, store, keeper, .. } = opened;
+        let blocks = store.reader();
+        let configs = configs
+            .one::<SimNet>(Arc::clone(&wire))
+            .one::<Tower>(tower)
+            .one::<ReplayTile>(replay)
+            .one::<Sign>(sign::Config { key: keypair(seed, number), vote_account: Some(vote) })
+            .one::<Store>(store::Config::new(store, Arc::clone(&ledger)).in_cluster(confirmed));
+        let mut chance = fastrand::Rng::with_seed(secret_word(seed ^ place.starts << 32, number, "entropy"));
+        let entropy = || Entropy::Seeded(chance.u64(..));
+        let stepped = SteppedNode::make(setup.topology.clone(), &clock, configs, entropy).map_err(StartError::other)?;
+        let counters = stepped.topology.tiles.iter().map(|tile| {
+            let words = stepped.workspace.counters(&tile.name()).expect("every tile counts");
+            (tile.kind.clone(), words)
+        });
+        let counters = counters.collect();
+        Ok(Self {
+            number,
+            counters,
+            stepped,
+            clock,
+            began: place.now,
+            drift_ppm: place.drift_ppm,
+            wire,
+            ledger,
+            blocks,
+            keeper,
+            disk: Arc::clone(place.disk),
+            synced_at: None,
+            tower_due,
+            failed_replay,
+            failed_tower,
+            wake_at: place.now,
+            busy_since: None,
+        })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The votes whose towers have come to disk since the last call.
+    pub fn take_votes(&self) -> Vec<BankId> {
+        self.tower_due.take_votes()
+    }
+
+    /// Sets its clock on the wall.
+    pub fn set_wall(&self, by_ns: i64) {
+        self.clock.set_wall(by_ns);
+    }
+
+    /// Hands a transaction in, as the RPC does; false where there is no room.
+    pub fn submit(&mut self, transaction: &[u8]) -> bool {
+        let inlet = self.stepped.inlets.get_mut(hearth_pipeline::links::RPC_TXSEND);
+        inlet.expect("a node in a cluster has this link").send(transaction).is_ok()
+    }
+
+    /// The time on its clock at an instant of the run.
+    fn own_time(&self, now: u64) -> u64 {
+        scaled(now - self.began, 1_000_000 + self.drift_ppm, 1_000_000)
+    }
+
+    /// The first instant of the run at which its clock shows this time.
+    fn run_time(&self, own: u64) -> u64 {
+        self.began + scaled(own, 1_000_000, 1_000_000 + self.drift_ppm) + 2
+    }
+
+    /// Turns its tiles until all are idle, or for as much as fits in an instant.
+    ///
+    /// # Errors
+    /// A tile panics, or says that the node can go on no more: why.
+    pub fn run(&mut self, now: u64) -> Result<(), String> {
+        self.clock.advance(Duration::from_nanos(self.own_time(now).saturating_sub(self.clock.now())));
+        let swept = catch_unwind(AssertUnwindSafe(|| self.sweep(now)));
+        let is_idle = swept.map_err(|panic| said(&*panic))?;
+        if let Some(why) = self.failed_replay.take() {
+            return Err(format!("replay: {why:?}"));
+        }
+        if let Some(why) = self.failed_tower.take() {
+            return Err(format!("tower: {why}"));
+        }
+        self.busy_since = if is_idle { None } else { self.busy_since.or(Some(now)) };
+        self.wake_at = if is_idle { self.next_wake(now) } else { now + BUSY_NS };
+        Ok(())
+    }
+
+    /// Whether all tiles became idle.
+    fn sweep(&mut self, now: u64) -> bool {
+        if self.synced_at.is_some_and(|at| at <= now) {
+            self.synced_at = None;
+            self.keeper.step();
+        }
+        let mut is_idle = false;
+        for _ in 0..SWEEPS_MAX {
+            is_idle = true;
+            for tile in &mut self.stepped.tiles {
+                is_idle &= tile.turn(0) == Activity::Idle;
+            }
+            if is_idle {
+                break;
+            }
+        }
+        if self.synced_at.is_none() && self.keeper.is_due() {
+            self.synced_at = Some(now + self.disk.sync_ns());
+        }
+        is_idle
+    }
+
+    /// When there is something to do again.
+    fn next_wake(&self, now: u64) -> u64 {
+        let deadlines = self.stepped.tiles.iter().filter_map(|tile| tile.wait_for().deadline);
+        let own = deadlines.chain(self.tower_due.get()).min().map(|own| self.run_time(own));
+        let next = own.into_iter().chain(self.synced_at).min().unwrap_or(u64::MAX);
+        next.clamp(now + SLEEP_NS.0, now + SLEEP_NS.1)
+    }
+
+    /// Since when it had something to do at every instant, if it has.
+    pub fn busy_since(&self) -> Option<u64> {
+        self.busy_since
+    }
+
+    /// The tiles that wait for room on an output.
+    pub fn held_up(&self) -> impl Iterator<Item = &str> {
+        let waits = LoopCounters::DECLS.iter().position(|decl| decl.name == "in_backpressure").expect("it is declared");
+        let held_up = self.counters.iter().filter(move |(_, counters)| counters.words()[waits].load(Relaxed) > 0);
+        held_up.map(|(tile, _)| tile.as_str())
+    }
+
+    /// Writes what the tiles have counted where [`Node::count`] reads it.
+    pub fn flush(&mut self) {
+        self.stepped.tiles.iter_mut().for_each(|tile| tile.flush());
+    }
+
+    /// The sum of a tile's counters whose names begin so, by the last [`Node::flush`].
+    pub fn count(&self, tile: &str, prefix: &str) -> u64 {
+        let spec = self.stepped.topology.tiles.iter().find(|spec| spec.kind == tile).expect("there is such a tile");
+        let counters = self.counters.iter().find(|(kind, _)| kind == tile).map(|(_, counters)| counters);
+        let counters = counters.expect("every tile counts");
+        let common = LoopCounters::DECLS.iter().map(|decl| decl.name);
+        let names = common.chain(spec.counters.iter().map(|counter| counter.name.as_str()));
+        let chosen = names.zip(counters.words()).filter(|(name, _)| name.starts_with(prefix));
+        chosen.map(|(_, word)| word.load(Relaxed)).sum()
+    }
+}
+
+fn scaled(time: u64, times: i64, by: i64) -> u64 {
+    (i128::from(time) * i128::from(times) / i128::from(by)) as u64
+}
+
+/// What a panic says.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+    format!("a tile panicked: {}", text.unwrap_or_else(|| "without a word".to_owned()))
+}
+
+/// Removes a node's chain, as whoever runs it does where its files are damaged.
+///
+/// # Errors
+/// The file system's.
+pub fn wipe(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
+    }
+    Ok(())
+}

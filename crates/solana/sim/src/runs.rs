@@ -1,0 +1,98 @@
+//! Many seeds, on as many threads as there are cores: a run itself has one.
+//!
+//! reads   seeds
+//! writes  a [`Tally`]; each outcome, to whoever asked
+//! memory  a run for each thread; the outcomes of seeds that fail
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use crate::plan::{Kind, Plan};
+use crate::world::{Outcome, run};
+
+/// What many seeds came to.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Seeds.
+    pub seeds: u64,
+    /// How long they took, on virtual time, nanoseconds.
+    pub virtual_ns: u64,
+    /// In how many seeds there was each kind of fault.
+    pub faults: BTreeMap<Kind, u64>,
+    /// Blocks rooted.
+    pub rooted: u64,
+    /// Transactions that clients saw confirmed.
+    pub confirmed: u64,
+    /// Of each seed its digest.
+    pub digests: BTreeMap<u64, u64>,
+    /// The runs in which something did not hold.
+    pub failed: Vec<Outcome>,
+}
+
+impl Tally {
+    fn take(&mut self, outcome: Outcome) {
+        self.seeds += 1;
+        self.virtual_ns += outcome.virtual_ns;
+        self.rooted += outcome.rooted as u64;
+        self.confirmed += outcome.transactions.1 as u64;
+        self.digests.insert(outcome.plan.seed, outcome.digest);
+        for fault in &outcome.plan.faults {
+            *self.faults.entry(fault.kind).or_default() += 1;
+        }
+        if outcome.violation.is_some() {
+            self.failed.push(outcome);
+        }
+    }
+
+    /// In words: seeds, virtual time, faults by kind.
+    pub fn text(&self) -> String {
+        let hours = self.virtual_ns as f64 / 3.6e12;
+        let faults: Vec<_> = self.faults.iter().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+        format!(
+            "{} seeds, {hours:.2} h of virtual time, {} blocks rooted, {} transactions confirmed, {} failed; faults: {}",
+            self.seeds,
+            self.rooted,
+            self.confirmed,
+            self.failed.len(),
+            faults.join(", ")
+        )
+    }
+}
+
+/// As many threads as there are cores.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs seeds from `first` on, `count` of them or until `goes_on` says no. `see` is shown each outcome.
+pub fn run_seeds(
+    (first, count): (u64, u64),
+    threads: usize,
+    goes_on: impl Fn(&Tally) -> bool + Sync,
+    see: impl Fn(&Outcome) + Sync,
+) -> Tally {
+    let (next, tally, is_over) = (AtomicU64::new(0), Mutex::new(Tally::default()), AtomicBool::new(false));
+    let work = || {
+        while !is_over.load(Relaxed) {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= count {
+                return;
+            }
+            let outcome = run(&Plan::of(first.wrapping_add(number)), None);
+            see(&outcome);
+            let mut tally = tally.lock();
+            tally.take(outcome);
+            if !goes_on(&tally) {
+                is_over.store(true, Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(work);
+        }
+    });
+    tally.into_inner()
+}

@@ -1,0 +1,161 @@
+//! What votes must keep to: a node's own, and those by which a block counts as confirmed.
+//!
+//! reads   towers as they come to disk, votes as they leave a node, blocks
+//! writes  the first thing that does not hold
+//! memory  a hash for each block that was executed, and for each vote
+//! drops   nothing
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hearth_consensus::{BankId, Tower};
+use hearth_ledger::BlockSummary;
+use hearth_pipeline::tower::saved_tower;
+use hearth_wire::gossip::{CrdsData, Protocol};
+use hearth_wire::vote::{Voted, voted_for};
+use hearth_wire::{Hash, Pubkey, Txn};
+
+/// What is known of one node's votes.
+#[derive(Default)]
+struct Voter {
+    /// The blocks that it voted for: their towers are on disk.
+    votes: Vec<BankId>,
+    /// The newest slot whose vote has left.
+    newest: u64,
+    /// The tower on disk at that time.
+    tower: Option<Tower>,
+}
+
+/// The votes of all nodes.
+pub struct Votes {
+    voters: Vec<Voter>,
+    /// Of each block, by its bank's hash, the slot and its parent.
+    blocks: BTreeMap<Hash, (u64, Hash)>,
+}
+
+impl Votes {
+    /// Of so many nodes, each of which has the same stake.
+    pub fn new(nodes: usize) -> Self {
+        Self { voters: (0..nodes).map(|_| Voter::default()).collect(), blocks: BTreeMap::new() }
+    }
+
+    /// A node has executed these blocks, of one line, the newest first.
+    pub fn executed(&mut self, blocks: &[BlockSummary]) {
+        for pair in blocks.windows(2) {
+            if let (Some(hash), Some(parent)) = (pair[0].bank_hash, pair[1].bank_hash) {
+                self.blocks.insert(hash, (pair[0].slot, parent));
+            }
+        }
+    }
+
+    /// A node has put the towers of these votes on disk.
+    pub fn saved(&mut self, node: usize, votes: &mut Vec<BankId>) {
+        self.voters[node].votes.append(votes);
+    }
+
+    /// What the line that ends with a block has at a slot.
+    fn at(&self, mut hash: Hash, slot: u64) -> Line {
+        loop {
+            match self.blocks.get(&hash) {
+                None => return Line::Unknown,
+                Some((at, _)) if *at == slot => return Line::Has(hash),
+                Some((at, _)) if *at < slot => return Line::Lacks,
+                Some((_, parent)) => hash = *parent,
+            }
+        }
+    }
+
+    /// Whether more than two thirds of the nodes may have voted for this block or one above it.
+    pub fn may_be_confirmed(&self, slot: u64, hash: Hash) -> bool {
+        let has_voted = |voter: &&Voter| {
+            let newer = voter.votes.iter().rev().filter(|vote| vote.slot >= slot);
+            newer.map(|vote| self.at(vote.hash, slot)).any(|line| line == Line::Unknown || line == Line::Has(hash))
+        };
+        3 * self.voters.iter().filter(has_voted).count() > 2 * self.voters.len()
+    }
+
+    /// A datagram of gossip leaves a node, whose identity and vote account are given. Says what is wrong with a vote of
+    /// its own in it: that its tower is not on disk, or that it breaks an earlier one.
+    pub fn leaves(&mut self, node: usize, folder: &Path, (own, account): (&Pubkey, &Pubkey), data: &[u8]) -> Fault {
+        let newest = self.voters[node].newest;
+        let Some(voted) = own_vote(data, account).filter(|voted| voted.slot > newest) else { return Fault::None };
+        let Some(tower) = saved_tower(folder, own).ok().flatten() else {
+            return Fault::NotOnDisk(format!("node {node} votes for slot {} without a tower", voted.slot));
+        };
+        let last = tower.last_vote().map_or(0, |vote| vote.id.slot);
+        if last < voted.slot {
+            let what = format!("node {node} votes for slot {}, its tower on disk ends with {last}", voted.slot);
+            return Fault::NotOnDisk(what);
+        }
+        let broken = self.voters[node].tower.as_ref().and_then(|before| {
+            let binding = before.lockouts().votes.iter().filter(|vote| vote.slot < voted.slot);
+            let mut binding = binding.filter(|vote| vote.binds_at(voted.slot));
+            binding.find(|vote| self.at(voted.bank_hash, vote.slot) == Line::Lacks).copied()
+        });
+        let voter = &mut self.voters[node];
+        (voter.newest, voter.tower) = (voted.slot, Some(tower));
+        broken.map_or(Fault::None, |vote| {
+            let until = vote.last_locked_out_slot();
+            Fault::Breaks(format!(
+                "node {node} votes for slot {}, its vote for {} binds to {until}",
+                voted.slot, vote.slot
+            ))
+        })
+    }
+}
+
+/// What a line has at a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    Has(Hash),
+    Lacks,
+    Unknown,
+}
+
+/// What is wrong with a vote that leaves.
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// Its tower is not on disk.
+    NotOnDisk(String),
+    /// An earlier vote for another fork still binds.
+    Breaks(String),
+}
+
+/// The newest vote with this account in a datagram of gossip.
+fn own_vote(data: &[u8], account: &Pubkey) -> Option<Voted> {
+    let (Protocol::Push { values, .. } | Protocol::PullResponse { values, .. }) = Protocol::parse(data).ok()? else {
+        return None;
+    };
+    let votes = values.iter().filter_map(|value| match value.data() {
+        CrdsData::Vote(vote) => voted_for(&Txn::parse(vote.transaction).ok()?),
+        _ => None,
+    });
+    votes.filter(|voted| voted.account == *account).max_by_key(|voted| voted.slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(slot: u64) -> Hash {
+        let mut hash = [7; 32];
+        hash[..8].copy_from_slice(&slot.to_le_bytes());
+        hash
+    }
+
+    #[test]
+    fn a_block_counts_by_votes_on_its_line() {
+        let mut votes = Votes::new(4);
+        // 1 ← 2 ← 3, and 4 on 1.
+        for (slot, parent) in [(1, 0), (2, 1), (3, 2), (4, 1)] {
+            votes.blocks.insert(hash(slot), (slot, hash(parent)));
+        }
+        let vote = |slot| BankId { slot, hash: hash(slot) };
+        votes.saved(0, &mut vec![vote(2)]);
+        votes.saved(1, &mut vec![vote(3)]);
+        votes.saved(2, &mut vec![vote(4)]);
+        assert!(!votes.may_be_confirmed(2, hash(2)), "two of four are on its line");
+        assert!(votes.may_be_confirmed(1, hash(1)), "three are");
+    }
+}

@@ -1,0 +1,586 @@
+//! A run: time, the nodes, what goes wrong with them, and who is turned when.
+//!
+//! reads   a plan
+//! writes  an [`Outcome`]
+//! memory  the nodes, the network, what is to happen
+//! drops   nothing
+//!
+//! Time jumps from one instant at which something happens to the next. At each, what has arrived is handed over, what
+//! is due goes wrong, and each node that has something to do is turned, in the order of their numbers: all in one
+//! thread.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hearth_node::config::Validator;
+use hearth_pipeline::links::PortKind;
+use hearth_wire::shred::SLOT;
+
+use crate::check::{Checker, Invariant, Violation, counted, heals_within_ns, lamports};
+use crate::clients::Clients;
+use crate::digest::Digest;
+use crate::disk::SimDisk;
+use crate::hostile;
+use crate::net::Arrived;
+use crate::network::{MS, Network, Traffic, Weather};
+use crate::node::{Node, Place, SLOT_MS, Setup, StartError, secret_word, validator, wipe};
+use crate::plan::{Fault, Kind, Plan};
+use crate::trace::{Learnt, Trace};
+
+/// Nanoseconds of a slot.
+const SLOT_NS: u64 = SLOT_MS * MS;
+/// The first block is there by then: nodes wait 20 s for each other where a chain begins.
+const BEGINS_WITHIN_NS: u64 = 120_000 * MS;
+/// Ends of a node whose files may be damaged, after which whoever runs it gives it up.
+const ENDS_MAX: u64 = 3;
+/// Faults in which the victim may end by itself, or wait long for its disk.
+const MAY_END: [Kind; 4] = [Kind::DiskFull, Kind::WriteErrors, Kind::SlowDisk, Kind::Equivocate];
+/// How often clients do something.
+const CLIENTS_EVERY_NS: u64 = 200 * MS;
+/// How often strangers do.
+const STRANGERS_EVERY_NS: u64 = 50 * MS;
+/// A node that has ended is started again after so long.
+const RESTART_NS: u64 = 2_000 * MS;
+/// Looks at the end of a run until what the tiles have counted must add up: gauges are told each millisecond.
+const LAST_LOOKS: u64 = 50;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The plan.
+    pub plan: Plan,
+    /// All that happened, in one number.
+    pub digest: u64,
+    /// How long it took, on virtual time, nanoseconds.
+    pub virtual_ns: u64,
+    /// Blocks that were rooted.
+    pub rooted: usize,
+    /// Transactions that clients sent, and that they saw confirmed.
+    pub transactions: (u64, usize),
+    /// Starts of nodes.
+    pub starts: u64,
+    /// What the network did.
+    pub traffic: Traffic,
+    /// What did not hold, and the second at which that was seen.
+    pub violation: Option<(Violation, f64)>,
+    /// The lines of the slot that was traced.
+    pub trace: Vec<String>,
+}
+
+/// What is to happen.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Begin(usize),
+    End(usize),
+    Start(usize),
+    Clients,
+    Strangers,
+}
+
+/// A node, whether it runs or not.
+struct Site {
+    who: Validator,
+    folder: PathBuf,
+    disk: Arc<SimDisk>,
+    node: Option<Node>,
+    starts: u64,
+    drift_ppm: i64,
+    set_ns: i64,
+    /// Its disk may fail it: it may end by itself.
+    may_end: bool,
+    /// A write went astray: its files may be damaged, and it may stand still or be down for good.
+    is_damaged: bool,
+    /// How often it has ended by itself.
+    ends: u64,
+    is_down_for_good: bool,
+}
+
+struct World {
+    plan: Plan,
+    setup: Setup,
+    sites: Vec<Site>,
+    network: Network,
+    clients: Clients,
+    checker: Checker,
+    trace: Trace,
+    digest: Digest,
+    random: fastrand::Rng,
+    agenda: BTreeMap<(u64, u64), Act>,
+    acts: u64,
+    active: Vec<bool>,
+    now: u64,
+    /// When the first block was there.
+    began_at: Option<u64>,
+    /// The newest slot of which the victim made two blocks.
+    equivocated: u64,
+    /// The newest slot when the last fault was over.
+    goal: Option<u64>,
+    /// The folders of all nodes, removed at the end.
+    _folders: tempfile::TempDir,
+}
+
+/// Runs a plan to its end, or until something does not hold.
+///
+/// # Panics
+/// The machine has no room for the nodes' files.
+pub fn run(plan: &Plan, traced: Option<u64>) -> Outcome {
+    let mut world = World::new(plan.clone(), Trace::of(traced));
+    let result = world.run();
+    let violation = result.err().map(|violation| (violation, world.now as f64 / 1e9));
+    if let Some((violation, _)) = &violation {
+        world.digest.bytes(violation.what.as_bytes());
+    }
+    Outcome {
+        digest: world.digest.value(),
+        virtual_ns: world.now,
+        rooted: world.checker.rooted_blocks(),
+        transactions: (world.clients.sent(), world.checker.confirmed_transactions()),
+        starts: world.sites.iter().map(|site| site.starts).sum(),
+        traffic: world.network.traffic,
+        violation,
+        trace: std::mem::take(&mut world.trace).lines(),
+        plan: world.plan,
+    }
+}
+
+/// Folders for the nodes, in memory where the machine has such a place.
+fn folders() -> tempfile::TempDir {
+    let in_memory = tempfile::Builder::new().prefix("hearth-sim-").tempdir_in("/dev/shm");
+    in_memory.or_else(|_| tempfile::tempdir()).expect("there is a place for temporary files")
+}
+
+impl World {
+    fn new(plan: Plan, trace: Trace) -> Self {
+        let (seed, nodes) = (plan.seed, plan.nodes);
+        let setup = Setup::new(seed, nodes);
+        let folders = folders();
+        let sites = (0..nodes).map(|node| {
+            let folder = folders.path().join(node.to_string());
+            std::fs::create_dir(&folder).expect("there is room for folders");
+            let drift_ppm = plan.fault(Kind::ClockDrift).filter(|_| node == plan.victim).map_or(0, |fault| {
+                let amount = fault.amount as i64;
+                if fault.from_slot % 2 == 0 { amount } else { -amount }
+            });
+            Site {
+                who: validator(seed, node),
+                folder,
+                disk: SimDisk::new(secret_word(seed, node, "disk")),
+                node: None,
+                starts: 0,
+                drift_ppm,
+                set_ns: 0,
+                may_end: false,
+                is_damaged: false,
+                ends: 0,
+                is_down_for_good: false,
+            }
+        });
+        let sites = sites.collect();
+        let mut world = Self {
+            setup,
+            sites,
+            network: Network::new(nodes, secret_word(seed, 0, "network")),
+            clients: Clients::new(secret_word(seed, 0, "clients")),
+            checker: Checker::new(nodes),
+            trace,
+            digest: Digest::default(),
+            random: fastrand::Rng::with_seed(secret_word(seed, 0, "world")),
+            agenda: BTreeMap::new(),
+            acts: 0,
+            // Who joins late is not there from the start on.
+            active: plan.faults.iter().map(|fault| fault.kind == Kind::LateJoin).collect(),
+            now: 0,
+            began_at: None,
+            equivocated: 0,
+            goal: None,
+            _folders: folders,
+            plan,
+        };
+        for node in 0..nodes {
+            let is_late = world.plan.fault(Kind::LateJoin).is_some() && node == world.plan.victim;
+            if !is_late {
+                // Processes do not begin in the same instant.
+                let at = world.random.u64(0..300) * MS;
+                world.plan_act(at, Act::Start(node));
+            }
+        }
+        world
+    }
+
+    fn plan_act(&mut self, at: u64, act: Act) {
+        self.acts += 1;
+        self.agenda.insert((at, self.acts), act);
+    }
+
+    fn run(&mut self) -> Result<(), Violation> {
+        while !self.is_done()? {
+            self.now = self.next_instant();
+            while let Some((node, arrived)) = self.network.due(self.now) {
+                self.arrive(node, arrived);
+            }
+            while let Some(act) = self.next_act() {
+                self.act(act)?;
+            }
+            for node in 0..self.sites.len() {
+                let wakes = self.sites[node].node.as_ref().is_some_and(|node| node.wake_at <= self.now);
+                if wakes {
+                    self.turn(node)?;
+                }
+            }
+        }
+        self.last_look()
+    }
+
+    fn next_act(&mut self) -> Option<Act> {
+        let (at, _) = *self.agenda.first_key_value()?.0;
+        if at > self.now {
+            return None;
+        }
+        self.agenda.pop_first().map(|(_, act)| act)
+    }
+
+    fn next_instant(&self) -> u64 {
+        let nodes = self.sites.iter().filter_map(|site| site.node.as_ref()).map(|node| node.wake_at);
+        let agenda = self.agenda.first_key_value().map(|((at, _), _)| *at);
+        let next = nodes.chain(agenda).chain(self.network.next_ns()).min();
+        next.unwrap_or(self.now + SLOT_NS).max(self.now)
+    }
+
+    /// A node gets a datagram; one that is down does not.
+    fn arrive(&mut self, number: usize, arrived: Arrived) {
+        let Some(node) = &mut self.sites[number].node else { return };
+        if let Some(slot) = self.trace.slot()
+            && matches!(arrived.port, PortKind::Tvu | PortKind::Repair)
+            && slot_of(&arrived.data) == Some(slot)
+        {
+            self.trace.learnt(self.now, number, Learnt::ShredCame, &format!(" ({:?})", arrived.port));
+        }
+        node.wire.lock().arrived.push_back(arrived);
+        node.wake_at = self.now;
+    }
+
+    /// Turns a node, takes what it sends, and looks at it.
+    fn turn(&mut self, number: usize) -> Result<(), Violation> {
+        let site = &mut self.sites[number];
+        let Some(node) = &mut site.node else { return Ok(()) };
+        let result = node.run(self.now);
+        if site.disk.is_off() {
+            self.trace.say(self.now, number, "loses its power");
+            self.stop(number);
+            return Ok(());
+        }
+        if let Err(why) = result {
+            return self.ended(number, &why);
+        }
+        let sent = std::mem::take(&mut node.wire.lock().sent);
+        let Validator { identity, vote, .. } = site.who;
+        for datagram in sent {
+            if datagram.from == PortKind::Gossip {
+                self.checker.leaves(number, &site.folder, (&identity, &vote), &datagram.data)?;
+            }
+            if let Some(slot) = self.trace.slot()
+                && datagram.from == PortKind::Tvu
+                && slot_of(&datagram.data) == Some(slot)
+            {
+                self.trace.learnt(self.now, number, Learnt::SentShred, "");
+            }
+            self.network.send(self.now, number, datagram, &mut self.digest);
+        }
+        let has_disk = !site.may_end;
+        self.checker.look(self.now, node, has_disk, &mut self.trace)?;
+        self.note_begin(number);
+        if number == self.plan.victim && self.amount(Kind::Equivocate).is_some() {
+            self.equivocate(number);
+        }
+        Ok(())
+    }
+
+    /// Sends another block of the slot that a node has just made.
+    fn equivocate(&mut self, number: usize) {
+        let Some(node) = &self.sites[number].node else { return };
+        let version = self.setup.genesis.shred_version();
+        let Some((slot, shreds)) = hostile::other_block(node, self.plan.seed, version, self.equivocated) else {
+            return;
+        };
+        self.equivocated = slot;
+        self.trace.say(self.now, number, &format!("makes another block of slot {slot}"));
+        for to in (0..self.sites.len()).filter(|to| *to != number) {
+            for shred in &shreds {
+                self.network.send_beside(self.now, number, to, shred.clone());
+            }
+        }
+    }
+
+    /// The first block is the time from which slots are counted.
+    fn note_begin(&mut self, number: usize) {
+        let Some(node) = &self.sites[number].node else { return };
+        let head = node.ledger.recent_blocks(1).first().map_or(0, |block| block.slot);
+        self.digest.word(head);
+        self.digest.word(node.ledger.root().unwrap_or(0));
+        if self.began_at.is_some() || head == 0 {
+            return;
+        }
+        self.began_at = Some(self.now);
+        for index in 0..self.plan.faults.len() {
+            let Fault { from_slot, slots, .. } = self.plan.faults[index];
+            self.plan_act(self.now + from_slot * SLOT_NS, Act::Begin(index));
+            self.plan_act(self.now + (from_slot + slots) * SLOT_NS, Act::End(index));
+        }
+        self.plan_act(self.now + CLIENTS_EVERY_NS, Act::Clients);
+        self.plan_act(self.now + STRANGERS_EVERY_NS, Act::Strangers);
+    }
+
+    /// A node is down from now on; nothing of it is left but its folder.
+    fn stop(&mut self, number: usize) {
+        self.sites[number].node = None;
+        self.trace.forget(number);
+    }
+
+    /// A node has ended by itself: it may where its disk has failed it, and is started again then.
+    fn ended(&mut self, number: usize, why: &str) -> Result<(), Violation> {
+        self.trace.say(self.now, number, &format!("ends: {why}"));
+        let site = &self.sites[number];
+        if !site.may_end && !site.is_damaged {
+            return Err(Violation::new(Invariant::Lives, format!("node {number} ends: {why}")));
+        }
+        self.stop(number);
+        let site = &mut self.sites[number];
+        site.ends += 1;
+        site.is_down_for_good |= site.is_damaged && site.ends >= ENDS_MAX;
+        self.plan_act(self.now + RESTART_NS, Act::Start(number));
+        Ok(())
+    }
+
+    fn start(&mut self, number: usize) -> Result<(), Violation> {
+        let site = &mut self.sites[number];
+        if site.node.is_some() || site.is_down_for_good {
+            return Ok(());
+        }
+        site.disk.restart().expect("the files of a node that is down can be cut");
+        let place = Place {
+            seed: self.plan.seed,
+            number,
+            starts: site.starts,
+            folder: &site.folder,
+            disk: &site.disk,
+            now: self.now,
+            drift_ppm: site.drift_ppm,
+            set_ns: site.set_ns,
+        };
+        match Node::start(&self.setup, &place) {
+            Ok(node) => {
+                site.starts += 1;
+                let ledger = &node.ledger;
+                let total = lamports(ledger);
+                self.checker.started(number, total);
+                self.digest.word(ledger.recent_blocks(1).first().map_or(0, |block| block.slot));
+                self.trace.say(self.now, number, "starts");
+                site.node = Some(node);
+                Ok(())
+            }
+            Err(why) => self.did_not_start(number, &why),
+        }
+    }
+
+    /// A start that fails is in order where the disk has failed the node: it is tried again, or whoever runs the node
+    /// removes the damaged chain.
+    fn did_not_start(&mut self, number: usize, why: &StartError) -> Result<(), Violation> {
+        self.trace.say(self.now, number, &format!("does not start: {why:?}"));
+        let site = &mut self.sites[number];
+        match why {
+            StartError::Damaged(_) if site.is_damaged => {
+                wipe(&site.folder).expect("files can be removed");
+                site.is_down_for_good = true;
+                Ok(())
+            }
+            _ if site.may_end => {
+                self.plan_act(self.now + RESTART_NS, Act::Start(number));
+                Ok(())
+            }
+            why => Err(Violation::new(Invariant::Lives, format!("node {number} does not start: {why:?}"))),
+        }
+    }
+
+    fn act(&mut self, act: Act) -> Result<(), Violation> {
+        match act {
+            Act::Start(number) => self.start(number),
+            Act::Begin(index) => {
+                self.active[index] = true;
+                self.begin(self.plan.faults[index]);
+                Ok(())
+            }
+            Act::End(index) => {
+                self.active[index] = false;
+                self.end(self.plan.faults[index])
+            }
+            Act::Clients => self.let_clients_act(),
+            Act::Strangers => {
+                self.let_strangers_act();
+                Ok(())
+            }
+        }
+    }
+
+    fn begin(&mut self, fault: Fault) {
+        let victim = self.plan.victim;
+        self.digest.word(fault.kind as u64);
+        self.trace.say(self.now, victim, &format!("{} begins", fault.kind.name()));
+        let site = &mut self.sites[victim];
+        match fault.kind {
+            Kind::Crash | Kind::FarBehind => self.stop(victim),
+            Kind::PowerLoss => site.disk.lose_power_after(fault.amount),
+            Kind::DiskFull => site.disk.leave(Some(fault.amount)),
+            Kind::WriteErrors => site.disk.refuse_writes(true),
+            Kind::SlowDisk => site.disk.slow(Some(fault.amount * MS)),
+            Kind::Misdirected => {
+                site.is_damaged = true;
+                site.disk.misdirect();
+            }
+            Kind::ClockStep => {
+                let by = (fault.amount * MS) as i64;
+                let by = if fault.from_slot % 2 == 0 { by } else { -by };
+                site.set_ns += by;
+                site.node.iter().for_each(|node| node.set_wall(by));
+            }
+            _ => self.network.weather = self.weather(),
+        }
+        self.sites[victim].may_end |= MAY_END.contains(&fault.kind);
+    }
+
+    fn end(&mut self, fault: Fault) -> Result<(), Violation> {
+        let victim = self.plan.victim;
+        self.digest.word(fault.kind as u64 | 1 << 32);
+        self.trace.say(self.now, victim, &format!("{} ends", fault.kind.name()));
+        let site = &mut self.sites[victim];
+        match fault.kind {
+            Kind::PowerLoss if site.node.is_some() && !site.disk.is_off() => {
+                // It wrote too little for that: then the power goes between two writes.
+                self.stop(victim);
+            }
+            Kind::DiskFull => site.disk.leave(None),
+            Kind::WriteErrors => site.disk.refuse_writes(false),
+            Kind::SlowDisk => site.disk.slow(None),
+            _ => self.network.weather = self.weather(),
+        }
+        let fails = |index: usize| self.active[index] && MAY_END.contains(&self.plan.faults[index].kind);
+        let is_still_failing = (0..self.active.len()).any(fails);
+        self.sites[victim].may_end = is_still_failing;
+        let keeps_down = [Kind::Crash, Kind::FarBehind, Kind::PowerLoss, Kind::LateJoin];
+        let is_down = (0..self.active.len())
+            .any(|index| self.active[index] && keeps_down.contains(&self.plan.faults[index].kind));
+        if is_down { Ok(()) } else { self.start(victim) }
+    }
+
+    /// The network under the faults of now.
+    fn weather(&self) -> Weather {
+        let victim = self.plan.victim;
+        let mut weather = Weather::default();
+        for (fault, _) in self.plan.faults.iter().zip(&self.active).filter(|(_, active)| **active) {
+            let amount = fault.amount;
+            match fault.kind {
+                Kind::Loss => weather.loss = amount,
+                Kind::Delay => weather.delay = amount,
+                Kind::Reorder => weather.jitter = amount,
+                Kind::Duplicate => weather.duplicate = amount,
+                Kind::OneWay => weather.mute = Some(victim),
+                Kind::Partition => (weather.mute, weather.deaf) = (Some(victim), Some(victim)),
+                Kind::Withhold | Kind::Equivocate => weather.withhold = Some((victim, amount)),
+                Kind::Garbage => weather.garbage = Some((victim, amount)),
+                _ => {}
+            }
+        }
+        weather
+    }
+
+    /// How much of this there is now.
+    fn amount(&self, kind: Kind) -> Option<u64> {
+        let active = self.plan.faults.iter().zip(&self.active).filter(|(_, active)| **active);
+        active.map(|(fault, _)| fault).find(|fault| fault.kind == kind).map(|fault| fault.amount)
+    }
+
+    fn let_clients_act(&mut self) -> Result<(), Violation> {
+        self.plan_act(self.now + CLIENTS_EVERY_NS, Act::Clients);
+        let flood = self.amount(Kind::ClientFlood);
+        let (to, asked) = (self.random.usize(0..self.sites.len()), self.random.usize(0..self.sites.len()));
+        if let Some(node) = &mut self.sites[to].node {
+            self.clients.send(node, &mut self.digest);
+            node.wake_at = self.now;
+        }
+        for node in self.sites.iter_mut().filter_map(|site| site.node.as_mut()) {
+            if let Some(count) = flood {
+                self.clients.flood(node, count as usize);
+                node.wake_at = self.now;
+            }
+        }
+        match &self.sites[asked].node {
+            Some(node) => self.clients.ask(node, &mut self.checker),
+            None => Ok(()),
+        }
+    }
+
+    fn let_strangers_act(&mut self) {
+        self.plan_act(self.now + STRANGERS_EVERY_NS, Act::Strangers);
+        let nodes = self.sites.len();
+        for (kind, port) in [(Kind::GossipFlood, PortKind::Gossip), (Kind::RepairFlood, PortKind::ServeRepair)] {
+            if let Some(count) = self.amount(kind) {
+                hostile::flood(&mut self.network, self.now, nodes, port, count);
+            }
+        }
+        if self.amount(Kind::Garbage).is_some() {
+            hostile::noise(&mut self.network, self.now, nodes);
+        }
+    }
+
+    /// Whether the run is at its end.
+    fn is_done(&mut self) -> Result<bool, Violation> {
+        let Some(began) = self.began_at else {
+            let is_late = self.now > BEGINS_WITHIN_NS;
+            let late = || Violation::new(Invariant::Heals, "there is no block two minutes after the start");
+            return if is_late { Err(late()) } else { Ok(false) };
+        };
+        let healed_at = began + self.plan.heals_at() * SLOT_NS;
+        if self.now < healed_at {
+            return Ok(false);
+        }
+        let sites = &self.sites;
+        let nodes = || sites.iter().filter(|site| !site.is_damaged);
+        let head = |site: &Site| Some(site.node.as_ref()?.ledger.recent_blocks(1).first()?.slot);
+        let newest = nodes().filter_map(head).max().unwrap_or(0);
+        let goal = *self.goal.get_or_insert(newest);
+        let root = |site: &Site| site.node.as_ref().and_then(|node| node.ledger.root()).unwrap_or(0);
+        let have_rooted = nodes().all(|site| root(site) > goal);
+        if have_rooted && self.now >= began + self.plan.slots * SLOT_NS {
+            return Ok(true);
+        }
+        if !have_rooted && self.now > healed_at + heals_within_ns() {
+            let roots: Vec<u64> = nodes().map(root).collect();
+            let what =
+                format!("the roots are {roots:?} long after all was over at slot {goal}, the newest is {newest}");
+            return Err(Violation::new(Invariant::Heals, what));
+        }
+        Ok(false)
+    }
+
+    /// What must hold once a run is over.
+    fn last_look(&mut self) -> Result<(), Violation> {
+        for site in &mut self.sites {
+            let Some(node) = &mut site.node else { continue };
+            let mut found = counted(node);
+            for look in 1..=LAST_LOOKS {
+                if found.is_ok() {
+                    break;
+                }
+                node.run(self.now + look * 2 * MS).map_err(|why| Violation::new(Invariant::Lives, why))?;
+                found = counted(node);
+            }
+            found?;
+        }
+        Ok(())
+    }
+}
+
+/// The slot that a shred says it is of.
+fn slot_of(data: &[u8]) -> Option<u64> {
+    data.get(SLOT..SLOT + 8).map(|slot| u64::from_le_bytes(*slot.first_chunk().expect("8 bytes")))
+}

@@ -1,0 +1,9 @@
+//! The simulator's tests: two hundred seeds hold, each is the same in every run, and its page says what it does.
+//!
+//! `HEARTH_SIM_SEEDS` is how many seeds are run in place of two hundred.
+
+mod determinism;
+#[cfg(feature = "mutations")]
+mod mutations;
+mod page;
+mod seeds;

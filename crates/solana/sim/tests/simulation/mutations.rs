@@ -1,0 +1,57 @@
+//! Each deliberate bug is noticed by some seed: `--features mutations`.
+//!
+//! `HEARTH_MUTATION` names one bug in place of all.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use hearth_mutation::{Mutation, set_active};
+use hearth_sim::plan::Plan;
+use hearth_sim::runs::threads;
+use hearth_sim::world::{Outcome, run};
+use parking_lot::Mutex;
+
+/// Seeds until a bug must be noticed.
+const SEEDS_MAX: u64 = 2_000;
+
+/// The first outcome that shows the bug, on all cores.
+fn noticed(mutation: Mutation) -> Option<Outcome> {
+    let (next, is_found, found) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));
+    let work = || {
+        // Of this thread alone.
+        set_active(Some(mutation));
+        loop {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed >= SEEDS_MAX || is_found.load(Relaxed) {
+                return;
+            }
+            let outcome = run(&Plan::of(seed), None);
+            if outcome.violation.is_some() {
+                is_found.store(true, Relaxed);
+                found.lock().get_or_insert(outcome);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(work);
+        }
+    });
+    found.into_inner()
+}
+
+#[test]
+fn every_bug_is_noticed() {
+    let named = std::env::var("HEARTH_MUTATION").ok();
+    let named = named.map(|name| Mutation::parse(&name).unwrap_or_else(|| panic!("there is no bug {name}")));
+    let mut missed = vec![];
+    for mutation in Mutation::ALL.iter().filter(|mutation| named.is_none_or(|named| named == **mutation)) {
+        match noticed(*mutation) {
+            None => missed.push(mutation.name()),
+            Some(outcome) => {
+                let (violation, _) = outcome.violation.expect("it was noticed");
+                println!("{mutation}: seed {}, {}: {}", outcome.plan.seed, violation.invariant.name(), violation.what);
+            }
+        }
+    }
+    assert!(missed.is_empty(), "no seed of {SEEDS_MAX} notices {}", missed.join(", "));
+}

@@ -1,0 +1,42 @@
+//! Two hundred seeds on all cores.
+
+use std::time::Instant;
+
+use hearth_sim::plan::{Kind, NODES, Plan};
+use hearth_sim::runs::{run_seeds, threads};
+
+/// In the test command each kind of fault is in at least so many seeds.
+const SEEDS_OF_A_KIND: u64 = 20;
+const SEEDS: u64 = 200;
+
+#[test]
+fn two_hundred_seeds_hold() {
+    let count = std::env::var("HEARTH_SIM_SEEDS").map_or(SEEDS, |text| text.parse().expect("a number of seeds"));
+    let begun = Instant::now();
+    let tally = run_seeds((0, count), threads(), |_| true, |_| ());
+    println!("{} s: {}", begun.elapsed().as_secs(), tally.text());
+    let failed = tally.failed.iter().map(|outcome| {
+        let (violation, second) = outcome.violation.as_ref().expect("it failed");
+        let again = format!("cargo run --release --package hearth-sim --bin simulate -- {}", outcome.plan.options());
+        format!("{} at {second:.3} s: {}\n  {again}", violation.invariant.name(), violation.what)
+    });
+    let failed: Vec<_> = failed.collect();
+    assert!(failed.is_empty(), "{} of {count} seeds failed:\n{}", failed.len(), failed.join("\n"));
+    assert_eq!(tally.seeds, count);
+    assert!(tally.rooted > 30 * count, "{} blocks are rooted", tally.rooted);
+    assert!(tally.confirmed > 20 * count, "clients saw {} transactions confirmed", tally.confirmed);
+    if count >= SEEDS {
+        for (kind, name) in Kind::ALL {
+            let seeds = tally.faults.get(&kind).copied().unwrap_or(0);
+            assert!(seeds >= SEEDS_OF_A_KIND, "{name} is in {seeds} seeds");
+        }
+    }
+}
+
+#[test]
+fn a_seed_has_four_nodes_and_a_hundred_slots() {
+    for seed in 0..SEEDS {
+        let plan = Plan::of(seed);
+        assert!(plan.nodes >= 4 && plan.nodes == NODES && plan.slots >= 100 && plan.victim < plan.nodes);
+    }
+}

@@ -1,0 +1,34 @@
+//! Ethereum's official tests against the EVM ledger, from a folder that somebody has fetched: they are too many for the
+//! repository.
+//!
+//! reads   `HEARTH_OFFICIAL_TESTS`, the folder
+//! memory  one line of output at a time
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{cargo, run_seeing};
+
+/// Names the folder.
+const VARIABLE: &str = "HEARTH_OFFICIAL_TESTS";
+
+/// Runs the tests of the folder that the variable names, where it names one.
+pub fn test(see: impl FnMut(&str)) -> Result<(), String> {
+    let Some(folder) = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) else {
+        println!("\n!! SKIPPED: {VARIABLE} names no folder with Ethereum's official tests.");
+        println!("!! They are at https://github.com/ethereum/tests (BlockchainTests, GeneralStateTests, RLPTests,");
+        println!("!! TransactionTests, TrieTests) and, of newer forks, among the releases of");
+        println!("!! https://github.com/ethereum/execution-spec-tests (fixtures_stable.tar.gz).\n");
+        return Ok(());
+    };
+    run_seeing(&mut below(&PathBuf::from(folder))?, see)
+}
+
+/// The program that runs the tests below a folder.
+pub fn below(folder: &Path) -> Result<Command, String> {
+    // Cargo's own folder is another.
+    let whole = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut command = cargo();
+    command.args(["run", "--release", "--locked", "--quiet", "--package", "hearth-official", "--"]).arg(whole);
+    Ok(command)
+}
