@@ -1,15 +1,15 @@
-//! ancestors: which blocks the cluster has below one that is not executed here.
+//! ancestors: finds out which ancestors the cluster has for a block that is dead or missing here.
 //!
-//! reads   slots to ask about; the nodes that serve repair; what they answer; blocks that are confirmed here
-//! writes  whom to ask about which slot; the blocks that stake of more than 52 % agrees on; confirmed blocks, for nodes
-//!         that ask
+//! reads   slots to ask about; the nodes that serve repair; their answers; blocks confirmed here
+//! writes  which node to ask about which slot; the blocks that more than 52 % of the stake agree on; confirmed blocks,
+//!         for other nodes' requests
 //! memory  [`QUESTIONS_MAX`] × [`ASKED_MAX`] × 1.3 KB; [`CONFIRMED_MAX`] × 40 B of confirmed blocks
-//! drops   the highest slots beyond [`QUESTIONS_MAX`]; answers that nobody asked for: the caller counts them
+//! drops   the highest slots beyond [`QUESTIONS_MAX`]; unsolicited answers: the caller counts them
 //! source  `docs/cluster-protocol.md`, sections 3.2 to 3.4: `solana-core` 4.2.2, `repair/ancestor_hashes_service.rs`
 //!
-//! Agave asks 21 nodes and believes 11. [`Questions`] asks all that have much stake, and believes what more than 52 %
-//! of the stake say: as much as confirms a version of a slot. It has neither a socket nor the key: the tile tower says
-//! by it whom to ask, and the tile repair sends the requests, and knows the answers by their nonces.
+//! Agave asks 21 nodes and believes 11. [`Questions`] asks all nodes with much stake, and believes what more than 52 %
+//! of the stake says, the threshold for confirming a version of a slot. It has neither a socket nor the key: the tower
+//! tile uses it to choose whom to ask, and the repair tile sends the requests and matches the answers by their nonces.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,17 +22,17 @@ use crate::{BankId, DUPLICATE_THRESHOLD, exceeds};
 pub const QUESTIONS_MAX: usize = 32;
 /// Nodes that are asked about a slot, those with the most stake.
 pub const ASKED_MAX: usize = 128;
-/// After how long a node that has not answered is asked again, ms.
+/// Interval until a node that has not answered is asked again, in ms.
 const AGAIN_MS: u64 = 5_000;
-/// Confirmed blocks that are kept.
+/// Maximum confirmed blocks kept.
 pub const CONFIRMED_MAX: usize = 4_096;
 
-/// The blocks that the cluster has confirmed, as this node tells others of them.
+/// The blocks that the cluster has confirmed, for other nodes' requests.
 #[derive(Debug, Default)]
 pub struct ConfirmedBlocks(VecDeque<BankId>);
 
 impl ConfirmedBlocks {
-    /// A block is confirmed; those below it were told before.
+    /// Adds a confirmed block; its ancestors must have been added before.
     pub fn push(&mut self, id: BankId) {
         let blocks = &mut self.0;
         if blocks.back().is_none_or(|newest| newest.slot < id.slot) {
@@ -43,7 +43,7 @@ impl ConfirmedBlocks {
         }
     }
 
-    /// The block of a slot and those below it, the newest first, [`ANCESTORS_MAX`] at most; none if it is not
+    /// The block of a slot and its ancestors, the newest first, at most [`ANCESTORS_MAX`]; empty if it is not
     /// confirmed.
     pub fn ancestors(&self, slot: u64) -> Vec<(u64, Hash)> {
         let Ok(place) = self.0.binary_search_by_key(&slot, |id| id.slot) else { return vec![] };
@@ -55,38 +55,38 @@ impl ConfirmedBlocks {
 /// A node that can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The node.
+    /// The node's identity.
     pub identity: Pubkey,
-    /// Its stake, lamports.
+    /// Its stake in lamports.
     pub stake: u64,
-    /// The lowest slot that it knows something of.
+    /// The lowest slot that it can answer for.
     pub lowest: u64,
 }
 
 /// A node that was asked about a slot.
 #[derive(Default)]
 struct Asked {
-    /// When it is asked again, ms.
+    /// When to ask it again, in ms.
     due_at: u64,
-    /// Empty where the node has not confirmed the slot, or has not answered.
+    /// Empty if the node has not confirmed the slot, or has not answered.
     told: Vec<(u64, Hash)>,
 }
 
 #[derive(Default)]
 struct Question {
     asked: BTreeMap<Pubkey, Asked>,
-    /// Before then no node is asked, ms.
+    /// No node is asked before this time, in ms.
     due_at: u64,
 }
 
-/// Questions about slots.
+/// The open questions about slots.
 #[derive(Default)]
 pub struct Questions {
     open: BTreeMap<u64, Question>,
 }
 
 impl Questions {
-    /// Asks about a slot until there is an answer, or it is rooted.
+    /// Asks about a slot until it is answered or rooted.
     pub fn ask(&mut self, slot: u64) {
         self.open.entry(slot).or_default();
         if self.open.len() > QUESTIONS_MAX {
@@ -94,17 +94,17 @@ impl Questions {
         }
     }
 
-    /// Whether there is anything to do.
+    /// Whether there are no open questions.
     pub fn is_idle(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Slots up to this one are of no interest any more.
+    /// Drops questions about slots up to the root.
     pub fn set_root(&mut self, root: u64) {
         self.open = self.open.split_off(&root.saturating_add(1));
     }
 
-    /// The questions to ask now, `room` at most: a slot and a node. Those beyond stay due.
+    /// The questions to ask now, at most `room`: a slot and a node each. Further ones stay due.
     pub fn due(&mut self, now_ms: u64, peers: impl IntoIterator<Item = Candidate>, room: usize) -> Vec<(u64, Pubkey)> {
         let mut heaviest: Vec<Candidate> = peers.into_iter().filter(|peer| peer.stake > 0).collect();
         heaviest.sort_unstable_by_key(|peer| (std::cmp::Reverse(peer.stake), peer.identity));
@@ -131,7 +131,7 @@ impl Questions {
         due
     }
 
-    /// Takes what a node says of a slot and of those below it, the newest first. Returns whether it was asked.
+    /// Processes a node's answer: a slot and its ancestors, the newest first. Returns whether it had been asked.
     pub fn answer(&mut self, node: &Pubkey, told: Vec<(u64, Hash)>) -> bool {
         let question = told.first().and_then(|(slot, _)| self.open.get_mut(slot));
         let Some(asked) = question.and_then(|question| question.asked.get_mut(node)) else { return false };
@@ -139,8 +139,8 @@ impl Questions {
         true
     }
 
-    /// The blocks, the newest first, that more than 52 % of the stake say are a slot's and its ancestors; the question
-    /// is answered then. `stake` is a node's in the slot's epoch, of `total`.
+    /// The blocks, the newest first, on which more than 52 % of the stake agree as a slot and its ancestors; the
+    /// question is then closed. `stake` is a node's in the slot's epoch, of `total`.
     pub fn agreed(&mut self, stake: impl Fn(u64, &Pubkey) -> u64, total: impl Fn(u64) -> u64) -> Option<Vec<BankId>> {
         let (slot, chain) = self.open.iter().find_map(|(slot, question)| {
             let mut said: BTreeMap<BankId, u64> = BTreeMap::new();
@@ -164,7 +164,7 @@ impl Questions {
 mod tests {
     use super::*;
 
-    /// Node `number`, of 10 lamports for each number.
+    /// Node `number`, with a stake of 10 lamports × `number`.
     fn peer(number: u8) -> Candidate {
         Candidate { identity: [number; 32], stake: 10 * u64::from(number), lowest: 0 }
     }
@@ -191,10 +191,10 @@ mod tests {
         assert!(questions.answer(&[4; 32], chain(1)));
         assert!(questions.answer(&[3; 32], chain(2)));
         assert_eq!(questions.agreed(stake_of, |_| 100), None);
-        // 60 of 100, with 20 that know less of the past.
+        // 60 of 100, of which 20 know fewer ancestors.
         assert!(questions.answer(&[2; 32], chain(1)[..2].to_vec()));
         let id = |slot, hash| BankId { slot, hash: [hash; 32] };
-        // Those below are named by 90 and by 70 of 100.
+        // The ancestors are named by 90 and by 70 of 100.
         assert_eq!(questions.agreed(stake_of, |_| 100), Some(vec![id(9, 1), id(7, 7), id(6, 6)]));
         assert!(questions.is_idle());
     }
@@ -244,7 +244,7 @@ mod tests {
         assert!(!questions.answer(&[3; 32], vec![(8, [1; 32])]), "another slot");
         assert!(!questions.answer(&[3; 32], vec![]));
         assert_eq!(questions.agreed(stake_of, |_| 30), None);
-        // Questions are bounded, the lowest stay, and what is rooted is not asked about.
+        // Questions are bounded, the lowest stay, and rooted slots are not asked about.
         (10..200).for_each(|slot| questions.ask(slot));
         assert_eq!(questions.open.len(), QUESTIONS_MAX);
         assert!(questions.open.contains_key(&9));

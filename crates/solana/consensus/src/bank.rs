@@ -1,8 +1,8 @@
-//! What a frozen bank tells of the cluster's votes.
+//! The votes in a frozen bank.
 //!
-//! reads   vote accounts as they stand in the bank
-//! writes  the stake that voted for an ancestor or above it; who is locked out at a slot
-//! memory  8 B a vote account, and one state for each vote that landed
+//! reads   the vote accounts in the bank
+//! writes  the stake that voted for an ancestor or above it; the accounts locked out at a slot
+//! memory  8 B per vote account, and one state for each vote that landed
 //! source  `docs/cluster-protocol.md` section 6.3: `solana-core` 4.2.2, `consensus.rs`, `collect_vote_lockouts`
 
 use std::collections::BTreeMap;
@@ -14,22 +14,22 @@ use hearth_wire::{Hash, Pubkey};
 use super::types::{AccountVotes, BankId};
 use super::{PROPAGATED_THRESHOLD, SUPERMAJORITY, exceeds};
 
-/// A frozen bank.
+/// A frozen bank, with its vote statistics.
 #[derive(Clone, Debug)]
 pub(crate) struct Bank {
     pub block_id: Hash,
     pub leader: Pubkey,
-    /// By address.
+    /// Vote accounts, sorted by address.
     accounts: Vec<Arc<AccountVotes>>,
-    /// Stake by the newest vote of an account that still binds at this bank.
+    /// Stake by slot of each account's newest vote that still binds at this bank.
     voted: BTreeMap<u64, u64>,
     total: u64,
-    /// The newest block of this node: this one, or an ancestor above the root.
+    /// The newest block of this node on this chain: this one, or an ancestor above the root.
     pub own: Option<BankId>,
 }
 
 impl Bank {
-    /// A bank in which `changed` vote accounts are otherwise than in its parent. `is_ancestor` knows the slots of its
+    /// A bank in which the `changed` vote accounts differ from its parent. `is_ancestor` knows the slots of its
     /// ancestors from the root on.
     pub fn new(
         slot: u64,
@@ -45,7 +45,7 @@ impl Bank {
         let (mut voted, mut total) = (BTreeMap::<u64, u64>::new(), 0u64);
         for account in accounts.iter().filter(|account| account.stake > 0) {
             total = total.saturating_add(account.stake);
-            // What is left once a vote for this bank is simulated.
+            // The votes that remain once a vote for this bank is simulated.
             let newest = account.votes.iter().rev().find(|vote| vote.binds_at(slot));
             if let Some(vote) = newest.filter(|vote| is_ancestor(vote.slot)) {
                 *voted.entry(vote.slot).or_default() += account.stake;
@@ -54,22 +54,22 @@ impl Bank {
         Self { block_id, leader, accounts, voted, total, own: None }
     }
 
-    /// A vote account as it stands in this bank.
+    /// A vote account's state in this bank.
     pub fn account(&self, key: &Pubkey) -> Option<&AccountVotes> {
         self.accounts.binary_search_by_key(key, |account| account.key).ok().map(|at| &*self.accounts[at])
     }
 
-    /// Stake whose newest vote that binds is for an ancestor at `slot`, or for one above it.
+    /// Stake whose newest binding vote is for an ancestor at or above `slot`.
     pub fn voted(&self, slot: u64) -> u64 {
         self.voted.range(slot..).map(|(_, stake)| stake).sum()
     }
 
-    /// All stake, of those who voted and those who did not.
+    /// The whole stake, voting or not.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The newest slot such that it, or an ancestor above it, has the votes of more than a part of the stake.
+    /// The newest slot for which more than `threshold` of the stake voted, at it or at an ancestor above it.
     pub fn newest_voted(&self, threshold: f64) -> Option<u64> {
         let mut sum = 0;
         let mut newest_first = self.voted.iter().rev();
@@ -79,7 +79,7 @@ impl Bank {
         })
     }
 
-    /// The accounts that a vote binds at `slot` which they gave for one above `above` that `is_other` holds for.
+    /// The accounts with a vote, binding at `slot`, for a slot above `above` for which `is_other` holds.
     pub fn locked_out(&self, slot: u64, above: u64, is_other: impl Fn(u64) -> bool) -> impl Iterator<Item = &Pubkey> {
         self.accounts.iter().filter_map(move |account| {
             let mut votes = account.votes.iter();
@@ -88,7 +88,8 @@ impl Bank {
         })
     }
 
-    /// The newest root that more than two thirds of the stake have reached. The own account counts with the tower's.
+    /// The newest root reached by more than two thirds of the stake. `own` overrides our own account with the tower's
+    /// root.
     pub fn finalized(&self, own: Option<(&Pubkey, u64)>) -> Option<u64> {
         let root = |account: &AccountVotes| match own {
             Some((key, root)) if *key == account.key => Some(root),
@@ -128,7 +129,7 @@ mod tests {
         let near = at(4);
         assert_eq!([1, 2, 3, 4].map(|slot| near.voted(slot)), [30, 30, 10, 0]);
         assert_eq!(near.total(), 35);
-        // At 6 the vote for 3 has expired, that for 2 binds until 6; the second account's bound until 4 and 5.
+        // At 6 the vote for 3 has expired, that for 2 binds until 6; the second account's votes bound until 4 and 5.
         assert_eq!([1, 2, 3].map(|slot| at(6).voted(slot)), [10, 10, 0]);
         assert_eq!((near.newest_voted(0.5), near.newest_voted(0.2), near.newest_voted(0.9)), (Some(2), Some(3), None));
     }

@@ -1,8 +1,8 @@
-//! Whether to vote, for which bank, and what to build on.
+//! Decides whether to vote, for which bank, and which bank to build on.
 //!
-//! reads   the forks, the statistics of their banks, the tower, votes seen by gossip
-//! writes  a decision: a vote or why none, and the bank to reset onto
-//! memory  32 B a vote account while the switch check counts
+//! reads   the forks, the statistics of their banks, the tower, votes seen in gossip
+//! writes  a decision: a vote or a refusal, and the bank to reset onto
+//! memory  32 B per vote account during the switch check
 //! source  `docs/cluster-protocol.md` section 6.4: `solana-core` 4.2.2, `consensus/fork_choice.rs`, `consensus.rs`
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,59 +18,59 @@ use super::tower::Tower;
 use super::types::BankId;
 use super::{PROPAGATED_THRESHOLD, SWITCH_THRESHOLD, VOTE_THRESHOLD, VOTE_THRESHOLD_DEPTH, exceeds};
 
-/// Ancestors that a bank knows the hashes of: a vote for an older one cannot land in it.
+/// Number of ancestors whose hashes a bank knows: a vote for an older one cannot land in it.
 pub(crate) const MAX_SLOT_HASHES: u64 = 512;
 
-/// Whether the fork of the last vote may be left.
+/// The result of the switch check: whether the last vote's fork may be left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// It is not left: the heaviest bank descends from the last vote.
+    /// No switch: the heaviest bank descends from the last vote.
     SameFork,
-    /// Enough stake is locked out elsewhere, or the last vote's block is gone.
+    /// Enough stake is locked out on other forks, or the last vote's block no longer exists.
     Proof,
-    /// Too little stake is locked out elsewhere.
+    /// Too little stake is locked out on other forks.
     FailedThreshold,
-    /// The last vote is on a duplicate, and the heaviest bank below it.
+    /// The last vote is on a duplicate, and the heaviest bank is an ancestor of it.
     FailedRollback,
 }
 
 /// Why there is no vote for the heaviest bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is on another fork than the last vote, which may not be left: [`Switch`] says why.
+    /// It is on another fork than the last vote, and the switch check failed: see [`Switch`].
     Switch(Switch),
-    /// It was voted for, or is older than the last vote, or a vote for another fork still binds.
+    /// It was voted for already, is older than the last vote, or a vote for another fork still binds.
     LockedOut,
-    /// The vote at depth 8 would bind longer, and two thirds of the stake are not behind it.
+    /// The vote at depth 8 would bind longer without the support of two thirds of the stake.
     Threshold,
-    /// The newest own block below it was not seen by a third of the stake.
+    /// Our own newest block below it has not reached a third of the stake.
     Propagation,
 }
 
-/// What to do on the forks as they are.
+/// The decision for the current forks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// The bank to vote for, and whether that leaves the last vote's fork; or why there is none.
+    /// The bank to vote for, and whether that is a switch; or the refusal.
     pub vote: Result<(BankId, bool), Refusal>,
-    /// The bank to build on; nothing to stay where proof of history is.
+    /// The bank to build on; `None` to leave proof of history where it is.
     pub reset: Option<BankId>,
 }
 
-/// What a decision is made of.
+/// The inputs of a decision.
 pub(crate) struct View<'a> {
     pub forks: &'a Forks,
-    /// Frozen banks that were not dropped.
+    /// The frozen banks that were not dumped.
     pub banks: &'a BTreeMap<BankId, Bank>,
     pub tower: &'a Tower,
     pub stakes: &'a Stakes,
-    /// The newest vote of each account that was seen, for a frozen bank.
+    /// Each account's newest vote seen for a frozen bank.
     pub seen: &'a BTreeMap<Pubkey, BankId>,
     pub propagation: &'a Propagation,
     pub vote_account: Option<&'a Pubkey>,
 }
 
 impl View<'_> {
-    /// Decides.
+    /// Makes the decision.
     pub fn decide(&self) -> Decision {
         let heaviest = self.forks.heaviest();
         match self.switch(&heaviest) {
@@ -91,7 +91,7 @@ impl View<'_> {
         }
     }
 
-    /// The heaviest bank above the last vote; the deepest, where that is on a duplicate.
+    /// The heaviest bank above the last vote; the deepest, if that is on a duplicate.
     pub fn tip_of_own_fork(&self) -> Option<BankId> {
         let last = self.tower.last_vote()?.id;
         let is_candidate = self.forks.is_candidate(&last);
@@ -113,7 +113,7 @@ impl View<'_> {
         !self.has_landed(tip) && distance.is_some_and(|distance| distance > MAX_SLOT_HASHES)
     }
 
-    /// Whether the fork of the last vote may be left for `heaviest`.
+    /// Whether the last vote's fork may be left for `heaviest`.
     pub fn switch(&self, heaviest: &BankId) -> Switch {
         let Some(last) = self.tower.last_vote().map(|last| last.id) else { return Switch::SameFork };
         let forks = self.forks;
@@ -136,7 +136,7 @@ impl View<'_> {
             return Switch::FailedThreshold;
         }
         let ancestors: BTreeSet<u64> = forks.chain(&last).skip(1).map(|id| id.slot).collect();
-        // Votes count on forks that leave the own one where the heaviest does, or before.
+        // Votes count on forks that branch off our own where the heaviest does, or before.
         let is_elsewhere = |id: &BankId| {
             let common = forks.common(id, &last);
             !forks.descends(id, &last) && common.is_some_and(|common| forks.descends(heaviest, &common))
@@ -145,8 +145,8 @@ impl View<'_> {
         self.proof(heaviest, last.slot, forks.root().slot, &is_elsewhere, &is_other)
     }
 
-    /// The last vote's block is not here: a node that lost blocks, or began from others' state. Only votes newer than
-    /// the own count as elsewhere, as an older one may be for an ancestor of what is lost.
+    /// For a last vote whose block is missing, on a node that lost blocks or started from others' state. Only votes
+    /// newer than our own count as elsewhere, since an older one may be for an ancestor of the lost block.
     fn switch_from_unknown(&self, last: &BankId, heaviest: &BankId) -> Switch {
         self.proof(heaviest, last.slot, last.slot.max(self.forks.root().slot), &|_| true, &|_| true)
     }

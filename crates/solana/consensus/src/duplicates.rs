@@ -1,8 +1,8 @@
-//! Duplicate blocks: which version of a slot is ours, which is the cluster's, and what follows.
+//! Duplicate blocks: which version of a slot is ours, which is the cluster's, and the consequences.
 //!
 //! reads   a slot's bank frozen, dead, proven to be a duplicate, had or confirmed by more than 52 %
-//! writes  what to mark, to drop, to ask for
-//! memory  100 B a slot above the root of which anything is known
+//! writes  what to mark, dump, or ask for
+//! memory  100 B per known slot above the root
 //! source  `docs/cluster-protocol.md` section 6.7: `solana-core` 4.2.2, `repair/cluster_slot_state_verifier.rs`
 
 use std::collections::BTreeMap;
@@ -12,20 +12,20 @@ use hearth_wire::Hash;
 
 use super::types::BankId;
 
-/// What follows from a slot's state.
+/// The consequence of a slot's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Ours is the cluster's.
+    /// Our version is the cluster's.
     Valid(BankId),
-    /// Ours is one of several, and nobody knows which one will be the cluster's.
+    /// Our version is one of several, and it is not known which will be the cluster's.
     Doubtful(BankId),
-    /// Ours is not the cluster's.
+    /// Our version is not the cluster's.
     Wrong(BankId),
-    /// Ours could not be executed, the cluster's could: it, or an ancestor, is another version.
+    /// Our version is dead and the cluster's is not: it, or an ancestor, is another version.
     Dead(u64),
 }
 
-/// What is known of a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slot {
     frozen: Option<Hash>,
@@ -48,7 +48,7 @@ impl Slot {
     }
 }
 
-/// The slots above the root of which anything is known.
+/// The states of slots above the root.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Duplicates {
     slots: BTreeMap<u64, Slot>,
@@ -59,36 +59,36 @@ impl Duplicates {
         let state = self.slots.entry(slot).or_default();
         let before = *state;
         change(state);
-        // What is known already has been acted upon.
+        // An unchanged state has already been acted upon.
         (before != *state).then(|| state.order(slot))?
     }
 
-    /// A bank is frozen: it is the node's version of its slot.
+    /// Our bank for a slot is frozen.
     pub fn frozen(&mut self, id: BankId) -> Option<Order> {
         self.change(id.slot, |slot| (slot.frozen, slot.is_dead) = (Some(id.hash), false))
     }
 
-    /// The node's version of a slot cannot be executed.
+    /// Our version of a slot is dead.
     pub fn dead(&mut self, slot: u64) -> Option<Order> {
         self.change(slot, |slot| slot.is_dead = slot.frozen.is_none())
     }
 
-    /// There are two versions of a slot.
+    /// A slot has two versions.
     pub fn duplicate(&mut self, slot: u64) -> Option<Order> {
         self.change(slot, |slot| slot.is_duplicate = !active(Mutation::IgnoredDuplicate))
     }
 
-    /// More than 52 % of the stake tell that they have a slot's block.
+    /// Nodes with more than 52 % of the stake claim to have a slot's block.
     pub fn elsewhere(&mut self, slot: u64) -> Option<Order> {
         self.change(slot, |slot| slot.is_elsewhere = true)
     }
 
-    /// The cluster confirmed a version. The first that is counts.
+    /// The cluster confirmed a version. Only the first one counts.
     pub fn confirmed(&mut self, id: BankId) -> Option<Order> {
         self.change(id.slot, |slot| slot.confirmed = slot.confirmed.or(Some(id.hash)))
     }
 
-    /// The node dropped its version of a slot.
+    /// Our version of a slot was dumped.
     pub fn dropped(&mut self, slot: u64) {
         if let Some(slot) = self.slots.get_mut(&slot) {
             (slot.frozen, slot.is_dead) = (None, false);
@@ -100,22 +100,22 @@ impl Duplicates {
         self.slots.get(&slot)?.confirmed
     }
 
-    /// Whether the node's version of a slot cannot be executed.
+    /// Whether our version of a slot is dead.
     pub fn is_dead(&self, slot: u64) -> bool {
         self.slots.get(&slot).is_some_and(|slot| slot.is_dead)
     }
 
-    /// The node's version of a slot.
+    /// Our frozen version of a slot.
     pub fn frozen_hash(&self, slot: u64) -> Option<Hash> {
         self.slots.get(&slot)?.frozen
     }
 
-    /// Slots from one on that are dead.
+    /// The dead slots from `slot` on.
     pub fn dead_from(&self, slot: u64) -> impl Iterator<Item = u64> + '_ {
         self.slots.range(slot..).filter(|(_, slot)| slot.is_dead).map(|(slot, _)| *slot)
     }
 
-    /// Forgets the slots below a root.
+    /// Removes the slots below a root.
     pub fn set_root(&mut self, root: u64) {
         self.slots = self.slots.split_off(&root);
     }

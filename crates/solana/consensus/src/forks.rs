@@ -1,13 +1,13 @@
-//! Fork choice: the heaviest subtree by the latest vote of each account.
+//! Fork choice: the heaviest subtree by each account's latest vote.
 //!
-//! reads   frozen banks and whose child each is; the latest votes; which versions are duplicates, and which confirmed
-//! writes  the heaviest bank overall and above any bank; who descends from whom
-//! memory  about 200 B a bank above the root, 72 B a vote account
-//! drops   what does not descend from a new root
+//! reads   frozen banks and their parents; the latest votes; which versions are duplicates, and which confirmed
+//! writes  the heaviest bank overall and above any bank; ancestry
+//! memory  about 200 B per bank above the root, 72 B per vote account
+//! drops   banks that do not descend from a new root
 //! source  `docs/cluster-protocol.md` section 6.2: `solana-core` 4.2.2, `consensus/heaviest_subtree_fork_choice.rs`
 //!
-//! The weight of a bank is the stake voted for it and for all that is built on it. A bank that is marked invalid, and
-//! what is built on it, is no candidate, but weighs.
+//! The weight of a bank is the stake that voted for it and its descendants. A bank that is marked invalid, and its
+//! descendants, are not candidates, but their weight counts.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use super::types::BankId;
 /// Why a bank cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForkError {
-    /// Its parent is not there: not frozen yet, or dropped below the root.
+    /// Its parent is missing: not frozen yet, or dropped below the root.
     #[error("the parent is not known")]
     UnknownParent,
     /// It was added before.
@@ -35,11 +35,11 @@ pub enum ForkError {
 struct Node {
     parent: Option<BankId>,
     children: Vec<BankId>,
-    /// Banks between it and the first that was ever the root.
+    /// Number of banks since the first root.
     number: u64,
     stake_at: u64,
     weight: u64,
-    /// Of the subtree.
+    /// Height of the subtree.
     height: u64,
     best: BankId,
     deepest: BankId,
@@ -57,12 +57,12 @@ pub struct Forks {
 }
 
 impl Forks {
-    /// A tree of one bank.
+    /// A tree with one bank.
     pub fn new(root: BankId) -> Self {
         Self { nodes: [(root, Node::new(root, None, 0))].into(), votes: BTreeMap::new(), root }
     }
 
-    /// The root.
+    /// The root of the tree, below which nothing is kept.
     pub fn root(&self) -> BankId {
         self.root
     }
@@ -72,22 +72,22 @@ impl Forks {
         self.nodes.contains_key(id)
     }
 
-    /// Banks in the tree.
+    /// Number of banks in the tree.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Never: the root is there.
+    /// Always false: the root is in the tree.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The parent; nothing for the root and for what is not in the tree.
+    /// The parent; `None` for the root, and for a bank that is not in the tree.
     pub fn parent(&self, id: &BankId) -> Option<BankId> {
         self.nodes.get(id)?.parent
     }
 
-    /// The children that are frozen.
+    /// The frozen children.
     pub fn children(&self, id: &BankId) -> &[BankId] {
         self.nodes.get(id).map_or(&[], |node| &node.children)
     }
@@ -103,12 +103,12 @@ impl Forks {
         self.chain(id).find(|id| id.slot <= slot).filter(|id| id.slot == slot)
     }
 
-    /// Whether a bank is another or descends from it. Both are in the tree, else not.
+    /// Whether a bank is `from` or descends from it. False unless both are in the tree.
     pub fn descends(&self, id: &BankId, from: &BankId) -> bool {
         self.on_chain(id, from.slot) == Some(*from)
     }
 
-    /// The newest bank that two descend from.
+    /// The newest common ancestor of two banks.
     pub fn common(&self, a: &BankId, b: &BankId) -> Option<BankId> {
         let (mut a, mut b) = (self.contains(a).then_some(*a)?, self.contains(b).then_some(*b)?);
         while a != b {
@@ -121,7 +121,7 @@ impl Forks {
         Some(a)
     }
 
-    /// How many banks a chain has above a bank in it.
+    /// The number of banks above `from` on the chain of `to`.
     pub fn distance(&self, from: &BankId, to: &BankId) -> Option<u64> {
         self.nodes.get(to)?.number.checked_sub(self.nodes.get(from)?.number)
     }
@@ -131,7 +131,7 @@ impl Forks {
         self.nodes.keys()
     }
 
-    /// A bank and all that descend from it.
+    /// A bank and its descendants.
     pub fn subtree(&self, id: &BankId) -> Vec<BankId> {
         let mut found: Vec<BankId> = self.contains(id).then_some(*id).into_iter().collect();
         let mut at = 0;
@@ -142,10 +142,11 @@ impl Forks {
         found
     }
 
-    /// Adds a bank that is frozen.
+    /// Adds a frozen bank.
     ///
     /// # Errors
-    /// Its parent is not in the tree, it is there already, or its slot is not above its parent's.
+    ///
+    /// Its parent is not in the tree, it is already there, or its slot is not above its parent's.
     pub fn add(&mut self, id: BankId, parent: BankId) -> Result<(), ForkError> {
         if self.contains(&id) {
             return Err(ForkError::Known);
@@ -162,8 +163,8 @@ impl Forks {
         Ok(())
     }
 
-    /// Counts votes: each account's, and its stake. A vote moves an account's stake if it is for a newer slot than its
-    /// last, or for the same slot and a smaller hash. Votes for banks that are not in the tree do nothing.
+    /// Counts votes, each with the account and its stake. A vote replaces an account's last one if it is for a newer
+    /// slot, or for the same slot and a smaller hash. Votes for banks outside the tree have no effect.
     pub fn vote(&mut self, votes: impl IntoIterator<Item = (Pubkey, BankId, u64)>) {
         let mut changed = BTreeSet::new();
         for (account, id, stake) in votes {
@@ -186,12 +187,12 @@ impl Forks {
         self.recompute(changed);
     }
 
-    /// The block that an account voted for last, in a bank that was replayed here.
+    /// The last block that an account voted for, if its bank was replayed here.
     pub fn latest_vote(&self, account: &Pubkey) -> Option<BankId> {
         self.votes.get(account).map(|(id, _)| *id)
     }
 
-    /// Stake voted for a bank and for all that is built on it.
+    /// The stake that voted for a bank and its descendants.
     pub fn weight(&self, id: &BankId) -> u64 {
         self.nodes.get(id).map_or(0, |node| node.weight)
     }
@@ -201,12 +202,12 @@ impl Forks {
         self.nodes[&self.root].best
     }
 
-    /// The heaviest bank that descends from one, or itself.
+    /// The heaviest bank among one and its descendants.
     pub fn heaviest_above(&self, id: &BankId) -> Option<BankId> {
         self.nodes.get(id).map(|node| node.best)
     }
 
-    /// The bank with the most banks between it and one that it descends from, valid or not.
+    /// The descendant with the most banks in between, valid or not.
     pub fn deepest_above(&self, id: &BankId) -> Option<BankId> {
         self.nodes.get(id).map(|node| node.deepest)
     }
@@ -216,24 +217,25 @@ impl Forks {
         self.nodes.get(id).is_some_and(|node| node.invalid_ancestor.is_none())
     }
 
-    /// The newest slot, of the bank or an ancestor, that is marked invalid.
+    /// The newest slot marked invalid, of the bank or an ancestor.
     pub fn invalid_ancestor(&self, id: &BankId) -> Option<u64> {
         self.nodes.get(id)?.invalid_ancestor
     }
 
-    /// Whether the bank, or one above it, is duplicate confirmed.
+    /// Whether the bank, or a descendant, is duplicate confirmed.
     pub fn is_confirmed(&self, id: &BankId) -> bool {
         self.nodes.get(id).is_some_and(|node| node.is_confirmed)
     }
 
-    /// Marks a bank, and all above it, as no candidates, unless it is duplicate confirmed.
+    /// Excludes a bank and its descendants from the candidates, unless it is duplicate confirmed.
     pub fn mark_invalid(&mut self, id: &BankId) {
         let Some(node) = self.nodes.get_mut(id).filter(|node| !node.is_confirmed) else { return };
         node.is_marked = true;
         self.judge(id);
     }
 
-    /// Marks a bank and its ancestors as duplicate confirmed, and so as candidates. Those that were not are returned.
+    /// Marks a bank and its ancestors as duplicate confirmed, which makes them candidates. Returns those that were not
+    /// before.
     pub fn mark_confirmed(&mut self, id: &BankId) -> Vec<BankId> {
         let chain = self.chain(id);
         let newly: Vec<BankId> = chain.take_while(|id| !self.nodes[id].is_confirmed).collect();
@@ -246,7 +248,7 @@ impl Forks {
         newly
     }
 
-    /// Works out who is a candidate, from a bank on.
+    /// Updates which banks are candidates, from a bank on.
     fn judge(&mut self, id: &BankId) {
         let subtree = self.subtree(id);
         let below = self.parent(id);
@@ -263,9 +265,10 @@ impl Forks {
         self.recompute(subtree.into_iter().chain(below).collect());
     }
 
-    /// Makes a bank the root; what does not descend from it is dropped and returned. Votes below it are forgotten.
+    /// Makes a bank the root; drops and returns what does not descend from it. Votes below it are removed.
     ///
     /// # Panics
+    ///
     /// The bank is not in the tree.
     pub fn set_root(&mut self, root: BankId) -> Vec<BankId> {
         let kept: BTreeSet<BankId> = self.subtree(&root).into_iter().collect();
@@ -278,7 +281,7 @@ impl Forks {
         dropped
     }
 
-    /// Sums up banks whose stake, children or validity changed, and all below them: children before parents.
+    /// Recomputes banks whose stake, children or validity changed, and all their ancestors: children before parents.
     fn recompute(&mut self, mut changed: BTreeSet<BankId>) {
         while let Some(id) = changed.pop_last() {
             let node = &self.nodes[&id];
@@ -293,7 +296,7 @@ impl Forks {
             let best = best.map_or(id, |(_, child)| child.best);
             let deepest = deepest.map_or(id, |(_, child)| child.deepest);
             let now = (weight, height, best, deepest);
-            // What is as it was changes nothing below it.
+            // If nothing changed here, nothing changes in its ancestors.
             if now != (node.weight, node.height, node.best, node.deepest) {
                 changed.extend(node.parent);
                 let node = self.nodes.get_mut(&id).expect("in the tree");

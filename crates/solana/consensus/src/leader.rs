@@ -1,55 +1,55 @@
-//! A leader's turns: when to begin which slot, on which parent.
+//! A leader's turns: when to start which slot, on which parent.
 //!
-//! reads   ticks since the last reset, the bank that was reset onto, the leader schedule, what the store knows
-//! writes  the slot to begin, or why not
+//! reads   ticks since the last reset, the bank that was reset onto, the leader schedule, the store's shreds
+//! writes  the slot to start, or why not
 //! memory  one turn
 //! source  `docs/cluster-protocol.md` section 7: `solana-poh` 4.2.2, `poh_recorder.rs`; `solana-ledger` 4.2.2,
 //!         `leader_schedule_cache.rs`
 //!
-//! Proof of history ticks from the bank P that was reset onto: its tick height begins at `(P + 1) * 64`, so that the
-//! slot is known by ticks alone. A leader whose slot comes waits for the blocks of the leader before, for the time of
-//! two slots at most, and not at all where there is nothing to wait for.
+//! Proof of history ticks on from the bank P that was reset onto: its tick height starts at `(P + 1) * 64`, so ticks
+//! alone determine the slot. When its slot comes, a leader waits for the previous leader's blocks, for at most two
+//! slots' time, and not at all if there is nothing to wait for.
 
 use hearth_wire::Pubkey;
 
-/// Ticks of a slot.
+/// Ticks per slot.
 pub const TICKS_PER_SLOT: u64 = 64;
-/// Slots that a leader has in a row.
+/// Consecutive slots of a leader.
 pub const CONSECUTIVE_SLOTS: u64 = 4;
-/// Ticks that a leader waits for the leader before at most: of a whole turn, that is two slots.
+/// Maximum grace ticks for the previous leader: for a whole turn, the time of two slots.
 pub const MAX_GRACE_TICKS: u64 = 2 * TICKS_PER_SLOT;
 
-/// What a leader asks of the schedule and of the store of shreds.
+/// A leader's queries of the schedule and of the shred store.
 pub trait LeaderView {
-    /// The leader of a slot, as far as the schedule is known.
+    /// The leader of a slot, if the schedule is known.
     fn leader(&self, slot: u64) -> Option<Pubkey>;
-    /// Whether the store has a shred of a slot, or this node has begun its block.
+    /// Whether the store has a shred of a slot, or this node has started its block.
     fn has_shreds(&self, slot: u64) -> bool;
-    /// Whether nothing may be begun now: another block is still being made, or others are known to be ahead.
+    /// Whether no slot may start now: another block is in progress, or other nodes are known to be ahead.
     fn is_busy(&self) -> bool {
         false
     }
-    /// Whether the store knows a slot below `before`, not dead, whose parent is `parent`.
+    /// Whether the store knows a slot below `before` that is not dead and whose parent is `parent`.
     fn has_child(&self, parent: u64, before: u64) -> bool;
 }
 
-/// Slots that a node leads in a row and has not made.
+/// Consecutive slots that a node leads and has not produced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The first.
+    /// The first slot.
     pub first: u64,
-    /// The last.
+    /// The last slot.
     pub last: u64,
 }
 
 impl Turn {
-    /// Ticks that its leader waits at most once its time has come.
+    /// Maximum ticks that its leader waits once its time has come.
     pub fn grace_ticks(&self) -> u64 {
         MAX_GRACE_TICKS.min(TICKS_PER_SLOT * (self.last - self.first + 1) / 2)
     }
 }
 
-/// The next turn of a node that begins at `from` or later; no further than `slots` ahead.
+/// The next turn of a node at or after `from`; at most `slots` ahead.
 pub fn next_turn(node: &Pubkey, from: u64, slots: u64, view: &dyn LeaderView) -> Option<Turn> {
     let is_own = |slot: u64| view.leader(slot).as_ref() == Some(node) && !view.has_shreds(slot);
     let first = (from..from.saturating_add(slots)).find(|slot| is_own(*slot))?;
@@ -57,27 +57,27 @@ pub fn next_turn(node: &Pubkey, from: u64, slots: u64, view: &dyn LeaderView) ->
     Some(Turn { first, last })
 }
 
-/// Where proof of history is.
+/// The position of proof of history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PohPosition {
     /// The slot of the bank that was reset onto.
     pub parent: u64,
-    /// Whether this node made that bank.
+    /// Whether this node produced that bank.
     pub is_own_parent: bool,
-    /// Ticks so far, from genesis on: `(parent + 1) * TICKS_PER_SLOT` right after the reset.
+    /// Ticks since genesis: `(parent + 1) * TICKS_PER_SLOT` right after the reset.
     pub tick_height: u64,
 }
 
-/// What a leader does now.
+/// What a leader does at a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// Nothing: no own slot is near.
+    /// Nothing: it has no slot soon.
     NoTurn,
     /// Its time has not come.
     Early,
-    /// It waits for blocks of the leader before.
+    /// It waits for blocks of the previous leader.
     Grace,
-    /// It begins this slot.
+    /// It starts this slot.
     Now(u64),
 }
 
@@ -86,25 +86,25 @@ pub enum Begin {
 pub struct Turns {
     node: Pubkey,
     turn: Option<Turn>,
-    /// No turn was found below it.
+    /// There is no turn below this slot.
     searched: u64,
 }
 
-/// How far ahead a turn is looked for, in slots.
+/// How many slots ahead to look for a turn.
 const LOOK_AHEAD: u64 = 512;
 
 impl Turns {
-    /// Of a node.
+    /// The turns of this node.
     pub fn new(node: Pubkey) -> Self {
         Self { node, turn: None, searched: 0 }
     }
 
-    /// The turn that comes, as far as it is known.
+    /// The next turn, if known.
     pub fn turn(&self) -> Option<Turn> {
         self.turn
     }
 
-    /// Proof of history was reset onto `parent`: the next turn is looked for anew.
+    /// Proof of history was reset onto `parent`: searches the next turn from there.
     pub fn reset(&mut self, parent: u64, view: &dyn LeaderView) {
         self.look(parent + 1, view);
     }
@@ -114,7 +114,7 @@ impl Turns {
         self.searched = self.turn.map_or(from + LOOK_AHEAD / 2, |turn| turn.last + 1);
     }
 
-    /// What to do at this tick.
+    /// Decides what to do at this tick.
     pub fn poll(&mut self, poh: PohPosition, view: &dyn LeaderView) -> Begin {
         let slot = poh.tick_height / TICKS_PER_SLOT;
         if slot >= self.searched {
@@ -123,7 +123,7 @@ impl Turns {
         let Some(turn) = self.turn else { return Begin::NoTurn };
         let begin = decide(turn, poh, &self.node, view);
         match begin {
-            // The time of the slot has come, but it is not an own one, or it was made before.
+            // The time of the slot has come, but another node leads it, or its block was already produced.
             Begin::Now(slot) if view.leader(slot).as_ref() != Some(&self.node) || view.has_shreds(slot) => {
                 Begin::NoTurn
             }
@@ -145,7 +145,7 @@ fn decide(turn: Turn, poh: PohPosition, node: &Pubkey, view: &dyn LeaderView) ->
         return Begin::Now(slot);
     }
     let may_begin = if poh.parent + CONSECUTIVE_SLOTS >= slot {
-        // The leader before is at work, or has done all it had to.
+        // The previous leader is at work, or has finished.
         let mut before = (0..slot).rev().take(CONSECUTIVE_SLOTS as usize + 1);
         before.find(|slot| view.leader(*slot).as_ref() != Some(node)) == Some(poh.parent)
     } else {
@@ -210,9 +210,9 @@ mod tests {
         let mut view = View::default();
         assert_eq!(begin(&view, 7, 12 * 64), Begin::Now(12));
         assert_eq!(begin(&view, 5, 12 * 64 - 1), Begin::Early);
-        // Made by this node: at once even within four slots.
+        // Produced by this node: starts at once, even within four slots.
         assert_eq!(begin(&view, 5, 12 * 64), Begin::Now(12));
-        // Another's block, older than four slots: 3, where 4..8 were own and lost.
+        // Another leader's block, more than four slots old: 3, where 4..8 were our own and lost.
         view.made = vec![4, 5, 6, 7];
         assert_eq!(begin(&view, 3, 12 * 64), Begin::Now(12));
         view.children = vec![(3, 8)];

@@ -1,13 +1,13 @@
-//! Consensus of a node in a cluster: which fork is the heaviest, whether to vote for it, what is final, when to lead.
+//! Consensus of a node in a cluster: fork choice, voting, finality, and when to lead.
 //!
-//! reads   banks that are frozen, votes that are seen, slots that are dead, proofs of duplicates; time and ticks
-//! writes  votes, resets, roots, confirmations, begins of own slots: what the node then does
-//! memory  banks above the root, with 8 B a vote account each; votes above the root, bounded for each vote account
-//! drops   nothing itself: what is refused is an error that the caller counts
-//! source  `docs/cluster-protocol.md` sections 6 and 7: `solana-core` 4.2.2, `consensus/`; docs/consensus.md says
-//!         what is in force
+//! reads   frozen banks, votes, dead slots, duplicate proofs; time and ticks
+//! writes  votes, resets, roots, confirmations, starts of own slots, which the node then carries out
+//! memory  banks above the root, with 8 B per vote account each; votes above the root, bounded per vote account
+//! drops   nothing itself: refused input is an error that the caller counts
+//! source  `docs/cluster-protocol.md` sections 6 and 7: `solana-core` 4.2.2, `consensus/`; docs/consensus.md lists the
+//!         rules in force
 //!
-//! Nothing here reads a clock, a file or a socket. [`Consensus`] ties the parts together:
+//! Nothing here reads a clock, a file or a socket. [`Consensus`] combines the parts:
 //!
 //! ```text
 //! frozen banks ─► Forks (weights) ──┐
@@ -44,37 +44,37 @@ pub use types::{AccountVotes, Action, BankId, FrozenBank, TowerVote};
 
 use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
 
-/// A vote at this depth of the tower must be backed by [`VOTE_THRESHOLD`] before the tower grows on.
+/// A vote at this depth of the tower must have the support of [`VOTE_THRESHOLD`] before the tower may grow.
 pub const VOTE_THRESHOLD_DEPTH: usize = 8;
-/// The stake that must back the vote at [`VOTE_THRESHOLD_DEPTH`], exclusive.
+/// The stake that must support the vote at [`VOTE_THRESHOLD_DEPTH`], exclusive.
 pub const VOTE_THRESHOLD: f64 = 2.0 / 3.0;
-/// The stake that must be locked out on other forks before this node leaves its own, exclusive.
+/// The stake that must be locked out on other forks before this node may switch, exclusive.
 pub const SWITCH_THRESHOLD: f64 = 0.38;
-/// The stake by which a version of a block is the one that counts, exclusive.
+/// The stake that makes one version of a block count, exclusive.
 pub const DUPLICATE_THRESHOLD: f64 = 1.0 - SWITCH_THRESHOLD - 0.1;
-/// The stake by which a block is confirmed or finalized, exclusive.
+/// The stake that confirms or finalizes a block, exclusive.
 pub const SUPERMAJORITY: f64 = 2.0 / 3.0;
-/// The stake that must be seen to have a leader's block before it makes another turn, exclusive.
+/// The stake that a leader's block must reach before the leader makes another turn, exclusive.
 pub const PROPAGATED_THRESHOLD: f64 = 1.0 / 3.0;
-/// Votes for slots further above the root are ignored, and so are proofs of duplicates.
+/// Votes and duplicate proofs for slots further above the root are ignored.
 pub const MAX_SLOTS_AHEAD: u64 = 50_000;
-/// Slots above the root of which it is heard who has them.
+/// Slots above the root for which other nodes' claims to have them are tracked.
 pub const MAX_ELSEWHERE: u64 = 4_096;
 
-/// Bytes that consensus takes with so many vote accounts and banks above the root, at most.
+/// Maximum memory of consensus with this many vote accounts and banks above the root, in bytes.
 pub const fn memory(accounts: u64, banks: u64) -> u64 {
-    // What is tracked, its place in fork choice, and slots of which it has a block that is not frozen here.
+    // Tracked votes, the entry in fork choice, and claimed slots that are not frozen here.
     let of_account = tracker::BYTES_OF_ACCOUNT + 72 + 32 * MAX_ELSEWHERE;
-    // An account's state, where it has voted in the bank; its place there, and among those whom an own block reached.
+    // The account's state, if it voted in the bank; its entry there, and in the propagation of an own block.
     let state = (size_of::<AccountVotes>() + MAX_LOCKOUTS * size_of::<Lockout>()) as u64;
     let of_account_in_bank = state + 8 + 32;
-    // Its node in fork choice, and what is known of its slot.
+    // Its node in fork choice, and the state of its slot.
     let of_bank = 200 + 100 + accounts * of_account_in_bank;
     accounts * of_account + banks * of_bank
 }
 
-/// Whether a part of the stake is more than a threshold. In floating point, as every node of the cluster computes it;
-/// nothing is more than a threshold of no stake.
+/// Whether a part of the stake exceeds a threshold. In floating point, as every node of the cluster computes it;
+/// nothing exceeds a threshold of zero stake.
 pub fn exceeds(stake: u64, total: u64, threshold: f64) -> bool {
     total != 0 && stake as f64 / total as f64 > threshold
 }

@@ -1,7 +1,7 @@
-//! The slots near the root that a node says it has.
+//! The slots near the root that a node claims to have.
 //!
-//! reads   a value of slots, which may name 16,383 of them in a few bytes, two dozen times
-//! writes  a set of those that consensus counts
+//! reads   an EpochSlots value, which may name 16,383 slots in a few bytes, two dozen times
+//! writes  the set of slots that consensus counts
 //! memory  520 B
 //! drops   slots up to the root, and those that are [`MAX_ELSEWHERE`] or more above it
 
@@ -9,20 +9,20 @@ use hearth_wire::gossip::EpochSlots;
 
 use crate::MAX_ELSEWHERE;
 
-/// Words of 64 slots each.
+/// Number of 64-slot words.
 pub const NEAR_WORDS: usize = MAX_ELSEWHERE as usize / 64;
 
-/// Slots above a root and near it.
+/// A set of slots just above a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NearSlots {
     /// The slot of the first bit.
     pub first: u64,
-    /// A bit a slot.
+    /// One bit per slot.
     pub words: [u64; NEAR_WORDS],
 }
 
 impl NearSlots {
-    /// Reads no more slots of a value than can be near.
+    /// Decodes a value, only as far as its slots can be near.
     pub fn of(value: &EpochSlots<'_>, root: u64) -> Self {
         let first = root.saturating_add(1);
         let (mut words, mut read) = ([0u64; NEAR_WORDS], 0);
@@ -39,12 +39,12 @@ impl NearSlots {
         Self { first, words }
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// The slots, ascending.
+    /// The slots in ascending order.
     pub fn slots(&self) -> impl Iterator<Item = u64> {
         let is_set = |index: &u64| self.words[(index / 64) as usize] >> (index % 64) & 1 == 1;
         (0..MAX_ELSEWHERE).filter(is_set).map(|index| self.first + index)
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// 2,048 bytes of ones, by DEFLATE without a header.
+    /// 2,048 bytes of ones, in DEFLATE without a header.
     const ONES: [u8; 18] = [251, 255, 127, 20, 140, 130, 81, 48, 10, 70, 193, 40, 24, 5, 35, 13, 0, 0];
 
     fn near(runs: Vec<SlotRun<'_>>, root: u64) -> Vec<u64> {
@@ -65,7 +65,7 @@ mod tests {
         NearSlots::of(&value, root).slots().collect()
     }
 
-    /// As many slots as a datagram holds: so many runs of the longest kind.
+    /// The most slots that fit into a datagram, as runs of the longest kind.
     fn bomb(first_slot: u64) -> Vec<SlotRun<'static>> {
         let run = SlotRun { first_slot, count: 16_383, is_compressed: true, bytes: &ONES };
         let mut slots = 0;

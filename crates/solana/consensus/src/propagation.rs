@@ -1,8 +1,8 @@
-//! Who was seen to have this node's own blocks: a leader that nobody hears makes no more forks.
+//! Propagation of this node's own blocks: a leader whose blocks do not get through must not keep making forks.
 //!
-//! reads   votes, blocks built on own ones, what nodes tell to have
-//! writes  whether more than a third of the stake has a block; which own blocks to send again
-//! memory  32 B a vote account for each own block above the root that is not through
+//! reads   votes, blocks built on own ones, other nodes' claims to have slots
+//! writes  whether more than a third of the stake has a block; which own blocks to broadcast again
+//! memory  32 B per vote account for each own block above the root that is not propagated
 //! source  `docs/cluster-protocol.md` section 7.4: `solana-core` 4.2.2, `progress_map.rs`, `replay_stage.rs`
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,9 +14,9 @@ use super::stakes::VoteWeights;
 use super::types::BankId;
 use super::{PROPAGATED_THRESHOLD, exceeds};
 
-/// How long a block may be without a third of the stake before it is sent again, the first time.
+/// How long a block may lack a third of the stake before its first rebroadcast.
 const BACKOFF_MS: u64 = 5_000;
-/// The wait doubles so often.
+/// How often the wait doubles.
 const BACKOFF_CAP: u32 = 6;
 
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ struct Own {
     seen: BTreeSet<Pubkey>,
     stake: u64,
     is_propagated: bool,
-    /// The own block before it on its chain.
+    /// The previous own block on its chain.
     before: Option<BankId>,
     since_ms: u64,
     times: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Propagation {
 }
 
 impl Propagation {
-    /// A block of this node is frozen. The node itself has it.
+    /// Adds a frozen own block, which the node itself has.
     pub fn add(&mut self, id: BankId, before: Option<BankId>, node: &Pubkey, stakes: Arc<VoteWeights>, now_ms: u64) {
         let block =
             Own { stakes, seen: BTreeSet::new(), stake: 0, is_propagated: false, before, since_ms: now_ms, times: 0 };
@@ -46,12 +46,12 @@ impl Propagation {
         self.seen_by_node(Some(id), node);
     }
 
-    /// A vote account voted for a bank whose newest own block, it or an ancestor, is `own`: it has that and earlier.
-    /// Whether that is news.
+    /// A vote account voted for a bank whose newest own block is `own`: it has that one and earlier ones. Returns
+    /// whether that is new.
     pub fn seen(&mut self, mut own: Option<BankId>, account: &Pubkey) -> bool {
         let mut is_news = false;
         while let Some(block) = own.and_then(|id| self.blocks.get_mut(&id)) {
-            // What is propagated has propagated what is below it.
+            // If a block is propagated, so are its ancestors.
             if block.is_propagated || !block.seen.insert(*account) {
                 return is_news;
             }
@@ -66,19 +66,19 @@ impl Propagation {
         is_news
     }
 
-    /// A node has a bank: it built on it, or told so. Whether that is news.
+    /// A node has a bank, because it built on it or claims so. Returns whether that is new.
     pub fn seen_by_node(&mut self, own: Option<BankId>, node: &Pubkey) -> bool {
         let Some(block) = own.and_then(|id| self.blocks.get(&id)) else { return false };
         let stakes = Arc::clone(&block.stakes);
         stakes.votes_of(node).iter().fold(false, |is_news, account| self.seen(own, account) || is_news)
     }
 
-    /// Whether an own block is through. One that is not known any more is rooted, and so is.
+    /// Whether an own block is propagated. An unknown one is rooted, and thus propagated.
     pub fn is_propagated(&self, id: &BankId) -> bool {
         self.blocks.get(id).is_none_or(|block| block.is_propagated)
     }
 
-    /// Own blocks that are to be sent again by now, each after a wait that doubles.
+    /// The own blocks that are due for a rebroadcast, each after a doubling wait.
     pub fn overdue(&mut self, now_ms: u64) -> Vec<u64> {
         let mut slots = Vec::new();
         for (id, block) in self.blocks.iter_mut().filter(|(_, block)| !block.is_propagated) {
@@ -90,7 +90,7 @@ impl Propagation {
         slots
     }
 
-    /// Forgets own blocks that are not kept.
+    /// Removes own blocks for which `keep` is false.
     pub fn retain(&mut self, keep: impl Fn(&BankId) -> bool) {
         self.blocks.retain(|id, _| keep(id));
     }

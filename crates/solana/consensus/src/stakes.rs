@@ -1,8 +1,8 @@
-//! Stakes that votes are weighed by, epoch by epoch.
+//! The stakes by which votes are weighed, per epoch.
 //!
-//! reads   the epoch stakes that the root bank holds
+//! reads   the epoch stakes in the root bank
 //! writes  the stake of a vote account, the total, and the vote accounts of a node
-//! memory  three epochs at most are needed at a time; those that end below the root are dropped
+//! memory  at most three epochs are needed at a time; those that end below the root are dropped
 //! source  `docs/cluster-protocol.md` section 6.3, the table of which stakes count where
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use hearth_mutation::{Mutation, active};
 use hearth_wire::Pubkey;
 pub use hearth_wire::vote::VoteStake;
 
-/// What the votes of each account weigh in an epoch, and what a node votes with.
+/// The weight of each account's votes in an epoch, and the vote accounts of each node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VoteWeights {
     accounts: BTreeMap<Pubkey, (Pubkey, u64)>,
@@ -22,9 +22,10 @@ pub struct VoteWeights {
 }
 
 impl VoteWeights {
-    /// Of these vote accounts; those without stake do not count.
+    /// The weights of these vote accounts; those without stake are left out.
     ///
     /// # Panics
+    ///
     /// All stakes together are more than 2^64 lamports.
     pub fn new(accounts: &[VoteStake]) -> Self {
         let mut stakes = Self::default();
@@ -38,30 +39,30 @@ impl VoteWeights {
         stakes
     }
 
-    /// Lamports of a vote account, 0 if it has none.
+    /// Stake of a vote account in lamports, 0 if it has none.
     pub fn stake(&self, vote: &Pubkey) -> u64 {
         self.accounts.get(vote).map_or(0, |(_, stake)| *stake)
     }
 
-    /// Lamports of all.
+    /// Total stake in lamports.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The vote accounts with stake that a node votes with.
+    /// The staked vote accounts of a node.
     pub fn votes_of(&self, node: &Pubkey) -> &[Pubkey] {
         self.nodes.get(node).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The [`VoteWeights`] of the epochs that are known.
+/// The [`VoteWeights`] of the known epochs.
 #[derive(Clone, Debug)]
 pub struct Stakes {
     by_first_slot: BTreeMap<u64, Arc<VoteWeights>>,
 }
 
 impl Stakes {
-    /// Of the epoch that begins at `first_slot`.
+    /// Starts with the epoch that begins at `first_slot`.
     pub fn new(first_slot: u64, stakes: Arc<VoteWeights>) -> Self {
         Self { by_first_slot: [(first_slot, stakes)].into() }
     }
@@ -71,8 +72,8 @@ impl Stakes {
         self.by_first_slot.insert(first_slot, stakes);
     }
 
-    /// Those of a slot's epoch. A slot of an epoch that is not known is weighed by the one before it, as a slot before
-    /// all by the first.
+    /// The weights of a slot's epoch. An unknown epoch uses those of the one before it, and a slot before all of them
+    /// those of the first.
     pub fn of(&self, slot: u64) -> &Arc<VoteWeights> {
         let before = self.by_first_slot.range(..=slot).nth_back(usize::from(active(Mutation::StaleStakes)));
         before.or_else(|| self.by_first_slot.first_key_value()).map(|(_, stakes)| stakes).expect("one is never dropped")

@@ -1,9 +1,9 @@
-//! Votes seen, by gossip or in blocks: who voted for which version of which slot, and how much stake that is.
+//! Tracks votes seen in gossip or in blocks: the voters of each version of a slot, and their stake.
 //!
-//! reads   votes whose signatures were checked, with the voter's stake
+//! reads   votes with verified signatures, with the voter's stake
 //! writes  when a block passes two thirds (confirmed) or 52 % (duplicate confirmed)
-//! memory  2,048 votes of 40 B, twice, a vote account at most; the oldest go
-//! drops   votes for old slots and slots far ahead, without stake, for a third version: each an error that is counted
+//! memory  at most 2,048 votes of 40 B, twice, per vote account; the oldest are evicted
+//! drops   votes for old or far slots, without stake, or for a third version: each an error that is counted
 //! source  `docs/cluster-protocol.md` section 6.6: `solana-core` 4.2.2, `cluster_info_vote_listener.rs`
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,11 +14,11 @@ use hearth_wire::{Hash, Pubkey};
 use super::types::BankId;
 use super::{DUPLICATE_THRESHOLD, MAX_SLOTS_AHEAD, PROPAGATED_THRESHOLD, SUPERMAJORITY, exceeds};
 
-/// Versions of a slot that an account counts for.
+/// Maximum versions of a slot for which an account's votes count.
 const MAX_VERSIONS: usize = 2;
-/// Votes of an account that are kept: a vote a slot for 13 minutes without a root.
+/// Maximum votes kept per account: a vote per slot for 13 minutes without a root.
 const MAX_VOTES: usize = 2_048;
-/// Bytes that an account's votes take at most: by account and by block.
+/// Maximum bytes of an account's votes, indexed by account and by block.
 pub(super) const BYTES_OF_ACCOUNT: u64 = 2 * 40 * MAX_VOTES as u64;
 
 /// Why a vote is not counted.
@@ -33,7 +33,7 @@ pub enum VoteError {
     /// The account has no stake in the slot's epoch.
     #[error("the account has no stake")]
     NoStake,
-    /// It was counted before.
+    /// The vote was counted before.
     #[error("the vote is known")]
     Known,
     /// The account voted for two other versions of the slot.
@@ -41,12 +41,12 @@ pub enum VoteError {
     ThirdVersion,
 }
 
-/// What a vote brought about.
+/// The thresholds that a block has passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// More than two thirds of the stake voted for the block, for the first time.
+    /// More than two thirds of the stake voted for the block; set for the first time only.
     pub is_confirmed: bool,
-    /// More than 52 % did, for the first time.
+    /// More than 52 % of the stake did; set for the first time only.
     pub is_duplicate_confirmed: bool,
 }
 
@@ -66,15 +66,16 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Of a node with this root.
+    /// A tracker with this root.
     pub fn new(root: u64) -> Self {
         Self { root, ..Self::default() }
     }
 
-    /// Counts a vote: the newest slot that an account's vote tells, and its hash. `stake` of `total` is the account's
-    /// in the slot's epoch.
+    /// Counts a vote: the newest slot in an account's vote, and its hash. `stake` of `total` is the account's in the
+    /// slot's epoch.
     ///
     /// # Errors
+    ///
     /// The vote does not count.
     pub fn vote(&mut self, account: &Pubkey, id: BankId, stake: u64, total: u64) -> Result<Reached, VoteError> {
         if id.slot <= self.root {
@@ -125,7 +126,7 @@ impl Tracker {
         }
     }
 
-    /// What a block has reached so far.
+    /// The thresholds that a block has passed so far.
     pub fn reached(&self, id: &BankId) -> Reached {
         self.blocks.get(id).map_or(Reached::default(), |count| count.reached)
     }
@@ -136,12 +137,12 @@ impl Tracker {
         found.find(|(_, count)| count.reached.is_duplicate_confirmed).map(|(id, _)| id.hash)
     }
 
-    /// Who voted for a block.
+    /// The accounts that voted for a block.
     pub fn voters(&self, id: &BankId) -> impl Iterator<Item = &Pubkey> {
         self.blocks.get(id).into_iter().flat_map(|count| &count.voters)
     }
 
-    /// Forgets votes at and below a root.
+    /// Removes votes at and below a root.
     pub fn set_root(&mut self, root: u64) {
         self.root = root;
         self.blocks = self.blocks.split_off(&above(root));

@@ -1,7 +1,5 @@
-//! What goes into consensus and what comes out of it.
+//! The inputs and outputs of consensus.
 //!
-//! reads   nothing
-//! writes  plain values
 //! memory  what they hold
 //! source  `docs/cluster-protocol.md` section 6
 
@@ -11,10 +9,10 @@ pub use hearth_wire::vote::AccountVotes;
 use hearth_wire::vote::Lockout;
 use hearth_wire::{Hash, Pubkey};
 
-/// A version of a block, known by what its bank came to. The order is the cluster's for ties: lower slot, smaller hash.
+/// A version of a block, identified by its bank hash. The order is the cluster's for ties: lower slot, smaller hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BankId {
-    /// The slot.
+    /// The block's slot.
     pub slot: u64,
     /// The bank's hash.
     pub hash: Hash,
@@ -27,77 +25,77 @@ impl fmt::Debug for BankId {
     }
 }
 
-/// A block that was executed to its end.
+/// A fully executed block.
 #[derive(Clone, Debug)]
 pub struct FrozenBank {
-    /// What it is.
+    /// The block's slot and bank hash.
     pub id: BankId,
-    /// Which bank it was executed on.
+    /// The parent bank.
     pub parent: BankId,
     /// The Merkle root of its last FEC set.
     pub block_id: Hash,
-    /// The node that made it.
+    /// The node that produced it.
     pub leader: Pubkey,
-    /// The vote accounts that are otherwise than in the parent, as they are after it: those that voted, and at an
-    /// epoch's begin those whose stake changed. For the bank that a node starts from, all.
+    /// The vote accounts that differ from the parent, in their state after the block: those that voted, and at an
+    /// epoch's start those whose stake changed. For the bank that a node starts from, all.
     pub votes: Vec<AccountVotes>,
 }
 
-/// A vote to be sent: what a `TowerSync` instruction tells.
+/// A vote to send: the contents of a `TowerSync` instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TowerVote {
     /// The block voted for; the tower's newest vote is for its slot.
     pub id: BankId,
     /// The Merkle root of its last FEC set.
     pub block_id: Hash,
-    /// The votes that bind, the oldest first.
+    /// The binding votes, the oldest first.
     pub votes: Vec<Lockout>,
     /// The tower's root.
     pub root: Option<u64>,
-    /// Unix time in seconds, unless it stood still or went back.
+    /// Unix time in seconds, unless the clock stood still or went back.
     pub timestamp: Option<i64>,
-    /// Whether the fork of the last vote is left: the instruction is then `TowerSyncSwitch` with a hash of zeros.
+    /// Whether this is a switch: the instruction is then `TowerSyncSwitch` with a hash of zeros.
     pub is_switch: bool,
-    /// The bank whose blockhash the transaction names.
+    /// The bank whose blockhash the transaction uses.
     pub blockhash_of: BankId,
 }
 
-/// What the node has to do. Actions are done in their order.
+/// An action for the node. Actions must be carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Put the tower on disk, durably, and only then send the vote.
+    /// Save the tower durably, and only then send the vote.
     Vote {
-        /// The vote.
+        /// The vote to send.
         vote: TowerVote,
-        /// The tower's file.
+        /// The tower's file contents.
         saved: Vec<u8>,
     },
-    /// Send the last vote again in a new transaction: the first did not land. The tower is as it was.
+    /// Send the last vote in a new transaction, because the first did not land. The tower is unchanged.
     Refresh(TowerVote),
-    /// Build on this bank: proof of history goes on from its last blockhash at tick height
-    /// `(slot + 1) * TICKS_PER_SLOT`, and an own block under way is dropped.
+    /// Build on this bank: proof of history continues from its last blockhash at tick height `(slot + 1) *
+    /// TICKS_PER_SLOT`, and an own block in progress is abandoned.
     Reset(BankId),
-    /// These are rooted now, the oldest first; the last one is the root. What does not descend from it is dropped.
+    /// These banks are rooted, the oldest first; the last is the root. What does not descend from it is dropped.
     Root(Vec<BankId>),
-    /// More than two thirds of the stake voted for this block or one above it. What is rooted is confirmed, told or
-    /// not.
+    /// More than two thirds of the stake voted for this block or a descendant. What is rooted is confirmed, whether or
+    /// not this was emitted.
     Confirmed(BankId),
     /// More than two thirds of the stake have rooted this slot.
     Finalized(u64),
-    /// Our version of this slot is not the cluster's: drop it and what was built on it, and get another one. Which of
-    /// the others is the cluster's shows when it is executed:
-    /// [`duplicate_confirmed`](crate::Consensus::duplicate_confirmed) has the hash that it must come to.
+    /// Our version of this slot is not the cluster's: dump it and its descendants, and get another one. Which of the
+    /// others is the cluster's turns out when it is executed:
+    /// [`duplicate_confirmed`](crate::Consensus::duplicate_confirmed) has the expected hash.
     Dump(u64),
-    /// The cluster has this slot's block, here it is dead: ask others for its ancestors until enough of them agree, and
-    /// tell that to [`crate::Consensus::on_ancestors`].
+    /// The cluster has this slot's block, which is dead here: ask others for its ancestors until enough of them agree,
+    /// and pass the result to [`crate::Consensus::on_ancestors`].
     AskAncestors(u64),
-    /// Too few were seen to have this block of ours: send its shreds again.
+    /// Our own block has reached too few: broadcast its shreds again.
     Rebroadcast(u64),
-    /// Begin to make the block of `slot`.
+    /// Start the block of `slot`.
     Begin {
-        /// The slot.
+        /// The slot to start.
         slot: u64,
-        /// The bank to build on; every slot between is skipped, and its ticks come first.
+        /// The bank to build on; all slots in between are skipped, and their ticks come first.
         parent: BankId,
     },
 }

@@ -1,6 +1,6 @@
-//! gossip: what a thread pays that drives it in a cluster of thousands.
+//! gossip: benchmarks the cost of gossip in a cluster of thousands of nodes.
 //!
-//! reads   made-up nodes, all of them known
+//! reads   synthetic nodes, all of them known
 //! writes  one line per figure
 //! memory  see the crate
 //!
@@ -18,9 +18,9 @@ use hearth_wire::gossip::{
     write_values_header,
 };
 
-/// Nodes beside this one.
+/// Number of other nodes.
 const NODES: usize = 4_000;
-/// When all begins, ms of Unix time.
+/// Start time in Unix milliseconds.
 const START: u64 = 1_700_000_000_000;
 
 fn key(node: usize) -> SigningKey {
@@ -49,7 +49,7 @@ fn push(node: usize, wallclock: u64) -> Vec<u8> {
     bytes
 }
 
-/// A node that knows all others: each has said who it is, and answered the ping.
+/// A node that knows all others: each has sent its contact info and answered the ping.
 fn acquainted() -> Gossip {
     let own = ContactInfo::new(key(0).public_key(), START, 7, Version::default());
     let own = own.with(SocketKind::Gossip, address(0));
@@ -82,7 +82,7 @@ fn main() {
         }
         known.len() as u64
     });
-    // Few of them: who is not heard of for a minute is not asked, and costs nothing.
+    // Few rounds: a node that is not heard of for a minute is no longer asked, and costs nothing.
     let few = Bench::from_args().with_rounds(15, Duration::ZERO);
     few.run("a second of ticks each 10 ms", Unit::NanosPerItem, None, || {
         for _ in 0..100 {
@@ -97,7 +97,7 @@ fn main() {
     bench.run("answer a pull request", Unit::PerSecond, None, || {
         let caller = contact(1, now);
         for part in 0..64 {
-            // So late that the budget of what may be scanned is never used up.
+            // Spaced so that the scan budget is never used up.
             now += 3;
             let mut bytes = Vec::new();
             write_pull_request(&bloom, part, 6, &caller, &mut bytes);
@@ -107,7 +107,7 @@ fn main() {
         64
     });
     assert_eq!(gossip.counters().pull_scan_budget, 0);
-    // Each with a time of its own, so that it is new every time; to sign it is a part of the figure.
+    // Each with its own time, so that it is always new; signing it is part of the figure.
     let mut wallclock = now;
     bench.run("sign a contact info, and receive it", Unit::PerSecond, None, || {
         wallclock += 1;

@@ -1,9 +1,9 @@
-//! Whom new values are pushed to.
+//! The active set: the nodes to which new values are pushed.
 //!
-//! reads   nodes that may be pushed to, with their stakes; prunes
+//! reads   candidates with their stakes; prunes
 //! writes  the nodes for a value of an origin
-//! memory  25 lists of 12 nodes; 4 KiB for each that has asked not to be sent something
-//! drops   the oldest of a list, when a node comes in
+//! memory  25 lists of 12 nodes; 4 KiB for each node that has sent a prune
+//! drops   the oldest of a list when a node is added
 //! source  `solana-gossip` 4.2.2, `push_active_set.rs`
 
 use hearth_wire::Pubkey;
@@ -13,18 +13,18 @@ use super::config::{ACTIVE_SET, FANOUT};
 use super::random::Random;
 use super::stakes::{BUCKETS, Stakes, bucket, weight};
 
-/// Bits of the filter of origins that a node does not want.
+/// Bits of the filter of origins that a node has pruned.
 const PRUNED_BITS: u64 = 32 * 1_024;
-/// Its keys: the best number for 8,192 of them.
+/// Keys of that filter: the optimum for 8,192 origins.
 const PRUNED_KEYS: usize = 3;
 
 struct Active {
     pubkey: Pubkey,
-    /// Origins that it does not want.
+    /// The origins that it has pruned.
     pruned: Option<BloomFilter>,
 }
 
-/// A list of nodes for each bucket of the lesser of two stakes: this node's and the origin's.
+/// A list of nodes for each bucket of the smaller of two stakes: this node's and the origin's.
 pub(super) struct ActiveSet {
     own: Pubkey,
     lists: [Vec<Active>; BUCKETS],
@@ -39,22 +39,22 @@ impl ActiveSet {
         bucket(stakes.of(&self.own).min(stakes.of(origin)))
     }
 
-    /// Whether a list that is in use has room for one of `nodes` nodes.
+    /// Whether a list in use has room for one of `nodes` nodes.
     pub fn has_room(&self, nodes: usize, stakes: &Stakes) -> bool {
         self.lists[..=bucket(stakes.of(&self.own))].iter().any(|list| list.len() < nodes.min(ACTIVE_SET))
     }
 
-    /// Whether nothing is pushed to anybody.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.lists.iter().all(Vec::is_empty)
     }
 
-    /// Takes out who is no longer known.
+    /// Removes nodes that are no longer known.
     pub fn retain(&mut self, is_known: impl Fn(&Pubkey) -> bool) {
         self.lists.iter_mut().for_each(|list| list.retain(|active| is_known(&active.pubkey)));
     }
 
-    /// Fills the lists from `nodes`; where `is_due`, one more comes into each, and the oldest goes.
+    /// Fills the lists from `nodes`; if `is_due`, adds a node to each, and evicts the oldest.
     pub fn rotate(&mut self, nodes: &[(u64, Pubkey)], is_due: bool, stakes: &Stakes, random: &mut Random) {
         let in_use = bucket(stakes.of(&self.own));
         self.lists[in_use + 1..].iter_mut().for_each(Vec::clear);
@@ -74,7 +74,7 @@ impl ActiveSet {
         }
     }
 
-    /// Whom to push a value of `origin` to.
+    /// The nodes to which a value of `origin` is pushed.
     pub fn nodes<'a>(&'a self, origin: &'a Pubkey, stakes: &Stakes) -> impl Iterator<Item = &'a Pubkey> {
         let is_own = *origin == self.own;
         let list = &self.lists[self.list_of(origin, stakes)];
@@ -85,7 +85,7 @@ impl ActiveSet {
         list.iter().filter(wants).take(FANOUT).map(|active| &active.pubkey)
     }
 
-    /// Notes that `node` does not want values of these origins. This node's own it gets all the same.
+    /// Records that `node` has pruned these origins. It still gets its own values.
     pub fn prune(&mut self, node: &Pubkey, origins: &[Pubkey], stakes: &Stakes, random: &mut Random) {
         for origin in origins.iter().filter(|origin| **origin != self.own) {
             let list = self.list_of(origin, stakes);

@@ -1,10 +1,10 @@
-//! What gossip shows to those who are no tiles.
+//! Publishes gossip's knowledge to code outside the tiles.
 //!
-//! reads   the table of gossip, when something of its nodes has changed
-//! writes  nodes and snapshots, for the RPC and for a node that joins
-//! memory  some 400 B a node, twice while it is replaced
+//! reads   the table of gossip, when its nodes have changed
+//! writes  nodes and snapshots, for the RPC and for a joining node
+//! memory  some 400 B per node, twice during an update
 //!
-//! Gossip's tile posts, and so does the thread of a node that joins, before it has tiles.
+//! Both the gossip tile and the thread of a joining node, which has no tiles yet, post here.
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use parking_lot::Mutex;
 
 use crate::Gossip;
 
-/// A snapshot that a node says it has.
+/// A snapshot that a node announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// The node.
     pub identity: Pubkey,
-    /// Where it serves it; `None`: nowhere.
+    /// Where the node serves it; `None` if nowhere.
     pub rpc: Option<SocketAddrV4>,
-    /// Its slot.
+    /// The snapshot's slot.
     pub slot: u64,
     /// The hash of its bank.
     pub hash: Hash,
 }
 
-/// The nodes that gossip knows, and their snapshots.
+/// The nodes known to gossip, and their snapshots.
 #[derive(Default)]
 pub struct Board {
     nodes: Mutex<Arc<Vec<ContactInfo>>>,
@@ -36,7 +36,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// Posts what gossip knows now.
+    /// Posts the current state of gossip.
     pub fn post(&self, gossip: &Gossip) {
         let others = gossip.contact_infos().filter(|contact| contact.pubkey != *gossip.identity());
         let served = others.filter_map(|contact| {
@@ -48,12 +48,12 @@ impl Board {
         *self.nodes.lock() = Arc::new(nodes);
     }
 
-    /// The nodes that gossip knows, this one too, each with the sockets that something may be sent to.
+    /// The known nodes, including this one, each with its usable sockets.
     pub fn nodes(&self) -> Arc<Vec<ContactInfo>> {
         Arc::clone(&self.nodes.lock())
     }
 
-    /// The snapshots that nodes say they have.
+    /// The snapshots that nodes announce.
     pub fn snapshots(&self) -> Vec<Served> {
         self.snapshots.lock().clone()
     }

@@ -1,26 +1,24 @@
-//! A map that forgets: beyond its size, what was set longest ago goes.
+//! A bounded map that evicts the entry that was set longest ago.
 //!
-//! reads   keys and values
-//! writes  the same
 //! memory  `capacity` entries, and twice as many places in a queue
-//! drops   what was set longest ago
+//! drops   the entry that was set longest ago
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// A bounded map.
+/// A map with a maximum size; see the module.
 #[derive(Debug)]
 pub struct Bounded<K, V> {
     map: HashMap<K, (u64, V)>,
-    /// Keys by when they were set; one that was set again is found to be out of date.
+    /// Keys in the order in which they were set; entries of keys that were set again are stale.
     order: VecDeque<(u64, K)>,
     capacity: usize,
     next: u64,
 }
 
 impl<K, V> Bounded<K, V> {
-    /// Bytes that a map of such a capacity takes at most: the table doubles when seven of eight places are taken, the
-    /// queue when all are.
+    /// Maximum bytes of a map with this capacity: the table doubles when seven of eight places are taken, the queue
+    /// when all are.
     pub const fn bytes(capacity: usize) -> u64 {
         let places = (capacity * 8 / 7 + 1).next_power_of_two();
         let queue = (2 * capacity + 1).next_power_of_two();
@@ -29,42 +27,42 @@ impl<K, V> Bounded<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Bounded<K, V> {
-    /// Of at most `capacity` entries, one at least.
+    /// A map of at most `capacity` entries, at least one.
     pub fn new(capacity: usize) -> Self {
         Self { map: HashMap::new(), order: VecDeque::new(), capacity: capacity.max(1), next: 0 }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.map.len()
     }
 
-    /// Whether there is none.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
-    /// What is there.
+    /// The value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.map.get(key).map(|(_, value)| value)
     }
 
-    /// The same, to be changed; it grows no younger by that.
+    /// The value of a key, mutable; this does not renew its age.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.map.get_mut(key).map(|(_, value)| value)
     }
 
-    /// All that is there, to be changed.
+    /// All values, mutable.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.map.values_mut().map(|(_, value)| value)
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         self.map.remove(key).map(|(_, value)| value)
     }
 
-    /// Sets, and forgets what is too much, which it returns.
+    /// Sets an entry, and returns the evicted one if the map was full.
     pub fn set(&mut self, key: K, value: V) -> Option<(K, V)> {
         let mut forgotten = None;
         self.next += 1;
@@ -88,7 +86,7 @@ impl<K: Copy + Eq + Hash, V> Bounded<K, V> {
         self.map.get(key).is_some_and(|(newest, _)| *newest == stamp)
     }
 
-    /// What there is, set first if it is not there.
+    /// The value of a key, created by `make` if it is missing.
     pub fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         if !self.map.contains_key(&key) {
             self.set(key, make());

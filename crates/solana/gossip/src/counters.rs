@@ -1,8 +1,6 @@
-//! What came, what went, and why something was dropped.
+//! Counters of received, sent and dropped messages.
 //!
-//! reads   nothing
-//! writes  numbers
-//! memory  8 B a counter
+//! memory  8 B per counter
 
 /// Declares counters once: the struct and their names.
 macro_rules! counters {

@@ -1,9 +1,8 @@
-//! Whether two shreds prove that a slot's leader made two blocks.
+//! Checks whether two shreds prove that a slot's leader equivocated.
 //!
-//! reads   the bytes of two shreds, who leads the slot
+//! reads   the bytes of two shreds, the slot's leader
 //! writes  a verdict
-//! memory  none
-//! drops   what proves nothing: a [`NoProof`]
+//! drops   invalid proofs: a [`NoProof`]
 //! source  `solana-gossip` 4.2.2, `duplicate_shred.rs` `check_shreds`; `docs/cluster-protocol.md`, section 2.8
 
 use hearth_crypto::ed25519::Verifier;
@@ -11,35 +10,36 @@ use hearth_crypto::merkle::{shred_leaf, shred_root};
 use hearth_wire::shred::{Fields, Shred, ShredKind};
 use hearth_wire::{Hash, Pubkey};
 
-/// Why two shreds prove nothing.
+/// Why two shreds are not a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoProof {
-    /// Bytes that are no shred.
+    /// The bytes are not a shred.
     #[error("one of them is no shred")]
     Malformed,
-    /// They are of two slots, or of another than was said.
+    /// They are of two slots, or not of the claimed one.
     #[error("they are not of the slot")]
     Slot,
-    /// Of another chain.
+    /// They are of another chain.
     #[error("one is of another shred version")]
     Version,
     /// The slot's leader has not signed both.
     #[error("the slot's leader has not signed both")]
     Signature,
-    /// One block may have both.
+    /// Both may belong to one block.
     #[error("one block may have both")]
     Consistent,
 }
 
-/// The root that a shred's proof leads to.
+/// The Merkle root of a shred's proof.
 fn root(shred: &Shred<'_>) -> Option<Hash> {
     shred_root(shred_leaf(shred.leaf_bytes()), shred.shard_index(), shred.proof())
 }
 
-/// Checks a proof that `leader` made two blocks for `slot`: both shreds are signed by it, and no block has both.
+/// Checks a proof that `leader` produced two blocks for `slot`: it has signed both shreds, and no block contains both.
 ///
 /// # Errors
-/// Why it is none.
+///
+/// Why it is not a proof.
 pub fn check(
     slot: u64,
     shreds: [&[u8]; 2],
@@ -56,7 +56,7 @@ pub fn check(
         return Err(NoProof::Version);
     }
     let roots = [root(&one).ok_or(NoProof::Malformed)?, root(&other).ok_or(NoProof::Malformed)?];
-    // Whether they contradict each other is cheaper to know than who signed them.
+    // The contradiction is cheaper to check than the signatures.
     if !contradict(&one, &other, &roots) {
         return Err(NoProof::Consistent);
     }
@@ -76,7 +76,7 @@ fn contradict(one: &Shred<'_>, other: &Shred<'_>, roots: &[Hash; 2]) -> bool {
         return false;
     }
     if one.index() == other.index() {
-        // The signature of who sent them on is not the leader's.
+        // The retransmitter's signature is not the leader's.
         let without = |shred: &Shred<'_>| shred.bytes()[..shred.variant().proof().end].to_vec();
         return without(one) != without(other);
     }

@@ -1,14 +1,14 @@
-//! Gossip: who is in the cluster, and what each node says of itself.
+//! Gossip: the cluster's nodes, and the values that each publishes.
 //!
-//! reads   datagrams with their senders' addresses; the time, ms of Unix time; what this node has to say
-//! writes  datagrams with the addresses they go to; contact infos, votes and the rest of the table
-//! memory  what [`Config`] and the constants bound; [`Gossip::sizes`] says what is taken
+//! reads   datagrams with their senders' addresses; the time in Unix milliseconds; this node's own values
+//! writes  datagrams with their destinations; contact infos, votes and the rest of the table
+//! memory  bounded by [`Config`] and the constants; [`Gossip::sizes`] reports the current use
 //! drops   what breaks a rule: each has a counter in [`Counters`]
 //! source  `solana-gossip` 4.2.2; `docs/cluster-protocol.md`, section 4; `docs/gossip.md`
 //!
-//! A state machine: no socket, no clock, no thread, and no key. The tile `gossip` calls [`Gossip::receive`] for each
-//! datagram and [`Gossip::tick`] when [`Gossip::next_tick`] says so, has signed what [`Gossip::next_request`] gives,
-//! and sends what is in the [`Outbox`] then. The same calls with the same seed give the same datagrams.
+//! This is a state machine: no socket, no clock, no thread, and no key. The gossip tile calls [`Gossip::receive`] for
+//! each datagram and [`Gossip::tick`] at [`Gossip::next_tick`], has the requests of [`Gossip::next_request`] signed,
+//! and sends the contents of the [`Outbox`]. The same calls with the same seed produce the same datagrams.
 
 mod active;
 pub mod board;
@@ -58,44 +58,44 @@ use signing::{Purpose, Signing};
 use stakes::Stakes;
 use table::Table;
 
-/// Events that are kept until somebody takes them.
+/// Maximum events that are kept until they are taken.
 const EVENTS_MAX: usize = 1_024;
 
-/// Something that the node must know at once.
+/// An event that the node must handle at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Another process runs with this node's key, and began later: this one must stop.
+    /// Another process with this node's key started later, so this one must stop.
     DuplicateInstance {
-        /// When it began, µs of Unix time.
+        /// Its start time in Unix microseconds.
         outset: u64,
     },
-    /// Somebody says that a leader made two blocks for a slot; to be checked, and marked by
+    /// A node claims that a leader produced two blocks for a slot. To be checked, and marked by
     /// [`Gossip::mark_duplicate`] if it is true.
     DuplicateProof(DuplicateProof),
 }
 
-/// How much there is of what.
+/// The current sizes of gossip's collections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Nodes of which there are values.
+    /// Nodes with values.
     pub nodes: usize,
-    /// Values.
+    /// Number of values.
     pub values: usize,
-    /// Their bytes.
+    /// Bytes of the values.
     pub value_bytes: usize,
-    /// Hashes of values that were replaced or refused.
+    /// Hashes of replaced or refused values.
     pub hashes: usize,
     /// Pings that wait for an answer.
     pub pings: usize,
-    /// Nodes at addresses that have answered.
+    /// Nodes at verified addresses.
     pub pongs: usize,
-    /// Proofs that are not whole yet.
+    /// Incomplete proofs.
     pub proofs: usize,
-    /// What waits for this node's signature.
+    /// Requests for this node's signature.
     pub unsigned: usize,
 }
 
-/// When what is due, ms of Unix time, which can be set back: see [`Gossip::look_at_clock`].
+/// Deadlines in Unix milliseconds. The clock may be set back: see [`Gossip::look_at_clock`].
 struct Timers {
     refresh: u64,
     rotate: u64,
@@ -108,13 +108,13 @@ struct Timers {
 }
 
 impl Timers {
-    /// All is due.
+    /// Everything is due now.
     fn new(now: u64) -> Self {
         Self { refresh: now, rotate: now, pull: now, purge: now, push: now, entrypoint: now, early: now }
     }
 }
 
-/// A node's part in gossip.
+/// A node's gossip state.
 pub struct Gossip {
     config: Config,
     own: ContactInfo,
@@ -124,13 +124,13 @@ pub struct Gossip {
     verifier: Verifier,
     active: ActiveSet,
     received: Received,
-    /// Hashes of values in answers that were not taken.
+    /// Hashes of refused values in pull responses.
     failed: VecDeque<(Hash, u64)>,
     parts: Parts,
-    /// Values whose signature was right, though the table may not have them: callers of pull requests, who ask with
-    /// eight filters at a time, and nodes that have not answered yet.
+    /// Hashes of values with verified signatures that the table may lack: of callers, who send eight pull requests at a
+    /// time, and of nodes that have not answered a ping yet.
     checked: Bounded<Hash, ()>,
-    /// Contact infos with a right signature of nodes that have not answered yet. The cluster's nodes drop these.
+    /// Signed contact infos of nodes that have not answered a ping yet. The cluster's nodes drop these.
     held: Bounded<Node, Box<[u8]>>,
     scans: Bounded<Ipv4Addr, Budget>,
     answers: Budget,
@@ -138,25 +138,25 @@ pub struct Gossip {
     own_slots: OwnSlots,
     signing: Signing,
     timers: Timers,
-    /// The latest time that the clock has shown, since it was set back.
+    /// The latest time that the clock has shown since it was last set back.
     latest: u64,
     push_cursor: u64,
     random: Random,
     counters: Counters,
     events: VecDeque<Event>,
-    /// When the latest other process with this key began, as far as it was told; else when this one did.
+    /// The start time of the newest known process with this key: another one's, or our own.
     instance: u64,
 }
 
-// Whichever core runs the tile may have it.
+// The tile may run on any core.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Gossip>();
 };
 
 impl Gossip {
-    /// A node that knows nobody. `own` has its key, its sockets, its version, its shred version and when it began.
-    /// `seed` must be one that peers cannot guess; `now` is when gossip begins.
+    /// A node that knows no other. `own` has its key, sockets, version, shred version and start time. `seed` must be
+    /// unpredictable for peers; `now` is the current time.
     pub fn new(config: Config, own: ContactInfo, seed: [u8; 32], now: u64) -> Self {
         let verifier = VerifierConfig { cache_bytes: config.verifier_bytes_max, ..VerifierConfig::default() };
         Self {
@@ -187,15 +187,15 @@ impl Gossip {
         }
     }
 
-    /// Sets who has how much stake, in lamports by node, and how long an epoch is, ms (the cluster counts 400 ms a
-    /// slot, whatever the slot's time is).
+    /// Sets the stakes in lamports by node, and the length of an epoch in ms (the cluster assumes 400 ms per slot,
+    /// whatever the slot's duration is).
     pub fn set_stakes(&mut self, stakes: HashMap<Pubkey, u64>, epoch_ms: u64) {
         self.stakes = Stakes::new(stakes, epoch_ms);
         self.table.touch_peers();
     }
 
-    /// Does what is due: has the own contact info signed anew, asks for what is missing, pushes what is new, drops what
-    /// ran out. A clock that was set back is noticed here, whatever [`Self::next_tick`] said by the old one.
+    /// Does all due work: refreshes our own contact info, pulls, pushes new values, drops expired ones. A clock that
+    /// was set back is noticed here, whatever [`Self::next_tick`] returned for the old one.
     pub fn tick(&mut self, now: u64, out: &mut Outbox) {
         self.look_at_clock(now);
         if now >= self.timers.refresh {
@@ -216,8 +216,8 @@ impl Gossip {
         }
     }
 
-    /// Where the clock was set back, all that waits for a time of the old one would wait as long as the step: it is due
-    /// at once, nothing came later than now, and what this node has signed for later than others take is signed anew.
+    /// After the clock was set back, all deadlines of the old time would be late by that step. So everything is due at
+    /// once, arrival times are clamped to now, and own values signed too far in the future are signed again.
     fn look_at_clock(&mut self, now: u64) {
         if now.saturating_add(STEP_MS) >= self.latest {
             self.latest = self.latest.max(now);
@@ -232,7 +232,7 @@ impl Gossip {
         self.sign_anew(now);
     }
 
-    /// When [`Self::tick`] has something to do next, as things are, ms.
+    /// When [`Self::tick`] next has work, in ms.
     pub fn next_tick(&self) -> u64 {
         let timers = &self.timers;
         let push = if self.push_cursor < self.table.next_ordinal() { timers.push } else { u64::MAX };
@@ -255,7 +255,7 @@ impl Gossip {
         }
     }
 
-    /// Whether a node has shown to be at an address; asks it if it is time to.
+    /// Whether a node's address is verified; sends a ping if one is due.
     fn is_verified(&mut self, node: Node, now: u64) -> bool {
         let (is_verified, token) = self.pings.check(node, now, &mut self.random);
         if let Some(token) = token {
@@ -272,17 +272,17 @@ impl Gossip {
         }
     }
 
-    /// The next event.
+    /// Takes the next event.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// What came, went, and was dropped.
+    /// Counters of received, sent and dropped messages.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// What is kept.
+    /// The current sizes.
     pub fn sizes(&self) -> Sizes {
         let (pings, pongs) = self.pings.len();
         Sizes {
@@ -297,7 +297,7 @@ impl Gossip {
         }
     }
 
-    /// Where a node takes gossip, if something may be sent there.
+    /// The gossip address of a node, if it may be used.
     fn gossip_address(&self, contact: &ContactInfo) -> Option<std::net::SocketAddrV4> {
         contact.socket(SocketKind::Gossip).filter(|address| self.config.is_allowed(address))
     }

@@ -1,39 +1,37 @@
-//! Datagrams to be sent, in one buffer: made for `sendmmsg`.
+//! Datagrams to send, in one buffer for `sendmmsg`.
 //!
-//! reads   messages
-//! writes  addresses and bytes
-//! memory  what the largest batch took; the caller clears it and uses it again
+//! memory  that of the largest batch; the caller clears and reuses it
 
 use std::net::SocketAddrV4;
 
 use hearth_wire::gossip::{Carrier, VALUES_HEADER, write_values_header};
 use hearth_wire::{PACKET_DATA_SIZE, Pubkey};
 
-/// Datagrams to be sent, in order.
+/// Datagrams to send, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
-    /// Where to, and where in `bytes` it ends.
+    /// The destination of each, and where it ends in `bytes`.
     datagrams: Vec<(SocketAddrV4, u32)>,
 }
 
 impl Outbox {
-    /// How many.
+    /// The number of datagrams.
     pub fn len(&self) -> usize {
         self.datagrams.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty()
     }
 
-    /// Bytes of all.
+    /// Total bytes.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Each datagram: where to, and its bytes.
+    /// Each datagram with its destination.
     pub fn iter(&self) -> impl Iterator<Item = (SocketAddrV4, &[u8])> {
         let ends = self.datagrams.iter();
         ends.scan(0, |start, (to, end)| {
@@ -43,7 +41,7 @@ impl Outbox {
         })
     }
 
-    /// Forgets all.
+    /// Removes all datagrams.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.datagrams.clear();
@@ -55,7 +53,7 @@ impl Outbox {
         self.datagrams.push((to, self.bytes.len() as u32));
     }
 
-    /// Adds values, as many to a datagram as it holds. Returns how many.
+    /// Adds values, as many per datagram as fit. Returns the number of values.
     pub(super) fn send_values<'a>(
         &mut self,
         carrier: Carrier,

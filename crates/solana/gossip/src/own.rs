@@ -1,9 +1,9 @@
-//! What this node has to say.
+//! Publishes this node's own values.
 //!
 //! reads   votes, slots, snapshots, proofs
-//! writes  values to be signed: then they enter the table, and are pushed with the next tick
-//! memory  at most 811 B of slots that the newest value of that kind has
-//! drops   what others would refuse: an error
+//! writes  values to be signed, which then enter the table and are pushed with the next tick
+//! memory  at most 811 B for the slots in the newest EpochSlots value
+//! drops   values that others would refuse: an error
 //! source  `solana-gossip` 4.2.2, `cluster_info.rs`
 
 use hearth_wire::gossip::{
@@ -19,14 +19,14 @@ use super::duplicate;
 use super::proofs::{CHUNK_SIZE, DuplicateProof, encode};
 use super::signing::{Purpose, unsigned};
 
-/// The most bytes of a value of slots.
+/// Maximum size of an EpochSlots value.
 const EPOCH_SLOTS_SIZE_MAX: usize = 928;
-/// Of these, what is not runs: signature, tag, index, node, count, time.
+/// Its fixed part, without runs: signature, tag, index, node, count, time.
 const EPOCH_SLOTS_FIXED: usize = 64 + 4 + 1 + 32 + 8 + 8;
-/// Of a run, what is not bits: tag, first slot, count, option, two lengths.
+/// The fixed part of a run, without its bits: tag, first slot, count, option, two lengths.
 const RUN_FIXED: usize = 4 + 8 + 8 + 1 + 8 + 8;
 
-/// The slots of the newest value.
+/// The slots in the newest EpochSlots value.
 #[derive(Default)]
 pub(super) struct OwnSlots {
     index: u8,
@@ -39,7 +39,7 @@ impl OwnSlots {
         (EPOCH_SLOTS_SIZE_MAX - EPOCH_SLOTS_FIXED).saturating_sub(taken)
     }
 
-    /// Whether there was room.
+    /// Adds a slot; returns whether there was room.
     fn add(&mut self, slot: u64) -> bool {
         let room = self.room();
         if let Some(last) = self.runs.last_mut() {
@@ -59,27 +59,27 @@ impl OwnSlots {
 }
 
 impl Gossip {
-    /// This node as it describes itself.
+    /// This node's own contact info.
     pub fn own(&self) -> &ContactInfo {
         &self.own
     }
 
-    /// Describes this node anew: other sockets, another version. Key and start stay. Others learn it with the next
-    /// tick.
+    /// Replaces this node's contact info: other sockets, or another version. Key and start time stay. It is pushed with
+    /// the next tick.
     pub fn set_own(&mut self, contact: ContactInfo) {
         let ContactInfo { pubkey, outset, wallclock, .. } = self.own;
         self.own = ContactInfo { pubkey, outset, wallclock, ..contact };
         self.timers.refresh = 0;
     }
 
-    /// Has the contact info signed anew.
+    /// Requests a new signature of the contact info.
     pub(super) fn refresh(&mut self, now: u64) {
         self.own.wallclock = self.wallclock(CrdsKind::ContactInfo, 0, now);
         let data = CrdsData::ContactInfo(self.own);
         self.publish(&data, now).expect("an own contact info keeps all rules");
     }
 
-    /// Has the own values signed anew whose time others do not take, in the same order.
+    /// Requests new signatures of own values whose time others would refuse, in the same order.
     pub(super) fn sign_anew(&mut self, now: u64) {
         let latest = now.saturating_add(TIMEOUT_MS);
         let known = self.table.take_later(&self.own.pubkey, latest).into_iter().map(Vec::from);
@@ -92,19 +92,19 @@ impl Gossip {
         }
     }
 
-    /// The time of the newest own value of a kind and number, signed or not.
+    /// The time of the newest own value of a kind and index, signed or not.
     fn newest(&self, kind: CrdsKind, index: u16) -> Option<u64> {
         let label = Label { pubkey: self.own.pubkey, kind, index };
         let known = self.table.get(&label).map(|entry| entry.wallclock);
         known.max(self.signing.wallclock(&label))
     }
 
-    /// A time for a value: now, but later than that of the value it replaces.
+    /// The time of a new value: now, but later than that of the value it replaces.
     fn wallclock(&self, kind: CrdsKind, index: u16, now: u64) -> u64 {
         self.newest(kind, index).map_or(now, |newest| now.max(newest + 1))
     }
 
-    /// Has a value signed, if it keeps all rules.
+    /// Requests a value's signature, if it obeys all rules.
     fn publish(&mut self, data: &CrdsData<'_>, now: u64) -> Result<(), GossipError> {
         let bytes = unsigned(data);
         let value = CrdsValue::parse(&bytes)?;
@@ -119,15 +119,16 @@ impl Gossip {
         known.chain(self.signing.values().map(|(label, _, bytes)| (label, bytes)))
     }
 
-    /// The number of the own value of a kind that is to be replaced: one that is not used yet, else the oldest.
+    /// The index of the own value of a kind to replace: an unused one, else the oldest.
     fn oldest(&self, kind: CrdsKind, end: u16) -> u16 {
         (0..end).min_by_key(|index| self.newest(kind, *index)).expect("there is a number below the end")
     }
 
-    /// Makes a vote known. It replaces the own vote for the same slot, else the oldest of twelve.
+    /// Publishes a vote. It replaces our own vote for the same slot, else the oldest of twelve.
     ///
     /// # Errors
-    /// The transaction is no legacy one of a vote, or too long for a datagram.
+    ///
+    /// The transaction is not a legacy vote transaction, or is too long for a datagram.
     pub fn publish_vote(&mut self, transaction: &[u8], now: u64) -> Result<(), GossipError> {
         let from = self.own.pubkey;
         let of = |index, wallclock| CrdsData::Vote(Vote { index, from, transaction, slot: None, wallclock });
@@ -147,10 +148,12 @@ impl Gossip {
         self.publish(&of(index as u8, wallclock), now)
     }
 
-    /// Makes the lowest slot known of which this node has shreds; nothing where that is known. It goes back where older
-    /// blocks come later.
+    /// Publishes the lowest slot for which this node has shreds, if it changed. It may decrease when older blocks
+    /// arrive later.
     ///
     /// # Errors
+    ///
+    /// The slot is out of range.
     /// The slot is beyond all slots.
     pub fn publish_lowest_slot(&mut self, lowest: u64, now: u64) -> Result<(), GossipError> {
         let from = self.own.pubkey;
@@ -161,10 +164,11 @@ impl Gossip {
         self.publish(&CrdsData::LowestSlot(LowestSlot { from, lowest, wallclock }), now)
     }
 
-    /// Makes slots known that this node has in whole.
+    /// Publishes slots whose blocks this node has completely.
     ///
     /// # Errors
-    /// A slot is beyond all slots; then none of them is made known.
+    ///
+    /// A slot is out of range; then none of them is published.
     pub fn publish_epoch_slots(&mut self, slots: &[u64], now: u64) -> Result<(), GossipError> {
         if slots.iter().any(|slot| *slot >= MAX_SLOT) {
             return Err(GossipError { kind: GossipErrorKind::Range, offset: 0 });
@@ -190,9 +194,10 @@ impl Gossip {
         published
     }
 
-    /// Makes known which snapshots this node serves: the full one, and those that build on it.
+    /// Publishes the snapshots that this node serves: the full one, and the incremental ones.
     ///
     /// # Errors
+    ///
     /// A slot is not above the full one's, or there are more than 25.
     pub fn publish_snapshots(
         &mut self,
@@ -206,11 +211,12 @@ impl Gossip {
         self.publish(&CrdsData::SnapshotHashes(hashes), now)
     }
 
-    /// Makes known that a leader made two blocks for a slot; nothing where that is known already. The oldest own pieces
-    /// are replaced.
+    /// Publishes a proof that a leader produced two blocks for a slot, unless one is known. The oldest own pieces are
+    /// replaced.
     ///
     /// # Errors
-    /// The shreds need more pieces than a byte counts.
+    ///
+    /// The shreds need more pieces than a byte can count.
     pub fn publish_duplicate(&mut self, slot: u64, shreds: [&[u8]; 2], now: u64) -> Result<(), GossipError> {
         let known = self.table.kind_since(CrdsKind::DuplicateShred, 0).map(|entry| &entry.bytes[..]);
         if known.chain(self.signing.values().map(|(.., bytes)| bytes)).any(|bytes| proven_slot(bytes) == Some(slot)) {
@@ -236,17 +242,17 @@ impl Gossip {
         Ok(())
     }
 
-    /// Says that the chain's root is at `root` and that proofs are taken for the `slots` slots behind it.
+    /// Sets the root; proofs are accepted for the `slots` slots after it.
     pub fn set_root(&mut self, root: u64, slots: u64) {
         self.proofs.set_root(root, slots);
     }
 
-    /// Says that a leader was found to have made two blocks for a slot: no more proofs of it are told.
+    /// Marks a slot as having two blocks: no more proofs of it are reported.
     pub fn mark_duplicate(&mut self, slot: u64) {
         self.proofs.mark(slot);
     }
 
-    /// Checks a proof that others have sent, for a slot with this leader, and marks the slot if it is right.
+    /// Checks a proof from another node for a slot with this leader, and marks the slot if the proof is valid.
     pub fn check_proof(&mut self, proof: &DuplicateProof, leader: Option<&Pubkey>) -> bool {
         let Some(leader) = leader else {
             self.counters.proofs_unknown_leader += 1;
@@ -264,7 +270,7 @@ impl Gossip {
         checked.is_ok()
     }
 
-    /// The key of this node.
+    /// This node's key.
     pub fn identity(&self) -> &Pubkey {
         &self.own.pubkey
     }

@@ -1,8 +1,7 @@
-//! What gossip knows, for those who use it.
+//! Queries of gossip's table by other parts of the node.
 //!
 //! reads   the table
-//! writes  contact infos, peers by what they are for, values as they came
-//! memory  none beyond what is handed out
+//! writes  contact infos, peers by purpose, values as they arrived
 //! source  `solana-gossip` 4.2.2, `cluster_info.rs`
 
 use std::net::SocketAddrV4;
@@ -13,31 +12,31 @@ use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue, Label, Sna
 use super::Gossip;
 use super::table::Entry;
 
-/// A node of the cluster, with those of its addresses that something may be sent to.
+/// A node of the cluster, with its usable addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The node.
     pub identity: Pubkey,
-    /// Where it takes shreds.
+    /// TVU: shreds from Turbine.
     pub tvu: Option<SocketAddrV4>,
-    /// Where it takes requests for shreds.
+    /// Repair requests.
     pub serve_repair: Option<SocketAddrV4>,
-    /// Where it takes transactions over QUIC.
+    /// TPU: transactions over QUIC.
     pub tpu_quic: Option<SocketAddrV4>,
-    /// Where it takes votes over QUIC.
+    /// TPU: votes over QUIC.
     pub tpu_vote_quic: Option<SocketAddrV4>,
-    /// Its stake, lamports.
+    /// Its stake in lamports.
     pub stake: u64,
-    /// The lowest slot of which it says that it has shreds; 0 where it says nothing.
+    /// The lowest slot for which it claims to have shreds; 0 if unknown.
     pub lowest: u64,
 }
 
-/// How far a reader has read the values of a kind. A new one begins with what there is.
+/// A reader's position among the values of a kind. A new cursor starts with the existing values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(u64);
 
-/// The port by which Agave 4.2 names the sockets that it no longer has, such as the TPU over UDP: nodes of older
-/// releases would take a node without them for one that takes no transactions at all.
+/// The port by which Agave 4.2 marks sockets that it no longer has, such as the TPU over UDP: nodes of older releases
+/// would treat a node without them as one that takes no transactions at all.
 const PLACEHOLDER_PORT: u16 = 1;
 
 fn parsed(entry: &Entry) -> CrdsValue<'_> {
@@ -45,18 +44,18 @@ fn parsed(entry: &Entry) -> CrdsValue<'_> {
 }
 
 impl Gossip {
-    /// Every node that gossip knows, this one too: what getClusterNodes lists.
+    /// All known nodes, including this one, for getClusterNodes.
     pub fn contact_infos(&self) -> impl Iterator<Item = &ContactInfo> {
         let contacts = self.table.kind_since(CrdsKind::ContactInfo, 0).filter_map(|entry| entry.contact.as_deref());
         contacts.filter(|contact| self.gossip_address(contact).is_some())
     }
 
-    /// A node.
+    /// The contact info of a node.
     pub fn contact_info(&self, identity: &Pubkey) -> Option<&ContactInfo> {
         self.table.contact(identity)
     }
 
-    /// The socket of a node for something, if something may be sent there and somebody listens.
+    /// A node's socket for a purpose, if it exists and may be used.
     pub fn socket(&self, contact: &ContactInfo, kind: SocketKind) -> Option<SocketAddrV4> {
         contact.socket(kind).filter(|address| self.is_reachable(address))
     }
@@ -65,13 +64,13 @@ impl Gossip {
         address.port() != PLACEHOLDER_PORT && self.config.is_allowed(address)
     }
 
-    /// A node with those of its sockets alone that something may be sent to.
+    /// A node's contact info with only its usable sockets.
     pub fn reachable(&self, contact: &ContactInfo) -> ContactInfo {
         let sockets = contact.sockets.map(|socket| socket.filter(|address| self.is_reachable(address)));
         ContactInfo { sockets, ..*contact }
     }
 
-    /// Every node that gossip knows, this one too, as tiles need it.
+    /// All known nodes, including this one, in the form that tiles need.
     pub fn peers(&self) -> impl Iterator<Item = Peer> {
         self.contact_infos().map(|contact| {
             let socket = |kind| self.socket(contact, kind);
@@ -87,12 +86,12 @@ impl Gossip {
         })
     }
 
-    /// Grows whenever [`Self::peers`] may give something else than before, or a node may have another snapshot.
+    /// A counter that grows whenever the result of [`Self::peers`] or a node's snapshot may have changed.
     pub fn peer_changes(&self) -> u64 {
         self.table.peer_changes()
     }
 
-    /// The lowest slot of which a node says that it has shreds.
+    /// The lowest slot for which a node claims to have shreds.
     pub fn lowest_slot(&self, identity: &Pubkey) -> Option<u64> {
         let label = Label { pubkey: *identity, kind: CrdsKind::LowestSlot, index: 0 };
         match parsed(self.table.get(&label)?).data() {
@@ -101,7 +100,7 @@ impl Gossip {
         }
     }
 
-    /// The snapshots that a node says it serves.
+    /// The snapshots that a node claims to serve.
     pub fn snapshot_hashes(&self, identity: &Pubkey) -> Option<SnapshotHashes> {
         let label = Label { pubkey: *identity, kind: CrdsKind::SnapshotHashes, index: 0 };
         match parsed(self.table.get(&label)?).data() {
@@ -110,15 +109,14 @@ impl Gossip {
         }
     }
 
-    /// Values of a kind that came since the cursor was used last, in the order in which they came, this node's too. One
-    /// that was replaced meanwhile is not among them. The signatures of the transactions in votes are not checked.
+    /// Values of a kind that arrived since the cursor's last use, in order of arrival, including this node's own.
+    /// Values that were replaced meanwhile are skipped. The signatures of vote transactions are not verified.
     pub fn values<'a>(&'a self, kind: CrdsKind, cursor: &mut Cursor) -> impl Iterator<Item = CrdsValue<'a>> + use<'a> {
         let from = std::mem::replace(&mut cursor.0, self.table.next_ordinal());
         self.table.kind_since(kind, from).map(parsed)
     }
 
-    /// The next value of a kind that came since the cursor was used last: for a reader who may have no room for the
-    /// one behind it.
+    /// The next value of a kind since the cursor's last use: for a reader that may lack room for the one after it.
     pub fn next_value<'a>(&'a self, kind: CrdsKind, cursor: &mut Cursor) -> Option<CrdsValue<'a>> {
         let entry = self.table.kind_since(kind, cursor.0).next();
         cursor.0 = entry.map_or(self.table.next_ordinal(), |entry| entry.ordinal + 1);

@@ -1,9 +1,9 @@
-//! Who has shown to be at an address: pings that wait, and pongs that count.
+//! Verifies nodes' addresses by pings and pongs.
 //!
 //! reads   nodes with their addresses; hashes of pongs
 //! writes  tokens for pings
 //! memory  at most [`PINGS_MAX`] of each, some 250 B for both
-//! drops   pongs that nobody waits for; beyond the bound, what is oldest
+//! drops   unexpected pongs; beyond the bound, the oldest
 //! source  `solana-gossip` 4.2.2, `ping_pong.rs`
 
 use std::net::SocketAddrV4;
@@ -19,25 +19,25 @@ use super::random::Random;
 /// A node at an address.
 pub(super) type Node = (Pubkey, SocketAddrV4);
 
-/// The hash that a pong to this token has.
+/// The hash in the pong to this token.
 pub fn pong_hash(token: &[u8; 32]) -> Hash {
     sha256(&[&PONG_DOMAIN, token])
 }
 
-/// A ping without its pong.
+/// A ping that waits for its pong.
 #[derive(Clone, Copy)]
 struct Waiting {
     sent: u64,
-    /// What the pong has.
+    /// The expected hash.
     hash: Hash,
-    /// When the next may be sent.
+    /// When the next ping may be sent.
     next: u64,
 }
 
-/// Pings and pongs.
+/// Pending pings, and valid pongs.
 pub(super) struct Pings {
     waiting: Bounded<Node, Waiting>,
-    /// When it came.
+    /// Arrival time of each pong.
     answered: Bounded<Node, u64>,
 }
 
@@ -46,12 +46,12 @@ impl Pings {
         Self { waiting: Bounded::new(PINGS_MAX), answered: Bounded::new(PINGS_MAX) }
     }
 
-    /// How many wait, and how many have answered.
+    /// The numbers of pending pings and of valid pongs.
     pub fn len(&self) -> (usize, usize) {
         (self.waiting.len(), self.answered.len())
     }
 
-    /// Whether a node has answered, and a token for it if it is to be asked now.
+    /// Whether a node's address is verified, and the token of a ping to send now, if one is due.
     pub fn check(&mut self, node: Node, now: u64, random: &mut Random) -> (bool, Option<[u8; 32]>) {
         let age = self.answered.get(&node).map(|at| now.saturating_sub(*at));
         let has_answered = age.is_some_and(|age| age <= PONG_MS);
@@ -72,7 +72,7 @@ impl Pings {
         (has_answered, Some(token))
     }
 
-    /// The clock was set back to `now`: nothing was answered later, and who was to be asked later is asked now.
+    /// Handles a clock that was set back to `now`: pong times are clamped to it, and later pings become due.
     pub fn set_back(&mut self, now: u64) {
         self.answered.values_mut().for_each(|at| *at = now.min(*at));
         for waiting in self.waiting.values_mut().filter(|waiting| waiting.next > now) {
@@ -81,12 +81,12 @@ impl Pings {
         }
     }
 
-    /// Whether a pong is waited for from there.
+    /// Whether this pong is expected from this node.
     pub fn expects(&self, node: &Node, hash: &Hash) -> bool {
         self.waiting.get(node).is_some_and(|waiting| waiting.hash == *hash)
     }
 
-    /// Notes a pong that was waited for.
+    /// Records an expected pong.
     pub fn answer(&mut self, node: Node, now: u64) {
         self.waiting.remove(&node);
         self.answered.set(node, now);

@@ -1,13 +1,13 @@
-//! Proofs that a leader made two blocks for a slot: cut into pieces to be sent, and put together from those that came.
+//! Duplicate proofs: split into pieces for sending, and reassembled on arrival.
 //!
 //! reads   two shreds; pieces
 //! writes  pieces; two shreds
-//! memory  [`BUFFERS_MAX`] proofs that are not whole yet, of at most 3 × 1,188 B, and the slots that the caller marked
+//! memory  [`BUFFERS_MAX`] incomplete proofs of at most 3 × 1,188 B, and the slots that the caller marked
 //! drops   pieces of slots out of range or marked, too many pieces, too many proofs of a node: the caller counts them
 //! source  `solana-gossip` 4.2.2, `duplicate_shred.rs`, `duplicate_shred_handler.rs`
 //!
-//! That the shreds prove anything is for the caller to check, who knows the slot's leader: until it marks a slot, each
-//! node may bring one proof of it.
+//! The caller, which knows the slot's leader, must check whether the shreds prove anything: until it marks a slot, each
+//! node may supply one proof of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,27 +18,27 @@ use super::stakes::Stakes;
 
 /// Bytes of a piece.
 pub const CHUNK_SIZE: usize = hearth_wire::PACKET_DATA_SIZE - 115 - 63;
-/// Pieces of a proof that is taken, at most.
+/// Maximum pieces of an accepted proof.
 pub const MAX_CHUNKS: u8 = 3;
-/// Proofs that are put together at one time.
+/// Maximum proofs in reassembly.
 pub const BUFFERS_MAX: usize = 1_024;
-/// Of these, proofs of one node.
+/// Maximum proofs in reassembly per node.
 pub const BUFFERS_PER_NODE_MAX: usize = 16;
 
 const _: () = assert!(CHUNK_SIZE == 1_054);
 
-/// Two shreds of which somebody says that they contradict each other.
+/// Two shreds that are claimed to contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateProof {
     /// The slot.
     pub slot: u64,
-    /// Who says so.
+    /// The node that claims it.
     pub from: Pubkey,
-    /// The shreds; not parsed.
+    /// The shreds, unparsed.
     pub shreds: [Vec<u8>; 2],
 }
 
-/// The bytes of a proof.
+/// Serializes a proof.
 pub(super) fn encode(shreds: [&[u8]; 2]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for shred in shreds {
@@ -62,12 +62,12 @@ fn decode(mut bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
 struct Buffer {
     chunk_count: u8,
     chunks: [Option<Box<[u8]>>; MAX_CHUNKS as usize],
-    /// Whether it was whole once; then nothing is buffered any more.
+    /// Whether it was completed once; then nothing more is buffered.
     is_done: bool,
     since: u64,
 }
 
-/// Proofs that are put together.
+/// Proofs in reassembly.
 #[derive(Default)]
 pub(super) struct Proofs {
     root: u64,
@@ -77,7 +77,7 @@ pub(super) struct Proofs {
     next: u64,
 }
 
-/// A piece that is not taken.
+/// The piece is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused;
 
@@ -86,14 +86,14 @@ impl Proofs {
         self.buffers.len()
     }
 
-    /// Takes pieces of the `slots` slots behind `root` from now on, and forgets what is older.
+    /// Accepts pieces for the `slots` slots after `root` from now on, and drops older ones.
     pub fn set_root(&mut self, root: u64, slots: u64) {
         (self.root, self.end) = (root, root.saturating_add(slots));
         self.marked = self.marked.split_off(&(root + 1));
         self.buffers = self.buffers.split_off(&(root + 1, [0; 32]));
     }
 
-    /// Takes no more pieces of a slot.
+    /// Refuses further pieces of a slot.
     pub fn mark(&mut self, slot: u64) {
         if slot > self.root && slot < self.end {
             self.marked.insert(slot);
@@ -101,7 +101,7 @@ impl Proofs {
         }
     }
 
-    /// Adds a piece. Returns the proof when that made it whole.
+    /// Adds a piece. Returns the proof if that completed it.
     pub fn add(&mut self, piece: &DuplicateShred<'_>, stakes: &Stakes) -> Result<Option<DuplicateProof>, Refused> {
         let (slot, from) = (piece.slot, piece.from);
         let is_in_range = slot > self.root && slot < self.end && !self.marked.contains(&slot);
@@ -130,7 +130,8 @@ impl Proofs {
         decode(&bytes).map(|shreds| Some(DuplicateProof { slot, from, shreds })).ok_or(Refused)
     }
 
-    /// Room for one more of a node: of a full buffer the one goes whose node has the least stake, if that is less.
+    /// Makes room for another proof of a node: a full buffer evicts that of the node with the least stake, if that is
+    /// less.
     fn make_room(&mut self, from: &Pubkey, stakes: &Stakes) -> Result<(), Refused> {
         if self.buffers.keys().filter(|(_, other)| other == from).count() >= BUFFERS_PER_NODE_MAX {
             return Err(Refused);

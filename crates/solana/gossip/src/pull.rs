@@ -1,10 +1,10 @@
-//! Asking others for what is missing, and answering those who ask.
+//! Pull requests and responses.
 //!
 //! reads   the table; pull requests
-//! writes  pull requests, with filters over an eighth of the table, once the caller is signed; pull responses
-//! memory  while it runs: eight filters of a datagram, or references to [`CANDIDATES_MAX`] values
-//! drops   requests from callers that are not verified, of another shred version, with a clock that is off, or beyond a
-//!         budget; each is counted
+//! writes  pull requests, with filters over an eighth of the table, once the caller's contact info is signed; responses
+//! memory  during a call: eight filters of a datagram, or references to [`CANDIDATES_MAX`] values
+//! drops   requests from unverified callers, with another shred version or a wrong clock, or over a budget; each is
+//!         counted
 //! source  `solana-gossip` 4.2.2, `crds_gossip_pull.rs`, `cluster_info.rs`
 
 use std::net::SocketAddrV4;
@@ -23,24 +23,24 @@ use super::stakes::{Direction, bucket, weight};
 use super::table::Entry;
 use super::{Gossip, Outbox};
 
-/// Part of hashes that a filter holds though they were not added.
+/// False-positive rate of a filter.
 const FALSE_RATE: f64 = 0.1;
-/// Keys with which the number of hashes of a filter is reckoned; the filter itself has fewer.
+/// Keys assumed when computing the number of hashes per filter; the filter itself has fewer.
 const KEYS: f64 = 8.0;
-/// Values that a table is thought to have at least: what makes 64 parts.
+/// Minimum assumed number of values in a table, which makes 64 parts.
 const ITEMS_MIN: usize = 65_536;
-/// One part of so many is asked for at a time.
+/// One part in this many is requested at a time.
 const SAMPLE: u64 = 8;
-/// Parts that are asked for at a time, at most.
+/// Maximum parts requested at a time.
 const FILTERS_MAX: u64 = 1_024;
-/// Values that are looked at for one answer, at most.
+/// Maximum values scanned for one response.
 const CANDIDATES_MAX: usize = 4_096;
-/// One of so many times a node with stake that was not heard of for long is asked all the same.
+/// One in this many times, a staked node that was not heard of for long is asked all the same.
 const RETRY_ODDS: u64 = 16;
-/// The age by which answers are ordered ends here: 432,000 slots of 400 ms.
+/// Maximum age for the order of a response: 432,000 slots of 400 ms.
 const AGE_MAX_MS: u64 = 432_000 * 400;
 
-/// A bucket of tokens that fills with time. Tokens are counted in thousandths.
+/// A token bucket that fills with time. Tokens are counted in thousandths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     milli: u64,
@@ -48,16 +48,16 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// One that is full from `now` on.
+    /// A bucket that is full at `now`.
     pub fn full(now: u64) -> Self {
         Self { milli: u64::MAX, at: now }
     }
 
-    /// Fills it; returns what is there.
+    /// Refills it; returns its contents.
     fn refill(&mut self, per_s: u64, burst: u64, now: u64) -> u64 {
         let gained = now.saturating_sub(self.at).saturating_mul(per_s);
         self.milli = self.milli.saturating_add(gained).min(burst.saturating_mul(1_000));
-        // Also where that is earlier: the clock was set back, and it fills by the new one.
+        // Also if that is earlier: after the clock was set back it refills by the new time.
         self.at = now;
         self.milli / 1_000
     }
@@ -67,7 +67,7 @@ impl Budget {
     }
 }
 
-/// Bits and keys of a filter, and the bits of masks, for a table of so many values and filters of so many blocks.
+/// Bits and keys of a filter, and mask bits, for a table of `items` values and filters of `blocks` blocks.
 fn sizing(blocks: usize, items: usize) -> (u64, usize, u32) {
     let max_bits = 64.0 * blocks.max(1) as f64;
     let max_items = (max_bits / (-KEYS / (1.0 - (FALSE_RATE.ln() / KEYS).exp()).ln())).ceil();
@@ -78,7 +78,7 @@ fn sizing(blocks: usize, items: usize) -> (u64, usize, u32) {
     (bits as u64, keys as usize, mask_bits)
 }
 
-/// Parts of the table in a random order, each asked for once before any is again.
+/// Parts of the table in a random order, each requested once before any is repeated.
 #[derive(Default)]
 pub(super) struct Parts {
     mask_bits: u32,
@@ -104,7 +104,7 @@ impl Parts {
 }
 
 impl Gossip {
-    /// Begins to ask for what is missing, and keeps the set of nodes that is pushed to.
+    /// Starts a round of pull requests, and maintains the active set.
     pub(super) fn pull(&mut self, now: u64) {
         let peers = self.candidates(now);
         self.active.retain(|pubkey| self.table.contact(pubkey).is_some());
@@ -118,7 +118,7 @@ impl Gossip {
             self.active.rotate(&nodes, is_due, &self.stakes, &mut self.random);
         }
         if was_alone && !self.active.is_empty() {
-            // What this node said before, it said to nobody.
+            // What this node published before reached nobody.
             self.timers.refresh = now;
         }
         let entrypoint = self.entrypoint(now, peers.is_empty());
@@ -129,7 +129,7 @@ impl Gossip {
         self.have_signed(now, Purpose::Caller { peers, entrypoint }, caller);
     }
 
-    /// Asks for what is missing, with this node's own contact info, signed.
+    /// Sends pull requests with this node's signed contact info.
     pub(super) fn ask(
         &mut self,
         caller: &[u8],
@@ -149,8 +149,8 @@ impl Gossip {
         }
     }
 
-    /// Nodes of the same shred version that were heard of of late and have answered a ping; of those at one address the
-    /// one with the most stake. Others are pinged.
+    /// Verified nodes of the same shred version that were recently heard of, and for each address only the one with the
+    /// most stake. Unverified nodes are pinged.
     fn candidates(&mut self, now: u64) -> Vec<PullPeer> {
         let mut found: Vec<PullPeer> = Vec::new();
         for entry in self.table.kind_since(CrdsKind::ContactInfo, 0) {
@@ -168,8 +168,8 @@ impl Gossip {
         found
     }
 
-    /// An entrypoint, when it is to be asked: always where nobody else is known, else from time to time until its
-    /// address is that of a known node.
+    /// An entrypoint, if one is to be asked: always if no other node is known, else from time to time until its address
+    /// is that of a known node.
     fn entrypoint(&mut self, now: u64, is_alone: bool) -> Option<SocketAddrV4> {
         if self.config.entrypoints.is_empty() {
             return None;
@@ -191,9 +191,9 @@ impl Gossip {
         (!is_known).then_some(address)
     }
 
-    /// Filters over the next parts of the table, and the bits of their masks.
+    /// Filters over the next parts of the table, and the number of their mask bits.
     fn filters(&mut self, caller_size: usize) -> (Vec<(u64, BloomFilter)>, u32) {
-        // With three keys; were they more, the filter would be smaller than there is room for.
+        // With three keys; more keys would make the filter smaller than the room for it.
         let blocks = bloom_blocks_max(3, caller_size);
         let items = self.table.len() + self.table.purged().len() + self.failed.len();
         let (bits, keys, mask_bits) = sizing(blocks, items);
@@ -288,7 +288,7 @@ impl Gossip {
         found.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
         let total = found.len();
         let fits = found.iter().take_while(|(_, entry)| {
-            // As if each had a datagram of its own; what is taken from the budget is what was sent.
+            // As if each had its own datagram; the budget is charged for what was sent.
             let size = VALUES_HEADER + entry.bytes.len();
             let fits = size <= room;
             room = room.saturating_sub(size);
@@ -303,7 +303,7 @@ impl Gossip {
     }
 }
 
-/// By what an answer's values are drawn: newer ones first, those of nodes with stake and contact infos twice as likely.
+/// The weight by which a response's values are drawn: newer ones first, staked nodes and contact infos twice as likely.
 fn score(entry: &Entry, now: u64, has_stake: bool) -> u64 {
     let age = now.saturating_sub(entry.wallclock);
     let score = (AGE_MAX_MS.saturating_sub(age) / TIMEOUT_MS).max(1);
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn filters_have_the_sizes_that_the_cluster_reckons() {
-        // What a contact info of 149 B with its signature leaves.
+        // The room left by a contact info of 149 B with its signature.
         let blocks = bloom_blocks_max(3, 149);
         let (bits, keys, mask_bits) = sizing(blocks, 0);
         assert_eq!((blocks, keys, mask_bits), (126, 3, 6));

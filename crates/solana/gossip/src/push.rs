@@ -1,9 +1,9 @@
-//! Sending on what is new, and prunes: who is not to be sent what.
+//! Pushes new values, and prunes redundant senders.
 //!
-//! reads   the table behind a cursor; prune messages
+//! reads   the table from a cursor on; prune messages
 //! writes  pushes; prune messages to be signed
-//! memory  while it runs, [`PUSHES_MAX`] references to values
-//! drops   values whose time is off are not pushed; prunes that are late or for others
+//! memory  during a call, [`PUSHES_MAX`] references to values
+//! drops   values with a wrong time; prunes that are late or for others
 //! source  `solana-gossip` 4.2.2, `crds_gossip_push.rs`, `cluster_info.rs`
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use super::table::Entry;
 use super::{Gossip, Outbox};
 
 impl Gossip {
-    /// Pushes what came since the last time.
+    /// Pushes the values that arrived since the last call.
     pub(super) fn push(&mut self, now: u64, out: &mut Outbox) {
         let mut by_node: BTreeMap<&Pubkey, Vec<&Entry>> = BTreeMap::new();
         let mut pushes = 0;
@@ -47,7 +47,7 @@ impl Gossip {
         }
     }
 
-    /// Asks those who bring values of these origins too late to bring them no more.
+    /// Sends prunes to nodes that deliver values of these origins too late.
     pub(super) fn send_prunes(&mut self, now: u64, origins: &BTreeSet<Pubkey>) {
         let mut by_peer: BTreeMap<Pubkey, Vec<Pubkey>> = BTreeMap::new();
         for origin in origins {
@@ -67,7 +67,7 @@ impl Gossip {
         }
     }
 
-    /// Notes what a node does not want.
+    /// Records another node's prune.
     pub(super) fn on_prune(&mut self, now: u64, data: &PruneData<'_>) {
         if data.destination != self.own.pubkey {
             self.counters.prune_destination += 1;

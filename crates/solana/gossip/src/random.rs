@@ -1,14 +1,13 @@
-//! Numbers that peers cannot guess: tokens of pings, keys of filters, who is asked.
+//! Random numbers that peers cannot predict: ping tokens, filter keys, choice of peers.
 //!
 //! reads   a seed of 32 bytes
-//! writes  numbers
 //! memory  ChaCha's state and four of its blocks
 //! source  `rand_chacha`
 
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// A generator.
+/// A cryptographic random number generator.
 pub(crate) struct Random(Box<ChaCha12Rng>);
 
 impl Random {
@@ -20,22 +19,22 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// Below `end`, which is at least 1.
+    /// A number below `end`, which is at least 1.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.word()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Above 0, up to 1.
+    /// A number above 0, up to 1.
     fn unit(&mut self) -> f64 {
         ((self.word() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number by which to sort, ascending: the order is then one drawn by weight.
+    /// A sort key: sorting by it in ascending order draws items by weight.
     pub fn rank(&mut self, weight: u64) -> f64 {
         -self.unit().ln() / weight.max(1) as f64
     }
 
-    /// An index drawn by weight; weights whose sum is not 0.
+    /// An index drawn by weight; the sum of the weights must not be 0.
     pub fn pick(&mut self, weights: &[u64]) -> usize {
         let mut left = self.below(weights.iter().sum());
         let found = weights.iter().position(|weight| {

@@ -1,13 +1,13 @@
-//! What comes: every datagram is parsed, checked by the cluster's rules, and taken or counted.
+//! Receives datagrams: each is parsed, checked against the cluster's rules, and processed or counted.
 //!
 //! reads   datagrams
-//! writes  values into the table; answers; pongs, pings and prunes to be signed
-//! memory  while it runs, the values of one datagram
+//! writes  values into the table; responses; pongs, pings and prunes to be signed
+//! memory  during a call, the values of one datagram
 //! drops   see [`super::Counters`]
 //! source  `solana-gossip` 4.2.2, `cluster_info.rs`
 //!
-//! What costs little is checked first: a value that is there already, is older than what is there, or would be refused
-//! for its time, its shred version or its node costs a hash and no signature.
+//! Cheap checks come first: a value that is known, older than the known one, or refused for its time, shred version or
+//! node costs a hash and no signature verification.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -24,19 +24,19 @@ use super::stakes::Direction;
 use super::table::{Inserted, Route, remember};
 use super::{Event, Gossip, Outbox};
 
-/// A value that came and has not been refused yet.
+/// A received value that has not been refused yet.
 struct Incoming<'a> {
     value: CrdsValue<'a>,
     hash: Hash,
-    /// Whether the table has it: then its signature was checked.
+    /// Whether the table has it, which implies a verified signature.
     is_known: bool,
 }
 
-/// A delivery of what is older than what is there.
+/// The count for a value older than the known one.
 const LATE: u32 = u32::MAX;
 
 impl Gossip {
-    /// Takes a datagram that came from an address, and adds to `out` what is to be sent for it and needs no signature.
+    /// Processes a datagram, and adds to `out` the replies that need no signature.
     pub fn receive(&mut self, now: u64, from: SocketAddr, datagram: &[u8], out: &mut Outbox) {
         self.counters.datagrams += 1;
         let from = match from {
@@ -78,8 +78,8 @@ impl Gossip {
             return;
         }
         self.have_signed(now, Purpose::Pong(from), ping.token.to_vec());
-        // Who asks has perhaps dropped the own contact info for want of the answer: it is said again soon, but for
-        // pings alone no more than twice as often as without them.
+        // The sender of a ping may have dropped our contact info because the answer was missing: it is sent again soon,
+        // but pings make this at most twice as frequent as without them.
         if now >= self.timers.early {
             self.timers.early = now + REFRESH_MS;
             self.timers.refresh = self.timers.refresh.min(now + AFTER_PING_MS);
@@ -99,7 +99,7 @@ impl Gossip {
         }
     }
 
-    /// Takes the contact info of a node that has answered, if one waits.
+    /// Accepts the pending contact info of a node that has answered a ping.
     fn let_in(&mut self, now: u64, node: Node) {
         let Some(bytes) = self.held.remove(&node) else { return };
         let Ok(value) = CrdsValue::parse(&bytes) else { return };
@@ -150,7 +150,7 @@ impl Gossip {
         self.send_prunes(now, &origins);
     }
 
-    /// Whether all is in order but perhaps the signature.
+    /// Whether everything except the signature is in order.
     fn is_worth_a_check(
         &mut self,
         now: u64,
@@ -186,7 +186,7 @@ impl Gossip {
         false
     }
 
-    /// Whether there are values of a node, or its contact info comes in the same datagram.
+    /// Whether the table has values of a node, or its contact info is in the same datagram.
     fn is_origin(&self, pubkey: &Pubkey, before: &[Incoming<'_>]) -> bool {
         let is_its_contact = |incoming: &Incoming<'_>| {
             let label = incoming.value.label();
@@ -195,7 +195,7 @@ impl Gossip {
         self.table.origins().contains_key(pubkey) || before.iter().any(is_its_contact)
     }
 
-    /// Whether every value that is not known has the signature of its node.
+    /// Whether every unknown value has a valid signature of its node.
     fn are_signed(&mut self, incoming: &[Incoming<'_>]) -> bool {
         let labels: Vec<Pubkey> = incoming.iter().map(|incoming| incoming.value.label().pubkey).collect();
         let items: Vec<VerifyItem<'_>> = incoming
@@ -223,7 +223,7 @@ impl Gossip {
         are_right
     }
 
-    /// Inserts a value whose signature is right, if the rest is; nothing where it is dropped.
+    /// Inserts a value with a verified signature if the remaining checks pass; `None` if it is dropped.
     fn accept(&mut self, now: u64, incoming: &Incoming<'_>, route: Route) -> Option<Inserted> {
         let Incoming { value, hash, is_known } = incoming;
         let pubkey = value.label().pubkey;
@@ -269,7 +269,7 @@ impl Gossip {
         Some(inserted)
     }
 
-    /// Whether a node is where it says, and there are not too many there.
+    /// Whether a node's address is verified, and has not too many nodes.
     fn may_enter(&mut self, now: u64, contact: &ContactInfo, bytes: &[u8]) -> bool {
         let Some(address) = self.gossip_address(contact) else {
             self.counters.values_gossip_address += 1;
@@ -290,7 +290,7 @@ impl Gossip {
         is_verified
     }
 
-    /// Whether the bytes that a node may have hold a value, with what it replaces gone.
+    /// Whether a value fits into the bytes allowed for its node, without the one that it replaces.
     fn has_room(&self, value: &CrdsValue<'_>) -> bool {
         let label = value.label();
         let is_rich = !self.stakes.is_any() || self.stakes.of(&label.pubkey) > 0;
@@ -300,7 +300,7 @@ impl Gossip {
         label.kind == CrdsKind::ContactInfo || taken - replaced + value.bytes().len() <= max
     }
 
-    /// Adds a piece of a proof to the others.
+    /// Adds a piece of a duplicate proof.
     fn collect(&mut self, value: &CrdsValue<'_>) {
         if let CrdsData::DuplicateShred(piece) = value.data() {
             match self.proofs.add(piece, &self.stakes) {

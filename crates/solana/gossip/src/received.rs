@@ -1,9 +1,9 @@
-//! Who brings whose values, and how soon: the slowest are asked to bring them no more.
+//! Tracks which nodes deliver whose values, and how soon, to prune the slowest.
 //!
-//! reads   deliveries: origin, sender, how many had brought the value before
-//! writes  senders that are to be pruned for an origin
+//! reads   deliveries: origin, sender, how many had delivered the value before
+//! writes  senders to prune for an origin
 //! memory  [`ORIGINS_MAX`] × 2 origins, at most 90 senders of 40 B each
-//! drops   beyond these bounds, origins that were first seen longest ago, and senders
+//! drops   beyond these bounds, the origins that were first seen longest ago, and senders
 //! source  `solana-gossip` 4.2.2, `received_cache.rs`, `crds_gossip_push.rs`
 
 use std::cmp::Reverse;
@@ -14,22 +14,22 @@ use super::bounded::Bounded;
 use super::config::ORIGINS_MAX;
 use super::stakes::Stakes;
 
-/// New values of an origin before its senders are looked at.
+/// Number of new values of an origin before its senders are evaluated.
 const UPSERTS_MIN: u32 = 20;
-/// Senders that are kept in any case.
+/// Minimum senders that are kept.
 const INGRESS_NODES_MIN: usize = 2;
-/// Part of the lesser stake, this node's and the origin's, that those who are kept have together, in percent.
+/// Stake of the kept senders, in percent of the smaller stake, this node's or the origin's.
 const INGRESS_STAKE_PERCENT: u64 = 15;
-/// A delivery counts for its sender if fewer had brought the value before.
+/// A delivery counts for its sender if fewer had delivered the value before.
 const DUPLICATES_MAX: u32 = 2;
-/// Senders that bring nothing in time are noted up to so many.
+/// Maximum recorded senders that deliver nothing in time.
 const SENDERS_MAX: usize = 50;
-/// Senders that bring something in time are as few as the values; this bounds the list all the same.
+/// Senders that deliver in time are as few as the values; this bounds the list in any case.
 const TIMELY_MAX: usize = 90;
 
 #[derive(Default)]
 struct Senders {
-    /// Sender and score.
+    /// Each sender with its score.
     scores: Vec<(Pubkey, u32)>,
     upserts: u32,
 }
@@ -42,7 +42,7 @@ impl Received {
         Self(Bounded::new(2 * ORIGINS_MAX))
     }
 
-    /// Notes that `sender` brought a value of `origin` which so many had brought before.
+    /// Records that `sender` delivered a value of `origin` that `duplicates` others had delivered before.
     pub fn record(&mut self, origin: Pubkey, sender: Pubkey, duplicates: u32) {
         let senders = self.0.entry(origin, Senders::default);
         senders.upserts += u32::from(duplicates == 0);
@@ -55,7 +55,7 @@ impl Received {
         }
     }
 
-    /// Senders that are to bring no more values of `origin`, once enough new ones came; counting begins anew then.
+    /// The senders to prune for `origin`, once enough new values have arrived; the counts then restart.
     pub fn prune(&mut self, own: &Pubkey, origin: &Pubkey, stakes: &Stakes) -> Vec<Pubkey> {
         let Some(senders) = self.0.get_mut(origin).filter(|senders| senders.upserts >= UPSERTS_MIN) else {
             return Vec::new();
@@ -79,7 +79,7 @@ impl Received {
 mod tests {
     use super::*;
 
-    /// The deliveries of the cluster's own test. It takes shares of 50 % and 100 %; here the stakes are larger instead.
+    /// The deliveries of the cluster's own test. It uses shares of 50 % and 100 %; here the stakes are larger instead.
     #[test]
     fn quickest_senders_stay_until_enough_stake() {
         let deliveries: [&[u32]; 5] = [&[3, 1, 7, 5], &[7, 6, 5, 2], &[2, 0, 0, 2], &[3, 5, 0, 6], &[6, 2, 6, 2]];

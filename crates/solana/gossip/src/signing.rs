@@ -1,17 +1,17 @@
-//! What waits for this node's signature.
+//! Requests for this node's signature.
 //!
-//! reads   what the node has to say, and whom it is for
-//! writes  requests, in the order in which they were made; by their tags, what is to be done with the signatures
+//! reads   unsigned messages and their destinations
+//! writes  requests in order of creation, with tags for the later handling of the signatures
 //! memory  [`REQUESTS_MAX`] requests of at most 1.2 KB; the peers of one pull request; a tag for each request in
-//!         flight, which whoever drives it bounds
-//! drops   requests beyond that, and those whose signature does not come within [`SIGN_MS`]: both are counted here;
-//!         refused ones: whoever refuses counts them
-//! source  Firedancer's gossip tile, which has its own values signed by the tile that holds the key
+//!         flight, which the caller bounds
+//! drops   requests over that limit, and those without a signature within [`SIGN_MS`]: both are counted here; refused
+//!         requests are counted by the signer
+//! source  Firedancer's gossip tile, whose values are signed by the tile that holds the key
 //!
-//! Gossip holds no key. Whoever drives it takes a [`SignRequest`] by [`Gossip::next_request`], has it signed, and gives
-//! the signature back by [`Gossip::signed`]: what was to be said is said then. A request that is refused is given back
-//! by [`Gossip::refused`]. Each request that is handed out has one answer, late or not; until then it counts as in
-//! flight, by whatever clock. One that has the key at hand, as a node that only just joins, uses [`Gossip::sign_with`].
+//! Gossip holds no key. Its caller takes a [`SignRequest`] from [`Gossip::next_request`], has it signed, and passes the
+//! signature to [`Gossip::signed`], which sends the message. A refused request goes to [`Gossip::refused`]. Each
+//! request handed out gets exactly one answer, late or not; until then it is in flight, whatever the clock does. A
+//! caller with direct access to the key, such as a joining node, uses [`Gossip::sign_with`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
@@ -27,40 +27,40 @@ use super::pings::pong_hash;
 use super::table::Route;
 use super::{Gossip, Outbox};
 
-/// What kind of thing is to be signed: whoever signs holds it against the rules of that kind.
+/// The kind of message to sign, whose rules the signer checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum SignKind {
     /// The data of a value, tag included.
     Value = 0,
-    /// What a prune signs, without a domain before it.
+    /// A prune's signed data, without a domain prefix.
     Prune = 1,
     /// A ping's token.
     Ping = 2,
-    /// The token of a ping that is answered: its [`pong_hash`] is signed.
+    /// The token of a received ping: its [`pong_hash`] is signed.
     Pong = 3,
 }
 
 impl SignKind {
-    /// The kind of this number.
+    /// The kind with this number.
     pub fn of(number: u16) -> Option<Self> {
         [Self::Value, Self::Prune, Self::Ping, Self::Pong].into_iter().find(|kind| *kind as u16 == number)
     }
 }
 
-/// Something that this node has to have signed.
+/// A request for this node's signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignRequest {
-    /// By which the signature is known.
+    /// Identifies the request.
     pub tag: u64,
-    /// What it is.
+    /// The kind of message.
     pub kind: SignKind,
-    /// See [`SignKind`].
+    /// The bytes to sign: see [`SignKind`].
     pub bytes: Vec<u8>,
 }
 
 impl SignRequest {
-    /// Signs it.
+    /// Signs the request.
     pub fn sign(&self, key: &SigningKey) -> Signature {
         match self.kind {
             SignKind::Pong => key.sign(&pong_hash(&token(&self.bytes))),
@@ -69,22 +69,22 @@ impl SignRequest {
     }
 }
 
-/// A node that a pull request may go to: its address, its stake, its key.
+/// A node to which a pull request may go: its address, stake and key.
 pub(super) type PullPeer = (SocketAddrV4, u64, Pubkey);
 
-/// What is done with a signature.
+/// What to do with a signature.
 pub(super) enum Purpose {
-    /// The value enters the table.
+    /// Insert the value into the table.
     Value {
         label: Label,
         wallclock: u64,
     },
-    /// The contact info goes with pull requests.
+    /// Send pull requests with the contact info.
     Caller {
         peers: Vec<PullPeer>,
         entrypoint: Option<SocketAddrV4>,
     },
-    /// A message goes out.
+    /// Send the message.
     Prune(SocketAddrV4),
     Ping(SocketAddrV4),
     Pong(SocketAddrV4),
@@ -100,7 +100,7 @@ impl Purpose {
         }
     }
 
-    /// Bytes before those that are signed: room for the signature of a value.
+    /// Bytes before the signed ones: room for the signature of a value.
     fn head(&self) -> usize {
         match self.kind() {
             SignKind::Value => size_of::<Signature>(),
@@ -122,12 +122,12 @@ pub(super) struct Signing {
     next_tag: u64,
     /// Requests below this tag were handed out.
     handed_out: u64,
-    /// The tags of requests that were handed out and have no answer yet, waited for or not.
+    /// The tags of requests that were handed out and not answered yet, even if expired.
     in_flight: BTreeSet<u64>,
 }
 
 impl Signing {
-    /// How many wait for their signature.
+    /// The number of requests that wait for a signature.
     pub fn len(&self) -> usize {
         self.pending.len()
     }
@@ -141,7 +141,7 @@ impl Signing {
         self.pending.remove(&tag)
     }
 
-    /// Own values that are yet to be signed.
+    /// Own values that are not signed yet.
     pub fn values(&self) -> impl Iterator<Item = (&Label, u64, &[u8])> {
         self.pending.values().filter_map(|pending| match &pending.purpose {
             Purpose::Value { label, wallclock } => Some((label, *wallclock, &pending.bytes[..])),
@@ -149,17 +149,18 @@ impl Signing {
         })
     }
 
-    /// The time of the newest value of a label.
+    /// The time of the newest value with a label.
     pub fn wallclock(&self, label: &Label) -> Option<u64> {
         self.values().filter(|(other, ..)| *other == label).map(|(_, wallclock, _)| wallclock).max()
     }
 
-    /// Whether the next pull requests wait for their signature.
+    /// Whether the next pull requests wait for a signature.
     pub fn has_caller(&self) -> bool {
         self.pending.values().any(|pending| matches!(pending.purpose, Purpose::Caller { .. }))
     }
 
-    /// The clock was set back to `now`: nothing was asked for later. Takes the values out whose time is after `latest`.
+    /// Handles a clock that was set back to `now`: clamps request times. Takes out the values with a time after
+    /// `latest`.
     pub fn set_back(&mut self, now: u64, latest: u64) -> Vec<Vec<u8>> {
         self.pending.values_mut().for_each(|pending| pending.asked_ms = now.min(pending.asked_ms));
         let is_later =
@@ -169,8 +170,8 @@ impl Signing {
         tags.into_iter().filter_map(|tag| Some(self.take(tag)?.bytes)).collect()
     }
 
-    /// Gives requests up whose signature did not come. Returns how many. Those that were handed out stay in flight: the
-    /// answer is still to come, and needs its room in the link.
+    /// Expires requests without a signature, and returns their number. Those handed out stay in flight: their answer
+    /// will still arrive, and needs its room in the link.
     pub fn expire(&mut self, now: u64) -> u64 {
         let is_late = |pending: &Pending| pending.asked_ms.saturating_add(SIGN_MS) <= now;
         let mut count = 0;
@@ -194,8 +195,7 @@ fn token(bytes: &[u8]) -> [u8; 32] {
 }
 
 impl Gossip {
-    /// Has something signed. Of what others make this node say there is never so much that there is no room for what it
-    /// has to say of itself.
+    /// Requests a signature. Messages that others provoke never take the room reserved for this node's own values.
     pub(super) fn have_signed(&mut self, now: u64, purpose: Purpose, bytes: Vec<u8>) {
         let max = if purpose.kind() == SignKind::Value { REQUESTS_MAX } else { ANSWER_REQUESTS_MAX };
         if self.signing.len() >= max {
@@ -205,7 +205,7 @@ impl Gossip {
         }
     }
 
-    /// Takes the next request for a signature. The caller gives one answer back: [`Self::signed`] or [`Self::refused`].
+    /// Takes the next request. The caller must answer it once: [`Self::signed`] or [`Self::refused`].
     pub fn next_request(&mut self) -> Option<SignRequest> {
         let Signing { pending, handed_out, in_flight, .. } = &mut self.signing;
         let (tag, Pending { purpose, bytes, .. }) = pending.range(*handed_out..).next()?;
@@ -214,19 +214,18 @@ impl Gossip {
         Some(SignRequest { tag: *tag, kind: purpose.kind(), bytes: bytes[purpose.head()..].to_vec() })
     }
 
-    /// How many requests were handed out whose answers have not come.
+    /// The number of requests handed out and not answered.
     pub fn requests_in_flight(&self) -> usize {
         self.signing.in_flight.len()
     }
 
-    /// A request is refused: what was to be said is not.
+    /// Drops a request that was refused.
     pub fn refused(&mut self, tag: u64) {
         self.signing.in_flight.remove(&tag);
         self.signing.take(tag);
     }
 
-    /// Says what was to be said once it was signed: values enter the table, messages are added to `out`. A tag that is
-    /// not waited for is passed over.
+    /// Completes a signed request: values enter the table, messages are added to `out`. An unknown tag is ignored.
     pub fn signed(&mut self, now: u64, tag: u64, signature: &Signature, out: &mut Outbox) {
         self.signing.in_flight.remove(&tag);
         let Some(Pending { purpose, mut bytes, .. }) = self.signing.take(tag) else { return };
@@ -257,7 +256,7 @@ impl Gossip {
         }
     }
 
-    /// Signs all that waits, with a key at hand.
+    /// Signs all requests with the given key.
     pub fn sign_with(&mut self, now: u64, key: &SigningKey, out: &mut Outbox) {
         while let Some(request) = self.next_request() {
             self.signed(now, request.tag, &request.sign(key), out);

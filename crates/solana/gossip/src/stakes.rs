@@ -1,8 +1,8 @@
-//! Who has stake, and what that means for values: how long they live, who may pass on which.
+//! Stakes, and what follows for values: their lifetimes, and which are passed on.
 //!
-//! reads   a map that the caller hands in: the stakes that the root bank's epoch has of the next
+//! reads   a map from the caller: the stakes in the root bank's epoch for the next one
 //! writes  timeouts, buckets, verdicts
-//! memory  what the map takes
+//! memory  that of the map
 //! source  `solana-gossip` 4.2.2, `crds_gossip_pull.rs` (timeouts), `crds_filter.rs`, `push_active_set.rs` (buckets)
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use hearth_wire::gossip::CrdsKind;
 
 use super::config::{SOL, STAKE_FILTER_NODES, TIMEOUT_MS};
 
-/// Where a value goes.
+/// The direction of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     In,
@@ -38,7 +38,7 @@ impl Stakes {
         self.map.get(pubkey).copied().unwrap_or_default()
     }
 
-    /// How many nodes the map has.
+    /// The number of nodes in the map.
     pub fn len(&self) -> usize {
         self.map.len()
     }
@@ -48,7 +48,7 @@ impl Stakes {
         self.is_any
     }
 
-    /// How long another node's values live, ms.
+    /// Lifetime of another node's values, in ms.
     pub fn timeout(&self, pubkey: &Pubkey) -> u64 {
         match !self.is_any || self.of(pubkey) > 0 {
             true => TIMEOUT_MS.max(self.epoch_ms),
@@ -56,7 +56,7 @@ impl Stakes {
         }
     }
 
-    /// Whether a value of this kind and node is taken, or passed on.
+    /// Whether a value of this kind and node is accepted, or passed on.
     pub fn passes(&self, pubkey: &Pubkey, kind: CrdsKind, direction: Direction) -> bool {
         if self.map.len() < STAKE_FILTER_NODES {
             return true;
@@ -70,7 +70,7 @@ impl Stakes {
     }
 }
 
-/// Buckets of stake: one for each power of two of SOL.
+/// Number of stake buckets: one per power of two of SOL.
 pub(super) const BUCKETS: usize = 25;
 
 /// The bucket of a stake in lamports.
@@ -78,7 +78,7 @@ pub(super) fn bucket(stake: u64) -> usize {
     ((u64::BITS - (stake / SOL).leading_zeros()) as usize).min(BUCKETS - 1)
 }
 
-/// What a node of such a bucket weighs when nodes are drawn.
+/// The weight of a bucket's nodes in random draws.
 pub(super) fn weight(bucket: usize) -> u64 {
     (bucket as u64 + 1).pow(2)
 }

@@ -1,10 +1,10 @@
-//! The table: of each label the value that overrides all others.
+//! The table: for each label the value that overrides all others.
 //!
-//! reads   values whose signatures were checked
-//! writes  the same, by label, by node, by part of the hashes, by when they came
-//! memory  the bytes of values, some 400 B for each beside them, hashes of what was replaced: bounded by the caller,
-//!         who asks for room before it inserts and trims after
-//! drops   what is older than what is there
+//! reads   values with verified signatures
+//! writes  the same, indexed by label, node, part of the hash space, and arrival
+//! memory  the bytes of values, some 400 B of overhead each, hashes of replaced values: bounded by the caller, which
+//!         checks for room before inserting, and trims afterwards
+//! drops   values older than the stored one
 //! source  `solana-gossip` 4.2.2, `crds.rs`
 
 use std::cmp::Ordering;
@@ -17,7 +17,7 @@ use hearth_wire::{Hash, Pubkey};
 
 use super::config::{HASHES_MAX, TIMEOUT_MS};
 
-/// How a value came.
+/// The way in which a value arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     Own,
@@ -25,22 +25,22 @@ pub(super) enum Route {
     Answer,
 }
 
-/// What became of it.
+/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
     New,
-    /// It was there already, and had been pushed to us so many times before.
+    /// It was already stored, and had been pushed to us this many times before.
     Duplicate(u8),
     Stale,
 }
 
-/// A value of the table.
+/// A stored value.
 pub(super) struct Entry {
     pub bytes: Box<[u8]>,
     pub label: Label,
     pub wallclock: u64,
     pub hash: Hash,
-    /// When it came, or, of a contact info, when anything of its node came.
+    /// Arrival time; for a contact info, the last arrival of any value of its node.
     pub local_ms: u64,
     pub ordinal: u64,
     pub contact: Option<Box<ContactInfo>>,
@@ -51,9 +51,9 @@ pub(super) struct Entry {
 #[derive(Default)]
 pub(super) struct Origin {
     places: Vec<u32>,
-    /// Bytes of its values.
+    /// Total bytes of its values.
     pub bytes: usize,
-    /// When the first of them came, as an ordinal.
+    /// Ordinal of its first arrival.
     pub since: u64,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Table {
     by_kind: BTreeMap<(CrdsKind, u64), u32>,
     by_hash: BTreeSet<(u64, u32)>,
     origins: BTreeMap<Pubkey, Origin>,
-    /// Nodes by the IP address of their gossip.
+    /// Number of nodes by IP address of their gossip.
     hosts: HashMap<Ipv4Addr, u32>,
     purged: VecDeque<(Hash, u64)>,
     next_ordinal: u64,
@@ -78,7 +78,7 @@ fn gossip_host(contact: &ContactInfo) -> Option<Ipv4Addr> {
     contact.socket(SocketKind::Gossip).map(|address| *address.ip())
 }
 
-/// Appends, and forgets the oldest of what is too much.
+/// Appends a hash, and drops the oldest beyond the bound.
 pub(super) fn remember(queue: &mut VecDeque<(Hash, u64)>, hash: Hash, now: u64) {
     if queue.len() >= HASHES_MAX {
         queue.pop_front();
@@ -86,7 +86,7 @@ pub(super) fn remember(queue: &mut VecDeque<(Hash, u64)>, hash: Hash, now: u64) 
     queue.push_back((hash, now));
 }
 
-/// Whether values of this kind tell where a node is or what it serves.
+/// Whether values of this kind contain a node's addresses or services.
 fn is_of_peers(kind: CrdsKind) -> bool {
     matches!(kind, CrdsKind::ContactInfo | CrdsKind::LowestSlot | CrdsKind::SnapshotHashes)
 }
@@ -96,7 +96,7 @@ impl Table {
         self.by_ordinal.len()
     }
 
-    /// Bytes of all values.
+    /// Total bytes of all values.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -109,17 +109,17 @@ impl Table {
         &self.origins
     }
 
-    /// How often a value came or went that tells where a node is or what it serves.
+    /// Counts arrivals and removals of values with a node's addresses or services.
     pub fn peer_changes(&self) -> u64 {
         self.peer_changes
     }
 
-    /// What is known of all nodes has changed.
+    /// Marks all nodes as changed.
     pub fn touch_peers(&mut self) {
         self.peer_changes += 1;
     }
 
-    /// The ordinal of what comes next.
+    /// The ordinal of the next arrival.
     pub fn next_ordinal(&self) -> u64 {
         self.next_ordinal
     }
@@ -132,7 +132,7 @@ impl Table {
         self.by_label.get(label).map(|place| self.at(*place))
     }
 
-    /// What a node says of itself.
+    /// The contact info of a node.
     pub fn contact(&self, pubkey: &Pubkey) -> Option<&ContactInfo> {
         self.contact_entry(pubkey).and_then(|entry| entry.contact.as_deref())
     }
@@ -141,17 +141,17 @@ impl Table {
         self.get(&Label { pubkey: *pubkey, kind: CrdsKind::ContactInfo, index: 0 })
     }
 
-    /// Nodes at an IP address.
+    /// The number of nodes at an IP address.
     pub fn nodes_at(&self, host: &Ipv4Addr) -> u32 {
         self.hosts.get(host).copied().unwrap_or_default()
     }
 
-    /// Values from ordinal `from` on, in the order in which they came.
+    /// Values from ordinal `from` on, in order of arrival.
     pub fn since(&self, from: u64) -> impl Iterator<Item = &Entry> {
         self.by_ordinal.range(from..).map(|(_, place)| self.at(*place))
     }
 
-    /// The same of one kind.
+    /// The same for one kind.
     pub fn kind_since(&self, kind: CrdsKind, from: u64) -> impl Iterator<Item = &Entry> {
         self.by_kind.range((kind, from)..=(kind, u64::MAX)).map(|(_, place)| self.at(*place))
     }
@@ -161,7 +161,7 @@ impl Table {
         self.origins.get(pubkey).into_iter().flat_map(|origin| origin.places.iter().map(|place| self.at(*place)))
     }
 
-    /// Values whose hash begins with a number of this range.
+    /// Values whose hash starts with a number in this range.
     pub fn part(&self, (first, last): (u64, u64)) -> impl Iterator<Item = &Entry> {
         self.by_hash.range((first, 0)..=(last, u32::MAX)).map(|(_, place)| self.at(*place))
     }
@@ -171,7 +171,7 @@ impl Table {
         self.get(&value.label()).is_none_or(|other| overrides(value, hash, other))
     }
 
-    /// Inserts a value that overrides what is there.
+    /// Inserts a value if it overrides the stored one.
     pub fn insert(&mut self, value: &CrdsValue<'_>, hash: Hash, now: u64, route: Route) -> Inserted {
         let label = value.label();
         let Some(place) = self.by_label.get(&label).copied() else {
@@ -238,7 +238,7 @@ impl Table {
         origin.bytes += size;
     }
 
-    /// Takes an entry out. Its node stays, even without values.
+    /// Removes an entry. Its node stays, even without values.
     fn take(&mut self, place: u32) -> Entry {
         let entry = self.entries[place as usize].take().expect("a place names an entry that is there");
         self.free.push(place);
@@ -264,7 +264,7 @@ impl Table {
         entry
     }
 
-    /// Notes that a node was heard of.
+    /// Records that a node was heard of.
     pub fn touch(&mut self, pubkey: &Pubkey, now: u64) {
         let label = Label { pubkey: *pubkey, kind: CrdsKind::ContactInfo, index: 0 };
         let places: &[u32] = match (self.by_label.get(&label), self.origins.get(pubkey)) {
@@ -278,8 +278,8 @@ impl Table {
         }
     }
 
-    /// The clock was set back to `now`: nothing came later. What other nodes than `own` have signed for later than is
-    /// taken from anybody counts as if it were of now, so that what they sign by the right time is newer.
+    /// Handles a clock that was set back to `now`: clamps arrival times. Values of nodes other than `own` that were
+    /// signed too far in the future count as if signed now, so that values signed with the right time are newer.
     pub fn set_back(&mut self, now: u64, own: &Pubkey) {
         self.purged.iter_mut().for_each(|(_, at)| *at = now.min(*at));
         for entry in self.entries.iter_mut().flatten() {
@@ -293,7 +293,7 @@ impl Table {
         }
     }
 
-    /// Takes the values of a node out that were signed for later than `latest`, in the order of their time.
+    /// Removes the values of a node that were signed for later than `latest`, and returns them ordered by time.
     pub fn take_later(&mut self, pubkey: &Pubkey, latest: u64) -> Vec<Box<[u8]>> {
         let places = self.origins.get(pubkey).map(|origin| origin.places.clone()).unwrap_or_default();
         let is_later = |place: &u32| self.at(*place).wallclock > latest;
@@ -303,7 +303,7 @@ impl Table {
         taken.into_iter().map(|entry| entry.bytes).collect()
     }
 
-    /// Removes what has run out: all of a node whose contact info has, except what is younger. Returns how many values.
+    /// Removes expired values: all of a node whose contact info has expired, except newer ones. Returns their number.
     pub fn purge(&mut self, now: u64, timeout: impl Fn(&Pubkey) -> u64) -> u64 {
         let is_over = |entry: &Entry, timeout: u64| entry.wallclock.min(entry.local_ms).saturating_add(timeout) <= now;
         let mut over = Vec::new();
@@ -326,8 +326,8 @@ impl Table {
         }
     }
 
-    /// Removes nodes until there are no more than `nodes`, and no more than so many `bytes`: those with the least stake
-    /// first, of these the ones that came last. Returns how many values.
+    /// Evicts nodes until there are at most `nodes` nodes and `bytes` bytes: those with the least stake first, among
+    /// these the newest. Returns the number of removed values.
     pub fn trim(&mut self, nodes: usize, bytes: usize, keep: &Pubkey, stake: impl Fn(&Pubkey) -> u64, now: u64) -> u64 {
         let others = self.origins.iter().filter(|(pubkey, _)| *pubkey != keep);
         let mut order: Vec<(u64, u64, Pubkey)> =
@@ -345,7 +345,7 @@ impl Table {
         removed
     }
 
-    /// Forgets hashes of what was replaced before `before`.
+    /// Drops hashes of values that were replaced before `before`.
     pub fn trim_purged(&mut self, before: u64) {
         while self.purged.front().is_some_and(|(_, at)| *at < before) {
             self.purged.pop_front();
@@ -353,7 +353,7 @@ impl Table {
     }
 }
 
-/// Whether a value replaces another of its label.
+/// Whether a value overrides another one with the same label.
 fn overrides(value: &CrdsValue<'_>, hash: &Hash, other: &Entry) -> bool {
     if let (CrdsData::ContactInfo(value), Some(other)) = (value.data(), other.contact.as_deref())
         && let Some(verdict) = value.overrides(other)

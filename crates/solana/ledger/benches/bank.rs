@@ -1,9 +1,9 @@
-//! The bank and its parts, on one thread: transfers a second, and nanoseconds of each table.
+//! Benchmarks the bank and its parts on one thread: transfers per second, and nanoseconds per table operation.
 //!
-//! reads   the name filter; `HEARTH_ACCOUNTS`: with so many accounts beside few, too
+//! reads   the name filter; `HEARTH_ACCOUNTS=N` adds a comparison of N accounts with a small store
 //! writes  one line per figure
 //! memory  about 300 MB, and 350 B for each of `HEARTH_ACCOUNTS`
-//! source  floors: 400 K simple transfers a second, checks of blockhash and status included
+//! source  floor: 400 K simple transfers per second, including the checks of blockhash and status
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,18 +15,17 @@ use hearth_testkit::bench::{Bench, Unit};
 use hearth_testkit::random::Random;
 use hearth_wire::{Hash, Pubkey, TransferTemplate, Txn};
 
-/// Transactions in a microblock, and in a block: 300 of these are a million transactions, for which
-/// the status cache is made by default.
+/// Transactions per microblock. 300 blocks hold a million transactions, the default capacity of the status cache.
 const MICROBLOCK: usize = 64;
 const BLOCK: usize = 50 * MICROBLOCK;
-/// What many accounts are compared with.
+/// Accounts of the small store in the comparison.
 const FEW: usize = 10_000;
 
 fn address(n: usize) -> Pubkey {
     Random(n as u64).key()
 }
 
-/// Transfers between random accounts, made anew for each microblock.
+/// Generates transfers between random accounts for each microblock.
 struct Load {
     accounts: Vec<Pubkey>,
     templates: Vec<TransferTemplate>,
@@ -69,7 +68,7 @@ fn ledger(load: &Load, hash_accounts: bool, forks: Option<Forks>) -> Arc<Ledger>
     ledger
 }
 
-/// Microblock after microblock, block after block. Accounts are not hashed: see [`bank_hash`].
+/// Executes microblock after microblock, block after block. Accounts are not hashed: see [`bank_hash`].
 struct Transfers {
     load: Load,
     ledger: Arc<Ledger>,
@@ -115,7 +114,7 @@ fn bank_transfers(bench: &Bench, name: &str, accounts: usize, floor: Option<f64>
     bench.run(name, Unit::PerSecond, floor, || transfers.microblock());
 }
 
-/// A bank and a bare look-up among `count` accounts, each beside the same among 10,000 in alternating rounds.
+/// Compares a bank and a bare lookup among `count` accounts with the same among 10,000, in alternating rounds.
 fn many_accounts(bench: &Bench, count: usize) {
     let (mut many, mut few) = (Transfers::among(count), Transfers::among(FEW));
     let name = format!("bank: transfers, {count} accounts");
@@ -166,7 +165,7 @@ fn account_store(bench: &Bench) {
     });
 }
 
-/// The hash of a bank, by the account that its slot changed, the sysvars' share included.
+/// The time to hash a bank per account that its slot changed, including the share of the sysvars.
 fn bank_hash(bench: &Bench, name: &str, changed: usize) {
     let load = Load::new(changed);
     let ledger = ledger(&load, true, None);
@@ -181,8 +180,7 @@ fn bank_hash(bench: &Bench, name: &str, changed: usize) {
     });
 }
 
-/// Blocks that are made, hashed and undone, beside those that are only made and hashed, by the account that they
-/// change.
+/// Compares blocks that are made, hashed and undone with blocks that are only made and hashed, per changed account.
 fn going_back(bench: &Bench, name: &str, changed: usize) {
     let load = Load::new(changed);
     let ledgers = [(); 2].map(|()| ledger(&load, true, Some(Forks::default())));
@@ -214,7 +212,7 @@ fn going_back(bench: &Bench, name: &str, changed: usize) {
     bench.paired(name, Unit::NanosPerItem, None, there_and_back, there);
 }
 
-/// Transfers of blocks that may be undone, beside those of blocks that may not.
+/// Compares transfers in blocks that can be undone with transfers in blocks that cannot.
 fn with_forks(bench: &Bench, name: &str, accounts: usize) {
     let mut kept = Transfers::with_forks(accounts, Some(Forks::default()));
     let mut off = Transfers::among(accounts);

@@ -1,6 +1,7 @@
-//! History: how many transfers a second one thread appends, with the index made behind it, and how fast they are found.
+//! Benchmarks the history: transfers that one thread appends per second while the index is built behind it, and
+//! lookups.
 //!
-//! reads   the bench's name filter; `HEARTH_BENCH_DIR` (otherwise /dev/shm when it is there, else the temporary dir)
+//! reads   the bench's name filter; `HEARTH_BENCH_DIR` (default /dev/shm if it exists, else the temporary dir)
 //! writes  at most 2 GB there, removed at the end
 //! memory  the index of one segment
 //! source  a transfer is 130 B here; microblocks of 64, blocks of 40,000: a second's worth of 100,000 is 2.5 blocks
@@ -60,7 +61,7 @@ fn look_up(bench: &Bench, history: &History, last: u64) {
     while reader.last_slot() < last {
         std::thread::yield_now();
     }
-    // The first block left may have lost a part.
+    // Pruning may have removed part of the first remaining block.
     let first = reader.first_slot().expect("there are blocks") + 1;
     let mut random = fastrand::Rng::with_seed(1);
     let mut some = || (random.u64(first..last), random.u64(..BLOCK));
@@ -96,7 +97,7 @@ fn append_block(history: &mut History, writer: &mut BatchWriter, slot: u64) {
         for number in microblock * MICROBLOCK..(microblock + 1) * MICROBLOCK {
             writer.push(&MetaParts {
                 signature: &signature(slot, number),
-                // The last is the system program: everybody's.
+                // The last is the system program, which every transaction names.
                 static_accounts: &[account(number), account(number * 31 + slot), [0; 32]],
                 result: Ok(()),
                 fee: 5_000,

@@ -1,4 +1,4 @@
-//! Snapshots: how long one takes to write and to start from, and what an account takes in memory.
+//! Benchmarks snapshots: the time to write one and to boot from it, and the memory per account.
 //!
 //! reads   `HEARTH_ACCOUNTS` (100,000), `HEARTH_BENCH_DIR` (the temporary folder)
 //! writes  one snapshot there, removed at the end
@@ -39,7 +39,7 @@ fn main() {
     let mut longest = Duration::ZERO;
     for slot in 1..=2 {
         ledger.begin_slot(slot, slot - 1).expect("the next slot");
-        // The hash over what was stored above is not what is measured.
+        // Hashing the accounts stored above must not be part of the measurement.
         ledger.hash_all();
         let start = Instant::now();
         ledger.end_slot(slot, [slot as u8; 32]).expect("the slot ends");
@@ -94,7 +94,7 @@ fn append(store: &mut BlockStore, slot: u64) {
     store.append_set(&set).expect("room");
 }
 
-/// Bytes of this process in memory, as Linux counts them.
+/// Resident memory of this process in bytes, as Linux counts it.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).expect("a number");

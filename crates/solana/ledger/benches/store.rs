@@ -1,6 +1,6 @@
-//! Block store: how many transfers' worth of FEC sets a second one thread appends, and how fast they read back.
+//! Benchmarks the block store: FEC sets appended per second by one thread, in transfers, and reads.
 //!
-//! reads   the bench's name filter; `HEARTH_BENCH_DIR` (otherwise /dev/shm when it is there, else the temporary dir)
+//! reads   the bench's name filter; `HEARTH_BENCH_DIR` (default /dev/shm if it exists, else the temporary dir)
 //! writes  at most 512 MB there, removed at the end
 //! memory  one set
 //! source  a transfer is 215 B; a full FEC set carries 30,816 B, so 143 transfers
@@ -36,7 +36,7 @@ fn main() {
         });
     }
     let (store, _) = BlockStore::open(dir.path(), config(SyncPolicy::Kernel)).expect("the store opens");
-    // The newest blocks: the oldest may be on their way out.
+    // Only the newest blocks: the oldest may be pruned meanwhile.
     let newest: Vec<u64> = store.reader().slots(.., usize::MAX).iter().filter(|s| s.whole).map(|s| s.slot).collect();
     let newest = &newest[newest.len().saturating_sub(8)..];
     let mut whole = newest.iter().copied().cycle();
@@ -48,7 +48,7 @@ fn main() {
     }
 }
 
-/// Appends a slot of 280 full sets, 40,040 transfers; returns how many.
+/// Appends a slot of 280 full sets; returns the number of transfers, 40,040.
 fn append_slot(store: &mut BlockStore, slot: u64, data: &[u8]) -> u64 {
     for number in 0..SETS_PER_SLOT {
         let set = FecSetRecord {

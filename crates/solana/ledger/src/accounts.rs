@@ -1,17 +1,16 @@
-//! The account store: every account of the chain in memory, for many bank threads at once.
+//! The account store: all accounts of the chain, in memory, accessed by many bank threads concurrently.
 //!
 //! reads   addresses
-//! writes  accounts; one without lamports does not exist; for each slot what its first write of an
-//!         account replaced ([`changes`]), and for a snapshot what it replaced since the cut (cut.rs)
-//! memory  about 140 B an account in a table at most 7/8 full, plus its data; 112 B and the replaced data for
-//!         each account that a slot changed, until nobody may read the state before it (past.rs) or go back to it
-//!         (rewind.rs); tables double when full, each shard by itself, so the longest pause is one shard's
-//! drops   nothing
+//! writes  accounts; one without lamports does not exist. For each slot the value that its first write of an account
+//!         replaced ([`changes`]), and for a snapshot the values replaced since the cut (cut.rs)
+//! memory  about 140 B per account in a table at most 7/8 full, plus its data; 112 B and the replaced data for each
+//!         account that a slot changed, until no reader may ask for the state before it (past.rs) and no rewind may
+//!         need it (rewind.rs). Tables double when full, each shard on its own, so the longest pause is that of a shard
 //!
-//! Shards are cut by a keyed hash of the address and lie on cache lines of their own. The scheduler
-//! never runs two microblocks at once that touch the same account, so a lock is held for one copy of
-//! an account and is contended only when two accounts share a shard at the same instant. Whoever
-//! walks all accounts holds one shard at a time, a thousandth of them.
+//! Accounts are sharded by a keyed hash of the address, and each shard has its own cache lines. The scheduler never
+//! runs two microblocks at once that touch the same account, so a lock is held for one copy of an account and is
+//! contended only if two accounts of one shard are accessed at the same instant. A scan over all accounts holds one
+//! shard, a thousandth of them, at a time.
 
 pub mod changes;
 mod cut;
@@ -31,12 +30,12 @@ use crate::seed::Seed;
 use changes::{Noted, Notes};
 use cut::Kept;
 
-/// Shards; a power of two.
+/// Number of shards; a power of two.
 pub(crate) const SHARDS: usize = 1024;
-/// Entries of a shard from which on all shards together, 36 MB, are beyond a core's caches.
+/// Entries per shard above which all shards together, 36 MB, exceed a core's caches.
 const LARGE_SHARD: usize = 256;
 
-/// An address and its keyed hash, computed once and used for every table of the store's seed.
+/// An address and its keyed hash, computed once and used with every table that has the store's seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashedKey {
     /// The address.
@@ -45,7 +44,7 @@ pub struct HashedKey {
     pub hash: u64,
 }
 
-/// An account in its table. Without lamports it is there only until its slot's changes are forgotten.
+/// An account in its table. Without lamports it stays only until its slot's changes are discarded.
 #[derive(Debug)]
 struct Entry {
     key: Pubkey,
@@ -57,7 +56,7 @@ struct Entry {
 struct Contents {
     table: HashTable<Entry>,
     notes: Notes,
-    /// Entries without lamports.
+    /// Number of entries without lamports.
     dead: usize,
     kept: Kept,
 }
@@ -75,7 +74,7 @@ impl Contents {
 struct Shard(RwLock<Contents>);
 
 impl Shard {
-    // A panic while a lock is held leaves whole accounts behind: each is written by one move.
+    // A panic while a lock is held leaves no partial account behind: each is written by one move.
     fn read(&self) -> RwLockReadGuard<'_, Contents> {
         self.0.read()
     }
@@ -90,11 +89,11 @@ impl Shard {
 pub struct Accounts {
     seed: Seed,
     shards: Box<[Shard]>,
-    /// Counts the slots whose changes are noted; 0 while none are.
+    /// Counts the slots whose changes are recorded; 0 while none are.
     era: AtomicU32,
-    /// The oldest era at whose end accounts can be read.
+    /// The oldest era for whose end accounts can be read.
     oldest: AtomicU32,
-    /// Number of the last cut.
+    /// Number of the last snapshot cut.
     cut: AtomicU32,
 }
 
@@ -105,14 +104,14 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    /// An empty store, which notes no changes yet.
+    /// An empty store that does not record changes yet.
     pub fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
         let [era, oldest, cut] = [0; 3].map(AtomicU32::new);
         Self { seed: Seed::random(), shards, era, oldest, cut }
     }
 
-    /// Hashes an address for this store.
+    /// Hashes an address under the store's seed.
     #[inline]
     pub fn hashed(&self, key: &Pubkey) -> HashedKey {
         HashedKey { key: *key, hash: self.seed.address(key) }
@@ -120,29 +119,29 @@ impl Accounts {
 
     #[inline]
     fn shard(&self, key: &HashedKey) -> &Shard {
-        // The table inside uses the low bits and the top seven.
+        // The shard's table uses the low bits and the top seven.
         &self.shards[(key.hash >> 32) as usize % SHARDS]
     }
 
-    /// The account at an address, if it has lamports.
+    /// The account at an address; `None` if it has no lamports.
     #[inline]
     pub fn load(&self, key: &Pubkey) -> Option<Account> {
         self.load_hashed(&self.hashed(key))
     }
 
-    /// [`Accounts::load`] for an address hashed before.
+    /// [`Accounts::load`] for an address that is already hashed.
     #[inline]
     pub fn load_hashed(&self, key: &HashedKey) -> Option<Account> {
         self.with_hashed(key, Account::clone)
     }
 
-    /// Whether the tables are larger than caches are, so that [`Accounts::expect`] pays.
+    /// Whether the tables exceed the caches, so that [`Accounts::expect`] pays off.
     pub(crate) fn is_large(&self) -> bool {
         self.shards[0].read().table.len() >= LARGE_SHARD
     }
 
-    /// Asks for the memory of an account that is about to be loaded. Of many accounts expected together the
-    /// misses of the cache overlap; each load's lock would keep them apart.
+    /// Prefetches an account that is about to be loaded. The cache misses of several prefetches overlap, whereas those
+    /// of loads would be serialized by each load's lock.
     #[inline]
     pub(crate) fn expect(&self, key: &HashedKey) {
         self.shard(key).read().table.find(key.hash, |entry| {
@@ -151,7 +150,7 @@ impl Accounts {
         });
     }
 
-    /// What `read` makes of the account at an address, without copying it.
+    /// Calls `read` on the account at an address, without copying it.
     pub fn with<T>(&self, key: &Pubkey, read: impl FnOnce(&Account) -> T) -> Option<T> {
         self.with_hashed(&self.hashed(key), read)
     }
@@ -161,13 +160,13 @@ impl Accounts {
         self.shard(key).read().find(key).map(read)
     }
 
-    /// Puts an account at an address; without lamports it ceases to exist.
+    /// Stores an account; without lamports it is deleted.
     #[inline]
     pub fn store(&self, key: &Pubkey, account: Account) {
         self.store_hashed(&self.hashed(key), account);
     }
 
-    /// [`Accounts::store`] for an address hashed before.
+    /// [`Accounts::store`] for an address that is already hashed.
     #[inline]
     pub fn store_hashed(&self, key: &HashedKey, account: Account) {
         let mut contents = self.shard(key).write();
@@ -196,10 +195,9 @@ impl Accounts {
         }
     }
 
-    /// Changes the account at an address under one lock, starting from the default when there is
-    /// none, and returns what `change` returns.
+    /// Modifies the account at an address, or a default one if there is none, and returns the result of `change`.
     pub fn update<T>(&self, key: &Pubkey, change: impl FnOnce(&mut Account) -> T) -> T {
-        // Only this thread writes the account, so it stays what it is between the two locks.
+        // Only this thread writes the account, so it cannot change between the two locks.
         let before = self.load(key);
         let mut account = before.clone().unwrap_or_default();
         let result = change(&mut account);
@@ -216,8 +214,8 @@ impl Accounts {
         }
     }
 
-    /// Shows every account to `visit`, shard by shard: each is seen as it was at some instant, all
-    /// at one instant only while nobody writes.
+    /// Visits every account, shard by shard. Each is consistent; all together are from one instant only if nobody
+    /// writes.
     pub fn for_each(&self, mut visit: impl FnMut(&Pubkey, &Account)) {
         let _ = self.scan(|key, account| {
             visit(key, account);
@@ -225,9 +223,8 @@ impl Accounts {
         });
     }
 
-    /// [`Accounts::for_each`] until `visit` breaks. Writers wait while their shard is walked, for as
-    /// long as `visit` takes for a thousandth of all accounts: it should note what it wants and leave
-    /// the work for later.
+    /// [`Accounts::for_each`] until `visit` breaks. Writers of a shard wait while `visit` walks it, a thousandth of all
+    /// accounts, so `visit` should take notes and leave the work for later.
     pub fn scan<B>(&self, mut visit: impl FnMut(&Pubkey, &Account) -> ControlFlow<B>) -> ControlFlow<B> {
         (0..SHARDS).try_for_each(|shard| self.scan_shard(shard, &mut visit))
     }
@@ -242,12 +239,12 @@ impl Accounts {
         contents.table.iter().filter(alive).try_for_each(|entry| visit(&entry.key, &entry.account))
     }
 
-    /// How many accounts there are.
+    /// The number of accounts.
     pub fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.read()).map(|contents| contents.table.len() - contents.dead).sum()
     }
 
-    /// The lamports of all accounts together.
+    /// The sum of the lamports of all accounts.
     pub fn total_lamports(&self) -> u128 {
         let mut total = 0u128;
         self.for_each(|_, account| total += u128::from(account.lamports));

@@ -1,19 +1,18 @@
-//! Bank hashes: worked out after a slot's end, in pieces, by whoever has time.
+//! Bank hashes: computed after a slot's end, in pieces, by any thread with spare time.
 //!
 //! reads   what each slot changed ([`crate::accounts::changes`])
-//! writes  the accounts' lattice hash, each bank's hash, the slot hashes sysvar, the lamports of all
-//!         accounts, the index of vote and stake accounts
-//! memory  the changes of one shard at a time; 512 bank hashes of 40 B; 32 B a vote or stake account; where one may
-//!         go back, a point for each block above the root (bank_hash/points.rs)
-//! drops   what slots replaced, once it is final or takes more than [`PAST_BYTES_MAX`], or where one may go back
-//!         [`Forks::bytes_max`](crate::ledger::Forks): reads of a commitment that is older are answered as of the
+//! writes  the accounts' lattice hash, each bank's hash, the slot hashes sysvar, the lamports of all accounts, the
+//!         index of vote and stake accounts
+//! memory  the changes of one shard at a time; 512 bank hashes of 40 B; 32 B per vote or stake account; where forks are
+//!         kept, a point for each block above the root (bank_hash/points.rs)
+//! drops   the values that slots replaced, once they are final or take more than [`PAST_BYTES_MAX`], or where forks are
+//!         kept [`Forks::bytes_max`](crate::ledger::Forks): reads at an older commitment are then answered from the
 //!         oldest slot that is kept, and say so
 //! source  `freeze` and `new_from_parent` of `solana-runtime` 4.2 for what the hash covers
 //!
-//! A bank's hash is part of the next bank's state: the slot hashes sysvar holds it. Transfers do not
-//! read sysvars, so the next slot begins without it and the sysvar is written as soon as the hash is
-//! known: at the latest before anything that can read it runs ([`Hashing::complete`]), or the slot
-//! ends.
+//! A bank's hash is part of the next bank's state, in the slot hashes sysvar. Transfers do not read sysvars, so the
+//! next slot begins without it, and the sysvar is written as soon as the hash is known: at the latest before anything
+//! runs that can read it ([`Hashing::complete`]), or before the slot ends.
 
 mod points;
 
@@ -33,30 +32,30 @@ use crate::lattice::Lattice;
 use crate::sysvars;
 use points::Points;
 
-/// So many bytes of data are hashed in the time that a small account takes.
+/// Bytes of data that take as long to hash as a small account.
 const BYTES_AS_AN_ACCOUNT: usize = 8192;
-/// Bank hashes that are kept.
+/// Number of bank hashes that are kept.
 const RECENT: usize = 512;
-/// Bytes of accounts as they were before the slots that are not final, so that they can be read: about five slots of
-/// 400 ms with 100,000 transfers a second between accounts of their own each.
+/// Maximum bytes of old account values that keep non-final slots readable: about five slots of 400 ms at 100,000
+/// transfers a second, each between accounts of its own.
 const PAST_BYTES_MAX: usize = 64 << 20;
 
-/// A slot that has ended, whose hash is to be worked out.
+/// An ended slot whose hash must be computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) slot: u64,
     pub(crate) era: u32,
     pub(crate) signatures: u64,
     pub(crate) blockhash: Hash,
-    /// The era of the newest slot that is final: nobody reads what was before its end.
+    /// The era of the newest final slot: nobody reads the state before its end.
     pub(crate) final_era: u32,
-    /// Bytes kept to go back to its end, beside what it replaced of accounts.
+    /// Bytes kept for rewinding to the end of this slot, besides the account values that it replaced.
     pub(crate) kept_bytes: usize,
-    /// The oldest slot that may be gone back to; its own where none may.
+    /// The oldest slot that the ledger may rewind to; this slot if forks are not kept.
     pub(crate) oldest_slot: u64,
 }
 
-/// The accounts of two programs, by address.
+/// The vote and stake accounts, by address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StakeIndex {
     pub(crate) votes: BTreeSet<Pubkey>,
@@ -77,12 +76,12 @@ impl StakeIndex {
     }
 }
 
-/// What is known of hashes at the end of a slot, to go on from.
+/// The hashing state at the end of a slot, from which hashing can resume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Hashes {
     /// The slot.
     pub(crate) slot: u64,
-    /// The sum of all accounts, as [`Lattice::to_bytes`] gives it.
+    /// The lattice sum of all accounts, in the format of [`Lattice::to_bytes`].
     lattice: Vec<u8>,
     lamports: u64,
     /// The banks' hashes by slot, the newest last.
@@ -90,29 +89,29 @@ pub(crate) struct Hashes {
 }
 
 impl Hashes {
-    /// Whether there is all that [`Hashing::restore`] needs.
+    /// Whether it holds everything that [`Hashing::restore`] needs.
     pub(crate) fn is_whole(&self) -> bool {
         Lattice::from_bytes(&self.lattice).is_some() && self.hashes.back().is_some_and(|(slot, _)| *slot == self.slot)
     }
 
-    /// Some that are whole.
+    /// A complete sample for tests.
     #[cfg(test)]
     pub(crate) fn sample(slot: u64) -> Self {
         let lattice = Lattice::default().to_bytes().to_vec();
         Self { slot, lattice, lamports: 7, hashes: VecDeque::from([(slot, [5; 32])]) }
     }
 
-    /// The sum of all accounts.
+    /// The lattice sum of all accounts.
     pub(crate) fn lattice(&self) -> Lattice {
         Lattice::from_bytes(&self.lattice).unwrap_or_default()
     }
 
-    /// The hash of the bank of a slot, if it is among those that are kept.
+    /// The bank hash of a slot, if it is kept.
     pub(crate) fn of(&self, slot: u64) -> Option<Hash> {
         self.hashes.iter().rev().find(|(of, _)| *of == slot).map(|(_, hash)| *hash)
     }
 
-    /// The hash of the bank.
+    /// The hash of this slot's bank.
     pub(crate) fn bank_hash(&self) -> Hash {
         self.hashes.back().map_or([0; 32], |(_, hash)| *hash)
     }
@@ -123,39 +122,39 @@ struct State {
     index: StakeIndex,
     lamports: u64,
     hash_accounts: bool,
-    /// The newest last; never empty.
+    /// Bank hashes by slot, the newest last; never empty.
     hashes: VecDeque<(u64, Hash)>,
     under_way: Option<UnderWay>,
-    /// Eras whose replaced accounts are kept, and how many bytes those take; the oldest first.
+    /// Eras whose replaced values are kept, with their size in bytes; the oldest first.
     past: VecDeque<(u32, usize)>,
     past_bytes_max: usize,
     points: Option<Points>,
-    /// A slot has begun on the one under way, and lacks its hash.
+    /// The next slot has begun and its sysvar lacks the hash in progress.
     child_waits: bool,
-    /// The slot under way is to be kept as it ends.
+    /// Whether to retain the state at the end of the slot in progress.
     keep: bool,
     kept: Option<Hashes>,
 }
 
 struct UnderWay {
     slot: Ended,
-    /// The next shard whose changes are to be taken.
+    /// The next shard whose changes must be hashed.
     shard: usize,
     taken: Vec<Change>,
-    /// Bytes of what the slot replaced.
+    /// Bytes of the values that the slot replaced.
     replaced_bytes: usize,
 }
 
-/// What works out bank hashes.
+/// Computes the bank hashes.
 pub(crate) struct Hashing {
     state: Mutex<State>,
     behind: AtomicBool,
-    /// Lamports of all accounts at the end of the newest slot that is hashed.
+    /// Lamports of all accounts at the end of the newest hashed slot.
     capitalization: AtomicU64,
 }
 
 impl Hashing {
-    /// Hashes all accounts, as those of `slot`, with which the chain begins or goes on.
+    /// Hashes all accounts as the state of `slot`, where the chain starts or resumes.
     pub(crate) fn new(accounts: &Accounts, parent: &Hash, slot: Ended, hash_accounts: bool) -> Self {
         let (lattice, index, lamports) = hash_all(accounts);
         let hash = lattice.bank_hash(parent, slot.signatures, &slot.blockhash);
@@ -163,7 +162,7 @@ impl Hashing {
         Self::of(State::new(lattice, index, lamports, hash_accounts, hashes))
     }
 
-    /// Goes on from the end of a slot, whose accounts these are.
+    /// Resumes from the end of a slot, whose state `accounts` holds.
     pub(crate) fn restore(accounts: &Accounts, from: Hashes, hash_accounts: bool) -> Self {
         let index = index_all(accounts);
         Self::of(State::new(from.lattice(), index, from.lamports, hash_accounts, from.hashes))
@@ -174,17 +173,17 @@ impl Hashing {
         Self { state: Mutex::new(state), behind: AtomicBool::new(false), capitalization }
     }
 
-    /// Has what is known at the end of `slot`, which has just ended, kept until it is asked for.
+    /// Retains the hashing state at the end of `slot`, which has just ended, until it is fetched.
     pub(crate) fn keep(&self, slot: u64) {
         let mut state = self.state();
-        // A tile may have been quick enough to know it already.
+        // A tile may already have finished its hash.
         (state.keep, state.kept) = match state.newest().0 == slot {
             true => (false, Some(state.hashes())),
             false => (true, None),
         };
     }
 
-    /// What was known at the end of `slot`, if it was to be kept and is known by now.
+    /// The retained state at the end of `slot`, once its hash is known.
     pub(crate) fn kept(&self, slot: u64) -> Option<Hashes> {
         self.state().kept.take_if(|kept| kept.slot == slot)
     }
@@ -193,7 +192,7 @@ impl Hashing {
         self.state.lock()
     }
 
-    /// A slot has ended. The one before must be complete.
+    /// Ends a slot. The hash of the slot before must be complete.
     pub(crate) fn end(&self, slot: Ended) {
         let mut state = self.state();
         assert!(state.under_way.is_none(), "slot {} ends before the hash of its parent is known", slot.slot);
@@ -201,7 +200,7 @@ impl Hashing {
         self.behind.store(true, Release);
     }
 
-    /// A slot begins on the newest that ended.
+    /// Begins a slot on the newest ended one.
     pub(crate) fn begin(&self, accounts: &Accounts) {
         let mut state = self.state();
         match state.under_way {
@@ -210,14 +209,14 @@ impl Hashing {
         }
     }
 
-    /// Whether a slot has ended whose hash is not known.
+    /// Whether an ended slot has no hash yet.
     #[inline]
     pub(crate) fn is_behind(&self) -> bool {
         self.behind.load(Acquire)
     }
 
-    /// Works off at most `limit` changed accounts, a large one counting for several, if nobody else does. Whether
-    /// there was any work.
+    /// Hashes at most `limit` changed accounts, where a large one counts for several, unless another thread is at it.
+    /// Returns whether there was any work.
     pub(crate) fn some(&self, accounts: &Accounts, limit: usize) -> bool {
         if !self.is_behind() {
             return false;
@@ -227,8 +226,8 @@ impl Hashing {
         true
     }
 
-    /// Works everything off: the hash of the newest slot that ended is known then, and the sysvars of
-    /// the slot in the making are whole.
+    /// Finishes all hashing: afterwards the hash of the newest ended slot is known, and the sysvars of the slot in
+    /// progress are complete.
     #[inline]
     pub(crate) fn complete(&self, accounts: &Accounts) {
         if self.is_behind() {
@@ -280,27 +279,27 @@ impl Hashing {
         self.behind.store(false, Release);
     }
 
-    /// The hash of the bank of `slot`, if it is known and recent.
+    /// The bank hash of `slot`, if it is known and recent.
     pub(crate) fn hash_of(&self, slot: u64) -> Option<Hash> {
         self.state().hash_of(slot)
     }
 
-    /// The newest slot whose bank's hash is known, and the hash.
+    /// The newest slot with a known bank hash, and that hash.
     pub(crate) fn newest(&self) -> (u64, Hash) {
         self.state().newest()
     }
 
-    /// The sum of all accounts at the end of that slot.
+    /// The lattice sum of all accounts at the end of the newest hashed slot.
     pub(crate) fn lattice(&self) -> Lattice {
         self.state().lattice.clone()
     }
 
-    /// Lamports of all accounts at the end of that slot.
+    /// Lamports of all accounts at the end of the newest hashed slot.
     pub(crate) fn capitalization(&self) -> u64 {
         self.capitalization.load(Relaxed)
     }
 
-    /// The vote and stake accounts at the end of that slot.
+    /// The vote and stake accounts at the end of the newest hashed slot.
     pub(crate) fn stake_index(&self) -> StakeIndex {
         self.state().index.clone()
     }
@@ -330,7 +329,7 @@ impl State {
         }
     }
 
-    /// The oldest era whose end is to be read from now on, `final_era` unless that would keep too much.
+    /// The oldest era to keep readable: `final_era`, or a later one if that would take too much memory.
     fn oldest_past(&mut self, final_era: u32) -> u32 {
         let mut bytes: usize = self.past.iter().map(|(_, bytes)| bytes).sum();
         let (mut oldest, max) = (final_era, self.past_bytes_max);
@@ -341,7 +340,7 @@ impl State {
         oldest
     }
 
-    /// What is known at the end of the newest slot whose bank's hash is.
+    /// The hashing state at the end of the newest hashed slot.
     fn hashes(&self) -> Hashes {
         let older = self.hashes.len().saturating_sub(RECENT);
         let (lattice, hashes) = (self.lattice.to_bytes().to_vec(), self.hashes.iter().skip(older).copied().collect());
@@ -369,14 +368,14 @@ impl State {
         }
     }
 
-    /// Writes the newest hash to the slot hashes of the slot in the making.
+    /// Adds the newest hash to the slot hashes sysvar of the slot in progress.
     fn tell_child(&self, accounts: &Accounts) {
         let (slot, hash) = self.newest();
         sysvars::add_slot_hash(accounts, slot, &hash);
     }
 }
 
-/// The vote and stake accounts among all.
+/// Finds the vote and stake accounts among all accounts.
 fn index_all(accounts: &Accounts) -> StakeIndex {
     let mut index = StakeIndex::default();
     accounts.for_each(|key, account| {
@@ -389,7 +388,7 @@ fn index_all(accounts: &Accounts) -> StakeIndex {
     index
 }
 
-/// Adds every account up, on all cores.
+/// Sums all accounts, on all cores.
 pub(crate) fn hash_all(accounts: &Accounts) -> (Lattice, StakeIndex, u64) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(SHARDS);
     let part = |thread: usize| {

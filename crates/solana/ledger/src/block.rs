@@ -1,4 +1,4 @@
-//! What is known of a block that has ended, beside its transactions.
+//! The summary of an ended block.
 //!
 //! memory  a summary: 200 B
 
@@ -6,36 +6,36 @@ use hearth_wire::{Hash, Pubkey};
 
 use crate::bank::BankCounts;
 
-/// A block that has ended.
+/// The summary of an ended block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BlockSummary {
-    /// Its slot.
+    /// The block's slot.
     pub slot: u64,
-    /// The slot of the block before.
+    /// The slot of the parent block.
     pub parent: u64,
-    /// How many blocks precede it.
+    /// The number of blocks before it.
     pub height: u64,
-    /// Its last hash: what transactions may name from now on.
+    /// Hash of its last entry, which later transactions may name.
     pub blockhash: Hash,
-    /// The hash of its bank, once it is worked out.
+    /// The hash of its bank, once it is computed.
     pub bank_hash: Option<Hash>,
-    /// What its clock said, in seconds since 1970.
+    /// Its clock, in Unix seconds.
     pub unix_timestamp: i64,
     /// Transactions committed since genesis, failed ones included.
     pub transaction_count: u64,
-    /// What became of its transactions.
+    /// Counts of its transactions by outcome.
     pub counts: BankCounts,
-    /// What the leader got of the fees, if anything.
+    /// The fees paid to the leader, if any.
     pub reward: Option<FeeReward>,
 }
 
 /// The leader's share of a block's fees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FeeReward {
-    /// Who got it.
+    /// Who received it.
     pub collector: Pubkey,
-    /// How much.
+    /// The amount in lamports.
     pub lamports: u64,
-    /// The balance with it.
+    /// The collector's balance afterwards, in lamports.
     pub post_balance: u64,
 }

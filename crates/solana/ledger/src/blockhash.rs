@@ -1,19 +1,17 @@
-//! The recent blockhashes: a transaction names one, and lives as long as it is recent.
+//! The recent blockhashes. A transaction names one, and can land while that one is recent.
 //!
 //! reads   the last hash of each block, when the block ends
-//! writes  the block height of a hash that is still good
+//! writes  the block height of a hash that is still valid
 //! memory  152 hashes of 56 B
 //! drops   hashes too old for any transaction
-//! source  `blockhash_queue.rs` of `solana-accounts-db` 4.2: a hash is good while at most 150 were
-//!         registered after it
+//! source  `blockhash_queue.rs` of `solana-accounts-db` 4.2: a hash is valid while at most 150 were registered after it
 
 use std::collections::{HashMap, VecDeque};
 
 use hearth_wire::Hash;
 use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
 
-/// The blockhashes that transactions may name, by the height of the block that ended with them.
-/// Genesis has height 0.
+/// The blockhashes that transactions may name, with the height of the block that each one ended. Genesis has height 0.
 #[derive(Clone, Debug)]
 pub struct BlockhashQueue {
     heights: HashMap<Hash, u64>,
@@ -21,8 +19,7 @@ pub struct BlockhashQueue {
     last_height: u64,
 }
 
-/// The last block height at which a transaction may land that names the blockhash of a block of
-/// height `height`.
+/// The last block height at which a transaction can land that names the blockhash of the block of this `height`.
 pub const fn last_valid_block_height(height: u64) -> u64 {
     height + MAX_BLOCKHASH_AGE_BLOCKS + 1
 }
@@ -33,7 +30,7 @@ impl BlockhashQueue {
         Self { heights: HashMap::from([(genesis_hash, 0)]), by_age: VecDeque::from([genesis_hash]), last_height: 0 }
     }
 
-    /// The queue whose hashes are these, the newest last, which a block of height `last_height` ended with.
+    /// Restores a queue from its hashes, the newest last; the newest ended the block of height `last_height`.
     pub(crate) fn restore(hashes: &[Hash], last_height: u64) -> Self {
         let heights = hashes.iter().rev().enumerate().map(|(age, hash)| (*hash, last_height - age as u64)).collect();
         Self { heights, by_age: hashes.iter().copied().collect(), last_height }
@@ -44,8 +41,8 @@ impl BlockhashQueue {
         self.by_age.iter()
     }
 
-    /// Registers the last hash of the next block. Panics if it is one that is still good: a hash
-    /// chain does not repeat itself.
+    /// Registers the last hash of the next block. Panics if that hash is still valid: a hash chain does not repeat
+    /// itself.
     pub fn register(&mut self, hash: Hash) {
         self.last_height += 1;
         let unseen = self.heights.insert(hash, self.last_height).is_none();
@@ -57,13 +54,13 @@ impl BlockhashQueue {
         }
     }
 
-    /// The height of the block that ended with `hash`, if a transaction may still name it.
+    /// The height of the block that `hash` ended, if transactions may still name it.
     #[inline]
     pub fn height_of(&self, hash: &Hash) -> Option<u64> {
         self.heights.get(hash).copied()
     }
 
-    /// All of them, the newest first.
+    /// The hashes, the newest first.
     pub fn newest_first(&self) -> impl Iterator<Item = &Hash> {
         self.by_age.iter().rev()
     }
@@ -73,7 +70,7 @@ impl BlockhashQueue {
         self.by_age.back().expect("the queue is never empty")
     }
 
-    /// The height of the block that ended with the newest blockhash.
+    /// The height of the block that the newest blockhash ended.
     pub fn last_height(&self) -> u64 {
         self.last_height
     }
@@ -102,7 +99,7 @@ mod tests {
         assert_eq!(queue.height_of(&hash(1)), Some(1));
         assert_eq!((queue.last(), queue.last_height()), (&hash(151), 151));
         assert_eq!((queue.heights.len(), queue.by_age.len()), (151, 151));
-        // With 150 registered the next block, of height 151, is the last that takes the genesis hash.
+        // With 150 registered, the next block, of height 151, is the last that accepts the genesis hash.
         assert_eq!(last_valid_block_height(0), 151);
     }
 }

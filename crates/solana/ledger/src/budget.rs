@@ -1,10 +1,10 @@
-//! What a transaction asks for: compute units, their price, account data.
+//! The compute budget of a transaction: compute units, their price, account data.
 //!
 //! reads   the compute-budget instructions of a transaction
 //! writes  a [`Budget`], or the error for which the transaction is refused
 //! memory  40 bytes
-//! source  `solana-compute-budget-instruction` 4.2, every feature active: the vote program counts as
-//!         an ordinary one (SIMD-387)
+//! source  `solana-compute-budget-instruction` 4.2 with every feature active: the vote program counts as an ordinary
+//!         one (SIMD-387)
 
 use hearth_wire::Txn;
 use hearth_wire::consts::COMPUTE_BUDGET_PROGRAM;
@@ -13,33 +13,33 @@ use hearth_wire::program::compute_budget::ComputeBudgetInstruction;
 use crate::error::{InstructionError, TransactionError};
 use crate::programs::is_cheap_builtin;
 
-/// The most compute units that a transaction may use.
+/// Maximum compute units of a transaction.
 pub const MAX_COMPUTE_UNITS: u32 = 1_400_000;
-/// Compute units allotted to an instruction of the node's own programs, unless the transaction says.
+/// Default compute units of an instruction of a builtin program.
 pub const BUILTIN_COMPUTE_UNITS: u32 = 3_000;
-/// Compute units allotted to any other instruction, unless the transaction says.
+/// Default compute units of any other instruction.
 pub const PROGRAM_COMPUTE_UNITS: u32 = 200_000;
-/// The most bytes of account data that a transaction may load, and what it may load by default.
+/// Maximum, and default, bytes of account data that a transaction may load.
 pub const MAX_LOADED_ACCOUNTS_BYTES: u32 = 64 << 20;
-/// Heap of a program by default, and the least that may be asked for, in bytes.
+/// Default and minimum heap of a program, in bytes.
 pub const MIN_HEAP_BYTES: u32 = 32 << 10;
-/// The largest heap that may be asked for, in bytes.
+/// Maximum heap of a program, in bytes.
 pub const MAX_HEAP_BYTES: u32 = 256 << 10;
 
-/// What a transaction asks for, or gets by default.
+/// The requested compute budget of a transaction, or the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Compute units that it may use.
+    /// Maximum compute units.
     pub compute_unit_limit: u32,
-    /// Micro-lamports for each of them.
+    /// Price of a compute unit in micro-lamports.
     pub compute_unit_price: u64,
-    /// Bytes of account data that it may load, 64 of overhead an account included.
+    /// Maximum bytes of loaded account data, including 64 of overhead per account.
     pub loaded_accounts_bytes: u32,
-    /// Heap for each program, in bytes.
+    /// Heap of each program, in bytes.
     pub heap_bytes: u32,
 }
 
-/// Keeps the first of its kind, with the instruction's index; a second is an error.
+/// Stores the first instruction of a kind with its index; a second one is an error.
 fn once<T>(place: &mut Option<(u8, T)>, index: u8, value: T) -> Result<(), TransactionError> {
     match place.replace((index, value)) {
         None => Ok(()),
@@ -48,7 +48,7 @@ fn once<T>(place: &mut Option<(u8, T)>, index: u8, value: T) -> Result<(), Trans
 }
 
 impl Budget {
-    /// What `txn` asks for.
+    /// The budget that `txn` requests.
     pub fn of(txn: &Txn<'_>) -> Result<Self, TransactionError> {
         let keys = txn.account_keys();
         let (mut limit, mut price, mut bytes, mut heap) = (None, None, None, None);

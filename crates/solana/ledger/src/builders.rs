@@ -1,7 +1,4 @@
-//! What tests and benches share, here and in the crates above: a small chain, and transfers on it.
-//!
-//! reads   nothing
-//! writes  a ledger in memory, the bytes of transactions
+//! Shared by tests and benches here and in the crates above: a small chain, and transfers on it.
 
 use std::sync::Arc;
 
@@ -11,14 +8,14 @@ use hearth_wire::{Hash, Pubkey, TransferTemplate};
 use crate::genesis::{Genesis, GenesisConfig};
 use crate::ledger::{Ledger, LedgerConfig};
 
-/// The genesis of node `[1; 32]` and faucet `[2; 32]` at time 0, with the first `funded` accounts of a development
+/// A genesis with node `[1; 32]` and faucet `[2; 32]` at time 0, and the first `funded` accounts of a development
 /// chain.
 pub fn genesis(funded: usize) -> Genesis {
     let config = GenesisConfig { fund_initial_accounts: funded, ..GenesisConfig::development([1; 32], [2; 32], 0) };
     Genesis::create(config, |_| {}).expect("a chain")
 }
 
-/// A ledger that begins with [`genesis`], before its first slot.
+/// A ledger at [`genesis`], before its first slot.
 pub fn ledger(funded: usize) -> Arc<Ledger> {
     Ledger::new(&genesis(funded), LedgerConfig::default())
 }

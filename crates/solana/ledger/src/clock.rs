@@ -1,12 +1,12 @@
-//! The chain's time: what the stake says in its votes, kept near what the slots say.
+//! The chain's time: the stake-weighted median of the votes' timestamps, kept near the time that the slots imply.
 //!
 //! reads   vote accounts; the stakes of the epoch
 //! writes  the clock sysvar of a slot that begins
-//! memory  one time a vote account
+//! memory  one time per vote account
 //! source  `update_clock` of `bank.rs` and `stake_weighted_timestamp.rs` of `solana-runtime` 4.2
 //!
-//! Until somebody has voted with a time, the time follows the slots; the cluster, which has no such
-//! chains, would let it run a quarter slower.
+//! Until a vote carries a timestamp, the time follows the slots. The cluster's rule, which never sees such a chain,
+//! would let it run a quarter slower.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use crate::vote_state::VoteState;
 
 /// How much faster than the slots the time may run, in percent.
 const FAST_PERCENT: u128 = 25;
-/// How much slower.
+/// How much slower than the slots the time may run, in percent.
 const SLOW_PERCENT: u128 = 150;
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// What one vote account says, and its stake.
+/// The timestamp of a vote account, and its stake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     slot: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Told {
     stake: u64,
 }
 
-/// What a slot's clock is made from.
+/// The inputs of a slot's clock.
 pub(crate) struct Times<'a> {
     pub(crate) schedule: &'a EpochSchedule,
     pub(crate) slot_ns: u64,
@@ -65,7 +65,7 @@ impl Times<'_> {
         u128::from(to.saturating_sub(from)) * u128::from(self.slot_ns)
     }
 
-    /// The median by stake of what was told, kept near the time that the slots since `start` take.
+    /// The stake-weighted median of the timestamps, kept near the time that the slots since `start` take.
     fn estimate(&self, told: &[Told], slot: u64, (start_slot, start): (u64, i64)) -> i64 {
         let by_slots = self.elapsed_ns(start_slot, slot);
         let seconds = |ns: u128| (ns / SECOND_NS) as i64;

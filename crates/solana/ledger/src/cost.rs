@@ -1,11 +1,9 @@
-//! The cost model: how much of a block a transaction takes, before and after it ran, and how much a
-//! block may hold.
+//! The cost model: the share of a block that a transaction takes, before and after it ran, and the block's limits.
 //!
-//! reads   a transaction, its budget, and what its execution used
+//! reads   a transaction, its budget, and the resources that its execution used
 //! writes  compute units
 //! memory  48 bytes
-//! source  `solana-cost-model` 4.2, with simple votes costed like any transaction, and the block
-//!         limits of SIMD-286
+//! source  `solana-cost-model` 4.2, with simple votes costed like any transaction, and the block limits of SIMD-286
 
 use hearth_wire::Txn;
 use hearth_wire::consts::SYSTEM_PROGRAM;
@@ -15,50 +13,49 @@ use crate::budget::Budget;
 use crate::fees::SignatureCounts;
 use crate::rent::MAX_DATA_BYTES;
 
-/// Compute units for a signature of the transaction.
+/// Compute units per signature of the transaction.
 pub const SIGNATURE_COST: u64 = 720;
-/// Compute units for a signature that the secp256k1 precompile checks.
+/// Compute units per signature of the secp256k1 precompile.
 pub const SECP256K1_COST: u64 = 6_690;
-/// Compute units for a signature that the ed25519 precompile checks.
+/// Compute units per signature of the ed25519 precompile.
 pub const ED25519_COST: u64 = 2_400;
-/// Compute units for a signature that the secp256r1 precompile checks.
+/// Compute units per signature of the secp256r1 precompile.
 pub const SECP256R1_COST: u64 = 4_800;
-/// Compute units for an account locked for writing.
+/// Compute units per write-locked account.
 pub const WRITE_LOCK_COST: u64 = 300;
-/// Bytes of instruction data for one compute unit.
+/// Bytes of instruction data per compute unit.
 pub const DATA_BYTES_PER_UNIT: u64 = 4;
-/// Compute units for a page of account data.
+/// Compute units per page of account data.
 pub const PAGE_COST: u64 = 8;
-/// Bytes of such a page.
+/// Bytes of a page of account data.
 pub const PAGE_BYTES: u32 = 32 << 10;
-/// The most account data that one transaction may allocate, in bytes.
+/// Maximum account data that one transaction may allocate, in bytes.
 const MAX_ALLOCATION_BYTES: u64 = 2 * MAX_DATA_BYTES as u64;
 
-/// What a transaction takes of a block, in compute units.
+/// The cost of a transaction, in compute units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// For checking signatures.
+    /// Cost of verifying signatures.
     pub signatures: u64,
-    /// For write locks, as the message asks for them.
+    /// Cost of the write locks that the message requests.
     pub write_locks: u64,
-    /// For instruction data.
+    /// Cost of instruction data.
     pub data_bytes: u64,
-    /// For execution.
+    /// Cost of execution.
     pub execution: u64,
-    /// For loading accounts.
+    /// Cost of loading accounts.
     pub loaded_accounts: u64,
 }
 
 impl Cost {
-    /// What `txn` may take at most, by its budget; pass the error's `None` for a transaction whose
-    /// budget is refused.
+    /// The maximum cost of `txn` by its budget; pass `None` if its budget is invalid.
     pub fn estimate(txn: &Txn<'_>, budget: Option<&Budget>) -> Self {
         let execution = budget.map_or(0, |budget| budget.compute_unit_limit);
         let loaded_bytes = budget.map_or(0, |budget| budget.loaded_accounts_bytes);
         Self::actual(txn, execution.into(), loaded_bytes)
     }
 
-    /// What `txn` took: `compute_units` of execution and `loaded_bytes` of account data.
+    /// The cost of `txn` after it used `compute_units` of execution and `loaded_bytes` of account data.
     pub fn actual(txn: &Txn<'_>, compute_units: u64, loaded_bytes: u32) -> Self {
         let counts = SignatureCounts::of(txn);
         let write_locks = (0..txn.account_count()).filter(|&index| txn.is_writable(index)).count() as u64;
@@ -75,14 +72,14 @@ impl Cost {
         }
     }
 
-    /// All of it.
+    /// The sum of all parts.
     #[inline]
     pub fn total(&self) -> u64 {
         self.signatures + self.write_locks + self.data_bytes + self.execution + self.loaded_accounts
     }
 }
 
-/// Bytes of account data that `txn` tries to allocate; 0 if one of its allocations is sure to fail.
+/// Bytes of account data that `txn` tries to allocate; 0 if one of its allocations is certain to fail.
 pub fn allocated_bytes(txn: &Txn<'_>) -> u64 {
     use SystemInstruction::*;
     let keys = txn.account_keys();
@@ -116,18 +113,18 @@ pub fn allocated_bytes(txn: &Txn<'_>) -> u64 {
     total.min(MAX_ALLOCATION_BYTES)
 }
 
-/// How much a block may hold.
+/// The limits of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLimits {
     /// Compute units of all transactions.
     pub block_cost: u64,
-    /// Compute units of the transactions that write one account.
+    /// Compute units of the transactions that write to one account.
     pub account_cost: u64,
     /// Growth of account data, in bytes.
     pub data_growth_bytes: u64,
-    /// Data shreds, and as many parity shreds again.
+    /// Data shreds; as many parity shreds come on top.
     pub shreds: u64,
-    /// Bytes of entries.
+    /// Bytes of serialized entries.
     pub entry_bytes: u64,
 }
 
@@ -143,15 +140,15 @@ impl Default for BlockLimits {
     }
 }
 
-/// How many times the cluster's compute units a block may hold when the limit is lifted.
+/// With the lifted limit a block may hold this many times the cluster's compute units.
 pub const LARGER_COST_FACTOR: u64 = 13;
-/// Shreds that a block may hold when the limit is lifted.
+/// Maximum shreds of a block with the lifted limit.
 pub const LARGER_SHREDS: u64 = 1 << 20;
 
 impl BlockLimits {
-    /// The cluster's limits, with a block of at most `block_cost` compute units, and lifted for measuring where asked.
-    /// A chain with lifted limits is no longer one that the cluster's nodes would follow. The limit on one account
-    /// stays: it says how much must run one after the other.
+    /// The cluster's limits with at most `block_cost` compute units per block, lifted on request for benchmarks. Nodes
+    /// of the cluster would not follow a chain with lifted limits. The limit per account stays, since it bounds what
+    /// must run serially.
     pub fn lifted(block_cost: u64, larger_max_cost_per_block: bool, larger_shred_limits_per_block: bool) -> Self {
         let default = Self::default();
         let mut limits = Self { block_cost: block_cost.min(default.block_cost), ..default };
@@ -159,7 +156,7 @@ impl BlockLimits {
             limits.block_cost = default.block_cost * LARGER_COST_FACTOR;
         }
         if larger_shred_limits_per_block {
-            // As many times more. Fewer bytes than shreds can carry, so that both limits hold.
+            // Scaled by the same factor. That is fewer bytes than the shreds can carry, so that both limits hold.
             limits.entry_bytes *= LARGER_SHREDS / limits.shreds;
             limits.shreds = LARGER_SHREDS;
         }

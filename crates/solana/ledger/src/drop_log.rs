@@ -1,15 +1,15 @@
-//! What became of transactions that did not land: which were dropped, by which tile, why and when.
+//! The drop log: which transactions did not land, which tile dropped them, why and when.
 //!
-//! reads   the tags of signatures, with a reason and the time, from whichever tile drops a transaction
+//! reads   the tags of signatures, with a reason and the time, from any tile that drops a transaction
 //! writes  the newest drop of each, and how many copies of it were dropped as duplicates
-//! memory  [`Fates::bytes`]: 30 B a drop that is remembered, taken as drops come
-//! drops   the oldest drop of a shard for a new one, once it is full; until when is remembered
+//! memory  [`Fates::bytes`]: 30 B per remembered drop, allocated as drops arrive
+//! drops   the oldest drop of a full shard to make room for a new one; the time up to which drops are forgotten is kept
 //!
-//! What lands costs nothing here. A drop is one look into a table under a lock that is held for that alone. A
-//! signature is known by its tag, a keyed hash of 64 bits: it is taken for another with odds of capacity / 2^64.
+//! Transactions that land cost nothing here. A drop costs one table operation under a lock. A signature is identified
+//! by its tag, a keyed hash of 64 bits: two are confused with odds of capacity / 2^64.
 //!
-//! Whoever knows a signature can send garbage under it. So what was dropped before its signatures were checked never
-//! replaces what was dropped after.
+//! Anyone who knows a signature can send garbage under it. So a drop from before signature verification never replaces
+//! a drop from after it.
 
 mod reason;
 
@@ -24,17 +24,17 @@ use crate::error::{PackedStatus, TransactionError};
 
 pub use reason::{DropKind, DropReason};
 
-/// Shards; a power of two.
+/// Number of shards; a power of two.
 const SHARDS: usize = 256;
 const NO_REASON: u8 = u8::MAX;
 
-/// A signature's drops.
+/// The drops of one signature.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     tag: u64,
     /// The error in the low 56 bits, the reason above it.
     why: u64,
-    /// When it was dropped for that, in seconds since 1970.
+    /// When it was dropped for that reason, in Unix seconds.
     unix_s: u32,
     duplicates: u16,
     /// The reason of the last duplicate.
@@ -67,12 +67,12 @@ impl Entry {
     }
 }
 
-/// Entries in the order in which their signatures came, and where each is.
+/// Entries in order of arrival, and the index of each.
 #[derive(Debug, Default)]
 struct Shard {
     places: HashTable<u32>,
     entries: Vec<Entry>,
-    /// Where the oldest is, once there are as many as there may be.
+    /// Index of the oldest entry, once the shard is full.
     oldest: usize,
 }
 
@@ -81,7 +81,7 @@ impl Shard {
         self.places.find(tag, |place| self.entries[*place as usize].tag == tag).map(|place| *place as usize)
     }
 
-    /// A place for a new entry; gives the one that has to go for it.
+    /// Adds an entry; returns the one that it evicted.
     fn add(&mut self, entry: Entry, capacity: usize) -> Option<Entry> {
         let Self { places, entries, oldest } = self;
         let (at, gone) = if entries.len() < capacity {
@@ -100,30 +100,30 @@ impl Shard {
     }
 }
 
-/// What became of a signature, as far as tiles have dropped it.
+/// The known drops of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// Why it was dropped last, copies apart.
+    /// Its last drop other than as a duplicate.
     pub dropped: Option<Dropped>,
-    /// How many copies of it were dropped as duplicates; 65,535 stands for more.
+    /// Number of copies dropped as duplicates, saturating at 65,535.
     pub duplicates: u16,
-    /// Where the last of them.
+    /// The tile that dropped the last duplicate.
     pub duplicate: Option<DropReason>,
 }
 
-/// A drop.
+/// One drop of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// Where and why.
+    /// The tile and the reason.
     pub reason: DropReason,
-    /// What the bank said, if it was the bank.
+    /// The bank's error, if the bank dropped it.
     pub error: Option<TransactionError>,
-    /// When, in seconds since 1970.
+    /// When, in Unix seconds.
     pub unix_s: u32,
 }
 
 impl Dropped {
-    /// What to do about it: a preflight tells what the bank would have said.
+    /// Advice for the sender. After a failed preflight it is the advice for the bank's error.
     pub fn hint(&self) -> &'static str {
         let reason = match self.error.filter(|_| self.reason == DropReason::RpcSimulation) {
             Some(TransactionError::AccountNotFound) => DropReason::BankAccount,
@@ -136,40 +136,40 @@ impl Dropped {
     }
 }
 
-/// How far back the memory goes.
+/// How far back the log reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Signatures that can be remembered.
+    /// Capacity in signatures.
     pub capacity: usize,
-    /// Signatures that are.
+    /// Signatures that are in the log.
     pub kept: usize,
-    /// When something was last dropped that is forgotten by now, in seconds since 1970; every later drop is known.
+    /// When the newest forgotten drop happened, in Unix seconds; every later drop is in the log.
     pub forgotten_unix_s: Option<u32>,
 }
 
-/// The drops of a running node.
+/// The drop log of a running node.
 #[derive(Debug)]
 pub struct Fates {
     key: u64,
     shards: Box<[Mutex<Shard>]>,
-    /// Entries of a shard, at most.
+    /// Maximum entries of a shard.
     per_shard: usize,
     forgotten_unix_s: AtomicU32,
 }
 
 impl Fates {
-    /// Memory of `capacity` drops, in bytes: an entry, and its place in a table that is up to seven eighths full.
+    /// Memory of `capacity` drops, in bytes: an entry each, and its slot in a table that is at most 7/8 full.
     pub const fn bytes(capacity: usize) -> u64 {
         (capacity * (size_of::<Entry>() + 6)) as u64
     }
 
-    /// Remembers about `capacity` signatures, none if it is 0; tags are made under `key`, a secret that verify has too.
+    /// A log of about `capacity` signatures, none if 0. Tags are keyed by `key`, a secret shared with the verify tile.
     pub fn new(capacity: usize, key: u64) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { key, shards, per_shard: capacity.div_ceil(SHARDS), forgotten_unix_s: AtomicU32::new(0) }
     }
 
-    /// The secret of the tags.
+    /// The secret key of the tags.
     pub fn key(&self) -> u64 {
         self.key
     }
@@ -179,20 +179,20 @@ impl Fates {
         hash64(self.key, signature)
     }
 
-    /// The tag of the first signature of bytes that may be no transaction, if there is room for one.
+    /// The tag of the first signature in bytes that may not be a transaction, if they are long enough.
     pub fn tag_of_bytes(&self, bytes: &[u8]) -> Option<u64> {
         let (&count, rest) = bytes.split_first()?;
-        // A count of more than one byte is more than a packet holds.
+        // A signature count of more than one byte would not fit in a packet.
         (1..0x80).contains(&count).then(|| rest.first_chunk()).flatten().map(|signature| self.tag(signature))
     }
 
     fn shard(&self, tag: u64) -> MutexGuard<'_, Shard> {
-        // The table inside uses the low bits and the top seven.
+        // The shard's table uses the low bits and the top seven.
         let shard = &self.shards[(tag >> 32) as usize % SHARDS];
         shard.lock()
     }
 
-    /// Notes a drop, with the bank's error if there is one.
+    /// Records a drop, with the bank's error if there is one.
     pub fn note(&self, tag: u64, reason: DropReason, error: Option<TransactionError>, unix_s: u32) {
         if self.per_shard == 0 {
             return;
@@ -209,7 +209,7 @@ impl Fates {
         }
     }
 
-    /// What became of a signature, if it was dropped within the window.
+    /// The drops of a signature within the window.
     pub fn of(&self, signature: &Signature) -> Option<Fate> {
         let tag = self.tag(signature);
         let shard = self.shard(tag);
@@ -222,7 +222,7 @@ impl Fates {
         })
     }
 
-    /// How far back it is known.
+    /// How far back the log reaches.
     pub fn window(&self) -> Window {
         let kept = |shard: &Mutex<Shard>| shard.lock().entries.len();
         let forgotten = self.forgotten_unix_s.load(Relaxed);

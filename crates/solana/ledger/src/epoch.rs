@@ -1,30 +1,28 @@
-//! Epochs: which slots belong together for stakes and leaders.
+//! The epoch schedule: how slots are grouped into epochs for stakes and leaders.
 //!
-//! reads   slots
-//! writes  epochs and their slots
 //! memory  40 bytes
 //! source  `solana-epoch-schedule` 3.2
 
-/// The fewest slots of an epoch while epochs still double in length.
+/// Slots of the first epoch, while epochs double in length.
 const MINIMUM_SLOTS_PER_EPOCH: u64 = 32;
 
-/// How slots are cut into epochs.
+/// The division of slots into epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochSchedule {
-    /// Slots of an epoch, once they have their full length.
+    /// Slots of an epoch of full length.
     pub slots_per_epoch: u64,
-    /// How many slots before an epoch its leaders are determined.
+    /// How many slots before an epoch its leader schedule is computed.
     pub leader_schedule_slot_offset: u64,
     /// Whether the first epochs are shorter.
     pub warmup: bool,
     /// The first epoch of full length.
     pub first_normal_epoch: u64,
-    /// Its first slot.
+    /// The first slot of that epoch.
     pub first_normal_slot: u64,
 }
 
 impl EpochSchedule {
-    /// Epochs of the same length from the first on.
+    /// A schedule in which all epochs have the same length.
     pub const fn without_warmup(slots_per_epoch: u64) -> Self {
         Self {
             slots_per_epoch,
@@ -51,7 +49,7 @@ impl EpochSchedule {
         self.epoch_and_index(slot).0
     }
 
-    /// Slots of an epoch.
+    /// The number of slots in an epoch.
     pub fn slots_in_epoch(&self, epoch: u64) -> u64 {
         match epoch < self.first_normal_epoch {
             true => MINIMUM_SLOTS_PER_EPOCH << epoch,
@@ -74,7 +72,7 @@ impl EpochSchedule {
         self.first_slot(epoch).saturating_add(self.slots_in_epoch(epoch) - 1)
     }
 
-    /// The epoch whose leaders are determined in the epoch of `slot`.
+    /// The epoch whose leaders are computed during the epoch of `slot`.
     pub fn leader_schedule_epoch(&self, slot: u64) -> u64 {
         if slot < self.first_normal_slot {
             return self.epoch(slot) + 1;

@@ -1,13 +1,13 @@
-//! The turn of epochs: stakes for the epochs to come, the stake history, the round of rewards.
+//! Epoch boundaries: stakes of the coming epochs, the stake history, the distribution of rewards.
 //!
 //! reads   vote and stake accounts when an epoch begins
-//! writes  the stake history and epoch rewards sysvars; the credits that stakes were rewarded for
-//! memory  the stakes of 5 epochs; 40 B a stake account while rewards go round
-//! source  `process_new_epoch` of `bank.rs`, `bank/partitioned_epoch_rewards` and `inflation_rewards`
-//!         of `solana-runtime` 4.2
+//! writes  the stake history and epoch rewards sysvars; the credits up to which stakes were rewarded
+//! memory  the stakes of 5 epochs; 40 B per stake account while rewards are distributed
+//! source  `process_new_epoch` of `bank.rs`, `bank/partitioned_epoch_rewards` and `inflation_rewards` of
+//!         `solana-runtime` 4.2
 //!
-//! Inflation is off, as on a development chain: rewards go round with no lamports in them, and only
-//! move the credits that stakes have seen forward, which is what the cluster does then.
+//! Inflation is off, as on a development chain: rewards are distributed with no lamports in them, and only advance the
+//! credits observed by stakes, which is also what the cluster does in that case.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -25,12 +25,12 @@ use crate::stakes::{self, Delegation, EpochStakes, StakeHistory, VoteStake};
 use crate::sysvars::EpochRewards;
 use crate::vote_state::VoteState;
 
-/// Epochs of which the stakes are kept.
+/// Number of epochs whose stakes are kept.
 const EPOCHS_KEPT: u64 = 5;
-/// Stake accounts that one block rewards.
+/// Stake accounts rewarded per block.
 const REWARDED_IN_BLOCK: usize = 4096;
 
-/// A slot that begins.
+/// The start of a slot.
 pub(crate) struct NewSlot<'a> {
     pub(crate) slot: u64,
     pub(crate) parent: u64,
@@ -38,7 +38,7 @@ pub(crate) struct NewSlot<'a> {
     pub(crate) parent_blockhash: &'a Hash,
 }
 
-/// What the chain knows of its epochs.
+/// The state of the epoch boundaries.
 #[derive(Clone, Debug)]
 pub(crate) struct Epochs {
     pub(crate) schedule: EpochSchedule,
@@ -46,18 +46,18 @@ pub(crate) struct Epochs {
     rewards: Option<Arc<Rewards>>,
 }
 
-/// What [`Epochs`] must keep over a restart.
+/// The part of [`Epochs`] that must survive a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct KeptEpochs {
     stakes: Vec<(u64, Vec<KeptStake>)>,
     rewards: Option<Rewards>,
 }
 
-/// A vote account's stake, as a snapshot has it.
+/// A vote account's stake in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct KeptStake(#[serde(with = "VoteStakeFields")] VoteStake);
 
-/// The fields of a [`VoteStake`], whose crate knows no format but the network's.
+/// The fields of a [`VoteStake`], for serde: its crate knows only the network's format.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(remote = "VoteStake")]
 struct VoteStakeFields {
@@ -67,7 +67,7 @@ struct VoteStakeFields {
     stake: u64,
 }
 
-/// Rewards on their way, by the block that gives them.
+/// Rewards in distribution, by the block that pays them.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Rewards {
     first_height: u64,
@@ -76,7 +76,7 @@ struct Rewards {
 }
 
 impl Epochs {
-    /// At genesis, which stands for `slot`, the stakes count for every epoch whose leaders are determined.
+    /// At genesis, in `slot`: its stakes apply to every epoch whose leaders are already computed.
     pub(crate) fn at_genesis(schedule: EpochSchedule, slot: u64, accounts: &Accounts, index: &StakeIndex) -> Self {
         let history = StakeHistory::load(accounts);
         let now = schedule.epoch(slot);
@@ -85,7 +85,7 @@ impl Epochs {
         Self { schedule, stakes, rewards: None }
     }
 
-    /// Goes on from what [`Epochs::kept`] gave.
+    /// Restores the state that [`Epochs::kept`] returned.
     pub(crate) fn restore(schedule: EpochSchedule, kept: KeptEpochs) -> Self {
         let of = |(epoch, votes): (u64, Vec<KeptStake>)| {
             let votes = votes.into_iter().map(|KeptStake(vote)| vote).collect();
@@ -94,7 +94,7 @@ impl Epochs {
         Self { schedule, stakes: kept.stakes.into_iter().map(of).collect(), rewards: kept.rewards.map(Arc::new) }
     }
 
-    /// What must be kept over a restart.
+    /// The state that must survive a restart.
     pub(crate) fn kept(&self) -> KeptEpochs {
         let kept = |stakes: &EpochStakes| stakes.votes.iter().copied().map(KeptStake).collect();
         let stakes = self.stakes.iter().map(|(epoch, stakes)| (*epoch, kept(stakes))).collect();
@@ -106,29 +106,29 @@ impl Epochs {
         self.stakes.get(&epoch)
     }
 
-    /// Who leads a slot, if its epoch's stakes are known and there are any.
+    /// The leader of a slot, if its epoch's stakes are known and not empty.
     pub(crate) fn leader(&self, slot: u64) -> Option<Leader> {
         let (epoch, index) = self.schedule.epoch_and_index(slot);
         self.stakes(epoch)?.leaders(self.schedule.slots_in_epoch(epoch)).leader(index).copied()
     }
 
-    /// Who gets the fees of a slot's block, if somebody leads it.
+    /// The recipient of a slot's fees, if the slot has a leader.
     pub(crate) fn fee_collector(&self, slot: u64) -> Option<Pubkey> {
         let leader = self.leader(slot)?;
         let vote = self.stakes(self.schedule.epoch(slot))?.vote(&leader.vote)?;
         Some(vote.collector)
     }
 
-    /// Whether rewards are on their way: until then stakes are locked.
+    /// Whether rewards are in distribution. Stakes are locked until they are paid.
     pub(crate) fn are_rewards_due(&self) -> bool {
         self.rewards.is_some()
     }
 
-    /// Does what is due before the sysvars of a slot are written. Returns the epoch of its parent.
+    /// Runs the epoch logic that precedes a slot's sysvars. Returns the epoch of the slot's parent.
     pub(crate) fn begin_slot(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> u64 {
         let (epoch, parent) = (self.schedule.epoch(new.slot), self.schedule.epoch(new.parent));
         if parent < epoch {
-            // The index of stakes is whole only then.
+            // The stake index is complete only after this.
             hashing.complete(accounts);
             self.begin_epoch(accounts, &hashing.stake_index(), epoch, parent, new);
         }
@@ -140,7 +140,7 @@ impl Epochs {
         let mut history = StakeHistory::load(accounts);
         let delegations = stakes::delegations(accounts, index);
         history.add(parent, stakes::all_activation(&delegations, parent, &history));
-        // Where whole epochs had no block, this one's leaders are not determined yet either.
+        // If whole epochs had no block, the leaders of this epoch are not computed yet either.
         for to_lead in [epoch, self.schedule.leader_schedule_epoch(new.slot)] {
             let of = || Arc::new(stakes::epoch_stakes(accounts, index, &history, epoch, to_lead));
             self.stakes.entry(to_lead).or_insert_with(of);
@@ -214,11 +214,11 @@ fn vote_state(accounts: &Accounts, vote: &Pubkey) -> Option<VoteState> {
     accounts.with(vote, VoteState::of_account)?
 }
 
-/// The points that a stake has earned since it was last rewarded, and the credits it has seen then.
+/// The points that a stake has earned since its last reward, and the credits observed up to now.
 fn earned(delegation: &Delegation, vote: &VoteState, history: &StakeHistory) -> (u128, u64) {
     let seen = delegation.credits_observed;
     if vote.credits() < seen {
-        // The vote account was made anew.
+        // The vote account was recreated.
         return (0, vote.credits());
     }
     let (mut points, mut observed) = (0, seen);
@@ -237,7 +237,7 @@ fn earned(delegation: &Delegation, vote: &VoteState, history: &StakeHistory) -> 
     (points, observed)
 }
 
-/// Which block rewards a stake account.
+/// The index of the block that rewards a stake account.
 fn part_of(key: &Pubkey, blockhash: &Hash, count: usize) -> usize {
     let mut hasher = SipHasher13::new();
     hasher.write(blockhash);

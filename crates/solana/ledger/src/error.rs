@@ -1,15 +1,14 @@
-//! Why a transaction failed or was refused: the cluster's errors, by the cluster's names.
+//! The reasons why a transaction failed or was refused: the cluster's errors, under the cluster's names.
 //!
-//! reads   nothing
-//! writes  the JSON shape of the Solana RPC (`{"InstructionError":[0,{"Custom":1}]}`), and a packed
-//!         form of 56 bits for the status cache
+//! writes  the JSON shape of the Solana RPC (`{"InstructionError":[0,{"Custom":1}]}`), and a packed form of 56 bits for
+//!         the status cache
 //! memory  both enums are `Copy`, 12 bytes at most
 //! source  `solana-transaction-error` 3.3 and `solana-instruction-error` 2.4: names, order, texts
 
 use serde::{Deserialize, Serialize};
 
-/// Declares an enum: variants that carry a parameter as they stand, then plain ones with their text
-/// and a stable number each, in the order of declaration.
+/// Declares an enum: first the variants with a parameter, verbatim, then the plain ones with their text and a stable
+/// number each, in declaration order.
 macro_rules! errors {
     (
         $(#[$meta:meta])* $name:ident
@@ -195,12 +194,12 @@ impl std::fmt::Display for TransactionError {
 impl std::error::Error for TransactionError {}
 
 impl TransactionError {
-    /// The error in 56 bits, not all of them 0, for messages between parts of one build.
+    /// Packs the error into 56 bits, never all zero, for messages between components of one build.
     pub fn to_bits(self) -> u64 {
         PackedStatus::pack(Err(self)).to_bits()
     }
 
-    /// The inverse of [`TransactionError::to_bits`]; `None` of 0.
+    /// The inverse of [`TransactionError::to_bits`]; `None` for 0.
     pub fn from_bits(bits: u64) -> Option<Self> {
         PackedStatus::from_bits(bits).unpack().err()
     }
@@ -208,21 +207,21 @@ impl TransactionError {
 
 /// A transaction's result in 56 bits, for tables with millions of them. 0 is success.
 ///
-/// From the low end: 8 bits of kind (0 success, 1 to 4 the indexed errors, from 8 the plain ones),
-/// 8 of index, 8 of instruction error (0 custom, from 1 the plain ones), 32 of custom code.
+/// From the low end: 8 bits of kind (0 success, 1 to 4 the indexed errors, from 8 the plain ones), 8 of index, 8 of
+/// instruction error (0 custom, from 1 the plain ones), 32 of custom code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct PackedStatus(u64);
 
-/// Number of the first plain transaction error; below it are success and the errors with an index.
+/// Number of the first plain transaction error; lower numbers are success and the errors with an index.
 const FIRST_PLAIN: u8 = 8;
 const _: () = assert!(TransactionError::PLAIN.len() + FIRST_PLAIN as usize <= 256);
 const _: () = assert!(InstructionError::PLAIN.len() < 256);
 
 impl PackedStatus {
-    /// How many of the low bits are ever set.
+    /// Number of low bits in use.
     pub(crate) const BITS: u32 = 56;
 
-    /// The bits, of which the high 8 are 0.
+    /// The bits; the high 8 are 0.
     pub(crate) const fn to_bits(self) -> u64 {
         self.0
     }
@@ -249,7 +248,7 @@ impl PackedStatus {
         Self(u64::from(u32::from_le_bytes([kind, index, inner, 0])) | u64::from(code) << 24)
     }
 
-    /// The result that was packed. Panics on bits that [`PackedStatus::pack`] never makes.
+    /// Unpacks the result. Panics on bits that [`PackedStatus::pack`] never makes.
     pub(crate) fn unpack(self) -> Result<(), TransactionError> {
         use TransactionError::*;
         let [kind, index, inner, code @ .., _] = self.0.to_le_bytes();

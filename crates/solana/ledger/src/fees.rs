@@ -1,31 +1,31 @@
-//! Fees: what a transaction pays, what of it is burned, what the block's producer gets.
+//! Fees: what a transaction pays, how much is burned, and the block producer's share.
 //!
 //! reads   a transaction and its budget
 //! writes  lamports
 //! memory  16 bytes
-//! source  `solana-fee` 4.2 and `bank/fee_distribution.rs` of `solana-runtime` 4.2: half of the
-//!         signature fee is burned, all of the priority fee goes to the producer
+//! source  `solana-fee` 4.2 and `bank/fee_distribution.rs` of `solana-runtime` 4.2: half of the signature fee is
+//!         burned, and the producer gets all of the priority fee
 
 use hearth_wire::Txn;
 use hearth_wire::consts::{ED25519_PROGRAM, SECP256K1_PROGRAM, SECP256R1_PROGRAM};
 
 use crate::budget::Budget;
 
-/// Lamports for each signature.
+/// Fee per signature, in lamports.
 pub const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
-/// Share of the signature fees that is burned, in percent.
+/// Burned share of the signature fees, in percent.
 pub const BURN_PERCENT: u64 = 50;
 
-/// The signatures that a transaction has checked.
+/// Numbers of signatures for which a transaction pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignatureCounts {
-    /// Its own.
+    /// Signatures of the transaction itself.
     pub transaction: u64,
-    /// Those that the ed25519 precompile checks.
+    /// Signatures of the ed25519 precompile.
     pub ed25519: u64,
-    /// Those that the secp256k1 precompile checks.
+    /// Signatures of the secp256k1 precompile.
     pub secp256k1: u64,
-    /// Those that the secp256r1 precompile checks.
+    /// Signatures of the secp256r1 precompile.
     pub secp256r1: u64,
 }
 
@@ -46,42 +46,42 @@ impl SignatureCounts {
         counts
     }
 
-    /// All of them.
+    /// The total number of signatures.
     pub fn total(&self) -> u64 {
         self.transaction + self.ed25519 + self.secp256k1 + self.secp256r1
     }
 }
 
-/// What a transaction, or all of a block, pays, in lamports.
+/// The fee of a transaction, or of a whole block, in lamports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Fee {
-    /// For signatures.
+    /// Signature fee.
     pub signatures: u64,
-    /// For priority.
+    /// Priority fee.
     pub priority: u64,
 }
 
 impl Fee {
-    /// What `txn` pays.
+    /// The fee of `txn`.
     #[inline]
     pub fn of(txn: &Txn<'_>, budget: &Budget) -> Self {
         let signatures = SignatureCounts::of(txn).total() * LAMPORTS_PER_SIGNATURE;
         Self { signatures, priority: budget.priority_fee() }
     }
 
-    /// Everything that the payer pays.
+    /// The whole fee, which the payer pays.
     #[inline]
     pub fn total(&self) -> u64 {
         self.signatures.saturating_add(self.priority)
     }
 
-    /// The part that is burned.
+    /// The burned part.
     #[inline]
     pub fn burned(&self) -> u64 {
         self.signatures * BURN_PERCENT / 100
     }
 
-    /// The part that the block's producer gets; what the scheduler maximises.
+    /// The block producer's part, which the scheduler maximises.
     #[inline]
     pub fn reward(&self) -> u64 {
         self.priority.saturating_add(self.signatures - self.burned())

@@ -1,14 +1,14 @@
-//! Genesis: how a chain begins. Its file, its hash, and the accounts that a development chain funds.
+//! Genesis: the file, its hash, and the funded accounts of a development chain.
 //!
 //! reads   a [`GenesisConfig`], or a genesis file
-//! writes  the genesis file, and beside it a file of the further accounts; the accounts of height 0
-//! memory  32 bytes a funded account, and the further accounts
-//! drops   a file that is cut, changed or of another version: a [`GenesisError`] that says so
-//! source  the hash is SHA-256 of our own serialisation (see [`Genesis::hash`]); the shred version is
-//!         folded from it as `solana-shred-version` does
+//! writes  the genesis file, and beside it a file of the additional accounts; the accounts of height 0
+//! memory  32 bytes per funded account, and the additional accounts
+//! drops   a file that is truncated, altered or of another version: a [`GenesisError`] that says so
+//! source  the hash is SHA-256 of our own serialisation (see [`Genesis::hash`]); the shred version is folded from it as
+//!         in `solana-shred-version`
 //!
-//! The funded accounts of a development chain have public seeds: whoever knows the number of one can
-//! sign for it. That is their purpose; such a chain holds no value.
+//! The funded accounts of a development chain have public seeds: anyone who knows the number of one can sign for it.
+//! That is their purpose; such a chain holds no value.
 
 mod config;
 mod extra;
@@ -28,10 +28,10 @@ use crate::programs::builtin_accounts;
 pub use config::{GenesisConfig, SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, TICKS_PER_SLOT_MAX};
 pub use funded::{derive_funded_accounts, funded_account_key, funded_account_seed};
 
-/// What begins the serialisation that is hashed, so that the hash is of nothing else.
+/// Domain prefix of the hashed serialisation, so that the hash cannot equal one of other data.
 const HASH_DOMAIN: &[u8] = b"hearth genesis 2";
 
-/// Why there is no genesis.
+/// Why a genesis cannot be created or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum GenesisError {
     /// The file cannot be read or written.
@@ -39,23 +39,23 @@ pub enum GenesisError {
     Io {
         /// `read` or `write`.
         action: &'static str,
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The file is not what this program writes.
+    /// The file is damaged.
     #[error(
         "the genesis file {} is damaged: {what}; restore it from a copy or another node of the chain",
         path.display()
     )]
     Damaged {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// What is wrong.
+        /// The kind of damage.
         what: String,
     },
-    /// There are other files of the chain, and no genesis, or not all of it.
+    /// The chain has other files, but the genesis is missing or incomplete.
     #[error(
         "the genesis file {} is missing, and {} is of a chain that began with it; restore it from a copy or another \
          node of the chain",
@@ -63,24 +63,24 @@ pub enum GenesisError {
         file.display()
     )]
     Missing {
-        /// The genesis file.
+        /// The genesis file's path.
         path: PathBuf,
-        /// A file of the chain.
+        /// An existing file of the chain.
         file: PathBuf,
     },
-    /// The configuration makes no chain.
+    /// The configuration is invalid.
     #[error("no such chain can begin: {0}")]
     Config(String),
 }
 
 impl GenesisError {
-    /// Whether files are not as they were written.
+    /// Whether the error is about damaged or missing files.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Missing { .. })
     }
 }
 
-/// How a chain began.
+/// The genesis of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Genesis {
     config: GenesisConfig,
@@ -89,8 +89,7 @@ pub struct Genesis {
 }
 
 impl Genesis {
-    /// A chain as `config` says. Derives the funded accounts; `progress` as in
-    /// [`derive_funded_accounts`].
+    /// Creates the genesis of `config` and derives the funded accounts; `progress` as in [`derive_funded_accounts`].
     pub fn create(config: GenesisConfig, progress: impl FnMut(usize)) -> Result<Self, GenesisError> {
         config::check(&config).map_err(GenesisError::Config)?;
         let funded = derive_funded_accounts(config.fund_initial_accounts, progress);
@@ -98,7 +97,7 @@ impl Genesis {
         Ok(Self { config, funded, hash })
     }
 
-    /// What the chain was made from.
+    /// The configuration of the chain.
     pub fn config(&self) -> &GenesisConfig {
         &self.config
     }
@@ -108,21 +107,20 @@ impl Genesis {
         &self.funded
     }
 
-    /// Names the chain, and is its first blockhash: SHA-256 over the text `hearth genesis 2`, then,
-    /// each as 8 bytes little endian, hashes per tick (0 for none), ticks per slot, milliseconds a
-    /// slot, slots an epoch, creation time, and the count of accounts; then each account by address:
-    /// address, lamports, owner, executable (1 byte), length of its data (8 bytes), data. At the end the genesis slot,
-    /// where it is not 0.
+    /// The chain's identity and first blockhash: SHA-256 over the text `hearth genesis 2`, then, each as 8 bytes little
+    /// endian, hashes per tick (0 for none), ticks per slot, milliseconds per slot, slots per epoch, creation time, and
+    /// the number of accounts; then each account, sorted by address: address, lamports, owner, executable (1 byte),
+    /// length of its data (8 bytes), data. At the end the genesis slot, unless it is 0.
     pub fn hash(&self) -> &Hash {
         &self.hash
     }
 
-    /// The 16 bits by which a node knows the shreds of its chain.
+    /// The 16 bits by which a node recognizes the shreds of its chain.
     pub fn shred_version(&self) -> u16 {
         shred_version(&self.hash)
     }
 
-    /// Every account of height 0, by address.
+    /// Every account of height 0, sorted by address.
     pub fn accounts(&self) -> Vec<(Pubkey, Account)> {
         accounts_of(&self.config, &self.funded)
     }
@@ -142,7 +140,7 @@ fn accounts_of(config: &GenesisConfig, funded: &[Pubkey]) -> Vec<(Pubkey, Accoun
     accounts.extend(funded.iter().map(|key| (*key, Account::wallet(config.initial_lamports))));
     accounts.retain(|(_, account)| account.lamports != 0);
     accounts.sort_by_key(|(key, _)| *key);
-    // The sort keeps the order of what has one address: the first counts.
+    // The sort is stable, so of several accounts with one address the first counts.
     accounts.dedup_by_key(|(key, _)| *key);
     accounts
 }

@@ -1,21 +1,21 @@
-//! The hash of all accounts: a sum of one hash an account, so that a change costs two hashes, however
-//! many accounts there are.
+//! The hash of all accounts: a sum with one hash per account, so that a change costs two hashes, however many accounts
+//! there are.
 //!
 //! reads   accounts
 //! writes  the sum, and from it the hash of a bank
 //! memory  2 KiB
-//! source  `solana-lattice-hash` 4.2, `accounts_db.rs` of `solana-accounts-db` 4.2 (what of an account
-//!         is hashed), `bank.rs` of `solana-runtime` 4.2 (the hash of a bank)
+//! source  `solana-lattice-hash` 4.2, `accounts_db.rs` of `solana-accounts-db` 4.2 (which fields of an account are
+//!         hashed), `bank.rs` of `solana-runtime` 4.2 (the hash of a bank)
 
 use hearth_crypto::sha256::sha256;
 use hearth_wire::{Hash, Pubkey};
 
 use crate::account::Account;
 
-/// Lanes of 16 bits.
+/// Number of 16-bit lanes.
 const LANES: usize = 1024;
 
-/// A sum of accounts' hashes: 1,024 lanes of 16 bits, each modulo 2^16.
+/// A sum of account hashes: 1,024 lanes of 16 bits, each modulo 2^16.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Lattice(Box<[u16; LANES]>);
 
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Lattice {
 }
 
 impl Default for Lattice {
-    /// The sum of no accounts.
+    /// The sum over no accounts.
     fn default() -> Self {
         Self(Box::new([0; LANES]))
     }
@@ -38,7 +38,7 @@ impl Lattice {
         self.change(key, account, u16::wrapping_add);
     }
 
-    /// Takes an account out again.
+    /// Subtracts an account that was added.
     pub fn subtract(&mut self, key: &Pubkey, account: &Account) {
         self.change(key, account, u16::wrapping_sub);
     }
@@ -59,34 +59,34 @@ impl Lattice {
         self.0.iter_mut().zip(values).for_each(|(lane, value)| *lane = change(*lane, u16::from_le_bytes(*value)));
     }
 
-    /// The lanes, little endian.
+    /// The lanes in little-endian order.
     pub fn to_bytes(&self) -> [u8; 2 * LANES] {
         let mut bytes = [0; 2 * LANES];
         bytes.as_chunks_mut::<2>().0.iter_mut().zip(self.0.iter()).for_each(|(to, lane)| *to = lane.to_le_bytes());
         bytes
     }
 
-    /// The sum that [`Lattice::to_bytes`] gave; `None` for another count of bytes.
+    /// The inverse of [`Lattice::to_bytes`]; `None` if the length is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let lanes = bytes.as_chunks::<2>().0.iter().map(|lane| u16::from_le_bytes(*lane));
         let lanes: Box<[u16]> = lanes.collect();
         (bytes.len() == 2 * LANES).then(|| Self(lanes.try_into().expect("so many lanes")))
     }
 
-    /// 32 bytes that stand for the sum.
+    /// A digest of the sum, 32 bytes.
     pub fn checksum(&self) -> Hash {
         *blake3::hash(&self.to_bytes()).as_bytes()
     }
 
-    /// The hash of the bank whose accounts these are: of the hash of the bank before, the signatures
-    /// of its block, and its last entry's hash.
+    /// The hash of the bank with these accounts, over the parent bank's hash, the number of signatures in its block,
+    /// and the hash of its last entry.
     pub fn bank_hash(&self, parent: &Hash, signatures: u64, blockhash: &Hash) -> Hash {
         let block = sha256(&[parent, &signatures.to_le_bytes(), blockhash]);
         sha256(&[&block, &self.to_bytes()])
     }
 }
 
-/// 32 bytes that stand for an account: those with which its 2,048 of the sum begin. All zero where it has no lamports.
+/// A digest of an account: the first 32 of its 2,048 bytes in the sum. All zero if it has no lamports.
 pub fn account_hash(key: &Pubkey, account: &Account) -> Hash {
     match account.lamports {
         0 => [0; 32],
@@ -94,13 +94,13 @@ pub fn account_hash(key: &Pubkey, account: &Account) -> Hash {
     }
 }
 
-/// 2,048 bytes that stand for an account.
+/// Expands an account's hash to 2,048 bytes.
 fn hash_account(key: &Pubkey, account: &Account, into: &mut [u8; 2 * LANES]) {
     hasher(key, account).finalize_xof().fill(into);
 }
 
 fn hasher(key: &Pubkey, account: &Account) -> blake3::Hasher {
-    /// What fits in one buffer is hashed in one go: token and stake accounts do.
+    /// Accounts up to this size are hashed from one buffer; token and stake accounts are.
     const SMALL: usize = 200;
     let data = account.data();
     let mut hasher = blake3::Hasher::new();

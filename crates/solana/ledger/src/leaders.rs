@@ -1,28 +1,28 @@
-//! The leader schedule: who makes the block of which slot, drawn by stake.
+//! The leader schedule: the leader of each slot, drawn by stake.
 //!
 //! reads   the stakes of an epoch
 //! writes  one leader for each four slots
-//! memory  4 bytes for each four slots of an epoch, 64 bytes a leader
-//! source  `solana-leader-schedule`, `agave-random` 4.2: ChaCha20 seeded by the epoch's number, uniform
-//!         sampling with rejection as in `rand` 0.8
+//! memory  4 bytes for each four slots of an epoch, 64 bytes per leader
+//! source  `solana-leader-schedule`, `agave-random` 4.2: ChaCha20 seeded by the epoch's number, uniform sampling with
+//!         rejection as in `rand` 0.8
 
 use hearth_wire::Pubkey;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// Slots that a leader has in a row.
+/// Consecutive slots of a leader.
 pub const CONSECUTIVE_SLOTS: u64 = 4;
 
-/// A leader.
+/// The leader of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leader {
-    /// The node.
+    /// The node's identity.
     pub node: Pubkey,
     /// The vote account by whose stake it was drawn.
     pub vote: Pubkey,
 }
 
-/// The leaders of an epoch.
+/// The leader schedule of an epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderSchedule {
     leaders: Vec<Leader>,
@@ -30,7 +30,7 @@ pub struct LeaderSchedule {
 }
 
 impl LeaderSchedule {
-    /// Draws the leaders of the `slots` of an epoch; without stake there are none.
+    /// Draws the leaders of an epoch of `slots` slots; without stake there are none.
     pub fn new(mut stakes: Vec<(Leader, u64)>, epoch: u64, slots: u64) -> Self {
         stakes.retain(|(_, stake)| *stake > 0);
         stakes.sort_unstable_by(|(a, a_stake), (b, b_stake)| (b_stake, b.vote).cmp(&(a_stake, a.vote)));
@@ -53,14 +53,14 @@ impl LeaderSchedule {
         Self { leaders: stakes.into_iter().map(|(leader, _)| leader).collect(), turns }
     }
 
-    /// The leader of the slot at an index of the epoch.
+    /// The leader of the slot at this index in the epoch.
     pub fn leader(&self, index: u64) -> Option<&Leader> {
         let turn = self.turns.get((index / CONSECUTIVE_SLOTS) as usize)?;
         Some(&self.leaders[*turn as usize])
     }
 }
 
-/// A number below `end`, every one as likely.
+/// A uniformly distributed number below `end`.
 fn below(random: &mut ChaCha20Rng, end: u64) -> u64 {
     let zone = u64::MAX - (u64::MAX - end + 1) % end;
     loop {

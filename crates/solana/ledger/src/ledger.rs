@@ -1,15 +1,14 @@
-//! The ledger: everything that the chain holds, shared by every thread of the node, and the life of
-//! its slots.
+//! The ledger: the chain's state, shared by all threads of the node, and the life cycle of slots.
 //!
 //! reads   the genesis; the last hash of each block; which blocks are durable
 //! writes  banks, one at a time; the fees' distribution; a summary of each block
-//! memory  accounts and statuses as said there; 512 block summaries of 200 B, and those that somebody wants; where
-//!         forks are kept, what is needed to go back (ledger/forks.rs)
-//! drops   a slot that does not follow on the last: a [`SlotError`]
-//! source  `bank.rs`, `bank/fee_distribution.rs` of `solana-runtime` 4.2 for what the end of a block does
+//! memory  accounts and statuses as said there; 512 block summaries of 200 B, and those that a listener wants; where
+//!         forks are kept, the data to rewind (ledger/forks.rs)
+//! drops   a slot that does not follow the last: a [`SlotError`]
+//! source  `bank.rs`, `bank/fee_distribution.rs` of `solana-runtime` 4.2 for the end of a block
 //!
-//! The chain is a line: each block follows on the last that ended. Slots may be left out. Where several nodes lead, the
-//! line can be left: the ledger goes back to a block of it, and others follow on that ([`Ledger::rewind`]).
+//! The chain is linear: each block follows the last ended one, and slots may be skipped. Where several nodes lead, the
+//! ledger can rewind to an earlier block and continue from there on another fork ([`Ledger::rewind`]).
 
 mod changed;
 mod cut;
@@ -51,18 +50,18 @@ use forks::Checkpoint;
 
 /// No slot: the node does not vote, and blocks become final by their depth.
 const NO_VOTES: u64 = u64::MAX;
-/// Block summaries that are kept, beside those of blocks that may be undone or that somebody wants.
+/// Block summaries that are kept, besides those of blocks that may be undone or that a listener wants.
 pub(crate) const RECENT_BLOCKS: usize = 512;
 
-/// How a ledger is set up.
+/// The configuration of a ledger.
 pub struct LedgerConfig {
-    /// The memory of transactions that landed.
+    /// Configuration of the status cache.
     pub status_cache: StatusCacheConfig,
-    /// What runs transactions that are not made of transfers alone.
+    /// Executes transactions that contain more than transfers.
     pub general: Box<dyn GeneralPath>,
-    /// Off: accounts are not hashed and the banks' hashes are of nothing. For measuring the rest.
+    /// If off, accounts are not hashed and bank hashes cover nothing. For benchmarks of everything else.
     pub hash_accounts: bool,
-    /// What is kept so that the ledger can go back to an earlier block; `None`: the chain is never left.
+    /// What to keep for rewinds to an earlier block; `None` if the chain has no forks.
     pub forks: Option<Forks>,
 }
 
@@ -79,36 +78,36 @@ pub enum SlotError {
     /// Another slot has begun and not ended.
     #[error("slot {0} has not ended")]
     Unfinished(u64),
-    /// The slot is not in the making.
+    /// The slot is not in progress.
     #[error("slot {0} has not begun, or has ended")]
     NotBegun(u64),
     /// The parent is not the last block.
     #[error("slot {slot} names slot {parent} as its parent, the last block is of slot {last}")]
     WrongParent {
-        /// The slot that should begin.
+        /// The slot that was to begin.
         slot: u64,
         /// The parent it names.
         parent: u64,
-        /// The slot of the last block.
+        /// The slot of the last ended block.
         last: u64,
     },
 }
 
-/// The line of blocks.
+/// The chain's blocks.
 pub(crate) struct Chain {
     pub(crate) blockhashes: Arc<BlockhashQueue>,
     pub(crate) working: Option<Arc<Bank>>,
-    /// The newest last; never empty. Without the banks' hashes.
+    /// Block summaries without bank hashes, the newest last; never empty.
     pub(crate) blocks: VecDeque<BlockSummary>,
-    /// The era of the accounts that each block ended; 0 for the one with which the ledger began and those before.
+    /// The account era that each block ended; 0 for the block with which the ledger started and earlier ones.
     pub(crate) eras: VecDeque<u32>,
     pub(crate) epochs: Epochs,
     pub(crate) samples: Samples,
-    /// The blocks that may be gone back to; none where forks are not kept.
+    /// The blocks that the ledger can rewind to; empty if forks are not kept.
     checkpoints: VecDeque<Checkpoint>,
 }
 
-/// What a ledger begins with: at genesis, or from a snapshot.
+/// The initial state of a ledger: genesis, or a snapshot.
 struct State {
     accounts: Accounts,
     statuses: StatusCache,
@@ -120,12 +119,12 @@ struct State {
     burned_lamports: u64,
 }
 
-/// Everything that the chain holds.
+/// The chain's state.
 pub struct Ledger {
     pub(crate) shared: Arc<Shared>,
     chain: RwLock<Chain>,
     stored_slot: AtomicU64,
-    /// The newest slot that votes have made final; [`NO_VOTES`] where the node does not vote.
+    /// The newest slot rooted by votes; [`NO_VOTES`] if the node does not vote.
     rooted_slot: AtomicU64,
     collector: Pubkey,
     burned_lamports: AtomicU64,
@@ -133,12 +132,12 @@ pub struct Ledger {
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
     snapshots: OnceLock<Arc<Snapshots>>,
-    /// Somebody wants the summaries of blocks from this slot on.
+    /// A listener wants the summaries of blocks from this slot on.
     wanted_from: AtomicU64,
 }
 
 impl Ledger {
-    /// The ledger at genesis: the genesis slot has ended with the genesis hash, the next may begin.
+    /// The ledger at genesis: the genesis slot has ended with the genesis hash, and the next may begin.
     pub fn new(genesis: &Genesis, config: LedgerConfig) -> Arc<Self> {
         let accounts = Accounts::new();
         for (key, account) in genesis.accounts() {
@@ -228,7 +227,7 @@ impl Ledger {
         self.chain.write()
     }
 
-    /// Begins a slot on the last block.
+    /// Begins a slot on top of the last block.
     pub fn begin_slot(&self, slot: u64, parent: u64) -> Result<Arc<Bank>, SlotError> {
         let mut chain = self.chain_mut();
         if let Some(bank) = &chain.working {
@@ -253,29 +252,29 @@ impl Ledger {
         Ok(bank)
     }
 
-    /// The bank of the slot in the making, if it is this one.
+    /// The bank in progress, if its slot is this one.
     pub fn bank(&self, slot: u64) -> Option<Arc<Bank>> {
         self.working_bank().filter(|bank| bank.slot() == slot)
     }
 
-    /// The bank of the slot in the making.
+    /// The bank in progress.
     pub fn working_bank(&self) -> Option<Arc<Bank>> {
         self.chain().working.clone()
     }
 
-    /// Ends a slot with the hash of its last tick: pays the fees out, registers the hash. Waits for
-    /// microblocks that are still running.
+    /// Ends a slot with the hash of its last tick: distributes the fees and registers the hash. Waits for microblocks
+    /// that are still running.
     pub fn end_slot(&self, slot: u64, last_hash: Hash) -> Result<BlockSummary, SlotError> {
         let bank = self.bank(slot).ok_or(SlotError::NotBegun(slot))?;
         bank.end();
         let counts = bank.counts();
         let mut chain = self.chain_mut();
-        // The ledger may have gone back meanwhile.
+        // A rewind may have happened meanwhile.
         if chain.working.take_if(|working| Arc::ptr_eq(working, &bank)).is_none() {
             return Err(SlotError::NotBegun(slot));
         }
         let Shared { accounts, hashing, .. } = &*self.shared;
-        // By now it is, unless nobody had time for it for a whole slot.
+        // It usually is by now, unless no thread had time for it during a whole slot.
         hashing.complete(accounts);
         let collector = chain.epochs.fee_collector(slot).unwrap_or(self.collector);
         let reward = self.pay_out(&collector, &counts);
@@ -311,8 +310,8 @@ impl Ledger {
         Ok(block)
     }
 
-    /// Burns its part of a block's fees and whatever was sent to the incinerator; the rest goes to
-    /// the collector, or is burned too when the collector cannot take it.
+    /// Burns the burned part of a block's fees, and everything sent to the incinerator. The collector gets the rest,
+    /// which is burned too if the collector cannot receive it.
     fn pay_out(&self, collector: &Pubkey, counts: &BankCounts) -> Option<FeeReward> {
         let (mut burned, lamports) = (counts.fees.burned(), counts.fees.reward());
         let deposited = if lamports == 0 { None } else { self.deposit(collector, lamports) };
@@ -324,7 +323,7 @@ impl Ledger {
         deposited.map(|post_balance| FeeReward { collector: *collector, lamports, post_balance })
     }
 
-    /// Pays the collector, if it may be paid; its balance then.
+    /// Pays the collector if the rules allow it; returns its new balance.
     fn deposit(&self, collector: &Pubkey, lamports: u64) -> Option<u64> {
         self.shared.accounts.update(collector, |account| {
             let (before, after) = (account.lamports, account.lamports.checked_add(lamports)?);
@@ -337,51 +336,51 @@ impl Ledger {
         })
     }
 
-    /// Works off at most `limit` changed accounts towards the hash of the bank that ended last, if
-    /// nobody else does. Whether there was anything to do.
+    /// Hashes at most `limit` changed accounts for the last ended bank, unless another thread is at it. Returns whether
+    /// there was any work.
     #[inline]
     pub fn hash_some(&self, limit: usize) -> bool {
         self.shared.hashing.some(&self.shared.accounts, limit)
     }
 
-    /// Works out the hash of the bank that ended last, if nobody has: returns its slot and the hash.
+    /// Finishes the hash of the last ended bank; returns its slot and the hash.
     pub fn hash_all(&self) -> (u64, Hash) {
         self.shared.hashing.complete(&self.shared.accounts);
         self.shared.hashing.newest()
     }
 
-    /// The sum of all accounts' hashes as the newest slot left them whose bank's hash is known.
+    /// The lattice sum of all accounts at the end of the newest hashed slot.
     pub fn lattice(&self) -> Lattice {
         self.shared.hashing.lattice()
     }
 
-    /// The hash of the bank of a recent slot, once it is worked out.
+    /// The bank hash of a recent slot, once it is computed.
     pub fn bank_hash(&self, slot: u64) -> Option<Hash> {
         self.shared.hashing.hash_of(slot)
     }
 
-    /// The accounts.
+    /// The account store.
     pub fn accounts(&self) -> &Accounts {
         &self.shared.accounts
     }
 
-    /// Where what lands is told to whoever listens.
+    /// The queue of landed transactions and changed accounts for listeners.
     pub fn tap(&self) -> &Tap {
         &self.shared.tap
     }
 
-    /// The statuses.
+    /// The status cache.
     pub fn statuses(&self) -> &StatusCache {
         &self.shared.statuses
     }
 
-    /// Lamports burned since genesis. With those of all accounts and the fees of the slot in the
-    /// making they are as many as at genesis.
+    /// Lamports burned since genesis. Together with the lamports of all accounts and the fees of the slot in progress
+    /// they equal the lamports at genesis.
     pub fn burned_lamports(&self) -> u64 {
         self.burned_lamports.load(Relaxed)
     }
 
-    /// Names the chain.
+    /// The genesis hash, which identifies the chain.
     pub fn genesis_hash(&self) -> &Hash {
         &self.genesis_hash
     }
@@ -391,14 +390,14 @@ impl Ledger {
         self.epoch_schedule.slots_per_epoch
     }
 
-    /// How slots are cut into epochs.
+    /// The division of slots into epochs.
     pub fn epoch_schedule(&self) -> &EpochSchedule {
         &self.epoch_schedule
     }
 }
 
 impl Chain {
-    /// The last block that ended.
+    /// The last ended block.
     pub(crate) fn last(&self) -> &BlockSummary {
         self.blocks.back().expect("genesis is a block")
     }

@@ -1,15 +1,15 @@
-//! ledger: what the chain holds (accounts, statuses, blockhashes, blocks on disk) and the rules by
-//! which a transaction changes it.
+//! ledger: the chain's state (accounts, statuses, blockhashes, blocks on disk) and the rules by which a transaction
+//! changes it.
 //!
 //! reads   transactions (as `hearth_wire::Txn`), the genesis file, blocks
 //! writes  accounts in memory, one outcome per transaction, blocks on disk
 //! memory  accounts and statuses, each bounded where it is kept
-//! drops   nothing in silence: a transaction that does not land has an outcome that says why
+//! drops   nothing silently: a transaction that does not land has an outcome with the reason
 //!
-//! The walk: [`genesis`] → [`ledger`] (the life of a slot) → [`bank`] (a microblock) → its checks
-//! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`lattice`] (the hash of it all)
-//! → [`view`] (what clients ask). [`sysvars`], [`stakes`] and [`leaders`] are what an epoch is made of.
-//! On disk: [`blockstore`], [`snapshot`], which [`snapshot_taker`] writes.
+//! A transaction passes through [`genesis`] → [`ledger`] (the life of a slot) → [`bank`] (a microblock) → its checks
+//! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`lattice`] (the hash of all accounts) →
+//! [`view`] (client queries). [`sysvars`], [`stakes`] and [`leaders`] make up an epoch. On disk: [`blockstore`], and
+//! [`snapshot`], written by [`snapshot_taker`].
 
 pub mod account;
 pub mod accounts;

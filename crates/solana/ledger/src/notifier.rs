@@ -1,11 +1,11 @@
-//! What lands, told to whoever listens: the RPC's subscriptions.
+//! Publishes landed transactions and changed accounts to the RPC's subscriptions.
 //!
-//! reads   transactions that landed, accounts that changed, from the banks' threads
-//! writes  them into a queue until the listener takes it
-//! memory  at most [`BYTES_MAX`], and only while somebody listens
-//! drops   what finds no room: counted, and told to the listener
+//! reads   landed transactions and changed accounts, from the banks' threads
+//! writes  a queue that the listener drains
+//! memory  at most [`BYTES_MAX`], and only while there is a listener
+//! drops   items for which the queue has no room: counted, and the count reported to the listener
 //!
-//! While nobody listens it costs a bank one load a microblock.
+//! Without a listener it costs a bank one load per microblock.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -16,10 +16,10 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::account::Account;
 use crate::error::TransactionError;
 
-/// Bytes that wait for the listener.
+/// Maximum bytes in the queue.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// What a listener wants.
+/// What the listener subscribes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Transactions with their log lines, votes included.
@@ -31,7 +31,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether anything is wanted.
+    /// Whether it subscribes to anything.
     pub fn any(self) -> bool {
         self != Self::default()
     }
@@ -40,39 +40,39 @@ impl Wanted {
 /// A transaction that landed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Landed {
-    /// Its slot.
+    /// The slot in which it landed.
     pub slot: u64,
-    /// Its bytes.
+    /// The wire bytes.
     pub wire: Box<[u8]>,
-    /// Addresses from lookup tables, those locked for writing first.
+    /// Addresses from lookup tables, the writable ones first.
     pub loaded: Vec<Pubkey>,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub err: Option<TransactionError>,
-    /// Log lines; none where only votes are wanted.
+    /// Log lines; empty if only votes are wanted.
     pub logs: Vec<String>,
-    /// Whether it is a vote and nothing else.
+    /// Whether it is a simple vote.
     pub is_vote: bool,
 }
 
-/// An account that transactions of a slot changed.
+/// An account that was changed by transactions of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// The slot.
+    /// The slot of the change.
     pub slot: u64,
-    /// Its address.
+    /// The account's address.
     pub key: Pubkey,
-    /// As it is then; without lamports when it has ceased to be.
+    /// The state after the change; without lamports if it was deleted.
     pub account: Account,
 }
 
-/// What was waiting.
+/// The drained contents of the queue.
 #[derive(Debug, Default)]
 pub struct Tapped {
     /// Transactions in the order of their banks' threads.
     pub landed: Vec<Landed>,
-    /// Accounts, the same one as often as microblocks changed it.
+    /// Accounts, once for each microblock that changed them.
     pub changed: Vec<Changed>,
-    /// Transactions and accounts for which there was no room.
+    /// Number of transactions and accounts for which there was no room.
     pub missed: u64,
 }
 
@@ -82,7 +82,7 @@ struct Queue {
     bytes: usize,
 }
 
-/// The queue, and who wants what.
+/// The queue, and what its listener wants.
 #[derive(Debug, Default)]
 pub struct Tap {
     wanted: AtomicU8,
@@ -98,7 +98,7 @@ impl Tap {
         self.queue.lock()
     }
 
-    /// Says what is wanted from now on; with nothing wanted the queue is emptied.
+    /// Sets what the listener wants; if that is nothing the queue is cleared.
     pub fn set_wanted(&self, wanted: Wanted) {
         let bit = |flag: bool, bit: u8| if flag { bit } else { 0 };
         let bits = bit(wanted.logs, LOGS) | bit(wanted.votes, VOTES) | bit(wanted.accounts, ACCOUNTS);
@@ -108,19 +108,19 @@ impl Tap {
         }
     }
 
-    /// What is wanted.
+    /// What the listener wants.
     #[inline]
     pub fn wanted(&self) -> Wanted {
         let bits = self.wanted.load(Relaxed);
         Wanted { logs: bits & LOGS != 0, votes: bits & VOTES != 0, accounts: bits & ACCOUNTS != 0 }
     }
 
-    /// Takes everything that waits.
+    /// Drains the queue.
     pub fn take(&self) -> Tapped {
         std::mem::take(&mut *self.queue()).tapped
     }
 
-    /// Adds what a microblock did.
+    /// Adds the results of a microblock.
     pub fn add(&self, landed: impl Iterator<Item = Landed>, changed: impl Iterator<Item = Changed>) {
         let mut queue = self.queue();
         let Queue { tapped, bytes } = &mut *queue;
@@ -142,7 +142,7 @@ impl Tap {
     }
 }
 
-/// Whether a transaction is a vote and nothing else, as validators send them.
+/// Whether a transaction is a simple vote, as validators send them.
 pub fn is_vote(txn: &Txn<'_>) -> bool {
     let mut instructions = txn.instructions();
     let first = instructions.next();

@@ -1,37 +1,37 @@
-//! Samples of the chain's speed, one a minute of the chain's time.
+//! Samples of the chain's speed, one per minute of the chain's time.
 //!
 //! reads   blocks as they end
 //! writes  samples
 //! memory  720 samples of 48 B: twelve hours
-//! source  `sample_performance_service.rs` of `solana-core` 4.2, which goes by the wall's time; ours
-//!         goes by the clock sysvar, so that a chain that is executed again gives the same samples
+//! source  `sample_performance_service.rs` of `solana-core` 4.2, which uses wall-clock time. This one uses the clock
+//!         sysvar, so that replaying a chain gives the same samples
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Seconds of a sample, at least.
+/// Minimum length of a sample in seconds.
 const SAMPLE_SECONDS: i64 = 60;
-/// Samples that are kept.
+/// Number of samples that are kept.
 const SAMPLES: usize = 720;
 
-/// What the chain did in about a minute.
+/// The chain's activity during about a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PerformanceSample {
-    /// The slot that ended it.
+    /// The slot that ended the sample.
     pub slot: u64,
-    /// Slots in it.
+    /// Number of slots.
     pub slots: u64,
-    /// Transactions in it.
+    /// Number of transactions, votes included.
     pub transactions: u64,
-    /// Those that were no votes.
+    /// Number of transactions that were not votes.
     pub non_vote_transactions: u64,
-    /// Its length in seconds.
+    /// Length in seconds.
     pub seconds: u16,
 }
 
-/// Where a sample stands.
+/// The position where a sample starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Mark {
     pub(crate) slot: u64,
@@ -39,13 +39,13 @@ pub(crate) struct Mark {
     pub(crate) unix_timestamp: i64,
 }
 
-/// The newest samples.
+/// The most recent samples.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Samples {
     began: Mark,
-    /// Votes since then.
+    /// Votes since the sample started.
     votes: u64,
-    /// Shared by the copies of blocks that may be gone back to, since it changes once a minute.
+    /// Shared by the copies of blocks that the ledger can rewind to, since it changes once a minute.
     #[serde(serialize_with = "write", deserialize_with = "read")]
     samples: Arc<VecDeque<PerformanceSample>>,
 }
@@ -63,7 +63,7 @@ impl Samples {
         Self { began, votes: 0, samples: Arc::default() }
     }
 
-    /// A block has ended, with so many votes in it.
+    /// Records the end of a block that contains `votes` votes.
     pub(crate) fn note(&mut self, now: Mark, votes: u64) {
         let began = self.began;
         self.votes += votes;
@@ -83,7 +83,7 @@ impl Samples {
         self.began = now;
     }
 
-    /// At most `count`, the newest first.
+    /// At most `count` samples, the newest first.
     pub(crate) fn newest(&self, count: usize) -> Vec<PerformanceSample> {
         self.samples.iter().take(count).copied().collect()
     }

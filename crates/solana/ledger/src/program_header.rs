@@ -1,8 +1,7 @@
-//! What loaders write in front of a program: where its code is, and the slot in which it was deployed.
+//! The headers that loaders put before a program: its code's address and its deployment slot.
 //!
 //! reads   accounts of programs
 //! writes  the slot, where a chain begins with a program of another chain
-//! memory  none
 //! source  `UpgradeableLoaderState` of `solana-loader-v3-interface`, `LoaderV4State` of `solana-loader-v4-interface`
 
 use hearth_wire::Pubkey;
@@ -10,26 +9,26 @@ use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, LOADER_V4};
 
 use crate::account::Account;
 
-/// Kinds of accounts of the upgradeable loader, four bytes at the front.
+/// Account kinds of the upgradeable loader: the first four bytes.
 const PROGRAM: [u8; 4] = 2u32.to_le_bytes();
 const PROGRAM_DATA: [u8; 4] = 3u32.to_le_bytes();
-/// Loader v4: the slot, the authority, the status.
+/// Header of loader v4: slot, authority, status.
 const LOADER_V4_BYTES: usize = 8 + 32 + 8;
 
-/// The account that holds the code of an upgradeable program.
+/// The address of the account with an upgradeable program's code.
 pub fn code_address(program: &Account) -> Option<Pubkey> {
     let is_upgradeable = program.owner == BPF_LOADER_UPGRADEABLE;
     let address = program.data().strip_prefix(&PROGRAM).filter(|_| is_upgradeable)?;
     address.first_chunk::<32>().copied()
 }
 
-/// The slot of deployment in an account that holds code. The loaders that cannot upgrade keep none.
+/// The deployment slot in an account with code. The loaders without upgrades store none.
 pub fn deployment_slot(account: &Account) -> Option<u64> {
     let at = slot_offset(account)?;
     account.data()[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Makes the code one that was deployed before the chain began.
+/// Sets the deployment slot to 0, so that the code counts as deployed before the chain began.
 pub fn clear_deployment_slot(account: &mut Account) {
     if deployment_slot(account).unwrap_or(0) == 0 {
         return;

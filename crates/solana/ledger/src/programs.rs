@@ -1,11 +1,8 @@
-//! The addresses that the cluster keeps for itself: programs that are part of the node, and keys
-//! that no transaction may write.
+//! The cluster's reserved addresses: builtin programs, and keys that no transaction may write.
 //!
-//! reads   addresses
 //! writes  yes or no, and the accounts with which a chain begins
 //! memory  31 addresses and a filter of 256 bits
-//! source  `solana-builtins`, `agave-reserved-account-keys`, `solana-builtins-default-costs` 4.2,
-//!         every feature active
+//! source  `solana-builtins`, `agave-reserved-account-keys`, `solana-builtins-default-costs` 4.2, every feature active
 
 use std::sync::LazyLock;
 
@@ -14,7 +11,7 @@ use hearth_wire::consts::*;
 
 use crate::account::Account;
 
-/// Addresses that only have a text here: programs and accounts that came to nothing or moved on.
+/// Addresses that occur only here: programs and accounts that were abandoned or moved.
 const RESERVED_TEXTS: [&str; 3] = [
     "StakeConfig11111111111111111111111111111111",
     "ZkE1Gama1Proof11111111111111111111111111111",
@@ -52,7 +49,7 @@ const RESERVED: [Pubkey; 28] = [
     SYSVAR_OWNER,
 ];
 
-/// The reserved addresses in order, and which first bytes occur among them.
+/// The reserved addresses in order, and a filter on their first bytes.
 struct Reserved {
     sorted: Vec<Pubkey>,
     first_bytes: [bool; 256],
@@ -67,14 +64,14 @@ static RESERVED_SET: LazyLock<Reserved> = LazyLock::new(|| {
     Reserved { sorted, first_bytes }
 });
 
-/// Whether no transaction may write the account: a sysvar or a program of the node.
+/// Whether no transaction may write the account: a sysvar or a builtin program.
 #[inline]
 pub fn is_reserved(key: &Pubkey) -> bool {
     let reserved = &*RESERVED_SET;
     reserved.first_bytes[usize::from(key[0])] && reserved.sorted.binary_search(key).is_ok()
 }
 
-/// Whether a call of the program is allotted 3,000 compute units by default instead of 200,000.
+/// Whether a call of the program gets 3,000 compute units by default instead of 200,000.
 #[inline]
 pub fn is_cheap_builtin(key: &Pubkey) -> bool {
     const CHEAP: [&Pubkey; 8] = [
@@ -90,12 +87,12 @@ pub fn is_cheap_builtin(key: &Pubkey) -> bool {
     CHEAP.contains(&key)
 }
 
-/// Whether programs may belong to `owner`.
+/// Whether `owner` is a loader, which may own programs.
 pub fn is_loader(owner: &Pubkey) -> bool {
     [NATIVE_LOADER, BPF_LOADER_UPGRADEABLE, BPF_LOADER, BPF_LOADER_DEPRECATED, LOADER_V4].contains(owner)
 }
 
-/// The accounts of the node's own programs, with which every chain begins.
+/// The accounts of the builtin programs, with which every chain begins.
 pub fn builtin_accounts() -> Vec<(Pubkey, Account)> {
     let mut accounts: Vec<_> = [
         (SYSTEM_PROGRAM, "solana_system_program"),

@@ -1,12 +1,10 @@
-//! Hashing of addresses and messages under a secret of this process, so that nobody can choose
-//! keys that collide.
+//! Keyed hashing of addresses and messages under a secret of this process, so that nobody can choose colliding keys.
 //!
 //! reads   public keys, signatures, messages; the operating system's entropy once
 //! writes  hashes of 64 and 128 bits
-//! memory  48 bytes a seed
-//! source  folded 64×64→128-bit multiplication, as in wyhash, for tables of addresses; SipHash-1-3
-//!         (Aumasson and Bernstein), a keyed pseudo-random function, where a collision would change
-//!         an outcome
+//! memory  48 bytes per seed
+//! source  folded 64×64→128-bit multiplication, as in wyhash, for tables of addresses; SipHash-1-3 (Aumasson and
+//!         Bernstein), a keyed pseudo-random function, where a collision would change an outcome
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -27,18 +25,18 @@ impl Seed {
         Self { words: [word(0), word(1), word(2), word(3)], sip: [word(4), word(5)] }
     }
 
-    /// The secret, to be kept with tables whose keys were made under it.
+    /// The secret's words, to be stored with tables whose keys were made under it.
     pub fn to_words(self) -> [u64; 6] {
         let ([a, b, c, d], [e, f]) = (self.words, self.sip);
         [a, b, c, d, e, f]
     }
 
-    /// The seed of these words.
+    /// Restores a seed from its words.
     pub fn from_words([a, b, c, d, e, f]: [u64; 6]) -> Self {
         Self { words: [a, b, c, d], sip: [e, f] }
     }
 
-    /// A hash of a 32-byte address for a table, 64 bits.
+    /// A 64-bit hash of a 32-byte address, for tables.
     #[inline]
     pub fn address(&self, address: &[u8; 32]) -> u64 {
         let (chunks, _) = address.as_chunks::<8>();
@@ -47,7 +45,7 @@ impl Seed {
         fold(folded ^ self.sip[0], self.sip[1] | 1)
     }
 
-    /// A keyed hash of any bytes, 128 bits: two messages share it with odds of 2⁻¹²⁸.
+    /// A keyed 128-bit hash of any bytes: two messages collide with odds of 2⁻¹²⁸.
     #[inline]
     pub fn message(&self, bytes: &[u8]) -> u128 {
         use std::hash::Hasher;
@@ -56,7 +54,7 @@ impl Seed {
         hasher.finish128().as_u128()
     }
 
-    /// A hash of a signature, 64 bits. Its scalar half is folded under secret words.
+    /// A 64-bit hash of a signature. Its scalar half is folded under secret words.
     #[inline]
     pub fn signature(&self, signature: &[u8; 64]) -> u64 {
         let (halves, _) = signature.as_chunks::<32>();
@@ -64,7 +62,7 @@ impl Seed {
     }
 }
 
-/// The high and low half of the 128-bit product, folded into one word.
+/// Multiplies to 128 bits and folds the high and low halves into one word.
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -107,7 +105,7 @@ mod tests {
             low[hash as usize % 256] += 1;
             high[(hash >> 56) as usize] += 1;
         }
-        // 256 expected in each; 8 standard deviations of 16 either way.
+        // 256 expected in each, ± 8 standard deviations of 16.
         assert!(low.iter().chain(&high).all(|&count| (128..=384).contains(&count)));
     }
 }

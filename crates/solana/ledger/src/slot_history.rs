@@ -1,25 +1,24 @@
-//! Which slots have blocks, as the sysvar of that name says.
+//! The slot history sysvar: which slots have blocks.
 //!
 //! reads   the slot history account
-//! writes  yes or no
 //! memory  the account's 131,097 bytes, shared with the ledger
 //! source  `solana-slot-history` 3: a bit for each of the last 2^20 slots, then the next slot
 
 use crate::{Account, Ledger};
 use hearth_wire::consts::SYSVAR_SLOT_HISTORY;
 
-/// Slots that are remembered.
+/// Number of slots in the history.
 const SLOTS: u64 = 1 << 20;
-/// Where the bits begin: after a flag that they are there and the count of their words.
+/// Offset of the bits, after their option tag and word count.
 const BITS: usize = 1 + 8;
-/// Where the next slot is: after the bits and their count.
+/// Offset of the next slot, after the bits and their count.
 const NEXT_SLOT: usize = BITS + SLOTS as usize / 8 + 8;
 
-/// The history at one instant.
+/// The slot history at one instant.
 pub struct SlotHistory(Account);
 
 impl SlotHistory {
-    /// As the newest state has it; `None` on a chain that keeps none.
+    /// The newest state's history; `None` on a chain that keeps none.
     pub fn of(ledger: &Ledger) -> Option<Self> {
         Self::new(ledger.account(&SYSVAR_SLOT_HISTORY)?)
     }
@@ -32,22 +31,22 @@ impl SlotHistory {
         u64::from_le_bytes(self.0.data()[NEXT_SLOT..NEXT_SLOT + 8].try_into().expect("eight bytes"))
     }
 
-    /// The lowest slot that is remembered.
+    /// The lowest slot in the history.
     pub fn oldest(&self) -> u64 {
         self.next().saturating_sub(SLOTS)
     }
 
-    /// The highest.
+    /// The highest slot in the history.
     pub fn newest(&self) -> u64 {
         self.next().saturating_sub(1)
     }
 
-    /// Whether the block that is stored for a slot may be one of the chain: not if it is of a fork that was left.
+    /// Whether the stored block of a slot may be on the chain: false if it belongs to an abandoned fork.
     pub fn may_have(&self, slot: u64) -> bool {
         !(self.oldest()..=self.newest()).contains(&slot) || self.has(slot)
     }
 
-    /// Whether a slot that is remembered has a block.
+    /// Whether a slot in the history has a block.
     pub fn has(&self, slot: u64) -> bool {
         let bit = (slot % SLOTS) as usize;
         (self.oldest()..=self.newest()).contains(&slot) && self.0.data()[BITS + bit / 8] >> (bit % 8) & 1 == 1

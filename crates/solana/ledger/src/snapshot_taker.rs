@@ -1,13 +1,13 @@
-//! The thread that takes snapshots: it writes what the ledger has cut at a slot's end.
+//! The snapshot thread: writes the state that the ledger has cut at a slot's end.
 //!
 //! reads   the ledger's accounts and statuses at the cut; from the block store, that the block is durable and its id
 //! writes  snapshots
 //! memory  one shard and the chunks of the writer
-//! drops   a snapshot that fails, counted and told
+//! drops   a snapshot that fails: counted and reported
 //!
-//! A snapshot gets its name only when its block is durable: so no snapshot is ahead of the blocks that were promised.
-//! Where forks are kept it waits until its block is rooted, and is given up when the ledger goes back below it. It is a
-//! module beside [`snapshot`](crate::snapshot), which the ledger imports, since it reads the ledger.
+//! A snapshot gets its final name only once its block is durable, so no snapshot is ahead of the promised blocks. Where
+//! forks are kept it waits until its block is rooted, and is abandoned if the ledger rewinds below it. This is a module
+//! beside [`snapshot`](crate::snapshot), which the ledger imports, because it reads the ledger.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -22,39 +22,39 @@ use crate::ledger::Ledger;
 use crate::snapshot::{Cut, Folder, Job, SnapshotConfig, SnapshotError, SnapshotFile, Snapshots, Writer};
 use crate::status_cache::StatusCache;
 
-/// How often it is looked whether the block of a snapshot is durable.
+/// Polling interval while a snapshot waits for its block to become durable.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What became of a snapshot.
+/// The outcome of a snapshot.
 #[derive(Debug)]
 pub enum SnapshotEvent {
-    /// It is whole.
+    /// The snapshot is complete.
     Taken {
-        /// The file.
+        /// The snapshot's file.
         file: SnapshotFile,
-        /// Bytes of it.
+        /// Size in bytes.
         bytes: u64,
-        /// How long it took from the cut on.
+        /// Time since the cut.
         took: Duration,
     },
-    /// It was given up; nothing is left of it.
+    /// The snapshot was abandoned and removed.
     GivenUp {
-        /// Its slot.
+        /// The snapshot's slot.
         slot: u64,
-        /// Why.
+        /// The reason.
         why: SnapshotError,
     },
 }
 
-/// The thread that writes. Dropping it gives up what is under way.
+/// The snapshot thread. Dropping it abandons the snapshot in progress.
 pub struct Taker {
     snapshots: Arc<Snapshots>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Taker {
-    /// Starts taking snapshots of `ledger`, whose blocks `blocks` reads. `prepare` is called first in the thread,
-    /// `tell` after each.
+    /// Starts the thread for snapshots of `ledger`; `blocks` reads its blocks. The thread calls `prepare` first, and
+    /// `tell` after each snapshot.
     pub fn start(
         ledger: &Arc<Ledger>,
         config: SnapshotConfig,
@@ -76,7 +76,7 @@ impl Taker {
         Ok(Self { snapshots, thread: Some(thread) })
     }
 
-    /// What is known of the snapshots.
+    /// The list of snapshots.
     pub fn snapshots(&self) -> &Arc<Snapshots> {
         &self.snapshots
     }
@@ -123,7 +123,7 @@ fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFi
         }
         if snapshots.is_undone() { Err(SnapshotError::Undone { slot }) } else { Ok(()) }
     };
-    // Statuses first: what is kept of them is more than of accounts.
+    // Statuses first: their cut retains more memory than that of the accounts.
     for shard in 0..StatusCache::SHARDS {
         stopped(&writer)?;
         let (claims, results) = statuses.read_cut(shard, height + 1);
@@ -139,7 +139,7 @@ fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFi
         if let Some(hashes) = known.take().or_else(|| ledger.cut_hashes(slot)) {
             match durable_block(ledger, &snapshots.blocks, slot)? {
                 Some(block_id) => {
-                    // Another block of this slot, or above it, may be meant where this one was undone before.
+                    // After a rewind, another block may have this slot or a slot above it.
                     stopped(&writer)?;
                     break (hashes, block_id);
                 }
@@ -154,7 +154,7 @@ fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFi
     Ok((file, bytes))
 }
 
-/// The id of a block once it is durable, and settled: then whatever else is kept of it is on its way to the disk too.
+/// The id of a block once it is durable and settled: then everything else that is stored of it is being written too.
 fn durable_block(ledger: &Ledger, blocks: &Reader, slot: u64) -> Result<Option<Hash>, SnapshotError> {
     let durable = blocks.durable_slot().is_some_and(|durable| durable >= slot);
     if !durable || !ledger.is_settled(slot) {

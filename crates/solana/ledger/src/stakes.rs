@@ -1,12 +1,12 @@
-//! Stakes: who has delegated how much to whom, and how much of it counts in an epoch.
+//! Stakes: delegations, and how much of each is effective in an epoch.
 //!
 //! reads   stake accounts, the stake history
 //! writes  the stakes of an epoch; the entry of the stake history for the epoch before
-//! memory  112 B a vote account and epoch, for 5 epochs
+//! memory  112 B per vote account and epoch, for 5 epochs
 //! source  `stakes.rs` of `solana-runtime` 4.2, `state.rs` and `warmup_cooldown_allowance.rs` of
 //!         `solana-stake-interface` 4.3 with every feature active
 //!
-//! A delegation takes effect over epochs: in each at most 9 % of all stake may come or go.
+//! A delegation takes effect over several epochs: in each, at most 9 % of all stake may activate or deactivate.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -25,46 +25,46 @@ use crate::rent::minimum_balance;
 use crate::sysvars::{self, MAX_STAKE_HISTORY, STAKE_HISTORY_BYTES, u64_at};
 use crate::vote_state::{VoteState, new_vote_state};
 
-/// Bytes of a stake account's data.
+/// Size of a stake account's data in bytes.
 pub const STAKE_STATE_BYTES: usize = 200;
-/// The share of all stake that may come or go in an epoch, in hundredths of a percent.
+/// Share of all stake that may activate or deactivate in an epoch, in hundredths of a percent.
 const CHANGE_BPS: u128 = 900;
-/// Where the delegation begins: behind the state's tag, the reserve, two authorities and the lockup.
+/// Offset of the delegation, after the state's tag, the reserve, two authorities and the lockup.
 const DELEGATION: usize = 4 + 8 + 64 + 48;
 const CREDITS: usize = DELEGATION + 64;
 
-/// What a stake account delegates.
+/// The delegation of a stake account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delegation {
-    /// The vote account.
+    /// The vote account that it delegates to.
     pub vote: Pubkey,
-    /// Lamports.
+    /// The delegated lamports.
     pub stake: u64,
-    /// The epoch in which it was delegated; the largest number for a stake of genesis.
+    /// The epoch of activation; `u64::MAX` for a stake of genesis.
     pub activation_epoch: u64,
-    /// The epoch in which it was withdrawn; the largest number if it was not.
+    /// The epoch of deactivation; `u64::MAX` if it is active.
     pub deactivation_epoch: u64,
-    /// Credits of the vote account that the stake was rewarded for.
+    /// The vote account's credits up to which the stake was rewarded.
     pub credits_observed: u64,
 }
 
-/// How much of one stake, or of all, counts.
+/// The activation state of one stake, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activation {
-    /// Lamports that count, those that are about to leave included.
+    /// Effective lamports, including those that are deactivating.
     pub effective: u64,
-    /// Lamports that do not count yet.
+    /// Lamports that are not effective yet.
     pub activating: u64,
     /// Lamports that are about to leave.
     pub deactivating: u64,
 }
 
-/// The stake history: what all stakes together were at the end of each epoch, the newest first.
+/// The stake history: the activation of all stakes together at the end of each epoch, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StakeHistory(Vec<(u64, Activation)>);
 
 impl StakeHistory {
-    /// Reads the sysvar.
+    /// Reads the stake history sysvar.
     pub fn load(accounts: &Accounts) -> Self {
         accounts.with(&SYSVAR_STAKE_HISTORY, |account| Self::read(account.data())).unwrap_or_default()
     }
@@ -93,8 +93,8 @@ impl StakeHistory {
         self.0.truncate(MAX_STAKE_HISTORY);
     }
 
-    /// What all stakes were at the end of an epoch. As the cluster does it, the epochs are counted
-    /// back from the newest, whether or not one is missing.
+    /// The entry of an epoch. As on the cluster, epochs are counted back from the newest entry, whether or not one is
+    /// missing.
     pub fn get(&self, epoch: u64) -> Option<Activation> {
         let (newest, _) = self.0.first()?;
         self.0.get(newest.checked_sub(epoch)? as usize).map(|(_, all)| *all)
@@ -102,7 +102,7 @@ impl StakeHistory {
 }
 
 impl Delegation {
-    /// Reads a stake account's data; `None` if it delegates nothing.
+    /// Parses a stake account's data; `None` if it has no delegation.
     pub fn read(data: &[u8]) -> Option<Self> {
         if data.len() < CREDITS + 8 || data[..4] != 2u32.to_le_bytes() {
             return None;
@@ -116,7 +116,7 @@ impl Delegation {
         })
     }
 
-    /// How much of it counts in an epoch.
+    /// The activation of this stake in an epoch.
     pub fn activation(&self, epoch: u64, history: &StakeHistory) -> Activation {
         let (effective, activating) = self.coming(epoch, history);
         if epoch < self.deactivation_epoch {
@@ -141,7 +141,7 @@ impl Delegation {
         leaving(left)
     }
 
-    /// What counts by activation alone, and what does not yet.
+    /// The effective and the activating part, ignoring deactivation.
     fn coming(&self, epoch: u64, history: &StakeHistory) -> (u64, u64) {
         let stake = self.stake;
         if self.activation_epoch == u64::MAX {
@@ -153,7 +153,7 @@ impl Delegation {
         if epoch == self.activation_epoch {
             return (0, stake);
         }
-        // An epoch that the history no longer has is long ago.
+        // An epoch that has left the history is long past.
         let Some(mut all) = history.get(self.activation_epoch) else { return (stake, 0) };
         let mut came = 0;
         for at in self.activation_epoch + 1..=epoch {
@@ -170,7 +170,7 @@ impl Delegation {
     }
 }
 
-/// How much of a stake may come or go when all that want to are `wanting`.
+/// The part of a stake that may change in an epoch if `wanting` lamports want to change in total.
 fn share(stake: u64, wanting: u64, effective: u64) -> u64 {
     if wanting == 0 {
         return 0;
@@ -179,7 +179,7 @@ fn share(stake: u64, wanting: u64, effective: u64) -> u64 {
     (allowed / (u128::from(wanting) * 10_000)).min(stake.into()) as u64
 }
 
-/// The data of a stake account that delegates to `vote` from genesis on: `authority` alone may move it.
+/// A stake account that delegates to `vote` from genesis on; only `authority` may move it.
 pub fn new_stake_account(lamports: u64, vote: &Pubkey, authority: &Pubkey) -> Account {
     let reserve = minimum_balance(STAKE_STATE_BYTES);
     let mut data = vec![0; STAKE_STATE_BYTES];
@@ -195,21 +195,21 @@ pub fn new_stake_account(lamports: u64, vote: &Pubkey, authority: &Pubkey) -> Ac
     Account::with_data(lamports, STAKE_PROGRAM, &data)
 }
 
-/// Lamports of the vote account and of the stake account of the node that begins a chain.
+/// Lamports of the vote account and of the stake account of the node that starts a chain.
 pub const GENESIS_STAKE_LAMPORTS: u64 = 1_000_000 * LAMPORTS_PER_SOL;
 
-/// The vote account of the node that begins a chain, and the stake account that gives it all stake.
+/// The vote account of the node that starts a chain, and the stake account that gives it all stake.
 pub fn genesis_accounts(vote: &Pubkey, stake: &Pubkey, node: &Pubkey) -> [(Pubkey, Account); 2] {
     validator_accounts(vote, stake, node, GENESIS_STAKE_LAMPORTS)
 }
 
-/// The vote account of a node, and a stake account that gives it a stake.
+/// The vote account of a node, and a stake account that delegates to it.
 pub fn validator_accounts(vote: &Pubkey, stake: &Pubkey, node: &Pubkey, lamports: u64) -> [(Pubkey, Account); 2] {
     let state = new_vote_state(vote, node);
     [(*vote, Account::with_data(lamports, VOTE_PROGRAM, &state)), (*stake, new_stake_account(lamports, vote, node))]
 }
 
-/// What is delegated at the beginning of a chain to the vote accounts of each node, in lamports.
+/// The lamports delegated at genesis to the vote accounts of each node.
 pub fn stakes_at_genesis(genesis: &Genesis) -> BTreeMap<Pubkey, u64> {
     let (began, accounts) = (genesis.config(), genesis.accounts());
     let epoch = EpochSchedule::without_warmup(began.slots_per_epoch).epoch(began.genesis_slot);
@@ -225,43 +225,43 @@ pub fn stakes_at_genesis(genesis: &Genesis) -> BTreeMap<Pubkey, u64> {
     stakes
 }
 
-/// Notes in a stake account's data what it was rewarded for.
+/// Updates the observed credits in a stake account's data.
 pub(crate) fn set_credits_observed(data: &mut [u8], credits: u64) {
     data[CREDITS..CREDITS + 8].copy_from_slice(&credits.to_le_bytes());
 }
 
-/// The stakes by which an epoch is led and its votes are weighed.
+/// The stakes that determine an epoch's leaders and the weight of its votes.
 #[derive(Debug, Default)]
 pub struct EpochStakes {
     /// The epoch.
     pub epoch: u64,
-    /// Every vote account that existed, by address.
+    /// Every vote account that existed, sorted by address.
     pub votes: Vec<VoteStake>,
     leaders: OnceLock<LeaderSchedule>,
 }
 
 impl EpochStakes {
-    /// The stakes of these vote accounts, by address.
+    /// `votes` must be sorted by address.
     pub(crate) fn new(epoch: u64, votes: Vec<VoteStake>) -> Self {
         Self { epoch, votes, leaders: OnceLock::new() }
     }
 
-    /// Lamports of all.
+    /// Lamports of all vote accounts.
     pub fn total(&self) -> u64 {
         self.votes.iter().map(|vote| vote.stake).sum()
     }
 
-    /// That of all vote accounts that a node votes with.
+    /// Lamports of all vote accounts of a node.
     pub fn of_node(&self, node: &Pubkey) -> u64 {
         self.votes.iter().filter(|vote| vote.node == *node).map(|vote| vote.stake).sum()
     }
 
-    /// One vote account's.
+    /// The stake of one vote account.
     pub fn vote(&self, vote: &Pubkey) -> Option<&VoteStake> {
         self.votes.binary_search_by_key(vote, |vote| vote.vote).ok().map(|at| &self.votes[at])
     }
 
-    /// Who leads the epoch, worked out at the first call; nobody if there is no stake.
+    /// The leader schedule of the epoch, computed at the first call; empty if there is no stake.
     pub fn leaders(&self, slots: u64) -> &LeaderSchedule {
         self.leaders.get_or_init(|| {
             let stakes = self.votes.iter().map(|vote| (Leader { node: vote.node, vote: vote.vote }, vote.stake));
@@ -276,7 +276,7 @@ pub(crate) fn delegations(accounts: &Accounts, index: &StakeIndex) -> Vec<(Pubke
     index.stakes.iter().filter_map(|key| Some((*key, accounts.with(key, read)??))).collect()
 }
 
-/// What all delegations together are in an epoch.
+/// The activation of all delegations in an epoch.
 pub(crate) fn all_activation(delegations: &[(Pubkey, Delegation)], epoch: u64, history: &StakeHistory) -> Activation {
     let each = delegations.iter().map(|(_, delegation)| delegation.activation(epoch, history));
     each.fold(Activation::default(), |sum, one| Activation {
@@ -286,7 +286,7 @@ pub(crate) fn all_activation(delegations: &[(Pubkey, Delegation)], epoch: u64, h
     })
 }
 
-/// The stakes that lead `epoch`: those that count in `counted`, by vote account.
+/// The stakes that lead `epoch`, by vote account: those that are effective in `counted`.
 pub(crate) fn epoch_stakes(
     accounts: &Accounts,
     index: &StakeIndex,

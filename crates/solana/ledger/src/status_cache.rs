@@ -1,19 +1,18 @@
-//! What has landed lately: so that a transaction lands once, and so that its result can be asked.
+//! The status cache: ensures that a transaction lands only once, and answers queries for its result.
 //!
 //! reads   messages, signatures, block heights
 //! writes  claims on messages; the slot and result of signatures
-//! memory  about 71 B a transaction: 21 B a message and 26 B a signature, tables made to be two
-//!         thirds full; taken and touched at the start for [`StatusCacheConfig::capacity_txns`], and
-//!         doubled shard by shard when much more is alive
-//! drops   a claim when its blockhash expires; a status [`STATUS_RETENTION_BLOCKS`] blocks after
-//!         its transaction landed; both when their block is undone (back.rs)
-//! source  the rule of `solana-runtime` 4.2: keyed by the message, so that another signature of the
-//!         same message does not land, and by the signature for queries
+//! memory  about 71 B per transaction: 21 B per message and 26 B per signature, with tables sized to be two thirds
+//!         full; allocated and touched at start for [`StatusCacheConfig::capacity_txns`], and doubled shard by shard if
+//!         many more are alive
+//! drops   a claim when its blockhash expires; a status [`STATUS_RETENTION_BLOCKS`] blocks after its transaction
+//!         landed; both when their block is undone (back.rs)
+//! source  the rule of `solana-runtime` 4.2: keyed by the message, so that another signature of the same message does
+//!         not land, and by the signature for queries
 //!
-//! Buckets are one pair of cache lines. An entry is never removed: it carries the block height from
-//! which it is dead, and a dead entry is free. So a claim is one read and one write of one bucket,
-//! and time passing costs nothing. A full bucket lets entries spill into the next and notes until
-//! when a search must go on.
+//! A bucket is a pair of cache lines. Entries are never removed: each carries the block height from which it is dead,
+//! and a dead entry counts as free. So a claim is one read and one write of one bucket, and expiry costs nothing. A
+//! full bucket spills entries into the next and records until which height a search must continue there.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,7 +32,7 @@ mod cut;
 pub(crate) use back::LandedKeys;
 pub use cut::{ClaimEntry, StatusEntry};
 
-/// Blocks for which the result of a transaction can be asked, counted from the one it landed in.
+/// Blocks for which a transaction's result is available, counted from the one in which it landed.
 pub const STATUS_RETENTION_BLOCKS: u64 = 300;
 
 /// Shards of each of the two tables; a power of two.
@@ -41,14 +40,13 @@ const SHARDS: usize = 256;
 /// A search over more buckets than this makes the shard grow.
 const MAX_SPILL_BUCKETS: usize = 24;
 
-/// How a status cache is made.
+/// The configuration of a status cache.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusCacheConfig {
-    /// Off: nothing is remembered, a transaction may land twice, statuses are unknown.
+    /// If off, nothing is remembered: a transaction may land twice, and statuses are unknown.
     pub enabled: bool,
-    /// Landed transactions for which memory is taken at the start, about 71 B each: those of 151
-    /// blocks for the claims, of [`STATUS_RETENTION_BLOCKS`] for the statuses. More may be alive; the
-    /// tables then grow.
+    /// Landed transactions for which memory is allocated at start, about 71 B each: those of 151 blocks for the claims,
+    /// of [`STATUS_RETENTION_BLOCKS`] for the statuses. If more are alive the tables grow.
     pub capacity_txns: usize,
 }
 
@@ -67,19 +65,19 @@ pub struct LandedStatus {
     pub result: Result<(), TransactionError>,
 }
 
-/// The right to commit one message, got by [`StatusCache::claim`].
+/// The right to commit one message, from [`StatusCache::claim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim(u128);
 
-/// A message as the cache knows it, got by [`StatusCache::expect`].
+/// The cache's key of a message, from [`StatusCache::expect`].
 #[derive(Clone, Copy, Debug)]
 pub struct MessageKey(u128);
 
-/// A signature as the cache knows it, got by [`StatusCache::record`].
+/// The cache's key of a signature, from [`StatusCache::record`].
 #[derive(Clone, Copy, Debug)]
 pub struct SignatureKey(u64);
 
-/// One bucket of a table: entries of which each is dead from a height on.
+/// One bucket of a table: entries, each with the height from which it is dead.
 trait Bucket: Copy {
     const EMPTY: Self;
     type Key: Copy + PartialEq;
@@ -92,7 +90,7 @@ trait Bucket: Copy {
     fn set(&mut self, way: usize, key: Self::Key, value: Self::Value);
     /// The height from which no entry that spilled out of this bucket is alive.
     fn spilled_until(&mut self) -> &mut u32;
-    /// Bits that choose the bucket.
+    /// The bits that select the bucket.
     fn home(key: Self::Key) -> u64;
 
     fn find(&mut self, key: Self::Key, now: u32) -> Option<usize> {
@@ -100,7 +98,7 @@ trait Bucket: Copy {
     }
 }
 
-/// Messages that landed: 6 of 128 bits.
+/// Messages that landed: 6 entries of 128 bits.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(128))]
 struct MessageBucket {
@@ -109,7 +107,7 @@ struct MessageBucket {
     spilled_until: u32,
 }
 
-/// Signatures that landed: 5 of 64 bits, each with slot and result.
+/// Signatures that landed: 5 entries of 64 bits, each with slot and result.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(128))]
 struct SignatureBucket {
@@ -177,13 +175,13 @@ impl Bucket for SignatureBucket {
     }
 }
 
-/// A shard's buckets.
+/// The buckets of a shard.
 #[derive(Debug)]
 struct Table<B> {
     buckets: Vec<B>,
-    /// The last cut (cut.rs) as of which the buckets were read or are kept below.
+    /// The last cut (cut.rs) for which the buckets were read or are kept below.
     cut: u32,
-    /// The buckets as they were at that cut.
+    /// The buckets at the time of that cut.
     kept: Option<Vec<B>>,
 }
 
@@ -192,15 +190,15 @@ impl<B: Bucket> Table<B> {
         Self { buckets: vec![B::EMPTY; buckets], cut: 0, kept: None }
     }
 
-    /// The buckets in which `key` may be, from its home on.
+    /// The buckets in which `key` may be, starting with its home.
     fn path(&self, key: B::Key) -> impl Iterator<Item = usize> + use<B> {
         let count = self.buckets.len();
-        // The low bits chose the shard; the next 32 are scaled to the count.
+        // The low bits selected the shard; the next 32 are scaled to the number of buckets.
         let home = ((u64::from((B::home(key) >> SHARDS.ilog2()) as u32) * count as u64) >> 32) as usize;
         (0..count).map(move |step| if home + step < count { home + step } else { home + step - count })
     }
 
-    /// Asks for the memory of the bucket in which `key` is looked for first.
+    /// Prefetches the first bucket in which `key` is searched.
     #[inline]
     fn expect(&self, key: B::Key) {
         if let Some(bucket) = self.path(key).next().and_then(|home| self.buckets.get(home)) {
@@ -221,8 +219,8 @@ impl<B: Bucket> Table<B> {
         None
     }
 
-    /// Adds an entry that is alive until before `dead_from`, in the place of one that is dead at `now`. The key must
-    /// not be alive in the table.
+    /// Inserts an entry that is alive until before `dead_from`, replacing one that is dead at `now`. The key must not
+    /// be alive in the table.
     fn insert(&mut self, key: B::Key, value: B::Value, now: u32, dead_from: u32) {
         for (spilled, at) in self.path(key).enumerate() {
             if spilled > MAX_SPILL_BUCKETS {
@@ -263,38 +261,38 @@ impl<B: Bucket> Shard<B> {
         shards[home as usize % SHARDS].lock()
     }
 
-    // A panic while the lock is held (an assertion on the slot) leaves the table as it was.
+    // A panic while the lock is held (an assertion on the slot) leaves the table unchanged.
     fn lock(&self) -> MutexGuard<'_, Table<B>> {
         self.0.lock()
     }
 
-    /// Shards that hold `entries` in two thirds of their ways.
+    /// Shards that hold `entries` at two thirds of their capacity.
     fn all(entries: usize) -> Box<[Self]> {
         let buckets = (entries * 3 / 2).div_ceil(B::WAYS * SHARDS).max(1);
         (0..SHARDS).map(|_| Self(Mutex::new(Table::new(buckets)))).collect()
     }
 }
 
-/// The transactions that landed lately.
+/// The cache of recently landed transactions.
 #[derive(Debug)]
 pub struct StatusCache {
     seed: Seed,
     enabled: bool,
     messages: Box<[Shard<MessageBucket>]>,
     signatures: Box<[Shard<SignatureBucket>]>,
-    /// Number of the last cut.
+    /// Number of the last snapshot cut.
     cut: AtomicU32,
-    /// What is alive at this height keeps its place; the largest number where no block is ever undone.
+    /// Entries alive at this height are not overwritten; `u32::MAX` if no block is ever undone.
     kept_from: AtomicU32,
 }
 
-/// Heights are kept in 32 bits: 54 years of blocks.
+/// Heights are stored in 32 bits, enough for 54 years of blocks.
 fn height32(height: u64) -> u32 {
     u32::try_from(height).expect("the status cache holds block heights below 2^32")
 }
 
 impl StatusCache {
-    /// An empty cache; takes and touches its memory.
+    /// An empty cache; allocates and touches its memory.
     pub fn new(config: &StatusCacheConfig) -> Self {
         Self::with_seed(config, Seed::random())
     }
@@ -318,13 +316,13 @@ impl StatusCache {
         now.min(self.kept_from.load(Relaxed))
     }
 
-    /// Whether anything is remembered.
+    /// Whether the cache is enabled.
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// A transaction's message, which is about to be claimed. The tables are larger than any cache: whoever
-    /// claims many messages expects them all first, and then waits for memory once instead of for each.
+    /// Prefetches and returns the key of a transaction's message. The tables exceed any cache, so a caller with many
+    /// messages should call this for all of them first, and wait for memory once instead of once per message.
     #[inline]
     pub fn expect(&self, txn: &Txn<'_>) -> MessageKey {
         self.expect_message(txn.message())
@@ -349,8 +347,8 @@ impl StatusCache {
         }
     }
 
-    /// Claims a transaction's message for the block of height `now`: `None` if it has landed or is
-    /// claimed. `blockhash_height` is the height of the block whose hash it names.
+    /// Claims a transaction's message for the block of height `now`: `None` if it has landed or is claimed.
+    /// `blockhash_height` is the height of the block whose hash it names.
     #[inline]
     pub fn claim(&self, message: MessageKey, blockhash_height: u64, now: u64) -> Option<Claim> {
         self.claim_until(message, last_valid_block_height(blockhash_height) + 1, now)
@@ -378,7 +376,7 @@ impl StatusCache {
         self.enabled && Shard::of(&self.messages, MessageBucket::home(key)).find(key, height32(now)).is_some()
     }
 
-    /// Gives a claim back: the transaction did not land and may be tried again.
+    /// Releases a claim: the transaction did not land and may be retried.
     pub fn release(&self, claim: Claim, now: u64) {
         if !self.enabled {
             return;
@@ -390,7 +388,7 @@ impl StatusCache {
         }
     }
 
-    /// Notes the result of a transaction that landed in `slot`, at height `now`.
+    /// Records the result of a transaction that landed in `slot`, at height `now`.
     #[inline]
     pub fn record(&self, signature: &Signature, status: LandedStatus, now: u64) -> SignatureKey {
         if !self.enabled {
@@ -405,7 +403,7 @@ impl StatusCache {
         SignatureKey(key)
     }
 
-    /// The result of the transaction with this first signature, if it landed lately.
+    /// The result of the transaction with this first signature, if it landed recently.
     pub fn status(&self, signature: &Signature, now: u64) -> Option<LandedStatus> {
         let key = self.seed.signature(signature);
         let mut table = Shard::of(&self.signatures, SignatureBucket::home(key));
@@ -414,7 +412,7 @@ impl StatusCache {
         Some(LandedStatus { slot, result: status.unpack() })
     }
 
-    /// Bytes that the tables take now.
+    /// Current size of the tables in bytes.
     pub fn memory_bytes(&self) -> usize {
         let messages = self.messages.iter().map(|shard| shard.lock().buckets.len());
         let signatures = self.signatures.iter().map(|shard| shard.lock().buckets.len());

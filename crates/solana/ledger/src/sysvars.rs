@@ -1,4 +1,4 @@
-//! Sysvars: what the chain tells programs about itself, in accounts.
+//! Sysvars: accounts through which the chain's state is visible to programs.
 //!
 //! reads   the account store
 //! writes  the sysvars' accounts, in the layouts that programs know
@@ -23,15 +23,15 @@ use crate::accounts::Accounts;
 use crate::epoch::EpochSchedule;
 use crate::rent::{LAMPORTS_PER_BYTE, minimum_balance};
 
-/// Slot hashes that are kept.
+/// Number of slot hashes that are kept.
 pub const MAX_SLOT_HASHES: usize = 512;
-/// Recent blockhashes that are listed.
+/// Number of recent blockhashes that are listed.
 pub const MAX_RECENT_BLOCKHASHES: usize = 150;
-/// Epochs of the stake history.
+/// Number of epochs in the stake history.
 pub const MAX_STAKE_HISTORY: usize = 512;
-/// Slots of the slot history.
+/// Number of slots in the slot history.
 pub const SLOT_HISTORY_SLOTS: u64 = 1024 * 1024;
-/// Lamports per signature, as the recent blockhashes tell.
+/// Lamports per signature in the recent blockhashes sysvar.
 const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
 
 const SLOT_HASH_BYTES: usize = 8 + 32;
@@ -39,30 +39,30 @@ const SLOT_HASHES_BYTES: usize = 8 + MAX_SLOT_HASHES * SLOT_HASH_BYTES;
 const RECENT_BLOCKHASHES_BYTES: usize = 8 + MAX_RECENT_BLOCKHASHES * (32 + 8);
 pub(crate) const STAKE_HISTORY_BYTES: usize = 8 + MAX_STAKE_HISTORY * 32;
 const EPOCH_REWARDS_BYTES: usize = 81;
-/// A tag that there are bits, their count of words, the words, the count of bits, the next slot.
+/// An option tag, the word count, the words, the bit count, the next slot.
 const SLOT_HISTORY_BYTES: usize = 1 + 8 + (SLOT_HISTORY_SLOTS / 8) as usize + 8 + 8;
 
 const _: () = assert!(SLOT_HASHES_BYTES == 20_488 && RECENT_BLOCKHASHES_BYTES == 6_008);
 const _: () = assert!(STAKE_HISTORY_BYTES == 16_392 && SLOT_HISTORY_BYTES == 131_097);
 
-/// The clock: what programs take for the time.
+/// The clock sysvar: the time that programs see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    /// The slot in the making.
+    /// The slot in progress.
     pub slot: u64,
-    /// Seconds since 1970 when the epoch began.
+    /// Start of the epoch, in Unix seconds.
     pub epoch_start_timestamp: i64,
-    /// The epoch.
+    /// The epoch of the slot.
     pub epoch: u64,
-    /// The newest epoch whose leaders are determined.
+    /// The newest epoch whose leaders are computed.
     pub leader_schedule_epoch: u64,
-    /// Seconds since 1970.
+    /// The chain's time in Unix seconds.
     pub unix_timestamp: i64,
 }
 
 impl Clock {
-    /// The clock of a chain that begins with `slot` at `now`, in seconds since 1970: its epoch began as long ago as
-    /// the slots before it take.
+    /// The clock of a chain that begins with `slot` at `now`, in Unix seconds. Its epoch started earlier by the
+    /// duration of the epoch's slots before `slot`.
     pub(crate) fn at_genesis(schedule: &EpochSchedule, slot: u64, slot_ns: u64, now: i64) -> Self {
         let (epoch, index) = schedule.epoch_and_index(slot);
         let since_ns = u128::from(index) * u128::from(slot_ns);
@@ -75,7 +75,7 @@ impl Clock {
         }
     }
 
-    /// The clock of the slot in the making.
+    /// Reads the clock of the slot in progress.
     pub fn load(accounts: &Accounts) -> Self {
         accounts.with(&SYSVAR_CLOCK, |account| Self::read(account.data())).unwrap_or_default()
     }
@@ -107,22 +107,22 @@ impl Clock {
     }
 }
 
-/// What the epoch rewards sysvar tells.
+/// The epoch rewards sysvar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EpochRewards {
     /// The block height at which distribution begins.
     pub distribution_starting_block_height: u64,
-    /// Blocks over which it is spread.
+    /// Number of blocks over which rewards are distributed.
     pub num_partitions: u64,
-    /// The last hash of the block before the epoch.
+    /// The last blockhash before the epoch.
     pub parent_blockhash: Hash,
-    /// Points of all stakes.
+    /// Sum of the points of all stakes.
     pub total_points: u128,
-    /// Lamports to be given.
+    /// Lamports to distribute.
     pub total_rewards: u64,
-    /// Lamports given so far.
+    /// Lamports distributed so far.
     pub distributed_rewards: u64,
-    /// Whether distribution is under way.
+    /// Whether distribution is in progress.
     pub active: bool,
 }
 
@@ -140,9 +140,9 @@ impl EpochRewards {
     }
 }
 
-/// Writes the sysvars of a chain that begins, as its first slot leaves them.
+/// Writes the sysvars of a new chain, as the end of its first slot leaves them.
 pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, clock: &Clock, genesis_hash: &Hash) {
-    // Rent: lamports for a byte, once and for all (a threshold of one year), and the half burned.
+    // Rent: lamports per byte paid once (a threshold of one year), and 50 % burned.
     let rent = [&LAMPORTS_PER_BYTE.to_le_bytes()[..], &1f64.to_le_bytes(), &[50]].concat();
     write(accounts, &SYSVAR_RENT, &rent);
     let words = [schedule.first_normal_epoch, schedule.first_normal_slot].map(u64::to_le_bytes).concat();
@@ -155,7 +155,7 @@ pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, clock: 
     end_slot(accounts, clock.slot, std::iter::once(genesis_hash));
 }
 
-/// Writes what a slot leaves when it ends: the recent blockhashes, the newest first, and the history.
+/// Writes the sysvars of a slot's end: the recent blockhashes, the newest first, and the history.
 pub(crate) fn end_slot<'a>(accounts: &Accounts, slot: u64, blockhashes: impl Iterator<Item = &'a Hash>) {
     let (mut data, mut count) = (vec![0; RECENT_BLOCKHASHES_BYTES], 0u64);
     let places = data[8..].as_chunks_mut::<40>().0;
@@ -173,7 +173,7 @@ pub(crate) fn end_slot<'a>(accounts: &Accounts, slot: u64, blockhashes: impl Ite
     write(accounts, &SYSVAR_SLOT_HISTORY, &history);
 }
 
-/// Adds the hash of the bank of `slot` to the slot hashes, in front.
+/// Prepends the bank hash of `slot` to the slot hashes.
 pub(crate) fn add_slot_hash(accounts: &Accounts, slot: u64, hash: &Hash) {
     write(accounts, &SYSVAR_SLOT_HASHES, &slot_hashes_with(accounts, slot, hash));
 }
@@ -189,8 +189,8 @@ fn slot_hashes_with(accounts: &Accounts, slot: u64, hash: &Hash) -> Vec<u8> {
     data
 }
 
-/// The sysvars that a slot on `parent`, whose bank has that hash, would begin with and that the accounts do not have
-/// yet. Its time is the parent's: votes and the clock on the wall move it only when it begins.
+/// The sysvars that a slot on `parent`, whose bank has that hash, would begin with and that the accounts lack so far.
+/// Its time is the parent's: votes and the wall clock advance it only when it begins.
 pub(crate) fn ahead(
     accounts: &Accounts,
     schedule: &EpochSchedule,
@@ -232,7 +232,7 @@ fn add_to_history(data: &mut [u8], slot: u64) {
     end[8..16].copy_from_slice(&(slot + 1).to_le_bytes());
 }
 
-/// Writes a sysvar's account: what it has, raised to the balance that its size asks for.
+/// Writes a sysvar's account, and raises its balance to the minimum for its size.
 pub(crate) fn write(accounts: &Accounts, key: &Pubkey, data: &[u8]) {
     accounts.store(key, with_data(accounts, key, data));
 }
@@ -246,7 +246,7 @@ fn with_data(accounts: &Accounts, key: &Pubkey, data: &[u8]) -> Account {
     account
 }
 
-/// The little-endian number at a byte; 0 where the data ends before.
+/// The little-endian `u64` at an offset; 0 if the data ends before.
 pub(crate) fn u64_at(data: &[u8], at: usize) -> u64 {
     data.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("8 bytes")))
 }

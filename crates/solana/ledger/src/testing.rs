@@ -1,4 +1,4 @@
-//! What this crate's tests share: transactions without signatures, and a small chain.
+//! Shared by this crate's tests: transactions without real signatures, and a small chain.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::ledger::{Ledger, LedgerConfig};
 use crate::status_cache::StatusCacheConfig;
 use crate::{InstructionError, TransactionError};
 
-/// The address of the node in [`Chain`]; holds nothing at genesis.
+/// The address of the node in [`Chain`]; it holds nothing at genesis.
 pub(crate) const IDENTITY: Pubkey = [1; 32];
 
-/// The bytes of a transaction whose signatures are a mark of signer and message.
+/// The bytes of a transaction whose signatures are derived from signer and message.
 pub(crate) fn bytes_of(payer: &Pubkey, instructions: &[Instruction], blockhash: &Hash) -> Vec<u8> {
     let message = Message::compile(payer, instructions, blockhash).expect("the instructions fit a packet");
     message.sign_with(|signer, message| {
@@ -25,7 +25,7 @@ pub(crate) fn bytes_of(payer: &Pubkey, instructions: &[Instruction], blockhash: 
     })
 }
 
-/// Parses what [`bytes_of`] made.
+/// Parses the output of [`bytes_of`].
 pub(crate) fn parse(bytes: &[u8]) -> Txn<'_> {
     Txn::parse(bytes).expect("a transaction")
 }
@@ -35,7 +35,7 @@ pub(crate) fn wallet(n: u64) -> Pubkey {
     hearth_crypto::sha256::sha256(&[b"wallet", &n.to_le_bytes()])
 }
 
-/// A chain with a slot in the making.
+/// A chain with a slot in progress.
 pub(crate) struct Chain {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) bank: Arc<Bank>,
@@ -73,7 +73,7 @@ impl Chain {
         self.bank = self.ledger.begin_slot(slot + 1, slot).expect("the next slot");
     }
 
-    /// The bytes of a transaction that names the newest blockhash.
+    /// The bytes of a transaction with the newest blockhash.
     pub(crate) fn txn(&self, payer: &Pubkey, instructions: &[Instruction]) -> Vec<u8> {
         bytes_of(payer, instructions, self.bank.parent_blockhash())
     }
@@ -92,7 +92,7 @@ impl Chain {
         self.run(&[txn])[0]
     }
 
-    /// What would become of one transaction of `payer`.
+    /// Simulates one transaction of `payer`.
     pub(crate) fn simulate(&mut self, payer: &Pubkey, instructions: &[Instruction]) -> Outcome {
         let bytes = self.txn(payer, instructions);
         self.bank.simulate(&mut self.executor, &parse(&bytes)).outcome
@@ -102,14 +102,14 @@ impl Chain {
         self.ledger.balance(&wallet(n))
     }
 
-    /// Lamports of all accounts, those burned, and those that the slot's fees hold.
+    /// Lamports of all accounts, burned lamports, and the fees held by the slot.
     pub(crate) fn total_lamports(&self) -> u128 {
         let held = self.ledger.burned_lamports() + self.bank.counts().fees.total();
         self.ledger.accounts().total_lamports() + u128::from(held)
     }
 }
 
-/// How `outcome` landed, `None` for success. Panics if it did not.
+/// How `outcome` landed. Panics if it did not.
 #[track_caller]
 pub(crate) fn landed(outcome: Outcome) -> Committed {
     match outcome {

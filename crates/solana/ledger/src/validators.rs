@@ -1,9 +1,8 @@
-//! What clients ask of stakes and leaders: vote accounts, leader schedules, the largest accounts.
+//! Queries about stakes and leaders: vote accounts, leader schedules, the largest accounts.
 //!
 //! reads   the ledger
-//! writes  answers
-//! memory  none kept; a leader schedule of the epoch asked for
-//! source  `rpc.rs` of `solana-rpc` 4.2 for what the answers mean
+//! memory  a leader schedule of the requested epoch
+//! source  `rpc.rs` of `solana-rpc` 4.2 for the meaning of the results
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,17 +17,17 @@ use crate::sysvars::Clock;
 use crate::vote_state::{VoteAccount, VoteState};
 
 impl Ledger {
-    /// The stakes by which an epoch is led; `None` when they are not known yet, or no longer.
+    /// The stakes that determine an epoch's leaders; `None` if they are not known yet, or no longer.
     pub fn epoch_stakes(&self, epoch: u64) -> Option<Arc<EpochStakes>> {
         self.chain().epochs.stakes(epoch).cloned()
     }
 
-    /// Who leads a slot: `None` if its epoch's leaders are not known, or nobody has stake.
+    /// The leader of a slot; `None` if its epoch's leaders are unknown, or there is no stake.
     pub fn leader_at(&self, slot: u64) -> Option<Leader> {
         self.chain().epochs.leader(slot)
     }
 
-    /// Who leads each slot of an epoch, in order; `None` if that is not known. Empty without stake.
+    /// The leader of each slot of an epoch, in order; `None` if unknown. Empty without stake.
     pub fn leader_schedule(&self, epoch: u64) -> Option<Vec<Leader>> {
         let stakes = self.epoch_stakes(epoch)?;
         let slots = self.epoch_schedule().slots_in_epoch(epoch);
@@ -36,7 +35,7 @@ impl Ledger {
         Some((0..slots).map_while(|index| leaders.leader(index).copied()).collect())
     }
 
-    /// Every vote account, by address, as the newest state has it.
+    /// Every vote account, sorted by address, in the newest state.
     pub fn vote_accounts(&self) -> Vec<VoteAccount> {
         let stakes = self.epoch_stakes(Clock::load(self.accounts()).epoch);
         let index = self.shared.hashing.stake_index();
@@ -48,17 +47,17 @@ impl Ledger {
         index.votes.iter().filter_map(read).collect()
     }
 
-    /// What all stakes together were at the end of each epoch.
+    /// The activation of all stakes together at the end of each epoch.
     pub fn stake_history(&self) -> StakeHistory {
         StakeHistory::load(self.accounts())
     }
 
-    /// The clock of the slot in the making.
+    /// The clock of the slot in progress.
     pub fn clock(&self) -> Clock {
         Clock::load(self.accounts())
     }
 
-    /// The accounts with most lamports for which `counts` is true, the richest first.
+    /// The accounts with the most lamports among those for which `counts` is true, in descending order.
     pub fn largest_accounts(&self, count: usize, counts: impl Fn(&Pubkey) -> bool) -> Vec<(Pubkey, u64)> {
         let mut largest = BinaryHeap::with_capacity(count + 1);
         self.accounts().for_each(|key, account| {

@@ -1,12 +1,10 @@
-//! What clients ask: balances, statuses, blockhashes, heights, each as sure as they want it.
+//! Client queries at a commitment: balances, statuses, blockhashes, heights.
 //!
 //! reads   the ledger
-//! writes  answers
-//! memory  none kept
-//! source  `rpc.rs` of `solana-rpc` 4.2 for what the answers mean
+//! source  `rpc.rs` of `solana-rpc` 4.2 for the meaning of the results
 //!
-//! Accounts are read as they were at the end of the block that has the commitment asked for, or, where too much has
-//! changed since for that to be kept, of the oldest later one that is kept: [`StateView::slot`] says which.
+//! Accounts are read in their state at the end of the block with the requested commitment or, if too much has changed
+//! since to keep that state, at the end of the oldest later block that is kept: [`StateView::slot`] says which.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,12 +24,12 @@ use crate::performance::PerformanceSample;
 /// A blockhash that a transaction may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatestBlockhash {
-    /// The slot that the answer is from.
+    /// The slot of the answer.
     pub slot: u64,
-    /// The hash.
+    /// The blockhash.
     pub blockhash: Hash,
-    /// As the cluster counts it: 150 blocks after [`Ledger::block_height`] of the same commitment. For a block that has
-    /// ended that is one less than the last height at which a transaction that names the hash does land,
+    /// As the cluster counts it: 150 blocks after [`Ledger::block_height`] of the same commitment. For an ended block
+    /// that is one less than the last height at which a transaction that names the hash can actually land,
     /// [`last_valid_block_height`](crate::blockhash::last_valid_block_height).
     pub last_valid_block_height: u64,
 }
@@ -43,9 +41,9 @@ pub struct SignatureStatus {
     pub slot: u64,
     /// Success, or why it failed.
     pub result: Result<(), TransactionError>,
-    /// Slots since; `None` once it is final.
+    /// Slots since then; `None` once it is final.
     pub confirmations: Option<u64>,
-    /// How sure it is.
+    /// The commitment of its block.
     pub commitment: Commitment,
 }
 
@@ -60,7 +58,7 @@ impl Ledger {
         self.shared.accounts.load(key)
     }
 
-    /// The slot that an answer of this commitment is from.
+    /// The slot of answers at this commitment.
     pub fn slot(&self, commitment: Commitment) -> u64 {
         let chain = self.chain();
         match (commitment, &chain.working) {
@@ -69,7 +67,7 @@ impl Ledger {
         }
     }
 
-    /// The height of the block that an answer of this commitment is from.
+    /// The block height of answers at this commitment.
     pub fn block_height(&self, commitment: Commitment) -> u64 {
         let chain = self.chain();
         match (commitment, &chain.working) {
@@ -78,8 +76,8 @@ impl Ledger {
         }
     }
 
-    /// Transactions committed since genesis, failed ones included: up to this instant for
-    /// `Processed`, else up to the end of the block of that commitment.
+    /// Transactions committed since genesis, failed ones included: up to now for `Processed`, else up to the end of the
+    /// block at that commitment.
     pub fn transaction_count(&self, commitment: Commitment) -> u64 {
         match commitment {
             Commitment::Processed => self.shared.transaction_count.load(Relaxed),
@@ -87,7 +85,7 @@ impl Ledger {
         }
     }
 
-    /// The newest blockhash that a block of this commitment ended with.
+    /// The newest blockhash at this commitment.
     pub fn latest_blockhash(&self, commitment: Commitment) -> LatestBlockhash {
         let chain = self.chain();
         let block = self.block(&chain, commitment);
@@ -103,7 +101,7 @@ impl Ledger {
         self.chain().blockhashes.height_of(blockhash).is_some()
     }
 
-    /// Whether a transaction that names `blockhash` could land on the block of this commitment. A hash that is too old
+    /// Whether a transaction that names `blockhash` could land on the block at this commitment. A hash that is too old
     /// for the newest block may still be valid for the finalized one, where a transaction that landed by it is not yet
     /// visible.
     pub fn is_blockhash_valid_at(&self, blockhash: &Hash, commitment: Commitment) -> bool {
@@ -114,7 +112,7 @@ impl Ledger {
         height <= newest && newest - height <= MAX_BLOCKHASH_AGE_BLOCKS
     }
 
-    /// The blockhashes that the slot after the last block knows.
+    /// The blockhashes that are valid in the slot after the last block.
     pub fn blockhashes(&self) -> Arc<BlockhashQueue> {
         Arc::clone(&self.chain().blockhashes)
     }
@@ -133,12 +131,12 @@ impl Ledger {
         Some(SignatureStatus { slot: status.slot, result: status.result, confirmations, commitment })
     }
 
-    /// Lamports of all accounts at the end of the newest slot whose bank's hash is known.
+    /// Lamports of all accounts at the end of the newest hashed slot.
     pub fn capitalization(&self) -> u64 {
         self.shared.hashing.capitalization()
     }
 
-    /// What the clock said in the block of a slot, in seconds since 1970, if the block is recent.
+    /// The clock of a slot's block in Unix seconds, if the block is recent.
     pub fn block_time(&self, slot: u64) -> Option<i64> {
         let chain = self.chain();
         Some(chain.blocks[chain.find(slot)?].unix_timestamp)
@@ -151,19 +149,19 @@ impl Ledger {
         Some(BlockSummary { bank_hash: self.shared.hashing.hash_of(slot), ..block })
     }
 
-    /// Samples of the chain's speed, at most `count`, the newest first.
+    /// At most `count` performance samples, the newest first.
     pub fn performance_samples(&self, count: usize) -> Vec<PerformanceSample> {
         self.chain().samples.newest(count)
     }
 
-    /// The last blocks that ended, at most `count` of them and 512, the newest first.
+    /// The last ended blocks, at most `count` and 512 of them, the newest first.
     pub fn recent_blocks(&self, count: usize) -> Vec<BlockSummary> {
         let with_hash =
             |block: &BlockSummary| BlockSummary { bank_hash: self.shared.hashing.hash_of(block.slot), ..*block };
         self.chain().blocks.iter().rev().take(count.min(RECENT_BLOCKS)).map(with_hash).collect()
     }
 
-    /// The accounts as a commitment has them.
+    /// The accounts at a commitment.
     pub fn state(&self, commitment: Commitment) -> StateView<'_> {
         let accounts = &self.shared.accounts;
         let chain = self.chain();
@@ -176,18 +174,18 @@ impl Ledger {
     }
 }
 
-/// Accounts at one moment of the chain.
+/// The accounts at one moment of the chain.
 #[derive(Clone, Copy)]
 pub struct StateView<'a> {
     accounts: &'a Accounts,
-    /// At whose end; `None`: now.
+    /// The era at whose end they are read; `None`: now.
     era: Option<u32>,
-    /// The slot whose state it is.
+    /// The slot of this state.
     pub slot: u64,
 }
 
 impl StateView<'_> {
-    /// What `read` makes of the account at an address.
+    /// Calls `read` on the account at an address, without copying it.
     pub fn with<T>(&self, key: &Pubkey, read: impl FnOnce(&Account) -> T) -> Option<T> {
         match self.era {
             None => self.accounts.with(key, read),

@@ -1,9 +1,9 @@
-//! The state of a vote account: who votes with it, for what it has voted, what that earned.
+//! The state of a vote account: its voters, votes and credits.
 //!
 //! reads   the data of an account of the vote program, versions 1.14.11, 3 and 4
 //! writes  the data of a new vote account, version 4
-//! memory  what was read
-//! drops   data that is no vote state: `None`
+//! memory  the parsed state
+//! drops   data that is not a vote state: `None`
 //! source  `solana-vote-interface` 6.0, `create_v4_account_with_authorized` of `solana-vote-program` 4.2
 
 use hearth_wire::Pubkey;
@@ -12,51 +12,51 @@ use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
 
 use crate::account::Account;
 
-/// Bytes of a vote account's data.
+/// Size of a vote account's data in bytes.
 pub const VOTE_STATE_BYTES: usize = 3762;
-/// Epochs of which credits are kept.
+/// Maximum epochs of stored credits.
 const MAX_EPOCH_CREDITS: u64 = 64;
-/// Version 3 keeps this many voters that no longer vote, 48 bytes each, and where the newest is.
+/// Version 3 stores this many prior voters, 48 bytes each, and the index of the newest.
 const PRIOR_VOTERS_BYTES: usize = 32 * 48 + 8 + 1;
 
 /// The state of a vote account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VoteState {
-    /// The node that votes.
+    /// The identity of the voting node.
     pub node: Pubkey,
-    /// Who may withdraw.
+    /// The authority for withdrawals.
     pub withdrawer: Pubkey,
-    /// Who gets the rewards of blocks; the node where the version does not say.
+    /// The recipient of block rewards; the node itself in versions without this field.
     pub block_revenue_collector: Option<Pubkey>,
-    /// The part of inflation's rewards that is kept, in hundredths of a percent.
+    /// Commission on inflation rewards, in hundredths of a percent.
     pub commission_bps: u16,
-    /// Votes, the newest last.
+    /// The lockouts, the newest last.
     pub votes: Vec<Lockout>,
-    /// The newest slot that is final by these votes.
+    /// The root: the newest slot that these votes have made final.
     pub root: Option<u64>,
-    /// Who may vote, by the epoch from which on.
+    /// The authorized voters, each with the first epoch to which it applies.
     pub voters: Vec<(u64, Pubkey)>,
-    /// Epoch, credits at its end, credits at its begin.
+    /// Per epoch: its number, credits at its end, credits at its start.
     pub epoch_credits: Vec<(u64, u64, u64)>,
-    /// The slot of the newest vote that told a time, and that time.
+    /// The newest vote with a timestamp: its slot and Unix time.
     pub last_timestamp: (u64, i64),
 }
 
-/// A vote account, with the stake that counts in the present epoch.
+/// A vote account, with its stake in the current epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VoteAccount {
     /// Its address.
     pub key: Pubkey,
-    /// Lamports.
+    /// Active stake in lamports.
     pub stake: u64,
-    /// Whether it has stake in the present epoch.
+    /// Whether it has stake in the current epoch.
     pub epoch_vote_account: bool,
-    /// Its state.
+    /// The parsed state.
     pub state: VoteState,
 }
 
 impl VoteState {
-    /// Reads the data of a vote account that is initialised.
+    /// Parses the data of an initialized vote account.
     pub fn read(data: &[u8]) -> Option<Self> {
         let mut input = Input(data);
         let mut state = Self::default();
@@ -93,11 +93,11 @@ impl VoteState {
             state.epoch_credits.push((input.u64()?, input.u64()?, input.u64()?));
         }
         state.last_timestamp = (input.u64()?, input.u64()? as i64);
-        // Who never had a voter is not initialised.
+        // An initialized account has at least one voter.
         (!state.voters.is_empty()).then_some(state)
     }
 
-    /// Reads an account; `None` if it is no vote account that is initialised.
+    /// Parses an account; `None` if it is not an initialized vote account.
     pub fn of_account(account: &Account) -> Option<Self> {
         if account.owner == VOTE_PROGRAM { Self::read(account.data()) } else { None }
     }
@@ -112,14 +112,14 @@ impl VoteState {
         self.votes.last().map(|vote| vote.slot)
     }
 
-    /// Who may vote in an epoch.
+    /// The authorized voter of an epoch.
     pub fn voter(&self, epoch: u64) -> Option<Pubkey> {
         self.voters.iter().rev().find(|(from, _)| *from <= epoch).map(|(_, voter)| *voter)
     }
 }
 
-/// The data of the vote account `key`, in which `node` votes from genesis on and keeps no commission.
-/// The fees of its blocks go to the node.
+/// The data of the vote account `key`, with which `node` votes from genesis on at zero commission. The node receives
+/// the fees of its blocks.
 pub fn new_vote_state(key: &Pubkey, node: &Pubkey) -> Vec<u8> {
     let mut data = Vec::with_capacity(VOTE_STATE_BYTES);
     data.extend(3u32.to_le_bytes());

@@ -1,7 +1,7 @@
-//! local-cluster: what becomes of a node's blocks among many nodes, simulated or on this machine: `hearth cluster`.
+//! local-cluster: `hearth cluster`: block propagation among many nodes, simulated or on this machine.
 //!
 //! reads   a map of regions, a file of stakes
-//! writes  what was simulated, as text, as JSON and as a page; nodes
+//! writes  the simulation's result as text, as JSON and as a page; starts nodes
 //! memory  see `hearth_netsim`
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
@@ -25,7 +25,7 @@ use serde_json::json;
 pub use local::demo::{Meter, OpenMeter, Traffic};
 pub use local::gather;
 
-/// Nodes that are simulated where nobody says how many.
+/// Default number of simulated nodes.
 const SIMULATED: usize = 2_000;
 
 /// `hearth cluster`
@@ -134,30 +134,30 @@ pub struct Simulate {
     pub html: Option<PathBuf>,
 }
 
-/// Why nothing is told.
+/// Why a command fails.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// What was asked for.
+    /// The requested simulation is impossible.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The map.
+    /// The map is invalid.
     #[error(transparent)]
     World(#[from] WorldError),
-    /// A cluster on this machine.
+    /// A command about a cluster on this machine failed.
     #[error(transparent)]
     Local(#[from] local::LocalError),
     /// The demonstration needs the lab.
     #[error("a demonstration needs the lab's load and its monitor: {}", NO_LAB)]
     NoLab,
-    /// A result has no place.
+    /// A result file cannot be created.
     #[error(transparent)]
     Unwritable(#[from] Unwritable),
     /// A result cannot be written.
     #[error("cannot write the result to {}: {source}", path.display())]
     Write {
-        /// Where to.
+        /// The result's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -172,8 +172,7 @@ impl ExitCode for ClusterError {
     }
 }
 
-/// Runs the command. `open_meter` shows the demonstration what nodes send and receive; a program without the lab has
-/// none.
+/// Runs the command. `open_meter` gives the demonstration access to nodes' traffic; a program without the lab has none.
 pub fn run(command: &Command, open_meter: Option<OpenMeter>, say: &Say) -> Result<(), ClusterError> {
     match command {
         Command::Simulate(options) => return simulate(options, say),

@@ -1,4 +1,4 @@
-//! A simulation as one page: who has the block when, and what each node sends.
+//! The page of a simulation: when nodes have the block, and what each sends.
 //!
 //! reads   a [`Report`]
 //! writes  HTML that needs no other file and no network, and has no script
@@ -14,10 +14,10 @@ pub(super) const STYLE: &str = include_str!("style.css");
 /// A chart's width, in its own units.
 pub(super) const WIDTH: f64 = 800.0;
 pub(super) const HEIGHT: f64 = 300.0;
-/// Bars at most: of more followers each stands for several.
+/// Maximum number of bars: with more followers each bar stands for several.
 const BARS: usize = 100;
 
-/// The page.
+/// Renders the page.
 pub fn of(report: &Report) -> String {
     let mut body = format!("<h1>How blocks spread over {} nodes</h1>\n", report.nodes);
     let told = text(report);
@@ -29,7 +29,7 @@ pub fn of(report: &Report) -> String {
     document("How blocks spread", STYLE, "", &body)
 }
 
-/// A line a slot: the part of the stake over time.
+/// One line per slot: the share of the stake over time.
 fn curves(report: &Report) -> String {
     let last = |seed: &Seed| seed.curve.last().map_or(0.0, |point| point[0]);
     let most = report.seeds.iter().map(last).fold(1.0, f64::max);
@@ -37,7 +37,7 @@ fn curves(report: &Report) -> String {
         let mut before = 0.0;
         let mut points = String::from("0,300");
         for [at, part] in &seed.curve {
-            // A step: nobody has it before.
+            // A step: before this time nobody has it.
             let x = at / most * WIDTH;
             let _ = write!(points, " {x:.1},{:.1} {x:.1},{:.1}", (1.0 - before) * HEIGHT, (1.0 - part) * HEIGHT);
             before = *part;
@@ -48,7 +48,7 @@ fn curves(report: &Report) -> String {
     chart(most, "ms from the slot's last shred", 100.0, "% of all stake", &lines)
 }
 
-/// A bar a follower, the one that sends most first.
+/// One bar per follower, in descending order of bytes sent.
 fn bandwidth(report: &Report, seed: &Seed) -> String {
     let all = &seed.followers_bps;
     let several = all.len().div_ceil(BARS).max(1);
@@ -87,7 +87,7 @@ fn bandwidth(report: &Report, seed: &Seed) -> String {
         )
 }
 
-/// A chart from nothing to the most of both axes.
+/// A chart with both axes from zero to their maximum.
 pub(super) fn chart(x_most: f64, x: &str, y_most: f64, y: &str, inside: &str) -> String {
     let steps = |most: f64| -> Vec<f64> {
         let step = even(most / 6.0);

@@ -31,7 +31,7 @@ pub const SHOWN: [ShownLoad; 2] = [
 /// One bandwidth of the talk beside the simulated one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bandwidth {
-    /// Which bandwidth.
+    /// Name of the bandwidth.
     pub of: &'static str,
     /// Transactions per second.
     pub tps: f64,
@@ -53,7 +53,7 @@ impl Bandwidth {
 /// How much one figure grew from the first load to the second.
 #[derive(Clone, Debug, Serialize)]
 pub struct Growth {
-    /// Which figure.
+    /// Name of the figure.
     pub of: &'static str,
     /// The second load's figure divided by the first one's, as the talk showed them.
     pub shown: f64,
@@ -77,7 +77,7 @@ const LOAD: &str = "the load generator sends";
 /// Simulates both loads.
 ///
 /// # Errors
-/// What the system refuses.
+/// The system cannot start a thread.
 pub fn calibrate() -> Result<Calibration, PlanError> {
     let mut bandwidths = Vec::new();
     for shown in SHOWN {

@@ -1,14 +1,14 @@
-//! A slot on virtual time: every datagram of the sets that are simulated, from the leader to the last node.
+//! Simulates a slot on virtual time: every datagram of the simulated sets, from the leader to the last node.
 //!
 //! reads   the nodes, their tree for each shred, the map
 //! writes  when each node had each set, bytes that each sent and received
-//! memory  4 B a node and shred for the trees, 16 B a node and set, 16 B a datagram under way
-//! drops   datagrams, by the loss of the map; what is sent to dead nodes; what comes when nobody is waited for any more
+//! memory  4 B per node and shred for the trees, 16 B per node and set, 16 B per datagram in flight
+//! drops   datagrams, by the loss of the map; datagrams to dead nodes; datagrams that arrive after the horizon
 //!
-//! Nodes send one datagram after the other at the rate of their region. A node sends on what comes down the tree, and
-//! what it recovers once 32 of a set's 64 shreds are there; it asks for what is missing as nodes of the cluster do.
-//! The leader's line begins with what the sets before those that are simulated have left on it; those of others begin
-//! empty, as the trees of these sets are not drawn.
+//! Nodes send one datagram after the other at their region's rate. A node retransmits shreds from the tree, and those
+//! that it recovers once it has 32 of a set's 64 shreds; it requests missing shreds as nodes of the cluster do. The
+//! leader's uplink starts with the backlog of the sets before the simulated ones; those of other nodes start empty, as
+//! the trees of these sets are not drawn.
 
 use hearth_netem::World;
 use hearth_turbine::{Node, NodeSet, Scratch, ShredId, children};
@@ -19,63 +19,63 @@ use super::queue::{Event, Kind, Queue};
 use super::traffic;
 
 const MS: u64 = 1_000_000;
-/// A set is asked for when it, or a later one, was first seen so long ago.
+/// A set is requested this long after it, or a later one, was first seen.
 const PATIENCE: u64 = 250 * MS;
-/// And once more after so long.
+/// Interval until it is requested again.
 const AGAIN: u64 = 150 * MS;
-/// So long after the slot's last shred nobody is waited for any more.
+/// The simulation ends this long after the slot's last shred.
 const HORIZON: u64 = 10_000 * MS;
-/// A time that does not come.
+/// A time that is never reached.
 pub const NEVER: u64 = u64::MAX;
 
-/// A slot that is to be simulated.
+/// A slot to simulate.
 pub struct Slot<'a> {
-    /// Where nodes are.
+    /// The map.
     pub world: &'a World,
     /// The nodes, and their trees.
     pub nodes: &'a NodeSet,
-    /// The region of each, by its place.
+    /// The region of each node, by index.
     pub regions: &'a [usize],
-    /// Which of them do nothing.
+    /// Which nodes are dead.
     pub dead: &'a [bool],
-    /// The place of the leader.
+    /// Index of the leader.
     pub leader: usize,
     /// The slot's number: other slots have other trees.
     pub number: u64,
-    /// How long it is, ns.
+    /// Duration in ns.
     pub ns: u64,
-    /// Sets that it has.
+    /// Number of its sets.
     pub sets: u64,
-    /// Sets that are simulated: the last ones.
+    /// Number of simulated sets, which are the last ones.
     pub simulated: u16,
-    /// How many a node sends to, at most.
+    /// Maximum number of children.
     pub fanout: usize,
-    /// Where randomness begins.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// What became of it.
+/// The result of a simulated slot.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
-    /// When each node had the whole block, ns after the leader cut the last set; [`NEVER`] where it did not.
+    /// When each node had the whole block, in ns after the leader cut the last set; [`NEVER`] if it did not.
     pub whole: Vec<u64>,
-    /// Bytes that each node sent, of the sets that were simulated.
+    /// Bytes of the simulated sets that each node sent.
     pub sent: Vec<u64>,
-    /// And received.
+    /// Bytes of the simulated sets that each node received.
     pub received: Vec<u64>,
-    /// Data shreds that came since they were asked for.
+    /// Data shreds received by repair.
     pub repaired: u64,
-    /// Datagrams that were sent.
+    /// Number of datagrams sent.
     pub datagrams: u64,
 }
 
-/// The trees of all shreds that are simulated.
+/// The trees of all simulated shreds.
 struct Trees {
     count: usize,
     fanout: usize,
-    /// For each shred the places, in the order of its tree.
+    /// For each shred the nodes' indices, in the order of its tree.
     order: Vec<u16>,
-    /// For each shred and place, where it is in that order.
+    /// For each shred and node, the node's position in that order.
     position: Vec<u16>,
 }
 
@@ -103,30 +103,30 @@ impl Trees {
     }
 }
 
-/// The number in its slot of a set that is simulated.
+/// The number within the slot of a simulated set.
 fn nth(slot: &Slot<'_>, set: usize) -> u64 {
     slot.sets - u64::from(slot.simulated) + set as u64
 }
 
-/// When the leader has cut so many of the slot's sets.
+/// When the leader has cut `count` of the slot's sets.
 fn cut_so_many(slot: &Slot<'_>, count: u64) -> u64 {
-    // Half a billion sets of a minute are beyond 64 bits.
+    // Half a billion sets of a minute exceed 64 bits.
     (u128::from(count) * u128::from(slot.ns) / u128::from(slot.sets)) as u64
 }
 
-/// When the leader cuts a set that is simulated.
+/// When the leader cuts a simulated set.
 fn cut(slot: &Slot<'_>, set: usize) -> u64 {
     cut_so_many(slot, nth(slot, set) + 1)
 }
 
-/// When the leader has sent the sets before those that are simulated.
+/// When the leader has sent the sets before the simulated ones.
 fn sent_before(slot: &Slot<'_>, byte_ns: f64) -> u64 {
     let sets = nth(slot, 0);
     if sets == 0 {
         return 0;
     }
     let line = |sets: u64| ((sets * traffic::set()) as f64 * byte_ns) as u64;
-    // A line that is too slow is never free from the first set on; one that is not is free before each.
+    // If the uplink is too slow it is busy from the first set on; otherwise it is free before each set.
     let slow = cut_so_many(slot, 1).saturating_add(line(sets));
     let fast = cut_so_many(slot, sets).saturating_add(line(1));
     slow.max(fast)
@@ -138,19 +138,19 @@ struct Engine<'a> {
     queue: Queue,
     random: fastrand::Rng,
     sets: usize,
-    /// For each node and set the shreds that are there.
+    /// For each node and set, the shreds that it has.
     have: Vec<u64>,
-    /// And since when all are.
+    /// For each node and set, since when it is complete.
     whole: Vec<u64>,
-    /// For each node how many sets it looks after.
+    /// For each node, the number of sets that it checks.
     looked: Vec<u16>,
-    /// When each has sent what it has to send.
+    /// When each node's uplink is free.
     free: Vec<u64>,
-    /// Nothing happens after that.
+    /// The end of the simulation.
     end: u64,
-    /// Nanoseconds that a byte takes, by region.
+    /// Nanoseconds per byte, by region.
     byte_ns: Vec<f64>,
-    /// Sums of the weights by which a node is asked.
+    /// Cumulative weights by which nodes are chosen for repair.
     asked: Vec<u64>,
     course: Course,
 }
@@ -251,7 +251,7 @@ impl<'a> Engine<'a> {
             }
         }
         if set + 1 == self.sets {
-            // As long as something new comes nobody asks where the slot ends.
+            // While new shreds arrive no node asks where the slot ends.
             self.over(at.max(self.free[leader]).saturating_add(PATIENCE + AGAIN), leader as u16);
         }
     }
@@ -292,7 +292,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// From now on the node looks after all sets before this one.
+    /// Makes the node check all sets before `until` from now on.
     fn look(&mut self, at: u64, node: usize, until: usize, patience: u64) {
         for set in usize::from(self.looked[node])..until {
             let (node, set) = (node as u16, set as u16);
@@ -303,7 +303,7 @@ impl<'a> Engine<'a> {
 
     fn check(&mut self, at: u64, node: usize, set: usize) {
         let have = self.have[node * self.sets + set];
-        // With 32 of any the rest is recovered: no more than these are asked for.
+        // With any 32 shreds the rest is recovered, so no more than these are requested.
         let lacks = DATA_PER_SET.saturating_sub(have.count_ones() as usize);
         if lacks == 0 {
             return;
@@ -338,7 +338,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Of a shred's datagram: data shreds of a set come first.
+/// The size of a shred's datagram: data shreds of a set come first.
 fn bytes(shred: u8) -> u64 {
     traffic::shred(if usize::from(shred) < DATA_PER_SET { ShredKind::Data } else { ShredKind::Code })
 }
@@ -353,7 +353,7 @@ mod tests {
     fn repair_asks_only_for_missing_shreds() {
         let world = World::shipped().without_loss();
         let contact = |name: u8| Contact { identity: [name; 32], address: Some(([127, 0, 0, name], 8_000).into()) };
-        // The leader, which has all stake but one lamport, is asked.
+        // The leader, with all stake but one lamport, is asked.
         let stakes = [([1; 32], 1 << 60), ([2; 32], 1)].into();
         let nodes = NodeSet::new(contact(1), &[contact(1), contact(2)], &stakes, Cipher::ChaCha8, false);
         let slot = Slot {
@@ -369,7 +369,7 @@ mod tests {
             fanout: 200,
             seed: 1,
         };
-        // The first 12 data shreds are there and any 8 code shreds: 12 more of 20 are enough.
+        // The first 12 data shreds and 8 code shreds are present: 12 of the missing 20 are enough.
         for (present, wanted) in [(0xfff | 0x5555 << DATA_PER_SET, 12..24), (0, 0..32), (u64::MAX, 0..0)] {
             let mut engine = Engine::new(&slot);
             engine.have[1] = present;

@@ -1,15 +1,15 @@
-//! How blocks spread over clusters that this machine cannot hold: every datagram on virtual time, over the tree that
-//! shreds really take.
+//! netsim: simulates how blocks spread over clusters that this machine cannot run: every datagram on virtual time, over
+//! the real Turbine trees.
 //!
 //! reads   a [`Plan`]: nodes, load, stake, a map, loss and dead nodes
-//! writes  a [`Report`]: how long until who has the block, what nodes send and receive, what is repaired
-//! memory  36 B a node and shred that is simulated, for each seed under way, and 16 B a node for each that is told;
+//! writes  a [`Report`]: time until nodes have the block, what nodes send and receive, what is repaired
+//! memory  36 B per node and simulated shred, for each concurrent seed, and 16 B per node for each reported one;
 //!         [`MEMORY_MAX`] in all, by that estimate
 //!
-//! A slot is cut into FEC sets as transactions come. Of a slot with many sets only the last ones are simulated: a block
-//! is had when all its sets are, and of those before hardly one comes after them. What the leader has still to send of
-//! those before is on its line. What others have is not seen: nodes that have to send more than they can are told, and
-//! times are lower bounds then.
+//! A slot is cut into FEC sets as transactions arrive. Of a slot with many sets only the last ones are simulated: a
+//! block is complete when all its sets are, and earlier ones rarely arrive later. The leader's backlog of earlier sets
+//! is included in its uplink. That of other nodes is not: nodes that must send more than they can are reported, and the
+//! times are then lower bounds.
 
 mod calibrate;
 mod engine;
@@ -33,43 +33,43 @@ use self::queue::Event;
 pub use self::stakes::Stakes;
 pub use self::text::{calibration_text, text};
 
-/// Nodes at most: they are told by two bytes.
+/// Maximum nodes: their indices have two bytes.
 pub const NODES_MAX: usize = 50_000;
-/// With more children than nodes the tree is no other one.
+/// A fanout above the number of nodes does not change the tree.
 const FANOUT_MAX: usize = NODES_MAX;
-/// What a simulation may take, bytes: on a system that has less it would end without a word.
+/// Maximum memory of a simulation in bytes: a system with less would kill it without a message.
 pub const MEMORY_MAX: u64 = 4 << 30;
-/// For each node and shred, as long as its slot is under way: places in the tree, and a datagram, among others in a
-/// buffer that may be half empty. Of 2,000 nodes and 64 sets, two slots at once, 14 were measured.
+/// Bytes per node and shred while its slot is simulated: positions in the tree, and a datagram in a buffer that may be
+/// half empty. With 2,000 nodes and 64 sets, two slots at once, 14 were measured.
 const SHRED_MEMORY: u64 = 4 + 2 * size_of::<Event>() as u64;
 const _: () = assert!(SHRED_MEMORY == 36);
-/// Points of a curve.
+/// Number of points of a curve.
 const POINTS: usize = 200;
 
-/// What is to be simulated.
+/// The simulation to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Nodes, the leader among them.
+    /// Number of nodes, including the leader.
     pub nodes: usize,
-    /// Transfers a second.
+    /// Transfers per second.
     pub tps: f64,
-    /// Milliseconds of a slot.
+    /// Duration of a slot in milliseconds.
     pub slot_ms: f64,
-    /// How stake is spread.
+    /// The distribution of stake.
     pub stakes: Stakes,
-    /// Where nodes are, and what is between them.
+    /// The map: regions, and the links between them.
     pub world: World,
-    /// The part of the nodes that is dead; never the leader.
+    /// The fraction of dead nodes; the leader is never dead.
     pub dead: f64,
-    /// How many a node sends to, at most.
+    /// Maximum number of children.
     pub fanout: usize,
-    /// Slots that are simulated, each of another seed, leader and tree.
+    /// Number of simulated slots, each with another seed, leader and tree.
     pub seeds: u32,
-    /// The first of them.
+    /// The first seed.
     pub seed: u64,
-    /// FEC sets of a slot that are simulated, at most: the last ones.
+    /// Maximum simulated FEC sets of a slot, which are the last ones.
     pub sets: u16,
-    /// The region of the leader; drawn by stake where it is not said.
+    /// The region of the leader; drawn by stake if `None`.
     pub leader: Option<usize>,
 }
 
@@ -91,66 +91,66 @@ impl Default for Plan {
     }
 }
 
-/// Why nothing can be simulated.
+/// Why a simulation cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// What was asked cannot be done.
+    /// The plan is invalid.
     #[error("{0}")]
     Asked(String),
-    /// The system has no thread left.
+    /// The system cannot start a thread.
     #[error("no thread can be begun: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// What a slot came to. Times are milliseconds from when the leader cut the slot's last set.
+/// The results of a slot. Times are in milliseconds after the leader cut the slot's last set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Seed {
-    /// Its seed.
+    /// The slot's seed.
     pub seed: u64,
-    /// Until so much of all stake had the block: 50, 90 and 99 in 100; nothing where it never had.
+    /// Time until 50, 90 and 99 % of the stake had the block; `None` if they never had it.
     pub stake_ms: [Option<f64>; 3],
-    /// Of the stake of the nodes that live.
+    /// The same for the stake of live nodes.
     pub live_stake_ms: [Option<f64>; 3],
-    /// Nodes that live and never had it.
+    /// Live nodes that never had it.
     pub without: usize,
-    /// Of the data shreds that nodes needed, those that came since they were asked for.
+    /// The fraction of the needed data shreds that came by repair.
     pub repaired: f64,
-    /// What the leader sent as shreds, and in answer to those who repair, b/s.
+    /// The leader's rate of shreds and repair responses, in b/s.
     pub leader_out_bps: f64,
-    /// What followers received: the median, and the greatest, b/s.
+    /// The followers' receive rate, in b/s: median and maximum.
     pub follower_in_bps: [f64; 2],
-    /// And sent.
+    /// The followers' send rate, in b/s: median and maximum.
     pub follower_out_bps: [f64; 2],
-    /// What each follower that lives sent and received, b/s, the one that sent most first.
+    /// Send and receive rates of each live follower in b/s, in descending order of the former.
     pub followers_bps: Vec<[f64; 2]>,
-    /// How much of all stake had the block after how long.
+    /// Points of time and of the fraction of the stake that had the block.
     pub curve: Vec<[f64; 2]>,
-    /// Followers that have more to send than their region's rate: what they send comes later with each slot.
+    /// Followers that must send more than their region's rate: their backlog grows with each slot.
     pub overloaded: usize,
-    /// Whether that is so of the leader. What it has still to send of the slot's earlier sets is in the times.
+    /// Whether this holds for the leader. The times include its backlog of the slot's earlier sets.
     pub leader_overloaded: bool,
-    /// Datagrams that were simulated.
+    /// Number of simulated datagrams.
     pub datagrams: u64,
 }
 
-/// What all of them came to.
+/// The results of all slots.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Nodes that are dead.
+    /// Number of dead nodes.
     pub dead: usize,
-    /// Transfers a second.
+    /// Transfers per second.
     pub tps: f64,
-    /// How stake is spread.
+    /// The distribution of stake.
     pub stakes: String,
-    /// How many a node sends to, at most.
+    /// Maximum number of children.
     pub fanout: usize,
     /// FEC sets of a slot, and how many of them were simulated.
     pub sets: [u64; 2],
-    /// What the leader sends beside shreds, by a model of its own, b/s.
+    /// The leader's traffic besides shreds, by a model, in b/s.
     pub leader_other_bps: f64,
-    /// The slots.
+    /// The results of each slot.
     pub seeds: Vec<Seed>,
 }
 
@@ -182,13 +182,13 @@ impl Plan {
         Ok(())
     }
 
-    /// How many slots there is memory for at once.
+    /// How many slots fit into memory at once.
     fn at_once(&self) -> Result<usize, PlanError> {
         let asked = |what: String| Err(PlanError::Asked(what));
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let nodes = self.nodes as u64;
         let told = 16 * (nodes + POINTS as u64);
-        // The other half is for slots under way.
+        // The other half is for slots in progress.
         let seeds_max = MEMORY_MAX / 2 / told;
         if u64::from(self.seeds) > seeds_max {
             return asked(format!(
@@ -212,12 +212,13 @@ impl Plan {
         }
     }
 
-    /// Simulates the slots, some at once.
+    /// Simulates the slots, some concurrently.
     ///
     /// # Errors
-    /// What cannot be meant so.
+    ///
+    /// The plan is invalid.
     pub fn run(&self) -> Result<Report, PlanError> {
-        // What is asked for is allocated: first it is looked at, and once more when a file has its own number of nodes.
+        // The plan determines allocations, so it is checked first, and again if a file sets the number of nodes.
         self.check()?;
         let stakes = self.stakes.of(self.nodes).map_err(PlanError::Asked)?;
         let plan = Self { nodes: stakes.len(), ..self.clone() };
@@ -267,7 +268,7 @@ impl Plan {
         ((self.nodes as f64 * self.dead).round() as usize).min(self.nodes - 1)
     }
 
-    /// The region of each of so many nodes, by weight: each has its part, to the node.
+    /// The region of each node by weight: each region gets its share, to the node.
     fn regions(&self, random: &mut fastrand::Rng) -> Vec<usize> {
         let sum: u64 = self.world.regions.iter().map(|region| u64::from(region.weight)).sum();
         let mut all = Vec::with_capacity(self.nodes);
@@ -288,7 +289,7 @@ impl Plan {
             name[..8].copy_from_slice(&(node as u64).to_be_bytes());
             name
         };
-        // Nobody looks at the address: it only says that gossip knows the node.
+        // The address is not used; it only marks the node as known to gossip.
         let contact = |node: usize| Contact { identity: name(node), address: Some(([127, 0, 0, 1], 8_000).into()) };
         let known: Vec<Contact> = (0..stakes.len()).map(contact).collect();
         let by_name = stakes.iter().enumerate().map(|(node, stake)| (name(node), *stake)).collect();
@@ -368,10 +369,10 @@ impl Plan {
     }
 }
 
-/// When so much stake had it, ms.
+/// When this much stake had the block, in ms.
 fn reached(times: &[(u64, f64)], stake: f64) -> Option<f64> {
     let mut sum = 0.0;
-    // What is added up in another order differs in its last digit.
+    // Sums in different orders differ in the last digit.
     let enough = stake * (1.0 - 1e-9);
     let found = times.iter().find(|(_, has)| {
         sum += has;
@@ -386,7 +387,7 @@ fn middle_and_most(values: impl Iterator<Item = f64>) -> [f64; 2] {
     [all.get(all.len() / 2).copied().unwrap_or_default(), all.last().copied().unwrap_or_default()]
 }
 
-/// Points of time and stake, evenly among the nodes.
+/// Points of time and stake, evenly spaced among the nodes.
 fn curve(times: &[(u64, f64)], all: f64) -> Vec<[f64; 2]> {
     let mut sum = 0.0;
     let points: Vec<[f64; 2]> = times

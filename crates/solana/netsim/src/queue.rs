@@ -1,50 +1,50 @@
-//! What is to happen, in the order of its time.
+//! The event queue, ordered by time.
 //!
-//! reads   events of whatever time from now on
-//! writes  the next one
-//! memory  16 B an event that is to come
+//! reads   events at any time from now on
+//! writes  the next event
+//! memory  16 B per pending event
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Nanoseconds of a bucket, as a power of two: some 65 µs.
+/// Length of a bucket in nanoseconds, as a power of two: some 65 µs.
 const BUCKET: u32 = 16;
 
-/// What happens.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The leader cuts a set, and sends it.
+    /// The leader cuts and sends a set.
     Cut,
-    /// A shred comes down the tree.
+    /// A shred arrives from the tree.
     Shred,
-    /// A shred comes that was asked for.
+    /// A shred arrives by repair.
     Repaired,
-    /// A node looks whether a set is whole, and asks for what is missing.
+    /// A node checks whether a set is complete, and requests missing shreds.
     Check,
-    /// A node is asked for a shred.
+    /// A node receives a repair request.
     Ask,
-    /// A node learns that the slot is over, and that there are sets of which it saw nothing.
+    /// A node learns that the slot is over, and of sets of which it saw nothing.
     Over,
 }
 
-/// An event: by its time, then by all else, so that each run has the same order.
+/// An event, ordered by time, then by all other fields, so that runs are reproducible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
-    /// When, ns.
+    /// Time in ns.
     pub at: u64,
-    /// To whom.
+    /// The node at which it happens.
     pub node: u16,
-    /// Which set.
+    /// The set's index.
     pub set: u16,
-    /// What.
+    /// The kind of event.
     pub kind: Kind,
-    /// Which of the set's shreds.
+    /// Index of the shred in the set.
     pub shred: u8,
-    /// From whom.
+    /// The sending node.
     pub from: u16,
 }
 
-/// Events by time. Those of the bucket that is being worked off are in a heap; of later ones only the bucket is known.
+/// Events by time. Those of the current bucket are in a heap; later ones are only assigned to buckets.
 #[derive(Default)]
 pub struct Queue {
     later: Vec<Vec<Event>>,
@@ -66,7 +66,7 @@ impl Queue {
         self.later[bucket].push(event);
     }
 
-    /// Takes the next.
+    /// Takes the next event.
     pub fn pop(&mut self) -> Option<Event> {
         loop {
             if let Some(Reverse(event)) = self.now.pop() {

@@ -1,28 +1,29 @@
-//! How stake is spread over nodes.
+//! The distribution of stake over nodes.
 //!
-//! reads   what was asked for, or a file with a stake in each line
-//! writes  lamports for each node, the greatest first
-//! memory  8 B a node
+//! reads   the requested distribution, or a file with a stake in each line
+//! writes  lamports for each node, in descending order
+//! memory  8 B per node
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::NODES_MAX;
 
-/// What the first node has of a spread that is made up, lamports. The others have no more: the sum has room.
+/// Stake of the first node of a synthetic distribution in lamports. The others have no more, so the sum does not
+/// overflow.
 const FIRST: u64 = 100_000_000_000_000;
 const _: () = assert!(FIRST.checked_mul(NODES_MAX as u64).is_some());
-/// By this power a third of the stake of 2,000 nodes is on the first 19.
+/// With this power the first 19 of 2,000 nodes have a third of the stake.
 const POWER: f64 = 0.9;
 
-/// How stake is spread.
+/// A distribution of stake.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stakes {
-    /// Each has the same.
+    /// All nodes have the same stake.
     Equal,
-    /// The k-th has 1/k to this power of the first one's.
+    /// The k-th node has 1/k to this power of the first one's.
     Zipf(f64),
-    /// A stake in each line of a file, its last word.
+    /// A file with a stake as the last word of each line.
     File(PathBuf),
 }
 
@@ -59,14 +60,15 @@ impl std::fmt::Display for Stakes {
 }
 
 impl Stakes {
-    /// The stakes of so many nodes, the greatest first; a file has its own number of them.
+    /// The stakes of `nodes` nodes in descending order; a file determines the number itself.
     ///
     /// # Errors
-    /// Which line of the file is none, or that their sum is none.
+    ///
+    /// Which line of the file is invalid, or that the sum is.
     pub fn of(&self, nodes: usize) -> Result<Vec<u64>, String> {
         let mut all: Vec<u64> = match self {
             Self::Equal => vec![FIRST; nodes],
-            // Who has none is another kind of node.
+            // A node without stake is of another kind.
             Self::Zipf(power) => {
                 (1..=nodes).map(|k| (FIRST as f64 / (k as f64).powf(*power)).max(1.0) as u64).collect()
             }

@@ -1,4 +1,4 @@
-//! The simulation against what must be so.
+//! Properties that the simulation must have.
 
 use super::*;
 
@@ -46,12 +46,12 @@ fn lossless_network_needs_no_repair() {
     let slots_bps = traffic::set() as f64 * sets as f64 * 8.0 / 0.4;
     for seed in &report.seeds {
         assert_eq!((seed.without, seed.repaired), (0, 0.0));
-        // One copy of each shred goes to each follower: no more is sent than is received.
+        // Each follower gets one copy of each shred, so as much is sent as is received.
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
         assert!(near(seed.leader_out_bps, slots_bps) && seed.follower_in_bps.iter().all(|bps| near(*bps, slots_bps)));
         let sent: f64 = seed.leader_out_bps + seed.followers_bps.iter().map(|one| one[0]).sum::<f64>();
         assert!(near(sent, slots_bps * 299.0), "{sent}");
-        // The farthest has it after a way to the root and one from there, queues and jitter: 115 ms each at most.
+        // The farthest gets it by way of the root, with queues and jitter: at most 115 ms for each of the two paths.
         let last = seed.stake_ms[2].expect("reached");
         assert!((50.0..260.0).contains(&last), "{last} ms");
         assert_eq!(seed.stake_ms, seed.live_stake_ms);
@@ -112,7 +112,7 @@ fn a_slow_uplink_makes_blocks_late() {
         let report = Plan { world, seeds: 1, ..plan(100, 50_000.0) }.run().expect("simulated");
         (report.seeds[0].stake_ms[1].expect("reached"), report.seeds[0].overloaded)
     };
-    // The leader alone has 223 Mb/s to send.
+    // The leader alone must send 223 Mb/s.
     let (late, soon) = (slow(0.15), slow(25.0));
     assert!(late.0 > soon.0 + 150.0 && late.1 > soon.1, "{late:?} and {soon:?}");
 }
@@ -132,7 +132,7 @@ fn overloaded_leader_is_late_and_reported() {
         plan.run().expect("simulated")
     };
     let late = of(1.0);
-    // 4.45 Gb/s on a line of 1 Gb/s: of 400 ms it takes 1,781 ms, and is begun as the first set is cut.
+    // 4.45 Gb/s on an uplink of 1 Gb/s: 400 ms of it take 1,781 ms, starting as the first set is cut.
     let behind_ms = traffic::set() as f64 * 8.0 * late.sets[0] as f64 / 1e6 - 400.0;
     assert!((1_380.0..1_382.0).contains(&behind_ms), "{behind_ms}");
     let found = late.seeds[0].stake_ms[1].expect("reached");

@@ -1,14 +1,14 @@
-//! What was simulated, in lines.
+//! Formats the results as text.
 //!
 //! reads   a [`Report`]
 //! writes  text
-//! memory  that
+//! memory  that text
 
 use std::fmt::Write;
 
 use super::{Bandwidth, Calibration, Growth, Report, Seed};
 
-/// The report as a table, a slot a line.
+/// Formats the report as a table with one line per slot.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
     let [sets, simulated] = report.sets;

@@ -1,55 +1,54 @@
-//! What blocks weigh on the wire.
+//! The network traffic of blocks.
 //!
-//! reads   transactions a second
-//! writes  FEC sets, bytes and bits a second
-//! memory  none
+//! reads   transactions per second
+//! writes  FEC sets, bytes, and bits per second
 //! source  sizes: `hearth_wire::shred`; the demonstration's figures: its dashboards, as they were shown
 
 use hearth_wire::shred::{CODE_PER_SET, DATA_PER_SET, ShredKind, Variant};
 use hearth_wire::transfer::TRANSFER_SIZE;
 
-/// Of IP and UDP.
+/// Size of the IP and UDP headers.
 const HEADERS: u64 = 28;
 /// QUIC's share of a datagram with one stream: a short header (flags 1, connection id 8, packet number 4), the stream
 /// frame's type 1 and id 4, and the authentication tag 16.
 const QUIC: u64 = 1 + 8 + 4 + 1 + 4 + 16;
-/// Of a repair request, and of the nonce in its answer.
+/// Size of a repair request, and of the nonce in its response.
 const REQUEST: u64 = 160;
 const NONCE: u64 = 4;
 
-/// The leader's other traffic, bits a second: answers to those who load it. Two figures of the demonstration are
-/// explained by two parameters, so that it fits says nothing.
+/// The leader's other traffic in bits per second: responses to the load generator. Two parameters are fitted to two
+/// figures of the demonstration, so the agreement proves nothing.
 const OTHER: f64 = 350e6;
-/// And for each transaction.
+/// The same per transaction.
 const OTHER_PER_TRANSACTION: f64 = 135.0;
 
-/// Bytes of a shred's datagram.
+/// Size of a shred's datagram in bytes.
 pub fn shred(kind: ShredKind) -> u64 {
     kind.size() as u64 + HEADERS
 }
 
-/// Bytes of a repair request's datagram.
+/// Size of a repair request's datagram in bytes.
 pub fn request() -> u64 {
     REQUEST + HEADERS
 }
 
-/// Bytes of the datagram that answers it.
+/// Size of a repair response's datagram in bytes.
 pub fn answer() -> u64 {
     shred(ShredKind::Data) + NONCE
 }
 
-/// Bytes of a set's datagrams.
+/// Size of all datagrams of a set in bytes.
 pub fn set() -> u64 {
     DATA_PER_SET as u64 * shred(ShredKind::Data) + CODE_PER_SET as u64 * shred(ShredKind::Code)
 }
 
-/// Transfers for which a set has room. What entries take beside them is less than one in 200.
+/// Transfers that fit into a set. The entries' overhead is less than one in 200.
 pub fn transfers_per_set() -> u64 {
     let capacity = Variant::of_full_set(ShredKind::Data, false).capacity();
     (DATA_PER_SET * capacity / TRANSFER_SIZE) as u64
 }
 
-/// Sets of a slot.
+/// FEC sets of a slot.
 pub fn sets(transactions_per_s: f64, slot_s: f64) -> u64 {
     (transactions_per_s * slot_s / transfers_per_set() as f64).ceil().max(1.0) as u64
 }
@@ -59,7 +58,7 @@ pub fn load_generator(transactions_per_s: f64) -> f64 {
     (TRANSFER_SIZE as u64 + QUIC + HEADERS) as f64 * 8.0 * transactions_per_s
 }
 
-/// What a leader sends beside shreds, bits a second.
+/// The leader's traffic besides shreds, in bits per second.
 pub fn leader_other(transactions_per_s: f64) -> f64 {
     OTHER + OTHER_PER_TRANSACTION * transactions_per_s
 }

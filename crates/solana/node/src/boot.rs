@@ -1,4 +1,4 @@
-//! From a configuration to a running node.
+//! Builds a running node from a configuration.
 //!
 //! reads   the configuration, the ledger folder (genesis, keys, blocks)
 //! writes  the ledger folder, the workspace file; starts tiles and RPC
@@ -66,82 +66,82 @@ use tiles::tile_configs;
 
 pub use tiles::{block_limits, idle, load_configs, pack_config, server_config, shred_memory};
 
-/// The RPC's name among the services.
+/// Name of the RPC among the services.
 pub const RPC: &str = "rpc";
-/// Where slots come on demand, one lasts at least this long: what comes together lands together.
+/// Minimum slot duration with slots on demand, so that transactions that arrive together land together.
 const SHORTEST_SLOT_NS: u64 = 5_000_000;
 
-/// Why a node does not come up.
+/// Why a node cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// The cores cannot be read.
+    /// The machine's cores cannot be determined.
     #[error("cannot tell which cores there are: {0}")]
     Cores(std::io::Error),
-    /// The blocklist.
+    /// The blocklist of cores is invalid.
     #[error("layout.blocklist_cores: {0}")]
     Blocklist(Mistake),
-    /// The layout.
+    /// The layout is invalid.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// Something is in the way.
+    /// A start check failed.
     #[error(transparent)]
     Preflight(#[from] PreflightError),
-    /// A port.
+    /// A port cannot be bound.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The ledger's folder.
+    /// The ledger folder cannot be used.
     #[error("cannot use the ledger folder {}: {source}; --ledger (or ledger.path) names another", path.display())]
     Folder {
-        /// The folder.
+        /// The ledger folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A key.
+    /// A key cannot be read or created.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The genesis.
+    /// The genesis cannot be loaded or created.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
-    /// It is not as options ask.
+    /// A command-line option cannot be applied.
     #[error(transparent)]
     Flag(#[from] FlagError),
-    /// The block store.
+    /// The block store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The history.
+    /// The history cannot be opened.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The snapshots.
+    /// The snapshots cannot be read.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// The blocks on disk.
+    /// The blocks on disk cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// The tiles.
+    /// The tiles cannot be started.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// The RPC.
+    /// The RPC cannot be started.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// The cluster.
+    /// The cluster cannot be joined.
     #[error(transparent)]
     Join(#[from] JoinError),
-    /// Its consensus.
+    /// The node has diverged from its cluster.
     #[error(transparent)]
     Divergence(#[from] DivergenceError),
-    /// Files of the chain are not as they were written.
+    /// Files of the chain are damaged.
     #[error("{damage}. {}", ledger_command::advice(options))]
     Damaged {
-        /// What was found.
+        /// The error that found the damage.
         damage: Box<BootError>,
-        /// The options that name this chain, each behind a space.
+        /// The options that select this chain, each preceded by a space.
         options: String,
     },
 }
 
 impl BootError {
-    /// With what to do, where files of the chain of `config` are damaged.
+    /// Adds advice if files of `config`'s chain are damaged.
     fn with_advice(self, config: &Config) -> Self {
         let is_damage = match &self {
             Self::Store(error) => is_store_damaged(error),
@@ -168,23 +168,23 @@ impl ExitCode for BootError {
     }
 }
 
-/// What the load generator is to be made of.
+/// The configuration of the load generator.
 pub struct Load {
-    /// What benchg generates.
+    /// Configuration of benchg.
     pub benchg: benchg::Config,
-    /// Takes bencho's samples.
+    /// Receives bencho's samples.
     pub samples: Sender<bencho::Sample>,
 }
 
-/// A chain on disk, opened and rebuilt, before anything runs.
+/// An opened and replayed chain, before anything runs.
 pub struct Chain {
-    /// How it began.
+    /// The chain's genesis.
     pub genesis: Genesis,
-    /// Its state.
+    /// The chain's state.
     pub ledger: Arc<Ledger>,
-    /// What opening the block store found.
+    /// The recovery report of the block store.
     pub recovery: Recovery,
-    /// What was executed again.
+    /// The result of the replay.
     pub replayed: Replayed,
     folder: PathBuf,
     identity: Identity,
@@ -201,39 +201,39 @@ impl Chain {
     }
 }
 
-/// What looks at a node from within its process. It belongs to the lab, which a node does not know, so the program
-/// gives it; a program without the lab has none.
+/// Observes a node from within its process. This belongs to the lab, which a node does not depend on, so the program
+/// provides it; a program without the lab has none.
 #[derive(Clone, Copy)]
 pub struct Instruments {
-    /// Makes the dashboard's view of the node that has this configuration.
+    /// Creates the dashboard's view of a node with this configuration.
     pub look_at: fn(&Config) -> LookAt,
-    /// Makes the profiler of a node that has this ledger and these kinds of tiles.
+    /// Creates the profiler of a node with this ledger and these kinds of tiles.
     pub profiler: fn(Arc<Ledger>, Vec<String>) -> Arc<dyn Profiler>,
 }
 
-/// A node before it runs.
+/// The parts of a node before it runs.
 pub struct NodeParts {
-    /// Its tiles.
+    /// The node's tiles.
     pub topology: Topology,
-    /// Where it will listen.
+    /// The bound ports.
     pub bound: BoundPorts,
-    /// Its chain.
+    /// The opened chain.
     pub chain: Chain,
-    /// What looks at it.
+    /// The observers, if the program has any.
     pub instruments: Option<Instruments>,
 }
 
 /// A running node.
 pub struct Running {
-    /// The tiles.
+    /// The running tiles.
     pub node: Node,
-    /// Where it listens.
+    /// The ports it listens on.
     pub ports: Ports,
     /// The RPC's address.
     pub rpc: SocketAddr,
     /// Whether the RPC serves the dashboard.
     pub has_dashboard: bool,
-    /// The tiles as they are seen from outside.
+    /// The tiles as seen from outside.
     pub tiles: Tiles,
     rpc_server: RpcServer,
     taker: Option<Taker>,
@@ -242,32 +242,32 @@ pub struct Running {
 }
 
 impl Running {
-    /// Where subscriptions are.
+    /// The address of the WebSocket subscriptions.
     pub fn websocket(&self) -> SocketAddr {
         self.rpc_server.websocket_addr()
     }
 
-    /// Why the node can no longer be in its cluster, if that is so.
+    /// Why the node has diverged from its cluster, if it has.
     pub fn failure(&self) -> Option<DivergenceError> {
         self.watch.as_ref().and_then(DivergenceWatch::failure)
     }
 
-    /// As [`Running::failure`], for a node that stops now: what takes time to find out is left out.
+    /// As [`Running::failure`], for a node that stops now: slow diagnostics are skipped.
     pub fn last_failure(&self) -> Option<DivergenceError> {
         self.watch.as_ref().and_then(DivergenceWatch::last_failure)
     }
 
-    /// Stops RPC and tiles.
+    /// Stops the RPC and the tiles.
     pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
         self.rpc_server.stop();
         drop(self.peers);
-        // A snapshot under way is given up.
+        // Abandons a snapshot in progress.
         drop(self.taker);
         self.node.stop()
     }
 }
 
-/// The cores that may be used.
+/// The cores that tiles may use.
 pub fn cores(layout: &Layout) -> Result<Cores, BootError> {
     Cores::of_machine().map_err(BootError::Cores)?.without(&layout.blocklist_cores).map_err(BootError::Blocklist)
 }
@@ -296,7 +296,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     Ok(topology)
 }
 
-/// Places of affinity strings that no tile has: Firedancer accepts them, and so does this node.
+/// Places in affinity strings without a tile: Firedancer accepts them, and so does this node.
 pub fn unused_places(config: &Config, topology: &Topology) -> Vec<String> {
     let has_place = |tile: &TileSpec| topology::core_host(&topology.tiles, tile).is_none();
     let tiles = |load: bool| topology.tiles.iter().filter(|tile| tile.load == load && has_place(tile)).count();
@@ -319,7 +319,7 @@ pub fn unused_places(config: &Config, topology: &Topology) -> Vec<String> {
     .collect()
 }
 
-/// Sees to it that the folder has the genesis of the cluster that the node joins, and a snapshot if there is one.
+/// Fetches the genesis of the cluster that the node joins, and a snapshot if there is one, into the folder.
 pub fn join(
     config: &Config,
     folder: &Path,
@@ -347,7 +347,7 @@ pub fn join(
     joined.map_err(|why| BootError::from(why).with_advice(config))
 }
 
-/// The node's key: the one that is given, or the folder's.
+/// The node's identity: the configured key, or the ledger folder's.
 fn identity(config: &Config, folder: &Path) -> Result<Identity, KeyError> {
     let given = config.expand(&config.consensus.identity_path);
     match given.as_os_str().is_empty() {
@@ -356,7 +356,7 @@ fn identity(config: &Config, folder: &Path) -> Result<Identity, KeyError> {
     }
 }
 
-/// Opens the chain in `folder`, or begins one as `beginning` asks; rebuilds its state from its blocks.
+/// Opens the chain in `folder`, or creates one as `beginning` requests; restores its state from its blocks.
 pub fn open_chain(
     config: &Config,
     folder: &Path,
@@ -376,7 +376,7 @@ fn open_files(
 ) -> Result<Chain, BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
     if !folder.join("genesis.json").exists() {
-        // Before anything is written: a second genesis beside the blocks of the first makes neither chain usable.
+        // Before anything is written: a second genesis beside the blocks of the first would make neither chain usable.
         no_orphans(config, folder)?;
     }
     std::fs::create_dir_all(folder).map_err(io)?;
@@ -401,7 +401,8 @@ fn open_files(
         history = open_history(config, folder, (&genesis, &store), after)?;
     }
     let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
-    // Above the root there may be forks: those blocks are executed when the node runs. Without one all may be.
+    // Above the root there may be forks, whose blocks are replayed when the node runs. Without a root all blocks may
+    // be.
     let root = if config.gossip.enabled {
         Some(final_slot(folder, &identity).map_err(|why| DivergenceError::from(TowerError::from(why)))?)
     } else {
@@ -411,7 +412,7 @@ fn open_files(
     let begun = Instant::now();
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
     if let Some(history) = &history {
-        // Who asks for a transaction of a block that was executed just now is to find it.
+        // A transaction in a block that was just replayed must be findable.
         history.wait_until_indexed()?;
     }
     if let Some(after) = plan.cut_after {
@@ -423,11 +424,11 @@ fn open_files(
     if let Some(missing) = recovery.missing_segment().filter(|_| root.is_none())
         && recovery.last_whole_slot.is_some_and(|last| last > replayed.last_slot)
     {
-        // Going on would discard the blocks behind the hole.
+        // Continuing would discard the blocks after the gap.
         return Err(StoreError::Corrupt(missing.clone()).into());
     }
     if history.as_ref().is_some_and(|history| history.last_slot() > replayed.last_slot) {
-        // A power failure took blocks that the history still knows, or they are not final.
+        // A power failure took blocks that are still in the history, or they are not final.
         drop(history.take());
         history = open_history(config, folder, (&genesis, &store), replayed.last_slot)?;
     }
@@ -436,7 +437,7 @@ fn open_files(
     Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker })
 }
 
-/// The genesis in `folder`, which must be as `beginning` asks; a new one where there is none.
+/// The genesis in `folder`, which must match `beginning`, or a new one.
 fn genesis(
     config: &Config,
     folder: &Path,
@@ -448,7 +449,7 @@ fn genesis(
     if path.exists() {
         let genesis = Genesis::load(&path)?;
         let began = genesis.config();
-        // Its programs are those of the release that began it.
+        // The chain keeps the builtin programs of the release that created it.
         let wanted = GenesisConfig {
             creation_time: began.creation_time,
             extra_accounts: began.extra_accounts.clone(),
@@ -476,7 +477,7 @@ fn genesis(
     Ok(genesis)
 }
 
-/// The slot up to which blocks are final in a cluster.
+/// The newest slot that is final in a cluster.
 fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
     if tower::is_root_damaged(folder) {
         let path = folder.join("root.bin");
@@ -485,7 +486,7 @@ fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
     Ok(tower::final_slot(folder, &identity.public)?.unwrap_or(0))
 }
 
-/// Refuses a folder that has blocks, a history or snapshots and no genesis to read them by.
+/// Fails if a folder has blocks, a history or snapshots but no genesis for them.
 fn no_orphans(config: &Config, folder: &Path) -> Result<(), GenesisError> {
     let places = [
         (folder.join("blocks"), "log"),
@@ -503,7 +504,7 @@ fn no_orphans(config: &Config, folder: &Path) -> Result<(), GenesisError> {
     Ok(())
 }
 
-/// The history, where one is kept, up to the last block that is wanted and stored.
+/// Opens the history, if enabled, up to the last block that is wanted and stored.
 fn open_history(
     config: &Config,
     folder: &Path,
@@ -536,7 +537,7 @@ fn genesis_config(genesis: &config::Genesis, identity: &Identity, faucet: &Ident
     }
 }
 
-/// What a chain began with and what is wanted now, where they differ, by the keys of the configuration.
+/// The differences between the genesis and the wanted values, by configuration key.
 fn differences(began: &GenesisConfig, wanted: &GenesisConfig) -> Vec<String> {
     let numbers: [(&str, fn(&GenesisConfig) -> u64); 8] = [
         ("fund_initial_accounts", |genesis| genesis.fund_initial_accounts as u64),
@@ -563,7 +564,7 @@ fn admin(rpc: &Rpc, ledger: &Arc<Ledger>, topology: &Topology, instruments: Inst
     Admin { profiler, token: Some(rpc.admin_token.clone()).filter(|token| !token.is_empty()) }
 }
 
-/// Returns what the dashboard shows, or why there is none.
+/// Returns the dashboard's view, or why there is none.
 fn view(config: &Config, instruments: Option<Instruments>) -> View {
     match instruments {
         _ if !config.rpc.dashboard => Err("[rpc] dashboard"),
@@ -572,7 +573,7 @@ fn view(config: &Config, instruments: Option<Instruments>) -> View {
     }
 }
 
-/// Boots tiles and RPC on an opened chain, at ports that are bound.
+/// Starts tiles and RPC on an opened chain, at bound ports.
 pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<Running, BootError> {
     let NodeParts { topology, mut bound, mut chain, instruments } = unbooted;
     let ports = bound.ports;
@@ -635,7 +636,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         admin,
         liveness: alive.clone().liveness(),
     };
-    // In a cluster there is a moment between two slots, and most are others'.
+    // In a cluster there are pauses between slots, and most slots are led by other nodes.
     let slots_may_stand = config.development.are_slots_on_demand() || config.gossip.enabled;
     let limits = rpc_limits(&config.rpc, slots_may_stand);
     let rpc_server = RpcServer::start_on(bound.rpc()?, limits, rpc_node)?;
@@ -643,21 +644,21 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, rpc_server, taker, watch, peers })
 }
 
-/// What those have at the beginning that have stake from then on, beside the node that begins the chain.
+/// The genesis accounts of the additional validators.
 fn validators(given: &[Validator]) -> Vec<(Pubkey, Account)> {
     given.iter().flat_map(Validator::accounts).collect()
 }
 
-/// Where the RPC hands transactions in: in a cluster, to the tile that knows who leads; else to this node's own.
+/// The RPC's output for transactions: in a cluster the tile that knows the leaders, else this node's own verify.
 const RPC_LINKS: [&str; 2] = [RPC_TXSEND, RPC_VERIFY];
 
-/// Tells poh that somebody waits for a slot. Where the link is full it has calls enough, and that slot or a later one
+/// Tells poh that a client waits for a slot. If the link is full poh has enough requests, and that slot or a later one
 /// will come.
 fn call_for_slot(calls: &Mutex<Inlet>, slot: u64) {
     let _ = calls.lock().send_tag(slot);
 }
 
-/// What nodes that join may download: the genesis, and snapshots.
+/// Downloads for joining nodes: the genesis, and snapshots.
 fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
     let files = ["genesis.json", "genesis.accounts"].map(|name| (format!("/{name}"), folder.join(name)));
     Box::new(move |path| {
@@ -667,9 +668,9 @@ fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
     })
 }
 
-/// By what a node is in a cluster, beside its tiles.
+/// The parts that make a node a member of a cluster, besides its tiles.
 struct Peers {
-    /// What gossip's tile is made of.
+    /// Configuration of the gossip tile.
     gossip: gossip::Config,
     board: Arc<Board>,
     _echo: EchoServer,
@@ -714,14 +715,14 @@ impl Peers {
     }
 }
 
-/// A secret under which tiles know signatures.
+/// The secret key of signature tags.
 fn tag_key() -> u64 {
     let mut key = [0; 8];
     hearth_tile::sys::random::fill(&mut key);
     u64::from_ne_bytes(key)
 }
 
-/// Where the node takes gossip, or would if it were in a cluster.
+/// The gossip address, also of a node outside a cluster.
 fn gossip_address(gossip: &Gossip) -> SocketAddr {
     reachable(SocketAddr::new(gossip.bind_address.into(), gossip.port))
 }
@@ -745,7 +746,7 @@ fn rpc_limits(rpc: &Rpc, slots_may_stand: bool) -> Limits {
     }
 }
 
-/// Where the RPC counts: a region of the workspace.
+/// The RPC's counters: a region of the workspace.
 struct RpcWords(hearth_ring::Counters);
 
 impl std::ops::Deref for RpcWords {
@@ -756,7 +757,7 @@ impl std::ops::Deref for RpcWords {
     }
 }
 
-/// The RPC's way into the pipeline.
+/// The RPC's input to the pipeline.
 struct RpcInlet(Inlet);
 
 impl hearth_rpc::TransactionInlet for RpcInlet {

@@ -1,7 +1,7 @@
-//! `hearth config check`: all that is wrong with a configuration, or the layout that it makes.
+//! `hearth config check`: reports all mistakes in a configuration, or the layout that it produces.
 //!
-//! reads   a file, and which cores and pages this machine has
-//! writes  every mistake at once: types, unknown keys, values, places of tiles; or who runs where
+//! reads   a file, and this machine's cores and pages
+//! writes  every mistake at once: types, unknown keys, values, tile placement; or which tile runs where
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::config::{self, Config, Layout, Survey};
 use crate::hugepages;
 use crate::start_checks::PreflightError;
 
-/// Checks a file, or the defaults. A layout without places for the load is good for `hearth run`.
+/// Checks a file, or the defaults. A layout without places for the load is valid for `hearth run`.
 pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Failure> {
     let mut survey = file.map_or(Ok(Survey::default()), config::survey)?;
     for notice in &survey.loaded.notices {
@@ -26,7 +26,7 @@ pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Failure> {
     let found = layouts(&survey.loaded.config);
     for why in found.wrong {
         match why.exit_code() == WRONG_USE {
-            // What the other keys make of the layout is known when they are right.
+            // The effect of the other keys on the layout is known only once they are right.
             true if survey.is_layout_wrong && !is_sure(&why) => {}
             true if file.is_some() => {
                 let what = why.to_string();
@@ -52,15 +52,15 @@ pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who runs where, in a node and in a bench.
+/// The tile placement of a node and of a bench.
 struct Layouts {
     run: Topology,
     bench: Result<Topology, LayoutError>,
 }
 
-/// The layouts of a configuration, and all that is wrong with them.
+/// The layouts of a configuration, and its mistakes.
 struct Found {
-    /// There are some where nothing is wrong.
+    /// The layouts, if there is no mistake.
     layouts: Option<Layouts>,
     wrong: Vec<BootError>,
 }
@@ -69,7 +69,7 @@ fn layouts(config: &Config) -> Found {
     let mut wrong = vec![];
     let cores = match boot::cores(&config.layout).or_else(|why| {
         wrong.push(why);
-        // As if the blocklist were not there, for what is wrong besides.
+        // Continues without the blocklist, to find further mistakes.
         boot::cores(&Layout { blocklist_cores: Blocklist::default(), ..config.layout.clone() })
     }) {
         Ok(cores) => cores,
@@ -95,7 +95,7 @@ fn layouts(config: &Config) -> Found {
     Found { layouts, wrong }
 }
 
-/// Whether it is wrong whatever the other keys of the layout say.
+/// Whether the mistake remains whatever the other layout keys are.
 fn is_sure(why: &BootError) -> bool {
     use hearth_tile::affinity::Mistake::{NoSuchCore, Syntax, Twice};
     let affinity = match why {

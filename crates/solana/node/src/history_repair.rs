@@ -1,12 +1,12 @@
-//! The history when a start finds it damaged, or behind the state: from which state to execute the blocks once more.
+//! Repairs a history that startup finds damaged or behind the state, by replaying blocks from an older state.
 //!
-//! reads   what opening the history found; which blocks and snapshots there are
-//! writes  cuts the history in front of what is to be recorded again; a notice for each damaged place
-//! memory  a slot number for each block
-//! drops   what no state on disk leads to: the notice names the slots
+//! reads   the findings of opening the history; which blocks and snapshots exist
+//! writes  truncates the history before the blocks to record again; a notice for each damaged range
+//! memory  a slot number per block
+//! drops   blocks that no state on disk leads to: the notice names the slots
 //!
-//! What became of a transaction is known only to whoever executes it. So a lost part of the history costs a start from
-//! an older state: that of a snapshot in front of the lost part, or the genesis, with every block behind it.
+//! The outcome of a transaction is known only by executing it. So repairing a lost part of the history costs a start
+//! from an older state: that of a snapshot before the lost part, or the genesis, with every block after it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,27 +20,27 @@ use hearth_ledger::snapshot::{Folder, SnapshotError};
 use crate::config::Config;
 use crate::restore::{self, Restored};
 
-/// A part of the history that is not there.
+/// A missing part of the history.
 struct Gap {
-    /// The last block in front of it that the history has; 0 when it has none.
+    /// The last block before it in the history; 0 if there is none.
     after: u64,
-    /// The first block behind it that the history has; `None` when it has none.
+    /// The first block after it in the history; `None` if there is none.
     until: Option<u64>,
-    /// What is wrong, and where.
+    /// The damage and its location.
     why: String,
 }
 
-/// The state to begin with, and up to where the history may stay as it is.
+/// The state to start from, and the part of the history that stays.
 pub struct Plan {
-    /// The state.
+    /// The state to start from.
     pub restored: Restored,
-    /// The history is to be opened again up to this slot: the blocks behind it are executed and recorded.
+    /// Reopen the history up to this slot; the blocks after it are replayed and recorded.
     pub cut_after: Option<u64>,
-    /// Blocks up to this slot are final where blocks are to be executed from an older state than the newest.
+    /// When replaying from an older state than the newest, blocks up to this slot are final.
     pub final_slot: u64,
 }
 
-/// Chooses the state to begin with: the newest, unless an older one lets the blocks that the history lacks be executed.
+/// Chooses the state to start from: the newest, unless an older one lets the blocks missing in the history be replayed.
 pub fn plan(
     config: &Config,
     (genesis, folder): (&Genesis, &Path),
@@ -61,12 +61,12 @@ pub fn plan(
                 continue;
             }
             let restored = restore::up_to(config, genesis, folder, state, &mut refused)?;
-            // A snapshot that is damaged leaves an older state, to which blocks may be missing.
+            // If a snapshot is damaged the state is older, and blocks after it may be missing.
             let Some(restored) = restored.filter(|restored| restored.slot() == state) else { continue };
             let why = gap.why;
             let executed = match newest > state {
                 true => format!("those of slots {} to {newest}", state + 1),
-                // The start executes what is behind the newest snapshot in any case.
+                // A start replays the blocks after the newest snapshot in any case.
                 false => "all".to_owned(),
             };
             note(format_args!(
@@ -99,7 +99,7 @@ impl Gap {
     }
 }
 
-/// What the history lacks of the blocks that are stored, in the order of the chain.
+/// The stored blocks that are missing in the history, in chain order.
 fn gaps(history: &mut History, blocks: &Reader, newest: u64) -> Vec<Gap> {
     let recovery = history.recovery();
     for table in &recovery.rebuilt_tables {
@@ -111,7 +111,7 @@ fn gaps(history: &mut History, blocks: &Reader, newest: u64) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = recovery.damage.iter().map(Gap::of).collect();
     let (last, found) = (history.last_slot(), history.take_found_slots());
     let line = line(blocks, last.max(newest));
-    // What no damaged byte explains: blocks between two that it has, and those up to the state's.
+    // Gaps without a damaged range: between two recorded blocks, or up to the state's block.
     if let Some(first) = found.first() {
         let hole = line.range(first + 1..last.max(first + 1)).find(|slot| found.binary_search(slot).is_err()).copied();
         if let Some(hole) = hole {
@@ -129,7 +129,7 @@ fn gaps(history: &mut History, blocks: &Reader, newest: u64) -> Vec<Gap> {
     gaps
 }
 
-/// The slots of the stored blocks that lead to that of `tip`.
+/// The slots of the stored blocks that lead to `tip`.
 fn line(blocks: &Reader, tip: u64) -> BTreeSet<u64> {
     let mut line = BTreeSet::new();
     let mut at = tip;
@@ -140,18 +140,18 @@ fn line(blocks: &Reader, tip: u64) -> BTreeSet<u64> {
     line
 }
 
-/// The parent of a stored block that can be read.
+/// The parent of a stored, readable block.
 fn readable_parent(blocks: &Reader, slot: u64) -> Option<u64> {
     let info = blocks.slot(slot).filter(|info| info.whole && info.parent_slot < slot)?;
     matches!(blocks.block(slot), Ok(Some(_))).then_some(info.parent_slot)
 }
 
-/// The chain of blocks behind a slot, walked back no further than it is asked for: each block is read once.
+/// Walks a slot's ancestors, only as far as requested, reading each block once.
 struct Walk<P> {
     parent_of: P,
-    /// The slots that were reached. From the state of any of them all blocks up to the last can be executed.
+    /// The slots reached so far. From the state of any of them all blocks up to the last can be replayed.
     reached: BTreeSet<u64>,
-    /// The slot to go on from; `None` where its block cannot be read.
+    /// The next slot; `None` if its block cannot be read.
     at: Option<u64>,
 }
 
@@ -160,7 +160,7 @@ impl<P: FnMut(u64) -> Option<u64>> Walk<P> {
         Self { parent_of, reached: BTreeSet::from([slot]), at: Some(slot) }
     }
 
-    /// Whether every block above `slot` is there.
+    /// Whether all blocks above `slot` exist.
     fn reaches(&mut self, slot: u64) -> bool {
         while let Some(at) = self.at.filter(|at| *at > slot) {
             self.at = (self.parent_of)(at);
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn every_block_is_read_once() {
         let read = RefCell::new(vec![]);
-        // Slots 7 and 4 are skipped, the block of slot 2 is gone.
+        // Slots 7 and 4 are skipped; the block of slot 2 is missing.
         let parent_of = |slot: u64| {
             read.borrow_mut().push(slot);
             match slot {

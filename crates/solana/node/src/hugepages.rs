@@ -1,7 +1,6 @@
-//! Huge pages: whether the workspace can have those that the configuration asks for.
+//! Checks that the huge pages required by the configuration are available for the workspace.
 //!
 //! reads   `/proc/mounts`, `/sys/kernel/mm/hugepages`
-//! writes  nothing
 //! source  hugetlbpage.rst of the kernel's documentation
 
 use std::path::PathBuf;
@@ -16,15 +15,15 @@ use crate::config::{Config, huge_pages, workspace_path};
 /// Why the workspace cannot have its pages.
 #[derive(Debug, thiserror::Error)]
 pub enum PagesError {
-    /// Nothing is mounted.
+    /// No hugetlbfs is mounted.
     #[error(
         "hugetlbfs.max_page_size: no hugetlbfs is mounted at {}; mount one (`mount -t hugetlbfs -o pagesize={size} none {}`), \
          name another folder (hugetlbfs.mount_path), or set it to `normal`", path.display(), path.display()
     )]
     NotMounted {
-        /// Where.
+        /// The required mount point.
         path: PathBuf,
-        /// A page, as `mount` has it.
+        /// The page size in the notation of `mount`.
         size: &'static str,
     },
     /// Too few are reserved.
@@ -33,18 +32,18 @@ pub enum PagesError {
          (`echo {needed} > {pool}/nr_hugepages`), or set it to `normal`"
     )]
     TooFew {
-        /// Pages of the workspace.
+        /// Number of pages of the workspace.
         needed: u64,
-        /// Pages nobody has.
+        /// Number of free pages.
         free: u64,
-        /// A page, as `mount` has it.
+        /// The page size in the notation of `mount`.
         size: &'static str,
-        /// The kernel's folder.
+        /// The kernel's folder for this page size.
         pool: String,
     },
 }
 
-/// Looks whether the pages are there.
+/// Checks that enough pages are available.
 pub fn check(config: &Config, topology: &Topology) -> Result<(), PagesError> {
     let (root, pages) = (Root::default(), huge_pages(&config.hugetlbfs));
     let size = match pages {
@@ -56,7 +55,7 @@ pub fn check(config: &Config, topology: &Topology) -> Result<(), PagesError> {
     if file_system_of(&root, path).as_deref() != Some("hugetlbfs") {
         return Err(PagesError::NotMounted { path: path.clone(), size });
     }
-    // What a node that died has left behind is taken over, pages and all.
+    // The workspace of a dead node is reused with its pages.
     if workspace_path(config).exists() {
         return Ok(());
     }
@@ -65,7 +64,7 @@ pub fn check(config: &Config, topology: &Topology) -> Result<(), PagesError> {
         Some(free) if free < needed => {
             Err(PagesError::TooFew { needed, free, size, pool: Pool::folder(pages.page_size()) })
         }
-        // A kernel that does not say lets us try.
+        // If the kernel does not tell, just try.
         _ => Ok(()),
     }
 }

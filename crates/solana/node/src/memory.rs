@@ -1,4 +1,4 @@
-//! What a node takes: `hearth config show --memory`.
+//! The memory use of a node: `hearth config show --memory`.
 //!
 //! reads   the configuration
 //! writes  tables
@@ -17,18 +17,18 @@ use crate::boot::{self, BootError};
 use crate::config::{Bench, Config, huge_pages};
 use crate::replay as execution;
 
-/// Entries in a data shred, bytes.
+/// Bytes of entries in a data shred.
 const SHRED_BYTES: u64 = 963;
-/// Buffers of a tile that has sockets: 16 of 64 KiB.
+/// Receive buffers of a tile with sockets: 16 of 64 KiB.
 const RECEIVE_BYTES: u64 = 16 * (64 << 10);
-/// Vote accounts and blocks above the root for which replay and tower are reckoned: both grow with them.
+/// Assumed vote accounts and blocks above the root: the memory of replay and tower grows with both.
 const VOTE_ACCOUNTS: u64 = 100;
 const BLOCKS: u64 = 64;
-/// What a status takes, bytes: see [`hearth_ledger::StatusCacheConfig`].
+/// Bytes per status: see [`hearth_ledger::StatusCacheConfig`].
 const STATUS_BYTES: u64 = 71;
 
-/// Memory of `hearth run`, part by part, and of a `hearth bench` that takes memory for so many statuses, where the
-/// program has benches.
+/// The memory of `hearth run`, part by part, and of a `hearth bench` with this status capacity if the program has
+/// benches.
 pub fn table(config: &Config, bench_status_capacity: Option<usize>) -> Result<String, BootError> {
     let run = parts(config, false, config.rpc.status_capacity)?;
     let bench = bench_status_capacity.map(|capacity| parts(config, true, capacity)).transpose()?;
@@ -38,7 +38,7 @@ pub fn table(config: &Config, bench_status_capacity: Option<usize>) -> Result<St
     };
     let mut text = row("hearth run", "hearth bench") + "\n";
     let in_run = |name: &str| run.iter().find(|(n, _)| n == name).map(|(_, bytes)| *bytes);
-    // The parts of a bench are those of a node, and the load's among them.
+    // A bench has the parts of a node, and those of the load.
     let all = bench.as_ref().unwrap_or(&run);
     for (name, bytes) in all {
         let node = in_run(name).map_or("–".into(), mib);
@@ -59,7 +59,7 @@ pub fn table(config: &Config, bench_status_capacity: Option<usize>) -> Result<St
     Ok(text)
 }
 
-/// What the statuses of so many landed transactions take, bytes.
+/// Bytes of the statuses of `capacity` landed transactions.
 pub fn of_statuses(bench: &Bench, capacity: usize) -> u64 {
     if bench.disable_status_cache { 0 } else { capacity as u64 * STATUS_BYTES }
 }
@@ -80,7 +80,7 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     Ok(parts)
 }
 
-/// What tiles take of their own, wherever the node is; nothing of tiles that it has not.
+/// The tiles' own memory, inside or outside a cluster; nothing for tiles that the node lacks.
 fn of_tiles(config: &Config, topology: &Topology) -> Vec<(&'static str, u64)> {
     let count = |kind: &str| topology.count(kind) as u64;
     let kib = |kib: u64| kib << 10;
@@ -88,7 +88,7 @@ fn of_tiles(config: &Config, topology: &Topology) -> Vec<(&'static str, u64)> {
     let accounts = config.development.genesis.fund_initial_accounts * size_of::<benchg::Account>();
     let pack = boot::pack_config(&tiles.pack, &config.development).bytes(topology.count("bank"));
     vec![
-        // The client's window is small beside them.
+        // The client's window is small in comparison.
         ("benchs: receive buffers", count("benchs") * RECEIVE_BYTES),
         ("benchg: keys of accounts", count("benchg").min(1) * accounts as u64),
         ("bencho: a request and a response, at most", count("bencho") * kib(2 * 64)),
@@ -104,7 +104,7 @@ fn of_tiles(config: &Config, topology: &Topology) -> Vec<(&'static str, u64)> {
         ("store: a set that the disk does not take", count("store") * kib(64)),
         ("sign: the key's page", count("sign") * kib(4)),
         ("metric: requests, at most", count("metric") * metric::REQUESTS_BYTES_MAX as u64),
-        // In a cluster it has a row with what it keeps of others.
+        // In a cluster another row includes what it stores for other nodes.
         (
             "tower: own votes and banks",
             if config.gossip.enabled { 0 } else { count("tower") * hearth_consensus::memory(1, BLOCKS) },
@@ -112,7 +112,7 @@ fn of_tiles(config: &Config, topology: &Topology) -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// What tiles take in a cluster, at most, for what others send; of consensus with [`VOTE_ACCOUNTS`] and [`BLOCKS`].
+/// Maximum memory of tiles in a cluster for other nodes' data; of consensus with [`VOTE_ACCOUNTS`] and [`BLOCKS`].
 fn of_cluster(config: &Config, topology: &Topology) -> Vec<(String, u64)> {
     let count = |kind: &str| topology.count(kind) as u64;
     let with = format!("with {VOTE_ACCOUNTS} vote accounts and {BLOCKS} blocks above the root");

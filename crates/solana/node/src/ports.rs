@@ -1,12 +1,11 @@
-//! The node's ports, taken before anything is made of its chain.
+//! Binds the node's ports before its chain is opened.
 //!
 //! reads   the configuration
-//! writes  the node's sockets; the configuration, where defaults are taken and others are free
+//! writes  the node's sockets; the configuration, if default ports are in use and others are free
 //! memory  the kernel's buffers of the UDP sockets
 //!
-//! To look whether a port is free and to bind it later is to lose it to another program: of several nodes that start
-//! together all but one would fail. So the sockets are bound once, and each is handed to the tile or thread that uses
-//! it.
+//! Checking whether a port is free and binding it later would lose it to another program: of several nodes that start
+//! together all but one would fail. So sockets are bound once, and each is handed to the tile or thread that uses it.
 
 use std::io;
 use std::net::TcpListener;
@@ -19,15 +18,15 @@ use crate::config::ports::{Purpose, Use, moved_up, moves, moving, name_of};
 use crate::config::{Config, Ports};
 use crate::peers::join::scout::GossipSockets;
 
-/// How many hundreds above the default are tried.
+/// How many steps of 100 above the defaults are tried.
 const HUNDREDS_MAX: u16 = 100;
 
-/// All ports of a node.
+/// The bound ports of a node.
 #[derive(Debug)]
 pub struct BoundPorts {
-    /// Where they are.
+    /// The ports' addresses.
     pub ports: Ports,
-    /// What is elsewhere since others have the defaults: what each port is for.
+    /// The purposes of the ports that moved because their defaults are in use.
     pub moved: Vec<&'static str>,
     sockets: Vec<(Use, Socket)>,
 }
@@ -39,12 +38,13 @@ enum Socket {
 }
 
 impl BoundPorts {
-    /// Binds the ports of a configuration for so many net tiles. Where another program has a default one, those with
-    /// defaults move up together by the same hundreds, in the configuration too. A port whose key is one of those
-    /// `asked` for does not move, though it is asked for at its default.
+    /// Binds the ports of a configuration for `net_tiles` net tiles. If another program uses a default port, all ports
+    /// with defaults move up together by the same number of hundreds, in the configuration too. A port whose key is in
+    /// `asked` does not move, even if it has its default value.
     ///
     /// # Errors
-    /// Another program has a port that the configuration names.
+    ///
+    /// Another program uses a port that the configuration names.
     pub fn take(config: &mut Config, net_tiles: usize, asked: &dyn Fn(&str) -> bool) -> Result<Self, PortError> {
         let mut refused = match Self::bind(config, net_tiles) {
             Ok(bound) => return Ok(bound),
@@ -70,7 +70,7 @@ impl BoundPorts {
         Err(refused.explained())
     }
 
-    /// Binds them all, or none.
+    /// Binds all ports, or none.
     fn bind(config: &Config, net_tiles: usize) -> Result<Self, PortError> {
         let mut ports = Ports::of(config);
         let is_used = |port: &Use| !(config.follows() && matches!(port.purpose, Purpose::Udp | Purpose::Quic));
@@ -116,17 +116,17 @@ impl BoundPorts {
         held.listen().map_err(|source| port.error(source).explained())
     }
 
-    /// Where metrics are served.
+    /// The listener of the metrics.
     pub fn metrics(&mut self) -> Result<TcpListener, PortError> {
         self.listen(Purpose::Metrics)
     }
 
-    /// JSON-RPC over HTTP, and WebSocket.
+    /// The listeners of JSON-RPC over HTTP and of WebSocket.
     pub fn rpc(&mut self) -> Result<[TcpListener; 2], PortError> {
         Ok([self.listen(Purpose::Rpc)?, self.listen(Purpose::WebSocket)?])
     }
 
-    /// Those of net.
+    /// The sockets of the net tiles.
     pub fn net(&mut self) -> Vec<(PortKind, UdpSocket)> {
         let kinds = [
             (Purpose::Quic, PortKind::Quic),
@@ -146,12 +146,12 @@ impl BoundPorts {
         found
     }
 
-    /// That of the IP echo server.
+    /// The listener of the IP echo server.
     pub fn echo(&mut self) -> HeldTcp {
         self.tcp(Purpose::Echo).1
     }
 
-    /// Gossip's sockets for a thread that joins before the node is up.
+    /// Shares gossip's sockets with a thread that joins before the node runs.
     pub fn share_gossip(&self) -> io::Result<GossipSockets> {
         let find = |purpose| self.sockets.iter().find(|(port, _)| port.purpose == purpose).map(|(_, socket)| socket);
         match (find(Purpose::Gossip), find(Purpose::Echo)) {
@@ -162,7 +162,7 @@ impl BoundPorts {
         }
     }
 
-    /// Once that thread has ended: the IP echo server's port refuses connections again until the node is up.
+    /// After that thread has ended: the IP echo server's port refuses connections again until the node runs.
     pub fn hold_gossip(&mut self) -> io::Result<()> {
         let (port, echo) = self.tcp(Purpose::Echo);
         self.sockets.push((port, Socket::Tcp(echo.again()?)));

@@ -1,12 +1,12 @@
-//! Rebuilding the ledger from the blocks on disk.
+//! Rebuilds the ledger from the blocks on disk.
 //!
-//! reads   the block store, from the block after the ledger's last on: the genesis', or a snapshot's
-//! writes  the ledger: accounts, statuses, blockhashes, as they were when the last whole block ended; the history, of
-//!         blocks that it lacks
+//! reads   the block store, from the block after the ledger's last, which is that of the genesis or of a snapshot
+//! writes  the ledger: accounts, statuses and blockhashes as at the end of the last whole block; missing blocks of the
+//!         history
 //! memory  one block; that of [`Pool`]
-//! drops   nothing: a block that does not verify or does not execute as it did is an error that names the slot
+//! drops   nothing: a block that fails verification or executes differently is an error that names the slot
 //!
-//! Every block is checked as a follower would: its hash chain, its ticks, and that each transaction in it lands.
+//! Every block is checked as by a follower: its hash chain, its ticks, and that each of its transactions lands.
 
 use std::collections::BTreeSet;
 
@@ -21,48 +21,47 @@ use hearth_pipeline::store::block_meta;
 use hearth_wire::entry::{Entries, Entry, EntryError};
 use hearth_wire::txn::Txn;
 
-/// Bytes for the tables of keys that sign again and again in blocks of others: some 3,800 keys, each of which has one
-/// with every worker.
+/// Bytes of tables for keys that sign often in other nodes' blocks: some 3,800 keys, each with one table per worker.
 pub const TABLE_BYTES: usize = 64 << 20;
 
 /// Why the ledger cannot be rebuilt.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The beginning is gone.
+    /// The first blocks are gone.
     #[error(
         "the blocks from slot {after} to slot {first} are gone and no snapshot has their state, so the accounts cannot be rebuilt: `ledger.limit_size` dropped them. Delete the ledger folder to begin a new chain, and let it take snapshots"
     )]
     BeginningGone {
-        /// The last slot whose state there is.
+        /// The newest slot with a state.
         after: u64,
-        /// The first slot there is.
+        /// The first stored slot.
         first: u64,
     },
-    /// Whoever was told of the progress has ended it.
+    /// The progress callback ended the replay.
     #[error("stopped after slot {0}")]
     Stopped(u64),
-    /// The store.
+    /// The block store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The history.
+    /// The history failed.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// A block.
+    /// A block is invalid.
     #[error(transparent)]
     Block(#[from] hearth_pipeline::replay::ReplayError),
 }
 
-/// Whether blocks are not as they were written.
+/// Whether the error is damage of blocks.
 pub fn is_store_damaged(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt(_))
 }
 
-/// Whether the history is not as it was written.
+/// Whether the error is damage of the history.
 pub fn is_history_damaged(error: &HistoryError) -> bool {
     matches!(error, HistoryError::Corrupt { .. })
 }
 
-/// Whether that is why blocks cannot be executed.
+/// Whether damage is the reason why blocks cannot be replayed.
 pub fn is_replay_of_damage(error: &ReplayError) -> bool {
     match error {
         ReplayError::Store(error) => is_store_damaged(error),
@@ -71,25 +70,25 @@ pub fn is_replay_of_damage(error: &ReplayError) -> bool {
     }
 }
 
-/// Whether every signature of a transaction is its signer's.
+/// Whether all signatures of a transaction are valid.
 pub fn signatures_are_valid(txn: &Txn<'_>) -> bool {
     let pairs = txn.signatures().iter().zip(txn.signer_keys());
     pairs.into_iter().all(|(signature, key)| verify_strict(key, signature, txn.message()).is_ok())
 }
 
-/// Whether to go on with the next block.
+/// Whether to continue with the next block.
 pub type Go = std::ops::ControlFlow<()>;
 
-/// What was rebuilt.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// The slot that it began after: a snapshot's, or the genesis'.
+    /// The slot that it started after: a snapshot's, or that of the genesis.
     pub from_slot: u64,
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u64,
-    /// The last block's slot.
+    /// The slot of the last block.
     pub last_slot: u64,
     /// The hash of the last block's bank.
     pub bank_hash: [u8; 32],
@@ -97,9 +96,9 @@ pub struct Replayed {
     pub block_id: Option<[u8; 32]>,
 }
 
-/// Executes blocks one after the other.
+/// Replays blocks one after the other.
 pub struct Replayer<'a> {
-    /// What they change.
+    /// The ledger that they change.
     pub ledger: &'a Ledger,
     genesis: &'a Genesis,
     pool: Pool,
@@ -109,8 +108,8 @@ pub struct Replayer<'a> {
 }
 
 impl<'a> Replayer<'a> {
-    /// Goes on behind the ledger's last block. What `history` lacks is recorded, with logs and calls where it has
-    /// those.
+    /// Continues after the ledger's last block. Blocks that `history` lacks are recorded, with logs and inner calls if
+    /// its flag is set.
     pub fn new(ledger: &'a Ledger, genesis: &'a Genesis, history: Option<(&'a mut History, bool)>) -> Self {
         let last = ledger.recent_blocks(1)[0];
         let (history, extended) = history.unzip();
@@ -121,14 +120,15 @@ impl<'a> Replayer<'a> {
         Self { ledger, genesis, pool, history, parent_hash: last.blockhash, done }
     }
 
-    /// Executes the block that follows on the last.
+    /// Replays the block that follows the last.
     ///
     /// # Errors
-    /// It does not execute as its leader did.
+    ///
+    /// It executes differently than on its leader.
     pub fn block(&mut self, block: &Block) -> Result<(), ReplayError> {
         let Self { ledger, genesis, pool, history, parent_hash, done } = self;
         let missing = history.as_mut().filter(|history| block.info.slot > history.last_slot());
-        // What is on this disk was checked when it came.
+        // Blocks on this disk were verified when they were received.
         let job = Job { records: missing.is_some(), is_known: true, ..job(genesis, block, *parent_hash) };
         let executed = pool.block(ledger, job, &block.data)?;
         let ended = executed.block;
@@ -140,7 +140,7 @@ impl<'a> Replayer<'a> {
             history.close(&block_meta(&ended, &ledger.recent_blocks(2)[1]))?;
         }
         ledger.mark_stored(ended.slot);
-        // Where forks are kept: what is executed at the start is final.
+        // With forks: blocks replayed at startup are final.
         ledger.mark_rooted(ended.slot);
         *parent_hash = ended.blockhash;
         done.transactions += ended.counts.committed;
@@ -150,11 +150,10 @@ impl<'a> Replayer<'a> {
     }
 }
 
-/// Executes every whole block after the ledger's last again, in order, up to the first hole. `block_id` is that of the
-/// ledger's last block. Where there may be forks, only those are executed that lead to the block of the slot `root`:
-/// none where that is not above the ledger's last.
-/// What `history` lacks is recorded anew, with logs and calls where it has those. `progress` is called after each with
-/// the count so far, and may end it.
+/// Replays every whole block after the ledger's last, in order, up to the first gap. `block_id` is that of the ledger's
+/// last block. If there may be forks, replays only the ancestors of the block at slot `root`: none if that is not above
+/// the ledger's last. Blocks that `history` lacks are recorded, with logs and inner calls if its flag is set.
+/// `progress` is called after each block with the count so far, and may end the replay.
 pub fn replay(
     ledger: &Ledger,
     block_id: Option<[u8; 32]>,
@@ -168,7 +167,7 @@ pub fn replay(
     execute(ledger, block_id, (genesis, reader), history, &which, progress)
 }
 
-/// Which blocks are executed.
+/// Selects the blocks to replay.
 enum Which {
     All,
     Until(u64),
@@ -185,7 +184,7 @@ impl Which {
     }
 }
 
-/// The slots of the blocks from above `after` up to `root`.
+/// The slots of the blocks above `after` up to `root`.
 fn ancestors(reader: &Reader, after: u64, root: u64) -> BTreeSet<u64> {
     let mut line = BTreeSet::new();
     let mut at = root;
@@ -195,11 +194,11 @@ fn ancestors(reader: &Reader, after: u64, root: u64) -> BTreeSet<u64> {
         line.insert(at);
         at = info.parent_slot;
     }
-    // A line that does not come down to what there is leads nowhere.
+    // Ancestors that do not reach `after` cannot be replayed.
     if at == after { line } else { BTreeSet::new() }
 }
 
-/// [`replay`] up to the block of the slot `until`, with nothing recorded.
+/// [`replay`] up to the block at slot `until`, without recording.
 pub fn replay_until(
     ledger: &Ledger,
     block_id: Option<[u8; 32]>,
@@ -233,7 +232,7 @@ fn execute(
             return Err(ReplayError::BeginningGone { after: last.slot, first: info.slot });
         }
         if info.parent_slot != done.last_slot {
-            // A kill left a hole: what lies behind it was not confirmed, and the store tile discards it.
+            // A kill left a gap: the blocks after it were not confirmed, and the store tile discards them.
             break;
         }
         let block = reader.block(info.slot)?.expect("the index has it");
@@ -247,14 +246,14 @@ fn execute(
     Ok(done)
 }
 
-/// Workers for as many threads as there are cores, with so many bytes for the tables of keys that sign often.
+/// A pool of one worker per core, with `table_bytes` of tables for keys that sign often.
 pub fn pool(table_bytes: usize, recording: Option<Recording>) -> Pool {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     Pool::new(workers, &WorkerConfig { table_bytes, recording })
 }
 
-/// To execute a block on the ledger's last, which ended with `parent_hash`: signatures are checked, and what
-/// its transactions did is wanted.
+/// A job to replay a block on the ledger's last, which ended with `parent_hash`: verifies signatures and returns the
+/// effects of its transactions.
 pub fn job(genesis: &Genesis, block: &Block, parent_hash: [u8; 32]) -> Job {
     let rules = rules(genesis);
     let (slot, parent) = (block.info.slot, block.info.parent_slot);

@@ -1,9 +1,9 @@
-//! The state that a start begins with: the newest snapshot that is whole, else the genesis.
+//! The state to start from: the newest valid snapshot, else the genesis.
 //!
 //! reads   the snapshot folder
-//! writes  renames a snapshot that cannot be used to `SLOT.refused`, so that it is neither tried nor counted again
+//! writes  renames an unusable snapshot to `SLOT.refused`, so that it is neither tried nor counted again
 //! memory  the ledger
-//! drops   nothing: each snapshot that is not used is told, with the reason
+//! drops   nothing: each unused snapshot is reported, with the reason
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use hearth_svm::Svm;
 
 use crate::config::Config;
 
-/// The state before blocks are executed.
+/// The state before blocks are replayed.
 pub struct Restored {
-    /// The state.
+    /// The restored ledger.
     pub ledger: Arc<Ledger>,
-    /// The id of the block whose end it is; `None` at genesis.
+    /// The id of its last block; `None` at genesis.
     pub block_id: Option<[u8; 32]>,
 }
 
 impl Restored {
-    /// The slot at whose end the state was such.
+    /// The slot of the state.
     pub fn slot(&self) -> u64 {
         self.ledger.recent_blocks(1)[0].slot
     }
@@ -38,7 +38,7 @@ pub fn folder(config: &Config, chain: &Path) -> PathBuf {
     if given.as_os_str().is_empty() { chain.join("snapshots") } else { given }
 }
 
-/// How the ledger is set up.
+/// The ledger's configuration.
 pub fn ledger_config(config: &Config) -> LedgerConfig {
     let enabled = !config.development.bench.disable_status_cache;
     let status_cache = StatusCacheConfig { enabled, capacity_txns: config.rpc.status_capacity };
@@ -50,8 +50,8 @@ pub fn ledger_config(config: &Config) -> LedgerConfig {
     }
 }
 
-/// The state of the newest snapshot in `folder` that is whole; of the genesis when there is none. `refused` receives
-/// why each newer one cannot be used.
+/// The state of the newest valid snapshot in `folder`, or of the genesis if there is none. `refused` receives why each
+/// newer snapshot is unusable.
 pub fn newest(
     config: &Config,
     genesis: &Genesis,
@@ -62,7 +62,7 @@ pub fn newest(
     Ok(newest.expect("a genesis is of no later slot"))
 }
 
-/// As [`newest`], of those whose slot is at most `highest`. `None` when the genesis is of a later slot.
+/// As [`newest`], among snapshots up to slot `highest`. `None` if the genesis is at a later slot.
 pub fn up_to(
     config: &Config,
     genesis: &Genesis,
@@ -83,7 +83,7 @@ pub fn up_to(
             }
             Err(why) => {
                 refused(&why);
-                // Where it cannot be renamed it is in nobody's way either: the next start refuses it again.
+                // A failed rename does no harm: the next start refuses the snapshot again.
                 let _ = std::fs::rename(&file.path, file.path.with_extension("refused"));
             }
         }
@@ -92,14 +92,14 @@ pub fn up_to(
     Ok((!is_late).then(|| Restored { ledger: Ledger::new(genesis, ledger_config(config)), block_id: None }))
 }
 
-/// Begins to take snapshots, when they are configured.
+/// Starts taking snapshots, if they are configured.
 pub fn take_snapshots(
     config: &Config,
     folder: &Path,
     ledger: &Arc<Ledger>,
     blocks: blockstore::Reader,
 ) -> Result<Option<Taker>, SnapshotError> {
-    // Blocks that are not stored cannot be executed again: such a chain does not last.
+    // Blocks that are not stored cannot be replayed, so such a chain does not survive a restart.
     if !config.snapshots.enabled || config.development.bench.disable_blockstore_from_slot > 0 {
         return Ok(None);
     }
@@ -107,7 +107,7 @@ pub fn take_snapshots(
         interval_slots: config.snapshots.full_snapshot_interval_slots,
         keep: config.snapshots.maximum_full_snapshots_to_retain,
     };
-    // The pipeline goes first. A thread that may not be made nicer is as good as any other.
+    // The pipeline has priority. If the thread cannot be made nicer it runs as it is.
     let prepare = || {
         let _ = rustix::process::nice(19);
     };

@@ -1,4 +1,4 @@
-//! `hearth run`: the node as a lasting local chain.
+//! `hearth run`: runs the node as a persistent local chain.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,9 +23,9 @@ use crate::ports::BoundPorts;
 use crate::replay::{Go, ReplayError, Replayed};
 use crate::start_checks;
 
-/// How often the node's health is checked. A stop request interrupts the wait.
+/// Interval of health checks. A stop request interrupts the wait.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How often it is said how far a replay has come.
+/// Interval of progress reports during replay.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 
 /// `hearth run`
@@ -42,19 +42,19 @@ pub struct Options {
     pub parent: Option<u32>,
 }
 
-/// Why a node ends other than by Ctrl-C.
+/// Why a node ended, other than by Ctrl-C.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It does not come up.
+    /// It could not start.
     #[error(transparent)]
     Boot(#[from] BootError),
-    /// The options.
+    /// An option is invalid.
     #[error(transparent)]
     Flag(#[from] FlagError),
     /// A tile died.
     #[error(transparent)]
     Died(#[from] hearth_tile::core::Died),
-    /// It is no longer in its cluster.
+    /// It has diverged from its cluster.
     #[error(transparent)]
     Divergence(#[from] DivergenceError),
 }
@@ -70,7 +70,7 @@ impl ExitCode for RunError {
 }
 
 impl RunError {
-    /// The same of a node whose configuration is in `file`: the commands that it advises name the file, too.
+    /// The same for a node whose configuration is in `file`: the commands in its advice name the file, too.
     pub fn of_file(mut self, file: &ConfigFile) -> Self {
         if let Self::Boot(BootError::Damaged { options, .. }) = &mut self {
             *options = ledger_command::with_file(file, options);
@@ -79,9 +79,10 @@ impl RunError {
     }
 }
 
-/// Runs until Ctrl-C. Goes on where nobody reads what it says: the node is what it is for.
+/// Runs until Ctrl-C. Continues if nobody reads its output: the chain matters more.
 ///
-/// Where somebody listens on the usual ports, this node takes others; not where one of `keys`, which the
+/// If the usual ports are in use this node takes others, except for ports that one of `keys`, which the configuration
+/// file sets, or an option requests.
 /// configuration's file names, or an option asks for the port.
 pub fn run(
     mut config: Config,
@@ -142,7 +143,7 @@ pub fn run(
     stop.explain(move || tiles.unstopped());
     let failure = wait_for_end(&running, stop);
     say.line("  stopping");
-    // A tile that died may have left others waiting: from now on there is an end to that.
+    // A dead tile may have left others waiting: from now on their wait is bounded.
     stop.set();
     running.stop()?;
     failure.map_or(Ok(()), Err)?;
@@ -150,7 +151,7 @@ pub fn run(
     Ok(())
 }
 
-/// Takes the genesis and a snapshot from a cluster, where the node joins one. Returns false where it was stopped.
+/// Fetches the genesis and a snapshot if the node joins a cluster. Returns false if it was stopped.
 fn join(config: &Config, folder: &Path, bound: &mut BoundPorts, stop: &StopSignal) -> Result<bool, BootError> {
     let Some(at) = bound.ports.cluster.filter(|_| config.joins()) else { return Ok(true) };
     match boot::join(config, folder, bound, at, stop) {
@@ -159,7 +160,7 @@ fn join(config: &Config, folder: &Path, bound: &mut BoundPorts, stop: &StopSigna
     }
 }
 
-/// Waits until the node is stopped, or a tile died, or the node can no longer be in its cluster. Returns why it cannot.
+/// Waits until the node is stopped, a tile dies, or the node has diverged from its cluster. Returns the divergence.
 fn wait_for_end(running: &Running, stop: &StopSignal) -> Option<DivergenceError> {
     let mut failure = None;
     while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
@@ -169,34 +170,34 @@ fn wait_for_end(running: &Running, stop: &StopSignal) -> Option<DivergenceError>
     failure.or_else(|| running.last_failure())
 }
 
-/// Drops what names unstopped tiles: it holds the workspace, whose file is removed with its last holder. Not after a
-/// failure: then the file stays, and `hearth monitor` can show what the node did last.
+/// Drops the handles that name unstopped tiles, which hold the workspace: its file is removed with the last holder. Not
+/// after a failure: then the file stays, and `hearth monitor` can show the node's last state.
 fn let_go_of_workspace(stop: &StopSignal) {
     stop.explain(Vec::new);
 }
 
-/// Slots that are shorter make a chain that grows fast though nothing is sent to it.
+/// With shorter slots an idle chain grows fast.
 const SLOT_MS_SHORT: u64 = 20;
-/// An entry without transactions, as each tick is one: the count of its hashes, its hash, the count of transactions.
+/// A tick, which is an entry without transactions: hash count, hash, transaction count.
 const ENTRY_BYTES: usize = 8 + 32 + 8;
 
-/// The count of entries in front of a batch of them.
+/// The number of entries before a batch of them.
 const COUNT_BYTES: usize = 8;
 
-/// Bytes of the block store that a block takes whose entries are its ticks, and one for the node's vote.
+/// Block-store bytes of a block that contains only its ticks, and optionally one entry with the node's vote.
 fn idle_block_bytes(ticks: u64, votes: bool) -> usize {
     let vote = if votes { ENTRY_BYTES + VOTE_TRANSACTION_BYTES } else { 0 };
     blockstore::block_size(COUNT_BYTES + ticks as usize * ENTRY_BYTES + vote)
 }
 
-/// What slots that are very short cost.
+/// Warns about the cost of very short slots.
 fn short_slots(config: &Config) -> Option<String> {
     let genesis = &config.development.genesis;
     let micros = genesis.ticks_per_slot * genesis.target_tick_duration_micros;
     if micros >= SLOT_MS_SHORT * 1_000 || config.development.are_slots_on_demand() || config.follows() {
         return None;
     }
-    // Bytes a microsecond are MB a second.
+    // Bytes per microsecond are MB per second.
     let block = idle_block_bytes(genesis.ticks_per_slot, config.consensus.vote);
     let megabytes = 3600.0 * block as f64 / micros.max(1) as f64;
     let size = if megabytes < 1000.0 { format!("{megabytes:.0} MB") } else { format!("{:.1} GB", megabytes / 1000.0) };
@@ -212,7 +213,7 @@ fn short_slots(config: &Config) -> Option<String> {
     ))
 }
 
-/// Says which chain it is, and how far it has come.
+/// Reports which chain it is, and its height.
 fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
     let found = match chain.recovery.segment_count {
         0 | 1 if chain.recovery.last_whole_slot.is_none() && chain.recovery.torn.is_none() => "a new chain".into(),
@@ -240,7 +241,7 @@ fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
     }
 }
 
-/// Where clients find the node.
+/// The node's addresses for clients.
 fn addresses(config: &Config, running: &Running) -> String {
     let (ports, rpc, websocket) = (running.ports, running.rpc, running.websocket());
     let to = |address: SocketAddr| reachable(address);
@@ -276,7 +277,7 @@ mod tests {
         // 62.5 blocks a second.
         config.development.genesis.target_tick_duration_micros = 250;
         assert!(short_slots(&config).expect("a notice").contains(" about 841 MB of blocks an hour"));
-        // 80 blocks a second, of which the ticks are the least part.
+        // 80 blocks a second, of which ticks are the smallest part.
         config.development.genesis.ticks_per_slot = 2;
         config.development.genesis.target_tick_duration_micros = 6_250;
         assert!(short_slots(&config).expect("a notice").contains(" about 219 MB of blocks an hour"));

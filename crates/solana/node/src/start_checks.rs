@@ -1,7 +1,6 @@
-//! What is looked at before a chain is made, opened or replayed, so that a node that cannot start says so at once.
+//! Checks that run before a chain is created, opened or replayed, so that a node that cannot start fails at once.
 //!
-//! reads   the workspace of a node of the same name, the file of emulated links, the huge pages
-//! writes  nothing
+//! reads   the workspace of a node with the same name, the file of emulated links, the huge pages
 
 use hearth_pipeline::net::links::LinksWatch;
 use hearth_ring::{Observer, WorkspaceError};
@@ -11,29 +10,29 @@ use crate::config::{Config, workspace_path};
 use crate::hugepages::{self, PagesError};
 use crate::peers::socket::links_config;
 
-/// Why a node would not start.
+/// Why a node cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
-    /// A node of this name runs.
+    /// A node with this name is running.
     #[error("{0} ({1})")]
     Running(WorkspaceError, &'static str),
-    /// The path of the workspace holds a file that is no workspace.
+    /// The workspace path holds a file that is not a workspace.
     #[error(transparent)]
     Foreign(WorkspaceError),
-    /// The emulated network.
+    /// The file of the emulated network is invalid.
     #[error("development.links.file: {0}")]
     Links(String),
-    /// Pages.
+    /// The huge pages are not available.
     #[error(transparent)]
     Pages(#[from] PagesError),
 }
 
-/// How `hearth run` gives a node a name.
+/// How to name a node of `hearth run`.
 pub const NAME_OF_RUN: &str = "`hearth run --name`, or `name` in the configuration";
-/// How a bench gives its node a name.
+/// How to name the node of a bench.
 pub const NAME_OF_BENCH: &str = "`name = \"…\"` in a file that --config names; or wait until that one has ended";
 
-/// Looks at all of it; `how` says how a name is given.
+/// Runs all checks; `how` explains how to set a name.
 pub fn check(config: &Config, topology: &Topology, how: &'static str) -> Result<(), PreflightError> {
     nobody_has_the_name(config, how)?;
     if let Some(links) = links_config(config) {
@@ -42,8 +41,8 @@ pub fn check(config: &Config, topology: &Topology, how: &'static str) -> Result<
     Ok(hugepages::check(config, topology)?)
 }
 
-/// Refuses the name of a running node before its ports are looked at, and a file that is no workspace before a chain is
-/// made.
+/// Refuses the name of a running node before its ports are checked, and a file that is not a workspace before a chain
+/// is created.
 pub fn nobody_has_the_name(config: &Config, how: &'static str) -> Result<(), PreflightError> {
     let path = workspace_path(config);
     match Observer::attach(&path) {
@@ -56,7 +55,7 @@ pub fn nobody_has_the_name(config: &Config, how: &'static str) -> Result<(), Pre
         {
             Err(PreflightError::Foreign(why))
         }
-        // Whatever else lies there, the node says when it makes its workspace.
+        // Any other problem is reported when the node creates its workspace.
         _ => Ok(()),
     }
 }

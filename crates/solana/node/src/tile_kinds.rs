@@ -1,4 +1,4 @@
-//! The kinds of tiles: `hearth config show --tiles`.
+//! The table of tile kinds: `hearth config show --tiles`.
 //!
 //! reads   the pipeline's table of kinds
 //! writes  Markdown
@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use hearth_pipeline::kinds::{KINDS, Kind, Need};
 
-/// Every kind as a page.
+/// Renders all kinds as a Markdown page.
 pub fn markdown() -> String {
     let mut text = String::from(HEAD);
     for kind in &KINDS {

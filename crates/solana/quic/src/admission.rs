@@ -1,4 +1,4 @@
-//! How many connections, and how fast: in all, per address and per key.
+//! Admission control: number and rate of connections, in total, per address and per key.
 //!
 //! reads   addresses and keys of connections, the caller's time
 //! writes  a verdict
@@ -30,7 +30,7 @@ pub(crate) enum Refusal {
     IpTable,
 }
 
-/// A token bucket. Its owner says how fast it fills, in tokens a second, and up to what.
+/// A token bucket. Its owner sets the fill rate, in tokens per second, and the capacity.
 struct Bucket {
     tokens: f64,
     filled: Instant,
@@ -66,7 +66,7 @@ struct Address {
 /// Bytes that the addresses of one server take at most: the table doubles when seven of eight places are taken.
 pub const ADDRESSES_BYTES_MAX: usize = 2 * ADDRESSES_MAX * (size_of::<(IpAddr, Address)>() + 1);
 
-/// The server's door-keeper.
+/// Decides on a server's new connections.
 pub(crate) struct Admission {
     all: Bucket,
     all_rate: f64,
@@ -74,8 +74,8 @@ pub(crate) struct Admission {
     ip_rate: f64,
     ip_burst: f64,
     per_ip: usize,
-    /// First packets without and with a token. Those with one get their own share, so that who has
-    /// answered a Retry is not crowded out by those who never will.
+    /// First packets without and with a token. Those with one have their own share, so that clients that have answered
+    /// a Retry are not crowded out by those that never will.
     initials: [Bucket; 2],
     initials_rate: f64,
     // SipHash: peers choose these keys.
@@ -104,8 +104,8 @@ impl Admission {
         }
     }
 
-    /// Whether time should be spent on a first packet. Deriving its keys and answering costs 6 µs
-    /// (the bench's "flood"); other strays cost next to nothing.
+    /// Whether to spend time on a first packet. Deriving its keys and answering costs 6 µs (the bench's "flood"); other
+    /// stray datagrams cost next to nothing.
     pub(crate) fn initial(&mut self, has_token: bool, now: Instant) -> bool {
         let bucket = &mut self.initials[usize::from(has_token)];
         // At most a tenth of a second's worth at once.
@@ -113,8 +113,7 @@ impl Admission {
         bucket.take()
     }
 
-    /// Asks for one more connection from `ip`, and enters it when granted; to be followed by one
-    /// [`Self::leave`] when it ends.
+    /// Admits one more connection from `ip`, if allowed; each must be followed by one [`Self::leave`] when it ends.
     pub(crate) fn enter(&mut self, ip: IpAddr, now: Instant) -> Result<(), Refusal> {
         let ip = bucket_address(ip);
         self.all.fill(self.all_rate, self.all_burst, now);
@@ -148,7 +147,7 @@ impl Admission {
         address.open -= 1;
     }
 
-    /// A connection has shown `key`, which may have `max`: false if it has as many already.
+    /// A connection has shown `key`, which may have `max` connections: false if it has that many already.
     pub(crate) fn enter_key(&mut self, key: [u8; 32], max: usize) -> bool {
         let open = self.keys.entry(key).or_default();
         let admitted = *open < max;
@@ -169,7 +168,7 @@ impl Admission {
         }
     }
 
-    /// Forgets addresses without connections whose bucket is full again.
+    /// Removes addresses without connections whose bucket is full again.
     fn sweep(&mut self, now: Instant) {
         if now.saturating_duration_since(self.swept) < SWEEP_INTERVAL {
             return;
@@ -197,7 +196,7 @@ pub(crate) fn initial_token(datagram: &[u8]) -> Option<bool> {
     rest.get(source_at + 1 + source).map(|&token_length| token_length != 0)
 }
 
-/// Whoever holds an IPv6 address usually holds its /64.
+/// The owner of an IPv6 address usually owns its /64.
 fn bucket_address(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(v4) => IpAddr::V4(v4),

@@ -41,17 +41,17 @@ const TURN: u32 = 64;
 /// acknowledged, so it is also the most that one slow transaction can pin.
 const ARENA_BYTES: usize = 32 << 10;
 
-/// One of the client's connections, through reconnects, until [`Client::close`].
+/// One of the client's connections, across reconnects, until [`Client::close`].
 ///
-/// A closed connection leaves its line to the next one. The generation tells the two apart: an id that the caller
-/// kept for too long names a closed connection, never the one that has its line now.
+/// A closed connection's line is reused for the next one. The generation distinguishes the two: an outdated id names a
+/// closed connection, never the one that has its line now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientConnectionId {
     line: u32,
     generation: u32,
 }
 
-/// How a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
     /// The handshake is under way.
@@ -82,7 +82,7 @@ struct Rest {
     bytes: Bytes,
 }
 
-/// Which handshake a signature is for.
+/// The handshake that a signature belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
     line: u32,
@@ -90,18 +90,18 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// As one number.
+    /// The handshake as a number.
     pub fn to_bits(self) -> u64 {
         u64::from(self.attempt) << 32 | u64::from(self.line)
     }
 
-    /// The one of this number.
+    /// The inverse of [`Self::to_bits`].
     pub fn from_bits(bits: u64) -> Self {
         Self { line: bits as u32, attempt: (bits >> 32) as u32 }
     }
 }
 
-/// How a client shows who it is.
+/// The client's proof of identity.
 enum Identity {
     /// rustls has the key, or there is none.
     Settled(Arc<QuicClientConfig>),
@@ -111,11 +111,11 @@ enum Identity {
 
 struct Line {
     address: SocketAddr,
-    /// Connections that had this line before.
+    /// Number of connections that had this line before.
     generation: u32,
     /// Handshakes begun.
     attempt: u32,
-    /// The signature of the handshake under way, where the caller has it signed.
+    /// The pending signature of the current handshake, if the caller has it signed.
     wanted: Option<Arc<Wanted>>,
     state: ConnectionState,
     quic: Option<(ConnectionHandle, Box<Connection>)>,
@@ -135,14 +135,14 @@ pub struct Client {
     initial_cids: Arc<dyn Fn() -> ConnectionId + Send + Sync>,
     endpoint: Endpoint,
     lines: Vec<Line>,
-    /// The line of each of the endpoint's handles.
+    /// The line of each endpoint handle.
     by_handle: Vec<Option<u32>>,
     deadlines: Deadlines,
     to_transmit: VecDeque<u32>,
     to_sign: VecDeque<(Handshake, [u8; TO_SIGN_BYTES])>,
     responses: Responses,
     scratch: Vec<u8>,
-    /// Where transactions are copied to be kept for retransmission: one allocation for many.
+    /// Transactions copied for retransmission: one allocation for many.
     arena: BytesMut,
     turn_line: usize,
     turn_count: u32,
@@ -150,8 +150,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that shows the identity of `identity_seed`, or none; all else that is random comes
-    /// from `entropy`.
+    /// A client that shows the identity of `identity_seed`, or none; all other random values come from `entropy`.
     pub fn new(
         config: ClientConfig,
         identity_seed: Option<&[u8; 32]>,
@@ -206,7 +205,7 @@ impl Client {
         })
     }
 
-    /// What has been done so far.
+    /// Counters since creation.
     pub fn counters(&self) -> &ClientCounters {
         &self.counters
     }
@@ -216,7 +215,7 @@ impl Client {
         self.lines.iter().map(|line| line.in_flight).sum()
     }
 
-    /// How a connection stands.
+    /// The state of a connection.
     pub fn state(&self, id: ClientConnectionId) -> ConnectionState {
         self.line(id).map_or(ConnectionState::Closed, |line| line.state)
     }
@@ -226,19 +225,19 @@ impl Client {
         self.line(id)?.last_error.as_deref()
     }
 
-    /// The line of a connection; `None` where another connection has it by now.
+    /// The line of a connection; `None` if another connection has it by now.
     fn line(&self, id: ClientConnectionId) -> Option<&Line> {
         self.lines.get(id.line as usize).filter(|line| line.generation == id.generation)
     }
 
-    /// The connection that has a line now.
+    /// The connection that currently has a line.
     fn id_of(&self, line: u32) -> ClientConnectionId {
         ClientConnectionId { line, generation: self.lines[line as usize].generation }
     }
 
     /// Adds a connection to `address`, and keeps it up from now on.
     pub fn connect(&mut self, now: Instant, address: SocketAddr) -> ClientConnectionId {
-        // A closed connection that is gone leaves its place.
+        // The place of a closed connection that is gone is reused.
         let gone = |line: &Line| line.state == ConnectionState::Closed && line.quic.is_none();
         let place = self.lines.iter().position(gone);
         let attempt = place.map_or(0, |place| self.lines[place].attempt);
@@ -271,24 +270,24 @@ impl Client {
         ClientConnectionId { line: id, generation }
     }
 
-    /// The next handshake that waits for a signature of the client's key, and what is to be signed.
+    /// The next handshake that waits for a signature of the client's key, and the bytes to sign.
     pub fn next_to_sign(&mut self) -> Option<(Handshake, [u8; TO_SIGN_BYTES])> {
         self.to_sign.pop_front()
     }
 
-    /// A handshake is signed: it goes on. One that has ended meanwhile needs it no more.
+    /// Continues a signed handshake. If it has ended meanwhile the signature is ignored.
     pub fn signed(&mut self, handshake: Handshake, signature: [u8; 64]) {
         let Some(line) = self.lines.get_mut(handshake.line as usize) else { return };
         if let (true, Some(wanted), Some((_, quic))) = (line.attempt == handshake.attempt, &line.wanted, &mut line.quic)
         {
             wanted.sign(signature);
-            // quinn goes on with the next packet from the server: its answer to this one.
+            // quinn continues with the next packet from the server, which is its answer to this one.
             quic.ping();
             self.queue_transmit(handshake.line);
         }
     }
 
-    /// A handshake will not be signed: it ends, and is tried again like any that failed.
+    /// A handshake will not be signed: it ends, and is retried like any failed one.
     pub fn refused(&mut self, now: Instant, handshake: Handshake) {
         let Some(line) = self.lines.get(handshake.line as usize) else { return };
         if let (true, Some(wanted)) = (line.attempt == handshake.attempt, &line.wanted) {
@@ -419,7 +418,7 @@ impl Client {
             let over = line.state != ConnectionState::Connected
                 && line.quic.as_ref().is_some_and(|(_, quic)| quic.is_closed());
             if over {
-                // The close, if any, is sent: nothing is gained by lingering.
+                // The close, if any, is sent, so there is no reason to linger.
                 self.hang_up(id);
             }
             self.after_activity(id, now);
@@ -464,8 +463,8 @@ impl Client {
         }
     }
 
-    /// Ends a handshake that failed behind its signature, or will have none. quinn would learn of the first with the
-    /// next handshake message only, and as there is none, after its timeout; of the second not before that either.
+    /// Ends a handshake that failed after its signature, or will have none. quinn would notice the first only with the
+    /// next handshake message and, as there is none, after its timeout; and the second no earlier.
     fn give_up_failed(&mut self, id: u32, now: Instant) {
         let line = &mut self.lines[id as usize];
         let Some(reason) = line.wanted.as_ref().and_then(|wanted| wanted.take_failure()) else { return };
@@ -476,7 +475,7 @@ impl Client {
         }
     }
 
-    /// The connection has ended: account for what was in flight, and plan the next attempt.
+    /// Handles the end of a connection: accounts for what was in flight, and schedules the next attempt.
     fn disconnected(&mut self, id: u32, now: Instant, error: String) {
         self.counters.disconnected += 1;
         self.settle(id);
@@ -491,7 +490,7 @@ impl Client {
         }
     }
 
-    /// Counts what is in flight on a line as lost.
+    /// Counts everything in flight on a line as lost.
     fn settle(&mut self, id: u32) {
         let line = &mut self.lines[id as usize];
         self.counters.lost += std::mem::take(&mut line.in_flight);
@@ -558,7 +557,7 @@ impl Client {
         }
         self.arena.extend_from_slice(bytes);
         let mut chunk = [self.arena.split().freeze()];
-        // A write that takes a part is followed by one that is refused: only then quinn says when there is room again.
+        // A partial write is followed by one that is refused: only then quinn reports when there is room again.
         while !chunk[0].is_empty() {
             match send.write_chunks(&mut chunk) {
                 Ok(_) => {}
@@ -603,9 +602,9 @@ impl Client {
     }
 }
 
-/// Priority of a stream's data: what was sent first is also repeated first. At equal priority a
-/// lost transaction would queue behind all that was taken after it, and on a poor path reach the
-/// server after its stream time-out. In steps of 64 streams an `i32` lasts for 2^37 of them.
+/// Priority of a stream's data: earlier streams are retransmitted first. At equal priority a lost transaction would
+/// queue behind everything sent after it, and on a poor path reach the server after its stream time-out. In steps of 64
+/// streams an `i32` lasts for 2^37 of them.
 fn oldest_first(stream: StreamId) -> i32 {
     -((stream.index() >> 6).min(i32::MAX as u64) as i32)
 }
@@ -618,7 +617,7 @@ impl Line {
         };
         let mut send = quic.send_stream(rest.id);
         while !rest.bytes.is_empty() {
-            // Leaves in the slice what was not written. Stopped streams have their own event.
+            // Leaves the unwritten rest in the slice. Stopped streams have their own event.
             if send.write_chunks(std::slice::from_mut(&mut rest.bytes)).is_err() {
                 return;
             }

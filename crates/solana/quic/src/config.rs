@@ -17,22 +17,22 @@ use crate::congestion::LossTolerantConfig;
 use crate::stake::{self, Stakes};
 use crate::{ConfigError, TRANSACTION_BYTES_MAX};
 
-/// Both sides give a silent connection up after this, or after what the other side says, if that is shorter.
+/// Both sides close a silent connection after this time, or after the other side's value if that is shorter.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Frames in which a stream may come; one more closes its connection. A transaction fits one, is cut into two or three
-/// at the edges of datagrams, and comes in a few more when datagrams are lost. quinn keeps 56 B for each that waits.
+/// Maximum frames of a stream; one more closes its connection. A transaction fits into one, is split into two or three
+/// at the edges of datagrams, and arrives in a few more when datagrams are lost. quinn keeps 56 B for each pending one.
 pub(crate) const STREAM_FRAMES_MAX: u32 = 32;
 
-/// What a connection may hold for each stream it may have open. An honest peer's transaction lies in two datagrams
-/// at most, and is charged 2 × (1472 + 160) B then, within three quarters of this but for the rarest of cases: all
-/// streams at their longest, each of them cut, and nothing else in any datagram.
+/// Bytes that a connection may hold per allowed stream. An honest peer's transaction lies in at most two datagrams, and
+/// is then charged 2 × (1472 + 160) B, within three quarters of this except in the rarest case: all streams at maximum
+/// length, each of them split, and nothing else in any datagram.
 const HELD_BYTES_PER_STREAM: usize = 4096;
 
-/// A connection may hold this much however few its streams: a handshake's datagrams are held, too.
+/// Minimum of that bound for a connection with few streams: a handshake's datagrams are held, too.
 pub(crate) const HELD_BYTES_LEAST: usize = 64 << 10;
 
-/// Bytes of datagrams that a connection with so many streams can hold.
+/// Bytes of datagrams that a connection with this many streams can hold.
 pub(crate) const fn held_bytes_max(streams_concurrent: u32) -> usize {
     let bytes = streams_concurrent as usize * HELD_BYTES_PER_STREAM;
     if bytes > HELD_BYTES_LEAST { bytes } else { HELD_BYTES_LEAST }
@@ -41,21 +41,22 @@ pub(crate) const fn held_bytes_max(streams_concurrent: u32) -> usize {
 /// Limits of a [`crate::Server`].
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Connections at once, half-open ones included. At the limit, the connection without a transaction for longest
-    /// gives way, if that is `evict_idle`; else the newcomer is refused. Agave: 2000 unstaked and 2000 staked.
+    /// Maximum connections, half-open ones included. At the limit, the connection without a transaction for longest is
+    /// evicted if it has been idle for `evict_idle`; else the newcomer is refused. Agave: 2000 unstaked and 2000
+    /// staked.
     pub connections_max: usize,
-    /// Connections at once that show the same key. Agave: 8 unstaked.
+    /// Maximum connections that show the same key. Agave: 8 unstaked.
     pub connections_per_key: usize,
-    /// Connections at once that show the same key, if it has stake. Agave: 16.
+    /// Maximum connections that show the same key, if it has stake. Agave: 16.
     pub connections_per_staked_key: usize,
-    /// Connections at once from one IPv4 address or IPv6 /64. Agave: 8 unstaked.
+    /// Maximum connections from one IPv4 address or IPv6 /64. Agave: 8 unstaked.
     pub connections_per_ip: usize,
-    /// New connections a minute from one IPv4 address or IPv6 /64. Agave: 8.
+    /// Maximum new connections per minute from one IPv4 address or IPv6 /64. Agave: 8.
     pub connects_per_ip_per_minute: u32,
-    /// New connections a second in all. Agave: 2500.
+    /// Maximum new connections per second in total. Agave: 2500.
     pub connects_per_second: u32,
-    /// First packets (Initials) looked at per second, those with a token and those without counted
-    /// apart; more are dropped unread, so that a flood leaves time for the connections there are.
+    /// First packets (Initials) processed per second, counted separately with and without a token; more are dropped
+    /// unread, so that a flood leaves time for existing connections.
     pub initials_per_second: u32,
     /// How far a burst may exceed `connects_per_second`. Agave: 1000.
     pub connects_burst: u32,
@@ -67,10 +68,10 @@ pub struct ServerConfig {
     pub half_open_retry: usize,
     /// Half-open connections at once; more are not answered, even with a proven address.
     pub half_open_max: usize,
-    /// Who has stake. They may have more streams open, are limited all together, and are not evicted for others.
+    /// The identities with stake. They may open more streams, share a common limit, and are not evicted for others.
     pub stakes: Stakes,
-    /// Streams that a peer may have open at once. Agave: 128 unstaked; a staked one has 128 to 512 by its stake, here
-    /// at least this many.
+    /// Maximum concurrent streams of a peer. Agave: 128 unstaked; a staked peer has 128 to 512 by its stake, here at
+    /// least this many.
     pub streams_concurrent: u32,
     /// Streams read per second and connection; beyond, the connection is not read until the next
     /// window of 100 ms. `None` does not throttle. Agave: 200 unstaked.
@@ -140,17 +141,16 @@ impl ServerConfig {
         }
     }
 
-    /// The most that a connection can make the server hold in streams that are not read: the
-    /// datagrams in which they came, 56 B for each frame, and what is copied of unfinished ones.
-    /// A connection that would exceed it is closed. A staked peer's may hold as many times more as it
-    /// may have streams.
+    /// The most memory that a connection can make the server hold in unread streams: their datagrams, 56 B for each
+    /// frame, and copies of unfinished ones. A connection that would exceed it is closed. A staked peer's connection
+    /// may hold proportionally more, as it may have more streams.
     pub fn unread_bytes_max(&self) -> usize {
         // Buffers grow by doubling, hence the factors of 2.
         let stream = 2 * STREAM_FRAMES_MAX as usize * 56 + 2 * self.stream_bytes_max;
         held_bytes_max(self.streams_concurrent) + self.streams_concurrent as usize * stream
     }
 
-    /// Streams that a peer with this share of all stake, or none, may have open at once.
+    /// Maximum concurrent streams of a peer with this share of all stake, or none.
     pub(crate) fn streams_of(&self, share: Option<f64>) -> u32 {
         share.map_or(self.streams_concurrent, |share| stake::streams_concurrent(share).max(self.streams_concurrent))
     }
@@ -186,7 +186,7 @@ impl ServerConfig {
             .stream_receive_window(VarInt::from_u32(self.stream_bytes_max as u32))
             .receive_window(VarInt::from_u32(self.receive_window_bytes))
             .max_idle_timeout(Some(idle_timeout(IDLE_TIMEOUT)))
-            // The server sends acknowledgements and credit only: one datagram each.
+            // The server sends only acknowledgements and credit: one datagram each.
             .enable_segmentation_offload(false)
             .mtu_discovery_config(None);
         t
@@ -198,8 +198,8 @@ impl ServerConfig {
 pub struct ClientConfig {
     /// A packet is sent after this much silence. Solana clients: 1 s.
     pub keep_alive: Duration,
-    /// The client gives up a connection on which nothing arrived for this long, and reconnects. A restarted server does
-    /// not know its old connections, and stays silent on them.
+    /// The client closes a connection on which nothing arrived for this long, and reconnects. A restarted server does
+    /// not know its old connections, and does not answer on them.
     pub idle_timeout: Duration,
     /// Bytes kept for retransmission per connection.
     pub send_window_bytes: u64,
@@ -209,7 +209,7 @@ pub struct ClientConfig {
     pub udp_payload_max: u16,
     /// Datagrams in one [`crate::Transmit`] at most; 1 where the socket has no segmentation offload.
     pub segments_max: usize,
-    /// Ask the server for an acknowledgement every so many packets only (if it knows how).
+    /// Requests an acknowledgement from the server only every this many packets, if it supports that.
     pub ack_every_packets: u32,
     /// Bytes in flight before the first acknowledgement.
     pub congestion_window_initial: u64,
@@ -242,8 +242,7 @@ impl Default for ClientConfig {
 }
 
 impl ClientConfig {
-    /// For a server on this machine: full-size datagrams from the first, long bursts, few
-    /// acknowledgements.
+    /// For a server on this machine: full-size datagrams from the start, long bursts, few acknowledgements.
     pub fn local() -> Self {
         Self {
             udp_payload_initial: 1472,

@@ -1,6 +1,6 @@
-//! What the server and the client count. Plain numbers; they only grow.
+//! The counters of server and client: plain numbers that only grow.
 //!
-//! memory  one struct a side
+//! memory  one struct per side
 //! source  every field names the one place where it is incremented
 
 /// What a [`crate::Server`] has done and refused since it was made.

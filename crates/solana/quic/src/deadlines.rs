@@ -1,4 +1,4 @@
-//! Which connection must be woken next: a binary heap of slots whose deadlines can be changed.
+//! Finds the connection to wake next: a binary heap of slots with mutable deadlines.
 //!
 //! reads   slots (small integers) with their deadlines
 //! writes  the earliest, and those that are due

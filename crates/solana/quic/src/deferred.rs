@@ -1,13 +1,13 @@
-//! deferred: a client's handshake that is signed elsewhere, later.
+//! deferred: a client's handshake whose signature is made elsewhere, later.
 //!
 //! In TLS 1.3 a client signs once it has the server's last message, Finished. That message is held back here until the
-//! signature has come, and is given to rustls then, which uses this signature. What is to be signed follows from the
-//! messages so far, so that nothing has to wait inside rustls.
+//! signature has arrived; then rustls receives it and uses the signature. The bytes to sign follow from the messages so
+//! far, so nothing has to wait inside rustls.
 //!
 //! reads   handshake messages in the clear, as quinn passes them between the peer and rustls
 //! writes  the 130 bytes that prove the client's identity, once signed; the same messages
 //! memory  a server's flight: [`MESSAGE_MAX`] at most
-//! drops   a handshake with a longer message, or in which the server wants another hello: it fails
+//! drops   a handshake with a longer message, or with a HelloRetryRequest: it fails
 //! source  RFC 8446, sections 4.4.1 to 4.4.3
 
 use std::any::Any;
@@ -29,21 +29,21 @@ use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use crate::tls;
 
-/// What a client signs in a handshake: 64 spaces, this, a zero byte, and the hash of the messages so far.
+/// The client signs 64 spaces, this, a zero byte, and the hash of the messages so far.
 const CONTEXT: &[u8; 33] = b"TLS 1.3, client CertificateVerify";
-/// Bytes of what a client signs.
+/// Length of the bytes that a client signs.
 pub const TO_SIGN_BYTES: usize = 64 + CONTEXT.len() + 1 + 32;
 
 const SERVER_HELLO: u8 = 2;
 const CERTIFICATE: u8 = 11;
 const CERTIFICATE_REQUEST: u8 = 13;
 const FINISHED: u8 = 20;
-/// The random bytes of a ServerHello that wants another hello.
+/// The random bytes that mark a ServerHello as a HelloRetryRequest.
 const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11,
     0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
-/// The longest message that is put together, bytes.
+/// Maximum size of a reassembled message in bytes.
 const MESSAGE_MAX: usize = 64 << 10;
 
 /// Whether these bytes are what the client's side of a TLS 1.3 handshake signs.
@@ -54,7 +54,7 @@ pub fn is_client_handshake(bytes: &[u8]) -> bool {
         && bytes[64 + CONTEXT.len()] == 0
 }
 
-/// The signature of one handshake: first wanted, then there.
+/// The signature of one handshake: first requested, then available.
 #[derive(Default)]
 pub(crate) struct Wanted(Mutex<State>);
 
@@ -63,7 +63,7 @@ struct State {
     message: Option<[u8; TO_SIGN_BYTES]>,
     is_asked: bool,
     signature: Option<[u8; 64]>,
-    /// Why the handshake failed once it was signed, or since it will not be.
+    /// Why the handshake failed after it was signed, or because it will not be.
     failure: Option<String>,
 }
 
@@ -78,23 +78,23 @@ impl Wanted {
         self.0.lock()
     }
 
-    /// What is to be signed; once.
+    /// Takes the bytes to sign; returns them once.
     pub(crate) fn take_message(&self) -> Option<[u8; TO_SIGN_BYTES]> {
         let mut state = self.state();
         state.message.filter(|_| !std::mem::replace(&mut state.is_asked, true))
     }
 
-    /// It is signed.
+    /// Supplies the signature.
     pub(crate) fn sign(&self, signature: [u8; 64]) {
         self.state().signature = Some(signature);
     }
 
-    /// It will not be signed.
+    /// Declares that there will be no signature.
     pub(crate) fn refuse(&self) {
         self.state().failure = Some("the holder of the key refused to sign the handshake".into());
     }
 
-    /// Why the handshake failed: once it was signed, or since it will not be; once.
+    /// Takes the reason why the handshake failed after it was signed, or because it will not be; returns it once.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.state().failure.take()
     }
@@ -103,14 +103,14 @@ impl Wanted {
         self.state().signature.is_some()
     }
 
-    /// Makes the message another one than rustls will have signed.
+    /// Alters the message, so that it differs from the one that rustls will need signed.
     #[cfg(test)]
     pub(crate) fn spoil_message(&self) {
         self.state().message = Some([0; TO_SIGN_BYTES]);
     }
 }
 
-/// The identity for one handshake, as rustls wants it.
+/// The identity for one handshake, in rustls' interface.
 #[derive(Debug)]
 pub(crate) struct Identity {
     certificate: Vec<u8>,
@@ -155,7 +155,7 @@ impl Signer for Key {
     }
 }
 
-/// The TLS settings of one handshake by the holder of `public_key`, and the signature that it will want.
+/// The TLS settings of one handshake by the holder of `public_key`, and its pending signature.
 pub(crate) fn config(
     public_key: &[u8; 32],
     alpn: &[u8],
@@ -195,7 +195,7 @@ impl CryptoConfig for Config {
     }
 }
 
-/// quinn's session with rustls, which takes the server's Finished when the signature is there.
+/// quinn's rustls session, which passes the server's Finished to rustls once the signature is available.
 struct Deferred {
     inner: Box<dyn Session>,
     certificate: Vec<u8>,
@@ -203,18 +203,18 @@ struct Deferred {
     /// All messages so far.
     transcript: Context,
     has_hello: bool,
-    /// The beginning of a message.
+    /// The received part of a message.
     partial: Vec<u8>,
-    /// What the server's request for a certificate is to be answered under; `None` where it has not asked for one.
+    /// The context of the server's certificate request; `None` if there was none.
     context: Option<Vec<u8>>,
-    /// The server's Finished.
+    /// The server's Finished, while it is held back.
     held: Option<Vec<u8>>,
-    /// rustls has all messages of the handshake.
+    /// Whether rustls has all messages of the handshake.
     is_over: bool,
 }
 
 impl Deferred {
-    /// What the client signs, once the transcript has the server's Finished.
+    /// The bytes that the client signs, once the transcript contains the server's Finished.
     fn to_sign(&self, context: &[u8]) -> [u8; TO_SIGN_BYTES] {
         let length = |bytes: usize| [(bytes >> 16) as u8, (bytes >> 8) as u8, bytes as u8];
         let certificate = &self.certificate;
@@ -237,7 +237,7 @@ impl Deferred {
         bytes
     }
 
-    /// The next whole message of what came.
+    /// The next whole message of the received bytes.
     fn next_message(&mut self) -> Result<Option<Vec<u8>>, TransportError> {
         let Some(head) = self.partial.first_chunk::<4>() else { return Ok(None) };
         let length = 4 + usize::from(head[1]) * 65_536 + usize::from(head[2]) * 256 + usize::from(head[3]);
@@ -269,7 +269,7 @@ impl Session for Deferred {
         let mut is_ready = false;
         while let Some(message) = self.next_message()? {
             self.transcript.update(&message);
-            // The keys change behind these two. rustls gets whole messages, so it cannot see what came with them.
+            // The keys change after these two. rustls gets whole messages, so it cannot see what arrived with them.
             if [SERVER_HELLO, FINISHED].contains(&message[0]) && !self.partial.is_empty() {
                 return Err(failure("a message that spans a change of keys"));
             }
@@ -300,7 +300,7 @@ impl Session for Deferred {
         if self.held.is_some() && self.wanted.is_signed() {
             let held = self.held.take().expect("it is there");
             self.is_over = true;
-            // quinn takes no error here. The client asks for it.
+            // quinn does not accept an error here, so the client polls for it.
             self.wanted.state().failure = self.inner.read_handshake(&held).err().map(|error| error.to_string());
         }
         let before = buffer.len();
@@ -362,7 +362,7 @@ impl Session for Deferred {
 mod tests {
     use super::*;
 
-    /// A session that takes every message but Finished.
+    /// A session that accepts every message but Finished.
     struct RefusesFinished;
 
     impl Session for RefusesFinished {

@@ -136,9 +136,9 @@ pub enum ConfigError {
     OutOfRange {
         /// The field of the configuration.
         key: &'static str,
-        /// What it was set to.
+        /// The configured value.
         value: u64,
-        /// What it may be.
+        /// The allowed range.
         range: &'static str,
     },
 }

@@ -1,9 +1,9 @@
-//! What stake buys: more streams at once, and a rate that shrinks only when the staked fill the server.
+//! The benefits of stake: more streams, and a rate that shrinks only when staked peers fill the server.
 //!
 //! reads   a table of identities and their stake; the caller's time
 //! writes  limits of a connection
-//! memory  48 B an identity
-//! drops   nothing; who is over a limit is not read for a while
+//! memory  48 B per identity
+//! drops   nothing; a peer over its limit is not read for a while
 //! source  Agave 4.2's `solana-streamer` (`swqos`, `stream_throttle`), but for its scaling of streams with round trips
 //!         over 50 ms
 
@@ -11,17 +11,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Streams at once by stake: the least, the most, and what all the stake there is would have without a most.
+/// Concurrent streams by stake: the minimum, the maximum, and the number for all stake without a maximum.
 const STREAMS_MIN: u32 = 128;
 const STREAMS_MAX: u32 = 512;
 const STREAMS_TOTAL: u32 = 100_000;
 
-/// The load of the staked is averaged over so many intervals of this length.
+/// Length of an interval; the load of staked peers is averaged over this many of them.
 const INTERVAL: Duration = Duration::from_millis(5);
 const INTERVALS: f64 = 40.0;
 /// Newest interval's weight in an exponential average over [`INTERVALS`].
 const WEIGHT: f64 = 2.0 / (INTERVALS + 1.0);
-/// The staked are limited by stake from this load on.
+/// From this load on staked peers are limited by their stake.
 const SATURATED: f64 = 0.95;
 
 /// The stake of each identity, as of some epoch. Clones share the table.
@@ -36,7 +36,8 @@ struct Table {
 }
 
 impl Stakes {
-    /// A table of identities with their stake in lamports. An identity named twice has both; without stake is not in.
+    /// A table of identities with their stake in lamports. Duplicate identities are summed; those without stake are
+    /// left out.
     pub fn new(identities: impl IntoIterator<Item = ([u8; 32], u64)>) -> Self {
         let mut table = Table::default();
         for (key, lamports) in identities.into_iter().filter(|(_, lamports)| *lamports > 0) {
@@ -54,13 +55,13 @@ impl Stakes {
     }
 }
 
-/// Streams that a peer with this share of all stake may have open at once.
+/// Concurrent streams of a peer with this share of all stake.
 pub(crate) fn streams_concurrent(share: f64) -> u32 {
     let streams = STREAMS_MIN + (share * f64::from(STREAMS_TOTAL - STREAMS_MIN)) as u32;
     streams.min(STREAMS_MAX)
 }
 
-/// How many streams the staked open, all together.
+/// The total rate of streams opened by staked peers.
 pub(crate) struct Load {
     started: Instant,
     count: u32,
@@ -72,14 +73,14 @@ impl Load {
         Self { started: now, count: 0, average: 0.0 }
     }
 
-    /// A staked peer's stream was taken up.
+    /// Counts a stream of a staked peer.
     pub(crate) fn add(&mut self, now: Instant) {
         self.pass(now);
         self.count += 1;
     }
 
-    /// Streams that a peer with `share` of the stake may have read in a window when all the staked may have `rate` a
-    /// second: all of them, or its share when they are nearly used up.
+    /// Streams that a peer with `share` of the stake may have read in a window if all staked peers may have `rate` per
+    /// second: all of them, or its share if they are nearly used up.
     pub(crate) fn per_window(&mut self, rate: u32, window: Duration, share: f64, now: Instant) -> u32 {
         self.pass(now);
         let whole = f64::from(rate) * window.as_secs_f64();
@@ -87,7 +88,7 @@ impl Load {
         if saturated { (whole * share) as u32 } else { whole as u32 }
     }
 
-    /// Ends the intervals that are over.
+    /// Processes the intervals that have ended.
     fn pass(&mut self, now: Instant) {
         let intervals = now.saturating_duration_since(self.started).as_nanos() / INTERVAL.as_nanos();
         if intervals == 0 {

@@ -1,7 +1,7 @@
-//! What server and client do alike with quinn.
+//! The code that server and client share for quinn.
 //!
-//! reads   quinn's events for its endpoint, datagrams that belong to no connection
-//! writes  the endpoint's answers to the connection, and those datagrams to the caller
+//! reads   quinn's events for its endpoint, datagrams outside connections
+//! writes  the endpoint's events for the connection, and those datagrams for the caller
 //! memory  as many datagrams as the caller allows
 //! drops   a datagram beyond those; the caller counts it
 //! source  `quinn_proto`'s protocol between an endpoint and its connections
@@ -39,8 +39,8 @@ impl Responses {
     }
 }
 
-/// Carries what a connection has for its endpoint, and the answers back; whether there were any, so that the connection
-/// may have something to send. Its end is not passed on: whoever frees the connection tells the endpoint.
+/// Exchanges events between a connection and its endpoint; returns whether there were any, in which case the connection
+/// may have something to send. The end of a connection is not forwarded: the code that frees it tells the endpoint.
 pub(crate) fn pass_events(endpoint: &mut Endpoint, handle: ConnectionHandle, quic: &mut Connection) -> bool {
     let mut answered = false;
     while let Some(event) = quic.poll_endpoint_events() {

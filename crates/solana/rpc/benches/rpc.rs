@@ -1,8 +1,9 @@
-//! How many requests the RPC answers in a second, and how long one takes at a steady 200 a second.
+//! Measures the RPC's throughput, and its latency at a steady 200 requests a second.
 //!
-//! `cargo bench -p hearth-rpc --bench rpc [ADDRESS]`: without an address a server of its own, in this process, on a
-//! small chain; with the `ip:port` of a running node that node, for example while `hearth bench` loads it. The client
-//! takes part of the same cores. With `HEARTH_ACCOUNTS`, getAccountInfo among so many accounts beside few, too.
+//! `cargo bench -p hearth-rpc --bench rpc [ADDRESS]`: without an address the bench starts a server in this process, on
+//! a small chain; with an `ip:port` it measures that running node, for example while `hearth bench` loads it. The
+//! client shares the same cores. With `HEARTH_ACCOUNTS=N` it also compares getAccountInfo among N accounts with a small
+//! store.
 
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,13 +17,13 @@ use hearth_testkit::http::{connect, read_answer, write_post};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 
-/// Connections that ask as fast as they are answered, each with as many requests under way.
+/// Connections of the throughput test. Each keeps [`PIPELINED`] requests in flight.
 const CONNECTIONS: usize = 4;
 const PIPELINED: usize = 16;
 const FAST_FOR: Duration = Duration::from_secs(3);
-/// Requests at a steady rate.
+/// Requests sent at the steady rate.
 const STEADY: usize = 1_000;
-/// Accounts that many are compared with, and requests to each.
+/// Accounts of the small store in the comparison; `TURNS` is the number of requests to each store.
 const FEW: u64 = 10_000;
 const TURNS: u64 = 20_000;
 const STEADY_EVERY: Duration = Duration::from_millis(5);
@@ -35,7 +36,7 @@ impl TransactionInlet for Refusing {
     }
 }
 
-/// One of the accounts that a chain is made with.
+/// The address of account `n` of the chain.
 fn address(n: u64) -> [u8; 32] {
     let mut address = [7; 32];
     address[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
@@ -83,7 +84,7 @@ fn server(accounts: u64) -> RpcServer {
     RpcServer::start(RpcConfig::new(([127, 0, 0, 1], 0).into()), node).expect("a free port")
 }
 
-/// A connection that stays open, with several requests under way.
+/// A keep-alive connection that pipelines requests.
 struct Client(BufReader<TcpStream>);
 
 impl Client {
@@ -101,7 +102,7 @@ impl Client {
     }
 }
 
-/// A request about an account.
+/// An HTTP request for `method` on one account.
 fn request_of(method: &str, key: &Pubkey, commitment: &str) -> Vec<u8> {
     let key = encode_32(key).to_string();
     let options = format!(r#"{{"commitment":"{commitment}","encoding":"base64"}}"#);
@@ -119,7 +120,7 @@ fn account_info(n: u64) -> Vec<u8> {
     request_of("getAccountInfo", &address(n), "processed")
 }
 
-/// getAccountInfo among `many` accounts beside few, one request at a time by turns: medians.
+/// Compares the median latency of getAccountInfo among `many` accounts with that among [`FEW`], in alternation.
 fn many_accounts(many: u64) {
     let servers = [many, FEW].map(|count| (server(count), count));
     let mut clients = servers.each_ref().map(|(server, count)| (Client::new(server.local_addr()), *count, vec![]));
@@ -162,7 +163,7 @@ fn fast(address: SocketAddr, method: &str, pipelined: usize) -> f64 {
     answered as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Latencies at a steady rate, from when each was due, sorted.
+/// Sorted latencies at a steady rate, each measured from when its request was due.
 fn steady(address: SocketAddr, method: &str) -> Vec<Duration> {
     let (mut client, request) = (Client::new(address), request(method));
     let started = Instant::now();

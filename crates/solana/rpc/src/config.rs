@@ -1,8 +1,4 @@
-//! What the caller gives: addresses, limits, and a node to speak for.
-//!
-//! reads   nothing
-//! writes  nothing
-//! memory  a few words
+//! The server's configuration: addresses, limits, and the node that it serves.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,76 +14,77 @@ use hearth_wire::{Pubkey, Signature, Txn};
 use crate::counters::Counters;
 use crate::profiler::Admin;
 
-/// Where to listen, and how much to bear.
+/// The listening addresses and the limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RpcConfig {
-    /// JSON-RPC over HTTP. Port 0 lets the system choose.
+    /// Address of JSON-RPC over HTTP. Port 0 lets the system choose.
     pub http: SocketAddr,
-    /// Subscriptions. Clients look for it one port above HTTP.
+    /// Address of the WebSocket subscriptions. Clients expect it one port above HTTP.
     pub websocket: SocketAddr,
-    /// What bounds memory and time.
+    /// Bounds on memory and time.
     pub limits: Limits,
 }
 
 impl RpcConfig {
-    /// HTTP at `http`, WebSocket one port higher (any port where `http` leaves the choice to the system).
+    /// HTTP at `http`, and WebSocket one port above it (any free port if `http` leaves the choice to the system).
     pub fn new(http: SocketAddr) -> Self {
         let port = if http.port() == 0 { 0 } else { http.port().wrapping_add(1) };
         Self { http, websocket: SocketAddr::new(http.ip(), port), limits: Limits::default() }
     }
 }
 
-/// What bounds the memory and the time that clients can take.
+/// Bounds on the memory and time that clients can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open HTTP connections. For one more the longest idle one is closed; it is answered with 503 where none is idle.
+    /// Open HTTP connections. One more evicts the longest idle connection, or gets a 503 if none is idle.
     pub http_connections: usize,
-    /// The same of WebSocket connections, which are idle while they have no subscription and ask nothing.
+    /// The same for WebSocket connections. One is idle while it has no subscription and no request in flight.
     pub websocket_connections: usize,
-    /// The same of one address, at each of the two ports; 0 is no limit.
+    /// The same per client address, at each of the two ports; 0 is no limit.
     pub connections_per_address: usize,
-    /// Bytes of a request's body, and of a WebSocket message.
+    /// Maximum bytes of a request's body and of a WebSocket message.
     pub request_bytes: usize,
-    /// Requests in one batch.
+    /// Maximum requests in one batch.
     pub batch_length: usize,
-    /// Requests that one address may make in a second, each of a batch counted; 0 is no limit.
+    /// Requests per second and client address, where each request of a batch counts; 0 is no limit.
     pub requests_per_second: u32,
-    /// Bytes of an answer, all of a batch together; and of the account data it may be made from.
+    /// Maximum bytes of a response, a whole batch included, and of the account data that it is made from.
     pub answer_bytes: usize,
-    /// Transactions that wait to be handed to the pipeline again until they land.
+    /// Transactions in the resend queue, which hands them to the pipeline again until they land.
     pub resend_queue: usize,
-    /// How long one of them waits between two times.
+    /// Interval between two resends of a transaction.
     pub resend_every: Duration,
-    /// Subscriptions of all connections.
+    /// Subscriptions over all connections.
     pub subscriptions: usize,
     /// Subscriptions of one connection.
     pub subscriptions_per_connection: usize,
-    /// Notifications that wait for one connection; a client that leaves more unread is disconnected.
+    /// Notifications queued for one connection; a client that leaves more unread is disconnected.
     pub queued_notifications: usize,
-    /// How long a client may take to send a request or to take an answer, and stay silent on an open connection.
-    /// Clients of Solana keep idle connections for 19 s: below 20 s they meet closed ones.
+    /// How long a client may take to send a request or to read a response, and how long an open connection may stay
+    /// silent. Solana's clients keep idle connections for 19 s, so below 20 s they would use connections that the
+    /// server has closed.
     pub patience: Duration,
     /// How long a request waits for room in the pipeline before it is refused.
     pub inlet_wait: Duration,
-    /// Lamports that one airdrop may ask for; 0 is no limit.
+    /// Maximum lamports of one airdrop; 0 is no limit.
     pub airdrop_lamports: u64,
-    /// Lamports that all airdrops of a time slice may take; 0 is no limit.
+    /// Maximum lamports of all airdrops in one time slice; 0 is no limit.
     pub airdrop_lamports_per_slice: u64,
     /// Length of that time slice.
     pub airdrop_slice: Duration,
-    /// Slots come on demand: that none does is no sign of illness.
+    /// Slots are produced on demand, so a chain without new slots is not unhealthy.
     pub slots_may_stand: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            // Together below the 1,024 open files that a process has by default.
+            // Together they stay below the default limit of 1,024 open files per process.
             http_connections: 512,
             websocket_connections: 256,
             connections_per_address: 0,
             request_bytes: 50 * 1024,
-            // As many as fit a body: a batch is bounded by its bytes.
+            // As many as fit into a body: a batch is bounded by its bytes.
             batch_length: 1_024,
             requests_per_second: 0,
             answer_bytes: 64 * 1024 * 1024,
@@ -106,14 +103,14 @@ impl Default for Limits {
     }
 }
 
-/// The way into the pipeline.
+/// The RPC's input to the pipeline.
 pub trait TransactionInlet: Send {
-    /// Hands over a transaction's wire bytes, without waiting. `again`: it was handed over before and has not landed,
-    /// so it is no duplicate.
+    /// Hands over a transaction's wire bytes without waiting. `again` marks a resend: the transaction was handed over
+    /// before and has not landed, so dedup must not drop it.
     fn send(&mut self, wire: &[u8], again: bool) -> Result<(), Busy>;
 }
 
-/// The pipeline has no room now.
+/// The pipeline has no room at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the pipeline has no room for the transaction now")]
 pub struct Busy;
@@ -121,118 +118,119 @@ pub struct Busy;
 /// Signs a message with a key that the RPC does not hold.
 pub type FaucetSigner = Box<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 
-/// What is at a path that a joining node asks for: the genesis, a snapshot.
+/// What a path serves to a joining node: the genesis or a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Download {
-    /// This file.
+    /// The contents of this file.
     File(PathBuf),
-    /// What is at this path now.
+    /// A redirect to the path that is current now.
     Elsewhere(String),
 }
 
-/// What there is to download, by path.
+/// Maps a path to its download, or `None`.
 pub type Offer = Box<dyn Fn(&str) -> Option<Download> + Send + Sync>;
 
-/// What a node of the cluster has told of itself. Sockets that it has not told are `None`.
+/// The contact info of a cluster node. A socket that it does not advertise is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterNode {
-    /// Its identity.
+    /// The node's identity key.
     pub identity: Pubkey,
-    /// Gossip.
+    /// Gossip socket.
     pub gossip: Option<SocketAddr>,
-    /// Shreds from Turbine.
+    /// TVU: shreds from Turbine.
     pub tvu: Option<SocketAddr>,
-    /// Transactions over UDP.
+    /// TPU: transactions over UDP.
     pub tpu: Option<SocketAddr>,
-    /// Transactions over QUIC.
+    /// TPU: transactions over QUIC.
     pub tpu_quic: Option<SocketAddr>,
-    /// Transactions forwarded over QUIC.
+    /// TPU: forwarded transactions over QUIC.
     pub tpu_forwards_quic: Option<SocketAddr>,
-    /// Votes over UDP.
+    /// TPU: votes over UDP.
     pub tpu_vote: Option<SocketAddr>,
-    /// Requests for shreds.
+    /// Repair requests.
     pub serve_repair: Option<SocketAddr>,
-    /// JSON-RPC.
+    /// JSON-RPC over HTTP.
     pub rpc: Option<SocketAddr>,
-    /// Subscriptions.
+    /// WebSocket subscriptions.
     pub pubsub: Option<SocketAddr>,
-    /// `major.minor.patch`.
+    /// Version as `major.minor.patch`.
     pub version: String,
-    /// Its program's name.
+    /// Name of the client software.
     pub client: String,
-    /// Of its features, the first four bytes.
+    /// The first four bytes of its feature set.
     pub feature_set: Option<u32>,
-    /// Of its chain.
+    /// Shred version of its chain.
     pub shred_version: u16,
 }
 
-/// The nodes of the cluster that this one knows; itself among them where it has told the others of itself.
+/// Lists the known nodes of the cluster; includes this node once it has published its own contact info.
 pub type ClusterNodes = Box<dyn Fn() -> Vec<ClusterNode> + Send + Sync>;
 
-/// The node that the RPC speaks for.
+/// The node that the RPC serves.
 pub struct RpcNode {
-    /// What the chain holds.
+    /// The chain's state.
     pub ledger: Arc<Ledger>,
-    /// The way in for transactions.
+    /// The pipeline's input for transactions.
     pub inlet: Box<dyn TransactionInlet>,
-    /// The node's identity, the leader of every slot.
+    /// The node's identity.
     pub identity: Pubkey,
-    /// Who pays for airdrops.
+    /// Address that pays for airdrops.
     pub faucet: Pubkey,
-    /// The faucet that the genesis gave lamports: another where another node began the chain, and has its key.
+    /// The faucet that the genesis funded. It differs from `faucet` if another node created the chain and holds its
+    /// key.
     pub chain_faucet: Pubkey,
     /// Signs a message as the faucet.
     pub sign_as_faucet: FaucetSigner,
-    /// Whether every signature of a transaction is good.
+    /// Whether all signatures of a transaction are valid.
     pub verify: fn(&Txn<'_>) -> bool,
-    /// Folded from the genesis hash.
+    /// Shred version, folded from the genesis hash.
     pub shred_version: u16,
-    /// What nodes that join may download.
+    /// Downloads for joining nodes.
     pub offer: Offer,
-    /// Other nodes of the cluster.
+    /// The nodes of the cluster.
     pub cluster_nodes: ClusterNodes,
-    /// The gossip address. A node that is in no cluster does not listen there, but tools take its host from it.
+    /// The gossip address. A node outside a cluster does not listen there, but tools take its host from it.
     pub gossip: SocketAddr,
-    /// Where transactions are taken over UDP.
+    /// Where the node receives transactions over UDP.
     pub tpu: SocketAddr,
-    /// Where transactions are taken over QUIC.
+    /// Where the node receives transactions over QUIC.
     pub tpu_quic: SocketAddr,
-    /// Whether the ledger remembers what became of transactions. Off: whoever asks is told so.
+    /// Whether the ledger keeps transaction statuses. If not, requests for them fail with an error that says so.
     pub transaction_history: bool,
     /// Length of a slot, in milliseconds.
     pub slot_ms: u64,
-    /// Where to count.
+    /// The server's counters.
     pub counters: Arc<Counters>,
-    /// The blocks on disk, where they are kept.
+    /// The block store, if the node keeps one.
     pub blocks: Option<Reader>,
-    /// What became of transactions, where it is kept.
+    /// The transaction history, if the node keeps one.
     pub history: Option<HistoryReader>,
     /// Which transactions were dropped, and why.
     pub fates: Arc<Fates>,
-    /// When the node began, in seconds since the Unix epoch: before that no drop is known.
+    /// When the node started, in seconds since the Unix epoch; earlier drops are unknown.
     pub began_unix_s: u64,
     /// The time of genesis, in seconds since the Unix epoch.
     pub genesis_time: i64,
-    /// The slot that the genesis stands for: the first block is of the one after it.
+    /// The genesis slot: the first block is in the slot after it.
     pub genesis_slot: u64,
-    /// Tells releases apart by the features they know; `None` where nobody knows it.
+    /// Identifies a release by the features that it knows; `None` if unknown.
     pub feature_set: Option<u32>,
-    /// Where slots come on demand: tells the chain that somebody waits for this slot.
+    /// Where slots are produced on demand: asks the chain to produce this slot, because a client waits for it.
     pub call_for_slot: Box<dyn Fn(u64) + Send + Sync>,
-    /// What the dashboard shows, or why there is none.
+    /// The data behind the dashboard, or why there is none.
     pub look_at: View,
-    /// What the node's owner may ask for; `None` where that is nothing.
+    /// Admin requests of the node's owner; `None` if there are none.
     pub admin: Option<Admin>,
     /// The slot of the newest snapshot, if there is one.
     pub newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
-    /// Whether the node's parts still work.
+    /// Reports whether the node's tiles are alive.
     pub liveness: Box<dyn Fn() -> Liveness + Send + Sync>,
 }
 
-/// Whether a node's parts still work.
+/// Whether the node's tiles are alive, and how much work waits for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Liveness {
-    /// Parts that have given no sign of life, in words, and for how long.
+    /// The tiles that have stopped heartbeating, in words, and for how long.
     pub silent: Option<(String, Duration)>,
     /// Transactions that wait to be executed.
     pub pending: u64,

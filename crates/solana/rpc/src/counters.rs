@@ -1,7 +1,6 @@
-//! What the RPC counts.
+//! The RPC's counters.
 //!
-//! reads   nothing
-//! writes  one word a counter, from any thread, where the caller gives room for them
+//! writes  one word per counter, from any thread, into the memory that the caller provides
 //! memory  one word each
 
 use std::ops::Deref;
@@ -11,7 +10,7 @@ pub(crate) use hearth_serve::counters::count;
 use hearth_serve::{Counted, Counts};
 use hearth_tile::{CounterDecl, CounterKind};
 
-/// Room for the counters' words: a region of the node's workspace, so that observers see them, or memory of its own.
+/// Memory of the counters: a region of the node's workspace, where observers see them, or private memory.
 pub type Words = Box<dyn Deref<Target = [AtomicU64]> + Send + Sync>;
 
 macro_rules! counters {
@@ -22,7 +21,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// The declarations, in the order of the words.
+            /// The counters' declarations, in the order of their words.
             pub const DECLS: &'static [CounterDecl] = &[
                 $(CounterDecl {
                     name: stringify!($name),
@@ -41,7 +40,7 @@ macro_rules! counters {
     };
 }
 
-/// Counters of a server.
+/// The counters of one server.
 pub struct Counters {
     words: Words,
 }
@@ -108,7 +107,7 @@ counters! {
 }
 
 impl Counters {
-    /// Counters in `words`, of which there must be as many as [`Counters::DECLS`].
+    /// Counters in `words`, which must have exactly [`Counters::DECLS`] words.
     pub fn in_words(words: Words) -> Self {
         assert!(words.len() >= Self::DECLS.len(), "too few words for the RPC's counters");
         Self { words }

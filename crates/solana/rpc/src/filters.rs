@@ -1,9 +1,8 @@
-//! Filters: which accounts of a program a client wants.
+//! Account filters of `getProgramAccounts` and similar methods.
 //!
 //! reads   the `filters` of a request; account data
-//! writes  yes or no
 //! memory  at most [`FILTERS_MAX`] filters of [`BYTES_MAX`] bytes
-//! drops   filters that are too many, too long or wrong: error -32602
+//! drops   filters that are too many, too long or malformed: error -32602
 //! source  `filter.rs` of `solana-rpc-client-types` and of `solana-rpc` 4.2
 
 use serde_json::Value;
@@ -13,36 +12,36 @@ use crate::encoding::{base64_bytes, base64_text};
 use crate::jsonrpc::{Failure, kind};
 use crate::params::Options;
 
-/// Filters of one request.
+/// Maximum filters of one request.
 pub const FILTERS_MAX: usize = 4;
-/// Bytes that a filter compares.
+/// Maximum bytes that a filter compares.
 pub const BYTES_MAX: usize = 128;
 
-/// How the bytes of a comparison may be written. An array of numbers is "bytes", whatever the encoding says.
+/// Accepted encodings of a comparison's bytes. An array of numbers is "bytes", whatever the encoding says.
 const ENCODINGS: &str = "\"base58\", \"base64\", \"bytes\"";
 
-/// One condition.
+/// One condition on an account's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// The data has so many bytes.
+    /// The data is this many bytes long.
     DataSize(u64),
-    /// The data has these bytes at this place.
+    /// The data contains these bytes at this offset.
     Memcmp {
-        /// Where they begin.
+        /// Offset of the first byte.
         offset: usize,
-        /// What is there.
+        /// Expected bytes.
         bytes: Vec<u8>,
     },
     /// The data is that of a token account.
     TokenAccountState,
 }
 
-/// All conditions of a request; an account must meet each.
+/// All filters of a request; an account must match every one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters(Vec<Filter>);
 
 impl Filters {
-    /// What the options ask for.
+    /// Parses the `filters` of a request's options.
     pub fn of(options: Options<'_>) -> Result<Self, Failure> {
         let Some(values) = options.list("filters")? else { return Ok(Self::default()) };
         if values.len() > FILTERS_MAX {
@@ -51,13 +50,13 @@ impl Filters {
         values.iter().enumerate().map(|(index, value)| read(index, value)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// These conditions and `more`.
+    /// These filters and `more`.
     pub fn and(mut self, more: impl IntoIterator<Item = Filter>) -> Self {
         self.0.extend(more);
         self
     }
 
-    /// Whether data meets every condition.
+    /// Whether the data matches every filter.
     pub fn allow(&self, data: &[u8]) -> bool {
         self.0.iter().all(|filter| match filter {
             Filter::DataSize(size) => data.len() as u64 == *size,
@@ -95,7 +94,7 @@ fn memcmp(options: Options<'_>, place: &str) -> Result<Filter, Failure> {
     let encoding = options.text("encoding").map_err(named)?.unwrap_or("base58");
     let bytes = match options.get("bytes") {
         Some(Value::String(text)) => {
-            // Longer texts are not decoded: base58 takes the square of the size in time.
+            // Longer texts are not decoded: base58 decoding is quadratic in the length.
             if text.len() > base64_text(&[0; BYTES_MAX]).len().max(175) {
                 return Err(wrong(format!("the bytes are too many, at most {BYTES_MAX}")));
             }
@@ -144,7 +143,7 @@ mod tests {
             filters(json!([{ "memcmp": { "offset": 1, "bytes": bytes, "encoding": encoding } }])).unwrap()
         });
         assert!(texts.iter().all(|found| found.allow(&[0, 2, 3]) && !found.allow(&[2, 3])));
-        // At the end and beyond.
+        // At the end of the data, and beyond it.
         let end = filters(json!([{ "memcmp": { "offset": 2, "bytes": "" } }])).unwrap();
         assert!(end.allow(&[0, 0]) && !end.allow(&[0]));
         let far = filters(json!([{ "memcmp": { "offset": u64::MAX, "bytes": "" } }])).unwrap();

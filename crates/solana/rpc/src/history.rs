@@ -1,9 +1,8 @@
-//! The history as the RPC reads it: what the history remembers, with the transactions' bytes from the block store.
+//! The transaction history as the RPC reads it: statuses from the history, transaction bytes from the block store.
 //!
 //! reads   the history, the block store
-//! writes  transactions and blocks
-//! memory  the last blocks that were read, [`CACHE_BYTES`] of them
-//! drops   what the block store no longer has
+//! memory  a cache of recently read blocks, [`CACHE_BYTES`] in total
+//! drops   blocks that the block store has pruned
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,12 +15,12 @@ use parking_lot::Mutex;
 
 use crate::jsonrpc::Failure;
 
-/// Bytes of blocks that are kept after they were read: eight of the largest.
+/// Size of the block cache: eight of the largest blocks.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// History and blocks.
+/// The history joined with the block store.
 pub struct HistoryView {
-    /// What became of transactions.
+    /// Statuses and metadata of transactions.
     pub log: HistoryReader,
     blocks: Reader,
     cache: Mutex<VecDeque<Arc<StoredBlock>>>,
@@ -31,18 +30,18 @@ pub struct HistoryView {
 pub struct StoredBlock {
     slot: u64,
     data: Vec<u8>,
-    /// Where each transaction begins and ends.
+    /// Byte range of each transaction.
     transactions: Vec<(u32, u32)>,
 }
 
 impl StoredBlock {
-    /// The bytes of a transaction.
+    /// The wire bytes of transaction `index`.
     pub fn transaction(&self, index: usize) -> Option<&[u8]> {
         let (start, end) = *self.transactions.get(index)?;
         Some(&self.data[start as usize..end as usize])
     }
 
-    /// How many there are.
+    /// The number of transactions.
     pub fn len(&self) -> usize {
         self.transactions.len()
     }
@@ -53,12 +52,12 @@ impl StoredBlock {
 }
 
 impl HistoryView {
-    /// Joins the two.
+    /// Joins a history with a block store.
     pub fn new(log: HistoryReader, blocks: Reader) -> Self {
         Self { log, blocks, cache: Mutex::default() }
     }
 
-    /// The transactions of a block; `None` when it is not, or no longer, there.
+    /// The transactions of a block; `None` if the block is missing or pruned.
     pub fn block(&self, slot: u64) -> Result<Option<Arc<StoredBlock>>, Failure> {
         let block = self.block_unkept(slot)?;
         if let Some(block) = &block {
@@ -67,7 +66,7 @@ impl HistoryView {
         Ok(block)
     }
 
-    /// [`HistoryView::block`] without keeping what was read: for whoever reads many, once.
+    /// [`HistoryView::block`] without the cache, for scans that read each block once.
     pub fn block_unkept(&self, slot: u64) -> Result<Option<Arc<StoredBlock>>, Failure> {
         if let Some(block) = self.cached(slot) {
             return Ok(Some(block));
@@ -97,7 +96,7 @@ impl HistoryView {
     }
 }
 
-/// Where the transactions of a block's entries are.
+/// The byte range of each transaction in a block's entries.
 fn transactions(data: &[u8]) -> Option<Vec<(u32, u32)>> {
     let (mut found, mut rest) = (vec![], data);
     while !rest.is_empty() {

@@ -1,13 +1,11 @@
-//! HTTP: one request with a body that is JSON-RPC, a look at `/health`, a node that joins and wants the chain's
-//! files, or
-//! a browser that wants the dashboard.
+//! HTTP requests: JSON-RPC by POST, `/health`, downloads of joining nodes, and the dashboard.
 //!
 //! reads   requests that hyper has parsed
-//! writes  answers; any origin may ask, as of a node of the cluster, except for what is the owner's
-//! memory  one body of at most [`Limits::request_bytes`](crate::Limits) a connection
-//! drops   bodies that are too long (413), too slow (408) or not JSON by their header (415); requests of an address
-//!         that asks too often (429); all counted
-//! source  what `jsonrpc-http-server` 18 answers, which the cluster's nodes use
+//! writes  responses. Any origin may read them, as on a cluster node, except those meant for the node's owner
+//! memory  per connection one body of at most [`Limits::request_bytes`](crate::Limits)
+//! drops   bodies that are too long (413), too slow (408) or not JSON by their content type (415); requests over an
+//!         address's rate (429); all counted
+//! source  the behaviour of `jsonrpc-http-server` 18, which the cluster's nodes use
 
 use std::net::IpAddr;
 
@@ -23,10 +21,10 @@ use crate::counters::count;
 use crate::jsonrpc::{TOO_MANY_REQUESTS, answer_bounds};
 use crate::methods::{Api, Caller};
 
-/// Bytes of a body that are read though it is too long, so that a client that has sent it all sees the refusal.
+/// How much of an oversized body is still read, so that a client that has sent it all sees the refusal.
 const DISCARDED_MAX: usize = 1024 * 1024;
 
-/// What there is.
+/// Body of a 405: the supported methods and paths.
 const KNOWN: &str = "JSON-RPC is asked by POST; GET knows /health, /dashboard, and of the chain /genesis.json, /genesis.accounts and /snapshot\n";
 
 /// Answers one request.
@@ -65,7 +63,7 @@ pub async fn handle(api: &Api, address: IpAddr, request: Request<Body>) -> Respo
 
 fn see_other(path: &str) -> Response<Body> {
     let mut response = plain(StatusCode::SEE_OTHER, "");
-    // A path of the node's own is one of its file names.
+    // A local path comes from a file name, so it may not be a valid header value.
     if let Ok(path) = HeaderValue::from_str(path) {
         response.headers_mut().insert(header::LOCATION, path);
     }

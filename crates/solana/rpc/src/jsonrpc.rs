@@ -1,7 +1,5 @@
-//! JSON-RPC as the cluster's nodes speak it: their errors, their form of an answer and of a notification.
+//! JSON-RPC as the cluster's nodes speak it: their error codes, responses and notifications.
 //!
-//! reads   the parameters of a call
-//! writes  errors; texts of notifications
 //! memory  the parameters as a tree of values
 //! source  `custom_error.rs` of `solana-rpc-client-api` for the codes from -32100 up
 
@@ -15,13 +13,13 @@ use crate::config::Limits;
 
 pub use hearth_serve::jsonrpc::kind;
 
-/// The number that clients know from HTTP.
+/// HTTP's status code for an exceeded rate, which clients expect as the JSON-RPC code too.
 pub const TOO_MANY_REQUESTS: i64 = 429;
 const UNHEALTHY: i64 = -32005;
-/// What every message about parameters begins with.
+/// Prefix of every message about parameters.
 const WRONG_PARAMS: &str = "Invalid params: ";
 
-/// An error as it goes to the client.
+/// A JSON-RPC error as the client receives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure(ErrorObject);
 
@@ -54,25 +52,25 @@ impl Failure {
         Self(ErrorObject::new(code, message))
     }
 
-    /// Its number.
+    /// The JSON-RPC error code.
     #[cfg(test)]
     pub fn code(&self) -> i64 {
         self.0.code()
     }
 
-    /// Its words.
+    /// The error message.
     #[cfg(test)]
     pub fn message(&self) -> &str {
         self.0.message()
     }
 
-    /// A failure of [`Failure::invalid_params`] of a value that lies within another.
+    /// Prefixes an [`Failure::invalid_params`] error with the place of the value that contains the wrong one.
     pub fn within(self, place: &str) -> Self {
         let message = self.0.message().strip_prefix(WRONG_PARAMS).unwrap_or(self.0.message());
         Self::invalid_params(format!("{place}: {message}"))
     }
 
-    /// Whether the node is unwell, and the request not at fault.
+    /// Whether the node is unhealthy, as opposed to a faulty request.
     pub fn is_unhealthy(&self) -> bool {
         self.0.code() == UNHEALTHY
     }
@@ -81,28 +79,28 @@ impl Failure {
         Self(self.0.with_data(data.to_string()))
     }
 
-    /// The text is no JSON.
+    /// The text is not JSON.
     pub fn parse(message: impl std::fmt::Display) -> Self {
         Self::new(PARSE_ERROR, format!("Parse error: {message}"))
     }
 
-    /// The JSON is no request, or asks for what cannot be.
+    /// The JSON is not a valid request.
     pub fn invalid_request(message: impl std::fmt::Display) -> Self {
         Self::new(INVALID_REQUEST, format!("Invalid request: {message}"))
     }
 
-    /// There is no such method.
+    /// The method does not exist.
     pub fn method_not_found(method: &str) -> Self {
         let shown: String = method.chars().take(64).collect();
         Self::new(METHOD_NOT_FOUND, format!("Method not found: {shown}"))
     }
 
-    /// The parameters are wrong.
+    /// The parameters are invalid.
     pub fn invalid_params(message: impl std::fmt::Display) -> Self {
         Self::new(INVALID_PARAMS, format!("{WRONG_PARAMS}{message}"))
     }
 
-    /// Only the node's owner may ask for it.
+    /// The method is reserved for the node's owner.
     pub fn forbidden(method: &str, has_token: bool) -> Self {
         let who = match has_token {
             true => "with the node's `rpc.admin_token` as `token`",
@@ -114,54 +112,54 @@ impl Failure {
         Self::new(-32040, format!("{method} is for the node's owner: {who}"))
     }
 
-    /// It can be done at another time.
+    /// The request is valid but cannot be served at this moment.
     pub fn not_now(why: impl Into<String>) -> Self {
         Self::new(-32041, why)
     }
 
-    /// The node is at fault.
+    /// The node failed internally.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(INTERNAL_ERROR, format!("Internal error: {message}"))
     }
 
-    /// The node cannot read what it has stored: the client gets `reason` and a number, the log gets the whole error.
+    /// The node cannot read its storage: the client gets `reason` and a number, the log gets the whole error.
     pub fn stored(reason: &str, error: impl std::fmt::Display) -> Self {
         Self::internal(hearth_serve::fault::report(reason, &error))
     }
 
-    /// The same reason, as the node's own fault.
+    /// The same message as an internal error.
     pub fn into_internal(self) -> Self {
         Self::internal(self.0.message())
     }
 
-    /// A simulation refused the transaction; `data` says what became of it there.
+    /// The preflight simulation failed; `data` is the simulation's result.
     pub fn preflight(message: impl std::fmt::Display, data: Value) -> Self {
         Self::new(-32002, format!("Transaction simulation failed: {message}")).with_data(data)
     }
 
-    /// The block is no longer kept.
+    /// The block has been pruned.
     pub fn cleaned_up(slot: u64, first_available: u64) -> Self {
         let message =
             format!("Block {slot} cleaned up, does not exist on node. First available block: {first_available}");
         Self::new(-32001, message)
     }
 
-    /// The block is not there yet, or never will be.
+    /// The block does not exist yet, or never will.
     pub fn no_block(slot: u64) -> Self {
         Self::new(-32004, format!("Block not available for slot {slot}"))
     }
 
-    /// The slot has no block.
+    /// The slot was skipped.
     pub fn skipped(slot: u64) -> Self {
         Self::new(-32007, format!("Slot {slot} was skipped, or missing due to ledger jump to recent snapshot"))
     }
 
-    /// The block is there, what became of its transactions is not known here, or not yet.
+    /// The block exists, but this node has no statuses for its transactions, or not yet.
     pub fn status_not_yet(slot: u64) -> Self {
         Self::new(-32014, format!("Block status not yet available for slot {slot}"))
     }
 
-    /// The transaction is of a version that the client has not said it reads.
+    /// The transaction has a version that the client has not declared to support.
     pub fn unsupported_version(version: u8) -> Self {
         let message = format!(
             "Transaction version ({version}) is not supported by the requesting client. Please try the request again \
@@ -170,33 +168,33 @@ impl Failure {
         Self::new(-32015, message)
     }
 
-    /// The transaction that bounds a list is not known.
+    /// The transaction that bounds a list is unknown.
     pub fn filter_not_found(signature: &str) -> Self {
         Self::new(-32020, format!("Transaction {signature} not found"))
     }
 
-    /// The node has written no snapshot.
+    /// The node has no snapshot.
     pub fn no_snapshot() -> Self {
         Self::new(-32008, "No snapshot")
     }
 
-    /// The chain keeps no record of which slots have blocks.
+    /// The chain has no slot history.
     pub fn no_slot_history() -> Self {
         Self::new(-32021, "No slot history")
     }
 
-    /// A walk over all accounts found more than fits an answer.
+    /// A scan over all accounts found more than fits into a response.
     pub fn scan(message: impl std::fmt::Display) -> Self {
         Self::new(-32012, message.to_string())
     }
 
-    /// The node cannot serve now.
+    /// The node is unhealthy.
     pub fn unhealthy(message: impl std::fmt::Display, slots_behind: Option<u64>) -> Self {
         Self::new(UNHEALTHY, format!("Node is unhealthy: {message}"))
             .with_data(json!({ "numSlotsBehind": slots_behind }))
     }
 
-    /// The node keeps no statuses.
+    /// The node keeps no transaction history.
     pub fn no_history() -> Self {
         Self::new(
             -32011,
@@ -205,38 +203,39 @@ impl Failure {
         )
     }
 
-    /// The node has not come to the slot that the client wants to be served from.
+    /// The node has not reached the request's `minContextSlot`.
     pub fn before_min_context_slot(slot: u64) -> Self {
         Self::new(-32016, "Minimum context slot has not been reached").with_data(json!({ "contextSlot": slot }))
     }
 
-    /// An address asks more often than it may: what the public nodes of the cluster answer.
+    /// An address exceeds its rate; the same error as from the cluster's public nodes.
     pub fn too_many_requests(per_second: u32) -> Self {
         let message = format!("Too many requests: an address may make {per_second} in a second");
         Self::new(TOO_MANY_REQUESTS, message)
     }
 }
 
-/// A request that has the form of one.
+/// A well-formed request.
 pub struct Request<'a> {
-    /// The method's name.
+    /// Name of the method.
     pub method: &'a str,
-    /// Its parameters as they stand.
+    /// The unparsed parameters.
     pub params: Option<&'a Value>,
 }
 
-/// Reads the parameters of a call.
+/// Parses the parameters of a call.
 pub fn params(call: &Call<'_>) -> Result<Option<Value>, Failure> {
     call.params.map(|params| serde_json::from_str(params.get()).map_err(Failure::parse)).transpose()
 }
 
-/// What bounds an answer. How long a batch may be the answerer says, which names the number of requests.
+/// The bounds on an answer. The length of a batch is checked by `Answerer::admit`, whose error names the number of
+/// requests.
 pub fn answer_bounds(limits: &Limits) -> Bounds {
     let answer_bytes = limits.answer_bytes;
     Bounds { batch_read: usize::MAX, batch_bytes: answer_bytes, answer_bytes }
 }
 
-/// The text of a notification.
+/// Formats a notification.
 pub fn notification(method: &str, result: &Value, subscription: u64) -> String {
     jsonrpc::notification(method, &format!(r#"{{"result":{result},"subscription":{subscription}}}"#))
 }

@@ -1,19 +1,18 @@
-//! rpc: what clients ask a node, in Solana's words: JSON-RPC 2.0 over HTTP, subscriptions over WebSocket.
+//! rpc: Solana's client interface: JSON-RPC 2.0 over HTTP, and subscriptions over WebSocket.
 //!
 //! reads   requests over TCP; the ledger
-//! writes  answers and notifications; transactions into the pipeline, through [`TransactionInlet`]
-//! memory  [`Limits`] bounds it: connections, the size of a request and of an answer, subscriptions, queued
-//!         notifications
-//! drops   connections and subscriptions over the limits, transactions that the pipeline has no room for, clients
-//!         that read too slowly: each is told where it can be, and counted in [`Counters`]
+//! writes  responses and notifications; transactions into the pipeline, through [`TransactionInlet`]
+//! memory  bounded by [`Limits`]: connections, sizes of requests and responses, subscriptions, queued notifications
+//! drops   connections and subscriptions over the limits, transactions for which the pipeline has no room, and clients
+//!         that read too slowly. Each gets an error where possible, and is counted in [`Counters`]
 //! source  the methods, parameters, shapes and error codes of `solana-rpc` and `solana-rpc-client-api` 4.2
 //!
-//! The walk: [`server`] (what listens, by `hearth_serve`) → `http` or `websocket` (bytes into requests) →
-//! [`hearth_serve::jsonrpc`] (one request or a batch) → `params` → `methods` (what is answered) or `subscriptions`
-//! (what is told later).
+//! A request passes through [`server`] (sockets, by `hearth_serve`) → `http` or `websocket` (bytes into requests) →
+//! [`hearth_serve::jsonrpc`] (one request or a batch) → `params` → `methods` (immediate results) or `subscriptions`
+//! (later notifications).
 //!
-//! It runs on threads of its own, beside the pipeline: tiles never wait for a client, and a read holds a lock of
-//! the ledger for one look.
+//! The RPC runs on its own threads, beside the pipeline: tiles never wait for a client, and a read holds a ledger lock
+//! only for one lookup.
 
 pub mod config;
 pub mod counters;
@@ -40,7 +39,7 @@ pub use methods::PROFILE_HZ_MAX;
 pub use profiler::{Admin, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 pub use server::{RpcError, RpcServer};
 
-/// The release of the cluster's software whose interface is followed: what clients that adapt to a version look at.
+/// The Agave release whose interface this server implements; clients adapt to the version that it reports.
 pub const INTERFACE_VERSION: &str = "4.2.2";
 /// The release of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

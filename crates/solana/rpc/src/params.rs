@@ -1,10 +1,9 @@
-//! A request's parameters: taken one by one, each mistake told with its place and name.
+//! Parsing of a request's parameters. Each error names the parameter and its position.
 //!
 //! reads   the `params` of a request
-//! writes  typed values
 //! memory  borrows the request
-//! drops   parameters of the wrong type, missing or too many: error -32602; unknown keys of an options object are
-//!         ignored, as the cluster does, so that a client made for a newer release is served
+//! drops   parameters of the wrong type, missing or surplus: error -32602. Unknown keys of an options object are
+//!         ignored, as on the cluster, so that clients made for a newer release work
 
 use hearth_ledger::Commitment;
 use hearth_wire::base58::{decode_32, decode_64};
@@ -18,7 +17,7 @@ use crate::jsonrpc::{Failure, kind};
 pub struct Params<'a>(&'a [Value]);
 
 impl<'a> Params<'a> {
-    /// Parameters as the request has them: an array, or nothing.
+    /// Accepts an array, or no parameters at all.
     pub fn of(params: Option<&'a Value>) -> Result<Self, Failure> {
         match params {
             None | Some(Value::Null) => Ok(Self(&[])),
@@ -30,7 +29,7 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// Refuses more than `count` parameters.
+    /// Fails if there are more than `count` parameters.
     pub fn at_most(self, count: usize) -> Result<Self, Failure> {
         if self.0.len() > count {
             let given = self.0.len();
@@ -39,7 +38,7 @@ impl<'a> Params<'a> {
         Ok(self)
     }
 
-    /// Parameter `index`; `null` is as good as none.
+    /// Parameter `index`; `null` counts as missing.
     fn get(self, index: usize) -> Option<&'a Value> {
         self.0.get(index).filter(|value| !value.is_null())
     }
@@ -48,54 +47,54 @@ impl<'a> Params<'a> {
         self.get(index).ok_or_else(|| Failure::invalid_params(format!("{} is missing", place(index, name))))
     }
 
-    /// A text.
+    /// A required string.
     pub fn text(self, index: usize, name: &str) -> Result<&'a str, Failure> {
         let value = self.required(index, name)?;
         value.as_str().ok_or_else(|| wrong(&place(index, name), "a string", value))
     }
 
-    /// A whole number.
+    /// A required unsigned integer.
     pub fn number(self, index: usize, name: &str) -> Result<u64, Failure> {
         let value = self.required(index, name)?;
         value.as_u64().ok_or_else(|| wrong(&place(index, name), "a whole number", value))
     }
 
-    /// A list.
+    /// A required array.
     pub fn list(self, index: usize, name: &str) -> Result<&'a [Value], Failure> {
         let value = self.required(index, name)?;
         value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(&place(index, name), "an array", value))
     }
 
-    /// A list of at most `count` addresses.
+    /// A required array of at most `count` addresses.
     pub fn pubkeys(self, index: usize, name: &str, count: usize) -> Result<Vec<Pubkey>, Failure> {
         let place = |at: usize| format!("{}, element {at}", place(index, name));
         let texts = texts(self.list(index, name)?, count, &place)?;
         texts.iter().enumerate().map(|(at, text)| pubkey(text, || place(at))).collect()
     }
 
-    /// A list of at most `count` signatures.
+    /// A required array of at most `count` signatures.
     pub fn signatures(self, index: usize, name: &str, count: usize) -> Result<Vec<Signature>, Failure> {
         let place = |at: usize| format!("{}, element {at}", place(index, name));
         let texts = texts(self.list(index, name)?, count, &place)?;
         texts.iter().enumerate().map(|(at, text)| signature(text, || place(at))).collect()
     }
 
-    /// A parameter as it stands.
+    /// Parameter `index`, unparsed.
     pub fn value(self, index: usize) -> Option<&'a Value> {
         self.get(index)
     }
 
-    /// An address.
+    /// A required address in base58.
     pub fn pubkey(self, index: usize, name: &str) -> Result<Pubkey, Failure> {
         pubkey(self.text(index, name)?, || place(index, name))
     }
 
-    /// A signature.
+    /// A required signature in base58.
     pub fn signature(self, index: usize, name: &str) -> Result<Signature, Failure> {
         signature(self.text(index, name)?, || place(index, name))
     }
 
-    /// An options object, empty when it is left out.
+    /// An options object, empty if it is missing.
     pub fn options(self, index: usize) -> Result<Options<'a>, Failure> {
         match self.get(index) {
             None => Ok(Options(None)),
@@ -105,7 +104,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The texts of a list of at most `count`.
+/// The strings of an array of at most `count`.
 fn texts<'a>(values: &'a [Value], count: usize, place: &dyn Fn(usize) -> String) -> Result<Vec<&'a str>, Failure> {
     if values.len() > count {
         let given = values.len();
@@ -115,12 +114,12 @@ fn texts<'a>(values: &'a [Value], count: usize, place: &dyn Fn(usize) -> String)
     values.iter().enumerate().map(text).collect()
 }
 
-/// An address from its text; `place` names it when it is none.
+/// Parses an address; `place` names it in the error.
 pub fn pubkey(text: &str, place: impl Fn() -> String) -> Result<Pubkey, Failure> {
     decode_32(text).map_err(|error| Failure::invalid_params(format!("{}: {error}", place())))
 }
 
-/// A signature from its text.
+/// Parses a signature; `place` names it in the error.
 pub fn signature(text: &str, place: impl Fn() -> String) -> Result<Signature, Failure> {
     decode_64(text).map_err(|error| Failure::invalid_params(format!("{}: {error}", place())))
 }
@@ -136,55 +135,55 @@ impl<'a> From<&'a Map<String, Value>> for Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// The value of a key; `null` is as good as none.
+    /// The value of a key; `null` counts as missing.
     pub fn get(self, key: &str) -> Option<&'a Value> {
         self.0?.get(key).filter(|value| !value.is_null())
     }
 
-    /// A whole number.
+    /// An optional unsigned integer.
     pub fn number(self, key: &str) -> Result<Option<u64>, Failure> {
         self.get(key).map(|value| value.as_u64().ok_or_else(|| wrong(key, "a whole number", value))).transpose()
     }
 
-    /// A flag, false when it is left out.
+    /// A flag, false if it is missing.
     pub fn flag(self, key: &str) -> Result<bool, Failure> {
         self.get(key).map_or(Ok(false), |value| value.as_bool().ok_or_else(|| wrong(key, "true or false", value)))
     }
 
-    /// A flag, `default` when it is left out.
+    /// A flag, `default` if it is missing.
     pub fn flag_or(self, key: &str, default: bool) -> Result<bool, Failure> {
         self.get(key).map_or(Ok(default), |_| self.flag(key))
     }
 
-    /// A text.
+    /// An optional string.
     pub fn text(self, key: &str) -> Result<Option<&'a str>, Failure> {
         self.get(key).map(|value| value.as_str().ok_or_else(|| wrong(key, "a string", value))).transpose()
     }
 
-    /// A list.
+    /// An optional array.
     pub fn list(self, key: &str) -> Result<Option<&'a [Value]>, Failure> {
         let list = |value: &'a Value| value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(key, "an array", value));
         self.get(key).map(list).transpose()
     }
 
-    /// An address.
+    /// An optional address in base58.
     pub fn pubkey(self, key: &str) -> Result<Option<Pubkey>, Failure> {
         self.text(key)?.map(|text| pubkey(text, || key.to_owned())).transpose()
     }
 
-    /// Options within options.
+    /// A nested options object.
     pub fn options(self, key: &str) -> Result<Option<Self>, Failure> {
         self.get(key)
             .map(|value| value.as_object().map(|map| Self(Some(map))).ok_or_else(|| wrong(key, "an object", value)))
             .transpose()
     }
 
-    /// `commitment`, finalized when it is left out.
+    /// `commitment`, finalized if it is missing.
     pub fn commitment(self) -> Result<Commitment, Failure> {
         Ok(self.commitment_of("commitment")?.unwrap_or_default())
     }
 
-    /// A commitment by its name.
+    /// The commitment under `key`, if any.
     pub fn commitment_of(self, key: &str) -> Result<Option<Commitment>, Failure> {
         Ok(Some(match self.text(key)? {
             None => return Ok(None),

@@ -1,59 +1,57 @@
-//! What profiles the node for its owner: the caller gives it.
-//!
-//! memory  a few words
+//! The interface of the profiler that the caller provides for the node's owner.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// Samples the node's process.
+/// Samples the stacks of the node's process.
 pub trait Profiler: Send + Sync {
-    /// Begins to sample, and gives where that stands; the reason in words where it cannot.
+    /// Starts a profile and returns its status, or the reason why it cannot start.
     fn start(&self, plan: ProfilePlan) -> Result<Value, String>;
-    /// Where the last one stands, or the one of this `id`: an object with `state` (`none`, `running`, `done`,
-    /// `failed` or `expired`), and with the profile itself once that is `done`, as the format says. The reason in
-    /// words where that one is no longer kept.
+    /// Returns the status of the last profile, or of profile `id`: an object with `state` (`none`, `running`, `done`,
+    /// `failed` or `expired`) and, once it is `done`, the profile in the given format. Fails with a reason if that
+    /// profile is no longer kept.
     fn fetch(&self, format: ProfileFormat, id: Option<u64>) -> Result<Value, String>;
-    /// Ends the one under way, or the one of this `id`, with the samples that there are, and gives where it stands: it
-    /// is `done` a moment later. One that has ended is left as it is.
+    /// Ends the running profile, or profile `id`, early with the samples taken so far, and returns its status: it
+    /// becomes `done` a moment later. A profile that has ended is left as it is.
     fn stop(&self, id: Option<u64>) -> Result<Value, String>;
 }
 
-/// What to sample.
+/// What a profile samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfilePlan {
-    /// For how long.
+    /// Duration of the profile.
     pub span: ProfileSpan,
-    /// One kind of tile alone.
+    /// Samples only tiles of this kind.
     pub tile: Option<String>,
-    /// Samples a second of CPU time.
+    /// Samples per second of CPU time.
     pub hz: u32,
 }
 
-/// How long to sample.
+/// Duration of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfileSpan {
-    /// So many seconds.
+    /// This many seconds.
     Seconds(u64),
-    /// The next block, from its begin to its end.
+    /// The next block, from its start to its end.
     Block,
 }
 
-/// How to tell a profile.
+/// Output format of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfileFormat {
-    /// Its figures alone.
+    /// Only the summary figures.
     Summary,
-    /// A flame graph.
+    /// A flame graph as SVG.
     Svg,
-    /// A line a stack.
+    /// Folded stacks, one line per stack.
     Folded,
 }
 
-/// Who may ask, and what.
+/// Access of the node's owner.
 pub struct Admin {
-    /// The profiler.
+    /// The profiler to use.
     pub profiler: Arc<dyn Profiler>,
-    /// What requests must carry, wherever they come from; without one those of programs on loopback are heard.
+    /// Token that every request must carry. Without one, only programs on loopback are accepted.
     pub token: Option<String>,
 }

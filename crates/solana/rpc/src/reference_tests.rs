@@ -1,15 +1,15 @@
-//! The reference of methods, `docs/rpc.md`, has each method that is served and no other.
+//! The method reference, `docs/rpc.md`, must list exactly the methods that are served.
 
 use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../../../docs/rpc.md");
 
-/// Names at which a text has an arm of a match.
+/// The string patterns of all match arms in a source text.
 fn arms(text: &'static str) -> impl Iterator<Item = &'static str> {
     text.lines().filter_map(|line| Some(line.trim().strip_prefix('"')?.split_once("\" => ")?.0))
 }
 
-/// Methods of the tables under a heading, by whether they are answered. Our own have no column that says so.
+/// Methods in the tables under a heading, filtered by whether they are answered. Our own methods have no such column.
 fn rows(heading: &str, answered: bool) -> BTreeSet<&'static str> {
     let from = PAGE.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
     let section = &PAGE[from + heading.len() + 2..];

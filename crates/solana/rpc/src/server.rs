@@ -1,8 +1,6 @@
-//! The server: two sockets, what answers on each, and their end.
+//! The server: its two sockets, their handlers, and shutdown.
 //!
-//! reads   connections on the HTTP and the WebSocket address
-//! writes  nothing itself
-//! memory  that of [`hearth_serve::server`] for as many connections as [`Limits`] says
+//! memory  that of [`hearth_serve::server`] for as many connections as [`Limits`] allows
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -20,34 +18,34 @@ use crate::methods::Api;
 use crate::subscriptions::Hub;
 use crate::{http, websocket};
 
-/// Why the RPC does not start.
+/// Why the RPC cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum RpcError {
-    /// The port is taken.
+    /// The port is in use.
     #[error(
         "the RPC cannot listen on {address} for {what}: the port is in use. Stop the other program (`ss -tanp` shows \
          it), or choose another port ([rpc] port: HTTP is there, WebSocket one above)"
     )]
     PortInUse {
-        /// Where it should listen.
+        /// The address that was requested.
         address: SocketAddr,
         /// `HTTP` or `WebSocket`.
         what: &'static str,
     },
-    /// Another reason not to listen.
+    /// Listening failed for another reason.
     #[error("the RPC cannot listen on {address} for {what}: {source}")]
     Listen {
-        /// Where it should listen.
+        /// The address that was requested.
         address: SocketAddr,
         /// `HTTP` or `WebSocket`.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// HTTP has the highest port there is.
+    /// HTTP uses the highest port, so there is none above it for WebSocket.
     #[error("the RPC's port is 65535 and WebSocket needs the one above: choose a lower [rpc] port")]
     NoPortAbove,
-    /// No threads.
+    /// The runtime's threads could not be started.
     #[error("cannot start the RPC's threads: {0}")]
     Threads(io::Error),
 }
@@ -61,7 +59,7 @@ pub struct RpcServer {
 }
 
 impl RpcServer {
-    /// Listens, and answers for `node` until it is stopped.
+    /// Listens at the configured addresses and serves `node` until it is stopped.
     pub fn start(config: RpcConfig, node: RpcNode) -> Result<Self, RpcError> {
         if config.http.port() == u16::MAX && config.websocket.port() == 0 {
             return Err(RpcError::NoPortAbove);
@@ -70,7 +68,7 @@ impl RpcServer {
         Self::serve(listeners, config.limits, node)
     }
 
-    /// The same at sockets that listen already: for HTTP, and for WebSocket.
+    /// The same on sockets that already listen: HTTP first, then WebSocket.
     pub fn start_on(listeners: [TcpListener; 2], limits: Limits, node: RpcNode) -> Result<Self, RpcError> {
         let [http, websocket] = listeners.map(|socket| Listener::of(socket).map_err(RpcError::Threads));
         Self::serve([http?, websocket?], limits, node)
@@ -107,22 +105,22 @@ impl RpcServer {
         Ok(Self { server, counters, http, websocket })
     }
 
-    /// Where HTTP is served.
+    /// The address of HTTP.
     pub fn local_addr(&self) -> SocketAddr {
         self.http
     }
 
-    /// Where WebSocket is served.
+    /// The address of WebSocket.
     pub fn websocket_addr(&self) -> SocketAddr {
         self.websocket
     }
 
-    /// What has been counted.
+    /// The server's counters.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }
 
-    /// Takes no more requests, ends those under way, closes every connection; within a second.
+    /// Accepts no more requests, finishes those in flight and closes all connections, within a second.
     pub fn stop(mut self) {
         self.server.stop();
     }
@@ -135,7 +133,7 @@ fn listen(address: SocketAddr, what: &'static str) -> Result<Listener, RpcError>
     })
 }
 
-/// An address to connect to: who listens on all addresses is reached on loopback.
+/// An address to connect to: a server that listens on all addresses is reached on loopback.
 fn reachable(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::from(([127, 0, 0, 1], v4.port())),
@@ -150,7 +148,7 @@ enum Protocol {
     WebSocket,
 }
 
-/// What every connection needs.
+/// State shared by all connections.
 #[derive(Clone)]
 struct Host {
     api: Arc<Api>,

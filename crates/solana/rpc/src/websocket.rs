@@ -1,8 +1,8 @@
-//! WebSocket: a connection's requests to be told.
+//! WebSocket sessions: subscribe and unsubscribe requests.
 //!
 //! reads   messages of at most [`Limits::request_bytes`](crate::Limits)
-//! writes  answers; subscriptions of the hub, which fills the connection's queue
-//! memory  one answer: all are there at once
+//! writes  responses; subscriptions of the hub, which fills the connection's queue
+//! memory  one response, which is complete before it is sent
 //! drops   unknown methods: error -32601
 //! source  `rpc_pubsub_service.rs` of `solana-rpc` 4.2
 
@@ -21,7 +21,7 @@ use crate::methods::Api;
 use crate::params::Params;
 use crate::subscriptions::{Hub, Watch, unsubscribes};
 
-/// Turns a request for an upgrade into a connection that is served until it ends.
+/// Upgrades a request to a WebSocket connection and serves it until it ends.
 pub async fn handle(
     api: &Arc<Api>,
     hub: &Arc<Hub>,
@@ -38,10 +38,10 @@ pub async fn handle(
     websocket::upgrade(request, Arc::clone(connection), bounds, begin).await
 }
 
-/// One connection.
+/// One WebSocket connection.
 struct Session(Caller);
 
-/// Who asks on it.
+/// The client of a connection, as the hub knows it.
 #[derive(Clone)]
 struct Caller {
     api: Arc<Api>,
@@ -70,7 +70,7 @@ impl websocket::Session for Session {
     }
 
     fn may_subscribe(&self, _: &[u8]) -> bool {
-        // Whatever it is, the answer is there before anything else is told.
+        // Any request may subscribe, so its response is sent before any notification.
         true
     }
 }
@@ -96,7 +96,7 @@ impl Caller {
         if request.method.ends_with("Subscribe")
             && let Some(watch) = Watch::of(request.method, params.clone()?)?
         {
-            // Without statuses nobody can tell what became of a signature.
+            // Without transaction statuses a signature cannot be watched.
             if matches!(watch, Watch::Signature { .. }) && !self.api.transaction_history {
                 return Err(Failure::no_history());
             }
@@ -104,7 +104,7 @@ impl Caller {
         }
         match request.method {
             "getVersion" => self.api.get_version(params?),
-            // What web3.js says every five seconds so that the connection is not thought idle.
+            // web3.js sends this every five seconds to keep the connection alive.
             "ping" => params.map(|_| Value::Null),
             unknown => Err(Failure::method_not_found(unknown)),
         }

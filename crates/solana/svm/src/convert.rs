@@ -1,8 +1,7 @@
-//! The engine's accounts and errors as the ledger's, and back.
+//! Converts accounts and errors between the engine's types and the ledger's.
 //!
 //! reads   accounts, errors
 //! writes  the same in other types; data is shared, never copied
-//! memory  none
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use solana_instruction_error::InstructionError as EngineInstructionError;
 use solana_pubkey::Pubkey;
 use solana_transaction_error::TransactionError as EngineError;
 
-/// An account for the engine. `empty` is what accounts without data share.
+/// Converts an account for the engine. `empty` is shared by all accounts without data.
 pub(crate) fn to_engine(account: Account, empty: &Arc<Vec<u8>>) -> AccountSharedData {
     AccountSharedData::create_from_existing_shared_data(
         account.lamports,
@@ -23,7 +22,7 @@ pub(crate) fn to_engine(account: Account, empty: &Arc<Vec<u8>>) -> AccountShared
     )
 }
 
-/// An account of the engine.
+/// Converts an account of the engine.
 pub(crate) fn from_engine(account: &AccountSharedData) -> Account {
     let mut converted = Account::wallet(account.lamports());
     converted.rent_epoch = account.rent_epoch();
@@ -35,7 +34,7 @@ pub(crate) fn from_engine(account: &AccountSharedData) -> Account {
     converted
 }
 
-/// An error of the engine. Each has its namesake.
+/// Converts an error of the engine. Each has a variant of the same name.
 pub(crate) fn error(error: &EngineError) -> TransactionError {
     macro_rules! namesakes {
         ($($name:ident)*) => {

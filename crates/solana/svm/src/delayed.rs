@@ -1,15 +1,15 @@
-//! Programs whose header names a later slot than the one in the making.
+//! Programs whose header names a later slot than the one in progress.
 //!
 //! reads   headers of programs, as the engine loads the accounts of a transaction
-//! writes  an entry of the program cache for each such program and slot: not visible yet
-//! memory  per such program an entry for each of some hundred slots in which it was named, 150 B each
+//! writes  a program-cache entry for each such program and slot that marks it as not yet visible
+//! memory  per such program an entry of 150 B for each of some hundred slots in which it was named
 //! source  `program_loader.rs` of `solana-svm`, `loaded_programs.rs` of `solana-program-runtime` 4.2
 //!
-//! A loader writes the slot of deployment into a program's header. The engine loads a program until its cache has an
-//! entry that the slot in the making can see, and a header from the future never gives one: the engine would load the
-//! program again without end. On a cluster no header is from the future. A chain that begins with another chain's
-//! accounts may have one, so the cache is given an entry before the engine asks: the program is as one that was
-//! deployed in this slot, and becomes visible in the slot after the one that its header names.
+//! A loader writes the deployment slot into a program's header. The engine reloads a program until its cache has an
+//! entry that is visible in the current slot, and a header from the future never yields one: the engine would loop
+//! forever. On a cluster no header is from the future. A chain that starts with another chain's accounts may have one,
+//! so the cache gets an entry before the engine asks: the program counts as deployed in this slot, and becomes visible
+//! in the slot after the one in its header.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
@@ -26,23 +26,23 @@ use hearth_ledger::bank::AccountReader;
 use hearth_ledger::program_header::{code_address, deployment_slot};
 use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, LOADER_V4};
 
-/// Entries of earlier slots stay for so long, for simulations that began in them.
+/// Entries of earlier slots are kept this long, for simulations that started in them.
 const KEPT_SLOTS: u64 = 512;
 
-/// Where loader v4 writes the status of a program: 0 retracted, 1 deployed, 2 finalized.
+/// Offset of a loader-v4 program's status: 0 retracted, 1 deployed, 2 finalized.
 const LOADER_V4_STATUS: usize = 40;
 const LOADER_V4_STATUS_MAX: u64 = 2;
 
-/// Keeps the engine from waiting for a program that its slot cannot see.
+/// Keeps the engine from waiting for a program that is not visible in its slot.
 pub(crate) struct Delayed {
-    /// An environment in which no program runs. An entry that is of it counts in its own slot, where the program is
-    /// not visible yet; in later slots the cache passes over it.
+    /// An environment in which no program runs. An entry with it applies only in its own slot, where the program is not
+    /// visible yet; in later slots the cache ignores it.
     nowhere: ProgramRuntimeEnvironment,
-    /// Whether there was such a program.
+    /// Whether such a program has been seen.
     is_any: AtomicBool,
 }
 
-/// The cache of programs, the slot in the making, and what loads programs in it.
+/// The program cache, the slot in progress, and the loader context for that slot.
 pub(crate) struct CacheAt<'a, F: ForkGraph> {
     pub(crate) cache: &'a RwLock<ProgramCache<F>>,
     pub(crate) environment: &'a ProgramRuntimeEnvironment,
@@ -55,8 +55,8 @@ impl Delayed {
         Self { nowhere: ProgramRuntimeEnvironment::from(BuiltinProgram::new_mock()), is_any: AtomicBool::new(false) }
     }
 
-    /// Prepares the cache for a program that a transaction names. Whether the program is visible or will be in the next
-    /// slot, so that this slot need not look at its header again.
+    /// Prepares the cache for a program that a transaction names. Returns whether the program is visible now or in the
+    /// next slot, so that this slot need not check its header again.
     pub(crate) fn prepare<F: ForkGraph>(
         &self,
         at: &CacheAt<'_, F>,
@@ -75,7 +75,7 @@ impl Delayed {
         true
     }
 
-    /// The slot up to which the cache need not know what programs were before.
+    /// The slot before which the cache need not know earlier versions of programs.
     pub(crate) fn root(&self, slot: u64) -> u64 {
         slot.saturating_sub(if self.is_any.load(Relaxed) { KEPT_SLOTS } else { 1 })
     }
@@ -99,7 +99,7 @@ impl Delayed {
         }
     }
 
-    /// Removes entries of slots after the one that the header names now: the program is another.
+    /// Removes entries of slots after the one that the header names now, because the program has changed.
     fn forget<F: ForkGraph>(&self, at: &CacheAt<'_, F>, key: &Pubkey, deployed: u64) {
         let is_outdated = |entry: &ProgramCacheEntry| {
             let is_delay =
@@ -116,7 +116,7 @@ impl Delayed {
     }
 }
 
-/// The loader of a program, and the slot that its header names.
+/// The loader of a program, and the slot in its header.
 fn header(program: &Account, accounts: &dyn AccountReader) -> Option<(ProgramCacheEntryOwner, u64)> {
     match program.owner {
         BPF_LOADER_UPGRADEABLE => {
@@ -126,7 +126,7 @@ fn header(program: &Account, accounts: &dyn AccountReader) -> Option<(ProgramCac
         LOADER_V4 => {
             let slot = deployment_slot(program)?;
             let status = program.data()[LOADER_V4_STATUS..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
-            // The engine reads the status as one of those that there are.
+            // The engine interprets the status as one of the valid ones.
             let slot = if status > LOADER_V4_STATUS_MAX { u64::MAX } else { slot };
             Some((ProgramCacheEntryOwner::LoaderV4, slot))
         }

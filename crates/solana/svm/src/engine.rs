@@ -1,14 +1,12 @@
-//! What all threads that execute share: the rules, the programs of the node, the compiled programs.
+//! The state shared by all executing threads: the rules, the builtin programs, the compiled programs.
 //!
-//! reads   nothing
 //! writes  workers
-//! memory  compiled programs, at most 512 of them, shared by the workers; an idle worker is kept for
-//!         whoever asks next
+//! memory  at most 512 compiled programs, shared by the workers; an idle worker is kept for reuse
 //! source  `solana-runtime` 4.2, `bank.rs`: what a bank sets up before it executes
 //!
-//! A program that is deployed, upgraded or closed shows its new state in the slot after; the cache of
-//! programs keeps that rule. The chain is a line, so of two slots the lower is the other's ancestor; slots that are
-//! undone leave the cache.
+//! A program that is deployed, upgraded or closed changes state in the next slot; the program cache implements that
+//! rule. The chain is linear, so of two slots the lower is the other's ancestor; undone slots are removed from the
+//! cache.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
@@ -26,10 +24,10 @@ use crate::delayed::Delayed;
 use crate::environment::Environment;
 use crate::worker::{Line, Shared, Worker};
 
-/// Bytes of log lines of one transaction, where nothing else is said; what follows is cut.
+/// Default log limit per transaction in bytes; the rest is cut.
 pub const LOG_BYTES: usize = 10_000;
 
-/// The engine; a clone is the same engine.
+/// The engine; clones share one state.
 #[derive(Clone)]
 pub struct Svm {
     shared: Arc<Shared>,
@@ -42,12 +40,12 @@ impl Default for Svm {
 }
 
 impl Svm {
-    /// An engine that has compiled nothing yet.
+    /// An engine without compiled programs.
     pub fn new() -> Self {
         Self::with_log_bytes(LOG_BYTES)
     }
 
-    /// The same; of each transaction so many bytes of log lines are kept.
+    /// The same with another log limit per transaction.
     pub fn with_log_bytes(log_bytes: usize) -> Self {
         let environment = Environment::new();
         let mut root = TransactionBatchProcessor::new_uninitialized(0, 0);
@@ -76,8 +74,8 @@ impl GeneralPath for Svm {
 
     fn undone(&self, slots: RangeInclusive<u64>) {
         self.shared.rewinds.fetch_add(1, AcqRel);
-        // What was deployed, upgraded or closed there never was. What those programs were before is read from their
-        // accounts again.
+        // Deployments, upgrades and closes in these slots are void. The earlier versions of the programs are reloaded
+        // from their accounts.
         let mut cache = self.shared.root.global_program_cache.write().unwrap_or_else(PoisonError::into_inner);
         slots.for_each(|slot| cache.prune_by_deployment_slot(slot));
     }

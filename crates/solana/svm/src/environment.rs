@@ -1,6 +1,5 @@
-//! What programs find around them: the rules in force, the limits, the prices.
+//! The environment of programs: active features, limits, prices.
 //!
-//! reads   nothing
 //! writes  the same for every slot and thread
 //! memory  a few KB
 //! source  `solana-test-validator` 4.2: every feature but Alpenglow's is active from the start
@@ -17,8 +16,8 @@ use solana_syscalls::create_program_runtime_environment;
 use hearth_ledger::budget::Budget;
 use hearth_ledger::fees::LAMPORTS_PER_SIGNATURE;
 
-/// What tells releases apart by the features they know: the start of the hash of all their names, as the cluster's
-/// nodes tell it.
+/// Identifies a release by the features that it knows: the first bytes of the hash of all their names, as the cluster's
+/// nodes report it.
 pub fn feature_set_id() -> u32 {
     let hash = agave_feature_set::ID.to_bytes();
     u32::from_le_bytes([hash[0], hash[1], hash[2], hash[3]])
@@ -31,7 +30,7 @@ pub fn active_features() -> FeatureSet {
     features
 }
 
-/// What is the same for all programs.
+/// The environment that all programs share.
 pub(crate) struct Environment {
     pub(crate) features: FeatureSet,
     pub(crate) costs: ComputeBudget,
@@ -51,7 +50,7 @@ impl Environment {
         Self { features, costs, programs, runtime_features, budget }
     }
 
-    /// What a transaction may use.
+    /// The execution limits of a transaction.
     pub(crate) fn budget(&self, asked: &Budget) -> SVMTransactionExecutionBudget {
         SVMTransactionExecutionBudget {
             compute_unit_limit: asked.compute_unit_limit.into(),
@@ -60,7 +59,7 @@ impl Environment {
         }
     }
 
-    /// What surrounds the transactions of a slot.
+    /// The environment of a slot's transactions.
     pub(crate) fn of_slot(&self, blockhash: &hearth_wire::Hash) -> TransactionProcessingEnvironment {
         TransactionProcessingEnvironment {
             blockhash: (*blockhash).into(),

@@ -2,15 +2,14 @@
 //!
 //! reads   batches of transactions that the ledger has checked, and its accounts
 //! writes  outcomes and changed accounts, for the ledger to commit
-//! memory  compiled programs: at most 512, the least used leave first
-//! drops   nothing
+//! memory  compiled programs: at most 512, the least used are evicted first
 //! source  `solana-runtime` 4.2: how the cluster's bank feeds this engine
 //!
-//! All that is heavy among the dependencies is here: the ledger knows of an engine only that there may
-//! be one ([`hearth_ledger::bank::GeneralPath`]).
+//! All heavy dependencies are in this crate: the ledger knows only the engine's interface
+//! ([`hearth_ledger::bank::GeneralPath`]).
 //!
-//! The walk: [`Svm`] (what all threads share) → its workers (one batch) → the transaction and the
-//! accounts in the engine's terms → outcomes. [`programs`] is what a chain has at its beginning.
+//! [`Svm`] (shared by all threads) creates workers, each of which converts a batch of transactions and accounts to the
+//! engine's types, runs it, and returns outcomes. [`programs`] are those of a new chain.
 
 mod convert;
 mod delayed;

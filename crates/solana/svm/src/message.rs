@@ -1,9 +1,8 @@
-//! A transaction of the wire as the engine wants to see it: the same bytes, nothing copied.
+//! Presents a parsed transaction to the engine without copying its bytes.
 //!
-//! reads   a parsed transaction, the addresses that its lookup tables gave
-//! writes  nothing
+//! reads   a parsed transaction, the addresses from its lookup tables
 //! memory  120 bytes, and the addresses from lookup tables
-//! source  `solana-svm-transaction` 4.2; which accounts may be written: `hearth_wire::txn`
+//! source  `solana-svm-transaction` 4.2; which accounts are writable: `hearth_wire::txn`
 
 use solana_hash::Hash;
 use solana_message::AccountKeys;
@@ -22,7 +21,7 @@ use hearth_wire::AccountSet;
 use hearth_wire::Txn;
 use hearth_wire::txn::{CompiledInstruction, Version};
 
-/// A transaction.
+/// A transaction in the form that the engine expects.
 #[derive(Debug)]
 pub(crate) struct Message<'a> {
     txn: &'a Txn<'a>,
@@ -125,7 +124,7 @@ impl SVMMessage for Message<'_> {
     }
 }
 
-/// The engine asks for no signature: they have been checked, and name nothing in it.
+/// Stands for the signature in the engine's interface: signatures are already verified, and the engine ignores them.
 static NO_SIGNATURE: std::sync::LazyLock<Signature> = std::sync::LazyLock::new(Signature::default);
 
 impl SVMTransaction for Message<'_> {

@@ -1,10 +1,8 @@
-//! The programs that check signatures, which are part of the node: ed25519, secp256k1, secp256r1.
+//! The precompiled programs that verify signatures: ed25519, secp256k1, secp256r1.
 //!
 //! reads   an instruction's data, and the data of the transaction's other instructions
-//! writes  nothing
-//! memory  none
-//! drops   nothing; what is wrong is the instruction's error
-//! source  `agave-precompiles` 4.2, which itself brings OpenSSL, to be built from its source; its verdicts are in
+//! drops   nothing; an invalid signature is the instruction's error
+//! source  `agave-precompiles` 4.2, which would require building OpenSSL from source; its verdicts are in
 //!         `tests/vectors/precompiles.bin`, made by `oracle/precompiles`
 
 use hearth_crypto::ed25519;
@@ -13,10 +11,10 @@ use p256::ecdsa::signature::Verifier;
 use sha3::{Digest, Keccak256};
 use solana_precompile_error::PrecompileError::{self, *};
 
-/// What it takes to check the signatures of one instruction.
+/// Verifies the signatures of one instruction.
 type Check = fn(&[u8], &[&[u8]]) -> Result<(), PrecompileError>;
 
-/// The program's check, where it is one of these programs.
+/// The verifier of a program, if it is a precompile.
 pub fn check(program: &[u8; 32]) -> Option<Check> {
     match *program {
         ED25519_PROGRAM => Some(ed25519_signatures),
@@ -44,8 +42,8 @@ impl<'a> Places<'a> {
     /// The number of signatures, and a byte that is not looked at.
     const HEADER: usize = 2;
 
-    /// Those of each signature. `most` is how many there may be; `may_be_none` whether an instruction may consist of a
-    /// header that says none.
+    /// The offsets of each signature. `most` is the maximum number of signatures; `may_be_none` whether a header with a
+    /// zero count is valid.
     fn of(
         own: &'a [u8],
         all: &'a [&'a [u8]],
@@ -93,7 +91,7 @@ impl<'a> Places<'a> {
 fn ed25519_signatures(data: &[u8], all: &[&[u8]]) -> Result<(), PrecompileError> {
     for places in Places::of(data, all, u8::MAX, true)? {
         let signature = places.signature()?;
-        // A scalar this large is no signature, whatever the key. One that is just too large is found with the key.
+        // A scalar this large is invalid for any key. One that is only slightly too large is detected with the key.
         if signature[63] & 0b1110_0000 != 0 {
             return Err(InvalidSignature);
         }
@@ -107,16 +105,16 @@ fn ed25519_signatures(data: &[u8], all: &[&[u8]]) -> Result<(), PrecompileError>
 }
 
 fn secp256r1_signatures(data: &[u8], all: &[&[u8]]) -> Result<(), PrecompileError> {
-    /// Signatures of one instruction.
+    /// Maximum signatures of one instruction.
     const MOST: u8 = 8;
     for places in Places::of(data, all, MOST, false)? {
         let (signature, key, message) = (places.signature()?, places.key::<33>()?, places.message()?);
         let signature = p256::ecdsa::Signature::from_slice(signature).map_err(|_| InvalidSignature)?;
-        // Of the two that anyone can make of one, the lower is valid.
+        // Of the two equivalent forms of a signature only the one with the lower S is valid.
         if signature.normalize_s().is_some() {
             return Err(InvalidSignature);
         }
-        // The curve's crate knows a third form of 33 bytes.
+        // The curve's crate accepts a third form of 33 bytes.
         if !matches!(key[0], 2 | 3) {
             return Err(InvalidPublicKey);
         }
@@ -155,7 +153,7 @@ fn secp256k1_signatures(data: &[u8], all: &[&[u8]]) -> Result<(), PrecompileErro
         let message = slice(bytes[10], field(6), field(8))?;
         let digest = libsecp256k1::Message::parse(&Keccak256::digest(message).into());
         let key = libsecp256k1::recover(&digest, &signature, &recovery).map_err(|_| InvalidSignature)?;
-        // An address is the end of the hash of the key without the byte that tells its form.
+        // An address is the end of the hash of the key, without the byte that encodes its form.
         if Keccak256::digest(&key.serialize()[1..])[12..] != *address {
             return Err(InvalidSignature);
         }
@@ -192,7 +190,7 @@ mod tests {
             assert_eq!(ours, verdict, "program {program}, instruction {own:?}, the other {other:?}");
             seen[usize::from(program)][usize::from(verdict)] += 1;
         }
-        // Each program has met each of its verdicts: fine, bad key, recovery, signature, offsets, size.
+        // Each program has produced each of its verdicts: fine, bad key, recovery, signature, offsets, size.
         let met = seen.map(|program| program.map(|count| count > 0));
         assert_eq!(
             met,

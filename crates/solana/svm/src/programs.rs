@@ -1,10 +1,9 @@
-//! What a chain has at its beginning beside the node's own programs: the cluster's programs that are
-//! ordinary ones by now, SPL's, the mint of wrapped SOL, the stake program's former settings, and the accounts of the
-//! active features.
+//! The genesis accounts of a chain besides its builtin programs: the cluster's programs that have become ordinary ones,
+//! SPL's, the mint of wrapped SOL, the stake program's former configuration, and the accounts of the active features.
 //!
-//! reads   the released binaries that `solana-program-binaries` ships
+//! reads   the released binaries in `solana-program-binaries`
 //! writes  accounts for the genesis
-//! memory  0.8 MB while it is made
+//! memory  0.8 MB while they are made
 //! source  `solana-test-validator` 4.2, `genesis_utils.rs` of `solana-runtime` 4.2
 
 use solana_account::{AccountSharedData, ReadableAccount};
@@ -27,12 +26,12 @@ use crate::environment::{Environment, active_features};
 const TOKEN: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
 const STAKE_CONFIG: &str = "StakeConfig11111111111111111111111111111111";
-/// The size of a mint of SPL Token, and where it says how many decimals it has and that it is one.
+/// The size of an SPL Token mint, and the offsets of its decimals and its initialized flag.
 const MINT_BYTES: usize = 82;
 const MINT_DECIMALS: usize = 44;
 const MINT_IS_INITIALIZED: usize = 45;
 
-/// The accounts that a chain has at its beginning for programs, wrapped SOL and features.
+/// The genesis accounts for programs, wrapped SOL and features.
 pub fn genesis_accounts() -> Vec<(hearth_wire::Pubkey, Account)> {
     let rent = Rent::default();
     let features = active_features();
@@ -44,15 +43,15 @@ pub fn genesis_accounts() -> Vec<(hearth_wire::Pubkey, Account)> {
     accounts
 }
 
-/// Whether a chain has a program there that another may stand for: SPL's, and the cluster's that are ordinary ones.
+/// Whether another program may replace the one at this address: SPL's, and the cluster's that are ordinary ones.
 pub fn is_replaceable(address: &hearth_wire::Pubkey) -> bool {
     let rent = Rent::default();
     let programs = spl_programs(&rent).into_iter().chain(core_bpf_programs(&rent, |_| true));
     programs.into_iter().any(|(key, account)| key.as_array() == address && account.executable())
 }
 
-/// The mint of wrapped SOL: nine decimals, and nobody can mint or freeze. SPL Token refuses to wrap without it, and no
-/// instruction of SPL Token can make it.
+/// The mint of wrapped SOL: nine decimals, no mint or freeze authority. SPL Token refuses to wrap without it, and none
+/// of its instructions can create it.
 fn native_mint() -> (hearth_wire::Pubkey, Account) {
     let mut mint = [0; MINT_BYTES];
     mint[MINT_DECIMALS] = 9;
@@ -62,7 +61,7 @@ fn native_mint() -> (hearth_wire::Pubkey, Account) {
     (address(NATIVE_MINT), account)
 }
 
-/// What the stake program once read its settings from: no keys, a quarter of the stake an epoch, 12/255 slashed.
+/// The former configuration of the stake program: no keys, a quarter of the stake per epoch, 12/255 slashed.
 fn stake_config() -> (hearth_wire::Pubkey, Account) {
     let data = [&[0][..], &0.25f64.to_le_bytes(), &[12]].concat();
     (address(STAKE_CONFIG), Account::with_data(minimum_balance(data.len()), CONFIG_PROGRAM, &data))
@@ -72,14 +71,14 @@ fn address(text: &str) -> hearth_wire::Pubkey {
     decode_32(text).expect("the text of an address")
 }
 
-/// The account of a feature that is active since slot 0: one byte that says so, and the slot.
+/// The account of a feature that is active since slot 0: one tag byte, and the slot.
 fn feature_account() -> Account {
     let mut data = [0; 9];
     data[0] = 1;
     Account::with_data(minimum_balance(data.len()), FEATURE_PROGRAM, &data)
 }
 
-/// Whether a program could be deployed: its ELF file is well formed and its code verifies.
+/// Checks that a program could be deployed: its ELF file is well formed and its code verifies.
 pub fn verify(elf: &[u8]) -> Result<(), String> {
     let environment = Environment::new().programs;
     let loader = Pubkey::new_from_array(BPF_LOADER_UPGRADEABLE);
@@ -87,14 +86,13 @@ pub fn verify(elf: &[u8]) -> Result<(), String> {
     entry.map(|_| ()).map_err(|why| why.to_string())
 }
 
-/// The account of a program that can never change, by the second loader.
+/// The account of an immutable program, owned by the second loader.
 pub fn fixed_program(address: &hearth_wire::Pubkey, elf: &[u8]) -> (hearth_wire::Pubkey, Account) {
     let (key, account) = bpf_loader_program_account(&Pubkey::new_from_array(*address), elf, &Rent::default());
     (key.to_bytes(), from_engine(&AccountSharedData::from(account)))
 }
 
-/// The two accounts of a program that can be upgraded by nobody but `authority`, which nobody is when
-/// it is all zeros.
+/// The two accounts of a program that only `authority` can upgrade, or nobody if it is all zeros.
 pub fn upgradeable_program(
     address: &hearth_wire::Pubkey,
     elf: &[u8],
@@ -103,7 +101,7 @@ pub fn upgradeable_program(
     let accounts = bpf_loader_upgradeable_program_accounts(&Pubkey::new_from_array(*address), elf, &Rent::default());
     accounts.map(|(key, mut account)| {
         if !account.executable {
-            // After the kind (4 bytes), the slot (8) and that there is an authority (1).
+            // After the kind (4 bytes), the slot (8) and the tag of a present authority (1).
             account.data[13..45].copy_from_slice(authority);
         }
         (key.to_bytes(), from_engine(&AccountSharedData::from(account)))
@@ -145,7 +143,7 @@ mod tests {
         let config = of(STAKE_CONFIG).expect("the stake program's former settings");
         assert_eq!(config.data(), [0, 0, 0, 0, 0, 0, 0, 0xd0, 0x3f, 12]);
         assert_eq!((config.lamports, config.owner), (minimum_balance(10), CONFIG_PROGRAM));
-        // Nothing else but the data of the programs that can be upgraded, and the features.
+        // The rest is only the data of upgradeable programs, and the features.
         let of_programs = PROGRAMS.len() + PROGRAMS.iter().filter(|(_, upgradeable)| *upgradeable).count();
         let features = accounts.iter().filter(|(_, account)| account.owner == FEATURE_PROGRAM).count();
         assert_eq!(features, active_features().active().len());

@@ -1,11 +1,10 @@
-//! One thread's part of the engine: a batch of transactions, in order.
+//! The engine's worker: runs a batch of transactions in order, on one thread.
 //!
-//! reads   the transactions, the accounts, the sysvars once a slot
+//! reads   the transactions, the accounts, the sysvars once per slot
 //! writes  an outcome for each
-//! memory  the sysvars in force, about 40 KB; the accounts of one batch
-//! drops   nothing
-//! source  `bank.rs`, `account_saver.rs` of `solana-runtime` 4.2: what is asked of the engine, and
-//!         which of the accounts it returns are stored
+//! memory  the current sysvars, about 40 KB; the accounts of one batch
+//! source  `bank.rs`, `account_saver.rs` of `solana-runtime` 4.2: the calls to the engine, and which of the returned
+//!         accounts are stored
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
@@ -47,7 +46,7 @@ use crate::environment::Environment;
 use crate::message::Message;
 use crate::precompiles;
 
-/// The relation of slots in a chain that is a line.
+/// The fork graph of a linear chain.
 pub(crate) struct Line;
 
 impl ForkGraph for Line {
@@ -64,28 +63,28 @@ impl ForkGraph for Line {
 pub(crate) struct Shared {
     pub(crate) environment: Environment,
     pub(crate) log_bytes: usize,
-    /// From it, the processor of each slot is made.
+    /// The template from which the processor of each slot is made.
     pub(crate) root: TransactionBatchProcessor<Line>,
-    /// The cache of programs asks it for the relation of slots, and does not keep it alive.
+    /// The fork graph of the program cache, which holds only a weak reference to it.
     pub(crate) line: Arc<RwLock<Line>>,
     /// Programs whose header names a later slot.
     pub(crate) delayed: Delayed,
-    /// How often the chain has gone back: what a worker knows of a slot is then of another.
+    /// Counts rewinds: afterwards a worker's cached slot state is that of another block.
     pub(crate) rewinds: AtomicU64,
-    /// States of workers that are done.
+    /// States of finished workers.
     pub(crate) idle: Mutex<Vec<State>>,
 }
 
-/// What a worker keeps from batch to batch.
+/// The state that a worker keeps between batches.
 pub(crate) struct State {
     slot: u64,
     blockhash: hearth_wire::Hash,
     processor: TransactionBatchProcessor<Line>,
     environment: TransactionProcessingEnvironment,
-    /// What accounts without data share: a thread's own, so that threads do not contend for its count.
+    /// Shared by accounts without data; one per thread, so that threads do not contend for its reference count.
     empty: Arc<Vec<u8>>,
     rewinds: u64,
-    /// Programs whose header names no later slot.
+    /// Programs whose header does not name a later slot.
     deployed: RefCell<HashSet<Pubkey>>,
 }
 
@@ -99,7 +98,7 @@ pub fn is_executing() -> bool {
     EXECUTING.get()
 }
 
-/// See the module.
+/// Runs batches on one thread.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     state: Option<State>,
@@ -139,7 +138,7 @@ impl GeneralWorker for Worker {
         state.execute(&self.shared, batch, outcomes);
         EXECUTING.set(false);
         if batch.ahead {
-            // The slot will have the same number and blockhash, and other sysvars.
+            // The slot will have the same number and blockhash, but other sysvars.
             self.state = None;
         }
     }
@@ -165,7 +164,7 @@ impl State {
         Callbacks { state: self, shared, accounts: batch.accounts }
     }
 
-    /// Prepares the cache of programs for an account that a transaction names, if it is a program.
+    /// Prepares the program cache for an account that a transaction names, if it is a program.
     fn prepare(&self, shared: &Shared, key: &Pubkey, account: &Account, accounts: &dyn AccountReader) {
         if !is_upgradeable(account) || self.deployed.borrow().contains(key) {
             return;
@@ -212,7 +211,7 @@ impl State {
         }
     }
 
-    /// What transactions have made of programs, from the next slot on.
+    /// Updates the program cache with the transactions' deployments and upgrades, from the next slot on.
     fn remember_programs(&self, shared: &Shared, results: &[TransactionProcessingResult]) {
         for result in results {
             if let Ok(ProcessedTransaction::Executed(executed)) = result
@@ -226,7 +225,7 @@ impl State {
 
     fn merge(&self, shared: &Shared, programs: &HashMap<Pubkey, Arc<ProgramCacheEntry>>) {
         let mut cache = self.processor.global_program_cache.write().unwrap_or_else(PoisonError::into_inner);
-        // What a program was before its last change is of no use any more: no slot before this one runs.
+        // Earlier versions of a program are no longer needed: no slot before this one runs.
         let root = shared.delayed.root(self.slot);
         if root > cache.latest_root_slot {
             let line = shared.line.read().unwrap_or_else(PoisonError::into_inner);
@@ -236,7 +235,7 @@ impl State {
     }
 }
 
-/// What the engine may assume of a transaction.
+/// The checks that the engine may assume to have passed.
 fn check(shared: &Shared, txn: &GeneralTxn<'_>, message: &Message<'_>) -> TransactionCheckResult {
     let nonce = match txn.needs_nonce {
         true => Some(*message.get_durable_nonce().ok_or(EngineError::BlockhashNotFound)?),
@@ -353,7 +352,7 @@ fn inner_call(call: InnerInstruction) -> InnerCall {
     }
 }
 
-/// What the engine asks while it runs.
+/// The engine's callbacks during execution.
 struct Callbacks<'a> {
     state: &'a State,
     shared: &'a Shared,
@@ -363,7 +362,7 @@ struct Callbacks<'a> {
 impl TransactionProcessingCallback for Callbacks<'_> {
     fn get_account_shared_data(&self, key: &Pubkey) -> Option<(AccountSharedData, u64)> {
         let account = self.accounts.load(bytemuck::cast_ref(key))?;
-        // Before the engine looks for the program in its cache, which holds no lock here.
+        // Before the engine searches its program cache, which is not locked here.
         self.state.prepare(self.shared, key, &account, self.accounts);
         Some((to_engine(account, &self.state.empty), 0))
     }

@@ -1,22 +1,22 @@
-//! turbine: for how many shreds a second a node finds out to whom it sends them on.
+//! turbine: benchmarks for how many shreds per second a node can compute its retransmit children.
 //!
-//! reads   made-up nodes, stake of the k-th as 1/k^0.9
+//! reads   synthetic nodes, where the k-th has 1/k^0.9 of the first one's stake
 //! writes  one line per figure
 //! memory  see the crate
 //!
 //! cargo bench -p hearth-turbine --bench turbine
 //!
-//! The node asked is the middle one by stake. The goals: a million transfers a second are 447,000 shreds.
+//! The computing node is the median by stake. The goal: a million transfers a second are 447,000 shreds.
 
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_turbine::{Cipher, Contact, NodeSet, Scratch, ShredId};
 use hearth_wire::shred::ShredKind;
 
-/// Shreds a round.
+/// Shreds per round.
 const SHREDS: u32 = 64;
-/// What a million transfers a second are.
+/// Shreds of a million transfers.
 const GOAL: f64 = 447_000.0;
-/// What the first node has, lamports.
+/// Stake of the first node in lamports.
 const STAKE_MAX: f64 = 1e14;
 
 fn set(count: usize, own: usize) -> NodeSet {

@@ -1,8 +1,8 @@
-//! Turbine: each shred goes down a tree of its own, drawn by stake.
+//! Turbine: each shred is sent down its own tree, drawn by stake.
 //!
-//! reads   the nodes that are known and their stakes; a shred's slot, kind and index
-//! writes  the node that the leader sends it to, and those that a node sends it on to
-//! memory  a set of nodes for each epoch; a scratch of 8 B a node for each thread
+//! reads   the known nodes and their stakes; a shred's slot, kind and index
+//! writes  the node to which the leader sends it, and those to which a node retransmits it
+//! memory  a set of nodes for each epoch; a scratch of 8 B per node for each thread
 //! source  `solana-turbine`, `solana-gossip`, `agave-random` 4.2.2
 
 mod nodes;

@@ -1,8 +1,8 @@
-//! The nodes of an epoch, and where a shred goes among them.
+//! The nodes of an epoch, and a shred's path among them.
 //!
-//! reads   who is known by gossip, who has stake
-//! writes  whom the leader sends a shred to, whom a node sends it on to, whom it must have come from
-//! memory  64 B a node; a set is made once for an epoch, and anew when gossip knows others
+//! reads   the nodes known to gossip, the stakes
+//! writes  a shred's root node, a node's retransmit children and its parent
+//! memory  64 B per node; a set is made once per epoch, and again when gossip's nodes change
 //! source  `solana-turbine` 4.2.2, `cluster_nodes.rs`
 
 use std::collections::{HashMap, HashSet};
@@ -17,32 +17,32 @@ use super::tree;
 /// A node as gossip knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contact {
-    /// Who it is.
+    /// The node's key.
     pub identity: Pubkey,
-    /// Where it takes shreds.
+    /// Its TVU socket.
     pub address: Option<SocketAddr>,
 }
 
 /// A node of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Who it is.
+    /// The node's key.
     pub identity: Pubkey,
-    /// Its stake.
+    /// Its stake in lamports.
     pub stake: u64,
-    /// Where it takes shreds; nothing where gossip does not know it.
+    /// Its TVU socket; `None` if gossip does not know it.
     pub address: Option<SocketAddr>,
 }
 
-/// Whoever made a shred does not send it on.
+/// The error for a leader's own shred, which it does not retransmit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the leader of a slot does not send its shreds on")]
 pub struct Loopback;
 
-/// What a node has to do with a shred.
+/// A node's part in a shred's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retransmit {
-    /// Hops from the tree's root, where the node has children; else it is at the end of the tree, or not in it.
+    /// Hops from the tree's root if the node has children; `None` if it is a leaf, or not in the tree.
     pub distance: Option<u32>,
 }
 
@@ -58,8 +58,8 @@ pub struct NodeSet {
 }
 
 impl NodeSet {
-    /// Of this node, of those that gossip knows, and of those that have stake. Clusters that are no development ones
-    /// take one node of an address (`is_one_an_address`).
+    /// A set of this node, the nodes known to gossip, and those with stake. Except on development clusters only one
+    /// node per address is used (`is_one_an_address`).
     pub fn new(
         own: Contact,
         known: &[Contact],
@@ -78,7 +78,7 @@ impl NodeSet {
         let unknown =
             unknown.map(|(identity, stake)| (Node { identity: *identity, stake: *stake, address: None }, false));
         let mut all: Vec<(Node, bool)> = contacts.map(of).chain(unknown).collect();
-        // Of two of a name the one that gossip knows comes first, and stays.
+        // Of two entries for a node the one known to gossip comes first, and is kept.
         all.sort_by(|(a, a_known), (b, b_known)| (b.stake, b.identity, b_known).cmp(&(a.stake, a.identity, a_known)));
         all.dedup_by_key(|(node, _)| node.identity);
         let mut nodes: Vec<Node> = all.into_iter().map(|(node, _)| node).collect();
@@ -91,17 +91,17 @@ impl NodeSet {
         Self { nodes, places, own: own.identity, shuffle, cipher, fanout: tree::FANOUT }
     }
 
-    /// With another fanout than the cluster's.
+    /// Sets a fanout other than the cluster's.
     pub fn with_fanout(self, fanout: usize) -> Self {
         Self { fanout: fanout.max(1), ..self }
     }
 
-    /// The nodes, those with the most stake first.
+    /// The nodes in descending order of stake.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Where a node is in [`Self::nodes`].
+    /// The index of a node in [`Self::nodes`].
     pub fn place(&self, identity: &Pubkey) -> Option<usize> {
         self.places.get(identity).copied()
     }
@@ -118,16 +118,17 @@ impl NodeSet {
         order.next().map(|place| &self.nodes[place])
     }
 
-    /// The order of all but the leader: the tree is over that, [`crate::children`].
+    /// The order of all nodes but the leader, over which the tree is built by [`crate::children`].
     pub fn order(&self, shred: &ShredId, leader: &Pubkey, scratch: &mut Scratch, order: &mut Vec<u32>) {
         order.clear();
         order.extend(self.draw(shred, leader, scratch).0.map(|place| place as u32));
     }
 
-    /// Those to whom this node sends a shred on, into `children`: their places in [`Self::nodes`]. No more of the order
-    /// is drawn than that takes: most shreds find a node at the end of the tree.
+    /// Collects the nodes to which this one retransmits a shred, as indices in [`Self::nodes`], in `children`. Draws
+    /// only as much of the order as necessary: for most shreds a node is a leaf.
     ///
     /// # Errors
+    ///
     /// This node is the leader.
     pub fn retransmit(
         &self,
@@ -157,8 +158,8 @@ impl NodeSet {
         Ok(Retransmit { distance: Some(tree::distance(position, self.fanout)) })
     }
 
-    /// Who signs a shred for this node, as it sends it: its parent in the tree. The root has none, and of a node
-    /// without stake nobody asks.
+    /// The node whose retransmitter signature a shred for this node must have: its parent in the tree. The root has
+    /// none, and it is not checked for a node without stake.
     pub fn parent(&self, shred: &ShredId, leader: &Pubkey, scratch: &mut Scratch) -> Option<&Node> {
         let own = self.place(&self.own).filter(|own| *leader != self.own && self.nodes[*own].stake > 0)?;
         let mut seen = std::mem::take(&mut scratch.order);
@@ -176,7 +177,7 @@ impl NodeSet {
     }
 }
 
-/// Of each address only the first node is sent anything; who has neither stake nor an address is none.
+/// Keeps only the first node of each address; removes nodes with neither stake nor address.
 fn one_an_address(nodes: &mut Vec<Node>) {
     let mut hosts: HashSet<IpAddr> = HashSet::new();
     for node in nodes.iter_mut() {

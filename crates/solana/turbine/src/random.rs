@@ -1,7 +1,7 @@
-//! The numbers that a shred's tree is drawn from.
+//! The random numbers from which a shred's tree is drawn.
 //!
 //! reads   a shred's slot, kind and index, its leader
-//! writes  numbers below a bound, every one as likely
+//! writes  uniformly distributed numbers below a bound
 //! memory  ChaCha's state and four of its blocks
 //! source  `agave-random` 4.2.2 (uniform sampling as `rand` 0.8 does it for a single number), `solana-ledger` 4.2.2
 
@@ -11,23 +11,23 @@ use hearth_wire::shred::ShredKind;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rand_chacha::{ChaCha8Rng, ChaCha20Rng};
 
-/// What the seed has for a data shred, and for a code shred.
+/// The seed's byte for a data shred, and for a code shred.
 const DATA: u8 = 0xa5;
 const CODE: u8 = 0x5a;
 
-/// Which shred of which slot.
+/// Identifies a shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShredId {
-    /// The slot.
+    /// The shred's slot.
     pub slot: u64,
     /// Data or code.
     pub kind: ShredKind,
-    /// Among the slot's shreds of its kind.
+    /// Its index among the slot's shreds of its kind.
     pub index: u32,
 }
 
 impl ShredId {
-    /// Where its tree begins.
+    /// The seed of its tree.
     pub fn seed(&self, leader: &Pubkey) -> [u8; 32] {
         let kind = match self.kind {
             ShredKind::Data => DATA,
@@ -37,26 +37,26 @@ impl ShredId {
     }
 }
 
-/// The rounds of ChaCha. A cluster goes from 20 to 8 when the feature `switch_to_chacha8_turbine` is active.
+/// The number of ChaCha rounds. A cluster changes from 20 to 8 when the feature `switch_to_chacha8_turbine` activates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cipher {
-    /// Until then.
+    /// Before the activation.
     #[default]
     ChaCha20,
-    /// From then on.
+    /// After the activation.
     ChaCha8,
 }
 
-/// Numbers of a seed.
+/// A generator with either cipher.
 pub enum Random {
-    /// Of 20 rounds.
+    /// With 20 rounds.
     ChaCha20(ChaCha20Rng),
-    /// Of 8.
+    /// With 8 rounds.
     ChaCha8(ChaCha8Rng),
 }
 
 impl Random {
-    /// Begins.
+    /// A generator with this cipher and seed.
     pub fn new(cipher: Cipher, seed: [u8; 32]) -> Self {
         match cipher {
             Cipher::ChaCha20 => Self::ChaCha20(ChaCha20Rng::from_seed(seed)),
@@ -71,7 +71,7 @@ impl Random {
         }
     }
 
-    /// A number below `end`, which is not 0. The leader schedule is drawn by another rule.
+    /// A number below `end`, which must not be 0. The leader schedule uses another sampling rule.
     pub fn below(&mut self, end: u64) -> u64 {
         let zone = (end << end.leading_zeros()).wrapping_sub(1);
         loop {

@@ -1,38 +1,37 @@
-//! An order of nodes, drawn by weight: who has more comes earlier.
+//! A weighted shuffle of nodes: a greater weight tends to come earlier.
 //!
 //! reads   weights; random numbers
-//! writes  indices, each once: those of a weight by it, then those without, each as likely
-//! memory  17 B a node, and a scratch of 13 B a node for the order that is being drawn
-//! source  `solana-gossip` 4.2.2, `weighted_shuffle.rs`: the same numbers are drawn, and so the same orders come
+//! writes  indices, each once: those with weight, drawn by it, then those without, uniformly
+//! memory  17 B per node, and a scratch of 13 B per node for the order that is being drawn
+//! source  `solana-gossip` 4.2.2, `weighted_shuffle.rs`: the same numbers are drawn, so the orders are the same
 //!
-//! The weights are in a tree whose nodes have [`WIDTH`] children and hold what each of these has in all. The
-//! children are looked over without a branch, and a weight that is drawn is taken from one sum a level.
+//! The weights are in a tree whose nodes have [`WIDTH`] children and store the total of each. Children are searched
+//! without a branch, and removing a drawn weight changes one sum per level.
 
 use super::random::Random;
 
-/// Children of a node.
+/// Children per tree node.
 const WIDTH: usize = 8;
 
-/// A node: what each child has.
+/// A tree node: the total weight of each child.
 type Sums = [u64; WIDTH];
 
-/// Weights, ready for orders to be drawn.
+/// Weights prepared for drawing orders.
 #[derive(Clone, Debug, Default)]
 pub struct WeightedShuffle {
     weights: Vec<u64>,
-    /// The root, its children, and so on to the nodes over the weights themselves.
+    /// The levels of the tree, from the root to the nodes just above the weights.
     sums: Vec<Sums>,
-    /// Where each level begins in `sums`.
+    /// Offset of each level in `sums`.
     levels: Vec<usize>,
     total: u64,
-    /// What has no weight, ascending.
+    /// Indices without weight, ascending.
     zeros: Vec<u32>,
-    /// How many there are to draw.
+    /// Number of indices to draw.
     count: usize,
 }
 
-/// What is left of the weights while an order is drawn. It is kept from one order to the next, so that nothing is
-/// allocated for one.
+/// The remaining weights while an order is drawn. It is reused for all orders, so that drawing allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     sums: Vec<Sums>,
@@ -40,7 +39,7 @@ pub struct Scratch {
     pub(super) order: Vec<u32>,
 }
 
-/// Takes a weight out of the tree.
+/// Removes a weight from the tree.
 fn take(sums: &mut [Sums], levels: &[usize], index: usize, weight: u64) {
     let mut at = index;
     for level in levels.iter().rev() {
@@ -49,7 +48,7 @@ fn take(sums: &mut [Sums], levels: &[usize], index: usize, weight: u64) {
     }
 }
 
-/// The child that `rest` falls on, and what those before it have.
+/// The child in which `rest` falls, and the total of those before it.
 fn child(sums: &Sums, rest: u64) -> (usize, u64) {
     let (mut child, mut before, mut sum) = (0, 0, 0);
     for has in sums {
@@ -61,7 +60,7 @@ fn child(sums: &Sums, rest: u64) -> (usize, u64) {
     (child, before)
 }
 
-/// The tree over weights, and where its levels begin.
+/// Builds the tree over weights; returns its sums and the offsets of its levels.
 fn tree(weights: &[u64]) -> (Vec<Sums>, Vec<usize>) {
     let mut by_level: Vec<Vec<Sums>> = vec![];
     let mut below: Vec<u64> = weights.to_vec();
@@ -85,7 +84,7 @@ fn tree(weights: &[u64]) -> (Vec<Sums>, Vec<usize>) {
 }
 
 impl WeightedShuffle {
-    /// Of these weights. One that the sum has no room for counts as none.
+    /// Prepares these weights. A weight that would overflow the sum counts as zero.
     pub fn new(weights: &[u64]) -> Self {
         let mut made = Self { weights: weights.to_vec(), count: weights.len(), ..Self::default() };
         for (index, weight) in made.weights.iter_mut().enumerate() {
@@ -101,17 +100,17 @@ impl WeightedShuffle {
         made
     }
 
-    /// How many there are.
+    /// The number of indices.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there are no indices.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Takes one out for good.
+    /// Removes an index permanently.
     pub fn remove(&mut self, index: usize) {
         let weight = std::mem::take(&mut self.weights[index]);
         if weight > 0 {
@@ -124,7 +123,7 @@ impl WeightedShuffle {
         }
     }
 
-    /// Draws an order of all but one, from the front.
+    /// Draws an order of all but `without`, from the front.
     pub fn draw<'a>(&'a self, without: Option<usize>, random: Random, scratch: &'a mut Scratch) -> Draws<'a> {
         scratch.sums.clone_from(&self.sums);
         scratch.zeros.clone_from(&self.zeros);
@@ -142,7 +141,7 @@ impl WeightedShuffle {
     }
 }
 
-/// The order that is being drawn.
+/// An order that is being drawn.
 pub struct Draws<'a> {
     weights: &'a [u64],
     levels: &'a [usize],
@@ -220,7 +219,7 @@ mod tests {
         assert!(WeightedShuffle::new(&[]).is_empty() && order(&[], &[], ChaCha20, 1).is_empty());
     }
 
-    /// By the rule's words: the first whose sum with all before it is more than what was drawn.
+    /// The rule taken literally: the first index whose cumulative weight exceeds the drawn number.
     fn plain(weights: &[u64], random: &mut Random) -> Vec<usize> {
         let mut left = weights.to_vec();
         let mut zeros: Vec<usize> = (0..weights.len()).filter(|index| weights[*index] == 0).collect();
@@ -253,7 +252,7 @@ mod tests {
                 let drawn: Vec<usize> = shuffle.draw(None, Random::new(cipher, seed), &mut scratch).collect();
                 prop_assert_eq!(&drawn, &plain(&weights, &mut Random::new(cipher, seed)));
             }
-            // Taken out for one order, or for good.
+            // Removed for one order, or permanently.
             for index in 0..weights.len() {
                 let mut without = shuffle.clone();
                 without.remove(index);

@@ -1,23 +1,22 @@
-//! The tree over an order of nodes: who comes where, and whom each sends to.
+//! The tree over an order of nodes: positions of children and parents.
 //!
 //! reads   a position in the order, the fanout
 //! writes  positions of its children, its parent, its distance from the root
-//! memory  none
 //! source  `solana-turbine` 4.2.2, `cluster_nodes.rs`
 //!
-//! Position 0 is the root, the next `fanout` are its children. The k-th of these has the k-th of each later group of
-//! `fanout` for its own, and so on: a node has `fanout` children at most.
+//! Position 0 is the root, and the next `fanout` are its children. The k-th of these has the k-th node of each later
+//! group of `fanout` as its children, and so on: a node has at most `fanout` children.
 
-/// How many a node sends to, at most.
+/// Maximum number of children.
 pub const FANOUT: usize = 200;
 
-/// Where a position's group begins, and its place in it.
+/// The start of a position's group, and its index within the group.
 fn group(position: usize, fanout: usize) -> (usize, usize) {
     let place = position.saturating_sub(1) % fanout;
     (position - place, place)
 }
 
-/// The positions of the children, ascending, as far as there are so many nodes.
+/// The positions of the children, ascending, below `count`.
 pub fn children(position: usize, fanout: usize, count: usize) -> impl Iterator<Item = usize> {
     let (anchor, place) = group(position, fanout);
     let step = if position == 0 { 1 } else { fanout };
@@ -43,7 +42,7 @@ pub fn distance(position: usize, fanout: usize) -> u32 {
     }
 }
 
-/// So many at the front of the order have children.
+/// How many positions at the front of the order have children.
 pub(super) fn parents(fanout: usize, count: usize) -> usize {
     // The first child of a later position is a later one.
     let (mut low, mut high) = (0, count);
@@ -99,7 +98,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_node_has_exactly_one_parent(fanout in 1usize..9, count in 1usize..400) {
-            // Four layers hold so many: nobody sends to what comes after them.
+            // Four layers hold this many; nodes after them receive nothing.
             let count = count.min(1 + fanout * (1 + fanout * (1 + fanout)));
             let mut seen = vec![0; count];
             for position in 0..count {

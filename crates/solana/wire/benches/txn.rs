@@ -1,7 +1,7 @@
-//! Parsing, patching, tags and base58 of a 215-byte transfer.
+//! Benchmarks parsing, patching, tags and base58 of a 215-byte transfer.
 //!
 //! reads   the name filter of `cargo bench -- NAME`
-//! writes  one line a figure; the ceiling for a parse is 60 ns, the goal 40 ns
+//! writes  one line per figure; the ceiling for a parse is 60 ns, the goal 40 ns
 //! memory  1024 transfers, 220 KB
 
 use std::hint::black_box;
@@ -33,7 +33,7 @@ fn transfers(template: TransferTemplate) -> Vec<Vec<u8>> {
 }
 
 fn main() {
-    // Short rounds: most of them then run undisturbed on a busy machine.
+    // Short rounds, most of which run undisturbed on a busy machine.
     let bench = Bench::from_args().with_rounds(101, Duration::from_millis(2));
     let plain = transfers(TransferTemplate::new());
     let limited = transfers(TransferTemplate::with_limits(450, 32 * 1024));
@@ -94,7 +94,7 @@ fn main() {
 fn base58_texts(bench: &Bench) {
     let (key, signature) = (noise(5), noise(6));
     let (key_text, signature_text) = (base58::encode_32(&key), base58::encode_64(&signature));
-    // The yardstick is the crate bs58.
+    // The crate bs58 is the baseline.
     let ns = Unit::NanosPerItem;
     let each = |work: &dyn Fn()| (0..20).map(|_| work()).count() as u64;
     let mut buffer = [0u8; 88];

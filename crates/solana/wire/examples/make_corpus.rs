@@ -1,10 +1,10 @@
 //! Writes the corpus of the fuzz targets: `cargo run --release -p hearth-wire --example make_corpus`.
 //!
-//! reads   nothing; keys and contents follow from constants, so that each run writes the same bytes
+//! reads   nothing; keys and contents are derived from constants, so that each run writes the same bytes
 //! writes  `fuzz/corpus/{txn,entry,shred,gossip,repair,tower}/NAME` beside the crates, or under the path given
 //! memory  the corpus, some 50 KB
-//! source  transactions built and signed as clients do; entries of them; shreds that carry the
-//!         entries, whose parity and proofs are noise: the parser does not look into them
+//! source  transactions built and signed as clients do; entries of them; shreds with the entries, whose parity and
+//!         proofs are noise, because the parser does not check them
 //!
 //! `tests/wire/replay_corpus.rs` checks that the committed files are what this writes.
 
@@ -62,7 +62,7 @@ fn version_0(lookups: bool) -> Vec<u8> {
     if lookups {
         message.extend(address(40));
         message.extend([2, 7, 9, 1, 200]);
-        // The receiver of the transfer is the second account loaded.
+        // The receiver of the transfer is the second loaded account.
         let receiver = message.len() - 38 - 1 - 12 - 1;
         message[receiver] = 4;
     }
@@ -114,7 +114,7 @@ fn transactions() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A batch: each number is an entry of so many transfers, a tick where it is 0.
+/// A batch with an entry for each number: that many transfers, or a tick if it is 0.
 fn batch(transfers: &[usize]) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_batch_header(transfers.len(), &mut bytes);
@@ -127,7 +127,7 @@ fn batch(transfers: &[usize]) -> Vec<u8> {
     bytes
 }
 
-/// A shred that begins as in a block; what a set's other shreds decide (parity, proof) is noise.
+/// A shred with a valid header; what depends on the set's other shreds (parity, proof) is noise.
 fn shred(kind: ShredKind, place: usize, resigned: bool, entries: &[u8], flags: u8) -> Vec<u8> {
     let mut bytes = vec![0; kind.size()];
     noise(place as u64, &mut bytes);
@@ -181,7 +181,7 @@ pub fn files() -> Vec<File> {
     [named("txn", transactions()), entries, shreds, messages, datagrams, towers].concat()
 }
 
-/// Where the repository keeps the corpus.
+/// The corpus folder in the repository.
 pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus");
 
 #[allow(dead_code, reason = "the test that takes this file as a module has a main of its own")]

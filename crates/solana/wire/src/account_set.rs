@@ -1,11 +1,9 @@
-//! A set of account indexes of one transaction: 256 bits, a bit for each.
+//! A set of account indices of one transaction, as 256 bits.
 //!
-//! reads   account indexes, 0..=255
-//! writes  nothing
 //! memory  32 bytes, `Copy`
 //! source  an index of an account in a transaction is one byte
 
-/// A set of account indexes, 0..=255.
+/// A set of account indices, 0..=255.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountSet([u64; 4]);
 
@@ -22,13 +20,13 @@ impl AccountSet {
         self.0[usize::from(index / 64)] |= 1 << (index % 64);
     }
 
-    /// How many indexes are in the set.
+    /// The number of indices in the set.
     #[inline]
     pub fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The indexes in ascending order.
+    /// The indices in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
         let words = self.0;
         (0..256).filter(move |&index| words[index / 64] >> (index % 64) & 1 == 1)

@@ -9,9 +9,9 @@
 use std::fmt;
 use std::ops::Deref;
 
-/// Characters of 32 bytes, at most.
+/// Maximum characters of 32 bytes.
 pub const TEXT_32_MAX: usize = 44;
-/// Characters of 64 bytes, at most.
+/// Maximum characters of 64 bytes.
 pub const TEXT_64_MAX: usize = 88;
 
 /// A base58 text on the stack; reads as a `&str`.
@@ -41,13 +41,13 @@ impl<const MAX: usize> fmt::Debug for Text<MAX> {
     }
 }
 
-/// Why a text is not the base58 of so many bytes.
+/// Why a text is not base58 of the expected length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Base58Error {
     /// A character that is not in the alphabet: letters and digits without 0, O, I and l.
     #[error("character {0:?} is not base58")]
     Character(char),
-    /// The text stands for more or for fewer bytes.
+    /// The text encodes more or fewer bytes.
     #[error("not the base58 of {0} bytes")]
     Length(usize),
 }
@@ -61,28 +61,28 @@ impl Base58Error {
     }
 }
 
-/// The text of an address or a hash.
+/// Encodes an address or a hash.
 pub fn encode_32(bytes: &[u8; 32]) -> Text<TEXT_32_MAX> {
     let mut characters = [0; TEXT_32_MAX];
     let len = five8::encode_32(bytes, &mut characters);
     Text { characters, len }
 }
 
-/// The text of a signature.
+/// Encodes a signature.
 pub fn encode_64(bytes: &[u8; 64]) -> Text<TEXT_64_MAX> {
     let mut characters = [0; TEXT_64_MAX];
     let len = five8::encode_64(bytes, &mut characters);
     Text { characters, len }
 }
 
-/// The address or hash that `text` stands for.
+/// Decodes an address or a hash.
 pub fn decode_32(text: &str) -> Result<[u8; 32], Base58Error> {
     let mut bytes = [0; 32];
     five8::decode_32(text, &mut bytes).map_err(|error| Base58Error::from_five8(error, 32))?;
     Ok(bytes)
 }
 
-/// The signature that `text` stands for.
+/// Decodes a signature.
 pub fn decode_64(text: &str) -> Result<[u8; 64], Base58Error> {
     let mut bytes = [0; 64];
     five8::decode_64(text, &mut bytes).map_err(|error| Base58Error::from_five8(error, 64))?;

@@ -5,12 +5,12 @@
 //! memory  none
 //! source  `solana-short-vec`: only the shortest encoding of a value is accepted
 
-/// Why a compact-u16 was refused.
+/// Why a compact-u16 is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactError {
     /// The bytes end within it.
     Truncated,
-    /// It has a longer encoding than its value needs, or its value is over 65,535.
+    /// Its encoding is not the shortest, or its value is over 65,535.
     Invalid,
 }
 
@@ -47,7 +47,7 @@ pub fn write(value: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[..len]);
 }
 
-/// The shortest encoding of `value`: three bytes of which the first `.1` count.
+/// The shortest encoding of `value`: three bytes, of which the first `.1` are used.
 pub const fn encode(value: u16) -> ([u8; 3], usize) {
     let (low, middle, high) = ((value & 0x7f) as u8, (value >> 7 & 0x7f) as u8, (value >> 14) as u8);
     match value {
@@ -72,7 +72,7 @@ mod tests {
         for word in 0..1u32 << 24 {
             let bytes = word.to_le_bytes();
             if let Ok((value, len)) = read(&bytes[..3], 0) {
-                // Count each encoding once: where the bytes after it are zero.
+                // Counts each encoding once: only if the bytes after it are zero.
                 if word >> (8 * len) == 0 {
                     accepted += 1;
                     assert_eq!((bytes[0..len].to_vec(), len), (encode(value).0[..len].to_vec(), encode(value).1));

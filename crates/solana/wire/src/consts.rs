@@ -1,10 +1,7 @@
 //! Sizes, limits and well-known addresses of the cluster.
 //!
-//! reads   nothing
-//! writes  constants
-//! memory  none
-//! source  `solana-packet`, `solana-sdk-ids`, `solana-clock` and `solana-entry`; the addresses are
-//!         compared with the published crate in `tests/`
+//! source  `solana-packet`, `solana-sdk-ids`, `solana-clock` and `solana-entry`; the addresses are compared with the
+//!         published crate in `tests/`
 
 /// An account's address: an ed25519 public key or a derived address, 32 bytes as on the wire.
 pub type Pubkey = [u8; 32];
@@ -13,27 +10,27 @@ pub type Hash = [u8; 32];
 /// An ed25519 signature: R then S, 32 bytes each.
 pub type Signature = [u8; 64];
 
-/// The most bytes that a serialised legacy or version 0 transaction may have: the least MTU of IPv6
-/// less 40 B of IPv6 header and 8 B of fragment header.
+/// Maximum size of a serialised legacy or version 0 transaction: the minimum MTU of IPv6 without 40 B of IPv6 header
+/// and 8 B of fragment header.
 pub const PACKET_DATA_SIZE: usize = 1280 - 40 - 8;
 
-/// The most accounts that an index of one byte can name, lookups included.
+/// Maximum accounts that an index of one byte can name, lookups included.
 pub const MAX_ACCOUNT_INDEXES: usize = 256;
 
-/// The most accounts that one transaction may lock; the cluster checks it when it takes the locks,
-/// not when it parses (128 by feature `increase_tx_account_lock_limit`, 64 before).
+/// Maximum accounts that one transaction may lock. The cluster checks it when it takes the locks, not when it parses
+/// (128 by feature `increase_tx_account_lock_limit`, 64 before).
 pub const MAX_ACCOUNT_LOCKS: usize = 128;
 
-/// The most instructions of one transaction (feature `static_instruction_limit`).
+/// Maximum instructions of a transaction (feature `static_instruction_limit`).
 pub const MAX_INSTRUCTIONS: usize = 64;
 
-/// The most accounts passed to one instruction (feature `limit_instruction_accounts`).
+/// Maximum accounts of an instruction (feature `limit_instruction_accounts`).
 pub const MAX_ACCOUNTS_PER_INSTRUCTION: usize = 255;
 
-/// Transactions in one entry, at most, as the leader builds them.
+/// Maximum transactions per entry, as leaders build them.
 pub const MAX_TRANSACTIONS_PER_ENTRY: usize = 64;
 
-/// Blocks for which a recent blockhash stays valid.
+/// Number of blocks for which a recent blockhash stays valid.
 pub const MAX_BLOCKHASH_AGE_BLOCKS: u64 = 150;
 
 /// Lamports in one SOL.
@@ -43,9 +40,9 @@ const fn address(text: &str) -> Pubkey {
     five8_const::decode_32_const(text)
 }
 
-/// System program: makes accounts, moves lamports, keeps nonces.
+/// System program: creates accounts, transfers lamports, keeps nonces.
 pub const SYSTEM_PROGRAM: Pubkey = address("11111111111111111111111111111111");
-/// Compute-budget program: limits and price asked for by a transaction.
+/// Compute-budget program: limits and price of a transaction.
 pub const COMPUTE_BUDGET_PROGRAM: Pubkey = address("ComputeBudget111111111111111111111111111111");
 /// Vote program.
 pub const VOTE_PROGRAM: Pubkey = address("Vote111111111111111111111111111111111111111");

@@ -1,4 +1,4 @@
-//! Entries: what a block is made of. A tick, or a microblock of transactions mixed into the hash chain.
+//! Entries, of which a block consists. An entry is a tick, or a microblock of transactions mixed into the hash chain.
 //!
 //! reads   the bytes of one entry, or of a batch of entries as shreds carry it
 //! writes  the same, into the caller's buffer
@@ -17,18 +17,18 @@
 use crate::consts::Hash;
 use crate::txn::{ParseErrorKind, Txn};
 
-/// Bytes of an entry before its transactions.
+/// Size of an entry's header, before its transactions.
 pub const ENTRY_HEADER_SIZE: usize = 8 + 32 + 8;
-/// The least bytes of a transaction: one signature, header, one account, blockhash, no instruction.
+/// Minimum size of a transaction: one signature, header, one account, blockhash, no instruction.
 pub const MIN_TRANSACTION_SIZE: usize = 1 + 64 + 3 + 1 + 32 + 32 + 1;
 
-/// Why bytes are no entry or no batch, and where.
+/// Why bytes are not a valid entry or batch, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (at byte {offset})")]
 pub struct EntryError {
-    /// The rule that is broken.
+    /// The violated rule.
     pub kind: EntryErrorKind,
-    /// Offset of the field that breaks it, from the first byte of what was parsed.
+    /// Offset of the offending field within the parsed bytes.
     pub offset: u32,
 }
 
@@ -38,10 +38,10 @@ pub enum EntryErrorKind {
     /// The bytes end within a field.
     #[error("ends within a field")]
     Truncated,
-    /// A count of entries or transactions that the bytes left cannot hold.
+    /// A count of entries or transactions that exceeds the remaining bytes.
     #[error("count exceeds what the bytes can hold")]
     Count,
-    /// A batch of no entries, the sign of a block marker.
+    /// A batch without entries, which marks a block marker.
     #[error("block marker")]
     BlockMarker,
     /// Bytes after the end.
@@ -59,9 +59,9 @@ fn fail<T>(kind: EntryErrorKind, offset: usize) -> Result<T, EntryError> {
 /// One entry: a view of its bytes in which every transaction parses.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// Hashes since the entry before, the mixing one included.
+    /// Number of hashes since the previous entry, including the mixing one.
     pub num_hashes: u64,
-    /// The chain's hash after them.
+    /// The hash of the chain after them.
     pub hash: &'a Hash,
     transaction_count: usize,
     transactions: &'a [u8],
@@ -77,17 +77,17 @@ impl<'a> Entry<'a> {
         Ok(entry)
     }
 
-    /// Whether it is a tick: no transactions.
+    /// Whether it is a tick, without transactions.
     pub fn is_tick(&self) -> bool {
         self.transaction_count == 0
     }
 
-    /// How many transactions it holds.
+    /// The number of its transactions.
     pub fn transaction_count(&self) -> usize {
         self.transaction_count
     }
 
-    /// The transactions' bytes, one after the other.
+    /// The transactions' bytes, concatenated.
     pub fn transaction_bytes(&self) -> &'a [u8] {
         self.transactions
     }
@@ -128,13 +128,12 @@ pub struct Entries<'a> {
     bytes: &'a [u8],
     at: usize,
     left: usize,
-    /// Whether more may follow the last entry.
+    /// Whether other data may follow the last entry.
     prefix: bool,
 }
 
 impl<'a> Entries<'a> {
-    /// Starts on a batch. Each entry is parsed as the iterator comes to it, and after the last one
-    /// nothing may follow.
+    /// Starts on a batch. Each entry is parsed when the iterator reaches it, and nothing may follow the last one.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, EntryError> {
         let (left, at) = count_at(bytes, 0, ENTRY_HEADER_SIZE)?;
         if left == 0 {
@@ -148,12 +147,12 @@ impl<'a> Entries<'a> {
         Ok(Self { prefix: true, ..Self::parse(bytes)? })
     }
 
-    /// What follows the entries given out so far: the next batch, once the iterator has ended without an error.
+    /// The bytes after the entries returned so far: the next batch, once the iterator has ended without an error.
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
 
-    /// Entries not yet given out, as the batch counts them.
+    /// The number of entries not yet returned, according to the batch's count.
     pub fn left(&self) -> usize {
         self.left
     }
@@ -184,7 +183,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// The u64 count at `at` of things that take `size` bytes each at least, and the offset after it.
+/// The u64 count at `at` of items of at least `size` bytes each, and the offset after it.
 fn count_at(bytes: &[u8], at: usize, size: usize) -> Result<(usize, usize), EntryError> {
     let Some((count, rest)) = bytes.get(at..).and_then(|bytes| bytes.split_first_chunk()) else {
         return fail(EntryErrorKind::Truncated, bytes.len());
@@ -196,7 +195,7 @@ fn count_at(bytes: &[u8], at: usize, size: usize) -> Result<(usize, usize), Entr
     Ok((count as usize, at + 8))
 }
 
-/// The number of hashes, the hash and the count of transactions of the entry at `at`, and the offset after them.
+/// The hash count, the hash and the transaction count of the entry at `at`, and the offset after them.
 fn head_at(bytes: &[u8], at: usize) -> Result<(u64, &Hash, usize, usize), EntryError> {
     let Some((num_hashes, rest)) = bytes.get(at..).and_then(|bytes| bytes.split_first_chunk()) else {
         return fail(EntryErrorKind::Truncated, bytes.len());
@@ -221,32 +220,32 @@ fn parse_at(bytes: &[u8], at: usize) -> Result<(Entry<'_>, usize), EntryError> {
     Ok((Entry { num_hashes, hash, transaction_count, transactions: &bytes[start..end] }, end))
 }
 
-/// What a [`Cursor`] comes to next.
+/// The next part of a block, from a [`Cursor`].
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
-    /// An entry, whose transactions follow.
+    /// An entry; its transactions follow.
     Entry {
-        /// Hashes since the entry before, the mixing one included.
+        /// Number of hashes since the previous entry, including the mixing one.
         num_hashes: u64,
-        /// The chain's hash after them.
+        /// The hash of the chain after them.
         hash: &'a Hash,
-        /// How many transactions follow.
+        /// Number of transactions that follow.
         transaction_count: usize,
     },
     /// The next transaction of the entry.
     Transaction {
-        /// Its first byte's offset in the block.
+        /// Offset of its first byte in the block.
         at: usize,
-        /// The transaction.
+        /// The parsed transaction.
         txn: Txn<'a>,
     },
 }
 
-/// A place in a block's entries, which are one batch after the other. It borrows nothing, so a block can be walked in
-/// pieces by whoever owns its bytes.
+/// A position in a block's entries, which are in consecutive batches. It borrows nothing, so the owner of the bytes can
+/// process a block in steps.
 #[derive(Clone, Debug, Default)]
 pub struct Cursor {
-    /// Where the batch begins; an error's offset counts from there.
+    /// Start of the batch; error offsets are relative to it.
     batch: usize,
     at: usize,
     entries_left: usize,
@@ -254,9 +253,10 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The next part of `block`; `None` at its end. After an error the cursor is of no use.
+    /// The next part of `block`; `None` at its end. After an error the cursor must not be used any more.
     ///
     /// # Errors
+    ///
     /// Those of [`Entries`], at the same offsets.
     pub fn next<'a>(&mut self, block: &'a [u8]) -> Result<Option<Part<'a>>, EntryError> {
         if self.transactions_left > 0 {
@@ -282,7 +282,7 @@ impl Cursor {
     }
 }
 
-/// Appends one entry whose `transaction_count` transactions are `transactions`, one after the other.
+/// Appends an entry with `transaction_count` transactions, whose concatenated bytes are `transactions`.
 pub fn write_entry(num_hashes: u64, hash: &Hash, transaction_count: usize, transactions: &[u8], out: &mut Vec<u8>) {
     out.reserve(ENTRY_HEADER_SIZE + transactions.len());
     out.extend_from_slice(&num_hashes.to_le_bytes());
@@ -291,8 +291,7 @@ pub fn write_entry(num_hashes: u64, hash: &Hash, transaction_count: usize, trans
     out.extend_from_slice(transactions);
 }
 
-/// Appends the count that a batch of entries starts with. `entry_count` entries have to follow, and
-/// at least one.
+/// Appends the header of a batch: its number of entries. That many must follow, at least one.
 pub fn write_batch_header(entry_count: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&(entry_count as u64).to_le_bytes());
 }
@@ -302,7 +301,7 @@ mod tests {
     use super::*;
     use crate::transfer::{TRANSFER_SIZE, TransferTemplate};
 
-    /// A batch of a tick and of an entry with three transfers.
+    /// A batch with a tick and an entry of three transfers.
     fn batch() -> Vec<u8> {
         let mut template = TransferTemplate::new();
         let transfers: Vec<u8> = (0..3)

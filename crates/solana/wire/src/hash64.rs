@@ -6,24 +6,22 @@
 //! source  NH of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway 1999), with the key's words drawn by
 //!         SplitMix64 (Steele, Lea, Flood 2014)
 //!
-//! The bytes are cut into blocks of 64. In a block, NH adds a secret word to each of eight words,
-//! multiplies them in pairs to 128 bits and sums the products: for two different blocks and a key
-//! that nobody outside knows, the sums are equal with odds of 2^-64, however the blocks were chosen.
-//! The halves of the sum are folded to 64 bits with two secret multipliers. So a client who does not see
-//! tags cannot prepare signatures whose tags collide. This is no cryptographic hash: whoever knows
-//! the key can.
+//! The bytes are split into blocks of 64. In a block, NH adds a secret word to each of eight words, multiplies them in
+//! pairs to 128 bits and sums the products. For two different blocks and a key that is unknown outside, the sums are
+//! equal with odds of 2^-64, however the blocks were chosen. The halves of the sum are folded to 64 bits with two
+//! secret multipliers. So a client that does not see tags cannot construct signatures with colliding tags. This is not
+//! a cryptographic hash: with the key, collisions are easy to construct.
 
 const BLOCK: usize = 64;
 const WORDS: usize = BLOCK / 8;
 
-/// The tag of `bytes` under the secret `key`. Where one key serves many times, a [`TagHasher`] is
-/// several times faster.
+/// The tag of `bytes` under the secret `key`. For repeated use of a key, a [`TagHasher`] is several times faster.
 #[inline]
 pub fn hash64(key: u64, bytes: &[u8]) -> u64 {
     TagHasher::new(key).hash64(bytes)
 }
 
-/// A key, expanded once.
+/// A key in expanded form.
 #[derive(Clone)]
 pub struct TagHasher {
     words: [u64; WORDS],
@@ -43,7 +41,7 @@ impl TagHasher {
         }
     }
 
-    /// The tag of `bytes`, the same as [`hash64`] gives.
+    /// The tag of `bytes`, equal to that of [`hash64`].
     #[inline]
     pub fn hash64(&self, bytes: &[u8]) -> u64 {
         let mut state = self.start ^ bytes.len() as u64;

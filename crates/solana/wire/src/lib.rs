@@ -1,12 +1,11 @@
-//! wire: the bytes on the network and nothing else.
+//! wire: the network formats of the cluster, and nothing else.
 //!
 //! reads   byte slices as they arrive: transactions, votes, entries, shreds, gossip
 //! writes  byte buffers that the caller owns
 //! memory  parsers borrow and allocate nothing; builders own one `Vec` for what they build
-//! drops   nothing itself: each refusal is a `Copy` error with a kind and a byte offset, which the
-//!         caller counts
-//! source  the wire formats of the cluster's published crates (`solana-message`,
-//!         `solana-transaction`, `solana-entry`), which are the oracles of this crate's tests
+//! drops   nothing itself: each refusal is a `Copy` error with a kind and a byte offset, which the caller counts
+//! source  the wire formats of the cluster's published crates (`solana-message`, `solana-transaction`, `solana-entry`),
+//!         which are the oracles of this crate's tests
 //!
 //! No I/O, no clock, no threads, no unsafe code.
 

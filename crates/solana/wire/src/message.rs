@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use crate::compact;
 use crate::consts::{Hash, PACKET_DATA_SIZE, Pubkey, Signature};
 
-/// An account as an instruction names it.
+/// An account in an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountMeta {
     /// The account's address.
     pub pubkey: Pubkey,
-    /// Whether it has to sign.
+    /// Whether it must sign.
     pub is_signer: bool,
     /// Whether the program may change it.
     pub is_writable: bool,
@@ -34,18 +34,18 @@ impl AccountMeta {
     }
 }
 
-/// An instruction before compilation: whole addresses instead of indexes.
+/// An instruction before compilation, with whole addresses instead of indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// The program that is called.
     pub program_id: Pubkey,
-    /// The accounts that it gets, in its order.
+    /// The accounts passed to it, in order.
     pub accounts: Vec<AccountMeta>,
-    /// Its input.
+    /// The instruction data.
     pub data: Vec<u8>,
 }
 
-/// Why no transaction could be built.
+/// Why a transaction cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// More than 256 accounts, more than 127 signers, or a length over 65,535.
@@ -116,17 +116,17 @@ impl Message {
         Ok(Self { bytes, signers: accounts })
     }
 
-    /// The bytes that each signer signs.
+    /// The message's bytes, which each signer signs.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Who must sign, the fee payer first.
+    /// The required signers, the fee payer first.
     pub fn signers(&self) -> &[Pubkey] {
         &self.signers
     }
 
-    /// The transaction's bytes; `sign` is asked once for each signer, with its key and the message.
+    /// The signed transaction's bytes; calls `sign` once per signer, with its key and the message.
     pub fn sign_with(&self, mut sign: impl FnMut(&Pubkey, &[u8]) -> Signature) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(1 + 64 * self.signers.len() + self.bytes.len());
         bytes.push(self.signers.len() as u8);
@@ -138,7 +138,7 @@ impl Message {
     }
 }
 
-/// Every address with the most that any instruction needs of it.
+/// Every address, with the strongest requirement of any instruction.
 fn collect_keys(fee_payer: &Pubkey, instructions: &[Instruction]) -> BTreeMap<Pubkey, Need> {
     let mut keys = BTreeMap::<Pubkey, Need>::new();
     for instruction in instructions {

@@ -1,10 +1,10 @@
-//! Repair's datagrams: asking a node for shreds, and what it answers.
+//! Repair datagrams: requests for shreds, and their responses.
 //!
 //! reads   one datagram
 //! writes  the same
-//! memory  none: a request is of fixed size
-//! drops   what is not exactly a request in its one form: a [`RepairError`]; requests without a signature and those of
-//!         Alpenglow are of an unknown tag
+//! memory  none: a request has a fixed size
+//! drops   datagrams that are not exactly a request in its canonical form: a [`RepairError`]; unsigned requests and
+//!         those of Alpenglow have an unknown tag
 //! source  `solana-core` 4.2.2, `repair/serve_repair.rs`, `repair_response.rs`; `docs/cluster-protocol.md`, section 3
 //!
 //! ```text
@@ -20,7 +20,7 @@
 //!          tag 1 | 128 B, a ping                                   132 B
 //! ```
 //!
-//! The signature is over all but itself.
+//! The signature covers everything but itself.
 
 use crate::consts::{Hash, Pubkey, Signature};
 use crate::gossip::{PING_SIZE, Ping, Pong};
@@ -31,34 +31,34 @@ const WINDOW_INDEX: u32 = 8;
 const HIGHEST_WINDOW_INDEX: u32 = 9;
 const ORPHAN: u32 = 10;
 const ANCESTOR_HASHES: u32 = 11;
-/// The tag of a ping as an answer.
+/// Tag of a ping among the responses.
 const PING: u32 = 0;
-/// The tags of an answer to a question for hashes of ancestors.
+/// Tags of a response to a request for ancestor hashes.
 const HASHES: u32 = 0;
 const HASHES_PING: u32 = 1;
 
-/// Bytes of a request before its body.
+/// Size of a request's header, before its body.
 const HEADER_SIZE: usize = 4 + 64 + 32 + 32 + 8 + 4;
-/// Bytes of the longest request.
+/// Size of the longest request.
 pub const REQUEST_SIZE_MAX: usize = HEADER_SIZE + 16;
-/// Bytes of an answer with a shred.
+/// Size of a response with a shred.
 pub const ANSWER_SIZE: usize = DATA_SHRED_SIZE + 4;
-/// Bytes of a pong as a request, and of a ping as an answer.
+/// Size of a pong among requests, and of a ping among responses.
 pub const PING_DATAGRAM_SIZE: usize = 4 + PING_SIZE;
-/// Hashes of an answer at most: a block and its ancestors.
+/// Maximum hashes of a response: a block and its ancestors.
 pub const ANCESTORS_MAX: usize = 30;
-/// Bytes of one of them.
+/// Size of an ancestor in a response: slot and hash.
 const ANCESTOR_SIZE: usize = 8 + 32;
-/// Bytes of an answer beside them.
+/// Size of such a response without the hashes.
 const HASHES_SIZE: usize = 4 + 8 + 4;
-/// Bytes of the longest answer with them.
+/// Maximum size of a response with hashes.
 pub const HASHES_SIZE_MAX: usize = HASHES_SIZE + ANCESTORS_MAX * ANCESTOR_SIZE;
 
 const _: () = assert!(HEADER_SIZE == 144 && REQUEST_SIZE_MAX == 160 && PING_DATAGRAM_SIZE == 132);
 const _: () = assert!(HASHES_SIZE_MAX == 1_216);
 const _: () = assert!(!is_hashes_size(PING_DATAGRAM_SIZE) && !is_hashes_size(ANSWER_SIZE));
 
-/// What is asked for.
+/// The content of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// One data shred of a slot.
@@ -68,19 +68,19 @@ pub enum Wanted {
         /// The shred's index in it.
         index: u32,
     },
-    /// The data shred of the highest index, if that is not below this one.
+    /// The data shred with the highest index, if that is at least `from`.
     Highest {
         /// The slot.
         slot: u64,
-        /// From this index on.
+        /// Lowest acceptable index.
         from: u32,
     },
-    /// The highest data shreds of a slot, its parent, that one's and so on.
+    /// The highest data shreds of a slot and of its ancestors.
     Orphan {
         /// The slot.
         slot: u64,
     },
-    /// The hashes of the banks of a slot and its ancestors, if the cluster has confirmed it: [`AncestorHashes`].
+    /// The bank hashes of a slot and its ancestors, if the cluster has confirmed it: [`AncestorHashes`].
     Ancestors {
         /// The slot.
         slot: u64,
@@ -88,7 +88,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// The slot that it is about.
+    /// The slot of the request.
     pub fn slot(&self) -> u64 {
         match self {
             Self::Shred { slot, .. }
@@ -99,46 +99,46 @@ impl Wanted {
     }
 }
 
-/// Why a datagram is no request.
+/// Why a datagram is not a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RepairError {
-    /// It is shorter or longer than its tag says.
+    /// Its length does not match its tag.
     #[error("{0} bytes are no request of its tag")]
     Length(usize),
-    /// No tag of a request that is answered.
+    /// The tag is not one of a supported request.
     #[error("no request has the tag {0}")]
     Tag(u32),
-    /// No slot has such an index.
+    /// The index is beyond any slot's.
     #[error("no slot has a shred {0}")]
     Index(u64),
 }
 
-/// A request.
+/// A repair request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Who asks.
+    /// The requesting node.
     pub sender: Pubkey,
-    /// Who is asked.
+    /// The serving node.
     pub recipient: Pubkey,
-    /// When, ms of Unix time.
+    /// Unix time in milliseconds.
     pub time_ms: u64,
-    /// What the answer is known by.
+    /// Nonce by which the response is recognized.
     pub nonce: u32,
-    /// What is asked for.
+    /// The requested shreds or hashes.
     pub wanted: Wanted,
 }
 
-/// A datagram to a server of repair.
+/// A datagram to a repair server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// An answer to a ping.
     Pong(Pong),
-    /// A request, and the sender's signature of [`signed_bytes`].
+    /// A request, and the sender's signature over [`signed_bytes`].
     Request(Request, Signature),
 }
 
 impl Request {
-    /// The datagram, with a place for the signature: [`set_signature`].
+    /// Serializes the request, with room for the signature: see [`set_signature`].
     pub fn write(&self) -> Vec<u8> {
         let (tag, slot, index) = match self.wanted {
             Wanted::Shred { slot, index } => (WINDOW_INDEX, slot, Some(index)),
@@ -162,10 +162,11 @@ impl Request {
 }
 
 impl Asked {
-    /// Parses exactly one datagram. No signature is checked.
+    /// Parses exactly one datagram. The signature is not verified.
     ///
     /// # Errors
-    /// Why it is none that is answered.
+    ///
+    /// Why the datagram is not a supported request.
     pub fn parse(bytes: &[u8]) -> Result<Self, RepairError> {
         let wrong = RepairError::Length(bytes.len());
         let tag = u32::from_le_bytes(*bytes.first_chunk().ok_or(wrong)?);
@@ -211,17 +212,17 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(array(bytes, at))
 }
 
-/// What of a request is signed: all but the signature.
+/// The signed bytes of a request: everything but the signature.
 pub fn signed_bytes(request: &[u8]) -> Vec<u8> {
     [&request[..4], &request[68..]].concat()
 }
 
-/// Puts the signature into a request.
+/// Writes the signature into a request.
 pub fn set_signature(request: &mut [u8], signature: &Signature) {
     request[4..68].copy_from_slice(signature);
 }
 
-/// Whether these are the signed bytes of a request that `sender` makes.
+/// Whether these are the signed bytes of a request by `sender`.
 pub fn is_repair_request(signed: &[u8], sender: &Pubkey) -> bool {
     let Some(tag) = signed.first_chunk() else { return false };
     let size = match u32::from_le_bytes(*tag) {
@@ -232,31 +233,31 @@ pub fn is_repair_request(signed: &[u8], sender: &Pubkey) -> bool {
     signed.len() == size && signed[4..36] == *sender
 }
 
-/// The datagram of a pong.
+/// Serializes a pong.
 pub fn write_pong(pong: &Pong) -> Vec<u8> {
     let mut bytes = PONG.to_le_bytes().to_vec();
     pong.write(&mut bytes);
     bytes
 }
 
-/// The datagram of a ping.
+/// Serializes a ping.
 pub fn write_ping(ping: &Ping) -> Vec<u8> {
     let mut bytes = PING.to_le_bytes().to_vec();
     ping.write(&mut bytes);
     bytes
 }
 
-/// What a server of repair has sent.
+/// A datagram from a repair server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// It wants to know whether the asker is where it says.
+    /// The server wants to verify the requester's address.
     Ping(Ping),
-    /// A shred, which is not checked, and the nonce of the request.
+    /// An unverified shred, and the nonce of the request.
     Shred(&'a [u8], u32),
 }
 
 impl<'a> Answer<'a> {
-    /// Parses a datagram; `None` where it is neither.
+    /// Parses a datagram; `None` if it is neither.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         if bytes.len() == PING_DATAGRAM_SIZE {
             let is_ping = u32::from_le_bytes(array(bytes, 0)) == PING;
@@ -267,23 +268,23 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// What a server of repair has sent to who asked for [`Wanted::Ancestors`].
+/// The response to a request for [`Wanted::Ancestors`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AncestorHashes {
-    /// It wants to know whether the asker is where it says.
+    /// The server wants to verify the requester's address.
     Ping(Ping),
-    /// Slots and the hashes of their banks, the newest first, [`ANCESTORS_MAX`] at most, and the nonce of the request;
-    /// none where the slot is not confirmed there.
+    /// Slots and their bank hashes, the newest first, at most [`ANCESTORS_MAX`], and the nonce of the request; empty if
+    /// the server has not confirmed the slot.
     Hashes(Vec<(u64, Hash)>, u32),
 }
 
-/// Whether an answer with hashes of ancestors may have this size. No ping has it, and no answer with a shred.
+/// Whether a response with ancestor hashes may have this size. No ping and no response with a shred has it.
 pub const fn is_hashes_size(size: usize) -> bool {
     size >= HASHES_SIZE && size <= HASHES_SIZE_MAX && (size - HASHES_SIZE) % ANCESTOR_SIZE == 0
 }
 
 impl AncestorHashes {
-    /// Parses exactly one datagram; `None` where it is neither.
+    /// Parses exactly one datagram; `None` if it is neither.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (tag, rest) = bytes.split_first_chunk()?;
         match u32::from_le_bytes(*tag) {
@@ -302,10 +303,11 @@ impl AncestorHashes {
         }
     }
 
-    /// The datagram.
+    /// Serializes the response.
     ///
     /// # Panics
-    /// There are more than [`ANCESTORS_MAX`].
+    ///
+    /// There are more than [`ANCESTORS_MAX`] hashes.
     pub fn write(&self) -> Vec<u8> {
         match self {
             Self::Ping(ping) => {
@@ -386,7 +388,7 @@ mod tests {
         let bytes = Request { sender: [1; 32], recipient: [2; 32], time_ms: 3, nonce: 4, wanted }.write();
         assert_eq!((bytes.len(), bytes[0], bytes[68], bytes[100], bytes[132]), (160, 8, 1, 2, 3));
         assert_eq!((bytes[140], bytes[144], bytes[152]), (4, 5, 7));
-        // A root is 32 bytes, and the signed bytes of a request never are.
+        // A root has 32 bytes, which the signed bytes of a request never have.
         assert!(!is_repair_request(&[8; 32], &[8; 32]));
         for tag in [0, 6, 12, 13, 14] {
             let bytes = [&[tag, 0, 0, 0][..], &[0; 156]].concat();

@@ -1,10 +1,9 @@
-//! The file in which Agave keeps the tower of a node: `tower-1_9-IDENTITY.bin`.
+//! Agave's tower file of a node: `tower-1_9-IDENTITY.bin`.
 //!
 //! reads   a file's bytes
 //! writes  a file's bytes, in the newer of the two versions
 //! memory  31 votes, whatever the file says
-//! drops   bytes that are no such file: an error with a kind and an offset. Whose signature it has is for the caller to
-//!         check
+//! drops   bytes that are not such a file: an error with a kind and an offset. The caller must verify the signature
 //! source  `solana-core` 4.2.2, `consensus/tower_storage.rs`, `tower1_7_14.rs`, `tower1_14_11.rs`;
 //!         `vote_state_1_14_11.rs` and `state/mod.rs` of `solana-vote-interface` 6.0
 //!
@@ -24,69 +23,69 @@
 //! root        u8: 0 none, 1 slot u64          hash  32, of the bank voted for
 //! time        u8: 0 none, 1 Unix seconds i64  timestamp  slot u64, Unix seconds i64
 //! ```
-//! Numbers are little-endian. Of the vote state a tower has nothing but votes and root; the rest is passed over.
+//! Numbers are little-endian. A tower uses only votes and root of the vote state; the rest is skipped.
 
 use crate::compact::{self, CompactError};
 use crate::vote::{Lockout, MAX_LOCKOUTS, TowerSync, read_variable};
 use crate::{Hash, Pubkey, Signature};
 
-/// No file is longer, bytes.
+/// Maximum size of a file in bytes.
 pub const FILE_MAX: usize = 8_192;
 
 const OLD: u32 = 0;
 const CURRENT: u32 = 1;
-/// Where the data begins.
+/// Offset of the data.
 const DATA_AT: usize = 4 + 64 + 8;
-/// A vote account's voters of epochs, and the epochs whose credits it has, at most.
+/// Maximum epochs of a vote account's voters, and of its credits.
 const EPOCHS_MAX: usize = 64;
 const VOTER_SIZE: usize = 8 + 32;
 const CREDITS_SIZE: usize = 3 * 8;
 const PRIOR_VOTERS: usize = 32;
 const PRIOR_VOTERS_SIZE: usize = PRIOR_VOTERS * (32 + 8 + 8) + 8 + 1;
 const TIMESTAMP_SIZE: usize = 8 + 8;
-/// Agave's constants of the vote threshold; it takes them from the file.
+/// Agave's constants of the vote threshold, which it reads from the file.
 const THRESHOLD_DEPTH: u64 = 8;
 const THRESHOLD: f64 = 2.0 / 3.0;
 
-/// Kinds of last votes.
+/// Tags of the forms of a last vote.
 const VOTE: u32 = 0;
 const UPDATE: u32 = 1;
 const COMPACT_UPDATE: u32 = 2;
 const SYNC: u32 = 3;
 
-/// What is wrong with a file's bytes.
+/// The kind of error in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TowerFileErrorKind {
-    /// Its version is neither of the two.
+    /// The version is neither of the two.
     #[error("a version that is not known")]
     Version,
-    /// It ends too soon.
+    /// The file is truncated.
     #[error("the bytes end within it")]
     Truncated,
-    /// There are bytes behind its end.
+    /// There are bytes after the end.
     #[error("bytes behind its end")]
     Trailing,
-    /// A count is larger than it can be.
+    /// A count exceeds its maximum.
     #[error("a count that is too large")]
     Count,
-    /// A value is none of those that it can have.
+    /// A value is invalid.
     #[error("a value that it cannot have")]
     Value,
-    /// No tower has such votes: slots ascend from the root, confirmation counts descend, from 31 at most to 1 at least.
+    /// Invalid votes: slots must ascend from the root, and confirmation counts descend, from at most 31 to at least 1.
     #[error("votes that no tower has")]
     Votes,
-    /// The last vote is older than the newest that binds, or there is none.
+    /// The last vote is missing, or older than the newest binding one.
     #[error("a last vote that is not the newest")]
     LastVote,
 }
 
-/// What is wrong with a file's bytes, and where.
+/// The error in a file, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at byte {offset}")]
 pub struct TowerFileError {
-    /// What.
+    /// The kind of error.
     pub kind: TowerFileErrorKind,
-    /// Where, in bytes from the file's beginning.
+    /// Offset from the start of the file.
     pub offset: usize,
 }
 
@@ -103,41 +102,42 @@ pub struct SavedVote {
     pub slot: u64,
     /// The hash of its bank.
     pub bank_hash: Hash,
-    /// The Merkle root of its last FEC set; votes of older forms do not tell it.
+    /// The Merkle root of its last FEC set; older forms of votes lack it.
     pub block_id: Option<Hash>,
 }
 
-/// What a file tells.
+/// The contents of a tower file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedTower {
-    /// The node whose tower it is.
+    /// The node's key.
     pub node: Pubkey,
-    /// The votes that bind, the oldest first: slots ascend from the root, confirmation counts descend.
+    /// The binding votes, the oldest first: slots ascend from the root, confirmation counts descend.
     pub votes: Vec<Lockout>,
-    /// The newest slot that is final by them.
+    /// The newest slot that they have made final.
     pub root: Option<u64>,
-    /// The last vote, where there is one; where votes bind there is.
+    /// The last vote; always present if there are binding votes.
     pub last: Option<SavedVote>,
-    /// The slot of the last vote that had a timestamp, and this in Unix seconds; zeros where none had.
+    /// The last vote with a timestamp: its slot, and Unix seconds; zeros if there is none.
     pub timestamp: (u64, i64),
 }
 
-/// A file.
+/// A parsed tower file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TowerFile<'a> {
-    /// Over [`Self::data`], by the node.
+    /// The node's signature over [`Self::data`].
     pub signature: &'a Signature,
-    /// What is signed.
+    /// The signed bytes.
     pub data: &'a [u8],
-    /// What it tells.
+    /// The contents.
     pub tower: SavedTower,
 }
 
 impl<'a> TowerFile<'a> {
-    /// Reads a file. The signature is not checked.
+    /// Parses a file. The signature is not verified.
     ///
     /// # Errors
-    /// The bytes are not exactly a file of one of the two versions, or no tower is such.
+    ///
+    /// The bytes are not exactly a file of one of the two versions, or the tower is invalid.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, TowerFileError> {
         let mut cursor = Cursor { bytes, at: 0 };
         let version = cursor.u32()?;
@@ -162,9 +162,10 @@ impl<'a> TowerFile<'a> {
 }
 
 impl SavedTower {
-    /// The tower as a file of the current version. `sign` signs bytes with the node's key.
+    /// Serializes the tower in the current version. `sign` signs bytes with the node's key.
     ///
     /// # Panics
+    ///
     /// The votes' slots do not ascend from the root.
     pub fn write(&self, sign: impl FnOnce(&[u8]) -> Signature) -> Vec<u8> {
         let mut data = Vec::with_capacity(FILE_MAX);
@@ -176,7 +177,7 @@ impl SavedTower {
         let last = self.last.unwrap_or(SavedVote { slot: 0, bank_hash: [0; 32], block_id: None });
         let (slot, unix_s) = self.timestamp;
         let timestamp = (self.last.is_some() && slot == last.slot && unix_s != 0).then_some(unix_s);
-        // Without a vote Agave takes but the empty one.
+        // Agave accepts a tower without votes only if it is empty.
         let root = self.root.filter(|_| self.last.is_some());
         let sync = TowerSync { votes: &self.votes, root, timestamp, is_switch: false };
         sync.write(&last.bank_hash, &last.block_id.unwrap_or_default(), &mut data);
@@ -186,7 +187,7 @@ impl SavedTower {
         [&CURRENT.to_le_bytes()[..], &signature, &(data.len() as u64).to_le_bytes(), &data].concat()
     }
 
-    /// As Agave makes it of a tower: all but votes and root is that of an account which was never used.
+    /// As Agave writes it for a tower: everything but votes and root is that of an unused account.
     fn write_vote_state(&self, out: &mut Vec<u8>) {
         out.extend([0; 32 + 32 + 1]);
         out.extend((self.votes.len() as u64).to_le_bytes());
@@ -205,7 +206,7 @@ impl SavedTower {
     }
 }
 
-/// A place in a file.
+/// A position in a file.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -239,7 +240,7 @@ impl<'a> Cursor<'a> {
         self.take().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// How many of a thing follow, at most so many.
+    /// The number of items that follow, at most `max`.
     fn count(&mut self, max: usize) -> Result<usize, TowerFileError> {
         let at = self.at;
         let count = self.u64()?;
@@ -271,7 +272,7 @@ impl<'a> Cursor<'a> {
         self.skip(epochs * CREDITS_SIZE + TIMESTAMP_SIZE)?;
         let last_at = self.at;
         let last = self.last_vote(is_old)?;
-        // None is less than any.
+        // `None` is less than any slot.
         if last.map(|last| last.slot) < votes.last().map(|newest| newest.slot) {
             return Err(error(Kind::LastVote, last_at));
         }

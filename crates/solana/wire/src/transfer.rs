@@ -1,20 +1,18 @@
-//! Transfers as fast as they can be made: a finished transaction whose fields are overwritten.
+//! Generates transfers quickly, by overwriting the fields of a finished transaction.
 //!
 //! reads   sender, receiver, amount, blockhash, signature
 //! writes  the bytes of one signed transfer, in place
 //! memory  263 bytes and a length, in the template itself; nothing is allocated
-//! source  the same bytes as [`Message::compile`](crate::message::Message::compile) gives, which
-//!         the tests compare
+//! source  the same bytes as from [`Message::compile`](crate::message::Message::compile), which the tests compare
 
 use crate::consts::{Hash, Pubkey, Signature};
 use crate::message::Message;
 use crate::program::compute_budget::ComputeBudgetInstruction;
 use crate::program::system;
 
-/// Bytes of a plain transfer: signature 65, header 3, three accounts 97, blockhash 32, one
-/// instruction 18.
+/// Size of a plain transfer: signature 65, header 3, three accounts 97, blockhash 32, one instruction 18.
 pub const TRANSFER_SIZE: usize = 65 + 3 + 97 + 32 + 18;
-/// Bytes of a transfer with two compute-budget limits: one account and two instructions of 8 B more.
+/// Size of a transfer with two compute-budget limits: one account and two instructions of 8 B more.
 pub const LIMITED_TRANSFER_SIZE: usize = TRANSFER_SIZE + 32 + 2 * 8;
 const _: () = assert!(TRANSFER_SIZE == 215 && LIMITED_TRANSFER_SIZE == 263);
 
@@ -40,14 +38,14 @@ impl Default for TransferTemplate {
 }
 
 impl TransferTemplate {
-    /// A plain transfer, 215 bytes. Until execution the cluster reckons its cost with the default
-    /// limits: about 20,700 compute units.
+    /// A plain transfer, 215 bytes. Before execution the cluster estimates its cost with the default limits: about
+    /// 20,700 compute units.
     pub fn new() -> Self {
         Self::from_budget(&[])
     }
 
-    /// A transfer that asks for `compute_units` and for `loaded_accounts_size` bytes of account
-    /// data, 263 bytes: many times cheaper before execution.
+    /// A transfer that requests `compute_units` and `loaded_accounts_size` bytes of account data, 263 bytes: its
+    /// estimate before execution is many times lower.
     pub fn with_limits(compute_units: u32, loaded_accounts_size: u32) -> Self {
         Self::from_budget(&[
             ComputeBudgetInstruction::SetLoadedAccountsDataSizeLimit(loaded_accounts_size),
@@ -56,7 +54,7 @@ impl TransferTemplate {
     }
 
     fn from_budget(budget: &[ComputeBudgetInstruction]) -> Self {
-        // Sorted as the compiler sorts: the payer first, the receiver alone in its class.
+        // In the compiler's order: the payer first, the receiver alone in its class.
         let (from, to) = ([1; 32], [2; 32]);
         let mut instructions: Vec<_> = budget.iter().map(ComputeBudgetInstruction::instruction).collect();
         instructions.push(system::transfer(&from, &to, 0));
@@ -80,7 +78,7 @@ impl TransferTemplate {
         self.bytes[TO..TO + 32].copy_from_slice(to);
     }
 
-    /// Sets the amount. Two transfers that differ in nothing else are then two transactions.
+    /// Sets the amount. Transfers with different amounts are different transactions.
     #[inline]
     pub fn set_lamports(&mut self, lamports: u64) {
         let end = self.len;
@@ -105,7 +103,7 @@ impl TransferTemplate {
         self.bytes[SIGNATURE..MESSAGE].copy_from_slice(signature);
     }
 
-    /// Signs what has been set and gives the transaction's bytes.
+    /// Signs the current fields and returns the transaction's bytes.
     #[inline]
     pub fn sign_with(&mut self, sign: impl FnOnce(&[u8]) -> Signature) -> &[u8] {
         let signature = sign(self.message());
@@ -113,7 +111,7 @@ impl TransferTemplate {
         self.bytes()
     }
 
-    /// The transaction's bytes as they stand.
+    /// The transaction's current bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -125,7 +123,7 @@ mod tests {
     use super::*;
     use crate::txn::Txn;
 
-    /// The patched template equals a transaction built from instructions.
+    /// The patched template equals a transaction compiled from instructions.
     #[test]
     fn equals_what_the_compiler_builds() {
         let (from, to, blockhash, signature) = ([0xaa; 32], [3; 32], [7; 32], [9; 64]);

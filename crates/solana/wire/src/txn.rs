@@ -1,11 +1,10 @@
-//! A transaction as it is on the wire, legacy or version 0: strict parsing, views without copies.
+//! A legacy or version 0 transaction in wire format: strict parsing, views without copies.
 //!
 //! reads   the bytes of one transaction (or of one at the front of more bytes, in an entry)
-//! writes  nothing
 //! memory  a `Txn` is a slice and 20 bytes of offsets, `Copy`; nothing is allocated
 //! drops   what the cluster would refuse, each with a [`ParseErrorKind`] and a byte offset
-//! source  `solana-transaction` 4.1 and `solana-message` 4.2: deserialisation and `sanitize`, which
-//!         are the oracles in `tests/wire/sdk_differential.rs`
+//! source  `solana-transaction` 4.1 and `solana-message` 4.2: deserialisation and `sanitize`, which are the oracles in
+//!         `tests/wire/sdk_differential.rs`
 //!
 //! ```text
 //! signature count  compact-u16 ┐
@@ -39,15 +38,15 @@ pub enum Version {
     V0,
 }
 
-/// A parsed transaction: a view of its bytes. Every rule of the cluster that can be checked without
-/// an account or a signature check holds.
+/// A parsed transaction: a view of its bytes. It obeys every rule of the cluster that can be checked without accounts
+/// and signature verification.
 #[derive(Clone, Copy, Debug)]
 pub struct Txn<'a> {
     bytes: &'a [u8],
     layout: Layout,
 }
 
-/// Where the parts of a transaction lie; offsets from its first byte.
+/// Offsets of the transaction's parts, from its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     message: u16,
@@ -74,14 +73,14 @@ impl<'a> Txn<'a> {
         parse::parse_exact(bytes).map(|layout| Self { bytes, layout })
     }
 
-    /// Parses the transaction at the front of `bytes`, as in an entry, where no length precedes it.
-    /// [`Txn::bytes`] of the result says how long it is.
+    /// Parses the transaction at the front of `bytes`, as in an entry, where no length precedes it. Its length is that
+    /// of [`Txn::bytes`].
     #[inline]
     pub fn parse_prefix(bytes: &'a [u8]) -> Result<Self, ParseError> {
         parse::parse_prefix(bytes).map(|(layout, end)| Self { bytes: &bytes[..end], layout })
     }
 
-    /// The whole transaction as on the wire.
+    /// The whole transaction in wire format.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -93,13 +92,13 @@ impl<'a> Txn<'a> {
         self.bytes[1..usize::from(self.layout.message)].as_chunks().0
     }
 
-    /// The fee payer's signature, which names the transaction.
+    /// The fee payer's signature, which identifies the transaction.
     #[inline]
     pub fn first_signature(&self) -> &'a Signature {
         &self.signatures()[0]
     }
 
-    /// The bytes that the signatures sign, version prefix included.
+    /// The signed bytes, version prefix included.
     #[inline]
     pub fn message(&self) -> &'a [u8] {
         &self.bytes[usize::from(self.layout.message)..]
@@ -111,8 +110,8 @@ impl<'a> Txn<'a> {
         self.layout.version
     }
 
-    /// The accounts named in the transaction itself (those of lookup tables follow them in the
-    /// numbering): signers first, writable before read-only in each half. The first is the fee payer.
+    /// The static accounts (those of lookup tables follow in the numbering): signers first, writable before read-only
+    /// in each half. The first is the fee payer.
     #[inline]
     pub fn account_keys(&self) -> &'a [Pubkey] {
         let start = usize::from(self.layout.account_keys);
@@ -131,7 +130,7 @@ impl<'a> Txn<'a> {
         &self.account_keys()[..usize::from(self.layout.signature_count)]
     }
 
-    /// The blockhash (or the nonce's value) that bounds the transaction's life.
+    /// The blockhash, or the nonce's value, that bounds the transaction's lifetime.
     #[inline]
     pub fn recent_blockhash(&self) -> &'a Hash {
         let start = usize::from(self.layout.account_keys) + 32 * usize::from(self.layout.account_count);
@@ -139,32 +138,33 @@ impl<'a> Txn<'a> {
         hash
     }
 
-    /// How many accounts there are, those loaded from lookup tables included: 1..=256.
+    /// The number of accounts, including those loaded from lookup tables: 1..=256.
     #[inline]
     pub fn account_count(&self) -> usize {
         usize::from(self.layout.account_count) + self.loaded_count()
     }
 
-    /// How many accounts are loaded from lookup tables.
+    /// The number of accounts loaded from lookup tables.
     #[inline]
     pub fn loaded_count(&self) -> usize {
         usize::from(self.layout.loaded_writable_count) + usize::from(self.layout.loaded_readonly_count)
     }
 
-    /// How many accounts are loaded writable from lookup tables; in the numbering they come right
-    /// after the static accounts, the read-only ones after them.
+    /// The number of accounts loaded writable from lookup tables; in the numbering they come right after the static
+    /// accounts, before the read-only ones.
     #[inline]
     pub fn loaded_writable_count(&self) -> usize {
         usize::from(self.layout.loaded_writable_count)
     }
 
-    /// Whether account `index` has to sign.
+    /// Whether account `index` must sign.
     #[inline]
     pub fn is_signer(&self, index: usize) -> bool {
         index < usize::from(self.layout.signature_count)
     }
 
-    /// Whether the message asks for account `index` to be writable. The cluster may still demote
+    /// Whether the message requests account `index` as writable. The cluster may still demote it: see
+    /// [`Txn::write_locks`].
     /// it: see [`Txn::write_locks`].
     #[inline]
     pub fn is_writable(&self, index: usize) -> bool {
@@ -179,13 +179,13 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// How many instructions there are; none is allowed.
+    /// The number of instructions, possibly 0.
     #[inline]
     pub fn instruction_count(&self) -> usize {
         usize::from(self.layout.instruction_count)
     }
 
-    /// The instructions, in the order in which they run.
+    /// The instructions, in execution order.
     #[inline]
     pub fn instructions(&self) -> Instructions<'a> {
         Instructions {
@@ -201,16 +201,16 @@ impl<'a> Txn<'a> {
         AddressTableLookups { bytes: self.bytes, at: usize::from(self.layout.lookups), left: self.layout.lookup_count }
     }
 
-    /// Whether there are at most [`MAX_INSTRUCTIONS`] instructions, each with at most
-    /// [`MAX_ACCOUNTS_PER_INSTRUCTION`] accounts. These rules are newer than the format: the cluster
-    /// applies them by feature, beside parsing, and a block that breaks them is refused.
+    /// Whether there are at most [`MAX_INSTRUCTIONS`] instructions, each with at most [`MAX_ACCOUNTS_PER_INSTRUCTION`]
+    /// accounts. These rules are newer than the format: the cluster applies them by feature, outside parsing, and
+    /// refuses blocks that violate them.
     pub fn within_instruction_limits(&self) -> bool {
         self.instruction_count() <= MAX_INSTRUCTIONS
             && self.instructions().all(|instruction| instruction.accounts.len() <= MAX_ACCOUNTS_PER_INSTRUCTION)
     }
 
-    /// Whether a static account is named twice. The cluster parses such a transaction and refuses
-    /// it when it locks the accounts (`AccountLoadedTwice`), lookups then included.
+    /// Whether a static account is repeated. The cluster parses such a transaction and refuses it when it locks the
+    /// accounts (`AccountLoadedTwice`), then including lookups.
     pub fn has_duplicate_accounts(&self) -> bool {
         let keys = self.account_keys();
         keys.iter().enumerate().any(|(index, key)| keys[index + 1..].contains(key))
@@ -222,9 +222,9 @@ impl<'a> Txn<'a> {
 pub struct CompiledInstruction<'a> {
     /// The program's index among the static accounts; never 0.
     pub program_id_index: u8,
-    /// Indexes of the accounts passed to the program; each is below [`Txn::account_count`].
+    /// Indices of the accounts passed to the program; each is below [`Txn::account_count`].
     pub accounts: &'a [u8],
-    /// The program's input.
+    /// The instruction data.
     pub data: &'a [u8],
 }
 
@@ -257,14 +257,14 @@ impl<'a> Iterator for Instructions<'a> {
 
 impl ExactSizeIterator for Instructions<'_> {}
 
-/// One lookup: accounts loaded from a table kept on the chain.
+/// One lookup: accounts loaded from an on-chain table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressTableLookup<'a> {
     /// The table's account.
     pub account_key: &'a Pubkey,
-    /// Indexes in the table of accounts loaded writable.
+    /// Table indices of the accounts loaded writable.
     pub writable_indexes: &'a [u8],
-    /// Indexes in the table of accounts loaded read-only.
+    /// Table indices of the accounts loaded read-only.
     pub readonly_indexes: &'a [u8],
 }
 
@@ -297,7 +297,7 @@ impl<'a> Iterator for AddressTableLookups<'a> {
 
 impl ExactSizeIterator for AddressTableLookups<'_> {}
 
-/// A compact-u16 and as many bytes; the offset after them.
+/// A compact-u16 length and that many bytes; the offset after them.
 #[inline(always)]
 fn short_bytes(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let (len, at) = compact::read(bytes, at).ok()?;

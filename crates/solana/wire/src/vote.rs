@@ -1,23 +1,22 @@
-//! The transaction by which a node votes: its whole tower, for its newest block.
+//! A node's vote transaction, which carries its whole tower.
 //!
 //! reads   a tower and the block that it is for; transactions
-//! writes  messages to be signed; what a transaction votes for
-//! memory  none
-//! drops   transactions that are no votes: `None`
+//! writes  messages to sign; the block that a transaction votes for
+//! drops   transactions that are not votes: `None`
 //! source  `vote_state_v4.rs` and `state/mod.rs` of `solana-vote-interface` 6.0; `consensus.rs` of `solana-core` 4.2
 
 use crate::consts::VOTE_PROGRAM;
 use crate::message::{AccountMeta, Instruction, Message};
 use crate::{Hash, Pubkey, Txn, compact};
 
-/// Votes that bind at most.
+/// Maximum binding votes.
 pub const MAX_LOCKOUTS: usize = 31;
 /// The vote program's instruction that carries a whole tower.
 const TOWER_SYNC: u32 = 14;
-/// The same where the vote leaves a fork.
+/// The same for a vote that switches forks.
 const TOWER_SYNC_SWITCH: u32 = 15;
 
-/// What a vote is for.
+/// The block that a vote is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VotedBlock {
     /// The block's slot.
@@ -26,11 +25,11 @@ pub struct VotedBlock {
     pub bank_hash: Hash,
     /// The root of its last FEC set.
     pub block_id: Hash,
-    /// Its last entry's hash, which the transaction names.
+    /// Its last entry's hash, which the transaction uses as blockhash.
     pub blockhash: Hash,
 }
 
-/// A vote that binds.
+/// A binding vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lockout {
     /// The slot voted for.
@@ -51,20 +50,20 @@ impl Lockout {
     }
 }
 
-/// A vote account, and what its votes weigh in an epoch.
+/// A vote account, with its stake in an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VoteStake {
     /// The vote account.
     pub vote: Pubkey,
     /// The node that votes with it.
     pub node: Pubkey,
-    /// Who gets the fees of its blocks.
+    /// The recipient of its blocks' fees.
     pub collector: Pubkey,
-    /// Lamports that count.
+    /// Effective stake in lamports.
     pub stake: u64,
 }
 
-/// The votes and the root of a vote account as they stand in a block, with its stake.
+/// The votes and the root of a vote account after a block, with its stake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountVotes {
     /// The account's address.
@@ -75,7 +74,7 @@ pub struct AccountVotes {
     pub votes: Vec<Lockout>,
     /// Its root.
     pub root: Option<u64>,
-    /// The slot of the newest vote that had a timestamp, and this in Unix seconds; zeros where none had.
+    /// The newest vote with a timestamp: its slot, and Unix seconds; zeros if there is none.
     pub last_timestamp: (u64, i64),
 }
 
@@ -86,32 +85,31 @@ impl AccountVotes {
     }
 }
 
-/// Bytes of a vote's transaction where the node votes with its own key, the tower is full and its votes are near each
-/// other: 1 + 64 of a signature; 3 + 1 + 3 × 32 + 32 of a message with three addresses and a blockhash; 1 + 1 + 3 + 2
-/// of its instruction; 4 + 8 + 1 + 31 × 2 + 32 + 9 + 32 of that instruction's data.
+/// Size of a vote transaction if the node votes with its own key, and the tower is full of nearby slots: 1 + 64 of a
+/// signature; 3 + 1 + 3 × 32 + 32 of a message with three addresses and a blockhash; 1 + 1 + 3 + 2 of its instruction;
+/// 4 + 8 + 1 + 31 × 2 + 32 + 9 + 32 of that instruction's data.
 pub const VOTE_TRANSACTION_BYTES: usize = 65 + 132 + 7 + 148;
 
-/// A tower, as the vote program's instruction of this name carries it.
+/// A tower, in the form of the vote program's instruction of this name.
 #[derive(Clone, Copy, Debug)]
 pub struct TowerSync<'a> {
-    /// The votes that bind, the oldest first.
+    /// The binding votes, the oldest first.
     pub votes: &'a [Lockout],
     /// The root.
     pub root: Option<u64>,
     /// Unix time in seconds.
     pub timestamp: Option<i64>,
-    /// Whether the fork of the vote before is left. The proof that it may be is not looked at by the cluster, and is of
-    /// zeros.
+    /// Whether this vote switches forks. The cluster does not check the switch proof, which is all zeros.
     pub is_switch: bool,
 }
 
 impl TowerSync<'_> {
-    /// The message by which `node` sends it, whose newest vote is for `block`, with its account `vote`.
+    /// The message by which `node` sends the tower, whose newest vote is for `block`, with its account `vote`.
     pub fn message(&self, node: &Pubkey, vote: &Pubkey, block: &VotedBlock) -> Message {
         self.message_by(node, node, vote, block)
     }
 
-    /// The same where another key than the node's may vote with the account: the node pays, and both sign.
+    /// The same if another key than the node's is the authorized voter: the node pays, and both sign.
     pub fn message_by(&self, node: &Pubkey, voter: &Pubkey, vote: &Pubkey, block: &VotedBlock) -> Message {
         let instruction = Instruction {
             program_id: VOTE_PROGRAM,
@@ -131,8 +129,8 @@ impl TowerSync<'_> {
         data
     }
 
-    /// Appends the tower, whose newest vote is for the block with these hashes, as the cluster's crates write it: root,
-    /// votes as differences, the block's bank hash, timestamp, block id.
+    /// Appends the tower, whose newest vote is for the block with these hashes, in the cluster's encoding: root, votes
+    /// as differences, the block's bank hash, timestamp, block id.
     pub(crate) fn write(&self, bank_hash: &Hash, block_id: &Hash, out: &mut Vec<u8>) {
         out.extend(self.root.unwrap_or(u64::MAX).to_le_bytes());
         compact::write(self.votes.len() as u16, out);
@@ -149,7 +147,7 @@ impl TowerSync<'_> {
     }
 }
 
-/// Seven bits a byte, the lowest first.
+/// Appends a varint: seven bits per byte, the lowest first.
 fn variable(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -158,8 +156,9 @@ fn variable(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Whether the bytes are a message that does nothing but vote with the account `vote`, as [`TowerSync::message_by`]
-/// makes it: `node` pays, it and `voter` sign, and the one instruction is to the vote program and carries a tower.
+/// Whether the bytes are a message whose only effect is a vote with the account `vote`, as made by
+/// [`TowerSync::message_by`]: `node` pays, it and `voter` sign, and the one instruction calls the vote program with a
+/// tower.
 pub fn is_vote_message_by(bytes: &[u8], node: &Pubkey, voter: &Pubkey, vote: &Pubkey) -> bool {
     let is_alone = node == voter;
     let mut frame = if is_alone { vec![1, 0, 1, 3] } else { vec![2, 1, 1, 4] };
@@ -167,7 +166,7 @@ pub fn is_vote_message_by(bytes: &[u8], node: &Pubkey, voter: &Pubkey, vote: &Pu
     keys.into_iter().flatten().for_each(|key| frame.extend_from_slice(key));
     let call: [u8; 5] = if is_alone { [1, 2, 2, 1, 0] } else { [1, 3, 2, 2, 1] };
     let Some(rest) = bytes.strip_prefix(&frame[..]) else { return false };
-    // Behind a blockhash.
+    // Skips the blockhash.
     let Some(data) = rest.get(32..).and_then(|rest| rest.strip_prefix(&call)) else { return false };
     let Ok((length, at)) = compact::read(data, 0) else { return false };
     let tells = |tag: u32| data[at..].starts_with(&tag.to_le_bytes());
@@ -183,7 +182,7 @@ pub fn is_vote(txn: &Txn<'_>) -> bool {
     calls_vote && instructions.next().is_none() && txn.signatures().len() <= 2
 }
 
-/// What a transaction's vote is for.
+/// The block that a transaction votes for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Voted {
     /// The vote account.
@@ -196,7 +195,7 @@ pub struct Voted {
     pub block_id: Hash,
 }
 
-/// What a vote is for, if the transaction tells a whole tower. Its signatures are not looked at.
+/// The block that a transaction votes for, if it carries a whole tower. Its signatures are not verified.
 pub fn voted_for(txn: &Txn<'_>) -> Option<Voted> {
     if !is_vote(txn) {
         return None;
@@ -225,7 +224,7 @@ pub fn voted_for(txn: &Txn<'_>) -> Option<Voted> {
     (count > 0).then_some(Voted { account, slot, bank_hash: *bank_hash, block_id: *block_id })
 }
 
-/// What [`variable`] wrote, and what is behind it.
+/// Reads a number written by [`variable`]; returns the remaining bytes too.
 pub(crate) fn read_variable(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let end = bytes.iter().take(10).position(|byte| byte & 0x80 == 0)?;
     let shifted = |(place, byte): (usize, &u8)| u64::from(byte & 0x7f).checked_shl(7 * place as u32);

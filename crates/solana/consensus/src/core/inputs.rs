@@ -1,9 +1,9 @@
-//! What happened: banks, votes, dead slots, duplicates.
+//! The events that consensus receives: banks, votes, dead slots, duplicates.
 //!
-//! reads   what replay, gossip and repair tell
+//! reads   the events of replay, gossip and repair
 //! writes  the forks, the counts of votes, confirmations
-//! memory  as the parts have it
-//! drops   what does not fit: an error that the caller counts
+//! memory  that of the parts
+//! drops   invalid input: an error that the caller counts
 //! source  `docs/cluster-protocol.md` sections 6.2, 6.3, 6.6, 6.7, 7.4
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::tower::LastVote;
 use crate::tracker::VoteError;
 use crate::{DUPLICATE_THRESHOLD, MAX_ELSEWHERE, MAX_SLOTS_AHEAD, exceeds};
 
-/// Why something that happened is not taken.
+/// Why an event is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
     /// The slot is not above the root.
@@ -32,16 +32,17 @@ pub enum InputError {
     /// The slot is not above its parent's.
     #[error("the slot is not above the parent's")]
     Order,
-    /// The slot has a frozen bank: this one, or another version that was not dropped.
+    /// The slot already has a frozen bank: this one, or another version that was not dumped.
     #[error("the slot has a frozen bank")]
     Known,
 }
 
 impl Consensus {
-    /// A block was executed to its end. Blocks are told parents first.
+    /// A block was fully executed. Parents must come before their children.
     ///
     /// # Errors
-    /// It is not above the root, its parent is not known, or its slot has a bank already.
+    ///
+    /// It is not above the root, its parent is unknown, or its slot already has a bank.
     pub fn on_frozen(&mut self, frozen: FrozenBank, now_ms: u64) -> Result<(), InputError> {
         let FrozenBank { id, parent, block_id, leader, votes } = frozen;
         if id.slot <= self.root().slot {
@@ -54,7 +55,7 @@ impl Consensus {
         if id.slot <= parent.slot {
             return Err(InputError::Order);
         }
-        // A version that was dropped and came again is in the tree, marked as it was.
+        // A version that was dumped and executed again is still in the tree, with its marks.
         if !self.forks.contains(&id) {
             self.forks.add(id, parent).map_err(|_| InputError::UnknownParent)?;
         }
@@ -87,7 +88,7 @@ impl Consensus {
         let landed: Vec<(Pubkey, BankId, u64)> = landed.iter().filter_map(with_stake).collect();
         self.forks.vote(landed.iter().copied());
         for (account, voted, _) in &landed {
-            // A vote that is known has been counted, and all that follows from it done.
+            // A known vote has been counted, with all its consequences.
             let _known = self.on_vote(account, *voted);
         }
         let voters: Vec<Pubkey> = self.tracker.voters(&id).copied().collect();
@@ -106,11 +107,12 @@ impl Consensus {
         self.adopt(id);
     }
 
-    /// A vote was seen, in gossip, on its way to a leader, or in a block: the newest slot that it tells, with its hash.
-    /// Its signatures were checked, one of them is of the account's authorized voter. What a bank tells by
-    /// [`FrozenBank::votes`] need not be told again.
+    /// A vote was seen in gossip, on its way to a leader, or in a block: its newest slot with its hash. Its signatures
+    /// must have been verified, one of them by the account's authorized voter. Votes in [`FrozenBank::votes`] need not
+    /// be passed again.
     ///
     /// # Errors
+    ///
     /// The vote does not count.
     pub fn on_vote(&mut self, account: &Pubkey, id: BankId) -> Result<(), VoteError> {
         let stakes = self.stakes.of(id.slot);
@@ -125,7 +127,7 @@ impl Consensus {
         Ok(())
     }
 
-    /// What a vote says beside its count, once its block is frozen here.
+    /// The effects of a vote besides its count, once its block is frozen here.
     fn voter_is_seen(&mut self, account: &Pubkey, id: BankId) {
         let Some(bank) = self.banks.get(&id) else { return };
         self.propagation.seen(bank.own, account);
@@ -135,7 +137,7 @@ impl Consensus {
         self.is_changed |= matches!(self.refusal, Some(Refusal::Switch(_) | Refusal::Propagation));
     }
 
-    /// More than 52 % voted for a version of a slot, or one above it.
+    /// More than 52 % voted for a version of a slot, or for a descendant.
     fn agree(&mut self, id: BankId) {
         if id.slot > self.root().slot {
             let order = self.duplicates.confirmed(id);
@@ -156,9 +158,10 @@ impl Consensus {
         }
     }
 
-    /// A block cannot be executed.
+    /// A block is dead.
     ///
     /// # Errors
+    ///
     /// It is not above the root, or its slot has a frozen bank.
     pub fn on_dead(&mut self, slot: u64) -> Result<(), InputError> {
         if slot <= self.root().slot {
@@ -173,15 +176,16 @@ impl Consensus {
         Ok(())
     }
 
-    /// A slot that was to be begun was not, and may be: what was to be built on has changed before.
+    /// A slot that was to start did not, and may start later: the bank to build on changed before.
     pub fn on_retracted(&mut self, slot: u64) {
         self.building = self.building.filter(|building| *building != slot);
         self.is_retracted = true;
     }
 
-    /// There are two versions of a slot, by a proof that was checked.
+    /// A verified proof shows two versions of a slot.
     ///
     /// # Errors
+    ///
     /// It is not above the root, or far above it.
     pub fn on_duplicate(&mut self, slot: u64) -> Result<(), InputError> {
         if slot <= self.root().slot {
@@ -195,8 +199,8 @@ impl Consensus {
         Ok(())
     }
 
-    /// The answer to [`Action::AskAncestors`], as enough of those asked gave it: the block and its ancestors, in any
-    /// order. All of them are the cluster's; what is otherwise here is dropped, from the oldest on.
+    /// The answer to [`Action::AskAncestors`] on which enough nodes agree: the block and its ancestors, in any order.
+    /// All of them are the cluster's; differing versions here are dumped, from the oldest on.
     pub fn on_ancestors(&mut self, chain: &[BankId]) {
         let root = self.root().slot;
         let mut chain: Vec<BankId> = chain.iter().copied().filter(|id| id.slot > root).collect();
@@ -207,14 +211,14 @@ impl Consensus {
         for id in &chain {
             self.agree(*id);
         }
-        // Where all below it is the cluster's, the dead one itself is another version.
+        // If all its ancestors are the cluster's, the dead block itself is another version.
         if let Some(dead) = dead.filter(|_| !has_other) {
             self.dump(dead.slot, None);
         }
     }
 
-    /// A node tells in gossip that it has a slot's block frozen, or rooted. To be told again of slots from one on that
-    /// was dropped. Anybody can tell anything: what cannot count is known by two numbers and a look for the node.
+    /// A node claims in gossip to have frozen or rooted a slot's block. Must be repeated for slots from a dumped one
+    /// on. Anyone can claim anything, so irrelevant claims are rejected by two comparisons and a lookup of the node.
     pub fn on_has_slot(&mut self, node: &Pubkey, slot: u64) {
         let root = self.forks.root().slot;
         let is_near = slot > root && slot - root <= MAX_ELSEWHERE;
@@ -239,12 +243,12 @@ impl Consensus {
         }
     }
 
-    /// The stakes of an epoch that begins at a slot are known.
+    /// The stakes of the epoch that begins at a slot are known.
     pub fn on_epoch(&mut self, first_slot: u64, stakes: Arc<VoteWeights>) {
         self.stakes.insert(first_slot, stakes);
     }
 
-    /// Takes the votes of the own account from a bank that has newer ones than the tower, and in any case the account's
+    /// Adopts our own account's votes from a bank if they are newer than the tower's, and in any case the account's
     /// last timestamp.
     fn adopt(&mut self, id: BankId) {
         let Some(account) = self.config.vote_account.and_then(|key| self.banks.get(&id)?.account(&key)) else { return };

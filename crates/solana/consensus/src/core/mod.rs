@@ -1,14 +1,14 @@
-//! Consensus of one node, all together.
+//! Consensus of one node, combining all parts.
 //!
-//! reads   banks frozen, votes seen, slots dead, proofs of duplicates; the time and the ticks of proof of history
+//! reads   frozen banks, votes, dead slots, duplicate proofs; the time and the ticks of proof of history
 //! writes  [`Action`]s
 //! memory  the banks above the root, what [`super::tracker`] and [`super::duplicates`] keep of slots above it, and 32 B
-//!         for each node with stake that has a slot which is not frozen here, of 4,096 slots
-//! drops   what is refused is an error that the caller counts
+//!         for each node with stake that claims a slot which is not frozen here, of 4,096 slots
+//! drops   refused input is an error that the caller counts
 //! source  `docs/cluster-protocol.md` sections 6 and 7
 //!
-//! What happened is told to the `on_` methods, in the order in which it happened; [`Consensus::step`] then says what to
-//! do. It is called after every such call or batch of them, and at every tick.
+//! Events are passed to the `on_` methods in the order in which they happened; [`Consensus::step`] then returns the
+//! actions. It is called after every event or batch of them, and at every tick.
 
 mod inputs;
 mod step;
@@ -30,23 +30,23 @@ use super::tower::{AlignError, Tower};
 use super::tracker::Tracker;
 use super::types::{Action, BankId, FrozenBank};
 
-/// Who the node is.
+/// The node's identity and role.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Its identity.
     pub node: Pubkey,
-    /// The account that it votes with; a node without one decides all the same, so that it roots, and sends nothing.
+    /// Its vote account. A node without one still decides, so that it roots, but sends no votes.
     pub vote_account: Option<Pubkey>,
-    /// Whether to lead only once a vote made since the start is rooted. A new cluster's nodes cannot wait for that.
+    /// Whether to lead only once a vote made since startup is rooted. Nodes of a new cluster cannot wait for that.
     pub waits_for_rooted_vote: bool,
 }
 
-/// The bank to start from.
+/// The starting point.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// It, with all vote accounts; its parent is not looked at.
+    /// The bank with all its vote accounts; its parent is ignored.
     pub bank: FrozenBank,
-    /// The slots of its ancestors as far as they are known, from the sysvar that lists them.
+    /// The slots of its known ancestors, from the slot hashes sysvar.
     pub ancestors: Vec<u64>,
 }
 
@@ -58,12 +58,12 @@ pub enum StartError {
     Align(#[from] AlignError),
 }
 
-/// The time, as the caller has it.
+/// The current time, as given by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// Unix time in milliseconds.
     pub now_ms: u64,
-    /// Ticks of proof of history since genesis, by the last [`Action::Reset`].
+    /// Ticks of proof of history since genesis, counted from the last [`Action::Reset`].
     pub tick_height: u64,
 }
 
@@ -75,7 +75,7 @@ struct Sent {
     is_switch: bool,
 }
 
-/// Consensus of one node.
+/// The consensus state of one node.
 #[derive(Clone, Debug)]
 pub struct Consensus {
     config: Config,
@@ -84,21 +84,21 @@ pub struct Consensus {
     tower: Tower,
     stakes: Stakes,
     tracker: Tracker,
-    /// The newest vote of each account that was seen, for a frozen bank.
+    /// Each account's newest vote seen for a frozen bank.
     seen: BTreeMap<Pubkey, BankId>,
     duplicates: Duplicates,
-    /// Who tells to have a slot that is not frozen here.
+    /// The nodes that claim a slot which is not frozen here.
     elsewhere: BTreeMap<u64, BTreeSet<Pubkey>>,
     propagation: Propagation,
     turns: Turns,
-    /// The tower's root, while the node executes its way there.
+    /// The tower's root, while the node replays up to it.
     awaited: Option<BankId>,
-    /// Told as confirmed, above the root.
+    /// Reported as confirmed, above the root.
     confirmed: BTreeSet<BankId>,
     finalized: Option<u64>,
     reset: Option<BankId>,
     building: Option<u64>,
-    /// An own slot was taken back: the turn that it is of is looked for again.
+    /// An own slot was retracted: its turn must be searched again.
     is_retracted: bool,
     sent: Option<Sent>,
     first_vote: Option<u64>,
@@ -110,9 +110,10 @@ pub struct Consensus {
 }
 
 impl Consensus {
-    /// A node that starts from a bank, with the tower that it saved, if it has one.
+    /// A node that starts from a bank, with its saved tower, if any.
     ///
     /// # Errors
+    ///
     /// The tower's root is not among the bank's ancestors.
     pub fn new(config: Config, start: Start, stakes: Stakes, tower: Option<Tower>) -> Result<Self, StartError> {
         let root = start.bank.id;
@@ -154,12 +155,12 @@ impl Consensus {
         })
     }
 
-    /// The root.
+    /// The newest rooted bank.
     pub fn root(&self) -> BankId {
         self.forks.root()
     }
 
-    /// The tower.
+    /// This node's tower.
     pub fn tower(&self) -> &Tower {
         &self.tower
     }
@@ -169,23 +170,23 @@ impl Consensus {
         &self.forks
     }
 
-    /// The bank that is built on.
+    /// The bank that is currently built on.
     pub fn reset_bank(&self) -> Option<BankId> {
         self.reset
     }
 
-    /// Why the last decision was no vote.
+    /// Why the last decision was not a vote.
     pub fn refusal(&self) -> Option<Refusal> {
         self.refusal
     }
 
-    /// The version of a slot above the root that the cluster is known to have agreed on: a request for ancestors of it
-    /// is answered. One for a rooted slot is answered from the roots that the store knows.
+    /// The version of a slot above the root on which the cluster is known to agree, for answering requests for its
+    /// ancestors. Requests for rooted slots are answered from the store's roots.
     pub fn duplicate_confirmed(&self, slot: u64) -> Option<Hash> {
         self.duplicates.confirmed_hash(slot)
     }
 
-    /// Banks that are kept: the root and those above it.
+    /// Number of banks: the root and those above it.
     pub fn banks_len(&self) -> usize {
         self.forks.len()
     }
@@ -219,7 +220,7 @@ impl Consensus {
         self.is_changed = true;
     }
 
-    /// Drops the node's version of a slot, what is built on it, and what is dead above it.
+    /// Dumps our version of a slot, its descendants, and dead slots above it.
     fn dump(&mut self, slot: u64, ours: Option<BankId>) {
         if let Some(ours) = ours {
             self.forks.mark_invalid(&ours);
@@ -235,7 +236,7 @@ impl Consensus {
         self.actions.push(Action::Dump(slot));
     }
 
-    /// Makes a bank the root, and forgets what does not descend from it.
+    /// Makes a bank the root, and drops what does not descend from it.
     fn set_root(&mut self, root: BankId) {
         let before = self.forks.root();
         let mut rooted: Vec<BankId> = self.forks.chain(&root).take_while(|id| *id != before).collect();

@@ -1,6 +1,6 @@
-//! What to do now: vote, reset, root, send again, lead.
+//! One step of consensus: votes, resets, roots, rebroadcasts, leads.
 //!
-//! reads   the forks as they are, the time, the ticks
+//! reads   the current forks, the time, the ticks
 //! writes  actions
 //! source  `docs/cluster-protocol.md` sections 6.4, 6.5, 7.2 to 7.4
 
@@ -11,13 +11,13 @@ use crate::leader::{Begin, CONSECUTIVE_SLOTS, LeaderView, PohPosition, TICKS_PER
 use crate::tower::LastVote;
 use crate::types::TowerVote;
 
-/// A vote is sent again no sooner.
+/// Minimum interval before a vote is sent again.
 const REFRESH_MS: u64 = 5_000;
-/// Banks after which the blockhash of a vote's transaction counts as old.
+/// Number of banks after which the blockhash of a vote's transaction counts as old.
 const REFRESH_BANKS: u64 = 16;
 
 impl Consensus {
-    /// What is to be done now, in order.
+    /// The actions to carry out now, in order.
     pub fn step(&mut self, clock: Clock, view: &dyn LeaderView) -> Vec<Action> {
         let mut clock = clock;
         if self.awaited.is_some() {
@@ -31,7 +31,7 @@ impl Consensus {
                 self.vote(id, is_switch, clock.now_ms);
                 reset = Some(id);
             }
-            // A node that knows nothing of its last vote's block has no fork of its own to stay on.
+            // A node without its last vote's block has no fork of its own to stay on.
             reset = reset.or_else(|| self.reset.is_none().then(|| self.forks.heaviest()));
             self.finalize(reset);
             if let Some(id) = reset.filter(|id| self.reset != Some(*id)) {
@@ -67,8 +67,8 @@ impl Consensus {
         }
     }
 
-    /// Returns the last vote, which tells the cluster after a start how far this node is. At the beginning of a chain
-    /// it is a vote for the genesis, which locks nothing out. A node that has lost its tower has none.
+    /// Returns the last vote, which after a start tells the cluster how far this node is. At the start of a chain it is
+    /// a vote for the genesis, which has no lockout. A node that has lost its tower has none.
     pub fn last_vote(&self) -> Option<TowerVote> {
         if let Some(last) = self.tower.last_vote() {
             return Some(self.told(last, None));
@@ -80,7 +80,7 @@ impl Consensus {
             .then(|| TowerVote { votes, ..self.told(LastVote { id, block_id }, None) })
     }
 
-    /// The tower as a vote tells it.
+    /// The tower in the form of a vote.
     fn told(&self, last: LastVote, timestamp: Option<i64>) -> TowerVote {
         let lockouts = self.tower.lockouts();
         TowerVote {
@@ -94,7 +94,7 @@ impl Consensus {
         }
     }
 
-    /// Tells what two thirds of the stake have rooted, by the bank that is built on.
+    /// Reports the slot that two thirds of the stake have rooted, according to the bank that is built on.
     fn finalize(&mut self, bank: Option<BankId>) {
         let root = self.tower.lockouts().root.filter(|root| *root <= self.forks.root().slot);
         let own = self.config.vote_account.as_ref().zip(root);
@@ -105,7 +105,7 @@ impl Consensus {
         }
     }
 
-    /// Sends the last vote again, where it did not land and its transaction grew old.
+    /// Sends the last vote again if it did not land and its transaction is old.
     fn refresh(&mut self, now_ms: u64) {
         let (Some(last), true) = (self.tower.last_vote(), self.config.vote_account.is_some()) else { return };
         let sent = self.sent.unwrap_or(Sent { blockhash_of: last.id, at_ms: 0, is_switch: false });
@@ -114,7 +114,7 @@ impl Consensus {
         }
         let view = self.view();
         let Some(tip) = view.tip_of_own_fork().filter(|tip| !view.has_landed(tip)) else { return };
-        // A bank that is not there any more is below the root, and old.
+        // A bank that no longer exists is below the root, and old.
         if self.forks.distance(&sent.blockhash_of, &tip).is_some_and(|banks| banks <= REFRESH_BANKS) {
             return;
         }
@@ -124,14 +124,14 @@ impl Consensus {
         self.actions.push(Action::Refresh(vote));
     }
 
-    /// Whether a bank descends from the tower's root. The root is above the oldest bank where another program cast the
-    /// votes: until it is executed the node builds on nothing.
+    /// Whether a bank descends from the tower's root. If another program cast the votes, the root may be above all
+    /// banks: until it is executed the node builds on nothing.
     fn has_own_root(&self, bank: &BankId) -> bool {
         let root = self.tower.lockouts().root.unwrap_or_default();
         root <= self.forks.root().slot || self.forks.on_chain(bank, root).is_some()
     }
 
-    /// Begins an own slot whose time has come.
+    /// Starts an own slot whose time has come.
     fn lead(&mut self, tick_height: u64, view: &dyn LeaderView) {
         let (Some(parent), None, false) = (self.reset, self.building, view.is_busy()) else { return };
         let Some(bank) = self.banks.get(&parent) else { return };

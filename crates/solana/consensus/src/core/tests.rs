@@ -1,4 +1,4 @@
-//! One node by itself: what it is told, and what it does.
+//! A single node: its inputs and its actions.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn node(name: u8) -> Pubkey {
     [name + 100; 32]
 }
 
-/// Each of four nodes leads four slots in turn; this is node 0.
+/// Four nodes lead four slots each in turn; this is node 0.
 struct View;
 
 impl LeaderView for View {
@@ -64,7 +64,7 @@ fn started(config: Config, root: u64, tower: Option<Tower>) -> Consensus {
     Consensus::new(config, start, Stakes::new(0, Arc::new(stakes)), tower).expect("fits")
 }
 
-/// The same, while another block is being made.
+/// The same, while another block is in progress.
 struct Busy;
 
 impl LeaderView for Busy {
@@ -97,7 +97,7 @@ fn votes(actions: &[Action]) -> Vec<&TowerVote> {
     actions.iter().filter_map(vote).collect()
 }
 
-/// A line of banks from `from` on, in each of which everyone has voted for all before; the node votes for each.
+/// A chain of banks from `from` on, in each of which everyone has voted for all before; the node votes for each.
 fn line(consensus: &mut Consensus, from: u64, to: u64) -> Vec<Action> {
     let mut all = Vec::new();
     for slot in from..=to {
@@ -122,8 +122,8 @@ fn tower_is_saved_before_its_vote() {
     assert!(step(&mut consensus, 0).is_empty(), "nothing is new");
 }
 
-/// The timestamp of a vote for slot 5 at `now_s`. The account's last timestamp is 1,000 s: in the bank that the node
-/// starts from, or else in that of slot 5.
+/// The timestamp of a vote for slot 5 at `now_s`. The account's last timestamp is 1,000 s, either in the bank that the
+/// node starts from or in that of slot 5.
 fn vote_timestamp(now_s: u64, is_at_start: bool) -> Option<i64> {
     let one = VoteStake { vote: [0; 32], node: node(0), collector: node(0), stake: 10 };
     let stakes = Stakes::new(0, Arc::new(VoteWeights::new(&[one])));
@@ -174,7 +174,7 @@ fn roots_follow_32_votes_and_bound_memory() {
         Action::Finalized(slot) => Some(*slot),
         _ => None,
     });
-    // In bank 100 the others voted for 1 to 99: 68 is the oldest that their 31 votes left.
+    // In bank 100 the others voted for 1 to 99: 68 is the oldest of their 31 remaining votes.
     assert_eq!(finalized, Some(68));
     assert_eq!(consensus.on_dead(69), Err(InputError::Old));
     assert_eq!(consensus.on_duplicate(69), Err(InputError::Old));
@@ -235,7 +235,7 @@ fn lost_vote_is_refreshed() {
     let mut consensus = started(config(), 0, None);
     consensus.on_frozen(frozen(id(5), id(0), vec![]), 0).expect("frozen");
     assert_eq!(votes(&step(&mut consensus, 1_000_000)).len(), 1);
-    // Another fork gets heavier, but not by enough to leave the own one, where banks come without the vote.
+    // Another fork becomes heavier, but not enough for a switch; the own one gets banks without the vote.
     consensus.on_frozen(frozen(id(4), id(0), vec![]), 0).expect("frozen");
     consensus.on_frozen(frozen(id(7), id(4), vec![account(1, [4])]), 0).expect("frozen");
     let mut refreshed = Vec::new();
@@ -291,7 +291,7 @@ fn first_differing_ancestor_of_dead_block_is_dumped() {
     assert_eq!(consensus.duplicate_confirmed(5), Some(other(5).hash));
     consensus.on_frozen(frozen(other(5), id(0), vec![]), 0).expect("the other version");
     consensus.on_frozen(frozen(other(6), other(5), vec![]), 0).expect("dead no more");
-    // Where all below is the cluster's, the dead block itself is the wrong one.
+    // If all ancestors are the cluster's, the dead block itself is the wrong version.
     consensus.on_dead(8).expect("no bank");
     for name in 1..4 {
         consensus.on_vote(&[name; 32], id(8)).expect("counted");
@@ -357,7 +357,7 @@ fn turn_begins_slots_one_by_one() {
         let begin = |action| if let Action::Begin { slot, parent } = action { Some((slot, parent.slot)) } else { None };
         actions.into_iter().filter_map(begin).collect::<Vec<_>>()
     };
-    // It began 16 as soon as 15 was there.
+    // It started 16 as soon as 15 existed.
     assert_eq!(consensus.building, Some(16));
     assert_eq!(at(&mut consensus, 18 * TICKS_PER_SLOT), [], "16 is under way");
     consensus.on_frozen(frozen(id(16), id(15), vec![]), 0).expect("frozen");
@@ -406,11 +406,11 @@ fn rooted_vote_lets_the_node_lead() {
     let mut consensus = started(Config { waits_for_rooted_vote: true, ..config() }, 0, None);
     let actions = line(&mut consensus, 1, 32);
     assert!(consensus.root().slot >= 1 && !begins(&actions));
-    // The root must have the first vote, for 1, in it: that is 2.
+    // The root must include the first vote, for 1: that is 2.
     assert!(begins(&line(&mut consensus, 33, 50)));
 }
 
-/// A tower that Agave's file brought, and the node whose it is.
+/// A tower imported from Agave's file, and its node.
 fn moved(tower: &Tower) -> (Config, Tower) {
     let key = hearth_crypto::ed25519::SigningKey::from_seed(&[5; 32]);
     let me = key.public_key();
@@ -426,7 +426,7 @@ fn votes_of_another_program_bind() {
     let bound: Vec<(u64, u64)> =
         tower.lockouts().votes.iter().map(|vote| (vote.slot, vote.last_locked_out_slot())).collect();
     assert_eq!(bound, [(1, 17), (2, 10), (3, 7), (4, 6)]);
-    // All others vote on a fork that leaves out slots 1 to 4.
+    // All others vote on a fork without slots 1 to 4.
     let voted_on = |tower: Option<Tower>| {
         let mut consensus = started(config.clone(), 0, tower);
         let mut voted = Vec::new();
@@ -442,7 +442,7 @@ fn votes_of_another_program_bind() {
     assert_eq!(voted_on(None).first(), Some(&(5, false)), "without the file");
 }
 
-/// All slots are one node's.
+/// One node leads all slots.
 struct Always(Pubkey);
 
 impl LeaderView for Always {

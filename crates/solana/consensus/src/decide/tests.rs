@@ -13,7 +13,7 @@ fn id(slot: u64) -> BankId {
     BankId { slot, hash: [slot as u8; 32] }
 }
 
-/// A world of ten vote accounts with 10 lamports each; this node votes with account 0.
+/// Ten vote accounts with 10 lamports each; this node votes with account 0.
 struct World {
     forks: Forks,
     banks: BTreeMap<BankId, Bank>,
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// A bank in which each of these accounts has voted for these slots.
+    /// Adds a bank in which each of these accounts has voted for these slots.
     fn add(&mut self, slot: u64, parent: u64, voters: std::ops::Range<u8>, slots: &[u64]) {
         self.forks.add(id(slot), id(parent)).expect("a tree");
         let changed: Vec<AccountVotes> = voters.map(|name| account(name, slots)).collect();
@@ -117,7 +117,8 @@ fn heaviest_bank_gets_one_vote() {
 
 #[test]
 fn fork_switch_needs_38_percent_elsewhere() {
-    // 4 binds those who voted 1, 4 until 6, after this node's 3. Their fork has more votes than this node's.
+    // The vote for 4 binds those who voted 1, 4 until 6, after this node's 3. Their fork has more votes than this
+    // node's.
     let three = two_forks(1..4);
     assert_eq!(three.forks.heaviest(), id(20));
     let stay = Decision { vote: Err(Refusal::Switch(Switch::FailedThreshold)), reset: Some(id(3)) };
@@ -151,13 +152,13 @@ fn lockout_forbids_a_switch_despite_proof() {
     let mut world = two_forks(1..5);
     world.add(5, 1, 0..0, &[]);
     world.gossip(1..9, 5);
-    // 3 binds until 5, 2 until 6; 1 is an ancestor.
+    // The vote for 3 binds until 5, for 2 until 6; 1 is an ancestor.
     assert_eq!(world.view().switch(&id(5)), Switch::Proof);
     assert_eq!(world.view().refusal(&id(5)), Some(Refusal::LockedOut));
     assert_eq!(world.view().refusal(&id(20)), None);
 }
 
-/// A line of banks 1..=`slots`, in the last of which `voters` have voted for all but the last; this node for the same.
+/// A chain of banks 1..=`slots`, in the last of which `voters` have voted for all but the last; so has this node.
 fn line(slots: u64, voters: u8) -> World {
     let mut world = World::new();
     let voted: Vec<u64> = (1..slots).collect();
@@ -181,7 +182,7 @@ fn ninth_vote_needs_the_threshold() {
 fn vote_without_longer_lockout_needs_no_threshold() {
     let mut world = line(21, 0);
     assert_eq!(world.decide().vote, Err(Refusal::Threshold));
-    // At 40 the votes for 1 to 16 still bind; with eight on top of it, 9 binds as long as it did before.
+    // At 40 the votes for 1 to 16 still bind; with eight votes on top, 9 binds as long as before.
     world.add(40, 21, 0..0, &[]);
     let bound = world.tower.lockouts().votes.iter().filter(|vote| vote.binds_at(40)).map(|vote| vote.slot);
     assert!(bound.eq(1..=16));
@@ -214,7 +215,7 @@ fn duplicate_forces_rollback_and_lost_block_any_fork() {
     let back = Decision { vote: Err(Refusal::Switch(Switch::FailedRollback)), reset: Some(id(1)) };
     assert_eq!(world.decide(), back);
     world.add(21, 1, 0..0, &[]);
-    // Its own fork is invalid, but no other is proven: it stays at the deepest of it.
+    // Its own fork is invalid, but there is no switch proof: it stays at the deepest bank of its fork.
     assert_eq!(world.decide(), Decision { vote: Err(Refusal::Switch(Switch::FailedThreshold)), reset: Some(id(3)) });
     world.banks.remove(&id(2));
     world.banks.remove(&id(3));

@@ -1,4 +1,4 @@
-//! Fork choice by small trees, and against a count from scratch.
+//! Fork choice on small trees, and against a recomputation.
 
 use super::*;
 
@@ -89,7 +89,7 @@ fn a_root_drops_other_forks_and_older_votes() {
     let dropped = forks.set_root(at(2));
     assert_eq!(dropped, [at(0), at(1), at(3), at(5)]);
     assert_eq!((forks.root(), forks.parent(&at(2)), forks.heaviest(), forks.len()), (at(2), None, at(6), 3));
-    // The vote for 5 is newer than any for 4: it still holds its account there.
+    // The vote for 5 is newer than any for 4, so its account stays there.
     forks.vote([(account(1), at(4), 9), (account(2), at(4), 1)]);
     assert_eq!(forks.weight(&at(2)), 3);
     forks.vote([(account(1), at(6), 9)]);
@@ -115,7 +115,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(forks.add(id(4, 2), at(4)), Err(ForkError::Order));
 }
 
-/// The heaviest bank, counted anew.
+/// The heaviest bank, recomputed from scratch.
 fn counted(forks: &Forks, parents: &[(BankId, BankId)], votes: &BTreeMap<Pubkey, (BankId, u64)>) -> BankId {
     let weight = |id: &BankId| {
         let on_it = |voted: &BankId| forks.chain(voted).any(|below| below == *id);

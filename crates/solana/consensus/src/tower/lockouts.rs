@@ -1,27 +1,28 @@
-//! Lockouts: how long votes bind, and what votes on top of them do to that.
+//! Lockouts: how long votes bind, and how later votes extend them.
 //!
 //! reads   slots that are voted for
-//! writes  votes that bind, the root
+//! writes  binding votes, the root
 //! memory  31 votes
 //! drops   a vote for a slot that is not newer than the last
 //! source  `docs/cluster-protocol.md` section 6.1
 //!
-//! A vote binds for 2 slots, and for twice as long with each vote on top of it. The 32nd makes the oldest the root.
+//! A vote binds for 2 slots, and for twice as long with each vote on top of it. The 32nd vote makes the oldest the
+//! root.
 
 use hearth_mutation::{Mutation, active};
 use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
 
-/// Votes that bind, the oldest first, and the root below them: of this node, or of a vote account.
+/// The binding votes, the oldest first, and the root below them, of this node or of a vote account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lockouts {
     /// The votes, slots ascending, at most [`MAX_LOCKOUTS`].
     pub votes: Vec<Lockout>,
-    /// The newest slot that is final by them.
+    /// The newest slot that these votes have made final.
     pub root: Option<u64>,
 }
 
 impl Lockouts {
-    /// The newest vote that binds.
+    /// The newest binding vote.
     pub fn last(&self) -> Option<&Lockout> {
         self.votes.last()
     }
@@ -31,7 +32,7 @@ impl Lockouts {
         self.votes.iter().nth_back(depth)
     }
 
-    /// Votes for a slot; false, and nothing changes, if it is not newer than the last vote.
+    /// Votes for a slot; returns false and changes nothing if it is not newer than the last vote.
     pub fn process(&mut self, slot: u64) -> bool {
         if self.last().is_some_and(|last| slot <= last.slot) {
             return false;
@@ -57,8 +58,8 @@ impl Lockouts {
         }
     }
 
-    /// Whether a vote for `slot` is forbidden: it is no newer than the last or the root, or a vote that still binds
-    /// then, or the root, is not among its ancestors.
+    /// Whether a vote for `slot` is forbidden: it is not newer than the last or the root, or its ancestors lack the
+    /// root or a vote that would still bind.
     pub fn is_locked_out(&self, slot: u64, is_ancestor: impl Fn(u64) -> bool) -> bool {
         let is_old = self.last().is_some_and(|last| slot <= last.slot) || self.root.is_some_and(|root| slot <= root);
         if is_old {

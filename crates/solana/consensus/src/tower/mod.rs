@@ -1,7 +1,7 @@
-//! The tower: the votes that bind this node.
+//! The tower: this node's binding votes.
 //!
 //! reads   slots that are voted for
-//! writes  lockouts, the root that the 32nd vote makes, what is put on disk
+//! writes  lockouts, the root that the 32nd vote makes, the file contents
 //! memory  31 votes
 //! drops   a vote for a slot that is not newer than the last
 //! source  `docs/cluster-protocol.md` section 6.1: `solana-core` 4.2.2, `consensus/tower_vote_state.rs`, `consensus.rs`
@@ -22,24 +22,24 @@ use super::types::BankId;
 /// The last block voted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastVote {
-    /// The block.
+    /// The block's slot and bank hash.
     pub id: BankId,
     /// The Merkle root of its last FEC set.
     pub block_id: Hash,
 }
 
-/// Why a tower and the bank that a node starts from do not go together.
+/// Why a tower does not fit the bank that a node starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AlignError {
-    /// This node rooted a block that the bank does not descend from.
+    /// This node rooted a block that is not an ancestor of the bank.
     #[error("the tower's root, slot {0}, is on another chain than the bank to start from")]
     Diverged(u64),
-    /// The bank does not know its ancestors back to the tower's root.
+    /// The bank's known ancestors do not reach back to the tower's root.
     #[error("the tower's root, slot {0}, is older than the ancestors that the bank to start from knows")]
     TooOld(u64),
 }
 
-/// The votes that bind a node, its root and its last vote.
+/// A node's binding votes, root and last vote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tower {
     pub(crate) lockouts: Lockouts,
@@ -49,7 +49,7 @@ pub struct Tower {
 }
 
 impl Tower {
-    /// Of a node that has not voted, and starts from a root.
+    /// The tower of a node that has not voted, and starts from a root.
     pub fn new(root: BankId) -> Self {
         let lockouts = Lockouts { votes: Vec::new(), root: Some(root.slot) };
         Self { lockouts, root_hash: Some(root.hash), last: None, stamp: None }
@@ -60,12 +60,12 @@ impl Tower {
         Self { stamp: Some((slot, unix_s)), ..self }
     }
 
-    /// The votes that bind.
+    /// The binding votes.
     pub fn lockouts(&self) -> &Lockouts {
         &self.lockouts
     }
 
-    /// The root, where the hash of its bank is known.
+    /// The root, if the hash of its bank is known.
     pub fn root(&self) -> Option<BankId> {
         Some(BankId { slot: self.lockouts.root?, hash: self.root_hash? })
     }
@@ -75,26 +75,27 @@ impl Tower {
         self.last
     }
 
-    /// The newest slot that the tower has: that of its last vote, or its root.
+    /// The newest slot of the tower: that of its last vote, or its root.
     pub fn newest_slot(&self) -> Option<u64> {
         self.last.map(|last| last.id.slot).max(self.lockouts.root)
     }
 
-    /// The slot of the last vote that told a timestamp, and that in Unix seconds.
+    /// The last vote with a timestamp: its slot and Unix seconds.
     pub fn last_timestamp(&self) -> Option<(u64, i64)> {
         self.stamp
     }
 
-    /// Whether a vote for `slot` would break a promise: it is no newer than the last, or a vote that still binds then,
-    /// or the root, is not among its ancestors.
+    /// Whether a vote for `slot` would violate a lockout: it is not newer than the last, or its ancestors lack the root
+    /// or a vote that would still bind.
     pub fn is_locked_out(&self, slot: u64, is_ancestor: impl Fn(u64) -> bool) -> bool {
         self.last.is_some_and(|last| slot <= last.id.slot) || self.lockouts.is_locked_out(slot, is_ancestor)
     }
 
-    /// Votes, and returns the slot that is rooted by that. The caller tells its hash to [`Self::set_root`].
+    /// Votes, and returns the slot that this roots, whose hash the caller must pass to [`Self::set_root`].
     ///
     /// # Panics
-    /// The slot is not newer than the last vote: the caller has asked [`Self::is_locked_out`].
+    ///
+    /// The slot is not newer than the last vote: the caller must check [`Self::is_locked_out`].
     pub fn vote(&mut self, vote: LastVote) -> Option<u64> {
         let before = self.lockouts.root;
         let is_newer = self.last.is_none_or(|last| last.id.slot < vote.id.slot);
@@ -107,15 +108,15 @@ impl Tower {
         self.lockouts.root
     }
 
-    /// Tells the hash of the root, or that others' votes rooted a newer one; votes at or below it no longer bind.
+    /// Sets the hash of the root, or a newer root by other nodes' votes; votes at or below it no longer bind.
     pub fn set_root(&mut self, root: BankId) {
         self.lockouts.root = Some(root.slot);
         self.root_hash = Some(root.hash);
         self.lockouts.votes.retain(|vote| vote.slot > root.slot);
     }
 
-    /// Takes the votes that the node's own account has in a bank, where they are newer than the tower's: another
-    /// process voted for this node, or the tower was lost. `last` is the newest of them.
+    /// Adopts the votes of our own account in a bank if they are newer than the tower's: another process voted for this
+    /// node, or the tower was lost. `last` is the newest of them.
     pub fn adopt(&mut self, votes: &[Lockout], root: Option<BankId>, last: LastVote) {
         if let Some(root) = root.filter(|root| self.lockouts.root.is_none_or(|own| own < root.slot)) {
             self.set_root(root);
@@ -125,8 +126,8 @@ impl Tower {
         self.last = Some(last);
     }
 
-    /// Takes the last timestamp of the node's own account, that of a vote for `slot`, where it is newer: another
-    /// process voted for this node, or the tower was lost. The vote program takes no vote with an earlier one.
+    /// Adopts the last timestamp of our own account, from a vote for `slot`, if it is newer: another process voted for
+    /// this node, or the tower was lost. The vote program rejects a vote with an earlier one.
     pub fn adopt_timestamp(&mut self, slot: u64, unix_s: i64) {
         let (own_slot, own_unix_s) = self.stamp.unwrap_or_default();
         if slot > own_slot || unix_s > own_unix_s {
@@ -134,8 +135,8 @@ impl Tower {
         }
     }
 
-    /// Unix time in seconds that a vote for `slot` tells: none for a slot that is not newer than the last that told
-    /// one, and none that is before the last one told.
+    /// The timestamp in Unix seconds of a vote for `slot`: `None` if the slot is not newer than that of the last
+    /// timestamp, or if the time is before it.
     pub fn timestamp(&mut self, slot: u64, unix_s: i64) -> Option<i64> {
         if self.stamp.is_some_and(|(last, told)| slot <= last || unix_s < told) {
             return None;
@@ -144,7 +145,7 @@ impl Tower {
         Some(unix_s)
     }
 
-    /// The time that the last vote tells when it is sent again: a second after the one told before.
+    /// The timestamp of the last vote when it is sent again: a second after the previous one.
     pub fn refreshed_timestamp(&mut self) -> Option<i64> {
         let last = self.last?.id.slot;
         let (slot, told) = self.stamp.as_mut()?;
@@ -154,15 +155,16 @@ impl Tower {
         })
     }
 
-    /// Fits a restored tower to the bank that the node starts from. `ancestors` are the slots of that bank's ancestors,
-    /// as far back as they are known, in any order.
+    /// Aligns a restored tower with the bank that the node starts from. `ancestors` are the known slots of that bank's
+    /// ancestors, in any order.
     ///
-    /// Votes that the bank descends from no longer bind: they are rooted. Votes at or below it on another fork, and all
-    /// above it, go on to bind. A tower whose root is above the bank is as it is: the node must execute its way there
+    /// Votes for ancestors of the bank no longer bind: they are rooted. Votes at or below it on another fork, and all
+    /// above it, still bind. A tower whose root is above the bank is left as it is: the node must replay up to it
     /// before it votes.
     ///
     /// # Errors
-    /// The tower's root is not among the bank's ancestors, or older than those known.
+    ///
+    /// The tower's root is not among the bank's ancestors, or older than the known ones.
     pub fn align(&mut self, bank: BankId, ancestors: &[u64]) -> Result<(), AlignError> {
         let is_on_chain = |slot: u64| slot == bank.slot || ancestors.contains(&slot);
         if let Some(root) = self.lockouts.root {

@@ -1,10 +1,10 @@
-//! A tower as bytes: what is on disk before a vote is sent, and read again after a restart.
+//! The tower's file format: saved before a vote is sent, and restored after a restart.
 //!
 //! reads   a file's bytes
 //! writes  a file's bytes
 //! memory  one tower, at most 481 B
-//! drops   bytes that are no whole tower of this node: an error with a kind and an offset
-//! source  the format is our own, so that the root's hash is in it
+//! drops   bytes that are not a whole tower of this node: an error with a kind and an offset
+//! source  our own format, so that it contains the root's hash
 //!
 //! ```text
 //! magic              8 B, the last is the version
@@ -34,35 +34,35 @@ const _: () = assert!(HEAD_BYTES + MAX_LOCKOUTS * VOTE_BYTES + SUM_BYTES <= 481)
 /// What is wrong with a tower's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SavedErrorKind {
-    /// Not a tower of this version.
+    /// Not a tower file of this version.
     #[error("not a tower of this version")]
     Magic,
-    /// Of another node.
+    /// The tower of another node.
     #[error("another node's tower")]
     Node,
-    /// Too short or too long for the votes it tells.
+    /// Wrong length for the number of votes.
     #[error("a length that does not fit its votes")]
     Length,
-    /// The checksum is of other bytes.
+    /// The checksum does not match.
     #[error("a checksum of other bytes")]
     Checksum,
-    /// Flags or votes that no tower has.
+    /// Invalid flags or votes.
     #[error("flags or votes that no tower has")]
     Content,
 }
 
-/// What is wrong with a tower's bytes, and where.
+/// The damage of a tower file, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at byte {offset}")]
 pub struct SavedError {
-    /// What.
+    /// The kind of damage.
     pub kind: SavedErrorKind,
-    /// Where, in bytes.
+    /// Byte offset of the damage.
     pub offset: usize,
 }
 
 impl Tower {
-    /// The tower as bytes, for the file of `node`.
+    /// Serializes the tower for the file of `node`.
     pub fn save(&self, node: &Pubkey) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD_BYTES + self.lockouts.votes.len() * VOTE_BYTES + SUM_BYTES);
         let present =
@@ -91,10 +91,11 @@ impl Tower {
         out
     }
 
-    /// Reads the tower of `node`.
+    /// Parses the tower of `node`.
     ///
     /// # Errors
-    /// The bytes are not a whole tower of this node as [`Self::save`] makes it.
+    ///
+    /// The bytes are not a whole tower of this node in the format of [`Self::save`].
     pub fn restore(bytes: &[u8], node: &Pubkey) -> Result<Self, SavedError> {
         let error = |kind, offset| SavedError { kind, offset };
         if !bytes.starts_with(&MAGIC) {
@@ -136,7 +137,7 @@ impl Tower {
     }
 }
 
-/// From the flags on; the length was checked.
+/// Parses from the flags on; the length was checked.
 fn read(bytes: &[u8]) -> Tower {
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
     let hash = |at: usize| bytes[at..at + 32].try_into().expect("32 bytes");

@@ -1,4 +1,4 @@
-//! The tower against the rules, and its bytes.
+//! The tower's rules, and its file format.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn votes_double_lockouts_and_the_32nd_roots() {
 
 #[test]
 fn expired_votes_go_and_deeper_stacks_double() {
-    // 3 bound until 5 and 2 until 6, so that 7 finds 1 alone, which binds until 9.
+    // The vote for 3 bound until 5 and for 2 until 6, so that 7 finds 1 alone, which binds until 9.
     assert_eq!(counts(&voted([1, 2, 3, 7])), [(1, 3), (7, 1)]);
     assert_eq!(counts(&voted([1, 2, 3, 7, 8])), [(1, 3), (7, 2), (8, 1)]);
     assert_eq!(counts(&voted([1, 2, 3, 7, 8, 9])), [(1, 4), (7, 3), (8, 2), (9, 1)]);
@@ -76,7 +76,7 @@ fn newer_timestamp_of_the_account_is_adopted() {
     assert_eq!(lost.timestamp(8, 99), None);
     assert_eq!(lost.timestamp(7, 100), None);
     assert_eq!(lost.timestamp(8, 100), Some(100));
-    // A timestamp of the tower's own may land later.
+    // A timestamp from the tower itself may land later.
     lost.adopt_timestamp(7, 100);
     assert_eq!(lost.timestamp(9, 99), None);
     lost.adopt_timestamp(8, 103);
@@ -144,7 +144,7 @@ fn only_a_whole_saved_tower_is_restored() {
     }
 }
 
-/// The lockouts written down the long way: each vote with the slots on top of it at most at once.
+/// A naive model of the lockouts: each vote with the maximum number of slots that were on top of it at once.
 #[derive(Default)]
 struct Model(Vec<(u64, usize)>);
 
@@ -159,7 +159,7 @@ impl Model {
         self.0.push((slot, 1));
         let depth = self.0.len();
         for (index, (_, deepest)) in self.0.iter_mut().enumerate() {
-            // A vote counts those on top and itself, once the stack is deeper than it ever was above it.
+            // A vote counts itself and those on top, once the stack is deeper than it ever was above it.
             if depth - index > *deepest {
                 *deepest += 1;
             }

@@ -1,10 +1,10 @@
-//! Whole clusters of the real consensus on virtual time, with blocks that hold nothing but votes.
+//! Whole clusters of the real consensus on virtual time, with blocks that contain only votes.
 //!
 //! Whatever the network does, no two nodes root different blocks, a node's roots are a chain, what is confirmed stays,
-//! and no vote breaks an earlier one, also over crashes between saving and sending. Once the network heals all root
-//! again.
+//! and no vote violates an earlier one, even with crashes between saving and sending. Once the network heals all nodes
+//! root again.
 //!
-//! `HEARTH_SEEDS` says how many seeds to run (200), `HEARTH_SEED` from which on; alone it runs that one.
+//! `HEARTH_SEEDS` sets the number of seeds (200), `HEARTH_SEED` the first; `HEARTH_SEED` alone runs only that one.
 
 mod network;
 mod node;
@@ -14,15 +14,15 @@ mod world;
 use network::{Network, Weather};
 use node::{From, SLOT_US};
 
-/// Slots after which all must have rooted anew once all is well: votes 8 deep bind for 256 slots, then 32 more root,
-/// and half of the slots may be led by who is not heard in time.
+/// Slots within which all must have a new root after recovery: votes 8 deep bind for 256 slots, then 32 more make a
+/// root, and half of the slots may have a leader that is not heard in time.
 const LIVE_SLOTS: u64 = 1_200;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Runs a scenario by many seeds; a seed that fails is told with the command that runs it again.
+/// Runs a scenario with many seeds; reports a failing seed with the command to rerun it.
 fn by_seeds(test: &str, count: u64, mut scenario: impl FnMut(u64) -> Result<(), String>) {
     let (first, several) = (number("HEARTH_SEED"), number("HEARTH_SEEDS"));
     let count = several.unwrap_or(if first.is_some() { 1 } else { count });
@@ -42,7 +42,7 @@ fn stakes(random: &mut fastrand::Rng, nodes: usize) -> Vec<u64> {
     }
 }
 
-/// Everything is up and hears everything: all root a slot that is newer than any so far. How many slots that took.
+/// Restores all nodes and links, until all root a newer slot than any so far. Returns how many slots that took.
 fn heals(network: &mut Network) -> Result<Option<u64>, String> {
     network.weather = Weather::good(network.nodes.len());
     for node in 0..network.nodes.len() {
@@ -60,7 +60,7 @@ fn heals(network: &mut Network) -> Result<Option<u64>, String> {
     is_live.then_some(Some(slots)).ok_or_else(state)
 }
 
-/// One thing that goes wrong for a while; whether it is a leader that makes two versions.
+/// One fault for a while; returns whether it is an equivocating leader.
 fn trouble(network: &mut Network) -> Result<bool, String> {
     let nodes = network.nodes.len();
     let slots = network.random.u64(5..60);
@@ -85,7 +85,7 @@ fn trouble(network: &mut Network) -> Result<bool, String> {
     network.run_slots(slots)?;
     for node in 0..nodes {
         if !network.is_up(node) && network.random.bool() {
-            // Who loses its blocks is faulty: that stays less than a third of the stake in a run.
+            // A node that loses its blocks is faulty: such nodes stay below a third of the stake in a run.
             let is_lost = |one: &usize| *one == node || network.nodes[*one].has_lost;
             let lost: u64 = (0..nodes).filter(is_lost).map(|one| network.world.stakes[one]).sum();
             let may_lose = 3 * lost < network.world.stakes.iter().sum();
@@ -126,7 +126,7 @@ fn safety_holds_and_progress_returns() {
     assert!(runs < 100 || stopped * 5 < with_two, "{stopped} of {with_two} runs did not go on");
 }
 
-/// All that are up root a slot that is newer than any so far.
+/// Runs until all running nodes root a newer slot than any so far.
 fn goes_on(network: &mut Network) -> Result<(), String> {
     let newest = network.world.blocks.keys().last().expect("genesis").slot;
     let until = network.now_us + LIVE_SLOTS * SLOT_US;

@@ -1,4 +1,4 @@
-//! The network on virtual time: delays, losses, partitions, crashes, and the oracle that watches.
+//! The network on virtual time: delays, losses, partitions, crashes, and the oracle that checks every step.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -10,12 +10,12 @@ use crate::node::{From, Node, SLOT_US};
 use crate::oracle::Oracle;
 use crate::world::{Block, World, identity};
 
-/// How often a node looks at its clock.
+/// Interval of a node's timer.
 const TIMER_US: u64 = 25_000;
-/// Timers between two rounds of repair, and between two questions to another node for what it knows.
+/// Timers between two rounds of repair, and between two requests for another node's knowledge.
 const REPAIR_TIMERS: u64 = 8;
 const PULL_TIMERS: u64 = 40;
-/// Blocks that come with an answer of repair: it and its ancestors.
+/// Blocks in a repair response: the block and its ancestors.
 const REPAIR_BLOCKS: usize = 11;
 
 #[derive(Clone)]
@@ -36,16 +36,16 @@ enum Event {
     Finish { node: usize, life: u32, slot: u64 },
 }
 
-/// How the network is.
+/// The state of the network.
 #[derive(Clone, Debug)]
 pub struct Weather {
     pub loss: f64,
     pub delay_us: (u64, u64),
-    /// The group of each node: only those of one group hear one another.
+    /// The group of each node: only nodes of the same group hear each other.
     pub groups: Vec<usize>,
-    /// A leader that makes two versions of its blocks, and the part of the others that gets the first.
+    /// A leader that equivocates, and the fraction of the others that gets its first version.
     pub equivocator: Option<(usize, f64)>,
-    /// Odds that a node dies between saving a vote and sending it.
+    /// Probability that a node crashes between saving a vote and sending it.
     pub crash_at_vote: f64,
 }
 
@@ -62,7 +62,7 @@ pub struct Network {
     pub weather: Weather,
     pub now_us: u64,
     pub random: fastrand::Rng,
-    /// Versions that nodes dropped for another.
+    /// Versions that nodes dumped for another.
     pub dumps: usize,
     events: BinaryHeap<Reverse<(u64, u64)>>,
     waiting: BTreeMap<u64, Event>,
@@ -116,7 +116,7 @@ impl Network {
         self.act(node)
     }
 
-    /// Runs until a time, or until `is_done` says so, asked once a slot. Whether it did.
+    /// Runs until a time, or until `is_done`, checked once per slot, returns true. Returns whether it did.
     pub fn run(&mut self, until_us: u64, is_done: impl Fn(&Self) -> bool) -> Result<bool, String> {
         let mut next_look = self.now_us;
         while let Some(Reverse((time, at))) = self.events.peek().copied() {
@@ -142,8 +142,8 @@ impl Network {
         self.run(self.now_us + slots * SLOT_US, |_| false).map(|_| ())
     }
 
-    /// Slots above all roots of which nodes hold two versions, while nobody has seen 52 % behind either: the rules have
-    /// no way on from there that is sure.
+    /// Slots above all roots of which nodes hold two versions while no node has seen 52 % behind either: from there the
+    /// rules do not guarantee progress.
     pub fn unresolved(&self) -> Vec<u64> {
         let mut held: BTreeMap<u64, BTreeSet<BankId>> = BTreeMap::new();
         for (slot, block) in self.nodes.iter().flat_map(|node| node.disk.blocks.range(self.oracle.root.slot + 1..)) {
@@ -157,7 +157,7 @@ impl Network {
         held.into_keys().collect()
     }
 
-    /// A line a node, for a seed that fails.
+    /// One line per node, for a failing seed.
     pub fn state(&self) -> String {
         let line = |(node, one): (usize, &Node)| match &one.running {
             None => format!("node {node} is dead\n"),
@@ -190,7 +190,7 @@ impl Network {
         (0..self.nodes.len()).for_each(|to| self.send(from, to, message.clone()));
     }
 
-    /// Another node that is up, at random.
+    /// Another running node, at random.
     fn peer(&mut self, node: usize) -> Option<usize> {
         let is_peer = |other: &usize| *other != node && self.is_up(*other);
         let peers: Vec<usize> = (0..self.nodes.len()).filter(is_peer).collect();
@@ -289,7 +289,7 @@ impl Network {
         Ok(())
     }
 
-    /// Tells another node what this one knows: the newest vote of each, the slots it has.
+    /// Sends a node's knowledge to another: each account's newest vote, and the slots it has.
     fn tell(&mut self, node: usize, to: usize) {
         let Some(running) = &self.nodes[node].running else { return };
         let newest = running.pool.iter().filter_map(|(voter, votes)| Some((*voter, Rc::new(votes.last()?.clone()))));
@@ -302,12 +302,12 @@ impl Network {
 
     fn duplicate(&mut self, node: usize, slot: u64) {
         if let Some(running) = &mut self.nodes[node].running {
-            // A slot that is rooted is agreed upon.
+            // A rooted slot is agreed upon.
             let _old = running.consensus.on_duplicate(slot);
         }
     }
 
-    /// The end of an own slot: the block goes out, or two of them.
+    /// Ends an own slot: broadcasts the block, or two versions of it.
     fn finish(&mut self, node: usize, slot: u64) -> Result<(), String> {
         let running = self.nodes[node].running.as_mut().expect("up");
         let Some((_, parent)) = running.building.take_if(|(building, _)| *building == slot) else { return Ok(()) };
@@ -326,7 +326,7 @@ impl Network {
         self.nodes[node].take(&block, self.now_us).map(|_| ())
     }
 
-    /// Does what consensus says, until it says nothing more.
+    /// Carries out the actions of consensus until there are none.
     fn act(&mut self, node: usize) -> Result<(), String> {
         loop {
             let actions = self.nodes[node].step(&self.world, self.now_us);
@@ -347,7 +347,7 @@ impl Network {
         match action {
             Action::Vote { vote, saved } => {
                 self.nodes[node].disk.tower = Some(saved);
-                // What was saved binds, sent or not.
+                // A saved vote binds, sent or not.
                 self.oracle.voted(&self.world, node, &vote)?;
                 if self.random.f64() < self.weather.crash_at_vote {
                     self.crash(node);
@@ -383,7 +383,7 @@ impl Network {
                 self.nodes[node].begun(slot);
                 let running = self.nodes[node].running.as_mut().expect("up");
                 running.building = Some((slot, parent));
-                // The slot ends when its last tick comes.
+                // The slot ends with its last tick.
                 let end = running.reset.1 + (slot - parent.slot) * SLOT_US;
                 self.at(end.max(now_us), Event::Finish { node, life, slot });
             }

@@ -1,4 +1,4 @@
-//! A node: consensus, and around it what a validator has, a store, replay, repair, votes for its blocks.
+//! A node: consensus, with a validator's surroundings: store, replay, repair, votes for its blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -10,32 +10,32 @@ use hearth_consensus::{
 
 use crate::world::{Block, World, identity, vote_account};
 
-/// A tick is 6.25 ms.
+/// Duration of a tick: 6.25 ms.
 pub const TICK_US: u64 = 6_250;
 pub const SLOT_US: u64 = TICK_US * TICKS_PER_SLOT;
-/// Unix time at which the simulation begins.
+/// Unix time at the start of the simulation.
 const EPOCH_MS: u64 = 1_700_000_000_000;
-/// Votes of an account that a leader keeps for its blocks.
+/// Votes per account that a leader keeps for its blocks.
 const POOL: usize = 32;
 
-/// What survives a crash.
+/// The state that survives a crash.
 #[derive(Default)]
 pub struct Disk {
     pub tower: Option<Vec<u8>>,
-    /// One version a slot.
+    /// One version per slot.
     pub blocks: BTreeMap<u64, Rc<Block>>,
-    /// Own slots that were begun.
+    /// Own slots that were started.
     begun: BTreeSet<u64>,
     /// Roots, the oldest first.
     pub roots: Vec<BankId>,
 }
 
-/// A node that runs.
+/// The state of a running node.
 pub struct Running {
     pub consensus: Consensus,
     frozen: BTreeMap<u64, BankId>,
     dead: BTreeSet<u64>,
-    /// Slots to ask others for, and which version.
+    /// Slots to request from others, with the version if known.
     pub wanted: BTreeMap<u64, Option<[u8; 32]>>,
     pub asked: BTreeSet<u64>,
     pub pool: BTreeMap<usize, Vec<TowerVote>>,
@@ -47,13 +47,13 @@ pub struct Node {
     pub index: usize,
     pub disk: Disk,
     pub running: Option<Running>,
-    /// Counts starts: what was meant for an earlier life is not for this one.
+    /// Number of starts: messages for an earlier life are ignored.
     pub life: u32,
-    /// It lost its blocks once, and began from another's state.
+    /// Whether it once lost its blocks, and started from another node's state.
     pub has_lost: bool,
 }
 
-/// What a leader asks, answered from the store.
+/// A leader's view, answered from the store.
 struct View<'a> {
     world: &'a World,
     disk: &'a Disk,
@@ -75,7 +75,7 @@ impl LeaderView for View<'_> {
     }
 }
 
-/// What a node starts from.
+/// The starting point of a node.
 #[derive(Clone, Copy, Debug)]
 pub enum From {
     /// Its own newest root.
@@ -109,7 +109,7 @@ impl Node {
         let config = Config {
             node: identity(self.index),
             vote_account: Some(vote_account(self.index)),
-            // Who lost what it made must not make it again otherwise.
+            // A node that lost its blocks must not produce other versions of them.
             waits_for_rooted_vote: is_lost,
         };
         let tower = self.disk.tower.as_ref().map(|bytes| Tower::restore(bytes, &identity(self.index)));
@@ -131,7 +131,7 @@ impl Node {
         self.replay(now_us)
     }
 
-    /// What to do now.
+    /// Runs a step of consensus.
     pub fn step(&mut self, world: &World, now_us: u64) -> Vec<Action> {
         let Some(running) = &mut self.running else { return Vec::new() };
         let (bank, since) = running.reset;
@@ -145,7 +145,7 @@ impl Node {
         self.disk.begun.insert(slot);
     }
 
-    /// A block came. True if the node holds another version of it.
+    /// Receives a block. Returns true if the node holds another version of it.
     pub fn take(&mut self, block: &Rc<Block>, now_us: u64) -> Result<bool, String> {
         let Some(running) = &mut self.running else { return Ok(false) };
         let slot = block.id.slot;
@@ -166,7 +166,7 @@ impl Node {
         Ok(false)
     }
 
-    /// Executes what can be: a block whose parent is frozen here, if that is the version it was built on.
+    /// Replays what it can: blocks whose parent is frozen here, in the version they were built on.
     fn replay(&mut self, now_us: u64) -> Result<(), String> {
         let Some(running) = &mut self.running else { return Ok(()) };
         loop {
@@ -179,7 +179,7 @@ impl Node {
             if running.frozen[&block.parent.slot] == block.parent {
                 match running.consensus.on_frozen(block.frozen(false), EPOCH_MS + now_us / 1_000) {
                     Ok(()) => drop(running.frozen.insert(block.id.slot, block.id)),
-                    // The parent is to be dropped, as the next step will say, or is below a root that was awaited.
+                    // The parent will be dumped by the next step, or is below a root that was awaited.
                     Err(InputError::UnknownParent | InputError::Old) => break,
                     Err(error) => return Err(format!("{:?}: {error}", block.id)),
                 }
@@ -197,7 +197,7 @@ impl Node {
         Ok(())
     }
 
-    /// Our version of a slot goes, with all that was executed on it; what stays is executed anew.
+    /// Removes our version of a slot with its descendants; what stays is replayed.
     pub fn dump(&mut self, world: &World, slot: u64, now_us: u64) -> Result<(), String> {
         let Some(running) = &mut self.running else { return Ok(()) };
         self.disk.blocks.remove(&slot);
@@ -210,7 +210,7 @@ impl Node {
         self.replay(now_us)
     }
 
-    /// New roots: what is below needs no more replay.
+    /// Sets new roots: blocks below need no more replay.
     pub fn rooted(&mut self, world: &World, rooted: &[BankId], now_us: u64) -> Result<(), String> {
         let Some(running) = &mut self.running else { return Ok(()) };
         let last = *self.disk.roots.last().expect("genesis");
@@ -223,10 +223,10 @@ impl Node {
         self.replay(now_us)
     }
 
-    /// A vote came: it counts, it is kept for own blocks, and tells of blocks that are missing.
+    /// Receives a vote: counts it, keeps it for own blocks, and learns of missing blocks.
     pub fn vote(&mut self, voter: usize, vote: &TowerVote) {
         let Some(running) = &mut self.running else { return };
-        // A vote that was counted is known, one for an old slot is no news.
+        // A vote that was counted is known, and one for an old slot is ignored.
         let _counted = running.consensus.on_vote(&vote_account(voter), vote.id);
         let pool = running.pool.entry(voter).or_default();
         if pool.last().is_none_or(|last| last.id.slot < vote.id.slot) {
@@ -238,7 +238,7 @@ impl Node {
         self.hear_of(vote.id.slot);
     }
 
-    /// Others have a slot.
+    /// Learns that others have a slot.
     pub fn hear_of(&mut self, slot: u64) {
         let Some(running) = &mut self.running else { return };
         if slot > running.consensus.root().slot && !self.disk.blocks.contains_key(&slot) {
@@ -253,7 +253,7 @@ impl Node {
         roots.chain(frozen.copied()).collect()
     }
 
-    /// The bank of a slot, if the cluster agreed on it as far as is known here.
+    /// The bank of a slot, if the cluster is known here to have agreed on it.
     pub fn agreed(&self, slot: u64) -> Option<BankId> {
         let running = self.running.as_ref()?;
         let rooted = self.disk.roots.iter().copied().find(|id| id.slot == slot);

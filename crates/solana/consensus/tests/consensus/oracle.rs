@@ -1,4 +1,4 @@
-//! What must never happen, judged by who knows everything.
+//! The safety properties, checked with full knowledge of all nodes.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::world::World;
 pub struct Oracle {
     /// The highest root of any node.
     pub root: BankId,
-    /// Each node's.
+    /// The root of each node.
     pub roots: Vec<BankId>,
-    /// What any node was told is confirmed.
+    /// Every block reported as confirmed to any node.
     pub confirmed: BTreeSet<BankId>,
-    /// The blocks that a node voted for, each with how deep it has ever been buried.
+    /// The blocks that each node voted for, with the greatest depth that each ever had in its tower.
     votes: Vec<Vec<(BankId, u32)>>,
     pub switches: usize,
 }
@@ -30,7 +30,7 @@ impl Oracle {
         }
     }
 
-    /// A node has a new root. `is_restart`: it executes again what it had rooted.
+    /// A node has a new root. `is_restart`: it replays what it had rooted.
     pub fn rooted(&mut self, world: &World, node: usize, rooted: &[BankId]) -> Result<(), String> {
         let Some(root) = rooted.last().copied() else { return Err(format!("node {node} rooted nothing")) };
         if !rooted.windows(2).all(|pair| world.blocks[&pair[1]].parent == pair[0]) {
@@ -66,7 +66,7 @@ impl Oracle {
         is_rooted.then_some(()).ok_or_else(|| format!("node {node}: {slot} finalized, {:?} rooted", self.root))
     }
 
-    /// A vote left a node. It must be for a newer slot than all before, and on the fork of every vote that still binds.
+    /// A node sent a vote. It must be for a newer slot than all before, on the fork of every vote that still binds.
     pub fn voted(&mut self, world: &World, node: usize, vote: &TowerVote) -> Result<(), String> {
         let id = vote.id;
         self.switches += usize::from(vote.is_switch);
@@ -77,7 +77,7 @@ impl Oracle {
         while votes.last().is_some_and(|(last, deep)| last.slot + (1 << deep.min(&31)) < id.slot) {
             votes.pop();
         }
-        // By slot: what was another version of it was dropped by more than 52 %.
+        // By slot: another version of it was dumped because of more than 52 %.
         let chain: BTreeSet<u64> = world.chain(id).map(|id| id.slot).collect();
         let broken = votes.iter().find(|(last, _)| !chain.contains(&last.slot));
         if let Some((last, deep)) = broken {

@@ -1,4 +1,4 @@
-//! Blocks without transactions but votes, and what the vote program makes of those.
+//! Blocks that contain only votes, and the vote program's effect on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use hearth_consensus::{AccountVotes, BankId, FrozenBank, TowerVote, VoteStake, V
 use hearth_crypto::sha256::sha256;
 use hearth_wire::Pubkey;
 
-/// A block, with the vote accounts as they stand after it.
+/// A block, with the vote accounts after it.
 pub struct Block {
     pub id: BankId,
     pub parent: BankId,
@@ -17,7 +17,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// What a node that executed it tells consensus.
+    /// The input to consensus from a node that executed it.
     pub fn frozen(&self, is_start: bool) -> FrozenBank {
         let votes = match is_start {
             true => self.accounts.clone(),
@@ -38,7 +38,7 @@ pub fn vote_account(node: usize) -> Pubkey {
     [node as u8 + 101; 32]
 }
 
-/// All blocks that were ever made, stakes, and who leads when.
+/// All blocks ever produced, the stakes, and the leader schedule.
 pub struct World {
     pub blocks: BTreeMap<BankId, Rc<Block>>,
     pub stakes: Vec<u64>,
@@ -98,7 +98,7 @@ impl World {
         self.on_chain(id, from.slot) == Some(from)
     }
 
-    /// Makes a block on a parent, with the newest vote of each account that lands. `version` tells versions apart.
+    /// Produces a block on a parent, with each account's newest vote that lands. `version` distinguishes versions.
     pub fn make(
         &mut self,
         slot: u64,
@@ -128,8 +128,8 @@ impl World {
     }
 }
 
-/// Whether the vote program takes a vote in a block on a chain, the newest block first: for a newer slot than the last,
-/// with the hash of an ancestor that is not too old, and with no slot in the tower that is on another fork.
+/// Whether the vote program accepts a vote in a block on a chain, the newest block first: for a newer slot than the
+/// last, with the hash of an ancestor that is not too old, and with no slot in the tower on another fork.
 fn lands(chain: &[BankId], slots: &BTreeSet<u64>, account: &AccountVotes, vote: &TowerVote) -> bool {
     let is_newer = account.last_vote().is_none_or(|last| last < vote.id.slot);
     let floor = account.root.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Nodes that do not keep to the rules.
+//! Nodes that violate the rules.
 
 use std::net::SocketAddrV4;
 
@@ -33,7 +33,7 @@ fn pull(n: usize, caller: &ContactInfo) -> Vec<u8> {
     bytes
 }
 
-/// The pong to a ping of a batch, by node `n`.
+/// Node `n`'s pong to a ping in a batch.
 fn pong(n: usize, out: &Outbox) -> Option<Vec<u8>> {
     let token = out.iter().find_map(|(_, bytes)| match Protocol::parse(bytes) {
         Ok(Protocol::Ping(ping)) => Some(ping.token),
@@ -45,7 +45,7 @@ fn pong(n: usize, out: &Outbox) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A node by itself, and what it has to send.
+/// A single node, and its outbox.
 struct Alone {
     gossip: Gossip,
     out: Outbox,
@@ -69,7 +69,7 @@ impl Alone {
         self.gossip.sign_with(self.now, &key(0), &mut self.out);
     }
 
-    /// Lets node `n` in.
+    /// Makes node `n` known and verified.
     fn let_in(&mut self, n: usize) {
         let node = ContactInfo { wallclock: self.now, ..contact(n, self.now) };
         let bytes = push(n, &[signed(n, &CrdsData::ContactInfo(node))]);
@@ -107,7 +107,7 @@ fn without_a_pong_nobody_enters() {
     assert!(alone.gossip.contact_info(&identity(1)).is_some(), "its contact info has waited");
     alone.hear(address(1), &bytes);
     assert_eq!((alone.gossip.counters().values_new, alone.gossip.counters().values_duplicate), (1, 1));
-    // Another address is another question.
+    // Another address must be verified separately.
     let moved = node.with(SocketKind::Gossip, address(2));
     let moved = ContactInfo { wallclock: alone.now + 1, ..moved };
     alone.hear(address(1), &push(1, &[signed(1, &CrdsData::ContactInfo(moved))]));
@@ -124,7 +124,7 @@ fn pull_is_answered_after_a_pong() {
     alone.gossip.tick(alone.now, &mut Outbox::default());
     alone.sign();
     let caller = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
-    // Eight filters of one part each would be needed to see all; the own contact info is in one of 64.
+    // Eight filters of one part each would be needed to see all; our own contact info is in one of 64.
     let ask = |alone: &mut Alone, from, caller: &ContactInfo| {
         let mut values = 0;
         for part in 0..64 {
@@ -339,7 +339,7 @@ fn what_is_too_long_is_malformed() {
     // 64 + 4 + 2 + 32 + 8 + 8 + 4 + 3 + 8 bytes beside the chunk.
     let (longest, longer) = (piece(1_188 - 133), piece(1_189 - 133));
     assert_eq!((longest.len(), longer.len()), (1_188, 1_189));
-    // In a request whose filter is empty a value is too long, in a push its datagram is.
+    // In a request with an empty filter the value is too long, in a push the datagram is.
     let asks = [&[0; 37][..], &[6, 0, 0, 0], &longer].concat();
     for (at, bytes) in [asks, push(1, std::slice::from_ref(&longer)), vec![0xff; 65_000]].iter().enumerate() {
         alone.hear(address(1), bytes);
@@ -386,12 +386,12 @@ fn answers_keep_to_their_budgets() {
     assert_eq!(alone.gossip.counters().pull_scan_budget, 1, "a second later there is some again");
 }
 
-/// One round of a flood: `count` datagrams to `to`, from what is one's own address and from others'.
+/// One round of a flood: `count` datagrams to `to`, from one's own address and from spoofed ones.
 fn flood(network: &mut Network, random: &mut Random, to: usize, count: usize) {
     let wallclock = network.now;
     for _ in 0..count {
         let n = 1_000 + random.index(300);
-        // Some of them exist and answer pings: see `answer`.
+        // Some of them exist and answer pings: see `let_some_answer`.
         let own = SocketAddrV4::new([10, 77, 0, 1].into(), 1_000 + n as u16);
         let node = ContactInfo { wallclock, ..contact(n, wallclock).with(SocketKind::Gossip, own) };
         let spoofed = SocketAddrV4::new([10, 66, random.word() as u8, random.word() as u8].into(), 5);
@@ -423,7 +423,7 @@ fn flood(network: &mut Network, random: &mut Random, to: usize, count: usize) {
     }
 }
 
-/// Those of the flood that exist: they have gossip of their own, which answers pings.
+/// The existing nodes of the flood: they run gossip, which answers pings.
 fn let_some_answer(network: &mut Network) {
     for n in 1_000..1_100 {
         let at = SocketAddrV4::new([10, 77, 0, 1].into(), 1_000 + n as u16);
@@ -455,7 +455,7 @@ fn flood_is_bounded_and_excludes_nobody() {
     let_some_answer(&mut network);
     for round in 0..150 {
         if round == 40 {
-            // One comes in the middle of it, with the flooded node as its entrypoint.
+            // A node joins in the middle of the flood, with the flooded node as its entrypoint.
             let own = contact(12, network.now);
             network.start(12, limits(&[0]), own);
         }
@@ -486,7 +486,7 @@ fn noise_changes_nothing() {
     let good = push(1, &[signed(1, &CrdsData::ContactInfo(node))]);
     for _ in 0..20_000 {
         let mut bytes = good.clone();
-        // The sender, which nobody signs, is left as it is.
+        // The sender field, which is not signed, is left as it is.
         let at = 36 + random.index(bytes.len() - 36);
         match random.below(3) {
             0 => bytes[at] ^= 1 << random.below(8),

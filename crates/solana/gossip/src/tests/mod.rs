@@ -12,7 +12,7 @@ use hearth_wire::gossip::{CrdsData, CrdsKind};
 use super::*;
 use network::{Network, START, key};
 
-/// A network of a seed, which is printed. `HEARTH_SEED` makes it another.
+/// A network with this seed, which is printed. `HEARTH_SEED` overrides it.
 fn network(seed: u64) -> Network {
     let other = std::env::var("HEARTH_SEED").map_or(0, |text| text.parse().expect("HEARTH_SEED is a number"));
     let seed = seed + other;

@@ -12,29 +12,29 @@ use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 
 use super::super::*;
 
-/// When each run begins, ms of Unix time.
+/// Start time of each run, in Unix milliseconds.
 pub const START: u64 = 1_700_000_000_000;
-/// Everybody's shred version, but for those who have another.
+/// The shred version of all nodes, unless a test sets another.
 pub const SHRED_VERSION: u16 = 0x5a5a;
 
-/// A datagram on its way: when it comes, a number that orders those of a time, to whom, from whom, its bytes.
+/// A datagram in flight: arrival time, a tie-breaking number, destination, source, bytes.
 type Flight = Reverse<(u64, u64, SocketAddrV4, SocketAddrV4, Vec<u8>)>;
 
 pub struct Network {
     pub now: u64,
     pub random: Random,
-    /// Datagrams of a thousand that are lost.
+    /// Datagrams lost per thousand.
     pub loss_per_mille: u64,
-    /// A datagram takes so long, at least and at most, ms.
+    /// Minimum and maximum delay of a datagram, in ms.
     pub delay: (u64, u64),
-    /// Nodes of different sides hear nothing of each other; who is not named is on side 0.
+    /// Nodes on different sides cannot reach each other; a node that is not listed is on side 0.
     pub sides: HashMap<SocketAddrV4, u8>,
-    /// Nodes, by address. One that is not there has crashed.
+    /// Running nodes by address; a missing one has crashed.
     pub nodes: BTreeMap<SocketAddrV4, Gossip>,
     pub stakes: HashMap<Pubkey, u64>,
-    /// Their keys.
+    /// The nodes' keys.
     pub keys: HashMap<SocketAddrV4, SigningKey>,
-    /// Everything that was sent, hashed.
+    /// A hash over everything sent.
     pub digest: Hash,
     pub sent: u64,
     flights: BinaryHeap<Flight>,
@@ -57,7 +57,7 @@ pub fn identity(n: usize) -> Pubkey {
     key(n).public_key()
 }
 
-/// How node `n` that began at `now` describes itself.
+/// The contact info of node `n`, started at `now`.
 pub fn contact(n: usize, now: u64) -> ContactInfo {
     let version = Version { major: 4, minor: 2, patch: 2, client: 8, ..Version::default() };
     let socket = |port| SocketAddrV4::new(*address(n).ip(), port);
@@ -90,14 +90,14 @@ impl Network {
         }
     }
 
-    /// A node more, which begins now. Returns its number.
+    /// Adds a node that starts now. Returns its number.
     pub fn add(&mut self, entrypoints: &[usize]) -> usize {
         let n = self.nodes.len();
         self.start(n, config(entrypoints), contact(n, self.now));
         n
     }
 
-    /// So many nodes more.
+    /// Adds `count` nodes.
     pub fn add_many(&mut self, count: usize, entrypoints: &[usize]) {
         for _ in 0..count {
             self.add(entrypoints);
@@ -148,7 +148,7 @@ impl Network {
         }
     }
 
-    /// Signs what a node has to have signed, and sends what it has to send.
+    /// Signs a node's requests, and sends its outbox.
     fn flush(&mut self, from: SocketAddrV4) {
         let mut out = std::mem::take(&mut self.out);
         let gossip = self.nodes.get_mut(&from).expect("it runs");
@@ -161,7 +161,7 @@ impl Network {
         self.out = out;
     }
 
-    /// Sets everybody's clock back. Whoever runs a node looks at its clock often.
+    /// Sets all clocks back. A node's caller checks its clock often.
     pub fn set_back(&mut self, ms: u64) {
         self.now -= ms;
         let flights = std::mem::take(&mut self.flights).into_iter();
@@ -174,7 +174,7 @@ impl Network {
         }
     }
 
-    /// Runs until `end`; what nodes were made to say is signed first.
+    /// Runs until `end`; what the test made nodes publish is signed first.
     pub fn run_until(&mut self, end: u64) {
         let nodes: Vec<SocketAddrV4> = self.nodes.keys().copied().collect();
         nodes.into_iter().for_each(|at| self.flush(at));
@@ -204,7 +204,7 @@ impl Network {
         self.run_until(self.now + ms);
     }
 
-    /// Runs until `is_so`, looking each 100 ms; panics after `ms`. Returns how long it took, ms.
+    /// Runs until `is_so`, checked every 100 ms; panics after `ms`. Returns the time it took, in ms.
     pub fn run_while_not(&mut self, ms: u64, what: &str, is_so: impl Fn(&Self) -> bool) -> u64 {
         let start = self.now;
         while !is_so(self) {
@@ -215,7 +215,7 @@ impl Network {
         self.now - start
     }
 
-    /// Whether each of the nodes that run knows exactly these nodes.
+    /// Whether each running node knows exactly these nodes.
     pub fn all_know(&self, wanted: &[usize]) -> bool {
         let mut wanted: Vec<Pubkey> = wanted.iter().map(|n| identity(*n)).collect();
         wanted.sort_unstable();

@@ -1,4 +1,4 @@
-//! A node whose key is elsewhere: signatures come later, or never.
+//! A node whose key is elsewhere: signatures arrive later, or never.
 
 use hearth_crypto::ed25519::verify_strict;
 use hearth_wire::gossip::{CrdsData, CrdsKind, Ping, Protocol, write_ping};
@@ -8,7 +8,7 @@ use super::spread::vote;
 use super::*;
 use crate::config::{ANSWER_REQUESTS_MAX, REQUESTS_MAX, SIGN_MS};
 
-/// A node that has said nothing yet.
+/// A node that has not published anything yet.
 fn alone() -> (Gossip, Outbox) {
     (Gossip::new(config(&[]), contact(0, START), [7; 32], START), Outbox::default())
 }
@@ -37,7 +37,7 @@ fn nothing_is_said_before_it_is_signed() {
     let kinds: Vec<SignKind> = requests.iter().map(|request| request.kind).collect();
     assert_eq!(kinds, [SignKind::Value, SignKind::Value, SignKind::Pong]);
     assert_eq!((gossip.requests_in_flight(), gossip.sizes().unsigned), (3, 3));
-    // In another order than they were asked for, and one that nobody waits for.
+    // In a different order than requested, and one with an unknown tag.
     for request in requests.iter().rev() {
         gossip.signed(START, request.tag, &request.sign(&key(0)), &mut out);
     }

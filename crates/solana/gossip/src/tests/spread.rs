@@ -1,4 +1,4 @@
-//! Nodes find each other, lose each other, and what they say reaches all.
+//! Nodes find and lose each other, and their values reach all.
 
 use hearth_wire::consts::VOTE_PROGRAM;
 use hearth_wire::gossip::{CrdsData, SocketKind};
@@ -111,7 +111,7 @@ fn votes_spread_fast_and_twelve_are_kept() {
     assert_eq!(voted(network.gossip(9), &mut Cursor::default()).len(), 12, "a refreshed vote replaces itself");
 }
 
-/// The slots of the votes that came since the cursor was used last.
+/// The slots of the votes that arrived since the cursor's last use.
 fn voted(gossip: &Gossip, cursor: &mut Cursor) -> Vec<Option<u64>> {
     gossip.values(CrdsKind::Vote, cursor).map(slot_of).collect()
 }
@@ -224,7 +224,7 @@ fn clock_set_back_silences_nobody() {
     assert_eq!((after.clock_set_back, after.values_wallclock), (1, before.values_wallclock));
     assert!(after.pull_requests_sent > before.pull_requests_sent + 200, "it asks as often");
     assert!(after.pull_values_sent > before.pull_values_sent && after.pings_received >= before.pings_received);
-    // What is new goes round, who is new is let in, who is gone is dropped.
+    // New values spread, new nodes are admitted, and absent ones expire.
     let now = network.now;
     network.gossip_mut(7).publish_vote(&vote(201), now).unwrap();
     let has = |gossip: &Gossip| voted(gossip, &mut Cursor::default()).contains(&Some(201));
@@ -247,7 +247,7 @@ fn values_from_the_future_are_signed_anew() {
     gossip.publish_lowest_slot(9, ahead).unwrap();
     gossip.publish_epoch_slots(&[70, 71], ahead).unwrap();
     gossip.sign_with(ahead, &key(0), &mut out);
-    // Of the votes none is signed yet.
+    // None of the votes is signed yet.
     (200..203).for_each(|slot| gossip.publish_vote(&vote(slot), ahead).unwrap());
     gossip.tick(now, &mut out);
     gossip.sign_with(now, &key(0), &mut out);
@@ -259,7 +259,7 @@ fn values_from_the_future_are_signed_anew() {
     assert_eq!(gossip.lowest_slot(&own), Some(9));
     let slots = voted(gossip, &mut Cursor::default());
     assert_eq!(slots, [200, 201, 202].map(Some), "in the same order");
-    // A clock that wavers is none that was set back.
+    // Clock jitter does not count as a clock that was set back.
     gossip.tick(now - 900, &mut out);
     assert_eq!(gossip.counters().clock_set_back, 1);
 }

@@ -1,4 +1,4 @@
-//! The table, without gossip around it.
+//! The table on its own.
 
 use hearth_crypto::sha256::sha256;
 use hearth_testkit::random::Random;
@@ -6,7 +6,7 @@ use hearth_wire::gossip::{LowestSlot, Version};
 
 use super::*;
 
-/// A value with a signature of zeros: the table asks for none.
+/// A value with a zero signature: the table does not verify it.
 fn value(data: &CrdsData<'_>) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     data.write(&mut bytes);
@@ -27,7 +27,7 @@ fn insert(table: &mut Table, bytes: &[u8], now: u64) -> Inserted {
     table.insert(&CrdsValue::parse(bytes).unwrap(), sha256(&[bytes]), now, Route::Push)
 }
 
-/// That all indexes tell the same.
+/// Checks that all indexes agree.
 fn check(table: &Table) {
     let of_all = table.entries.iter().flatten().count();
     assert_eq!([table.by_label.len(), table.by_kind.len(), table.by_hash.len(), table.len()], [of_all; 4]);
@@ -93,7 +93,7 @@ fn newest_node_with_least_stake_goes_first() {
         insert(&mut table, &contact(from, 1, 1), 1);
         insert(&mut table, &lowest(from, 5, 1), 1);
     }
-    // A value that replaces another does not make its node a newcomer.
+    // A value that replaces another does not renew its node's arrival.
     insert(&mut table, &contact(1, 1, 2), 2);
     let stake = |pubkey: &Pubkey| if pubkey[0].is_multiple_of(2) { 9 } else { 0 };
     assert_eq!(table.trim(15, usize::MAX, &[19; 32], stake, 3), 10);

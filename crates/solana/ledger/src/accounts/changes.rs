@@ -1,15 +1,15 @@
-//! What a slot changed: each account that it wrote, as it was before and after.
+//! Records what each slot changed: every account that it wrote, before and after.
 //!
 //! reads   the first write of an account in a slot, under its shard's lock
-//! writes  one [`Change`] an account, when they are taken
-//! memory  112 B an account changed and slot not yet forgotten, and the data it had; a shard keeps one emptied list
-//! drops   an account that ended the slot as it began it
+//! writes  one [`Change`] per account, when changes are taken
+//! memory  112 B, plus the previous data, per changed account and slot that is not yet forgotten; a shard keeps one
+//!         empty list for reuse
+//! drops   an account that ended the slot in the state in which it began it
 //!
-//! A write notes what it replaces if it is the account's first of the slot, and the account notes
-//! where that is. Slots are counted as *eras*. What an account was at the end of an era is found by
-//! following its notes back from the newest, so the changes of a slot can be taken while later slots
-//! run, shard by shard, and accounts can be read as they were at the end of a slot whose successors'
-//! notes are kept (`past.rs`), or become again what they were then (`rewind.rs`).
+//! The first write of an account in a slot records the value that it replaces, and the account points to that note.
+//! Slots are counted as *eras*. The value at the end of an era is found by following the account's notes back from the
+//! newest. So the changes of a slot can be taken while later slots run, shard by shard; accounts can be read at the end
+//! of a slot while the notes of its successors are kept (`past.rs`); and they can be restored to it (`rewind.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,18 +19,18 @@ use hearth_wire::Pubkey;
 use super::{Accounts, Contents, Entry, HashedKey, SHARDS};
 use crate::account::Account;
 
-/// An account that a slot has changed.
+/// A change of an account by a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Its address.
     pub key: Pubkey,
-    /// What it was at the end of the slot before; without lamports it did not exist.
+    /// The state at the end of the previous slot; without lamports it did not exist.
     pub before: Account,
-    /// What it was at the end of the slot; without lamports it did not exist.
+    /// The state at the end of the slot; without lamports it did not exist.
     pub after: Account,
 }
 
-/// Where an account's newest note is: its era and its index in that era's list.
+/// Position of an account's newest note: its era, and its index in the era's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Noted {
     pub(super) era: u32,
@@ -38,7 +38,7 @@ pub(super) struct Noted {
 }
 
 impl Noted {
-    /// Nothing was noted.
+    /// There is no note.
     pub(super) const NEVER: Self = Self { era: 0, index: 0 };
 }
 
@@ -46,25 +46,25 @@ impl Noted {
 pub(super) struct Note {
     pub(super) key: Pubkey,
     pub(super) before: Account,
-    /// The account's note before this one.
+    /// The account's previous note.
     pub(super) earlier: Noted,
 }
 
 const _: () = assert!(size_of::<Note>() <= 112);
 
-/// A shard's lists.
+/// The lists of notes of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// The newest era that has notes, and its list: at hand, since it is what writes touch.
+    /// The newest era with notes and its list, which is the one that writes append to.
     era: u32,
     list: Vec<Note>,
-    /// Those before it that were not forgotten yet, the oldest first.
+    /// Lists of earlier eras that are not forgotten, the oldest first.
     older: VecDeque<(u32, Vec<Note>)>,
     spare: Vec<Note>,
 }
 
 impl Notes {
-    /// Notes what the first write in `era` replaced.
+    /// Records the value that the first write in `era` replaced.
     #[inline]
     pub(super) fn push(&mut self, era: u32, key: Pubkey, before: Account, earlier: Noted) -> Noted {
         if self.era != era {
@@ -75,7 +75,7 @@ impl Notes {
         Noted { era, index }
     }
 
-    /// Notes that the account did not exist.
+    /// Records that the account did not exist.
     #[inline]
     pub(super) fn push_new(&mut self, era: u32, key: Pubkey) -> Noted {
         self.push(era, key, Account::default(), Noted::NEVER)
@@ -90,7 +90,7 @@ impl Notes {
         self.era = era;
     }
 
-    /// The notes of an era, none where they were forgotten.
+    /// The notes of an era; empty if they are forgotten.
     fn list(&self, era: u32) -> &[Note] {
         if era == self.era {
             return &self.list;
@@ -99,7 +99,7 @@ impl Notes {
         found.map_or(&[], |at| &self.older[at].1)
     }
 
-    /// Takes the oldest list, if it is of an era up to this one.
+    /// Removes the oldest list if its era is at most `era`.
     fn take_until(&mut self, era: u32) -> Option<(u32, Vec<Note>)> {
         match self.older.front() {
             Some((oldest, _)) if *oldest <= era => self.older.pop_front(),
@@ -108,7 +108,7 @@ impl Notes {
         }
     }
 
-    /// Takes the newest list, with its era, if that is after this one.
+    /// Removes the newest list, with its era, if that is after `era`.
     pub(super) fn take_after(&mut self, era: u32) -> Option<(u32, Vec<Note>)> {
         if self.era > era {
             let of = std::mem::take(&mut self.era);
@@ -119,12 +119,12 @@ impl Notes {
         self.older.pop_back_if(|(newest, _)| *newest > era)
     }
 
-    /// Whether a note was made there and not forgotten.
+    /// Whether a note exists at this position.
     pub(super) fn has(&self, noted: Noted) -> bool {
         noted != Noted::NEVER && !self.list(noted.era).is_empty()
     }
 
-    /// Keeps an emptied list for the next that is needed.
+    /// Keeps an emptied list for reuse.
     pub(super) fn recycle(&mut self, emptied: Vec<Note>) {
         if self.list.capacity() == 0 {
             self.list = emptied;
@@ -133,8 +133,8 @@ impl Notes {
         }
     }
 
-    /// What an account was at the end of `era`, whose newest note is `noted`, of a later era. The notes of all later
-    /// eras must be there.
+    /// The value at the end of `era` of an account whose newest note, `noted`, is of a later era. The notes of all
+    /// later eras must be present.
     fn at_end_of(&self, era: u32, mut noted: Noted) -> &Account {
         loop {
             let note = &self.list(noted.era)[noted.index as usize];
@@ -147,7 +147,7 @@ impl Notes {
 }
 
 impl Contents {
-    /// What an account was at the end of `era`; without lamports it did not exist.
+    /// The value of an account at the end of `era`; without lamports it did not exist.
     pub(super) fn at_end_of<'a>(&'a self, era: u32, entry: &'a Entry) -> &'a Account {
         match entry.noted.era > era {
             true => self.notes.at_end_of(era, entry.noted),
@@ -157,12 +157,12 @@ impl Contents {
 }
 
 impl Accounts {
-    /// From now on changes are noted. Whoever calls this must take them.
+    /// Starts recording changes. The caller must take them.
     pub(crate) fn note_changes(&self) {
         self.era.store(1, Relaxed);
     }
 
-    /// Ends a slot: returns its era; writes from now on belong to the next. Nobody may be writing.
+    /// Ends a slot and returns its era; later writes belong to the next. There must be no concurrent writer.
     pub(crate) fn end_era(&self) -> u32 {
         let era = self.era.load(Relaxed);
         let next = era.checked_add(1).expect("fewer slots than 2^32 in a run");
@@ -170,8 +170,8 @@ impl Accounts {
         era
     }
 
-    /// Shows what the slot of `era` changed in one shard; returns the bytes that its notes hold. For eras that are
-    /// not forgotten.
+    /// Visits the changes by the slot of `era` in one shard; returns the size of its notes in bytes. The era must not
+    /// be forgotten.
     pub(crate) fn take_changes(&self, era: u32, shard: usize, mut take: impl FnMut(Change)) -> usize {
         let mut bytes = 0;
         self.each_note(era, shard, |key, before, after| {
@@ -183,7 +183,7 @@ impl Accounts {
         bytes
     }
 
-    /// Which accounts the slot of `era` changed, in no order. For eras that are not forgotten.
+    /// Visits the accounts that the slot of `era` changed, in no particular order. The era must not be forgotten.
     pub(crate) fn changed_keys(&self, era: u32, mut visit: impl FnMut(&Pubkey)) {
         let mut changed = |key: &Pubkey, before: &Account, after: &Account| {
             if before != after {
@@ -193,7 +193,7 @@ impl Accounts {
         (0..SHARDS).for_each(|shard| self.each_note(era, shard, &mut changed));
     }
 
-    /// Shows what was written in the slot of `era` in one shard, as it was before and after.
+    /// Visits the accounts of one shard that the slot of `era` wrote, with their values before and after.
     #[inline]
     fn each_note(&self, era: u32, shard: usize, mut visit: impl FnMut(&Pubkey, &Account, &Account)) {
         let contents = self.shards[shard].read();
@@ -204,7 +204,7 @@ impl Accounts {
         }
     }
 
-    /// Forgets the notes of one shard that tell of times before the oldest that can be read.
+    /// Forgets the notes of one shard that describe states before the oldest readable one.
     pub(crate) fn forget(&self, shard: usize) {
         let oldest = self.oldest.load(Relaxed);
         let mut contents = self.shards[shard].write();
@@ -217,7 +217,7 @@ impl Accounts {
         }
     }
 
-    /// Removes an account that ceased to exist in `era` and has not come back.
+    /// Removes the entry of an account that was deleted in `era` and has not been recreated.
     fn bury(&self, contents: &mut Contents, era: u32, key: &Pubkey) {
         let key = HashedKey { key: *key, hash: self.seed.address(key) };
         let entry = contents.table.find(key.hash, |entry| entry.key == key.key);

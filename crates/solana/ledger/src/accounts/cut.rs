@@ -1,15 +1,13 @@
-//! cut: all accounts as they were at a slot's end, read while banks go on writing them.
+//! cut: a consistent snapshot of all accounts at a slot's end, read while banks continue to write.
 //!
 //! reads   the shards, one at a time
-//! writes  nothing
-//! memory  one shard's accounts (data is shared, not copied), and for each account that was written to since the cut,
-//!         in a shard that has not been read yet, what it was before: 112 B and its data
-//! drops   nothing
-//! source  copy on write, an account as the page
+//! memory  one shard's accounts (data is shared, not copied), and for each account written since the cut in a shard
+//!         that has not been read yet its previous value: 112 B and its data
+//! source  copy on write, with an account as the page
 //!
-//! Nothing is stored between the end of a slot and the begin of the next. A cut is made there: it raises the store's
-//! number. The first store to an account in a shard that carries an older number keeps what it replaces. A shard is
-//! read under its lock for reading, a thousandth of all accounts.
+//! Nothing is stored between the end of a slot and the start of the next. A cut is made there, by raising the store's
+//! number. The first store to an account in a shard with an older number preserves the value that it replaces. A shard,
+//! a thousandth of all accounts, is read under its read lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +18,7 @@ use hearth_wire::Pubkey;
 use super::{Accounts, Contents, HashedKey, SHARDS};
 use crate::account::Account;
 
-/// What stores to one shard have replaced since the last cut.
+/// The values that stores to one shard have replaced since the last cut.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     /// The last cut for which the shard was read.
@@ -29,7 +27,8 @@ pub(super) struct Kept {
 }
 
 impl Contents {
-    /// Before a store: keeps what is there now, unless the shard was read for this cut or something earlier is kept.
+    /// Before a store: preserves the current value, unless the shard was read for this cut or an earlier value is
+    /// preserved.
     #[inline]
     pub(super) fn keep(&mut self, cut: u32, key: &HashedKey) {
         if self.kept.cut != cut && !active(Mutation::LostCut) {
@@ -40,22 +39,22 @@ impl Contents {
 }
 
 impl Accounts {
-    /// Shards to be read after a cut, numbered from 0.
+    /// Shards to read after a cut, numbered from 0.
     pub(crate) const SHARDS: usize = SHARDS;
 
-    /// Cuts: from now on until each shard is read, what stores replace is kept. For between two slots.
+    /// Makes a cut: until each shard is read, stores preserve what they replace. To be called between two slots.
     pub(crate) fn cut(&self) {
         self.cut.fetch_add(1, Relaxed);
     }
 
-    /// The accounts of a shard at the last cut. To be called once for each.
+    /// The accounts of a shard at the last cut. To be called once per shard.
     pub(crate) fn read_cut(&self, shard: usize) -> Vec<(Pubkey, Account)> {
         let mut accounts = vec![];
         let _ = self.scan_shard(shard, &mut |key, account| {
             accounts.push((*key, account.clone()));
             std::ops::ControlFlow::<()>::Continue(())
         });
-        // Whoever has stored between the two locks has kept what was there.
+        // A writer that stored between the two locks has preserved the previous value.
         let mut before = self.end_cut(shard);
         if !before.is_empty() {
             accounts.retain_mut(|(key, account)| match before.remove(key) {
@@ -66,13 +65,13 @@ impl Accounts {
                     true
                 }
             });
-            // Those that ceased to exist since.
+            // Accounts that were deleted since the cut.
             accounts.extend(before.into_iter().filter_map(|(key, account)| Some((key, account?))));
         }
         accounts
     }
 
-    /// Gives a cut up: nothing is kept for it any more.
+    /// Abandons a cut: nothing is preserved for it any more.
     pub(crate) fn forget_cut(&self) {
         (0..SHARDS).for_each(|shard| drop(self.end_cut(shard)));
     }
@@ -120,7 +119,7 @@ mod tests {
                     scope.spawn(move || {
                         let mut step = u64::from(thread);
                         while !stop.load(Relaxed) {
-                            // Changes, ends and begins accounts of its own, some of them twice.
+                            // Changes, deletes and creates accounts of its own, some of them twice.
                             let n =
                                 (step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32 % (2 * COUNT / 3) * 3 + thread;
                             let lamports = generation + step % 3;

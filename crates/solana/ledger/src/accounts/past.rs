@@ -1,12 +1,10 @@
-//! past: accounts as they were at the end of a recent slot.
+//! past: reads accounts as they were at the end of a recent slot.
 //!
 //! reads   accounts, and the notes of what later slots changed ([`changes`](super::changes))
-//! writes  nothing
-//! memory  none of its own
-//! drops   nothing: a time before the oldest that can be read is answered as of that one
+//! drops   nothing: a request for a time before the oldest readable one is answered for that one
 //!
-//! A shard's notes are forgotten under its lock, after the oldest time that can be read was raised. So whoever holds
-//! the lock and looks then finds all notes that are newer.
+//! A shard's notes are forgotten under its lock, after the oldest readable era was raised. So a reader that takes the
+//! lock and then checks that era finds all newer notes.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,17 +14,17 @@ use super::{Accounts, SHARDS};
 use crate::account::Account;
 
 impl Accounts {
-    /// The oldest era at whose end accounts can be read.
+    /// The oldest era for whose end accounts can be read.
     pub(crate) fn oldest_era(&self) -> u32 {
         self.oldest.load(Relaxed)
     }
 
-    /// Gives up reading at the end of eras before this one: their notes can be forgotten.
+    /// Makes ends of eras before this one unreadable, so that their notes can be forgotten.
     pub(crate) fn raise_oldest(&self, era: u32) {
         self.oldest.fetch_max(era, Relaxed);
     }
 
-    /// What `read` makes of an account as it was at the end of `era`.
+    /// Calls `read` on an account as it was at the end of `era`.
     pub(crate) fn with_at<T>(&self, key: &Pubkey, era: u32, read: impl FnOnce(&Account) -> T) -> Option<T> {
         let key = self.hashed(key);
         let contents = self.shard(&key).read();
@@ -36,7 +34,7 @@ impl Accounts {
         (account.lamports != 0).then(|| read(account))
     }
 
-    /// Shows every account as it was at the end of `era`, shard by shard.
+    /// Visits every account as it was at the end of `era`, shard by shard.
     pub(crate) fn for_each_at(&self, era: u32, mut visit: impl FnMut(&Pubkey, &Account)) {
         for shard in 0..SHARDS {
             let contents = self.shards[shard].read();

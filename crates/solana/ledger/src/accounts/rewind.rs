@@ -1,14 +1,13 @@
-//! rewind: all accounts as they were at the end of an earlier slot, for good.
+//! rewind: restores all accounts to their state at the end of an earlier slot.
 //!
 //! reads   the notes of what later slots replaced ([`changes`](super::changes))
-//! writes  the accounts; takes those notes away
-//! memory  none of its own
+//! writes  the accounts; removes those notes
 //! drops   accounts that did not exist then
 //!
-//! A shard goes back under its lock, so whoever reads an account meanwhile finds the old or the new. Who reads as of
-//! the end of an era that is undone finds what was there at the end of that to which the accounts went back: eras are
-//! not used twice, so nobody mixes two forks. A cut for a snapshot goes on: what it has not read yet is kept for it, as
-//! before any other store.
+//! A shard is rewound under its lock, so a concurrent reader finds either the old or the new value. A read at the end
+//! of an undone era returns the state at the end of the era that the accounts were rewound to: eras are never reused,
+//! so no reader mixes two forks. A snapshot cut stays valid: what it has not read yet is preserved, as before any other
+//! store.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,21 +18,21 @@ use super::changes::Note;
 use super::{Accounts, Contents, HashedKey, SHARDS};
 use crate::account::Account;
 
-/// A change that was taken back.
+/// A change that was undone.
 pub(crate) struct Undone<'a> {
-    /// The era in which it had been made.
+    /// The era that had made the change.
     pub(crate) era: u32,
     /// The account's address.
     pub(crate) key: &'a Pubkey,
-    /// What the account was at the end of that era; without lamports it did not exist.
+    /// The value at the end of that era; without lamports it did not exist.
     pub(crate) from: &'a Account,
-    /// What it is now; without lamports it does not exist.
+    /// The value now; without lamports it does not exist.
     pub(crate) to: &'a Account,
 }
 
 impl Accounts {
-    /// Goes back to the end of `era`, whose successors' notes must all be there, and shows what is taken back, the
-    /// newest first. Nobody may be writing.
+    /// Rewinds to the end of `era`, and visits the undone changes, the newest first. The notes of all later eras must
+    /// be present, and there must be no concurrent writer.
     pub(crate) fn rewind(&self, era: u32, mut undone: impl FnMut(&Undone<'_>)) {
         let cut = self.cut.load(Relaxed);
         for shard in 0..SHARDS {
@@ -48,7 +47,7 @@ impl Accounts {
     fn undo(&self, contents: &mut Contents, (cut, era): (u32, u32), note: Note, undone: &mut impl FnMut(&Undone<'_>)) {
         let key = HashedKey { key: note.key, hash: self.seed.address(&note.key) };
         contents.keep(cut, &key);
-        // Without a note no forgetting would come by it and bury it.
+        // Without a note, no later `forget` would remove the entry.
         let gone = note.before.lamports == 0 && !contents.notes.has(note.earlier);
         let Contents { table, dead, .. } = contents;
         let entry = table.find_mut(key.hash, |entry| entry.key == key.key);
@@ -95,7 +94,7 @@ mod tests {
         all
     }
 
-    /// Bytes of notes and accounts that are there.
+    /// Bytes of all notes and accounts.
     fn held(accounts: &Accounts) -> (usize, usize) {
         let entries = accounts.shards.iter().map(|shard| shard.read().table.len()).sum();
         (entries, accounts.shards.iter().map(|shard| shard.read().dead).sum())
@@ -125,7 +124,7 @@ mod tests {
             let accounts = Accounts::new();
             (0..8).for_each(|n| accounts.store(&key(n), Account::wallet(9)));
             accounts.note_changes();
-            // The ends of eras that can be gone back to, the newest last.
+            // The ends of eras that the store can rewind to, the newest last.
             let mut ends = vec![(0u32, all(&accounts))];
             let mut now = ends[0].1.clone();
             for step in steps {

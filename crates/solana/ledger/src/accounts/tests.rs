@@ -1,4 +1,4 @@
-//! The account store: what it keeps, changes in place, and takes from many threads at once.
+//! Tests of the account store: storage, updates in place, and concurrent writers.
 
 use super::*;
 

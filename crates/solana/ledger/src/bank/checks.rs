@@ -1,10 +1,10 @@
 //! The checks that need no account: a transaction that fails one of them cannot land.
 //!
 //! reads   a transaction, the recent blockhashes, the statuses, lookup tables
-//! writes  a claim on the transaction's message, when asked
+//! writes  a claim on the transaction's message, if requested
 //! memory  the addresses of lookup tables
-//! source  `bank.rs` (SIMD-160, SIMD-406), `bank/check_transactions.rs` of `solana-runtime` 4.2 and
-//!         `account_locks.rs` of `solana-accounts-db` 4.2
+//! source  `bank.rs` (SIMD-160, SIMD-406), `bank/check_transactions.rs` of `solana-runtime` 4.2 and `account_locks.rs`
+//!         of `solana-accounts-db` 4.2
 
 use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, MAX_ACCOUNT_LOCKS, SYSTEM_PROGRAM};
 use hearth_wire::program::system::SystemInstruction;
@@ -17,28 +17,27 @@ use crate::error::TransactionError;
 use crate::fees::Fee;
 use crate::status_cache::{Claim, MessageKey};
 
-/// The most instructions in a transaction.
+/// Maximum instructions of a transaction.
 const MAX_INSTRUCTIONS: usize = 64;
-/// The most accounts that one instruction may name, repeats included.
+/// Maximum accounts of one instruction, repeats included.
 const MAX_INSTRUCTION_ACCOUNTS: usize = 255;
 
-/// A transaction that may be run.
+/// A transaction that passed the checks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checked {
     pub(super) budget: Budget,
     pub(super) fee: Fee,
     /// Height of the block whose hash it names.
     pub(super) blockhash_height: u64,
-    /// Whether the fast path is out of the question.
+    /// Whether the fast path cannot run it.
     pub(super) is_general: bool,
-    /// Whether it may land only by advancing a nonce.
+    /// Whether it can land only by advancing a nonce.
     pub(super) needs_nonce: bool,
 }
 
 impl Bank {
-    /// Checks everything that needs no account but lookup tables, save for the status. The addresses
-    /// that the tables give replace those in `loaded`; where the scheduler has locked some, by their digest, it must
-    /// have been these.
+    /// Runs all checks that need no account but lookup tables, except for the status. The addresses from the tables
+    /// replace those in `loaded`. If the scheduler has locked addresses, given by their digest, these must be the same.
     #[inline]
     pub(super) fn check(
         &self,
@@ -48,12 +47,12 @@ impl Bank {
     ) -> Result<Checked, TransactionError> {
         check_shape(txn)?;
         if txn.loaded_count() != 0 {
-            // Whether a table that was ended still counts is read off the slot hashes.
+            // The slot hashes decide whether a deactivated table still counts.
             self.shared.hashing.complete(&self.shared.accounts);
             *loaded = LoadedAddresses::resolve(txn, &self.shared.accounts, self.slot)?;
             check_loaded(txn, loaded.all())?;
-            // A table only grows, and one that was closed cannot come back at its address while the chain follows the
-            // program's rules: then this never holds. It keeps the locks true whatever else may change a table.
+            // A table only grows, and a closed one cannot return at its address while the chain follows the program's
+            // rules, so this condition never holds. It keeps the locks correct in case anything else changes a table.
             if locked.is_some_and(|locked| locked != loaded.digest(&self.shared.accounts)) {
                 return Err(TransactionError::InvalidAddressLookupTableIndex);
             }
@@ -61,8 +60,8 @@ impl Bank {
         let budget = Budget::of(txn)?;
         let (blockhash_height, needs_nonce) = match self.blockhashes.height_of(txn.recent_blockhash()) {
             Some(height) => (height, false),
-            // A nonce holds another blockhash than the recent ones. Its value is used up when it
-            // lands, so the claim need last no longer than for a blockhash of today.
+            // The value of a nonce is not among the recent blockhashes. It is used up when the transaction lands, so
+            // the claim need not last longer than for a current blockhash.
             None if advances_nonce(txn) => (self.height - 1, true),
             None => return Err(TransactionError::BlockhashNotFound),
         };
@@ -70,7 +69,7 @@ impl Bank {
         Ok(Checked { budget, fee: Fee::of(txn, &budget), blockhash_height, is_general, needs_nonce })
     }
 
-    /// The same, and claims the message.
+    /// Runs the same checks, and claims the message.
     #[inline]
     pub(super) fn check_and_claim(
         &self,
@@ -86,8 +85,8 @@ impl Bank {
 }
 
 impl Checked {
-    /// Returns why a transaction whose message has landed cannot land again. One that landed by a nonce has advanced
-    /// it, and the cluster checks the nonce before it checks the statuses.
+    /// Returns why a transaction whose message has landed cannot land again. If it landed by a nonce it has advanced
+    /// that one, and the cluster checks the nonce before the statuses.
     pub(super) fn error_if_landed(&self) -> TransactionError {
         match self.needs_nonce {
             true => TransactionError::BlockhashNotFound,
@@ -111,7 +110,7 @@ fn check_shape(txn: &Txn<'_>) -> Result<(), TransactionError> {
     Ok(())
 }
 
-/// Whether the addresses of lookup tables are all new to the transaction.
+/// Checks that no address from a lookup table repeats another address of the transaction.
 fn check_loaded(txn: &Txn<'_>, loaded: &[Pubkey]) -> Result<(), TransactionError> {
     let keys = txn.account_keys();
     let twice = |(index, key): (usize, &Pubkey)| keys.contains(key) || loaded[..index].contains(key);
@@ -121,7 +120,7 @@ fn check_loaded(txn: &Txn<'_>, loaded: &[Pubkey]) -> Result<(), TransactionError
     }
 }
 
-/// Whether some instruction is of a program that the fast path does not know.
+/// Whether an instruction calls a program that the fast path does not know.
 #[inline]
 fn calls_others(txn: &Txn<'_>) -> bool {
     let keys = txn.account_keys();
@@ -131,7 +130,7 @@ fn calls_others(txn: &Txn<'_>) -> bool {
     })
 }
 
-/// Whether the transaction begins with the advance of a nonce, so that the hash it names need not be recent.
+/// Whether the transaction starts by advancing a nonce, so that its blockhash need not be recent.
 pub fn advances_nonce(txn: &Txn<'_>) -> bool {
     txn.instructions().next().is_some_and(|first| {
         txn.account_keys()[usize::from(first.program_id_index)] == SYSTEM_PROGRAM

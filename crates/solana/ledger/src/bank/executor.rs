@@ -1,10 +1,9 @@
-//! What one thread needs to run microblocks: the walk through one, transfer by transfer and, where more
-//! than transfers is asked for, batch by batch through the other engine.
+//! The per-thread state for executing microblocks. Runs transfers one by one on the fast path, and everything else in
+//! batches on the general engine.
 //!
 //! reads   the transactions of a microblock, the accounts
-//! writes  the working set, outcomes, records when asked for
-//! memory  the accounts of one microblock; a worker of the other engine from its first use on
-//! drops   nothing
+//! writes  the working set, outcomes, records if requested
+//! memory  the accounts of one microblock; a worker of the general engine from its first use on
 
 use hearth_wire::consts::SYSVAR_SLOT_HASHES;
 use hearth_wire::{Pubkey, Txn};
@@ -21,20 +20,20 @@ use crate::accounts::Accounts;
 use crate::error::TransactionError;
 use crate::status_cache::{Claim, LandedKeys, MessageKey};
 
-/// What one thread needs to run microblocks of one ledger; keep it from one to the next.
+/// The state that one thread needs to run microblocks of one ledger; reuse it for all of them.
 #[derive(Debug, Default)]
 pub struct Executor {
     pub(super) set: WorkingSet,
     pub(super) checked: Vec<Result<(Checked, Claim), TransactionError>>,
-    /// What has landed of the microblock, where it may be undone.
+    /// The landed transactions of the microblock, if the block may be undone.
     pub(super) landed: LandedKeys,
     messages: Vec<MessageKey>,
     touched: TouchedAccounts,
-    /// The places of each transaction's accounts, one after the other, and where each begins.
+    /// The working-set places of all transactions' accounts, concatenated, and where each transaction's begin.
     places: Vec<Place>,
     first_places: Vec<usize>,
     loaded: Vec<LoadedAddresses>,
-    /// Digests of what is locked for the transactions of the next microblock, where somebody has said.
+    /// Digests of the locked addresses for the next microblock's transactions, where given.
     locked: Vec<Option<u64>>,
     worker: Option<Box<dyn GeneralWorker>>,
     recording: bool,
@@ -43,54 +42,54 @@ pub struct Executor {
     rules: TransferRules,
 }
 
-/// What would become of a transaction.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// Its outcome.
     pub outcome: Outcome,
-    /// What it would do, if it would land.
+    /// The record of its effects, if it would land.
     pub record: Option<Box<Record>>,
-    /// Its accounts afterwards, in its numbering; none that could not be loaded.
+    /// Its accounts afterwards, in its own order; `None` for one that could not be loaded.
     pub accounts: Vec<(Pubkey, Option<Account>)>,
 }
 
 impl Executor {
-    /// An executor without memory yet.
+    /// An executor that has not allocated memory yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An executor that leaves transfers too to the other engine: to measure it, and to compare.
+    /// An executor that runs transfers on the general engine too, for benchmarks and comparisons.
     pub fn without_fast_path() -> Self {
         Self { fast_path_off: true, ..Self::default() }
     }
 
-    /// An executor whose fast path goes by other rules than the cluster's: to see what notices.
+    /// An executor whose fast path has other rules than the cluster's, to test which checks notice.
     pub fn with_rules(rules: TransferRules) -> Self {
         Self { rules, ..Self::default() }
     }
 
-    /// Whether to keep a record of each transaction from now on. A transfer that fails then goes to
-    /// the other engine, which knows what to say of it.
+    /// Sets whether to record each transaction from now on. A failed transfer then runs on the general engine, which
+    /// produces its log.
     pub fn set_recording(&mut self, recording: bool) {
         self.recording = recording;
     }
 
-    /// Says which addresses from lookup tables are locked for each transaction of the next microblock, by
-    /// [`LoadedAddresses::digest`]. A transaction whose tables give others is refused.
+    /// Sets the locked lookup-table addresses of each transaction of the next microblock, as
+    /// [`LoadedAddresses::digest`]. A transaction whose tables yield others is refused.
     pub fn set_locked(&mut self, locked: impl Iterator<Item = Option<u64>>) {
         self.locked.clear();
         self.locked.extend(locked);
     }
 
-    /// Records from now on if `too`, else as before; whether it did before.
+    /// Turns recording on if `too` is set; returns whether it was on before.
     pub(super) fn record_too(&mut self, too: bool) -> bool {
         let before = self.recording;
         self.recording |= too;
         before
     }
 
-    /// The records of the last microblock, as many as outcomes while recording: what landed has one.
+    /// The records of the last microblock, one slot per outcome while recording: every landed transaction has one.
     pub fn records(&self) -> &[Option<Box<Record>>] {
         &self.records
     }
@@ -133,7 +132,7 @@ impl Executor {
         self.places.extend(keys.map(|key| self.set.place(accounts, key)));
     }
 
-    /// Runs the transactions that passed, in order; one outcome for each.
+    /// Runs the transactions that passed, in order, and pushes one outcome for each.
     pub(super) fn run(&mut self, bank: &Bank, txns: &[Txn<'_>], outcomes: &mut Vec<Outcome>) {
         while let Some(txn) = txns.get(outcomes.len()) {
             let index = outcomes.len();
@@ -149,7 +148,7 @@ impl Executor {
         }
     }
 
-    /// Runs one transaction by the fast path; `None` when that cannot, and nothing has changed.
+    /// Runs one transaction on the fast path; `None`, and nothing changed, if that is not possible.
     fn transfers(&mut self, bank: &Bank, index: usize, txn: &Txn<'_>, checked: &Checked) -> Option<Outcome> {
         let first = self.first_places[index];
         let places = &self.places[first..first + txn.account_keys().len()];
@@ -167,7 +166,7 @@ impl Executor {
             (Run::General, _) => None,
             (Run::Refused(error), _) => Some(Outcome::NotCommitted(error)),
             (Run::Landed { result: Err(_), .. }, Some((payer, _))) if bank.shared.general.knows_transfers() => {
-                // What failed has left the fee and nothing else: without it, it may be run again.
+                // A failed transaction has only paid the fee. With that undone it can be run again.
                 *self.set.get_mut(places[0]) = payer;
                 None
             }
@@ -183,7 +182,7 @@ impl Executor {
         }
     }
 
-    /// Gives the next transaction, and those after it that need it too, to the other engine.
+    /// Runs the next transaction, and those after it that also need it, on the general engine.
     #[cold]
     fn run_general(&mut self, bank: &Bank, txns: &[Txn<'_>], outcomes: &mut Vec<Outcome>) {
         let first = outcomes.len();
@@ -249,7 +248,7 @@ impl Executor {
         }
     }
 
-    /// What would become of a transaction now.
+    /// Simulates a transaction on the current state.
     pub(super) fn simulate(&mut self, bank: &Bank, txn: &Txn<'_>) -> Simulation {
         let was_recording = std::mem::replace(&mut self.recording, true);
         let simulation = self.simulate_recording(bank, txn);
@@ -293,7 +292,7 @@ fn general_txn<'a>(txn: &'a Txn<'a>, loaded: &'a LoadedAddresses, checked: &Chec
     GeneralTxn { txn, loaded, budget: checked.budget, fee: checked.fee, needs_nonce: checked.needs_nonce }
 }
 
-/// The accounts as a microblock has left them so far.
+/// The accounts as the microblock has left them so far.
 struct WorkingReader<'a> {
     set: &'a WorkingSet,
     accounts: &'a Accounts,

@@ -1,11 +1,10 @@
-//! The seam for transactions that need more than transfers: another engine runs them, over the same
-//! accounts, under the same checks, with the same commit.
+//! The interface to the general engine, which runs transactions that need more than transfers: over the same accounts,
+//! under the same checks, with the same commit.
 //!
 //! reads   runs of transactions that have passed the checks on their blockhash, age and status
 //! writes  their results and the accounts that they changed; the bank commits them
-//! memory  the accounts written, until they are committed
-//! drops   with [`NoGeneralPath`] every transaction, as [`GeneralOutcome::Unsupported`], counted by
-//!         the bank
+//! memory  the written accounts, until they are committed
+//! drops   with [`NoGeneralPath`] every transaction, as [`GeneralOutcome::Unsupported`], counted by the bank
 
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
@@ -19,57 +18,56 @@ use crate::budget::Budget;
 use crate::error::TransactionError;
 use crate::fees::Fee;
 
-/// Accounts as the transactions before this batch have left them.
+/// Read access to the accounts as the transactions before this batch have left them.
 pub trait AccountReader {
-    /// The account at an address, if it has lamports.
+    /// The account at an address; `None` if it has no lamports.
     fn load(&self, key: &Pubkey) -> Option<Account>;
 }
 
-/// A transaction to be run.
+/// A transaction to run.
 #[derive(Clone, Copy, Debug)]
 pub struct GeneralTxn<'a> {
-    /// The transaction.
+    /// The parsed transaction.
     pub txn: &'a Txn<'a>,
-    /// The addresses that its lookup tables gave.
+    /// The addresses from its lookup tables.
     pub loaded: &'a LoadedAddresses,
-    /// What it asks for.
+    /// The compute budget that it requests.
     pub budget: Budget,
-    /// What it pays if it lands.
+    /// The fee that it pays if it lands.
     pub fee: Fee,
-    /// Whether its blockhash is not a recent one, so that it may land only by advancing a nonce that
-    /// holds it.
+    /// Whether its blockhash is not a recent one, so that it can land only by advancing a nonce with that value.
     pub needs_nonce: bool,
 }
 
-/// Transactions to be run in their order; each sees what those before it did.
+/// Transactions to run in order; each sees the effects of those before it.
 #[derive(Clone, Copy)]
 pub struct GeneralBatch<'a> {
-    /// The transactions.
+    /// The transactions, in order.
     pub txns: &'a [GeneralTxn<'a>],
     /// The slot of the block.
     pub slot: u64,
     /// The newest blockhash that a transaction may name.
     pub blockhash: &'a Hash,
-    /// The accounts.
+    /// The accounts before the batch.
     pub accounts: &'a dyn AccountReader,
-    /// Whether to make a [`Record`] of each.
+    /// Whether to make a [`Record`] of each transaction.
     pub recording: bool,
-    /// Whether this is a trial: nothing of it may be remembered.
+    /// Whether this is a simulation, after which the engine must not retain any result.
     pub trial: bool,
-    /// Whether the slot has not begun: its sysvars are a guess, which nobody may use again.
+    /// Whether the slot has not begun: its sysvars are then a guess, and nothing derived from them may be reused.
     pub ahead: bool,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Debug)]
 pub enum GeneralOutcome {
-    /// The engine does not know how to run it; nothing happens.
+    /// The engine cannot run it; nothing changes.
     Unsupported,
-    /// It may not land; nothing happens.
+    /// It may not land; nothing changes.
     Refused(TransactionError),
     /// It lands, and pays its fee.
     Committed {
-        /// Success, or why it failed; `writes` then holds the payer and the nonce only.
+        /// Success, or the error; `writes` then contains only the payer and the nonce.
         result: Result<(), TransactionError>,
         /// Compute units used.
         compute_units: u64,
@@ -77,36 +75,36 @@ pub enum GeneralOutcome {
         loaded_bytes: u32,
         /// The accounts that it changed.
         writes: Vec<(Pubkey, Account)>,
-        /// What it did, if that was asked for.
+        /// The record of its effects, if requested.
         record: Option<Box<Record>>,
     },
 }
 
-/// An engine for transactions that are not made of transfers alone.
+/// An engine for transactions that contain more than transfers.
 pub trait GeneralPath: Send + Sync {
-    /// A worker for one thread.
+    /// Creates a worker for one thread.
     fn worker(&self) -> Box<dyn GeneralWorker>;
 
-    /// Whether it runs transfers too, and can say why one failed.
+    /// Whether it runs transfers too, and can produce the log of a failed one.
     fn knows_transfers(&self) -> bool {
         true
     }
 
-    /// The chain has gone back: what happened in these slots, trials included, never did. Nothing runs meanwhile. The
-    /// accounts are again as they were before.
+    /// The chain was rewound: everything that happened in these slots, simulations included, is void. Nothing runs
+    /// during the call, and the accounts are as they were before the slots.
     fn undone(&self, slots: RangeInclusive<u64>) {
         let _ = slots;
     }
 }
 
-/// What one thread needs to run transactions. Workers of an engine may run at once, never
+/// The state that one thread needs to run transactions. Workers of one engine may run concurrently, but never on
 /// conflicting transactions.
 pub trait GeneralWorker: Send + Debug {
     /// Runs a batch; pushes one outcome for each transaction.
     fn execute(&mut self, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>);
 }
 
-/// An engine that knows no transaction: the chain has transfers only.
+/// An engine that supports no transaction: the chain then has transfers only.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoGeneralPath;
 

@@ -1,14 +1,14 @@
-//! The addresses that a transaction loads from lookup tables.
+//! Resolves the addresses that a transaction loads from lookup tables.
 //!
-//! reads   a transaction's lookups, the tables' accounts, the sysvar of recent slots
+//! reads   a transaction's lookups, the tables' accounts, the slot hashes sysvar
 //! writes  [`LoadedAddresses`]
-//! memory  32 bytes an address, at most 256 in a transaction
-//! drops   a lookup that cannot be made: the error for which the transaction is refused
-//! source  `solana-address-lookup-table-interface` 3 (layout, activity), `accounts.rs` of
-//!         `solana-accounts-db` 4.2 (errors)
+//! memory  32 bytes per address, at most 256 per transaction
+//! drops   an invalid lookup: the error for which the transaction is refused
+//! source  `solana-address-lookup-table-interface` 3 (layout, activity), `accounts.rs` of `solana-accounts-db` 4.2
+//!         (errors)
 //!
-//! What a table gives depends on the slot and not on the moment: addresses count from the slot after
-//! the one that added them, a table goes on giving until its deactivation has left the recent slots.
+//! The result depends on the slot, not on the moment within it: an address counts from the slot after the one that
+//! added it, and a deactivated table keeps working until its deactivation slot has left the slot hashes.
 
 use hearth_wire::consts::{ADDRESS_LOOKUP_TABLE_PROGRAM, SYSVAR_SLOT_HASHES};
 use hearth_wire::{Pubkey, Txn};
@@ -17,12 +17,12 @@ use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::error::TransactionError;
 
-/// Bytes before the addresses of a table.
+/// Size of a table's header, before its addresses.
 const TABLE_META_BYTES: usize = 56;
-/// The deactivation slot of a table in use.
+/// The deactivation slot of an active table.
 const NEVER: u64 = u64::MAX;
 
-/// Addresses from lookup tables, in the transaction's numbering after its own.
+/// Addresses from lookup tables, which follow the transaction's own in its numbering.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedAddresses {
     addresses: Vec<Pubkey>,
@@ -30,30 +30,30 @@ pub struct LoadedAddresses {
 }
 
 impl LoadedAddresses {
-    /// All of them, those locked for writing first.
+    /// All addresses, the writable ones first.
     pub fn all(&self) -> &[Pubkey] {
         &self.addresses
     }
 
-    /// Those locked for writing.
+    /// The writable addresses.
     pub fn writable(&self) -> &[Pubkey] {
         &self.addresses[..self.writable_count]
     }
 
-    /// Those that are only read.
+    /// The read-only addresses.
     pub fn readonly(&self) -> &[Pubkey] {
         &self.addresses[self.writable_count..]
     }
 
-    /// Stands for these addresses in their order, under a secret of the process: so that a bank sees whether a
-    /// transaction's tables still give what the scheduler has locked.
+    /// A digest of the addresses in order, keyed by a secret of the process, with which a bank checks that a
+    /// transaction's tables still yield the addresses that the scheduler has locked.
     pub fn digest(&self, accounts: &Accounts) -> u64 {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
         let start = self.writable_count as u64;
         self.addresses.iter().fold(start, |sum, key| sum.wrapping_mul(ODD).wrapping_add(accounts.hashed(key).hash))
     }
 
-    /// What the lookups of `txn` give in a block of `slot`.
+    /// Resolves the lookups of `txn` in a block of `slot`.
     pub fn resolve(txn: &Txn<'_>, accounts: &Accounts, slot: u64) -> Result<Self, TransactionError> {
         let (mut addresses, mut readonly) = (Vec::with_capacity(txn.loaded_count()), vec![]);
         for lookup in txn.address_table_lookups() {
@@ -79,7 +79,7 @@ impl LoadedAddresses {
     }
 }
 
-/// A table's account, read.
+/// A parsed lookup table.
 struct Table<'a> {
     deactivation_slot: u64,
     last_extended_slot: u64,
@@ -101,7 +101,7 @@ impl<'a> Table<'a> {
         let (deactivation_slot, rest) = rest.split_first_chunk()?;
         let (last_extended_slot, rest) = rest.split_first_chunk()?;
         let (&last_extended_start, rest) = rest.split_first()?;
-        // The table's authority: there or not, and nothing else.
+        // The table's authority: present or absent, and no other value.
         (u32::from_le_bytes(*kind) == 1 && matches!(rest.first(), Some(0 | 1))).then_some(Self {
             deactivation_slot: u64::from_le_bytes(*deactivation_slot),
             last_extended_slot: u64::from_le_bytes(*last_extended_slot),
@@ -113,7 +113,7 @@ impl<'a> Table<'a> {
     fn is_active(&self, accounts: &Accounts, slot: u64) -> bool {
         self.deactivation_slot == NEVER
             || self.deactivation_slot == slot
-            // There was a block of it, since the table has it from there: the newest of the recent slots.
+            // The parent slot has a block, since the table was deactivated in it, and is the newest of the slot hashes.
             || self.deactivation_slot.checked_add(1) == Some(slot)
             || accounts
                 .with(&SYSVAR_SLOT_HASHES, |recent| has_slot(recent.data(), self.deactivation_slot))
@@ -129,7 +129,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether the recent slots' account names `slot`: after a count of 8 bytes, a slot and a hash each.
+/// Whether the slot hashes contain `slot`: a count of 8 bytes, then a slot and a hash each.
 fn has_slot(slot_hashes: &[u8], slot: u64) -> bool {
     let (entries, _) = slot_hashes.get(8..).unwrap_or_default().as_chunks::<40>();
     entries.iter().any(|entry| entry[..8] == slot.to_le_bytes())
@@ -191,7 +191,7 @@ mod tests {
         assert!(ended.is_active(&accounts, 9));
     }
 
-    /// Replay asks before any transaction has executed, and the parent is among the recent slots once it is hashed.
+    /// Replay calls this before any transaction has executed; the parent is in the slot hashes once it is hashed.
     #[test]
     fn accounts_of_an_ended_table_are_touched_before_the_parent_is_hashed() {
         let genesis = Genesis::create(GenesisConfig::development([1; 32], [2; 32], 0), |_| {}).unwrap();

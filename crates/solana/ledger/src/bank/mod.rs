@@ -1,12 +1,11 @@
-//! bank: one block in the making. Many threads run microblocks on it at once.
+//! bank: one block in progress. Many threads run microblocks on it concurrently.
 //!
-//! reads   transactions, parsed and with their signatures checked; the accounts
+//! reads   transactions, parsed and with verified signatures; the accounts
 //! writes  one [`Outcome`] per transaction; accounts, statuses, counts
-//! memory  a bank: 300 B and a share of the blockhashes, 24 B a transaction where the block may be undone; an
+//! memory  a bank: 300 B and a share of the blockhashes, 24 B per transaction if the block may be undone; an
 //!         [`Executor`]: the accounts of one microblock
-//! drops   what may not land, with the reason in its outcome, counted in [`BankCounts`]
-//! source  `bank.rs` and `bank/check_transactions.rs` of `solana-runtime` 4.2: the checks and their
-//!         order
+//! drops   transactions that may not land, with the reason in their outcome, counted in [`BankCounts`]
+//! source  `bank.rs` and `bank/check_transactions.rs` of `solana-runtime` 4.2: the checks and their order
 //!
 //! ```text
 //! for all:  sanity, locks → lookups → budget → blockhash → claim on the status
@@ -48,18 +47,18 @@ use crate::error::TransactionError;
 use crate::fees::Fee;
 use crate::status_cache::{Claim, LandedKeys, LandedStatus, SignatureKey};
 
-/// Stands for an account: a hash of its address that nobody can choose addresses for. Two that are alike are taken for
-/// one account, which costs time alone.
+/// Identifies an account by a keyed hash of its address, for which nobody can construct collisions. Two accounts with
+/// equal hashes are treated as one, which only costs time.
 pub type AccountHash = u64;
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It landed, and paid.
+    /// It landed and paid its fee.
     Committed(Committed),
     /// It may not land; nothing has changed.
     NotCommitted(TransactionError),
-    /// It needs what this node cannot run; nothing has changed.
+    /// This node cannot run it; nothing has changed.
     Unsupported,
     /// The block had ended; nothing has changed.
     SlotEnded,
@@ -68,11 +67,11 @@ pub enum Outcome {
 /// A transaction that landed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub err: Option<TransactionError>,
-    /// What it paid, in lamports.
+    /// The fee in lamports.
     pub fee: u64,
-    /// Compute units that its instructions used.
+    /// Compute units used by its instructions.
     pub compute_units: u64,
     /// Bytes of account data that it loaded.
     pub loaded_bytes: u32,
@@ -84,7 +83,7 @@ impl Outcome {
         matches!(self, Self::Committed(_))
     }
 
-    /// What `txn` takes of the block, in compute units of the cost model; 0 if it did not land.
+    /// The cost of `txn` in compute units of the cost model; 0 if it did not land.
     pub fn cost(&self, txn: &Txn<'_>) -> u64 {
         match self {
             Self::Committed(landed) => Cost::actual(txn, landed.compute_units, landed.loaded_bytes).total(),
@@ -93,7 +92,7 @@ impl Outcome {
     }
 }
 
-/// Transactions of a block by what became of them, and what they paid.
+/// Transactions of a block by outcome, and their fees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BankCounts {
     /// Landed, failed ones included.
@@ -104,11 +103,11 @@ pub struct BankCounts {
     pub votes: u64,
     /// Refused.
     pub not_committed: u64,
-    /// In need of the general path.
+    /// Transactions that need an engine that this node lacks.
     pub unsupported: u64,
-    /// Signatures of those landed.
+    /// Signatures of landed transactions.
     pub signatures: u64,
-    /// Fees of those landed.
+    /// Fees of landed transactions.
     pub fees: Fee,
 }
 
@@ -124,19 +123,19 @@ struct AtomicCounts {
     priority_fees: AtomicU64,
 }
 
-/// One block in the making, shared by the threads that run it.
+/// A block in progress, shared by the threads that run it.
 pub struct Bank {
     shared: Arc<Shared>,
     slot: u64,
     parent: u64,
     height: u64,
     blockhashes: Arc<BlockhashQueue>,
-    /// Held for reading while a microblock runs, so that the block ends between microblocks.
+    /// Read-locked while a microblock runs, so that the block ends between microblocks.
     ended: RwLock<bool>,
     counts: AtomicCounts,
-    /// Of a bank whose slot has not begun: sysvars as they will be. Nothing lands on it.
+    /// For a bank whose slot has not begun: its future sysvars. Nothing lands on such a bank.
     ahead: Vec<(Pubkey, Account)>,
-    /// What has landed, where the block may be undone.
+    /// The landed transactions, if the block may be undone.
     landed: Option<Mutex<LandedKeys>>,
 }
 
@@ -147,7 +146,7 @@ impl Bank {
         Self { shared, slot, parent, height, blockhashes, ended, counts, ahead: vec![], landed }
     }
 
-    /// The same of a slot that has not begun: to simulate on.
+    /// Turns this into the bank of a slot that has not begun, for simulations.
     pub(crate) fn standing(self, ahead: Vec<(Pubkey, Account)>) -> Self {
         Self { ended: RwLock::new(true), ahead, ..self }
     }
@@ -157,22 +156,22 @@ impl Bank {
         self.slot
     }
 
-    /// The slot of the block before.
+    /// The slot of the parent block.
     pub fn parent(&self) -> u64 {
         self.parent
     }
 
-    /// How many blocks precede this one; genesis has height 0.
+    /// The number of blocks before this one; genesis has height 0.
     pub fn height(&self) -> u64 {
         self.height
     }
 
-    /// The last hash of the block before: the newest that a transaction may name.
+    /// The last hash of the parent block, which is the newest that a transaction may name.
     pub fn parent_blockhash(&self) -> &Hash {
         self.blockhashes.last()
     }
 
-    /// What has become of the transactions so far.
+    /// The counts of transactions so far.
     pub fn counts(&self) -> BankCounts {
         let counts = &self.counts;
         BankCounts {
@@ -186,11 +185,10 @@ impl Bank {
         }
     }
 
-    /// Runs a microblock, in order, and commits what lands. `outcomes` is cleared and gets one entry
-    /// per transaction.
+    /// Runs a microblock in order and commits the transactions that land. `outcomes` is cleared and gets one entry per
+    /// transaction.
     ///
-    /// Microblocks that run at the same time must not touch the same account, where one of them
-    /// writes: the scheduler sees to it.
+    /// Concurrent microblocks must not touch the same account if one of them writes it; the scheduler ensures this.
     pub fn execute(&self, executor: &mut Executor, txns: &[Txn<'_>], outcomes: &mut Vec<Outcome>) {
         outcomes.clear();
         let ended = self.ended.read();
@@ -226,8 +224,8 @@ impl Bank {
         self.add_counts(&counts);
     }
 
-    /// Adds the accounts that a transaction touches, and whether it may write each: what replay goes by. Its
-    /// lookup tables are read, and give what they will give all through the block.
+    /// Appends the accounts that a transaction touches, and whether it may write each, for the scheduling of replay.
+    /// Its lookup tables yield the same addresses throughout the block.
     pub fn touched(&self, txn: &Txn<'_>, touched: &mut Vec<(AccountHash, bool)>) {
         let accounts = &self.shared.accounts;
         let hash = |key: &Pubkey| accounts.hashed(key).hash;
@@ -236,22 +234,22 @@ impl Bank {
             return;
         }
         touched.extend(txn.address_table_lookups().map(|lookup| (hash(lookup.account_key), false)));
-        // Whether a table that was ended still counts is read off the slot hashes, as when the transaction executes.
+        // As in execution, the slot hashes decide whether a deactivated table still counts.
         self.shared.hashing.complete(accounts);
-        // Where a table does not give them the transaction will not land.
+        // If the lookup fails the transaction will not land.
         if let Ok(loaded) = LoadedAddresses::resolve(txn, accounts, self.slot) {
             touched.extend(loaded.writable().iter().map(|key| (hash(key), true)));
             touched.extend(loaded.readonly().iter().map(|key| (hash(key), false)));
         }
     }
 
-    /// What would become of a transaction now; nothing changes.
+    /// Simulates a transaction on the current state; nothing changes.
     pub fn simulate(&self, executor: &mut Executor, txn: &Txn<'_>) -> Simulation {
         let _still = self.shared.trials.read();
         executor.simulate(self, txn)
     }
 
-    /// Notes the status of what landed; gives back the claim of what did not.
+    /// Records the status of a landed transaction, or releases the claim of one that did not land.
     #[inline]
     fn settle(&self, txn: &Txn<'_>, claim: Claim, outcome: &Outcome) -> Option<SignatureKey> {
         match outcome {
@@ -280,17 +278,17 @@ impl Bank {
         self.shared.transaction_count.fetch_add(counts.committed, Relaxed);
     }
 
-    /// Whether the block has ended: nothing lands any more.
+    /// Whether the block has ended, so that nothing lands any more.
     pub fn has_ended(&self) -> bool {
         *self.ended.read()
     }
 
-    /// Waits for the microblocks that are running, and lets no other begin.
+    /// Waits for running microblocks and prevents new ones.
     pub(crate) fn end(&self) {
         *self.ended.write() = true;
     }
 
-    /// What has landed since it was last asked, where the block may be undone.
+    /// The transactions that landed since the last call, if the block may be undone.
     pub(crate) fn take_landed(&self) -> LandedKeys {
         let take = |landed: &Mutex<LandedKeys>| std::mem::take(&mut *landed.lock());
         self.landed.as_ref().map(take).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! shared: what all banks of a ledger, and its readers, work on.
+//! shared: the state that all banks of a ledger and its readers share.
 //!
 //! memory  accounts and statuses, each bounded where it is kept
 
@@ -12,7 +12,7 @@ use crate::bank_hash::Hashing;
 use crate::notifier::Tap;
 use crate::status_cache::StatusCache;
 
-/// What banks and readers share.
+/// The state that banks and readers share.
 pub(crate) struct Shared {
     pub(crate) accounts: Accounts,
     pub(crate) statuses: StatusCache,
@@ -22,6 +22,6 @@ pub(crate) struct Shared {
     pub(crate) tap: Tap,
     /// Whether blocks may be undone.
     pub(crate) keeps_forks: bool,
-    /// Held for reading by whoever tries a transaction, so that the chain does not go back beneath it.
+    /// Read-locked during a simulation, so that the chain is not rewound beneath it.
     pub(crate) trials: RwLock<()>,
 }

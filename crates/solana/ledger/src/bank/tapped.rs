@@ -1,4 +1,4 @@
-//! What a microblock did, told to whoever listens.
+//! Publishes the results of a microblock to the notifier.
 //!
 //! reads   outcomes, records, the accounts about to be written
 //! writes  the ledger's tap
@@ -10,7 +10,7 @@ use super::{Bank, Executor, Outcome};
 use crate::notifier::{Changed, Landed, Wanted, is_vote};
 
 impl Bank {
-    /// Tells what is wanted of a microblock, before its accounts are written.
+    /// Publishes the wanted results of a microblock, before its accounts are written.
     #[cold]
     pub(super) fn tell(&self, executor: &Executor, txns: &[Txn<'_>], outcomes: &[Outcome], wanted: Wanted) {
         let slot = self.slot;

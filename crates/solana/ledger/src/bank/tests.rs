@@ -1,4 +1,4 @@
-//! Each rule by itself; against a model; many threads; nonsense.
+//! Tests of each rule on its own, against a model, with many threads, and with malformed input.
 
 mod hostile;
 mod model;

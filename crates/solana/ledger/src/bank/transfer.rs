@@ -1,13 +1,12 @@
 //! The fast path: transactions made of transfers and compute-budget requests.
 //!
 //! reads   the accounts of a transaction, from the working set
-//! writes  balances in the working set; what fails is undone but for the fee
+//! writes  balances in the working set; a failed transaction is undone except for its fee
 //! memory  a list of the accounts that one transaction touches
-//! drops   nothing: what it cannot run, it says so before it has changed anything
-//! source  `account_loader.rs`, `transaction_processor.rs` of `solana-svm` 4.2,
-//!         `system_processor.rs` of `solana-system-program` 4.2, `instruction_accounts.rs` of
-//!         `solana-transaction-context` 4.2, every feature active. The order of the checks is theirs:
-//!         it decides which error is reported
+//! drops   nothing: a transaction that it cannot run is reported before anything has changed
+//! source  `account_loader.rs`, `transaction_processor.rs` of `solana-svm` 4.2, `system_processor.rs` of
+//!         `solana-system-program` 4.2, `instruction_accounts.rs` of `solana-transaction-context` 4.2, every feature
+//!         active. The order of the checks is theirs: it decides which error is reported
 
 use hearth_mutation::{Mutation, active};
 use hearth_wire::Txn;
@@ -20,12 +19,12 @@ use crate::error::{InstructionError, TransactionError};
 use crate::programs::is_reserved;
 use crate::rent;
 
-/// What the fast path goes by. Tests change it, to see that they find a fast path that is wrong.
+/// The rules of the fast path. Tests vary them, to check that a wrong fast path is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferRules {
-    /// Compute units of an instruction to the system program or the compute-budget program.
+    /// Compute units of an instruction of the system program or the compute-budget program.
     pub instruction_units: u64,
-    /// Bytes that a loaded account counts beyond its data.
+    /// Bytes counted for a loaded account beyond its data.
     pub account_base_bytes: usize,
     /// Whether accounts may be left below the rent-exempt minimum.
     pub leaves_rent_alone: bool,
@@ -38,7 +37,7 @@ pub struct TransferRules {
 }
 
 impl TransferRules {
-    /// The cluster's.
+    /// The cluster's rules.
     pub const CLUSTER: Self = Self {
         instruction_units: 150,
         account_base_bytes: 64,
@@ -55,21 +54,21 @@ impl Default for TransferRules {
     }
 }
 
-/// Bytes of a nonce account's data.
+/// Size of a nonce account's data in bytes.
 const NONCE_BYTES: usize = 80;
 
-/// How far the fast path got.
+/// The result of the fast path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Run {
-    /// It lands and has paid; `Err` when it failed.
+    /// It lands and has paid; `result` is the error if it failed.
     Landed { result: Result<(), TransactionError>, compute_units: u64, loaded_bytes: u32 },
-    /// It cannot pay or may not; nothing has changed.
+    /// It cannot pay or is not allowed to; nothing has changed.
     Refused(TransactionError),
-    /// It needs the general path; nothing has changed.
+    /// It needs the general engine; nothing has changed.
     General,
 }
 
-/// An account that the transaction at hand has touched, as it was after the fee.
+/// An account that the current transaction has touched, in its state after the fee.
 #[derive(Clone, Copy, Debug)]
 struct Touched {
     index: u8,
@@ -77,10 +76,10 @@ struct Touched {
     rent_epoch: u64,
 }
 
-/// A transaction on its way through the fast path.
+/// A transaction in the fast path.
 pub(super) struct Transfers<'a> {
     pub(super) txn: &'a Txn<'a>,
-    /// Place of each account, in the transaction's numbering.
+    /// The working-set place of each account, in the transaction's order.
     pub(super) places: &'a [Place],
     pub(super) fee: u64,
     pub(super) compute_unit_limit: u64,
@@ -88,17 +87,17 @@ pub(super) struct Transfers<'a> {
     pub(super) rules: &'a TransferRules,
 }
 
-/// What the accounts of a transaction came to.
+/// The result of loading a transaction's accounts.
 enum Loaded {
-    /// They can be executed; this many bytes.
+    /// The transaction can execute; the number of bytes loaded.
     Ready(u32),
-    /// The transaction lands, pays and does nothing else.
+    /// The transaction lands, pays and has no other effect.
     Failed(TransactionError, u32),
     General,
 }
 
 impl Transfers<'_> {
-    /// Runs the transaction. `touched` is room for its bookkeeping.
+    /// Runs the transaction. `touched` is scratch space.
     pub(super) fn run(&self, set: &mut WorkingSet, touched: &mut TouchedAccounts) -> Run {
         let payer = set.get(self.places[0]);
         let before_fee = payer.lamports;
@@ -122,7 +121,7 @@ impl Transfers<'_> {
                 }
                 let rent_epoch = payer.rent_epoch;
                 touched.begin(payer.lamports, rent_epoch);
-                // The payer's epoch is settled by what it held before the fee.
+                // The payer's rent epoch depends on its balance before the fee.
                 settle_rent_epoch(&mut payer.rent_epoch, before_fee, 0);
                 let (result, units) = self.execute(set, touched);
                 touched.finish(self.places, set, result.is_ok() || self.rules.keeps_failures);
@@ -133,7 +132,7 @@ impl Transfers<'_> {
         Run::Landed { result, compute_units, loaded_bytes }
     }
 
-    /// Whether the payer can pay: `Err(None)` when it may be a nonce account.
+    /// Checks that the payer can pay; `Err(None)` if it may be a nonce account.
     fn check_payer(&self, payer: &crate::Account) -> Result<(), Option<TransactionError>> {
         if payer.lamports == 0 {
             return Err(Some(TransactionError::AccountNotFound));
@@ -151,14 +150,14 @@ impl Transfers<'_> {
         Ok(())
     }
 
-    /// Adds up the accounts' bytes, and looks whether the instructions are transfers.
+    /// Sums the accounts' bytes, and checks whether the instructions are transfers.
     fn check_loaded(&self, set: &WorkingSet) -> Loaded {
         let limit = self.loaded_bytes_limit;
         let mut bytes = 0u32;
         for (key, &place) in self.txn.account_keys().iter().zip(self.places) {
             let account = set.get(place);
             if account.lamports == 0 {
-                // A sysvar is not kept as an account here, but the cluster would load it.
+                // Sysvars are not loaded here, but the cluster would load them.
                 if is_reserved(key) {
                     return Loaded::General;
                 }
@@ -170,11 +169,11 @@ impl Transfers<'_> {
                 return Loaded::Failed(TransactionError::MaxLoadedAccountsDataSizeExceeded, limit);
             }
             if account.owner == BPF_LOADER_UPGRADEABLE {
-                // Its code counts too, and is in another account.
+                // The program's code counts too, and is in another account.
                 return Loaded::General;
             }
         }
-        // Programs are the system program and the compute-budget program: others never come here.
+        // All programs are the system program or the compute-budget program; other transactions never get here.
         for instruction in self.txn.instructions() {
             let index = usize::from(instruction.program_id_index);
             let is_there = set.get(self.places[index]).lamports != 0;
@@ -186,7 +185,7 @@ impl Transfers<'_> {
         Loaded::Ready(bytes)
     }
 
-    /// Runs the instructions and checks the rent; the result and the compute units used.
+    /// Runs the instructions and checks the rent; returns the result and the compute units used.
     fn execute(&self, set: &mut WorkingSet, touched: &mut TouchedAccounts) -> (Result<(), TransactionError>, u64) {
         let keys = self.txn.account_keys();
         let mut units_left = self.compute_unit_limit;
@@ -213,7 +212,7 @@ impl Transfers<'_> {
         (rent, self.compute_unit_limit - units_left)
     }
 
-    /// One transfer, check by check as the system program and the runtime beneath it do.
+    /// Runs one transfer, with the checks of the system program and the runtime beneath it in their order.
     fn transfer(
         &self,
         instruction: &CompiledInstruction<'_>,
@@ -234,7 +233,7 @@ impl Transfers<'_> {
             return Err(InstructionError::InvalidArgument);
         }
         let Some(left) = account.lamports.checked_sub(lamports) else {
-            // The system program's error 1: a result with negative lamports.
+            // The system program's error 1: the balance would be negative.
             return Err(InstructionError::Custom(1));
         };
         if lamports != 0 && !account.is_system_owned() {
@@ -256,27 +255,27 @@ impl Transfers<'_> {
         Ok(())
     }
 
-    /// Whether the account is locked for writing after the demotions: of reserved accounts, and of
-    /// programs, which here are reserved all of them.
+    /// Whether the account is writable after demotions: reserved accounts are demoted, and so are programs, all of
+    /// which are reserved here.
     fn may_write(&self, index: u8) -> bool {
         let index = usize::from(index);
         self.txn.is_writable(index) && (self.rules.writes_reserved || !is_reserved(&self.txn.account_keys()[index]))
     }
 }
 
-/// Whether an instruction to the system program is a transfer, or none that it knows.
+/// Whether an instruction to the system program is a transfer, or invalid.
 fn is_transfer_or_invalid(data: &[u8]) -> bool {
     matches!(SystemInstruction::decode(data), Some(SystemInstruction::Transfer { .. }) | None)
 }
 
-/// An account that was exempt from rent when it was loaded is marked so for good.
+/// An account that was rent-exempt when it was loaded is marked so permanently.
 fn settle_rent_epoch(rent_epoch: &mut u64, lamports: u64, data_len: usize) {
     if *rent_epoch != rent::RENT_EXEMPT_EPOCH && lamports >= rent::minimum_balance(data_len) {
         *rent_epoch = rent::RENT_EXEMPT_EPOCH;
     }
 }
 
-/// The accounts that one transaction touches, as they were when it began.
+/// The accounts that one transaction touches, with their initial state.
 #[derive(Debug, Default)]
 pub(super) struct TouchedAccounts(Vec<Touched>);
 
@@ -287,7 +286,7 @@ impl TouchedAccounts {
         self.0.push(Touched { index: 0, lamports, rent_epoch });
     }
 
-    /// Sets a balance, remembering what it was.
+    /// Sets a balance, and remembers the previous one.
     fn set_lamports(&mut self, index: u8, lamports: u64, places: &[Place], set: &mut WorkingSet) {
         let account = set.get_mut(places[usize::from(index)]);
         if account.lamports == lamports {
@@ -301,7 +300,7 @@ impl TouchedAccounts {
         account.lamports = lamports;
     }
 
-    /// Whether every account may be left with what it has; the first that may not, by its index.
+    /// Checks that every account may keep its new balance; the error has the index of the first that may not.
     fn check_rent(&self, keys: &[Pubkey], places: &[Place], set: &WorkingSet) -> Result<(), TransactionError> {
         let broken = self.0.iter().filter(|touched| {
             let account = set.get(places[usize::from(touched.index)]);

@@ -1,10 +1,10 @@
-//! The accounts that a microblock touches, copied out of the store once and written back once.
+//! The accounts that a microblock touches, copied from the store once and written back once.
 //!
-//! reads   the account store, each account once a microblock
-//! writes  the account store: the accounts that a committed transaction changed, once a microblock
-//! memory  136 B an account; at most 64 transactions of 35 accounts, and what the general path adds
+//! reads   the account store, each account once per microblock
+//! writes  the account store: the accounts that committed transactions changed, once per microblock
+//! memory  136 B per account; at most 64 transactions of 35 accounts, and what the general path adds
 //!
-//! However many transactions name an account, the store is asked for it once and told of it once.
+//! However many transactions name an account, the store is read once and written once.
 
 use hashbrown::HashTable;
 use hearth_wire::Pubkey;
@@ -12,7 +12,7 @@ use hearth_wire::Pubkey;
 use crate::account::Account;
 use crate::accounts::{Accounts, HashedKey};
 
-/// One account of the microblock.
+/// An account of the microblock.
 #[derive(Debug)]
 struct Working {
     key: HashedKey,
@@ -32,14 +32,14 @@ pub(super) struct WorkingSet {
 }
 
 impl WorkingSet {
-    /// Forgets everything.
+    /// Removes all accounts.
     pub(super) fn clear(&mut self) {
         self.accounts.clear();
         self.places.clear();
         self.loaded = 0;
     }
 
-    /// The place of an account, to be loaded by the next [`WorkingSet::load`].
+    /// The place of an account, which the next [`WorkingSet::load`] loads.
     #[inline]
     pub(super) fn place(&mut self, store: &Accounts, key: &Pubkey) -> Place {
         let key = store.hashed(key);
@@ -54,7 +54,7 @@ impl WorkingSet {
         Place(place)
     }
 
-    /// Loads the accounts that have got a place since the last time.
+    /// Loads the accounts that were given a place since the last call.
     pub(super) fn load(&mut self, store: &Accounts) {
         let news = &self.accounts[self.loaded..];
         if news.len() > 1 && store.is_large() {
@@ -68,7 +68,7 @@ impl WorkingSet {
         self.loaded = self.accounts.len();
     }
 
-    /// Loads an account anew that no transaction can write, if it has a place.
+    /// Reloads an account that no transaction can write, if it has a place.
     pub(super) fn reload(&mut self, store: &Accounts, key: &Pubkey) {
         let key = store.hashed(key);
         let place = self.places.find(key.hash, |&place| self.accounts[place as usize].key.key == key.key);
@@ -77,19 +77,19 @@ impl WorkingSet {
         }
     }
 
-    /// The account at a place; the default, without lamports, where there is none.
+    /// The account at a place; the default, without lamports, if it does not exist.
     #[inline]
     pub(super) fn get(&self, place: Place) -> &Account {
         &self.accounts[place.0 as usize].account
     }
 
-    /// The same, to be changed. Only [`WorkingSet::commit`] makes a change last.
+    /// The same, for modification. Only [`WorkingSet::commit`] makes a change permanent.
     #[inline]
     pub(super) fn get_mut(&mut self, place: Place) -> &mut Account {
         &mut self.accounts[place.0 as usize].account
     }
 
-    /// Declares the account's present state committed. An account without lamports ceases to be.
+    /// Commits the account's current state. An account without lamports is deleted.
     #[inline]
     pub(super) fn commit(&mut self, place: Place) {
         let working = &mut self.accounts[place.0 as usize];
@@ -109,12 +109,12 @@ impl WorkingSet {
         }
     }
 
-    /// What was committed, until it is written to the store.
+    /// The committed accounts that are not yet written to the store.
     pub(super) fn changed(&self) -> impl Iterator<Item = (&Pubkey, &Account)> {
         self.accounts.iter().filter(|working| working.changed).map(|working| (&working.key.key, &working.account))
     }
 
-    /// Writes what was committed to the store.
+    /// Writes the committed accounts to the store.
     pub(super) fn write_back(&mut self, store: &Accounts) {
         for working in &mut self.accounts {
             if working.changed {

@@ -1,4 +1,4 @@
-//! Bank hashes, against all accounts added up anew and whoever works them out.
+//! Bank hashes against a full recomputation over all accounts, whichever thread computes them.
 
 use hearth_wire::consts::SYSVAR_SLOT_HASHES;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn genesis_has_a_hash() {
     let (slot, hash) = chain.ledger.hash_all();
     let genesis = *chain.ledger.genesis_hash();
     assert_eq!(slot, 0);
-    // Slot 1 has begun: take out what it wrote.
+    // Slot 1 has begun: subtract what it wrote.
     let mut lattice = added_up(&chain.ledger);
     for key in [SYSVAR_SLOT_HASHES, hearth_wire::consts::SYSVAR_CLOCK] {
         lattice.subtract(&key, &chain.ledger.account(&key).unwrap());
@@ -53,7 +53,7 @@ fn the_hash_of_a_bank_is_told_to_the_next() {
     }
 }
 
-/// What one slot does: writes of wallet, lamports and bytes of data.
+/// The writes of one slot: wallet, lamports and bytes of data.
 type Slot = Vec<(u64, u64, usize)>;
 
 fn run(slots: &[Slot], piece: impl Fn(&Ledger, usize)) -> (Chain, Vec<[u8; 32]>) {
@@ -85,7 +85,7 @@ proptest! {
                 ledger.hash_some(limit);
             }
         });
-        // End the slot in the making, so that all that is there is hashed.
+        // End the slot in progress, so that everything is hashed.
         let slot = chain.bank.slot();
         chain.ledger.end_slot(slot, [0xee; 32]).unwrap();
         let (hashed, _) = chain.ledger.hash_all();

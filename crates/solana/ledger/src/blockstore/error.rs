@@ -1,9 +1,6 @@
-//! error: what can go wrong in the block store, each naming the file.
+//! error: the block store's errors, each of which names the file.
 //!
-//! reads   nothing
-//! writes  nothing
-//! memory  none
-//! source  `std::io::ErrorKind` tells a full disk from a broken one
+//! source  `std::io::ErrorKind` distinguishes a full disk from a broken one
 
 use hearth_wal::Fault;
 use std::fmt;
@@ -18,7 +15,7 @@ pub enum StoreError {
     InUse {
         /// The store's directory.
         dir: PathBuf,
-        /// What the lock file says, or `unknown`.
+        /// Contents of the lock file, or `unknown`.
         pid: String,
     },
     /// The store was written in another format.
@@ -26,9 +23,9 @@ pub enum StoreError {
     Version {
         /// The segment file.
         file: PathBuf,
-        /// Its version.
+        /// The version of the file.
         found: u32,
-        /// Ours.
+        /// The version that this program supports.
         expected: u32,
     },
     /// The store holds blocks of another chain.
@@ -37,26 +34,26 @@ pub enum StoreError {
         /// The segment file.
         file: PathBuf,
     },
-    /// Limits that contradict each other.
+    /// The limits contradict each other.
     #[error("ledger.limit_size of {limit_size} bytes is too little for segments of {segment_size}: at least {needed}")]
     Limit {
         /// The configured limit, bytes.
         limit_size: u64,
         /// The configured segment size, bytes.
         segment_size: u64,
-        /// The least limit for that segment size.
+        /// The smallest limit for that segment size.
         needed: u64,
     },
-    /// No room on the device (or a quota, or a limit on file size). Nothing was appended; the same call may be
-    /// made again when there is room.
+    /// No room on the device, or a quota or file size limit is reached. Nothing was appended, and the same call may be
+    /// retried when there is room.
     #[error("no room for blocks in {}: {source}; free some space or lower ledger.limit_size", file.display())]
     NoRoom {
         /// The file that could not grow.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The limit is reached, and all blocks are needed for the next start: none was dropped, nothing was appended.
+    /// The limit is reached, and the next start needs all blocks: none was dropped, and nothing was appended.
     #[error(
         "ledger.limit_size of {limit_size} bytes is reached, and the next start needs every block after slot {needed_after}, the last snapshot's; raise the limit, or make room for a snapshot"
     )]
@@ -69,28 +66,27 @@ pub enum StoreError {
     /// Another failure of the file system.
     #[error("{doing} {}: {source}", file.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// On which file.
+        /// The file on which it failed.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Data could not be brought to stable storage. What was not durable before may be lost, so the store
-    /// takes no more.
+    /// Data could not be synced. Data that was not durable before may be lost, so the store accepts no more.
     #[error("writing blocks to stable storage failed, the store takes no more: {0}")]
     SyncFailed(String),
-    /// A set that no block can hold.
+    /// A set that no block can contain.
     #[error("slot {slot}, FEC set {fec_set_index}: {why}")]
     BadSet {
         /// The set's slot.
         slot: u64,
         /// The set's index.
         fec_set_index: u32,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// Bytes on disk that are not what was written.
+    /// The bytes on disk are not those that were written.
     #[error("{0}")]
     Corrupt(Damage),
 }
@@ -106,7 +102,7 @@ impl StoreError {
     }
 }
 
-/// A place in the log that does not hold what was written there.
+/// A damaged range of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The segment file.
@@ -115,20 +111,20 @@ pub struct Damage {
     pub offset: u64,
     /// Bytes from there to the next record that verifies, or to the end of the file.
     pub length: u64,
-    /// What is wrong.
+    /// The kind of damage.
     pub what: Finding,
 }
 
-/// What is wrong with a place in the log.
+/// The kind of damage at a place in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// A record that does not verify.
+    /// A record fails verification.
     Record(Fault),
-    /// The segment's file ends before what was on stable storage.
+    /// The segment's file ends before data that was durable.
     Cut,
-    /// The whole segment file is missing between its neighbours, or behind them.
+    /// The whole segment file is missing, between its neighbours or at the end.
     MissingSegment,
-    /// Sets of a slot are missing though its closing record is there.
+    /// Sets of a slot are missing although its closing record exists.
     MissingSets {
         /// The slot.
         slot: u64,

@@ -1,13 +1,13 @@
-//! index: where each slot's records lie in the log, and the index file beside each segment.
+//! index: the position of each slot's records in the log, and the index file beside each segment.
 //!
 //! reads   index files when the store is opened
 //! writes  one checkpoint block at a time, appended to a segment's index file
-//! memory  about 64 B for each slot kept in memory; 40 B on disk
-//! drops   the slots that began in a segment which is dropped
+//! memory  about 64 B per slot in memory; 40 B on disk
+//! drops   the slots that began in a dropped segment
 //! source  our own format: `magic u32 | entry count u32 | upto u32 | crc u32 | entries × 40 B`
 //!
-//! The index is a convenience: everything in it can be had again by scanning the log, so a checkpoint that is
-//! torn or missing costs time at the next start and nothing else.
+//! The index can always be rebuilt by scanning the log, so a torn or missing checkpoint only costs time at the next
+//! start.
 
 use super::LogPosition;
 use super::record::{u32_at, u64_at};
@@ -18,20 +18,20 @@ const BLOCK_HEAD_SIZE: usize = 16;
 const ENTRY_SIZE: usize = 40;
 const COMPLETE_BIT: u32 = 1 << 31;
 
-/// Where one slot's records lie: all between `first` and `end`, perhaps with other slots' among them.
+/// The range of one slot's records: all between `first` and `end`, possibly interleaved with those of other slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotEntry {
     pub slot: u64,
     pub parent_slot: u64,
     pub first: LogPosition,
     pub end: LogPosition,
-    /// In a checkpoint 0 says that the slot is not kept any more.
+    /// In a checkpoint 0 means that the slot is no longer stored.
     pub set_count: u32,
     pub complete: bool,
 }
 
 impl SlotEntry {
-    /// What a checkpoint says of a slot that is not kept.
+    /// A checkpoint's entry for a slot that is no longer stored.
     pub fn gone(slot: u64, at: LogPosition) -> Self {
         Self { slot, parent_slot: 0, first: at, end: at, set_count: 0, complete: false }
     }
@@ -41,12 +41,12 @@ impl SlotEntry {
 #[derive(Default)]
 pub(super) struct Index {
     pub slots: BTreeMap<u64, SlotEntry>,
-    /// The slots that began in a segment, so that dropping one does not search them all.
+    /// The slots that began in each segment, so that dropping a segment does not search all slots.
     began: HashMap<u32, Vec<u64>>,
 }
 
 impl Index {
-    /// Adds a slot's entry or replaces it by a newer one.
+    /// Adds a slot's entry, or replaces it by a newer one.
     pub fn put(&mut self, entry: SlotEntry) {
         let before = self.slots.insert(entry.slot, entry);
         if before.is_none_or(|b| b.first.segment() != entry.first.segment()) {
@@ -63,14 +63,14 @@ impl Index {
         }
     }
 
-    /// Removes all slots from `slot` on; returns them.
+    /// Removes and returns all slots from `slot` on.
     pub fn discard(&mut self, slot: u64) -> Vec<SlotEntry> {
         let entries: Vec<SlotEntry> = self.slots.range(slot..).map(|(_, e)| *e).collect();
         entries.iter().for_each(|e| self.remove(e.slot));
         entries
     }
 
-    /// Forgets the slots that began before `segment`.
+    /// Removes the slots that began before `segment`.
     pub fn forget_before(&mut self, segment: u32) {
         let segments: Vec<u32> = self.began.keys().copied().filter(|s| *s < segment).collect();
         for old in segments {
@@ -78,11 +78,11 @@ impl Index {
         }
     }
 
-    /// Forgets up to `count` slots that began in `segment`; false when there are none left.
+    /// Removes up to `count` slots that began in `segment`; false if there are none left.
     pub fn forget(&mut self, segment: u32, count: usize) -> bool {
         let Some(began) = self.began.get_mut(&segment) else { return false };
         for slot in began.drain(began.len().saturating_sub(count)..) {
-            // A slot that was discarded may have begun anew in a later segment.
+            // A discarded slot may have begun again in a later segment.
             if self.slots.get(&slot).is_some_and(|e| e.first.segment() == segment) {
                 self.slots.remove(&slot);
             }
@@ -95,11 +95,11 @@ impl Index {
     }
 }
 
-/// A checkpoint: the entries that changed since the one before it, and how far of the segment they cover.
+/// A checkpoint: the entries that changed since the previous one, and how far it covers the segment.
 pub(super) struct Checkpoint {
-    /// The log is indexed up to here.
+    /// The log is indexed up to this position.
     pub upto: LogPosition,
-    /// Whether the segment ends here; decides when the index file is synced, and is not kept in it.
+    /// Whether the segment ends here. It decides when the index file is synced, and is not stored in it.
     pub sealed: bool,
     pub entries: Vec<SlotEntry>,
 }
@@ -124,7 +124,7 @@ impl Checkpoint {
         out
     }
 
-    /// Decodes the block that `bytes` begins, and returns it with its size. `None` when it is torn or damaged.
+    /// Decodes the block at the start of `bytes`, and returns it with its size. `None` if it is torn or damaged.
     fn decode(segment: u32, bytes: &[u8]) -> Option<(Self, usize)> {
         let head = bytes.get(..BLOCK_HEAD_SIZE)?;
         if u32_at(head, 0) != MAGIC {
@@ -141,17 +141,17 @@ impl Checkpoint {
     }
 }
 
-/// What an index file says: how far its segment is indexed, and how many of the file's bytes are good.
+/// The contents of an index file: how far its segment is indexed, and how many of the file's bytes are valid.
 pub(super) struct IndexFile {
     pub upto: Option<LogPosition>,
     pub size: u64,
-    /// What the next checkpoint covers, when that is more than the segment has: checkpoints are of what is on stable
-    /// storage, so bytes of the segment are gone.
+    /// The end of the next checkpoint, if it is beyond the segment's length. Checkpoints cover only durable data, so
+    /// the segment has lost bytes.
     pub ahead: Option<u64>,
 }
 
-/// Replays the blocks of a segment's index file into `index`. Stops at the first that does not verify or that
-/// covers more than `segment_len` bytes of log.
+/// Replays the blocks of a segment's index file into `index`. Stops at the first that fails verification or covers more
+/// than `segment_len` bytes of log.
 pub(super) fn load(segment: u32, bytes: &[u8], segment_len: u64, index: &mut Index) -> IndexFile {
     let mut out = IndexFile { upto: None, size: 0, ahead: None };
     let mut at = 0;

@@ -1,10 +1,9 @@
-//! keeper: the store's own thread, which does all that may block.
+//! keeper: the store's background thread, which does everything that may block.
 //!
-//! reads   positions the writer has reached, jobs from the writer
+//! reads   positions that the writer has reached, jobs from the writer
 //! writes  index checkpoints; syncs segments; deletes dropped ones
-//! memory  one job per segment and per checkpoint, a checkpoint holds 56 B for each slot that changed
-//! drops   nothing
-//! source  fdatasync(2): after it failed the kernel may have dropped the pages, so a failure is final
+//! memory  one job per segment and per checkpoint; a checkpoint holds 56 B for each slot that changed
+//! source  fdatasync(2): after a failure the kernel may have dropped the pages, so a failure is final
 
 use super::index::{Checkpoint, Index};
 use super::{Config, LogPosition, StoreError, SyncPolicy, index_path, log_path};
@@ -19,40 +18,40 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Index entries forgotten under one hold of the lock.
+/// Index entries removed under one hold of the lock.
 const FORGET_AT_ONCE: usize = 128;
 
-/// What the writer, the keeper and the readers share.
+/// The state that the writer, the keeper and the readers share.
 pub(super) struct Shared {
     pub dir: PathBuf,
     pub index: RwLock<Index>,
-    /// End of what the kernel has.
+    /// End of the data that the kernel has.
     pub written: AtomicU64,
-    /// End of what the keeper is asked to sync.
+    /// End of the data that the keeper must sync.
     pub sync_to: AtomicU64,
-    /// End of what is on stable storage.
+    /// End of the durable data.
     pub durable: AtomicU64,
-    /// One above the highest whole slot; 0 when there is none.
+    /// One above the highest complete slot; 0 if there is none.
     pub whole_slot: AtomicU64,
-    /// One above the highest whole slot that is durable; 0 when there is none.
+    /// One above the highest complete slot that is durable; 0 if there is none.
     pub durable_slot: AtomicU64,
-    /// Bytes of all files, those of segments about to be deleted included.
+    /// Bytes of all files, including segments about to be deleted.
     pub disk_bytes: AtomicU64,
     /// Bytes of segments about to be deleted.
     pub doomed_bytes: AtomicU64,
     /// The oldest segment that is not about to be deleted.
     pub oldest_segment: AtomicU32,
-    /// Blocks after this slot should be kept even beyond the limit; `u64::MAX` when none need be.
+    /// Blocks after this slot should be kept even beyond the limit; `u64::MAX` if none need be.
     pub wanted_after: AtomicU64,
-    /// Blocks after this slot must be kept, rather than that any is appended.
+    /// Blocks after this slot must be kept; the store refuses appends rather than dropping them.
     pub needed_after: AtomicU64,
     pub limit_size: u64,
     pub segment_size: u64,
-    /// The keeper waits for a job and nothing else.
+    /// Whether the keeper is waiting for a job and nothing else.
     pub idle: AtomicBool,
-    /// Why the keeper could not bring data to stable storage.
+    /// Why the keeper could not sync data.
     pub failure: OnceLock<String>,
-    /// Called in the keeper's thread after each sync, and when one failed.
+    /// Called on the keeper's thread after each sync, and after a failed one.
     pub on_durable: OnceLock<Box<dyn Fn() + Send + Sync>>,
     doomed: Mutex<VecDeque<Doomed>>,
 }
@@ -63,7 +62,7 @@ struct Doomed {
 }
 
 impl Shared {
-    /// The state of a store that holds `index` and whose log, all of it durable, ends at `end`.
+    /// The state of a store with this `index`, whose log is durable up to its end at `end`.
     pub fn new(
         dir: &Path,
         config: &Config,
@@ -95,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// The first segment in which a block after `slot` begins; `None` when none does.
+    /// The first segment in which a block after `slot` begins; `None` if there is none.
     pub fn first_segment_after(&self, slot: u64) -> Option<u32> {
         let from = slot.checked_add(1)?;
         let index = self.index.read();
@@ -111,13 +110,13 @@ impl Shared {
         self.doomed.lock().push_back(Doomed { segment, bytes });
     }
 
-    /// Deletes what is marked; returns when it is gone, even if another thread was at it.
+    /// Deletes the marked segments; returns once they are gone, even if another thread was deleting them.
     pub fn delete_doomed(&self) {
         let mut doomed = self.doomed.lock();
         while let Some(Doomed { segment, bytes }) = doomed.pop_front() {
             while self.index.write().forget(segment, FORGET_AT_ONCE) {}
-            // Readers that have the file open keep it until they are done. A file that cannot be deleted is
-            // found and counted at the next start.
+            // Readers that have the file open keep it until they are done. A file that cannot be deleted is found and
+            // counted at the next start.
             let _ = fs::remove_file(index_path(&self.dir, segment));
             let _ = fs::remove_file(log_path(&self.dir, segment));
             self.disk_bytes.fetch_sub(bytes, SeqCst);
@@ -126,11 +125,11 @@ impl Shared {
     }
 }
 
-/// What the writer tells the keeper.
+/// A job from the writer to the keeper.
 pub(super) enum Job {
-    /// A new segment is being written; the one before it is finished.
+    /// A new segment is being written; the previous one is complete.
     Segment { segment: u32, file: Arc<dyn Disk> },
-    /// To be written once the log is durable that far.
+    /// To be written once the log is durable up to its position.
     Checkpoint(Checkpoint),
     /// Segments were marked for deletion.
     Delete,
@@ -140,7 +139,7 @@ pub(super) enum Job {
     Stop,
 }
 
-/// A keeper without a thread: whoever opened the store says when it works, and so how long a sync takes.
+/// A keeper without a thread: the opener of the store decides when it works, and so how long a sync takes.
 pub struct SteppedKeeper(Keeper);
 
 impl SteppedKeeper {
@@ -163,7 +162,7 @@ pub(super) struct Keeper {
     shared: Arc<Shared>,
     jobs: Receiver<Job>,
     policy: SyncPolicy,
-    /// Segments written to since they were last synced for good; the last is the one being written.
+    /// Segments written to since their last final sync; the last is the one being written.
     unsynced: VecDeque<(u32, Arc<dyn Disk>)>,
     checkpoints: VecDeque<Checkpoint>,
     new_names: bool,
@@ -185,7 +184,7 @@ impl Keeper {
         }
     }
 
-    /// Serves until told to stop or until the writer is gone.
+    /// Runs until it is stopped or the writer is gone.
     pub fn run(mut self) {
         while !self.stopping {
             self.wait();
@@ -198,9 +197,9 @@ impl Keeper {
         self.write_checkpoints();
     }
 
-    /// Takes the jobs that are there, and syncs and writes what is due.
+    /// Takes the pending jobs, and carries out the syncs and writes that are due.
     fn work(&mut self) {
-        // In this order: what is whole lies before the target, and the segments that the target needs were
+        // In this order: complete slots precede the sync target, and the segments that the target needs were
         // announced before it was set.
         let whole = self.shared.whole_slot.load(SeqCst);
         let target = self.shared.sync_to.load(SeqCst);
@@ -211,7 +210,7 @@ impl Keeper {
         self.write_checkpoints();
     }
 
-    /// How long until a sync should begin; `None` when there is nothing to sync.
+    /// How long until the next sync; `None` if there is nothing to sync.
     fn sync_due(&self) -> Option<Duration> {
         let shared = &self.shared;
         let behind = shared.sync_to.load(SeqCst) > shared.durable.load(SeqCst);
@@ -302,8 +301,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Writes the checkpoints that the durable log has reached. One that cannot be written is tried again later:
-    /// those after it would claim that its entries are there.
+    /// Writes the checkpoints that the durable log has reached. If one cannot be written it is retried later, before
+    /// those after it, which would otherwise claim its entries.
     fn write_checkpoints(&mut self) {
         while let Some(checkpoint) = self.checkpoints.front() {
             let reached = checkpoint.upto.to_bits() <= self.shared.durable.load(SeqCst);

@@ -1,19 +1,19 @@
-//! blockstore: blocks on disk, an append-only log of checksummed records with an index.
+//! blockstore: blocks on disk, as an append-only log of checksummed records with an index.
 //!
 //! reads   FEC sets from the store tile; any thread reads blocks back through a [`Reader`]
 //! writes  `DIR/NNNNNNNNNN.log` (segments), `DIR/NNNNNNNNNN.index` beside each, `DIR/lock`
-//! memory  about 64 B for each slot kept, plus 8 KiB for each slot being written (256 at most)
-//! disk    at most `limit_size`: the oldest segments go, whole
-//! drops   sets seen before, sets of dropped slots, sets from `disable_from_slot` on: told by [`Appended`]
+//! memory  about 64 B per stored slot, plus 8 KiB for each slot being written (256 at most)
+//! disk    at most `limit_size`: the oldest segments are dropped, each as a whole
+//! drops   duplicate sets, sets of dropped slots, sets from `disable_from_slot` on: reported by [`Appended`]
 //! source  our own format (record.rs, index.rs); the tests kill the process, flip bits and fill the disk
 //!
-//! Blocks are written once, in order, and dropped by age: a log needs no compaction, no memory table and no
-//! write amplification. [`BlockStore::append_set`] is one write(2) in the caller's thread; what may block
-//! (fdatasync, index files, deletion) is done by a thread of the store's own, the keeper.
+//! Blocks are written once, in order, and dropped by age, so a log needs no compaction, no memory table and has no
+//! write amplification. [`BlockStore::append_set`] is one write(2) in the caller's thread; everything that may block
+//! (fdatasync, index files, deletion) is done by the store's own thread, the keeper.
 //!
-//! A slot is *whole* when the log holds all its sets; it is then closed by a record in the same write as its last
-//! set. It is *durable* when that record and all before it are on stable storage ([`SyncPolicy`]). A kill at any
-//! time loses at most the record being written; a power failure at most what was not yet durable.
+//! A slot is *whole* once the log holds all its sets; it is then closed by a record in the same write as its last set.
+//! It is *durable* once that record and all before it are on stable storage ([`SyncPolicy`]). A kill at any time loses
+//! at most the record being written, and a power failure at most what was not yet durable.
 
 mod error;
 mod index;
@@ -37,7 +37,7 @@ pub use store::{Appended, BlockStore};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A place in the log: segment number and byte offset in it; later appends have greater positions.
+/// A position in the log: segment number and byte offset in it; later appends have greater positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LogPosition(u64);
 
@@ -63,40 +63,39 @@ impl LogPosition {
     }
 }
 
-/// When appended data are brought to stable storage. A kill of the process never loses what was appended; this
-/// is about power failures.
+/// When appended data is synced. A kill of the process never loses appended data; this is about power failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// As soon as a slot is whole. While one sync is under way further slots wait for the next.
+    /// As soon as a slot is whole. Slots that become whole during a sync wait for the next.
     EachSlot,
     /// At most this often.
     Every(Duration),
-    /// When the kernel likes. A slot counts as durable once the kernel has its data.
+    /// Left to the kernel. A slot counts as durable once the kernel has its data.
     Kernel,
 }
 
-/// How a block store is kept.
+/// The configuration of a block store.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes the store may take on disk; at least three segments.
+    /// Maximum bytes on disk; at least three segments.
     pub limit_size: u64,
-    /// Bytes of one segment, 256 KiB to 1 GiB. The oldest segment is dropped as a whole.
+    /// Bytes per segment, 256 KiB to 1 GiB. The oldest segment is dropped as a whole.
     pub segment_size: u64,
-    /// When data are brought to stable storage.
+    /// When data is synced.
     pub sync: SyncPolicy,
-    /// From this slot on nothing is stored (`disable_blockstore_from_slot`).
+    /// Nothing is stored from this slot on (`disable_blockstore_from_slot`).
     pub disable_from_slot: Option<u64>,
-    /// Blocks of another genesis are refused at opening.
+    /// The chain's genesis hash. A store of another chain is refused.
     pub genesis_hash: [u8; 32],
 }
 
-/// The smallest segment: room for a few of the longest records.
+/// Smallest segment size: room for a few of the longest records.
 pub const SEGMENT_SIZE_MIN: u64 = 256 << 10;
-/// The largest segment: offsets are 32 bits, and a drop should free little at a time.
+/// Largest segment size: offsets have 32 bits, and a drop should free little at a time.
 pub const SEGMENT_SIZE_MAX: u64 = 1 << 30;
-/// Data shreds of one FEC set: the step from one set's index to the next one's.
+/// Data shreds per FEC set: the increment from one set's index to the next.
 const SHREDS_PER_SET: u32 = 32;
-/// Segments that `limit_size` must have room for: one being written, one being dropped, one to keep.
+/// Minimum segments in `limit_size`: one being written, one being dropped, one to keep.
 const SEGMENTS_MIN: u64 = 3;
 
 impl Config {

@@ -1,9 +1,9 @@
-//! open: take the lock, find out what the log holds, cut off a torn tail.
+//! open: takes the lock, recovers the state of the log, truncates a torn tail.
 //!
-//! reads   all index files; of the log, what no checkpoint covers
+//! reads   all index files; the parts of the log that no checkpoint covers
 //! writes  truncates the last segment, or creates the first
-//! memory  one index file at a time beside the index itself
-//! drops   a torn tail: bytes and place in [`Recovery`]
+//! memory  one index file at a time besides the index itself
+//! drops   a torn tail: bytes and position in [`Recovery`]
 //! source  after a kill only the last record can be torn; after a power failure any record that was not durable
 
 use super::index::{self, Checkpoint, Index, SlotEntry};
@@ -23,27 +23,27 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What opening a store found.
+/// The result of recovery when a store is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Segment files kept.
+    /// Number of segment files kept.
     pub segment_count: usize,
     /// Bytes of the log that were read because no index checkpoint covered them.
     pub bytes_scanned: u64,
-    /// Bytes cut off the end of the log.
+    /// Bytes truncated from the end of the log.
     pub bytes_dropped: u64,
-    /// Where the torn tail began and why it is one.
+    /// Where the torn tail began, and how it was recognized.
     pub torn: Option<Damage>,
-    /// Stretches in the part that was read which do not verify though good records follow.
+    /// Ranges in the scanned part that fail verification although good records follow.
     pub damage: Vec<Damage>,
-    /// The lowest slot kept.
+    /// The lowest stored slot.
     pub first_slot: Option<u64>,
-    /// The highest slot whose sets are all there.
+    /// The highest slot with all its sets.
     pub last_whole_slot: Option<u64>,
 }
 
 impl Recovery {
-    /// A segment file that is missing between its neighbours, if there is one.
+    /// The missing segment file between two others, if there is one.
     pub fn missing_segment(&self) -> Option<&Damage> {
         self.damage.iter().find(|damage| damage.what == Finding::MissingSegment)
     }
@@ -69,17 +69,18 @@ impl fmt::Display for Recovery {
 }
 
 impl BlockStore {
-    /// Opens the store in `dir`, creating it when there is none, and says what was found.
+    /// Opens the store in `dir`, or creates it, and reports what it found.
     ///
     /// # Errors
-    /// [`StoreError::InUse`], [`StoreError::Version`], [`StoreError::OtherChain`], [`StoreError::Limit`], or a
-    /// failure of the file system. Damage to blocks is no error here: it is in [`Recovery`]. Except, where blocks are
-    /// synced, at the end of the log: [`StoreError::Corrupt`] when it lacks what was on stable storage.
+    ///
+    /// [`StoreError::InUse`], [`StoreError::Version`], [`StoreError::OtherChain`], [`StoreError::Limit`], or a failure
+    /// of the file system. Damaged blocks are not an error: they are in [`Recovery`]. The exception, if blocks are
+    /// synced, is the end of the log: [`StoreError::Corrupt`] if durable data is missing there.
     pub fn open(dir: &Path, config: Config) -> Result<(Self, Recovery), StoreError> {
         Self::open_on(Arc::new(FileSystem), dir, config)
     }
 
-    /// The genesis of the blocks in `dir`, as the first segment whose head can be read has it. `None` when there are no
+    /// The genesis hash of the blocks in `dir`, from the first segment with a readable header. `None` if there are no
     /// blocks.
     pub fn genesis_hash(dir: &Path) -> Option<[u8; 32]> {
         list_segments(dir).ok()?.into_iter().find_map(|segment| {
@@ -91,18 +92,20 @@ impl BlockStore {
         })
     }
 
-    /// Keeps nodes off the store in `dir` for as long as the file that is returned is open. `None` where there is no
-    /// store, and so no node on it.
+    /// Locks out nodes from the store in `dir` while the returned file is open. `None` if there is no store, and so no
+    /// node that uses it.
     ///
     /// # Errors
+    ///
     /// [`StoreError::InUse`], or a failure of the file system.
     pub fn lock(dir: &Path) -> Result<Option<File>, StoreError> {
         dir.exists().then(|| take_lock(dir)).transpose()
     }
 
-    /// Removes all blocks in `dir`, and their lock file stays. Nothing to do where there is no store.
+    /// Removes all blocks in `dir`, but not the lock file. Does nothing if there is no store.
     ///
     /// # Errors
+    ///
     /// [`StoreError::InUse`], or a failure of the file system.
     pub fn clear(dir: &Path) -> Result<(), StoreError> {
         let Some(_lock) = Self::lock(dir)? else { return Ok(()) };
@@ -168,7 +171,7 @@ impl BlockStore {
     }
 }
 
-/// What has been found of the log so far.
+/// The recovered state of the log so far.
 struct Found {
     index: Index,
     recovery: Recovery,
@@ -176,9 +179,9 @@ struct Found {
     disk_bytes: u64,
     oldest_segment: u32,
     next_segment: u32,
-    /// Slots that the scan of one segment met.
+    /// Slots seen by the scan of one segment.
     touched: BTreeSet<u64>,
-    /// What the index files lack.
+    /// Checkpoints that the index files lack.
     checkpoints: Vec<Checkpoint>,
 }
 
@@ -198,7 +201,7 @@ impl Default for Found {
 }
 
 impl Found {
-    /// A segment whose first record was never finished holds nothing.
+    /// Removes a segment whose first record was never completed: it contains nothing.
     fn remove_unborn(&mut self, dir: &Path, segment: u32) -> Result<(), StoreError> {
         let path = log_path(dir, segment);
         let length = file_len(&path)?;
@@ -212,12 +215,12 @@ impl Found {
         Ok(())
     }
 
-    /// Indexes one segment; cuts off its torn tail when it is the last.
+    /// Indexes one segment; truncates its torn tail if it is the last.
     fn segment(&mut self, dir: &Path, segment: u32, last: bool, sync: SyncPolicy) -> Result<(), StoreError> {
         let (path, index_path) = (log_path(dir, segment), index_path(dir, segment));
         let mut len = file_len(&path)?;
         let blocks = read_index(&index_path)?;
-        // Of an older segment whose end is missing, the blocks in it are damaged and not absent.
+        // If the end of an older segment is missing, its blocks are damaged rather than absent.
         let keeps_all = !last && sync != SyncPolicy::Kernel;
         let indexed = index::load(segment, &blocks, if keeps_all { u64::MAX } else { len }, &mut self.index);
         if let Some(missing) =
@@ -232,7 +235,7 @@ impl Found {
         if u64::from(from.offset()) < len {
             self.touched.clear();
             len = self.scan(&path, from, len, last)?;
-            // Later checkpoints cover this stretch too, and the next start should not read it again.
+            // Later checkpoints cover this range too, so that the next start need not read it again.
             let held = |slot: &u64| self.index.slots.get(slot).copied();
             let entries = self.touched.iter().map(|slot| held(slot).unwrap_or(SlotEntry::gone(*slot, from))).collect();
             self.checkpoints.push(Checkpoint { upto: LogPosition::new(segment, len as u32), sealed: !last, entries });
@@ -307,7 +310,7 @@ impl Found {
                 self.touched.insert(complete.slot);
                 let held = self.index.slots.get(&complete.slot).copied();
                 let found = held.map_or(0, |e| e.set_count);
-                // A slot whose beginning went with an older segment is not kept, and not damaged either.
+                // A slot whose start was dropped with an older segment is not kept, and not damaged either.
                 let aged = held.is_none_or(|e| e.first.segment() == self.oldest_segment) && self.oldest_segment > 1;
                 match held {
                     Some(held) if found == complete.set_count => {
@@ -361,13 +364,13 @@ fn file_len(path: &Path) -> Result<u64, StoreError> {
     fs::metadata(path).map(|m| m.len()).map_err(|e| StoreError::io("looking at", path, e))
 }
 
-/// Cuts off all of a file behind its first `len` bytes.
+/// Truncates a file to its first `len` bytes.
 fn truncate(path: &Path, len: u64) -> Result<(), StoreError> {
     let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(len));
     cut.map_err(|e| StoreError::io("truncating", path, e))
 }
 
-/// What an index file holds; nothing when there is none.
+/// The contents of an index file; empty if there is none.
 fn read_index(path: &Path) -> Result<Vec<u8>, StoreError> {
     match fs::read(path) {
         Ok(blocks) => Ok(blocks),
@@ -376,8 +379,8 @@ fn read_index(path: &Path) -> Result<Vec<u8>, StoreError> {
     }
 }
 
-/// Refuses a log whose end was on stable storage and is not there: an index says so. Going on would write other blocks
-/// in the place of those that were confirmed.
+/// Refuses a log that lacks durable data at its end, according to an index. Continuing would replace confirmed blocks
+/// with others.
 fn nothing_durable_is_gone(dir: &Path, last: Option<u32>) -> Result<(), StoreError> {
     for segment in numbered(dir, "index")?.into_iter().filter(|segment| last.is_none_or(|last| *segment >= last)) {
         let blocks = read_index(&index_path(dir, segment))?;
@@ -391,7 +394,7 @@ fn nothing_durable_is_gone(dir: &Path, last: Option<u32>) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Refuses a segment of another format or another chain. A damaged head is found by the scan.
+/// Refuses a segment of another format or chain. A damaged header is found by the scan.
 fn check_head(path: &Path, config: &Config) -> Result<(), StoreError> {
     let file = File::open(path).map_err(|e| StoreError::io("opening", path, e))?;
     let segment = path.file_stem().and_then(|s| s.to_str()).and_then(|s| s.parse().ok()).unwrap_or(0);
@@ -407,7 +410,7 @@ fn check_head(path: &Path, config: &Config) -> Result<(), StoreError> {
     }
 }
 
-/// Opens the last segment to go on writing, and makes what it holds durable.
+/// Opens the last segment for appending, and makes its contents durable.
 fn open_active(volume: &dyn Volume, dir: &Path, segment: u32, config: &Config) -> Result<Tail, StoreError> {
     let path = log_path(dir, segment);
     let file = volume.open(&path).map_err(|e| StoreError::io("opening", &path, e))?;
@@ -427,7 +430,7 @@ fn take_lock(dir: &Path) -> Result<File, StoreError> {
         }
         TryLockError::Error(e) => StoreError::io("locking", &path, e),
     })?;
-    // The number only serves the message above: a disk too full for it is no reason to refuse reading blocks.
+    // The pid only serves the error message above: a disk too full for it is no reason to refuse reading blocks.
     let pid = format!("{}\n", std::process::id());
     let _ = file.set_len(0).and_then(|()| file.write_all(pid.as_bytes()));
     Ok(file)

@@ -1,9 +1,8 @@
-//! reader: blocks out of the log, from any thread, while it is being written.
+//! reader: reads blocks from the log, on any thread, while it is being written.
 //!
-//! reads   segment files; the index under a lock held for one look-up
-//! writes  nothing
-//! memory  one window per call, and what is returned
-//! drops   nothing; bytes that do not verify are an error that names file and offset
+//! reads   segment files; the index under a lock held for one lookup
+//! memory  one window per call, and the result
+//! drops   nothing; bytes that fail verification are an error that names file and offset
 //! source  record.rs
 
 use super::index::SlotEntry;
@@ -24,18 +23,18 @@ pub struct Reader {
     shared: Arc<Shared>,
 }
 
-/// What the index knows of a slot.
+/// The index entry of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotInfo {
     /// The slot.
     pub slot: u64,
-    /// Its parent.
+    /// The parent's slot.
     pub parent_slot: u64,
     /// FEC sets in the log.
     pub set_count: u32,
-    /// Whether all its sets are there.
+    /// Whether all its sets are stored.
     pub whole: bool,
-    /// Where in the log it begins: another number once it was voided and has begun anew.
+    /// Where it begins in the log: a different number once the slot was voided and rewritten.
     pub place: u64,
 }
 
@@ -44,9 +43,9 @@ pub struct SlotInfo {
 pub struct Block {
     /// The block's slot, parent and state.
     pub info: SlotInfo,
-    /// Merkle root of the last set here: the block's id when it is whole.
+    /// Merkle root of the last stored set: the block's id if it is whole.
     pub block_id: [u8; 32],
-    /// The sets' data in order; up to the first missing set when the block is not whole.
+    /// The sets' data in order; up to the first missing set if the block is not whole.
     pub data: Vec<u8>,
 }
 
@@ -68,18 +67,18 @@ impl Reader {
         index.slots.range(range).take(count).map(|(_, e)| e.into()).collect()
     }
 
-    /// What is known of one slot.
+    /// The index entry of one slot.
     pub fn slot(&self, slot: u64) -> Option<SlotInfo> {
         self.entry(slot).as_ref().map(SlotInfo::from)
     }
 
-    /// The lowest slot kept.
+    /// The lowest stored slot.
     pub fn first_slot(&self) -> Option<u64> {
         let index = self.shared.index.read();
         index.slots.first_key_value().map(|(slot, _)| *slot)
     }
 
-    /// The highest slot kept, whole or not.
+    /// The highest stored slot, whole or not.
     pub fn last_slot(&self) -> Option<u64> {
         let index = self.shared.index.read();
         index.slots.last_key_value().map(|(slot, _)| *slot)
@@ -90,17 +89,17 @@ impl Reader {
         self.shared.durable_slot.load(SeqCst).checked_sub(1)
     }
 
-    /// Bytes the store takes on disk.
+    /// Bytes that the store takes on disk.
     pub fn disk_bytes(&self) -> u64 {
         self.shared.disk_bytes.load(SeqCst)
     }
 
-    /// Bytes that the store may take on disk.
+    /// Maximum bytes on disk.
     pub fn limit_size(&self) -> u64 {
         self.shared.limit_size
     }
 
-    /// Bytes of the log behind the block of `slot`, or all when that is not kept.
+    /// Bytes of the log after the block of `slot`, or all if that block is not stored.
     pub fn bytes_after(&self, slot: u64) -> u64 {
         let shared = &self.shared;
         let end = LogPosition::from_bits(shared.written.load(SeqCst));
@@ -109,22 +108,23 @@ impl Reader {
         (segments * shared.segment_size + u64::from(end.offset())).saturating_sub(from.offset().into())
     }
 
-    /// From now on the limit drops no block after slot `wanted` as long as others do, and none after slot `needed`
-    /// at all: when only such are left, appending fails with [`StoreError::Held`].
+    /// From now on the limit drops blocks after slot `wanted` only if there are no others, and never those after slot
+    /// `needed`: when only such blocks are left, appending fails with [`StoreError::Held`].
     pub fn hold_after(&self, wanted: u64, needed: u64) {
         self.shared.wanted_after.store(wanted, SeqCst);
         self.shared.needed_after.store(needed, SeqCst);
     }
 
-    /// One slot's entry bytes. `None` when the slot is not (or no longer) kept.
+    /// The entry bytes of a slot. `None` if the slot is not stored, or no longer.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] when bytes on disk changed, [`StoreError::Io`] when they cannot be read.
+    ///
+    /// [`StoreError::Corrupt`] if bytes on disk changed, [`StoreError::Io`] if they cannot be read.
     pub fn block(&self, slot: u64) -> Result<Option<Block>, StoreError> {
         let Some(entry) = self.entry(slot) else { return Ok(None) };
         let mut data = Vec::new();
         let (mut next, mut block_id) = (0, [0; 32]);
-        // Sets that came before one that precedes them.
+        // Sets that were appended before one that precedes them.
         let mut early: BTreeMap<u32, ([u8; 32], Vec<u8>)> = BTreeMap::new();
         let there = self.visit(&entry, |set| {
             if set.fec_set_index != next {
@@ -147,20 +147,22 @@ impl Reader {
         Ok(Some(Block { info: (&entry).into(), block_id, data }))
     }
 
-    /// Calls `visit` with each FEC set of a slot, in the order in which they were appended. False when the slot
-    /// is not (or no longer) kept.
+    /// Calls `visit` with each FEC set of a slot, in the order in which they were appended. False if the slot is not
+    /// stored, or no longer.
     ///
     /// # Errors
+    ///
     /// As [`block`](Self::block); `visit` may have been called for some sets by then.
     pub fn sets(&self, slot: u64, visit: impl FnMut(&FecSetRecord<'_>)) -> Result<bool, StoreError> {
         self.entry(slot).map_or(Ok(false), |entry| self.visit(&entry, visit))
     }
 
-    /// The Merkle root that a slot's first FEC set is chained to: its parent's last. Reads no further than to that
-    /// set. `None` when the slot, or that set, is not (or no longer) kept.
+    /// The Merkle root that a slot's first FEC set chains to, which is its parent's last. Reads only up to that set.
+    /// `None` if the slot, or that set, is not stored, or no longer.
     ///
     /// # Errors
-    /// As [`block`](Self::block), of what is read.
+    ///
+    /// As [`block`](Self::block), for the data that is read.
     pub fn chained_root(&self, slot: u64) -> Result<Option<[u8; 32]>, StoreError> {
         let Some(entry) = self.entry(slot) else { return Ok(None) };
         let mut root = None;
@@ -174,18 +176,20 @@ impl Reader {
         Ok(root)
     }
 
-    /// Reads and checks every record of the log; returns each stretch that is not as it was written. What is
-    /// appended or dropped meanwhile is passed over.
+    /// Reads and verifies every record of the log; returns each damaged range. Ignores data that is appended or dropped
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when the files cannot be read.
+    ///
+    /// [`StoreError::Io`] if the files cannot be read.
     pub fn verify(&self) -> Result<Vec<Damage>, StoreError> {
         self.verify_telling(|_| ())
     }
 
-    /// [`verify`](Self::verify), and `progress` is called with the bytes read so far after every record.
+    /// As [`verify`](Self::verify), and calls `progress` with the bytes read so far after every record.
     ///
     /// # Errors
+    ///
     /// As [`verify`](Self::verify).
     pub fn verify_telling(&self, mut progress: impl FnMut(u64)) -> Result<Vec<Damage>, StoreError> {
         let dir = &self.shared.dir;
@@ -219,7 +223,7 @@ impl Reader {
         self.shared.index.read().slots.get(&slot).copied()
     }
 
-    /// Calls `visit` with the sets of one slot; false when a segment was dropped meanwhile.
+    /// Calls `visit` with the sets of one slot; false if a segment was dropped meanwhile.
     pub(super) fn visit(
         &self,
         entry: &SlotEntry,
@@ -263,12 +267,12 @@ impl Reader {
         if found >= entry.set_count {
             return Ok(true);
         }
-        // A header that was changed may have been passed over as another slot's: then there is no fault to name.
+        // A header with altered bytes may have been skipped as another slot's: then there is no fault to name.
         let what = Finding::MissingSets { slot: entry.slot, found, written: entry.set_count };
         Err(StoreError::Corrupt(damage.unwrap_or_else(|| self.damage(entry.first, 0, what))))
     }
 
-    /// Walks one segment from `from` to `end` (or the segment's end) until `visit` breaks off; false when its file is
+    /// Walks one segment from `from` to `end` (or to the segment's end), until `visit` breaks; false if its file is
     /// gone.
     fn walk(
         &self,

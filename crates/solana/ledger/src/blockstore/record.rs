@@ -1,33 +1,32 @@
-//! record: the byte layout of the block store's log, and nothing else (no I/O).
+//! record: the byte layout of the block store's log (no I/O).
 //!
 //! reads   bytes of a segment at a known position
 //! writes  record headers and bodies into a caller's buffer
-//! memory  none of its own
-//! drops   nothing; a record that does not verify is a [`Fault`] with its reason, and `hearth_wal` walks over it
+//! drops   nothing; a record that fails verification is a [`Fault`] with its reason, and `hearth_wal` skips it
 //! source  our own format, version [`VERSION`]; all integers little endian
 //!
-//! A record is `magic u32 | kind u32 | length u32 | crc u32 | body | zero padding to 8 bytes`. `length` covers all
-//! of it. The checksum (CRC-32, IEEE) covers the record's own position, its header without the checksum, its
-//! body and its padding, so that a block which lands in the wrong place does not verify there either.
+//! A record is `magic u32 | kind u32 | length u32 | crc u32 | body | zero padding to 8 bytes`. `length` covers all of
+//! it. The checksum (CRC-32, IEEE) covers the record's own position, its header without the checksum, its body and its
+//! padding, so that a record written to the wrong place fails verification too.
 
 use super::LogPosition;
 use hearth_wal::{Fault, Framing};
 
-/// The format's version, kept in each segment's first record.
+/// Version of the format, stored in each segment's first record.
 pub const VERSION: u32 = 1;
 /// Bytes before a record's body.
 pub(super) const HEADER_SIZE: usize = 16;
 /// Bytes of a set's body before its data.
 pub(super) const SET_BODY_SIZE: usize = 160;
-/// Data bytes one FEC set may carry at most; a set of 32 shreds carries 30,816.
+/// Maximum data bytes of one FEC set; a set of 32 shreds carries 30,816.
 pub const SET_DATA_SIZE_MAX: usize = 61_440;
 /// The longest record.
 pub(super) const RECORD_SIZE_MAX: usize = HEADER_SIZE + SET_BODY_SIZE + SET_DATA_SIZE_MAX;
-/// Bytes of the record at the head of a segment.
+/// Size of the record at the head of a segment.
 pub(super) const SEGMENT_HEAD_SIZE: usize = HEADER_SIZE + 48;
-/// Bytes of a record that voids slots.
+/// Size of a record that voids slots.
 pub(super) const DISCARD_SIZE: usize = HEADER_SIZE + 8;
-/// Bytes of the record that closes a slot.
+/// Size of the record that closes a slot.
 pub(super) const COMPLETE_SIZE: usize = HEADER_SIZE + 64;
 
 const MAGIC_BYTES: [u8; 4] = *b"hRec";
@@ -42,7 +41,7 @@ const _: () = assert!(
     RECORD_SIZE_MAX.is_multiple_of(8) && SEGMENT_HEAD_SIZE.is_multiple_of(8) && COMPLETE_SIZE.is_multiple_of(8)
 );
 
-/// One FEC set of a block, as it is appended and as it is read back.
+/// One FEC set of a block, as it is appended and read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FecSetRecord<'a> {
     /// The block's slot.
@@ -57,7 +56,7 @@ pub struct FecSetRecord<'a> {
     pub last_in_slot: bool,
     /// Merkle root over the set's shreds.
     pub merkle_root: [u8; 32],
-    /// Merkle root of the set before it (the parent's last set for the first).
+    /// Merkle root of the previous set (for the first set, the parent's last).
     pub chained_root: [u8; 32],
     /// The leader's ed25519 signature over `merkle_root`.
     pub signature: [u8; 64],
@@ -89,9 +88,9 @@ pub(super) enum Record<'a> {
     Segment(SegmentRecord),
     Set(FecSetRecord<'a>),
     Complete(CompleteRecord),
-    /// All that lies before it of this slot and of those above is void.
+    /// Voids all earlier records of this slot and of higher slots.
     Discard(u64),
-    /// All that lies before it of this slot is void.
+    /// Voids all earlier records of this slot.
     Dump(u64),
 }
 
@@ -124,7 +123,7 @@ impl Framing for Frame {
     }
 }
 
-/// Reads a record without checking its checksum.
+/// Parses a record without verifying its checksum.
 pub(super) fn parse(bytes: &[u8]) -> Result<Record<'_>, Fault> {
     let kind = u32_at(bytes, 4);
     let body = &bytes[HEADER_SIZE..];
@@ -139,25 +138,25 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Record<'_>, Fault> {
     .ok_or(Fault::Body(kind))
 }
 
-/// The slot a set or closing record names, before its checksum is known to hold; for skipping only.
+/// The slot that a set or closing record names, before its checksum is verified; only for skipping.
 pub(super) fn peek_slot(bytes: &[u8]) -> Option<u64> {
     let kind = u32_at(bytes.get(..HEADER_SIZE + 8)?, 4);
     (kind == KIND_SET || kind == KIND_COMPLETE).then(|| u64_at(bytes, HEADER_SIZE))
 }
 
-/// Bytes a set's record takes in the log.
+/// Size of a set's record in the log.
 pub(super) fn set_record_size(data_len: usize) -> usize {
     (HEADER_SIZE + SET_BODY_SIZE + data_len).next_multiple_of(8)
 }
 
-/// Bytes that a whole block takes in the log whose entries, with the counts of its batches, are so many bytes and fit
+/// Size in the log of a whole block whose entries, with the counts of its batches, take `data_len` bytes and fit into
 /// one FEC set.
 pub fn block_size(data_len: usize) -> usize {
     assert!(data_len <= SET_DATA_SIZE_MAX, "one set has no room for {data_len} bytes");
     set_record_size(data_len) + COMPLETE_SIZE
 }
 
-/// A set's record but for its data: what goes before them, and the padding that goes after.
+/// Encodes a set's record without its data: the bytes before it, and the padding after it.
 pub(super) fn encode_set(
     set: &FecSetRecord<'_>,
     position: LogPosition,

@@ -1,8 +1,8 @@
-//! scan: walk the records of one segment, and find the next good one after a bad one.
+//! scan: walks the records of one segment, and finds the next good one after a bad one.
 //!
 //! reads   a range of one segment file, through a window
 //! memory  one window
-//! drops   nothing; a stretch that does not verify is reported as one step
+//! drops   nothing; a range that fails verification is reported as one step
 
 use super::LogPosition;
 use super::record::{self, Frame, HEADER_SIZE, Record};
@@ -13,13 +13,13 @@ use std::io;
 /// One step of a walk.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step<'a> {
-    /// A record that verifies, and where it ends.
+    /// A verified record, and where it ends.
     Record { record: Record<'a>, at: LogPosition, end: LogPosition },
     /// A record of another slot, not verified.
     Skipped,
-    /// Bytes that are no record, up to one that is (or up to the end of the range: then `to_end`).
+    /// Bytes that are not a record, up to one that is, or up to the end of the range (`to_end`).
     Damage { at: LogPosition, length: u64, fault: Fault, to_end: bool },
-    /// The range ends here.
+    /// The end of the range.
     End,
 }
 
@@ -36,7 +36,7 @@ impl<'f> Walk<'f> {
         Self { records: hearth_wal::Walk::new(file, Frame { segment }, from.offset().into(), end), segment }
     }
 
-    /// The next step. With `only` set, sets and closing records of other slots are passed over unverified.
+    /// The next step. With `only` set, sets and closing records of other slots are skipped unverified.
     pub fn step(&mut self, only: Option<u64>) -> io::Result<Step<'_>> {
         let is_wanted = |head: &[u8]| only.is_none() || record::peek_slot(head).is_none_or(|slot| Some(slot) == only);
         let segment = self.segment;

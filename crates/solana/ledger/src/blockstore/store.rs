@@ -1,9 +1,9 @@
 //! store: the writing side of the block store.
 //!
 //! reads   FEC sets
-//! writes  the last segment of the log, one write(2) for each set
+//! writes  the last segment of the log, one write(2) per set
 //! memory  8 KiB at most for each slot being written, [`OPEN_SLOTS_MAX`] slots; entries since the last checkpoint
-//! drops   sets seen before, and those from `disable_from_slot` on: told by [`Appended`]
+//! drops   duplicate sets, and those from `disable_from_slot` on: reported by [`Appended`]
 //! source  mod.rs
 
 mod publish;
@@ -29,24 +29,24 @@ use std::thread::JoinHandle;
 
 pub(super) use segments::{Tail, create_segment};
 
-/// Slots whose sets are being tracked; one more and the lowest is looked up in the log again when it goes on.
+/// Maximum slots whose sets are tracked. Beyond it the lowest is untracked, and reread from the log when it continues.
 const OPEN_SLOTS_MAX: usize = 256;
 
-/// What became of a set.
+/// The result of appending a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
     /// It is in the log.
     Stored {
-        /// It was the last one missing of its slot.
+        /// Whether it was the slot's last missing set.
         slot_whole: bool,
     },
-    /// A set of this slot and index is in the log already, or the slot is whole.
+    /// A set of this slot and index is already in the log, or the slot is whole.
     Duplicate,
-    /// Storing is switched off for this slot.
+    /// Storing is disabled for this slot.
     Disabled,
 }
 
-/// The block store, to append to. Dropping it syncs and closes it.
+/// The writer of a block store. Dropping it syncs and closes the store.
 pub struct BlockStore {
     config: Config,
     volume: Arc<dyn Volume>,
@@ -101,8 +101,8 @@ impl BlockStore {
         self.keeper = Some(spawned.expect("a process that cannot start a thread cannot start tiles either"));
     }
 
-    /// Completes the index files, closes slots whose sets are all there but whose closing record was torn, and
-    /// drops what is over the limit.
+    /// Completes the index files, closes slots whose sets are all present but whose closing record was torn, and drops
+    /// what is over the limit.
     pub(super) fn resume(&mut self, checkpoints: Vec<Checkpoint>) -> Result<(), StoreError> {
         for checkpoint in checkpoints {
             let _ = self.jobs.send(Job::Checkpoint(checkpoint));
@@ -112,7 +112,7 @@ impl BlockStore {
             index.slots.values().rev().filter(|e| !e.complete).take(OPEN_SLOTS_MAX).copied().collect()
         };
         for entry in unfinished {
-            // A slot that cannot be read stays unfinished; a reader is told why.
+            // A slot that cannot be read stays unfinished; readers get the error.
             let Ok(open) = self.track(entry) else { continue };
             self.open_slots.insert(entry.slot, open);
             self.close_if_whole(entry.slot)?;
@@ -121,16 +121,18 @@ impl BlockStore {
         Ok(())
     }
 
-    /// A handle to read with, for any thread.
+    /// A handle for reading on any thread.
     pub fn reader(&self) -> Reader {
         Reader::new(self.shared.clone())
     }
 
-    /// Appends one FEC set: a write(2), no wait for the device. When all of a slot's sets are there it is closed.
+    /// Appends one FEC set: a write(2) that does not wait for the device. Once all of a slot's sets are stored it is
+    /// closed.
     ///
     /// # Errors
-    /// [`StoreError::NoRoom`]: nothing was appended, and the call may be made again. [`StoreError::BadSet`]: the
-    /// set cannot belong to its slot. [`StoreError::SyncFailed`]: the device lost data; no call succeeds any more.
+    ///
+    /// [`StoreError::NoRoom`]: nothing was appended, and the call may be retried. [`StoreError::BadSet`]: the set
+    /// cannot belong to its slot. [`StoreError::SyncFailed`]: the device lost data; no later call succeeds.
     pub fn append_set(&mut self, set: &FecSetRecord<'_>) -> Result<Appended, StoreError> {
         if let Some(why) = self.shared.failure.get() {
             return Err(StoreError::SyncFailed(why.clone()));
@@ -157,15 +159,15 @@ impl BlockStore {
         Ok(Appended::Stored { slot_whole })
     }
 
-    /// Has `tell` called, from another thread, whenever slots may have become durable or a sync has failed. The
-    /// first one given stays. Under [`SyncPolicy::Kernel`](super::SyncPolicy::Kernel) it is not called: slots are
-    /// durable at once.
+    /// Calls `tell`, on another thread, whenever slots may have become durable or a sync has failed. Only the first
+    /// callback is kept. Under [`SyncPolicy::Kernel`](super::SyncPolicy::Kernel) it is never called: slots are durable
+    /// at once.
     pub fn on_durable(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.shared.on_durable.set(Box::new(tell));
     }
 
-    /// The slots that became durable since the last call, in the order in which they became whole. Call it now
-    /// and then; it also shows readers what a busy index kept back.
+    /// The slots that became durable since the last call, in the order in which they became whole. Call it regularly:
+    /// it also publishes entries that a busy index kept back.
     pub fn durable_slots(&mut self) -> impl Iterator<Item = u64> {
         self.publish(None);
         let durable = self.shared.durable.load(SeqCst);
@@ -173,19 +175,20 @@ impl BlockStore {
         self.whole.drain(..count).map(|(_, slot)| slot)
     }
 
-    /// Forgets `slot` and all above it, whole or not, so that they can be written anew: a leader that starts
-    /// again after a kill makes other blocks in their place. Returns how many there were. For the start: it waits
-    /// for syncs under way.
+    /// Discards `slot` and all higher slots, whole or not, so that they can be written again: a leader that restarts
+    /// after a kill makes other blocks in their place. Returns how many there were. For startup only: it waits for
+    /// running syncs.
     ///
     /// # Errors
-    /// As [`append_set`](Self::append_set); then nothing was forgotten.
+    ///
+    /// As [`append_set`](Self::append_set); then nothing was discarded.
     pub fn discard_from(&mut self, slot: u64) -> Result<usize, StoreError> {
         self.publish(None);
         let shared = self.shared.clone();
         if shared.index.read().slots.range(slot..).next().is_none() {
             return Ok(0);
         }
-        // A sync that ends later would bring the marks of the forgotten slots back.
+        // A sync that ends later would restore the marks of the discarded slots.
         while shared.durable.load(SeqCst) < shared.sync_to.load(SeqCst) {
             if let Some(why) = shared.failure.get() {
                 return Err(StoreError::SyncFailed(why.clone()));
@@ -211,11 +214,13 @@ impl BlockStore {
         Ok(forgotten.len())
     }
 
-    /// Forgets one slot, whole or not, so that another block can be written in its place: its leader made two, and
-    /// this one is not the cluster's. False when nothing is kept of it. A sync that is under way may name the slot as
-    /// durable for a moment; what is written anew is synced anew.
+    /// Discards one slot, whole or not, so that another block can be stored in its place: its leader equivocated, and
+    /// this version is not the cluster's. False if nothing is stored of it. A running sync may still report the slot as
+    /// durable for a moment; what is written next gets its own sync.
     ///
     /// # Errors
+    ///
+    /// As [`append_set`](Self::append_set); then nothing was discarded.
     /// As [`append_set`](Self::append_set); then nothing was forgotten.
     pub fn dump(&mut self, slot: u64) -> Result<bool, StoreError> {
         if let Some(why) = self.shared.failure.get() {
@@ -250,12 +255,12 @@ impl BlockStore {
         self.shared.durable_slot.load(SeqCst).checked_sub(1)
     }
 
-    /// Bytes the store takes on disk, those being deleted included.
+    /// Bytes that the store takes on disk, including segments being deleted.
     pub fn disk_bytes(&self) -> u64 {
         self.shared.disk_bytes.load(SeqCst)
     }
 
-    /// Begins to track a slot. False when it is whole already.
+    /// Starts to track a slot. False if it is whole already.
     fn open_slot(&mut self, set: &FecSetRecord<'_>) -> Result<bool, StoreError> {
         let kept_back = self.unpublished.iter().rev().find(|e| e.slot == set.slot).copied();
         let held = kept_back.or_else(|| self.shared.index.read().slots.get(&set.slot).copied());
@@ -278,7 +283,7 @@ impl BlockStore {
         Ok(true)
     }
 
-    /// Finds out from the log which sets of a slot are there.
+    /// Reads from the log which sets of a slot are stored.
     fn track(&self, entry: SlotEntry) -> Result<OpenSlot, StoreError> {
         let mut open = OpenSlot::new(SlotEntry { set_count: 0, ..entry });
         self.reader().visit(&entry, |set| open.add(set))?;
@@ -325,7 +330,7 @@ impl BlockStore {
         Ok(())
     }
 
-    /// Waits until readers see all that was appended, also what a busy index kept back, and nothing is being deleted.
+    /// Waits until readers see everything appended, including what a busy index kept back, and no deletion is running.
     #[cfg(test)]
     pub(super) fn settle_all(&mut self) {
         self.shared.delete_doomed();
@@ -344,7 +349,7 @@ impl Drop for BlockStore {
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();
         }
-        // Closing the file would do, were it not for a child process that is just being started and has it too.
+        // Closing the file would release the lock, unless a child process that is just being started has inherited it.
         let _ = self.lock.unlock();
     }
 }

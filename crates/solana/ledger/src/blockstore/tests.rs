@@ -1,4 +1,4 @@
-//! Tests of the store as a whole: kills, flipped bits, full disks, a model, readers beside the writer.
+//! Tests of the whole store: kills, flipped bits, full disks, a model, concurrent readers.
 
 mod damage;
 mod faults;
@@ -14,7 +14,7 @@ pub(super) fn config(segments: u64) -> Config {
     Config { segment_size: SEGMENT_SIZE_MIN, ..Config::new(segments * SEGMENT_SIZE_MIN, GENESIS) }
 }
 
-/// A set whose content follows from its place, so that a reader can tell what it should be.
+/// A set whose content is derived from its position, so that a reader can verify it.
 pub(super) fn set_of(slot: u64, number: u32, last: bool, data: &[u8]) -> FecSetRecord<'_> {
     FecSetRecord {
         slot,
@@ -129,7 +129,7 @@ fn what_a_slot_is_chained_to_is_read_no_further_than_its_first_set() {
     assert_eq!(reader.chained_root(3).unwrap(), Some([3; 32]), "the last set was not read");
 }
 
-/// One slot written anew, while the store goes on: what was dumped does not come back, and the others stay.
+/// One slot is rewritten while the store runs: the dumped version does not return, and the other slots stay.
 #[test]
 fn a_dumped_slot_is_written_anew() {
     for scanned in [false, true] {
@@ -141,7 +141,7 @@ fn a_dumped_slot_is_written_anew() {
         assert!(!store.dump(3).unwrap());
         assert!(store.reader().slot(3).is_none() && store.reader().block(3).unwrap().is_none());
         assert_eq!((store.reader().slot(6), store.reader().last_slot()), (None, Some(5)));
-        // Another number of sets.
+        // A different number of sets.
         append_slot(&mut store, 3, 3, 30_000).unwrap();
         append_slot(&mut store, 6, 1, 10).unwrap();
         append_slot(&mut store, 7, 1, 10).unwrap();
@@ -164,7 +164,7 @@ fn a_dumped_slot_is_written_anew() {
     }
 }
 
-/// Slots written anew after a restart: neither the index nor a scan may bring the old ones back.
+/// Slots rewritten after a restart: neither the index nor a scan may bring the old versions back.
 #[test]
 fn discarded_slots_are_written_anew() {
     for scanned in [false, true] {
@@ -178,7 +178,7 @@ fn discarded_slots_are_written_anew() {
         assert_eq!(store.discard_from(5).unwrap(), 0);
         assert_eq!((store.reader().last_slot(), store.durable_slot()), (Some(4), Some(4)));
         assert!(store.reader().block(5).unwrap().is_none());
-        // Another parent, another number of sets.
+        // A different parent, and a different number of sets.
         append_slot(&mut store, 5, 3, 30_000).unwrap();
         append_slot(&mut store, 7, 1, 10).unwrap();
         assert!(store.reader().slot(6).is_none());
@@ -252,7 +252,7 @@ fn the_oldest_segments_go_and_the_limit_holds_at_any_time() {
     for slot in first..=200 {
         match reader.block(slot).unwrap() {
             Some(block) => expect_block(&block, slot, 2, 30_000),
-            // Another segment may go meanwhile, which is said first.
+            // Another segment may be dropped meanwhile, which is detected first.
             None => assert!(reader.first_slot() > Some(slot), "slot {slot} is kept"),
         }
     }
@@ -264,7 +264,7 @@ fn the_oldest_segments_go_and_the_limit_holds_at_any_time() {
     wait_until("the count of bytes to be the files'", || store.disk_bytes() == fs_bytes(dir.path()));
 }
 
-/// Bytes of logs and indexes as the file system has them.
+/// Bytes of logs and indexes according to the file system.
 fn fs_bytes(dir: &Path) -> u64 {
     let files = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).filter(|p| !p.ends_with("lock"));
     files.filter_map(|p| std::fs::metadata(p).ok()).map(|m| m.len()).sum()
@@ -341,7 +341,7 @@ fn readers_see_whole_blocks_while_they_are_written() {
                     let mut read = 0;
                     while !done.load(std::sync::atomic::Ordering::SeqCst) || read == 0 {
                         for info in reader.slots(.., usize::MAX).into_iter().rev().take(8) {
-                            // Dropped since it was listed is the only way not to be there.
+                            // It can only be missing if it was dropped since it was listed.
                             let Some(block) = reader.block(info.slot).unwrap() else { continue };
                             assert!(!info.whole || block.info.whole);
                             let (sets, len) = (block.info.set_count, 20_000);
@@ -375,7 +375,7 @@ fn what_the_next_start_needs_is_not_dropped() {
         slot += u64::from(done.is_ok());
         (slot, done)
     };
-    // Wanted from the begin, needed from slot 10: those before it go at last, the others never.
+    // Wanted from the start, needed from slot 10: earlier blocks are dropped at last, the others never.
     reader.hold_after(0, 10);
     let error = loop {
         let (slot, done) = append(&mut store);
@@ -393,7 +393,7 @@ fn what_the_next_start_needs_is_not_dropped() {
     assert!(matches!(done, Err(StoreError::Held { .. })));
     expect_slot(&reader, last, 2, 20_000);
     assert!(reader.bytes_after(10) > reader.bytes_after(11) && reader.bytes_after(last) < 21_000);
-    // A snapshot is there: appending goes on, and so does dropping.
+    // With a snapshot, appending continues, and so does dropping.
     reader.hold_after(last - 2, last);
     for _ in 0..50 {
         append(&mut store).1.unwrap();

@@ -1,18 +1,16 @@
-//! Why a tile dropped a transaction, or the RPC did not send it on: every reason there is, as they count them, in words
-//! for a person.
+//! The reasons for dropping a transaction, in tiles and in the RPC, with their counters and explanations.
 //!
-//! memory  a table in the program
-//! drops   nothing
-//! source  the counters of the tiles and of the RPC; a test beside each holds the two together
+//! memory  a static table
+//! source  the counters of the tiles and of the RPC; a test beside each keeps them in agreement
 
-/// What a drop says of a transaction.
+/// What a drop implies for the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropKind {
-    /// It will not land as it is.
+    /// It will not land in this form.
     Refused,
-    /// Somebody sent bytes with this signature that were not signed so: the true transaction may be another.
+    /// Someone sent bytes under this signature that it does not sign: the real transaction may be another.
     Unsigned,
-    /// A copy of what the node has already.
+    /// A copy of a transaction that the node already has.
     Duplicate,
 }
 
@@ -23,30 +21,30 @@ macro_rules! reasons {
         pub enum DropReason { $(#[doc = $text] $name,)* }
 
         impl DropReason {
-            /// All of them, in the order of their numbers.
+            /// All reasons, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// What it says of the transaction.
+            /// What the drop implies for the transaction.
             pub fn kind(self) -> DropKind {
                 match self { $(Self::$name => DropKind::$kind,)* }
             }
 
-            /// The kind of tile that drops for it, or `rpc`.
+            /// The kind of tile that drops it, or `rpc`.
             pub fn tile(self) -> &'static str {
                 match self { $(Self::$name => $tile,)* }
             }
 
-            /// The tile's counter.
+            /// Name of the tile's counter.
             pub fn counter(self) -> &'static str {
                 match self { $(Self::$name => $counter,)* }
             }
 
-            /// A sentence.
+            /// An explanation, as a sentence.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// What to do.
+            /// Advice for the sender.
             pub fn hint(self) -> &'static str {
                 match self { $(Self::$name => $hint,)* }
             }
@@ -155,7 +153,7 @@ impl DropReason {
         !never.contains(&self)
     }
 
-    /// The reason of a number, if there is one.
+    /// The reason with this number, if there is one.
     pub(super) fn of_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }

@@ -1,54 +1,52 @@
-//! What a new chain shall be, and what it cannot be.
+//! The configuration of a new chain, and its validation.
 //!
-//! reads   the configuration of a chain
-//! writes  why it makes none
-//! memory  the further accounts
+//! memory  the additional accounts
 
 use hearth_wire::Pubkey;
 
 use crate::account::Account;
 use crate::rent::minimum_balance;
 
-/// Ticks of a slot at most: a tick's number travels in a byte.
+/// Maximum ticks per slot: a tick's number is sent in one byte.
 pub const TICKS_PER_SLOT_MAX: u64 = 255;
-/// Slots of an epoch at most: who leads each of them is kept in memory.
+/// Maximum slots per epoch: the leader schedule is kept in memory.
 pub const SLOTS_PER_EPOCH_MAX: u64 = 1 << 24;
-/// The longest slot: an hour.
+/// Maximum length of a slot in milliseconds: an hour.
 pub const SLOT_MS_MAX: u64 = 3_600_000;
-/// Hashes of a slot at most, so that sums of them stay far from overflow.
+/// Maximum hashes per slot, so that sums of them stay far from overflow.
 pub const SLOT_HASHES_MAX: u64 = 1 << 40;
-/// The latest slot at which a chain may begin: enough is left for ten million years, and sums of slots stay numbers.
+/// Maximum genesis slot: it leaves room for ten million years, and sums of slots do not overflow.
 const GENESIS_SLOT_MAX: u64 = 1 << 50;
-/// What a new chain shall be.
+/// The configuration of a new chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GenesisConfig {
-    /// How many accounts with public seeds to fund.
+    /// Number of accounts with public seeds to fund.
     pub fund_initial_accounts: usize,
     /// Lamports for each of them.
     pub initial_lamports: u64,
-    /// The node's identity: produces the blocks and gets the fees.
+    /// The node's identity, which produces the blocks and receives the fees.
     pub identity: Pubkey,
     /// Lamports of the identity.
     pub identity_lamports: u64,
-    /// Who gives lamports away on request.
+    /// The address that airdrops come from.
     pub faucet: Pubkey,
     /// Lamports of the faucet.
     pub faucet_lamports: u64,
-    /// Hashes in a tick; `None` is low power: a tick is one hash and is timed by the clock.
+    /// Hashes per tick; `None` for low power: a tick is one hash and is timed by the clock.
     pub hashes_per_tick: Option<u64>,
     /// Ticks in a slot.
     pub ticks_per_slot: u64,
-    /// Length of a slot, in milliseconds.
+    /// Slot duration in milliseconds.
     pub slot_ms: u64,
     /// Slots in an epoch.
     pub slots_per_epoch: u64,
-    /// The slot that the genesis stands for: the first block is of the one after it. 0 but for a chain that begins
-    /// late, so that programs see a later slot and epoch.
+    /// The slot of the genesis; the first block is in the slot after it. It is 0 except for a chain that starts late,
+    /// so that programs see a later slot and epoch.
     pub genesis_slot: u64,
-    /// Seconds since 1970 at which the chain begins.
+    /// Creation time of the chain, in Unix seconds.
     pub creation_time: u64,
-    /// Programs and accounts beyond the wallets and the node's own programs. Of one address the last
-    /// counts, and goes before what the chain would have there.
+    /// Programs and accounts besides the wallets and the builtin programs. Of several with one address the last counts,
+    /// and it overrides what the chain would have there.
     pub extra_accounts: Vec<(Pubkey, Account)>,
 }
 

@@ -1,9 +1,7 @@
-//! The accounts that a chain begins with beyond its wallets: a file of bytes beside the genesis file.
+//! The additional accounts of a genesis: a binary file beside the genesis file.
 //!
-//! reads   the file
-//! writes  the file
 //! memory  the accounts
-//! drops   a file that is cut or changed: the error says what is wrong
+//! drops   a file that is truncated or altered: the error says what is wrong
 //!
 //! ```text
 //! magic "hearthGA" │ count u64 │ each: address 32, owner 32, lamports u64, rent epoch u64, executable u8,
@@ -16,7 +14,7 @@ use crate::account::Account;
 
 const MAGIC: &[u8; 8] = b"hearthGA";
 
-/// The file's bytes.
+/// Encodes the accounts as a file.
 pub(super) fn encode(accounts: &[(Pubkey, Account)]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend((accounts.len() as u64).to_le_bytes());
@@ -33,7 +31,7 @@ pub(super) fn encode(accounts: &[(Pubkey, Account)]) -> Vec<u8> {
     bytes
 }
 
-/// The accounts of a file; what is wrong with it.
+/// Decodes a file's accounts; the error says what is wrong with it.
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<(Pubkey, Account)>, String> {
     let (body, checksum) = bytes.split_last_chunk().ok_or("it is cut")?;
     let found = crc32fast::hash(body);
@@ -90,7 +88,7 @@ mod tests {
             changed[end] ^= 1;
             assert!(decode(&changed).is_err(), "changed at {end}");
         }
-        // A right checksum over a count that is too large.
+        // A correct checksum over a count that is too large.
         let mut long = encode(&[]);
         long.truncate(8);
         long.extend(u64::MAX.to_le_bytes());

@@ -1,9 +1,8 @@
-//! The genesis file, and beside it that of the further accounts.
+//! The genesis file, and the file of additional accounts beside it.
 //!
-//! reads   both files
-//! writes  both files, each whole or not at all
+//! writes  both files, each atomically
 //! memory  their content
-//! drops   a file that is cut, changed or of another version: a [`GenesisError`] that says so
+//! drops   a file that is truncated, altered or of another version: a [`GenesisError`] that says so
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -15,13 +14,13 @@ use serde::{Deserialize, Serialize};
 use super::config::check;
 use super::{Genesis, GenesisConfig, GenesisError, extra, hash_of};
 
-/// The layout of the genesis file that this program writes and reads.
+/// Version of the genesis file's layout.
 const FILE_VERSION: u32 = 2;
-/// Ends the name of the file of further accounts.
+/// Extension of the file of additional accounts.
 pub(super) const EXTRA_EXTENSION: &str = "accounts";
 
 impl Genesis {
-    /// Writes the file, whole or not at all, after that of the further accounts.
+    /// Writes the genesis file atomically, after the file of additional accounts.
     pub fn save(&self, path: &Path) -> Result<(), GenesisError> {
         let extra = extra::encode(&self.config.extra_accounts);
         write_whole(&path.with_extension(EXTRA_EXTENSION), &extra)?;
@@ -70,7 +69,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GenesisError> {
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
 }
 
-/// The genesis file: its content and a checksum over it. The hash is over the further accounts too.
+/// The genesis file: its content and a checksum. The hash also covers the additional accounts.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -128,7 +127,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What a file says; the further accounts are elsewhere, and the hash is not checked yet.
+/// Parses a file, without the additional accounts and before the hash is verified.
 fn parse(text: &str) -> Result<Genesis, String> {
     let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let body = file.genesis;

@@ -1,8 +1,8 @@
-//! The accounts that a development chain funds: their public seeds, keys and addresses.
+//! The funded accounts of a development chain: their public seeds, keys and addresses.
 //!
 //! reads   a count
 //! writes  addresses, derived on every core
-//! memory  32 bytes an account
+//! memory  32 bytes per account
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -11,7 +11,7 @@ use hearth_crypto::sha256::sha256;
 use hearth_wire::Pubkey;
 use parking_lot::Mutex;
 
-/// The seed of funded account `index`. It is public: the account is there for measuring and trying.
+/// The seed of funded account `index`. It is public: the account exists for benchmarks and experiments.
 pub fn funded_account_seed(index: usize) -> [u8; 32] {
     sha256(&[b"hearth funded account", &(index as u64).to_le_bytes()])
 }
@@ -21,8 +21,8 @@ pub fn funded_account_key(index: usize) -> SigningKey {
     SigningKey::from_seed(&funded_account_seed(index))
 }
 
-/// The addresses of the first `count` funded accounts, derived on every core. `progress` is called
-/// with how many are done, from the calling thread, every so often and at the end.
+/// The addresses of the first `count` funded accounts, derived on every core. Calls `progress` with the number done,
+/// from the calling thread, at intervals and at the end.
 pub fn derive_funded_accounts(count: usize, mut progress: impl FnMut(usize)) -> Vec<Pubkey> {
     const PART: usize = 256;
     let mut funded = vec![[0; 32]; count];
@@ -40,7 +40,7 @@ pub fn derive_funded_accounts(count: usize, mut progress: impl FnMut(usize)) -> 
                     let first = part * PART;
                     let count = keys.len();
                     keys.iter_mut().zip(first..).for_each(|(key, n)| *key = funded_account_key(n).public_key());
-                    // The receiver lives until every sender is gone.
+                    // The receiver outlives all senders.
                     let _ = tell.send(done.fetch_add(count, Relaxed) + count);
                 }
             });

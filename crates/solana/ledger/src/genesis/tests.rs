@@ -1,4 +1,4 @@
-//! Tests of how a chain begins: its hash, its file, and what is refused.
+//! Tests of the genesis: its hash, its file, and what is refused.
 
 use hearth_crypto::ed25519::SigningKey;
 
@@ -98,7 +98,7 @@ fn a_damaged_file_is_told_from_a_missing_one() {
     std::fs::write(&path, [0xff, 0xfe, 0x00]).unwrap();
     let error = Genesis::load(&path).unwrap_err();
     assert!(error.is_damage() && error.to_string().contains("genesis.json is damaged: it is not UTF-8"), "{error}");
-    // The further accounts are half of it.
+    // The additional accounts are half of it.
     std::fs::write(&path, &text).unwrap();
     std::fs::remove_file(path.with_extension("accounts")).unwrap();
     let error = Genesis::load(&path).unwrap_err();
@@ -129,7 +129,7 @@ fn damaged_extra_accounts_are_told() {
     std::fs::write(&extra, &right[1..]).unwrap();
     let error = Genesis::load(&path).unwrap_err().to_string();
     assert!(error.contains("genesis.accounts is damaged"), "{error}");
-    // Whole, but of another chain.
+    // Complete, but of another chain.
     std::fs::write(&extra, extra::encode(&with(2_000_000).config.extra_accounts)).unwrap();
     let error = Genesis::load(&path).unwrap_err().to_string();
     assert!(error.contains("genesis.json is damaged: its content has the hash"), "{error}");

@@ -19,15 +19,15 @@ use super::HistoryKey;
 use super::meta::{Details, MetaParts, TransactionMeta};
 use super::record::{array_at, u64_at};
 
-/// Bytes of a batch beyond which logs and calls are left out. Blocks are limited in compute units, and a log line
-/// of a batch this long has cost at least as many.
+/// Batches above this size leave out logs and inner calls. Blocks are limited in compute units, and the log lines of a
+/// batch this long have cost at least as many.
 pub const BATCH_SIZE_MAX: usize = 16 << 20;
 /// Bytes before the entries.
 const HEADER: usize = 8 + 8 + 2;
-/// Bytes of an entry before the hashes, its length apart.
+/// Bytes of an entry before the hashes, without its length.
 const ENTRY_HEADER: usize = 64 + 2;
 
-/// Writes batches, one after the other, into the same memory.
+/// Writes batches one after the other into the same buffer.
 pub struct BatchWriter {
     key: HistoryKey,
     bytes: Vec<u8>,
@@ -40,7 +40,7 @@ impl BatchWriter {
         Self { key, bytes: Vec::with_capacity(64 << 10), count: 0 }
     }
 
-    /// Begins the batch of a microblock.
+    /// Starts the batch of a microblock.
     pub fn begin(&mut self, slot: u64, microblock: u64) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&slot.to_le_bytes());
@@ -49,7 +49,7 @@ impl BatchWriter {
         self.count = 0;
     }
 
-    /// Adds a transaction; in the order in which the block has them.
+    /// Adds a transaction, in block order.
     pub fn push(&mut self, parts: &MetaParts<'_>) {
         let lost = Details { logs: vec!["Log truncated".into()], ..Details::default() };
         let start = self.bytes.len();
@@ -61,7 +61,7 @@ impl BatchWriter {
         self.count += 1;
     }
 
-    /// The batch; `None` when nothing was added.
+    /// The finished batch; `None` if nothing was added.
     pub fn finish(&mut self) -> Option<&[u8]> {
         self.bytes[HEADER - 2..HEADER].copy_from_slice(&self.count.to_le_bytes());
         (self.count > 0).then_some(&self.bytes[..])
@@ -84,27 +84,27 @@ impl BatchWriter {
     }
 }
 
-/// A batch that was read.
+/// A parsed batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// The block's slot.
     pub slot: u64,
     /// The microblock's id.
     pub microblock: u64,
-    /// How many transactions it has.
+    /// Number of its transactions.
     pub count: u16,
     entries: &'a [u8],
 }
 
 impl<'a> Batch<'a> {
-    /// Reads a batch's header. Panics on bytes that no [`BatchWriter`] has made.
+    /// Parses a batch's header. Panics on bytes that no [`BatchWriter`] has made.
     pub fn read(bytes: &'a [u8]) -> Self {
         let header: &[u8; HEADER] = bytes.first_chunk().expect("a batch has a header");
         let count = u16::from_le_bytes(array_at(header, 16));
         Self { slot: u64_at(header, 0), microblock: u64_at(header, 8), count, entries: &bytes[HEADER..] }
     }
 
-    /// The bytes of each of its transactions, in order, as [`Batch::join`] takes them.
+    /// The bytes of each transaction, in order, for [`Batch::join`].
     pub fn pieces(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut rest = self.entries;
         (0..self.count).map_while(move |_| {
@@ -115,7 +115,7 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// A batch of transactions that were written in others, each as [`Batch::pieces`] gives it.
+    /// Builds a batch from transactions of other batches, each in the format of [`Batch::pieces`].
     pub fn join<'p>(slot: u64, microblock: u64, pieces: impl Iterator<Item = &'p [u8]>) -> Vec<u8> {
         let mut bytes = vec![];
         bytes.extend_from_slice(&slot.to_le_bytes());
@@ -157,7 +157,7 @@ impl<'a> Entry<'a> {
         self.hashes.iter().map(|hash| u64::from_le_bytes(*hash))
     }
 
-    /// All that is remembered of it.
+    /// The decoded metadata.
     pub fn meta(&self) -> Option<TransactionMeta> {
         TransactionMeta::decode(*self.signature, self.hashes.len(), self.meta)
     }

@@ -1,14 +1,12 @@
-//! check: read every segment and every table from end to end, and say what is not as it was written.
+//! check: verifies every segment and every table from end to end, and reports the damage.
 //!
 //! reads   all files of the log, several at a time
-//! writes  nothing
-//! memory  a window for each thread; a slot number for each block
-//! drops   nothing
+//! memory  a window per thread; a slot number per block
 //! source  record.rs, table.rs
 //!
 //! A record that was being written when the machine stopped is torn: nothing good can follow it, and only the newest
-//! segment has one. Bad bytes that something good follows, or bytes that an older segment lacks, are damage: cutting
-//! there would take good records along.
+//! segment has one. Bad bytes followed by good ones, or bytes missing from an older segment, are damage: truncating
+//! there would lose good records.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,42 +23,42 @@ use super::scan::{Step, Walk};
 use super::table::Table;
 use super::{HistoryError, log_path, table_path};
 
-/// What one segment and its table hold.
+/// The contents of one segment and its table.
 pub(super) struct SegmentCheck {
     pub segment: u32,
-    /// What the segment begins with, or what a mark in it repeats; `None` when neither can be read.
+    /// The segment's header, or its copy in a later mark; `None` if neither is readable.
     pub head: Option<Head>,
     pub table: TableState,
     /// Bytes of the segment and of its table.
     pub bytes: u64,
-    /// The blocks that are closed in it and how many transactions each has, ascending.
+    /// The blocks that are closed in it, ascending, with the number of transactions of each.
     blocks: Vec<(u64, u32)>,
     stretches: Vec<Stretch>,
     straddling: Vec<Straddling>,
-    /// Transactions by slot of the blocks that are not closed at its end.
+    /// Transactions per slot of blocks that are not closed at its end.
     unclosed: BTreeMap<u64, u64>,
 }
 
-/// What there is of a table.
+/// The state of a table.
 pub(super) enum TableState {
     None,
     Good(Table),
     Damaged { offset: u64, length: u64, what: &'static str },
 }
 
-/// Bytes of a segment that are not what was written.
+/// A damaged range of a segment.
 struct Stretch {
     at: u64,
     length: u64,
     to_end: bool,
     what: &'static str,
-    /// The last block before it and the first unharmed one behind it, where this segment has them.
+    /// The last block before it and the first intact one behind it, if they are in this segment.
     after: Option<u64>,
     until: Option<u64>,
 }
 
-/// A block that has fewer transactions in its segment than its closing record says: the others are in the segments
-/// before, or are lost.
+/// A block with fewer transactions in its segment than its closing record says: the others are in the segments before,
+/// or are lost.
 struct Straddling {
     slot: u64,
     lacks: u64,
@@ -68,10 +66,11 @@ struct Straddling {
     after: Option<u64>,
 }
 
-/// Checks all of the log in `dir` and changes nothing. `progress` receives the bytes read so far.
+/// Verifies the whole log in `dir` without changing it. `progress` receives the bytes read so far.
 ///
 /// # Errors
-/// [`HistoryError::OtherChain`], [`HistoryError::Version`], or a failure of the file system. Damage is no error.
+///
+/// [`HistoryError::OtherChain`], [`HistoryError::Version`], or a failure of the file system. Damage is not an error.
 pub fn check(dir: &Path, genesis_hash: &[u8; 32], progress: impl Fn(u64) + Sync) -> Result<Checked, HistoryError> {
     let checks = segments(dir, &super::list_segments(dir)?, genesis_hash, progress)?;
     let Recovery { mut damage, torn, rebuilt_tables } = recovery(dir, &checks);
@@ -134,7 +133,7 @@ impl SegmentCheck {
             match walk.step().map_err(failed)? {
                 Step::End => break,
                 Step::Damage { at, length, to_end } => {
-                    // Which of the batches before it count is not known: a mark may be among what is lost.
+                    // It is unknown which of the earlier batches count: a mark may be in the lost range.
                     check.unclosed.clear();
                     is_reset = true;
                     let (what, after) = ("no record of the history verifies here", check.last_slot());
@@ -184,7 +183,7 @@ impl SegmentCheck {
         let (slot, written) = (block.slot, u64::from(block.transaction_count));
         if found != written {
             if is_reset && self.stretches.last().is_some_and(|stretch| stretch.until.is_none()) {
-                // What it lacks is in the damaged stretch before it.
+                // What it lacks is in the damaged range before it.
                 return;
             }
             let lacks = if is_reset { u64::MAX } else { written.wrapping_sub(found) };
@@ -203,7 +202,7 @@ impl SegmentCheck {
         self.blocks.last().map(|(slot, _)| *slot)
     }
 
-    /// Reads the table, where there is one, and compares it with the segment.
+    /// Reads the table, if there is one, and compares it with the segment.
     fn table(&mut self, dir: &Path, len: u64) -> Result<(), HistoryError> {
         let path = table_path(dir, self.segment);
         let table_len = match std::fs::metadata(&path) {
@@ -232,14 +231,14 @@ impl SegmentCheck {
             self.table = damaged(0, table_len, "it has another count of blocks or transactions than its segment");
             return Ok(());
         }
-        // What its table names was whole once: its end cannot be torn.
+        // What its table names was complete once: its end cannot be torn.
         self.stretches.iter_mut().filter(|s| s.at < table.closed_to).for_each(|s| s.to_end = false);
         self.table = TableState::Good(table);
         Ok(())
     }
 }
 
-/// What is wrong with these segments, in words.
+/// Describes the damage in these segments.
 pub(super) fn recovery(dir: &Path, checks: &[SegmentCheck]) -> Recovery {
     let mut found = Recovery::default();
     let (mut last_slot, mut before): (u64, Option<&SegmentCheck>) = (0, None);
@@ -260,7 +259,7 @@ pub(super) fn recovery(dir: &Path, checks: &[SegmentCheck]) -> Recovery {
                 continue;
             }
             harmed.push(block.slot);
-            // Behind a damaged place nothing new is wrong.
+            // After a damaged range no further error is reported.
             if found.damage.last().is_none_or(|damage| damage.until_slot.is_some()) {
                 let (file, offset, after_slot) = (log_path(dir, check.segment), block.at, block.after);
                 let (what, after_slot) = ("a block lacks some of its transactions", after_slot.unwrap_or(last_slot));
@@ -287,7 +286,7 @@ pub(super) fn recovery(dir: &Path, checks: &[SegmentCheck]) -> Recovery {
     found
 }
 
-/// The blocks that these segments have, ascending.
+/// The blocks in these segments, ascending.
 pub(super) fn slots(checks: &[SegmentCheck]) -> Vec<u64> {
     checks.iter().flat_map(|check| check.blocks.iter().map(|(slot, _)| *slot)).collect()
 }

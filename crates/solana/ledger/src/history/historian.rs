@@ -1,7 +1,7 @@
-//! historian: the history's own thread. It indexes what was written, seals full segments, drops old ones.
+//! historian: the history's background thread. It indexes new records, seals full segments, and drops old ones.
 //!
 //! reads   the log behind the writer
-//! writes  the index in memory; tables, in a thread beside it while it goes on; syncs segments; deletes old ones
+//! writes  the index in memory; tables, in a parallel thread; syncs segments; deletes old ones
 //! memory  the blocks that are not closed; a full segment's index until its table is written, one at a time
 //! drops   the oldest segments beyond the limit
 
@@ -24,12 +24,12 @@ use super::scan::{Step, Walk};
 use super::table::Table;
 use super::{Config, HistoryError, HistoryKey, log_path, table_path};
 
-/// Between two syncs of the segment that is being written.
+/// Interval between syncs of the segment that is being written.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
-/// A table that the disk did not take is written again after this long.
+/// Retry interval for a table that the disk did not accept.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
 
-/// What readers see.
+/// The state that readers see.
 #[derive(Default)]
 pub(super) struct State {
     /// Full segments with their tables, the oldest first.
@@ -40,26 +40,26 @@ pub(super) struct State {
     pub open: InMemory,
 }
 
-/// The index of one segment, as long as it is in memory.
+/// The index of one segment while it is in memory.
 pub(super) type InMemory = Arc<RwLock<Index>>;
 
-/// What the writer, the historian and the readers share.
+/// The state that the writer, the historian and the readers share.
 pub(super) struct Shared {
     pub dir: PathBuf,
     pub config: Config,
     pub key: HistoryKey,
     pub state: RwLock<State>,
-    /// One above the last block that can be found; 0 when there is none.
+    /// One above the last indexed block; 0 if there is none.
     pub indexed_slot: AtomicU64,
-    /// Bytes of the log that were indexed since the start.
+    /// Bytes of the log indexed since the start.
     pub indexed_bytes: AtomicU64,
     /// Bytes of all files.
     pub disk_bytes: AtomicU64,
-    /// The node stops: tables that the disk does not take are given up.
+    /// The node is stopping: tables that the disk does not accept are abandoned.
     pub stopping: AtomicBool,
-    /// Why nothing is indexed any more.
+    /// Why indexing has stopped.
     pub failure: OnceLock<String>,
-    /// Called in the historian's thread after each block, and when it failed.
+    /// Called on the historian's thread after each block, and when indexing failed.
     pub on_indexed: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -72,16 +72,16 @@ impl Shared {
         self.state.write()
     }
 
-    /// What `look` sees in the index of the segment that is being written.
+    /// Calls `look` on the index of the segment that is being written.
     pub fn open<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
         let open = self.state().open.clone();
         look(&open.read())
     }
 
-    /// Makes a block findable.
+    /// Publishes a block in the index.
     pub fn publish(&self, mut closed: ClosedSlot) {
         let (mut signatures, mut addresses) = self.open(|index| (index.signatures.clone(), index.addresses.clone()));
-        // Merged without the lock: nobody else changes the index.
+        // Merged without the lock: no other thread changes the index.
         push_run(&mut signatures, std::mem::take(&mut closed.signatures));
         push_run(&mut addresses, std::mem::take(&mut closed.addresses));
         let open = self.state().open.clone();
@@ -89,19 +89,19 @@ impl Shared {
         self.indexed_slot.store(closed.slot.slot + 1, SeqCst);
     }
 
-    /// Shows a table that was there before, behind the others.
+    /// Adds an existing table behind the others.
     pub fn show(&self, table: Table) -> Arc<Table> {
         let table = Arc::new(table);
         self.state_mut().tables.push_back(table.clone());
         table
     }
 
-    /// Begins with this segment.
+    /// Starts with this segment.
     pub fn begin(&self, segment: u32) {
         self.state_mut().open = Arc::new(RwLock::new(Index::new(segment)));
     }
 
-    /// Puts the open segment with the full ones and begins another. `pending` are the blocks that are not closed.
+    /// Moves the open segment to the full ones and opens another. `pending` are the blocks that are not closed.
     pub fn fill(&self, next: u32, pending: &Pending) -> InMemory {
         let mut state = self.state_mut();
         let full = std::mem::replace(&mut state.open, Arc::new(RwLock::new(Index::new(next))));
@@ -110,7 +110,7 @@ impl Shared {
         full
     }
 
-    /// Writes the table of a full segment and shows it in place of the index in memory.
+    /// Writes the table of a full segment and replaces the index in memory with it.
     pub fn seal(&self, full: &InMemory) -> Result<(), HistoryError> {
         let index = &*full.read();
         let log = log_path(&self.dir, index.segment);
@@ -151,35 +151,35 @@ impl Shared {
     }
 }
 
-/// What the writer tells the historian.
+/// A job from the writer to the historian.
 pub(super) enum Job {
-    /// The segment being written has come so far.
+    /// The current segment is written up to this offset.
     Written(u64),
-    /// It is full: this one is next.
+    /// The segment is full, and this is the next.
     Next(u32),
     /// Index everything and end.
     Stop,
 }
 
-/// A walk over a segment that feeds its index.
+/// A scan over a segment that feeds its index.
 pub(super) struct Feed<'s> {
     pub shared: &'s Shared,
     pub pending: &'s mut Pending,
 }
 
-/// What became of a record that a [`Feed`] took.
+/// The result of a record in a [`Feed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordOutcome {
-    /// It is in the index, or is kept until its block is closed.
+    /// It is in the index, or is retained until its block is closed.
     Indexed,
-    /// It closes a block of which some batches are missing.
+    /// It closes a block with missing batches.
     Misfit,
     /// It closes a block above the last one wanted.
     Beyond,
 }
 
 impl Feed<'_> {
-    /// Indexes the record of `segment` that lies from `at` to `end`.
+    /// Indexes the record of `segment` between `at` and `end`.
     pub fn take(
         &mut self,
         (segment, at, end): (u32, u64, u64),
@@ -205,7 +205,7 @@ impl Feed<'_> {
         RecordOutcome::Indexed
     }
 
-    /// Indexes the records of `segment` from `at` to `end`; returns where the first bad one is, if there is one.
+    /// Indexes the records of `segment` from `at` to `end`; returns the offset of the first bad one, if any.
     pub fn records(&mut self, file: &File, segment: u32, (at, end): (u64, u64)) -> std::io::Result<Option<u64>> {
         let mut walk = Walk::new(file, segment, at, end);
         loop {
@@ -228,7 +228,7 @@ pub(super) struct Historian {
     pending: Pending,
     segment: u32,
     file: Option<File>,
-    /// How far the segment is indexed.
+    /// The indexed length of the segment.
     at: u64,
     synced_at: Instant,
     unsynced: bool,
@@ -236,14 +236,14 @@ pub(super) struct Historian {
 }
 
 impl Historian {
-    /// A historian that goes on at `at` of the open segment, where all blocks are closed.
+    /// A historian that continues at `at` of the open segment, where all blocks are closed.
     pub fn new(shared: Arc<Shared>, jobs: Receiver<Job>, at: u64) -> Self {
         let segment = shared.open(|index| index.segment);
         let (pending, synced_at) = (Pending::default(), Instant::now());
         Self { shared, jobs, pending, segment, file: None, at, synced_at, unsynced: false, sealer: None }
     }
 
-    /// Serves until told to stop or until the writer is gone.
+    /// Runs until it is stopped or the writer is gone.
     pub fn run(mut self) {
         loop {
             let wait = if self.unsynced { SYNC_EVERY.saturating_sub(self.synced_at.elapsed()) } else { Duration::MAX };
@@ -290,7 +290,7 @@ impl Historian {
         Ok(())
     }
 
-    /// Brings the segment to stable storage, now and then.
+    /// Syncs the segment at intervals.
     fn sync(&mut self) -> Result<(), HistoryError> {
         if self.unsynced && self.synced_at.elapsed() >= SYNC_EVERY {
             let path = log_path(&self.shared.dir, self.segment);
@@ -301,7 +301,7 @@ impl Historian {
         Ok(())
     }
 
-    /// Begins another segment; the full one is sealed meanwhile.
+    /// Opens another segment, while the full one is sealed.
     fn next(&mut self, segment: u32) {
         if let Some(sealer) = self.sealer.take() {
             let _ = sealer.join();
@@ -311,7 +311,7 @@ impl Historian {
         let shared = self.shared.clone();
         let seal = move || {
             while let Err(error) = shared.seal(&full) {
-                // A full disk: the index stays in memory until there is room.
+                // The disk is full: the index stays in memory until there is room.
                 if shared.stopping.load(SeqCst) || !matches!(error, HistoryError::NoRoom { .. }) {
                     shared.fail(&error);
                     return;
@@ -321,7 +321,7 @@ impl Historian {
             }
             shared.make_room();
         };
-        // Without a thread it is done here, and blocks wait for it.
+        // If no thread can be started it is done here, and blocks wait for it.
         match std::thread::Builder::new().name("history-table".into()).spawn(seal.clone()) {
             Ok(sealer) => self.sealer = Some(sealer),
             Err(_) => seal(),
@@ -329,7 +329,7 @@ impl Historian {
     }
 }
 
-/// Removes what lies behind the end of the log.
+/// Removes a segment beyond the end of the log.
 pub(super) fn remove_segment(dir: &Path, segment: u32) -> Result<(), HistoryError> {
     for path in [table_path(dir, segment), log_path(dir, segment)] {
         match fs::remove_file(&path) {

@@ -1,14 +1,15 @@
-//! index: where each transaction of one segment is, in memory, while the segment is being written.
+//! index: the position of each transaction of one segment, in memory, while the segment is being written.
 //!
 //! reads   the records of a segment in order
-//! writes  sorted runs of hashes, one for each block, merged as they grow
-//! memory  16 B for each signature and each account of a transaction, 12 B a transaction, 32 B a block; of blocks that
-//!         are not closed yet, the same
-//! drops   batches of a block that is below one which was closed
+//! writes  sorted runs of hashes, one per block, merged as they grow
+//! memory  16 B for each signature and each account of a transaction, 12 B per transaction, 32 B per block; the same
+//!         for blocks that are not closed yet
+//! drops   batches of a block below one that is closed
 //! source  runs that double in size, as in a log-structured merge tree: each entry is merged a few times
 //!
-//! A transaction's number in its segment, its *ordinal*, is given when its block is closed: blocks follow one another
-//! and the microblocks of a block are ordered by their ids, so a greater ordinal is a later place in the chain.
+//! A transaction's number in its segment, its *ordinal*, is assigned when its block is closed. Blocks follow one
+//! another and the microblocks of a block are ordered by their ids, so a greater ordinal is a later position in the
+//! chain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,20 +27,20 @@ pub(super) struct SlotEntry {
     pub close_at: u32,
     /// Ordinal of its first transaction.
     pub first: u32,
-    /// Its transactions.
+    /// Number of its transactions.
     pub count: u32,
 }
 
-/// Where one transaction's metadata are.
+/// The position of one transaction's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TxnEntry {
     /// Offset of its batch's record.
     pub record: u32,
-    /// Which block of the segment it is in.
+    /// Number of its block within the segment.
     pub slot_number: u32,
-    /// Which entry of the batch.
+    /// Index of its entry in the batch.
     pub position: u16,
-    /// How many segments before this one the batch is: it may have come before the block before was closed.
+    /// How many segments back the batch is: it may precede the closing of the previous block.
     pub back: u16,
 }
 
@@ -59,12 +60,12 @@ pub(super) struct Index {
     /// Ascending by slot.
     pub slots: Vec<SlotEntry>,
     pub txns: Vec<TxnEntry>,
-    /// Each with the ordinals behind those of the one before.
+    /// Runs; the ordinals in each follow those of the previous one.
     pub signatures: Vec<Run>,
     pub addresses: Vec<Run>,
-    /// Where the last closing record ends.
+    /// End of the last closing record.
     pub closed_to: u64,
-    /// Once it is full: segment and offset of the first batch of a block that is closed in a later one.
+    /// In a full segment: segment and offset of the first batch of a block that is closed in a later one.
     pub unclosed_from: (u32, u32),
 }
 
@@ -82,12 +83,12 @@ impl Index {
         last_of(&self.signatures, hash, u32::MAX, usize::MAX)
     }
 
-    /// The last `count` ordinals below `below` of the transactions that name the address of this hash, descending.
+    /// The last `count` ordinals below `below` of the transactions that name the address with this hash, descending.
     pub fn address(&self, hash: u64, below: u32, count: usize) -> Vec<u32> {
         last_of(&self.addresses, hash, below, count)
     }
 
-    /// Where the next block goes.
+    /// Where the next block is appended.
     pub fn ends(&self) -> Ends {
         Ends {
             segment: self.segment,
@@ -98,7 +99,7 @@ impl Index {
     }
 }
 
-/// Where the next block of an index goes.
+/// Where the next block of an index is appended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     segment: u32,
@@ -117,7 +118,7 @@ fn last_of(runs: &[Run], hash: u64, below: u32, count: usize) -> Vec<u32> {
     found
 }
 
-/// Adds a run behind the others and merges what has come to be of a size.
+/// Appends a run and merges runs that have reached the same size.
 pub(super) fn push_run(runs: &mut Vec<Run>, mut run: Vec<HashEntry>) {
     if run.is_empty() {
         return;
@@ -128,7 +129,7 @@ pub(super) fn push_run(runs: &mut Vec<Run>, mut run: Vec<HashEntry>) {
     runs.push(Arc::new(run));
 }
 
-/// Both runs in order; all ordinals of `b` are behind those of `a`.
+/// Merges two runs; all ordinals of `b` are greater than those of `a`.
 pub(super) fn merged(a: &[HashEntry], b: &[HashEntry]) -> Vec<HashEntry> {
     let mut out = Vec::with_capacity(a.len() + b.len());
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
@@ -139,7 +140,7 @@ pub(super) fn merged(a: &[HashEntry], b: &[HashEntry]) -> Vec<HashEntry> {
     out
 }
 
-/// What is known of the blocks that are not closed.
+/// The transactions of blocks that are not closed.
 #[derive(Default)]
 pub(super) struct Pending(BTreeMap<u64, PendingSlot>);
 
@@ -156,7 +157,7 @@ struct PendingBatch {
     microblock: u64,
     segment: u32,
     record: u32,
-    /// Its first transaction among the slot's.
+    /// Index of its first transaction within the slot.
     first: usize,
     count: usize,
 }
@@ -171,7 +172,7 @@ pub(super) struct ClosedSlot {
 }
 
 impl Pending {
-    /// Notes the transactions of a batch that is at `record` of `segment`.
+    /// Records the transactions of a batch at `record` of `segment`.
     pub fn add(&mut self, key: &HistoryKey, segment: u32, record: u64, batch: &Batch<'_>) {
         let slot = self.0.entry(batch.slot).or_default();
         let first = slot.signatures.len();
@@ -184,18 +185,18 @@ impl Pending {
         slot.batches.push(PendingBatch { microblock: batch.microblock, segment, record: record as u32, first, count });
     }
 
-    /// Segment and offset of the first batch there is.
+    /// Segment and offset of the first pending batch.
     pub fn first(&self) -> Option<(u32, u32)> {
         self.0.values().flat_map(|slot| &slot.batches).map(|batch| (batch.segment, batch.record)).min()
     }
 
-    /// Forgets everything.
+    /// Discards all pending blocks.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// A block is complete, by a record that lies from `at` to `end`: its part of the index that ends at `ends`.
-    /// `None` when the record does not fit the batches.
+    /// Closes a block by the record between `at` and `end`, and returns its part of the index that ends at `ends`.
+    /// `None` if the record does not match the batches.
     pub fn close(&mut self, ends: &Ends, block: &BlockMeta, (at, end): (u64, u64)) -> Option<ClosedSlot> {
         let mut pending = self.0.remove(&block.slot).unwrap_or_default();
         self.0 = self.0.split_off(&block.slot);
@@ -231,7 +232,7 @@ impl Pending {
 }
 
 impl Index {
-    /// Joins a block. `signatures` and `addresses` are the runs with the block's own, from [`push_run`].
+    /// Joins a block. `signatures` and `addresses` are the runs including the block's own, from [`push_run`].
     pub fn join(&mut self, closed: &ClosedSlot, signatures: Vec<Run>, addresses: Vec<Run>) {
         self.slots.push(closed.slot);
         self.txns.extend_from_slice(&closed.txns);

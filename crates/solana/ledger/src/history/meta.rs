@@ -1,10 +1,10 @@
-//! meta: what is remembered of a transaction and of a block, and its bytes.
+//! meta: the stored metadata of a transaction and of a block, and their encoding.
 //!
 //! reads   an entry's or a block's bytes, whose checksum has been verified
 //! writes  the same
-//! memory  what is decoded
+//! memory  the decoded metadata
 //! drops   nothing; bytes that do not decode are `None`
-//! source  `TransactionStatusMeta` of `solana-transaction-status` 4.2 for what there is to remember
+//! source  `TransactionStatusMeta` of `solana-transaction-status` 4.2 for what to store
 //!
 //! Numbers are LEB128: balances and fees are mostly small, or near the number before. A transfer takes about 130 B.
 
@@ -18,29 +18,29 @@ use super::record::{array_at, u32_at, u64_at};
 use crate::bank::{InnerCall, TokenAmount};
 use crate::error::{PackedStatus, TransactionError};
 
-/// What is remembered only where extended metadata are kept.
+/// Metadata that is stored only with extended metadata enabled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
     /// Log lines.
     pub logs: Vec<String>,
-    /// Calls of programs by programs: for each instruction that made some, its index and the calls.
+    /// Inner instructions: for each instruction that made some, its index and the calls.
     pub inner: Vec<(u8, Vec<InnerCall>)>,
-    /// Program and data of what was returned last.
+    /// Program and data of the last return value.
     pub return_data: Option<(Pubkey, Vec<u8>)>,
 }
 
-/// What became of a transaction that landed.
+/// The stored metadata of a transaction that landed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionMeta {
     /// Its first signature.
     pub signature: Signature,
     /// Success, or why it failed.
     pub result: Result<(), TransactionError>,
-    /// What it paid, in lamports.
+    /// The fee in lamports.
     pub fee: u64,
     /// Compute units used.
     pub compute_units: u64,
-    /// Compute units that it took of its block.
+    /// The transaction's cost in its block, in compute units.
     pub cost_units: u64,
     /// Lamports before and after, of each account: the static ones, then the loaded.
     pub balances: Vec<(u64, u64)>,
@@ -48,102 +48,102 @@ pub struct TransactionMeta {
     pub pre_token_balances: Vec<TokenAmount>,
     /// Token balances after.
     pub post_token_balances: Vec<TokenAmount>,
-    /// Accounts from lookup tables, locked for writing.
+    /// Writable accounts from lookup tables.
     pub loaded_writable: Vec<Pubkey>,
-    /// Accounts from lookup tables, read only.
+    /// Read-only accounts from lookup tables.
     pub loaded_readonly: Vec<Pubkey>,
-    /// The memos, as `getSignaturesForAddress` writes them.
+    /// The memos, in the format of `getSignaturesForAddress`.
     pub memo: Option<String>,
-    /// Logs and calls, where they are kept.
+    /// Logs and inner calls, where they are stored.
     pub details: Option<Details>,
 }
 
-/// A [`TransactionMeta`] in the making: borrowed, for whoever writes many.
+/// A borrowed [`TransactionMeta`], for writers of many.
 #[derive(Clone, Copy, Debug)]
 pub struct MetaParts<'a> {
-    /// See [`TransactionMeta`], here and below.
+    /// The fields are those of [`TransactionMeta`].
     pub signature: &'a Signature,
-    /// The accounts that the message itself names.
+    /// The accounts in the message itself.
     pub static_accounts: &'a [Pubkey],
     /// Success, or why it failed.
     pub result: Result<(), TransactionError>,
-    /// Lamports.
+    /// The fee in lamports.
     pub fee: u64,
-    /// Used.
+    /// Compute units used.
     pub compute_units: u64,
-    /// Taken of the block.
+    /// Cost in the block, in compute units.
     pub cost_units: u64,
-    /// Of the static and then of the loaded accounts.
+    /// Lamports before and after, of the static and then of the loaded accounts.
     pub balances: &'a [(u64, u64)],
-    /// Before.
+    /// Token balances before.
     pub pre_token_balances: &'a [TokenAmount],
-    /// After.
+    /// Token balances after.
     pub post_token_balances: &'a [TokenAmount],
-    /// From lookup tables.
+    /// Writable accounts from lookup tables.
     pub loaded_writable: &'a [Pubkey],
-    /// From lookup tables.
+    /// Read-only accounts from lookup tables.
     pub loaded_readonly: &'a [Pubkey],
-    /// Joined.
+    /// The memos, joined.
     pub memo: Option<&'a str>,
-    /// Where they are kept.
+    /// Logs and inner calls, where they are stored.
     pub details: Option<&'a Details>,
 }
 
-/// Why somebody was paid at the end of a block.
+/// Why a payment was made at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RewardKind {
     /// The leader's share of the fees.
     Fee,
-    /// A validator's or a delegator's stake.
+    /// The reward of a validator's or a delegator's stake.
     Staking,
-    /// A vote account's commission.
+    /// The commission of a vote account.
     Voting,
 }
 
 /// A payment at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reward {
-    /// To whom.
+    /// The recipient.
     pub pubkey: Pubkey,
-    /// How much.
+    /// The amount in lamports.
     pub lamports: i64,
-    /// The balance afterwards.
+    /// The balance afterwards, in lamports.
     pub post_balance: u64,
-    /// What for.
+    /// The reason.
     pub kind: RewardKind,
     /// The vote account's commission in percent, for staking and voting.
     pub commission: Option<u8>,
 }
 
-/// What is remembered of a block beside its transactions.
+/// The stored metadata of a block, without its transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockMeta {
     /// Its slot.
     pub slot: u64,
-    /// The slot of the block before.
+    /// The slot of the parent block.
     pub parent: u64,
-    /// How many blocks precede it.
+    /// The number of blocks before it.
     pub height: u64,
-    /// Its time by the chain's clock, seconds since the Unix epoch.
+    /// The chain's clock in the block, in Unix seconds.
     pub time: i64,
-    /// Its last hash.
+    /// The hash of its last entry.
     pub blockhash: Hash,
-    /// The last hash of the block before.
+    /// The last hash of the parent block.
     pub previous_blockhash: Hash,
-    /// Its transactions.
+    /// Number of its transactions.
     pub transaction_count: u32,
-    /// Who was paid at its end.
+    /// Payments at its end.
     pub rewards: Vec<Reward>,
 }
 
-/// The memo program's addresses, of its three interfaces.
+/// The addresses of the memo program's three versions.
 static MEMO_PROGRAMS: LazyLock<[Pubkey; 3]> = LazyLock::new(|| {
     let address = |text| decode_32(text).expect("the text of an address");
     let first = address("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo");
     [first, MEMO_PROGRAM, address("Memo4c2pN8afCj432Lb7RMVKi9PbQnnW7ewFFaV3oAH")]
 });
 
-/// The memos of a transaction, as `getSignaturesForAddress` writes them: each with its length, joined.
+/// The memos of a transaction in the format of `getSignaturesForAddress`: each with its length, joined.
 pub fn memos(txn: &Txn<'_>) -> Option<String> {
     let keys = txn.account_keys();
     let is_memo = |instruction: &CompiledInstruction<'_>| {
@@ -164,7 +164,7 @@ const HAS_MEMO: u8 = 8;
 const HAS_DETAILS: u8 = 16;
 
 impl MetaParts<'_> {
-    /// Appends all but the signature and the accounts' hashes, which stand before it in a batch.
+    /// Appends everything but the signature and the accounts' hashes, which precede it in a batch.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let tokens = !(self.pre_token_balances.is_empty() && self.post_token_balances.is_empty());
         let loaded = !(self.loaded_writable.is_empty() && self.loaded_readonly.is_empty());
@@ -202,7 +202,7 @@ impl MetaParts<'_> {
 }
 
 impl TransactionMeta {
-    /// Decodes what [`MetaParts::encode`] wrote of a transaction with `account_count` accounts.
+    /// Decodes the output of [`MetaParts::encode`] for a transaction with `account_count` accounts.
     pub(super) fn decode(signature: Signature, account_count: usize, bytes: &[u8]) -> Option<Self> {
         let r = &mut Cursor(bytes);
         let flags = r.byte()?;
@@ -407,7 +407,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn list<T>(&mut self, mut take: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        // No more than there are bytes, whatever the count says.
+        // At most as many as there are bytes, whatever the count says.
         let count = usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len())?;
         (0..count).map(|_| take(self)).collect()
     }

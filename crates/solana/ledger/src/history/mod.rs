@@ -1,11 +1,11 @@
-//! history: what became of each transaction, on disk, and where to find it by signature and by address.
+//! history: the outcome of each transaction, on disk, searchable by signature and by address.
 //!
-//! reads   batches of transaction metadata from the banks, block by block; any thread asks a [`HistoryReader`]
+//! reads   batches of transaction metadata from the banks, block by block; any thread queries a [`HistoryReader`]
 //! writes  `DIR/NNNNNNNNNN.history` (segments of a log), `DIR/NNNNNNNNNN.table` (the sorted index of a full one)
-//! memory  the index of the last segment, at most twice [`Config::segment_size`] and three times that for the moment
-//!         in which a segment is sealed; 256 KiB of what is not written yet
-//! disk    at most `limit_size`: the oldest segments go, whole
-//! drops   nothing within the limit; batches of blocks that were never closed, when the log is opened again
+//! memory  the index of the last segment, at most twice [`Config::segment_size`], and three times that while a segment
+//!         is sealed; 256 KiB of unwritten data. On disk at most `limit_size`: the oldest segments are dropped as a
+//!         whole
+//! drops   nothing within the limit; batches of blocks that were never closed, when the log is reopened
 //! source  our own format (record.rs, meta.rs, table.rs)
 //!
 //! ```text
@@ -13,15 +13,14 @@
 //!                 History::close  ─┘          └─► indexed slot: the block may be called confirmed
 //! ```
 //!
-//! The store tile appends what the banks send as it comes, in any order, and closes a block once it is whole in the
-//! block store and all its transactions are here. Only a closed block is ever found. The transactions themselves
-//! are in the block store and not here.
+//! The store tile appends the banks' batches as they arrive, in any order, and closes a block once it is whole in the
+//! block store and all its transactions are here. Only closed blocks can be found. The transactions themselves are in
+//! the block store, not here.
 //!
-//! A block's record is not brought to stable storage before the block is: after a power failure the log ends at the
-//! last good record, and the blocks behind it are recorded again when they are executed at the start
-//! ([`History::last_slot`] says from where). Every start reads all of the log: bytes that are not what was written are
-//! named by [`History::recovery`], with the last block before them, so that the start can execute the blocks from there
-//! on. One log has one writer: the block store's lock guards it too.
+//! A block's record is never synced before the block is: after a power failure the log ends at the last good record,
+//! and the blocks after it are recorded again when startup replays them ([`History::last_slot`] says from where). Every
+//! start reads the whole log: [`History::recovery`] names damaged ranges with the last block before each, so that
+//! startup can replay from there. A log has one writer, which the block store's lock ensures too.
 
 mod batch;
 mod check;
@@ -51,24 +50,24 @@ use std::path::{Path, PathBuf};
 
 use hearth_wire::TagHasher;
 
-/// How the log is kept.
+/// The configuration of the log.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes the log and its tables may take on disk; at least four segments.
+    /// Maximum bytes of the log and its tables on disk; at least four segments.
     pub limit_size: u64,
     /// Bytes of one segment of the log, 64 KiB to 1 GiB.
     pub segment_size: u64,
-    /// Whether segments are brought to stable storage, each second and when they are full.
+    /// Whether segments are synced, each second and when they are full.
     pub sync: bool,
     /// A log of another genesis is refused.
     pub genesis_hash: [u8; 32],
 }
 
-/// The smallest segment.
+/// Smallest segment size in bytes.
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
-/// The largest: offsets in a segment are 32 bits, and one batch may go beyond.
+/// Largest segment size in bytes: offsets in a segment have 32 bits, and one batch may exceed the size.
 pub const SEGMENT_SIZE_MAX: u64 = 1 << 30;
-/// Segments that the limit is cut into: each costs a search one look.
+/// Number of segments within the limit: each costs a search one lookup.
 const SEGMENTS: u64 = 64;
 
 impl Config {
@@ -80,8 +79,8 @@ impl Config {
     }
 }
 
-/// The secret under which signatures and addresses are hashed, the same for a log's whole life: nobody who does not
-/// know it can make addresses that share a hash.
+/// The secret under which signatures and addresses are hashed, the same for a log's whole life: without it nobody can
+/// make addresses that share a hash.
 #[derive(Clone)]
 pub struct HistoryKey(TagHasher);
 
@@ -104,7 +103,7 @@ impl HistoryKey {
 /// A failure of the history.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// No room on the device. What was to be written is kept; the same call may be made again when there is room.
+    /// No room on the device. The data is retained, and the same call may be retried when there is room.
     #[error(
         "no room for the transaction history in {}: {source}; free some space or lower rpc.history_limit_size",
         file.display()
@@ -112,23 +111,23 @@ pub enum HistoryError {
     NoRoom {
         /// The file that could not grow.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another failure of the file system.
     #[error("{doing} {}: {source}", file.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// On which file.
+        /// The file on which it failed.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The log belongs to another chain.
     #[error("{} is the history of another genesis; move the folder away to begin a new one", file.display())]
     OtherChain {
-        /// The segment.
+        /// The segment's file.
         file: PathBuf,
     },
     /// The log was written in another format.
@@ -138,19 +137,19 @@ pub enum HistoryError {
         record::VERSION
     )]
     Version {
-        /// The segment.
+        /// The segment's file.
         file: PathBuf,
-        /// Its version.
+        /// The version of the file.
         found: u32,
     },
-    /// Bytes on disk that are not what was written.
+    /// The bytes on disk are not those that were written.
     #[error("{} at byte {offset}: {what}", file.display())]
     Corrupt {
-        /// The file.
+        /// The damaged file.
         file: PathBuf,
-        /// Where in it.
+        /// Offset of the damage.
         offset: u64,
-        /// What is wrong.
+        /// The kind of damage.
         what: &'static str,
     },
 }

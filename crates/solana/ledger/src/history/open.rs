@@ -1,14 +1,14 @@
-//! open: find out what the log holds, cut off what is torn or not wanted, index what no table covers.
+//! open: recovers the log, truncates what is torn or not wanted, and indexes what no table covers.
 //!
 //! reads   every segment and every table from end to end
-//! writes  truncates the log behind its last good block; tables of full segments that lack one or have a damaged one
-//! memory  the index of one segment at a time; a slot number for each block
+//! writes  truncates the log after its last good block; tables of full segments whose table is missing or damaged
+//! memory  the index of one segment at a time; a slot number per block
 //! drops   batches of blocks that were never closed, and blocks above the last one wanted
-//! source  after a kill only the end can be torn; after a power failure whatever was not synced
+//! source  after a kill only the end can be torn; after a power failure anything that was not synced
 //!
-//! Damage in the middle takes the blocks that it hits and no other: the log is read on behind it, and
-//! [`Recovery`](super::Recovery) says where it is. Whether those blocks can be executed once more is for the caller to
-//! find out; then the log is opened again up to the block before them.
+//! Damage in the middle costs only the blocks that it hits: reading continues behind it, and
+//! [`Recovery`](super::Recovery) reports it. If the caller can replay those blocks it opens the log again up to the
+//! block before them.
 
 use std::fs::{self, File};
 use std::io::IoSlice;
@@ -31,12 +31,12 @@ use super::writer::{History, create_segment};
 use super::{Config, HistoryError, HistoryKey, list_segments, log_path};
 
 impl History {
-    /// Opens the log in `dir`, beginning one where there is none, and drops what it holds above the block
-    /// `keep_to`: the last one of the chain.
+    /// Opens the log in `dir`, or creates it, and drops its blocks above `keep_to`, the last block of the chain.
     ///
     /// # Errors
-    /// [`HistoryError::OtherChain`], [`HistoryError::Version`], or a failure of the file system. Damage is no error:
-    /// [`recovery`](Self::recovery) says what was found.
+    ///
+    /// [`HistoryError::OtherChain`], [`HistoryError::Version`], or a failure of the file system. Damage is not an
+    /// error: [`recovery`](Self::recovery) reports it.
     pub fn open(dir: &Path, config: Config, keep_to: u64) -> Result<Self, HistoryError> {
         fs::create_dir_all(dir).map_err(|e| HistoryError::io("creating", dir, e))?;
         remove_unfinished_tables(dir)?;
@@ -44,7 +44,7 @@ impl History {
         let recovery = check::recovery(dir, &checks);
         let slots = check::slots(&checks);
         let head = checks.iter().find_map(|check| check.head);
-        // Addresses are hashed under the key: without it nothing that is there can be found.
+        // Addresses are hashed under the key: without it no existing entry can be found.
         let checks = if head.is_some() { checks } else { set_aside(dir, checks)? };
         let fresh = Head { version: VERSION, genesis_hash: config.genesis_hash, key: random_word() };
         let head = head.unwrap_or(fresh);
@@ -72,19 +72,20 @@ struct Opening<'a> {
     head: &'a Head,
     keep_to: u64,
     pending: Pending,
-    /// The table of the segment before, where that was not read: `pending` is not what is open behind it.
+    /// The table of the previous segment, if that was not scanned: `pending` then lacks the blocks still open at its
+    /// end.
     covered: Option<Arc<Table>>,
 }
 
 impl Opening<'_> {
-    /// Goes through the segments; returns where to go on appending.
+    /// Goes through the segments; returns the position for appending.
     fn run(&mut self, checks: Vec<SegmentCheck>) -> Result<Appender, HistoryError> {
         let numbers: Vec<u32> = checks.iter().map(|check| check.segment).collect();
         let mut next = numbers.first().copied().unwrap_or(1);
         for check in checks {
             let segment = check.segment;
             if segment != next {
-                // Segments are missing between the two, and batches with them.
+                // Segments are missing between the two, and their batches with them.
                 if self.has_all_wanted() {
                     break;
                 }
@@ -107,7 +108,7 @@ impl Opening<'_> {
                 let full = self.shared.fill(next, &self.pending);
                 self.shared.seal(&full)?;
             } else if self.shared.state().tables.is_empty() {
-                // Nothing can be found in it, and no older one is left: it has no place among those that age.
+                // It contains no block and no older segment is left, so it has no place in the order of ageing.
                 remove_segment(&self.shared.dir, segment)?;
             }
         }
@@ -115,17 +116,17 @@ impl Opening<'_> {
         self.reopen(next, &numbers)
     }
 
-    /// One above the last block that can be found so far.
+    /// One above the last indexed block so far.
     fn indexed(&self) -> u64 {
         self.shared.indexed_slot.load(SeqCst)
     }
 
-    /// Whether no later block is wanted: then nothing behind a damaged place is.
+    /// Whether no later block is wanted, so that nothing behind a damaged range is either.
     fn has_all_wanted(&self) -> bool {
         self.indexed() > self.keep_to || self.keep_to == 0
     }
 
-    /// Batches in the segments up to the last with a table may belong to blocks that are closed behind them.
+    /// Reads batches in the segments up to the last with a table that may belong to blocks closed after them.
     fn unclosed(&mut self) -> Result<(), HistoryError> {
         let Some(last) = self.covered.take() else { return Ok(()) };
         self.pending.clear();
@@ -135,7 +136,7 @@ impl Opening<'_> {
             let failed = |e| HistoryError::io("reading", &path, e);
             let file = match File::open(&path) {
                 Ok(file) => file,
-                // Dropped by age: the block goes with it.
+                // The segment was dropped by age, and the block with it.
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(e) => return Err(failed(e)),
             };
@@ -156,7 +157,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Indexes one segment, and passes over what is damaged in it; whether all of it is wanted.
+    /// Indexes one segment, skipping damage; returns whether all of it is wanted.
     fn segment(&mut self, segment: u32) -> Result<bool, HistoryError> {
         let path = log_path(&self.shared.dir, segment);
         let failed = |e| HistoryError::io("reading", &path, e);
@@ -171,7 +172,7 @@ impl Opening<'_> {
                 Step::Record { kind, body, at, end } => {
                     let mut feed = Feed { shared: self.shared, pending: &mut self.pending };
                     match feed.take((segment, at, end), kind, body, self.keep_to) {
-                        // A block that lost some of its transactions cannot be found.
+                        // A block that lost some of its transactions is not indexed.
                         RecordOutcome::Indexed | RecordOutcome::Misfit => {}
                         RecordOutcome::Beyond => return Ok(false),
                     }
@@ -180,8 +181,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Opens a segment to go on behind its last block, and removes those of `numbers` that come after it. What was not
-    /// closed by then is written again, and a mark says that the old batches do not count.
+    /// Reopens a segment after its last block, and removes the segments in `numbers` after it. Batches of unclosed
+    /// blocks are written again, and a mark invalidates the old ones.
     fn reopen(&mut self, segment: u32, numbers: &[u32]) -> Result<Appender, HistoryError> {
         numbers.iter().filter(|number| **number > segment).try_for_each(|n| remove_segment(&self.shared.dir, *n))?;
         let path = log_path(&self.shared.dir, segment);
@@ -212,7 +213,7 @@ fn remove_table(dir: &Path, segment: u32) -> Result<(), HistoryError> {
     }
 }
 
-/// A kill may leave a table that has not its name yet.
+/// A kill may leave a table that does not have its final name yet.
 fn remove_unfinished_tables(dir: &Path) -> Result<(), HistoryError> {
     let failed = |e| HistoryError::io("listing", dir, e);
     for entry in fs::read_dir(dir).map_err(failed)? {
@@ -224,7 +225,7 @@ fn remove_unfinished_tables(dir: &Path) -> Result<(), HistoryError> {
     Ok(())
 }
 
-/// Renames segments that cannot be read without their key, so that they are neither lost nor in the way.
+/// Renames segments that are unreadable without their key, so that they are neither lost nor in the way.
 fn set_aside(dir: &Path, checks: Vec<SegmentCheck>) -> Result<Vec<SegmentCheck>, HistoryError> {
     for check in checks {
         let path = log_path(dir, check.segment);
@@ -241,6 +242,6 @@ fn set_aside(dir: &Path, checks: Vec<SegmentCheck>) -> Result<Vec<SegmentCheck>,
 
 fn random_word() -> u64 {
     use std::hash::BuildHasher;
-    // Keyed by the operating system's entropy.
+    // Keyed with the operating system's entropy.
     std::hash::RandomState::new().hash_one(0)
 }

@@ -1,13 +1,11 @@
-//! reader: what became of a transaction, what an address took part in, what a block came to.
+//! reader: queries for a transaction, for the transactions of an address, and for a block.
 //!
 //! reads   the index, newest segment first; the log
-//! writes  nothing
-//! memory  what is returned
-//! drops   nothing
+//! memory  the result
 //! source  `blockstore.rs` of `solana-ledger` 4.2 for the order of an address's signatures
 //!
-//! A search costs one or two pages a segment. An address is known by a keyed hash of 64 bits: another one's
-//! transaction is taken for its own with odds of 2⁻⁶⁴ for each pair.
+//! A search reads one or two pages per segment. Addresses are identified by a keyed hash of 64 bits: another address's
+//! transaction is included by mistake with odds of 2⁻⁶⁴ for each pair.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -20,13 +18,13 @@ use super::meta::{BlockMeta, TransactionMeta};
 use super::search::{Hit, Log, Part};
 use crate::error::TransactionError;
 
-/// Asks the history; cheap to clone, for any thread.
+/// Queries the history on any thread; cheap to clone.
 #[derive(Clone)]
 pub struct HistoryReader {
     shared: Arc<Shared>,
 }
 
-/// A transaction's place in the chain; later ones are greater.
+/// A transaction's position in the chain; later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The slot of its block.
@@ -38,30 +36,30 @@ pub struct Place {
 /// A transaction that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Where in the chain.
+    /// Position in the chain.
     pub place: Place,
-    /// Its block's time, seconds since the Unix epoch.
+    /// Its block's time in Unix seconds.
     pub block_time: i64,
-    /// What became of it.
+    /// The stored metadata.
     pub meta: TransactionMeta,
 }
 
 /// A transaction in the list of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressEntry {
-    /// Where in the chain.
+    /// Position in the chain.
     pub place: Place,
-    /// Its block's time.
+    /// Its block's time in Unix seconds.
     pub block_time: i64,
     /// Its first signature.
     pub signature: Signature,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub err: Option<TransactionError>,
     /// Its memos.
     pub memo: Option<String>,
 }
 
-/// Entries of an address that are looked up at a time: many are asked for, few have to be read.
+/// Entries of an address that are looked up at a time: a request may ask for many although few need to be read.
 const AT_ONCE: usize = 256;
 
 impl HistoryReader {
@@ -69,7 +67,7 @@ impl HistoryReader {
         Self { shared }
     }
 
-    /// The last block that can be found; 0 when there is none.
+    /// The last block that can be found; 0 if there is none.
     pub fn last_slot(&self) -> u64 {
         self.shared.indexed_slot.load(SeqCst).saturating_sub(1)
     }
@@ -82,8 +80,8 @@ impl HistoryReader {
     /// The transaction with this first signature.
     ///
     /// # Errors
-    /// [`HistoryError::Corrupt`] when bytes on disk changed, [`HistoryError::Io`] when they cannot be read; here and
-    /// below.
+    ///
+    /// [`HistoryError::Corrupt`] if bytes on disk changed, [`HistoryError::Io`] if they cannot be read; the same below.
     pub fn transaction(&self, signature: &Signature) -> Result<Option<Located>, HistoryError> {
         let Some((segment, hit)) = self.find(signature)? else { return Ok(None) };
         let mut log = Log::new(&self.shared);
@@ -93,12 +91,12 @@ impl HistoryReader {
         Ok(Some(Located { place: place(&hit), block_time: hit.2.time, meta }))
     }
 
-    /// Where the transaction with this first signature is.
+    /// The position of the transaction with this first signature.
     pub fn place(&self, signature: &Signature) -> Result<Option<Place>, HistoryError> {
         Ok(self.find(signature)?.map(|(_, hit)| place(&hit)))
     }
 
-    /// What is remembered of a block beside its transactions.
+    /// The stored metadata of a block, without its transactions.
     pub fn block(&self, slot: u64) -> Result<Option<BlockMeta>, HistoryError> {
         for part in Part::all(&self.shared) {
             if let Some(entry) = part.slot(slot)? {
@@ -108,7 +106,7 @@ impl HistoryReader {
         Ok(None)
     }
 
-    /// A block's time, seconds since the Unix epoch.
+    /// A block's time in Unix seconds.
     pub fn block_time(&self, slot: u64) -> Result<Option<i64>, HistoryError> {
         for part in Part::all(&self.shared) {
             if let Some(entry) = part.slot(slot)? {
@@ -118,7 +116,7 @@ impl HistoryReader {
         Ok(None)
     }
 
-    /// What became of a block's transactions, in their order.
+    /// The metadata of a block's transactions, in order.
     pub fn transactions(&self, slot: u64) -> Result<Option<Vec<TransactionMeta>>, HistoryError> {
         for part in Part::all(&self.shared) {
             let Some(entry) = part.slot(slot)? else { continue };
@@ -168,13 +166,13 @@ impl HistoryReader {
         Ok(found)
     }
 
-    /// The segment and the entry of a transaction.
+    /// Finds the segment and the entry of a transaction.
     fn find(&self, signature: &Signature) -> Result<Option<(u32, Hit)>, HistoryError> {
         let hash = self.shared.key.signature(signature);
         let mut log = Log::new(&self.shared);
         for part in Part::all(&self.shared) {
             let segment = part.segment();
-            // Without a duplicate filter one may have landed twice: the later is told.
+            // Without a status cache one may have landed twice: the later is returned.
             for hit in part.signature(hash)? {
                 if log.entry(segment, &hit.0)?.is_some_and(|entry| entry.signature == signature) {
                     return Ok(Some((segment, hit)));

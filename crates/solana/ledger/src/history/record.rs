@@ -3,7 +3,7 @@
 //! reads   bytes of a segment at a known position
 //! writes  whole records into a caller's buffer
 //! memory  none of its own
-//! drops   nothing; `hearth_wal` walks over records and says why one does not verify
+//! drops   nothing; `hearth_wal` walks over records and says why one fails verification
 //! source  our own format, version [`VERSION`]; all integers little endian
 //!
 //! A record is `magic u32 | kind u32 | length u32 | crc u32 | body`. `length` covers all of it. The checksum
@@ -11,27 +11,27 @@
 
 use hearth_wal::{Fault, Framing, crc};
 
-/// The format's version, kept in each segment's first record.
+/// Version of the format, stored in each segment's first record.
 pub(super) const VERSION: u32 = 1;
 /// Bytes before a record's body.
 pub(super) const HEADER_SIZE: usize = 16;
 /// The longest record.
 pub(super) const RECORD_SIZE_MAX: usize = 64 << 20;
 
-/// What every record begins with.
+/// The magic bytes at the start of every record.
 const MAGIC_BYTES: [u8; 4] = *b"hHis";
 
-/// What a record is.
+/// The type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The head of a segment.
     Head = 1,
     /// The metadata of a microblock's transactions.
     Batch = 2,
-    /// A block is complete.
+    /// Closes a block, which is complete.
     Close = 3,
-    /// The log was opened again: batches before it belong to no block that is closed after it. Its body is the
-    /// segment's [`Head`] once more, so that one damaged page at the beginning does not take the key.
+    /// The log was reopened: earlier batches belong to no block that is closed afterwards. Its body repeats the
+    /// segment's [`Head`], so that one damaged page at the start does not lose the key.
     Reopened = 4,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Kind {
 pub(super) struct Head {
     pub version: u32,
     pub genesis_hash: [u8; 32],
-    /// What [`HistoryKey`](super::HistoryKey) is made from.
+    /// The seed of [`HistoryKey`](super::HistoryKey).
     pub key: u64,
 }
 
@@ -59,7 +59,7 @@ impl Head {
     }
 }
 
-/// Appends a record that will stand at `offset` of `segment`.
+/// Appends a record whose position will be `offset` of `segment`.
 pub(super) fn write(out: &mut Vec<u8>, segment: u32, offset: u64, kind: Kind, body: &[u8]) {
     let mut header = [0; HEADER_SIZE];
     header[0..4].copy_from_slice(&MAGIC_BYTES);
@@ -97,7 +97,7 @@ impl Framing for Frame {
     }
 }
 
-/// The kind and body of a record that verifies.
+/// The kind and body of a verified record.
 pub(super) fn parse(record: &[u8]) -> (Kind, &[u8]) {
     (kind_of(record).expect("a record that verifies is of a kind"), &record[HEADER_SIZE..])
 }

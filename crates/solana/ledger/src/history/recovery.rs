@@ -1,37 +1,35 @@
-//! recovery: what opening or checking a history found, in words.
+//! recovery: the findings of opening or checking a history.
 //!
-//! reads   nothing
-//! writes  nothing
-//! memory  a line for each damaged place
+//! memory  a line per damaged range
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// What opening a history found.
+/// The findings of opening a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Places that do not hold what was written though something good follows, in the order of the log.
+    /// Damaged ranges with good records after them, in log order.
     pub damage: Vec<Damage>,
-    /// The torn tail that was cut off: a record that was being written when the process or the machine stopped.
+    /// The truncated torn tail: a record that was being written when the process or the machine stopped.
     pub torn: Option<Damage>,
-    /// Tables that were damaged and were made again from their segments, which lost nothing.
+    /// Damaged tables that were rebuilt from their segments without loss.
     pub rebuilt_tables: Vec<Damage>,
 }
 
-/// A place that does not hold what was written there.
+/// A range that does not contain what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The segment or the table.
+    /// The segment's or table's file.
     pub file: PathBuf,
-    /// Offset of the first wrong byte's record or page.
+    /// Offset of the record or page with the first wrong byte.
     pub offset: u64,
-    /// Bytes from there to what is good again, or to the end of the file; 0 where nothing is there.
+    /// Bytes until the next good one, or the end of the file; 0 if nothing is there.
     pub length: u64,
-    /// What is wrong.
+    /// The kind of damage.
     pub what: &'static str,
-    /// The last block before it in the log, 0 when it is not known; this block and those before it are unharmed.
+    /// The last block before it in the log, 0 if unknown; this block and those before it are intact.
     pub after_slot: u64,
-    /// The first block behind it that is unharmed; `None` when there is none.
+    /// The first intact block after it; `None` if there is none.
     pub until_slot: Option<u64>,
 }
 
@@ -42,19 +40,19 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What a check of a whole history found.
+/// The findings of checking a whole history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Segments of the log.
+    /// Number of segments of the log.
     pub segments: u64,
-    /// Tables.
+    /// Number of tables.
     pub tables: u64,
-    /// Bytes of both.
+    /// Total bytes of both.
     pub bytes: u64,
-    /// Each block that can be found, and how many transactions it has.
+    /// Each block that can be found, with its number of transactions.
     pub blocks: Vec<(u64, u32)>,
-    /// What is wrong, in the order of the log.
+    /// The damage, in log order.
     pub damage: Vec<Damage>,
-    /// Bytes of a record that was being written when the process or the machine stopped: the next start cuts them off.
+    /// A record that was being written when the process or the machine stopped; the next start truncates it.
     pub torn: Option<Damage>,
 }

@@ -1,8 +1,8 @@
-//! scan: walk the records of a stretch of one segment, find the next good one after a bad one, and read single ones.
+//! scan: walks the records in a range of one segment, finds the next good one after a bad one, and reads single ones.
 //!
 //! reads   a segment's file
-//! memory  a window, or the longest record met
-//! drops   nothing; a stretch that does not verify is one step of the walk
+//! memory  a window, or the longest record seen
+//! drops   nothing; a range that fails verification is one step of the walk
 
 use std::fs::File;
 use std::io;
@@ -16,13 +16,13 @@ use super::record::{self, Frame, Kind};
 pub(super) enum Step<'a> {
     /// A record, and where it begins and ends.
     Record { kind: Kind, body: &'a [u8], at: u64, end: u64 },
-    /// Bytes that are no record, up to one that verifies, or up to the end of the stretch: then `to_end`.
+    /// Bytes that are not a record, up to one that verifies, or up to the end of the range (`to_end`).
     Damage { at: u64, length: u64, to_end: bool },
-    /// The stretch ends here.
+    /// The end of the range.
     End,
 }
 
-/// A walk over a stretch of a segment.
+/// A walk over a range of a segment.
 pub(super) struct Walk<'f>(hearth_wal::Walk<'f, Frame>);
 
 impl<'f> Walk<'f> {
@@ -44,7 +44,7 @@ impl<'f> Walk<'f> {
     }
 }
 
-/// Reads the record at `at` into `buffer`; `None` when it does not verify.
+/// Reads the record at `at` into `buffer`; `None` if it fails verification.
 pub(super) fn read_record<'b>(
     file: &File,
     segment: u32,

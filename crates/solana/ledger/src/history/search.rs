@@ -1,9 +1,8 @@
-//! search: one segment's index, wherever it is, asked in one way.
+//! search: one interface to a segment's index, in memory or on disk.
 //!
 //! reads   the index in memory or a table; records of the log
-//! writes  nothing
 //! memory  a record at a time
-//! drops   nothing; a segment that was deleted meanwhile has nothing to say
+//! drops   nothing; a segment that was deleted meanwhile has no results
 
 use std::fs::File;
 use std::io;
@@ -18,13 +17,13 @@ use super::scan::read_record;
 use super::table::Table;
 use super::{HistoryError, log_path};
 
-/// One segment to search. It stays the same one whatever becomes of it meanwhile.
+/// One segment to search. It stays valid if the segment is sealed or deleted meanwhile.
 pub(super) enum Part {
     InMemory(InMemory),
     Sealed(Arc<Table>),
 }
 
-/// A transaction that was found: its entry, its ordinal, its block.
+/// A transaction in the index: its entry, its ordinal, its block.
 pub(super) type Hit = (TxnEntry, u32, SlotEntry);
 
 impl Part {
@@ -62,7 +61,7 @@ impl Part {
         })
     }
 
-    /// The last `count` transactions before the ordinal `below` that name the address of this hash, descending.
+    /// The last `count` transactions before the ordinal `below` that name the address with this hash, descending.
     pub fn address(&self, hash: u64, below: u32, count: usize) -> Result<Vec<Hit>, HistoryError> {
         let in_memory = |index: &Index| hits(index, index.address(hash, below, count));
         self.with_index(in_memory).or_else(|table| {
@@ -71,7 +70,7 @@ impl Part {
         })
     }
 
-    /// A block.
+    /// The index entry of a block.
     pub fn slot(&self, slot: u64) -> Result<Option<SlotEntry>, HistoryError> {
         self.with_index(|index| Ok(index.find_slot(slot))).unwrap_or_else(|table| {
             let within = (table.first_slot..=table.last_slot).contains(&slot);
@@ -102,7 +101,7 @@ fn table_hits(table: &Table, ordinals: Vec<u32>) -> Result<Vec<Hit>, HistoryErro
     txns.into_iter().zip(ordinals).map(hit).collect()
 }
 
-/// Reads records of the log, one after the other; neighbours in one batch are read once.
+/// Reads records of the log one after the other; entries of the same batch are read once.
 pub(super) struct Log<'s> {
     shared: &'s Shared,
     file: Option<(u32, File)>,
@@ -116,7 +115,7 @@ impl<'s> Log<'s> {
         Self { shared, file: None, buffer: Vec::new(), held: None }
     }
 
-    /// A transaction's entry; `None` when its segment was deleted.
+    /// A transaction's entry; `None` if its segment was deleted.
     pub fn entry(&mut self, segment: u32, txn: &TxnEntry) -> Result<Option<Entry<'_>>, HistoryError> {
         let segment = segment - u32::from(txn.back);
         if !self.read(segment, txn.record, Kind::Batch)? {
@@ -140,7 +139,7 @@ impl<'s> Log<'s> {
         }
     }
 
-    /// Brings a record into the buffer; false when its segment was deleted.
+    /// Reads a record into the buffer; false if its segment was deleted.
     fn read(&mut self, segment: u32, at: u32, wanted: Kind) -> Result<bool, HistoryError> {
         if self.held == Some((segment, at)) {
             return Ok(true);
@@ -168,13 +167,13 @@ impl<'s> Log<'s> {
         }
     }
 
-    /// Whether a segment went by age: it is then older than all that can be searched.
+    /// Whether a segment was dropped by age: it is then older than all that can be searched.
     fn is_dropped(&self, segment: u32) -> bool {
         let state = self.shared.state();
         state.tables.front().is_none_or(|oldest| segment < oldest.segment)
     }
 
-    /// What is wrong, and where.
+    /// Makes the error for a damaged record.
     pub fn corrupt(&self, segment: u32, at: u32, what: &'static str) -> HistoryError {
         HistoryError::Corrupt { file: log_path(&self.shared.dir, segment), offset: at.into(), what }
     }

@@ -1,9 +1,9 @@
-//! table: the index of one full segment on disk, searched where it lies.
+//! table: the index of one full segment, searched on disk.
 //!
-//! reads   pages of a table's file, a few for each search
+//! reads   pages of a table's file, a few per search
 //! writes  the whole file once, under another name until it is complete
-//! memory  the header; a page for each search
-//! drops   nothing; a page that does not verify is an error that names it
+//! memory  the header; a page per search
+//! drops   nothing; a page that fails verification is an error that names it
 //! source  our own format; hashes are uniform, so a search guesses the page by interpolation and then bisects
 //!
 //! ```text
@@ -23,10 +23,10 @@ use super::{HistoryError, table_path};
 const PAGE_SIZE: usize = 4096;
 const BODY_SIZE: usize = PAGE_SIZE - 12;
 const MAGIC: u64 = u64::from_le_bytes(*b"hHisTab1");
-/// Guesses by interpolation before a search bisects: what is not found by then is one of many equal hashes.
+/// Interpolation guesses before a search bisects: after that many, the key is likely among many equal hashes.
 const GUESSES: usize = 3;
 
-/// What stands in a section.
+/// An entry of fixed size in a section.
 trait Fixed: Copy {
     const SIZE: usize;
     const PER_PAGE: u64 = (BODY_SIZE / Self::SIZE) as u64;
@@ -80,21 +80,21 @@ impl Fixed for HashEntry {
     }
 }
 
-/// A section: so many entries, from this page on.
+/// A section: a number of entries, starting at a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Section {
     page: u64,
     count: u64,
 }
 
-/// A table that is open.
+/// An open table.
 #[derive(Debug)]
 pub(super) struct Table {
     pub segment: u32,
     /// The first and the last block of the segment.
     pub first_slot: u64,
     pub last_slot: u64,
-    /// Where the segment's last closing record ends.
+    /// End of the segment's last closing record.
     pub closed_to: u64,
     /// See [`Index::unclosed_from`].
     pub unclosed_from: (u32, u32),
@@ -108,7 +108,7 @@ pub(super) struct Table {
     path: PathBuf,
 }
 
-/// A page that was read last.
+/// The page that was read last.
 struct Page {
     number: u64,
     bytes: Box<[u8; PAGE_SIZE]>,
@@ -138,7 +138,7 @@ impl Table {
         Self::open(dir, index.segment)?.ok_or(HistoryError::Corrupt { file: path, offset: 0, what: "not as written" })
     }
 
-    /// Opens the table of a segment; `None` when there is none, or none that is whole.
+    /// Opens the table of a segment; `None` if there is none, or it is incomplete.
     pub fn open(dir: &Path, segment: u32) -> Result<Option<Self>, HistoryError> {
         let path = table_path(dir, segment);
         let file = match File::open(&path) {
@@ -172,15 +172,16 @@ impl Table {
         Ok((len == pages * PAGE_SIZE as u64).then_some(table))
     }
 
-    /// How many blocks and transactions it has.
+    /// The number of blocks and of transactions.
     pub fn counts(&self) -> (u64, u64) {
         (self.slots.count, self.txns.count)
     }
 
-    /// Reads all of it. Returns offset and length of the first page that is not as it was written, and what is wrong:
-    /// its checksum, its place, the order of its entries, or a number that leads nowhere.
+    /// Verifies the whole table. Returns offset and length of the first damaged page, and the kind of damage: its
+    /// checksum, its position, the order of its entries, or an index out of range.
     ///
     /// # Errors
+    ///
     /// The file cannot be read.
     pub fn check(&self) -> Result<Option<(u64, u64, &'static str)>, HistoryError> {
         let mut page = 1;
@@ -234,7 +235,7 @@ impl Table {
         Ok(None)
     }
 
-    /// Reads a section in order; `follows` says of each entry whether it may stand behind the one before.
+    /// Reads a section in order; `follows` tells whether an entry may follow the previous one.
     fn check_section<T: Fixed>(
         &self,
         section: Section,
@@ -284,7 +285,7 @@ impl Table {
         self.last_of(self.signatures, hash, u32::MAX, usize::MAX)
     }
 
-    /// The last `count` ordinals below `below` of the transactions that name the address of this hash, descending.
+    /// The last `count` ordinals below `below` of the transactions that name the address with this hash, descending.
     pub fn address(&self, hash: u64, below: u32, count: usize) -> Result<Vec<u32>, HistoryError> {
         self.last_of(self.addresses, hash, below, count)
     }
@@ -303,18 +304,18 @@ impl Table {
         Ok(found)
     }
 
-    /// How many entries of the section are before `key`.
+    /// The number of the section's entries before `key`.
     fn lower_bound(&self, section: Section, key: &HashEntry, page: &mut Page) -> Result<u64, HistoryError> {
         let per_page = HashEntry::PER_PAGE;
         let (mut low, mut high) = (0, section.count.div_ceil(per_page));
         let mut guesses = 0;
-        // The page whose entries are partly before the key, or the end.
+        // Finds the page with entries on both sides of the key, or the end.
         while low < high {
             let guess = ((u128::from(key.hash) * u128::from(section.count.div_ceil(per_page))) >> 64) as u64;
             let in_range = guesses < GUESSES && guess >= low && guess < high;
             let middle = match (in_range, guesses) {
                 (true, 0) => guess,
-                // Near the first guess.
+                // Close to the first guess.
                 (_, 1) => guess.saturating_sub(1).clamp(low, high - 1),
                 (_, 2) => (guess + 1).clamp(low, high - 1),
                 _ => low + (high - low) / 2,
@@ -397,7 +398,7 @@ impl<W: Write> Pages<W> {
 
 fn write_all(out: &mut Pages<impl Write>, index: &Index, log_bytes: u64) -> io::Result<()> {
     let joined = |runs: &[super::index::Run]| {
-        // The newest runs are the shortest: from there, each entry is moved a few times.
+        // The newest runs are the shortest: merged from that end, each entry is moved a few times.
         runs.iter()
             .rev()
             .fold(vec![], |behind, run| if behind.is_empty() { run.to_vec() } else { merged(run, &behind) })

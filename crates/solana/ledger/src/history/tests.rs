@@ -25,7 +25,7 @@ fn address(n: u8) -> Pubkey {
     [n; 32]
 }
 
-/// A transaction of the tests: its accounts, and how much there is to remember.
+/// A transaction of the tests: its accounts, and the amount of metadata.
 #[derive(Clone, Debug)]
 struct Made {
     accounts: Vec<u8>,
@@ -126,7 +126,7 @@ fn block_of(slot: u64, transaction_count: u32) -> BlockMeta {
     }
 }
 
-/// What should be found: each block's transactions, in order. Slots are even.
+/// The expected contents: each block's transactions, in order. Slots are even.
 type Model = BTreeMap<u64, Vec<(Made, TransactionMeta)>>;
 
 fn slot_of(number: usize) -> u64 {
@@ -134,7 +134,7 @@ fn slot_of(number: usize) -> u64 {
 }
 
 /// Writes the blocks from number `from` on as banks and store would: a block's batches in any order, some of them
-/// before the block ahead is closed.
+/// before the previous block is closed.
 fn write(history: &mut History, blocks: &Blocks, from: usize, model: &mut Model) {
     let mut writer = BatchWriter::new(history.key());
     let mut batches: Vec<Vec<Vec<u8>>> = vec![];
@@ -209,8 +209,8 @@ fn check_address(reader: &HistoryReader, model: &Model, n: u8, end: u64) {
     assert_eq!(of(low, (None, None), usize::MAX), old);
 }
 
-/// The files as a kill leaves them. A table that is being written may get its last name meanwhile, or its segment may
-/// go: it is then as if the kill had come before the one or after the other.
+/// Copies the files as a kill leaves them. A table that is being written may get its final name meanwhile, or its
+/// segment may be deleted: it is then as if the kill had come before the one or after the other.
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
@@ -221,7 +221,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What the files that are there now take.
+/// Total size of the files that exist now.
 fn bytes_in(dir: &Path) -> u64 {
     fs::read_dir(dir).unwrap().filter_map(|e| Some(e.unwrap().metadata().ok()?.len())).sum()
 }
@@ -248,7 +248,7 @@ proptest! {
         check(&history.reader(), &model);
         write(&mut history, &blocks, half, &mut model);
         check(&history.reader(), &model);
-        // A kill: the files as they are now, the last cut anywhere. What is lost is written again.
+        // A kill: the files in their current state, the last truncated anywhere. The lost part is written again.
         let killed = tempfile::tempdir().unwrap();
         copy(dir.path(), killed.path());
         let log = last_log(killed.path());
@@ -262,7 +262,7 @@ proptest! {
         prop_assert_eq!(left.len(), model.len());
         check(&again.reader(), &model);
         drop(again);
-        // Above this block the chain has gone another way.
+        // Above this block the chain has taken another fork.
         let keep = slot_of(blocks.len() / 2);
         model.retain(|slot, _| *slot <= keep);
         let kept = History::open(killed.path(), config(), keep).unwrap();
@@ -322,7 +322,7 @@ fn the_oldest_segments_go() {
         assert_eq!(history.disk_bytes(), on_disk());
         assert!(on_disk() <= config.limit_size && on_disk() > config.limit_size / 4);
         assert_eq!(reader.transaction(&meta_of(&blocks[0][0][0], 2, 0).signature).unwrap(), None);
-        // The first block left may have lost batches that came before the block ahead of it was closed.
+        // The first remaining block may have lost batches that preceded the closing of the previous block.
         let left: Model = model.range(first + 2..).map(|(s, t)| (*s, t.clone())).collect();
         assert!(left.len() > 5);
         left.keys().for_each(|slot| assert!(reader.transactions(*slot).unwrap().is_some()));
@@ -331,7 +331,7 @@ fn the_oldest_segments_go() {
     }
 }
 
-/// A closed log of several segments, and what is in it.
+/// A closed log of several segments, and its contents.
 fn closed(blocks: &Blocks) -> (tempfile::TempDir, Model) {
     let (dir, mut model) = (tempfile::tempdir().unwrap(), Model::new());
     let mut history = History::open(dir.path(), config(), u64::MAX).unwrap();
@@ -365,7 +365,7 @@ fn history_check(dir: &Path) -> Checked {
     super::check(dir, &GENESIS, |_| ()).unwrap()
 }
 
-/// What is damaged is named with the blocks around it; what the log has behind it stays.
+/// Damage is reported with the blocks around it, and the log behind it remains.
 #[test]
 fn damage_before_good_records_is_no_torn_tail() {
     let blocks = many(40);
@@ -379,7 +379,7 @@ fn damage_before_good_records_is_no_torn_tail() {
         (history.recovery().clone(), history.last_slot(), copied)
     };
     let end = *model.last_key_value().unwrap().0;
-    // In its head.
+    // In its header.
     let (found, last_slot, _) = damaged(20);
     assert_eq!((found.torn, found.damage.len(), last_slot), (None, 1, end));
     let Damage { file, offset, length, after_slot, until_slot, .. } = &found.damage[0];
@@ -391,8 +391,8 @@ fn damage_before_good_records_is_no_torn_tail() {
     assert_eq!(found.torn.unwrap().after_slot, end - 2);
 }
 
-/// Every kind of damage at every kind of place of every kind of file: what the log does not have afterwards it says,
-/// and written again from the block before the first damage it has everything.
+/// Every kind of damage at every kind of place in every kind of file: the log reports everything that it lost, and is
+/// complete after a rewrite from the block before the first damage.
 #[test]
 fn no_damage_is_silent() {
     let blocks = many(30);

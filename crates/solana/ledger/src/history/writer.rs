@@ -2,8 +2,7 @@
 //!
 //! reads   batches and blocks
 //! writes  the last segment of the log
-//! memory  [`BUFFER_SIZE`] and one batch of what is not written yet; a counter for each block that is not closed
-//! drops   nothing
+//! memory  [`BUFFER_SIZE`] and one batch of unwritten data; a counter for each block that is not closed
 //! source  mod.rs
 
 use std::collections::BTreeMap;
@@ -22,20 +21,20 @@ use super::meta::BlockMeta;
 use super::record::{self, Head, Kind};
 use super::{HistoryError, HistoryKey, HistoryReader, Recovery, log_path};
 
-/// Bytes that are collected before they are written, unless a block is closed.
+/// Bytes that are buffered before a write, unless a block is closed.
 const BUFFER_SIZE: usize = 256 << 10;
 
-/// The history, to append to. Dropping it writes and syncs what it has.
+/// The writer of a history. Dropping it writes and syncs the buffered data.
 pub struct History {
     shared: Arc<Shared>,
     head: Head,
     segment: u32,
-    /// The end of what is written of the segment.
+    /// The end of the written part of the segment.
     end: Appender,
     /// Bytes written since the start.
     written_bytes: u64,
     buffer: Vec<u8>,
-    /// Transactions of the blocks that are not closed.
+    /// Number of transactions of each block that is not closed.
     seen: BTreeMap<u64, u64>,
     last_slot: u64,
     /// The block whose closing record is in the buffer.
@@ -43,7 +42,7 @@ pub struct History {
     jobs: Sender<Job>,
     historian: Option<JoinHandle<()>>,
     recovery: Recovery,
-    /// The blocks that were there when it was opened, ascending.
+    /// The blocks that existed when it was opened, ascending.
     found_slots: Vec<u64>,
 }
 
@@ -77,27 +76,27 @@ impl History {
         })
     }
 
-    /// What opening it found.
+    /// The findings of opening it.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// Takes the slots of all blocks that were there when it was opened, ascending. They are returned once.
+    /// Takes the slots of all blocks that existed when it was opened, ascending. Later calls return none.
     pub fn take_found_slots(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.found_slots)
     }
 
-    /// A handle to ask, for any thread.
+    /// A handle for queries on any thread.
     pub fn reader(&self) -> HistoryReader {
         HistoryReader::new(self.shared.clone())
     }
 
-    /// What banks hash under.
+    /// The key under which banks hash.
     pub fn key(&self) -> HistoryKey {
         self.shared.key.clone()
     }
 
-    /// The last block that was closed; 0 when there is none.
+    /// The last closed block; 0 if there is none.
     pub fn last_slot(&self) -> u64 {
         self.last_slot
     }
@@ -107,13 +106,13 @@ impl History {
         self.shared.disk_bytes.load(SeqCst)
     }
 
-    /// Whether more batches should be appended now: not while the disk is full or the index far behind.
+    /// Whether more batches should be appended now: not while the disk is full or the index is far behind.
     pub fn has_room(&self) -> bool {
         let behind = self.written_bytes - self.shared.indexed_bytes.load(SeqCst);
         self.buffer.len() < 2 * BUFFER_SIZE && behind < self.shared.config.segment_size.max(4 * BUFFER_SIZE as u64)
     }
 
-    /// Appends a batch of a block that is not closed. It is written some time later.
+    /// Appends a batch of an unclosed block to the buffer.
     pub fn append(&mut self, batch: &[u8]) {
         let read = Batch::read(batch);
         *self.seen.entry(read.slot).or_default() += u64::from(read.count);
@@ -121,25 +120,27 @@ impl History {
         record::write(&mut self.buffer, self.segment, at, Kind::Batch, batch);
     }
 
-    /// How many transactions of a block have been appended.
+    /// Number of a block's transactions appended so far.
     pub fn seen(&self, slot: u64) -> u64 {
         self.seen.get(&slot).copied().unwrap_or(0)
     }
 
-    /// Writes what has been appended, if it is much.
+    /// Writes the buffer if it is long.
     ///
     /// # Errors
-    /// [`HistoryError::NoRoom`]: it is kept, and the call may be made again.
+    ///
+    /// [`HistoryError::NoRoom`]: the buffer is retained, and the call may be retried.
     pub fn write_some(&mut self) -> Result<(), HistoryError> {
         self.check()?;
         if self.buffer.len() < BUFFER_SIZE { Ok(()) } else { self.write() }
     }
 
     /// Closes a block: all its transactions have been appended, and it is in the block store. It can be found once
-    /// [`indexed_slot`](Self::indexed_slot) says so.
+    /// [`indexed_slot`](Self::indexed_slot) reaches it.
     ///
     /// # Errors
-    /// [`HistoryError::NoRoom`]: the same call may be made again, and nothing may be appended before.
+    ///
+    /// [`HistoryError::NoRoom`]: the same call may be retried, and nothing may be appended before.
     pub fn close(&mut self, block: &BlockMeta) -> Result<(), HistoryError> {
         self.check()?;
         if self.closing != Some(block.slot) {
@@ -157,14 +158,15 @@ impl History {
         Ok(())
     }
 
-    /// The last block that can be found; 0 when there is none.
+    /// The last block that can be found; 0 if there is none.
     pub fn indexed_slot(&self) -> u64 {
         self.shared.indexed_slot.load(SeqCst).saturating_sub(1)
     }
 
-    /// Waits until every block that was closed can be found.
+    /// Waits until every closed block can be found.
     ///
     /// # Errors
+    ///
     /// The index cannot be written.
     pub fn wait_until_indexed(&self) -> Result<(), HistoryError> {
         while self.indexed_slot() < self.last_slot {
@@ -178,7 +180,7 @@ impl History {
         Ok(())
     }
 
-    /// Whether what is written is still indexed.
+    /// Returns an error if indexing has stopped.
     fn check(&self) -> Result<(), HistoryError> {
         match self.shared.failure.get() {
             None => Ok(()),
@@ -189,8 +191,8 @@ impl History {
         }
     }
 
-    /// Has `tell` called, from another thread, whenever a block can be found or indexing has failed. The first one
-    /// given stays.
+    /// Calls `tell`, on another thread, whenever a block can be found or indexing has failed. Only the first callback
+    /// is kept.
     pub fn on_indexed(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.shared.on_indexed.set(Box::new(tell));
     }
@@ -206,7 +208,7 @@ impl History {
         Ok(())
     }
 
-    /// Begins another segment. One that cannot be begun now is begun after the next block.
+    /// Starts another segment. If that fails it is retried after the next block.
     fn roll(&mut self) -> Result<(), HistoryError> {
         let segment = self.segment + 1;
         let path = log_path(&self.shared.dir, segment);
@@ -233,7 +235,7 @@ impl Drop for History {
     }
 }
 
-/// The end of a new segment, behind its head.
+/// The end of a new segment, after its header.
 pub(super) fn create_segment(path: &std::path::Path, segment: u32, head: &Head) -> Result<Appender, HistoryError> {
     let mut bytes = vec![];
     record::write(&mut bytes, segment, 0, Kind::Head, &head.encode());

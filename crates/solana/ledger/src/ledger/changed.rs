@@ -1,50 +1,49 @@
-//! changed: which accounts a recent block has changed, so that two nodes that disagree on it can find where.
+//! changed: which accounts a recent block changed, so that operators of two diverging nodes can find the difference.
 //!
-//! reads   the notes of what slots changed, as long as they are kept: where forks are kept, back to the root
+//! reads   the notes of what slots changed, while they are kept: where forks are kept, back to the root
 //! writes  a page of accounts
-//! memory  32 B an account that the block changed, while it is asked
-//! drops   nothing
+//! memory  32 B per account that the block changed, during a request
 
 use hearth_wire::{Hash, Pubkey};
 
 use super::Ledger;
 use crate::lattice::account_hash;
 
-/// A page of what a block changed.
+/// A page of a block's changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotChanges {
     /// The block's slot.
     pub slot: u64,
-    /// The slot of the block before.
+    /// The slot of the parent block.
     pub parent: u64,
     /// The hash of its bank.
     pub bank_hash: Hash,
-    /// Accounts that ended it otherwise than they began it, by address.
+    /// Accounts whose state differs from the end of the parent block, by address.
     pub accounts: Vec<ChangedAccount>,
-    /// Whether there are more behind the last.
+    /// Whether there are more after the last.
     pub more: bool,
 }
 
-/// An account at the end of a block that has changed it.
+/// The state of a changed account at the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangedAccount {
     /// Its address.
     pub key: Pubkey,
-    /// Zero: it has ceased to exist.
+    /// The balance; zero if the account was deleted.
     pub lamports: u64,
-    /// Its program.
+    /// The owner program.
     pub owner: Pubkey,
     /// Whether it is a program.
     pub executable: bool,
-    /// Bytes of its data.
+    /// Size of its data in bytes.
     pub space: usize,
-    /// What of it goes into the bank's hash: [`account_hash`].
+    /// Its part of the bank's hash: [`account_hash`].
     pub hash: Hash,
 }
 
 impl Ledger {
-    /// What the block of `slot` changed: at most `limit` accounts, by address, those behind `after`. `None` where the
-    /// line has no such block whose hash is known, or what it replaced is not kept any more.
+    /// The changes by the block of `slot`: at most `limit` accounts, by address, after `after`. `None` if the current
+    /// fork has no such block with a known hash, or its notes are no longer kept.
     pub fn slot_changes(&self, slot: u64, after: Option<&Pubkey>, limit: usize) -> Option<SlotChanges> {
         let accounts = &self.shared.accounts;
         let at = || {
@@ -77,7 +76,7 @@ impl Ledger {
             account.unwrap_or(gone)
         };
         let told = keys.iter().map(told).collect();
-        // Had its notes been forgotten, or the block been left, meanwhile, the page would have holes.
+        // If its notes were forgotten or the block was abandoned meanwhile, the page would have gaps.
         let is_kept = accounts.oldest_era() < era && at() == Some((era, parent));
         is_kept.then_some(SlotChanges { slot, parent, bank_hash, accounts: told, more })
     }

@@ -1,4 +1,4 @@
-//! cut: the state at a slot's end for a snapshot, and a ledger that goes on from one.
+//! cut: captures the state at a slot's end for a snapshot, and restores a ledger from one.
 //!
 //! reads   the ledger between two slots; a loaded snapshot
 //! writes  a manifest; a ledger
@@ -18,11 +18,11 @@ use crate::epochs::Epochs;
 use crate::genesis::Genesis;
 use crate::snapshot::{Cut, Loaded, Manifest, Snapshots};
 
-/// Accounts that are hashed in one go by the thread that writes snapshots.
+/// Accounts that the snapshot thread hashes at a time.
 const HASH_AT_ONCE: usize = 1000;
 
 impl Ledger {
-    /// The ledger as a snapshot of the same genesis has it: its block has ended, the next slot may begin.
+    /// Restores a ledger from a snapshot of the same genesis: its block has ended, and the next slot may begin.
     pub fn restore(genesis: &Genesis, config: LedgerConfig, loaded: Loaded) -> Arc<Self> {
         let Loaded { accounts, statuses, manifest, .. } = loaded;
         let height = manifest.last().height;
@@ -42,31 +42,31 @@ impl Ledger {
         Self::assemble(genesis, (config.general, config.forks), state)
     }
 
-    /// Has snapshots taken from now on. The first given stays.
+    /// Enables snapshots. Only the first call has an effect.
     pub(crate) fn take_snapshots(&self, snapshots: Arc<Snapshots>) {
         let _ = self.snapshots.set(snapshots);
     }
 
-    /// The snapshots, when they are taken.
+    /// The snapshots, if they are enabled.
     pub fn snapshots(&self) -> Option<&Arc<Snapshots>> {
         self.snapshots.get()
     }
 
-    /// The hashes that the bank of `slot` ended with, once they are known, for the snapshot that was cut there; works
-    /// towards them where nobody else does.
+    /// The hashes at the end of `slot`, once they are known, for the snapshot that was cut there; helps compute them if
+    /// no other thread does.
     pub(crate) fn cut_hashes(&self, slot: u64) -> Option<Hashes> {
         self.hash_some(HASH_AT_ONCE);
         self.shared.hashing.kept(slot)
     }
 
-    /// Whether the block of `slot` stays for good: it is confirmed, or, where forks are kept, rooted. One that was
-    /// undone must not be asked for.
+    /// Whether the block of `slot` is permanent: confirmed or, where forks are kept, rooted. It must not be a block
+    /// that was undone.
     pub(crate) fn is_settled(&self, slot: u64) -> bool {
         let level = if self.shared.keeps_forks { Commitment::Finalized } else { Commitment::Confirmed };
         self.block(&self.chain(), level).slot >= slot
     }
 
-    /// At the end of a slot, before the next may begin: cuts when a snapshot is due.
+    /// Makes a cut if a snapshot is due, at the end of a slot and before the next may begin.
     pub(super) fn cut_if_due(&self, chain: &Chain) {
         let Some(snapshots) =
             self.snapshots.get().filter(|snapshots| snapshots.is_due(chain.last().slot, chain.last().parent))

@@ -1,9 +1,9 @@
-//! Slots that come when somebody needs one: what a transaction meets in the slot to come, and whether an epoch turns.
+//! Slots on demand: the state that a transaction would see in the next slot, and whether an epoch boundary is in
+//! progress.
 //!
 //! reads   the last block, the epochs
 //! writes  banks to simulate on
-//! memory  the sysvars of a slot to come, 21 KB for each bank to simulate on
-//! drops   nothing
+//! memory  the sysvars of the next slot, 21 KB for each bank to simulate on
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::bank::Bank;
 use crate::sysvars;
 
 impl Ledger {
-    /// A bank to simulate on: the one in the making. Where there is none, as between slots that come on demand, it has
-    /// the number of the slot to come, the accounts of the last block's end, and the slot hashes and the clock as that
-    /// slot will find them; nothing lands on it.
+    /// A bank to simulate on: the one in progress. If there is none, as between slots on demand, a bank with the number
+    /// of the next slot, the accounts at the end of the last block, and the slot hashes and clock of that slot; nothing
+    /// lands on it.
     pub fn open_bank(&self) -> Arc<Bank> {
-        // While it is held no slot begins.
+        // No slot begins while this is held.
         let chain = self.chain();
         if let Some(bank) = &chain.working {
             return Arc::clone(bank);
@@ -30,14 +30,14 @@ impl Ledger {
         Arc::new(bank.standing(ahead))
     }
 
-    /// The slot in which a transaction would land now: the one in the making, or else the one to come.
+    /// The slot in which a transaction would land now: the one in progress, or else the next.
     pub fn open_slot(&self) -> u64 {
         let chain = self.chain();
         chain.working.as_ref().map_or(chain.last().slot + 1, |bank| bank.slot())
     }
 
-    /// Whether an epoch is turning: its last block has ended, or the rewards for it are on their way. What changes
-    /// stakes is refused until the next block after that, as everywhere.
+    /// Whether an epoch boundary is in progress: the epoch's last block has ended, or its rewards are being
+    /// distributed. As everywhere, changes of stakes are refused until the next block after that.
     pub fn is_epoch_turning(&self) -> bool {
         let chain = self.chain();
         let last = chain.last().slot;

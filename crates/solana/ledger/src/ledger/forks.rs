@@ -1,20 +1,20 @@
-//! forks: the ledger leaves a fork: it goes back to a block of its line, and others follow on that.
+//! forks: switches forks by rewinding the ledger to an earlier block, on which other blocks then follow.
 //!
-//! reads   what consensus says is confirmed and final
-//! writes  the state as it was at the end of a block; what a block that has ended did to the votes
-//! memory  for each block above the root: 32 KB, 24 B a transaction and the places of its status, and what it replaced
-//!         of accounts; at most [`Forks::bytes_max`]
-//! drops   what is needed to go back below the root; beyond that many bytes also the oldest above it, and then going
-//!         back there is a [`RewindError::Forgotten`]
+//! reads   what consensus has confirmed and rooted
+//! writes  the state at the end of a block; the vote accounts that an ended block changed
+//! memory  for each block above the root: 32 KB, 24 B per transaction and its status entries, and the account values
+//!         that it replaced; at most [`Forks::bytes_max`]
+//! drops   what a rewind below the root would need; beyond that size also the oldest blocks above it, whose rewind then
+//!         fails with [`RewindError::Forgotten`]
 //! source  docs/decisions/0012-one-hot-state-rewound.md
 //!
-//! There is one state, that at the end of the line, and banks execute on it at full speed. What a block changes is
-//! noted anyway, to hash it and to read it as of other commitments; here the notes of all blocks above the root are
-//! kept, and are applied backwards to leave them.
+//! There is one state, at the tip of the current fork, and banks execute on it at full speed. A block's changes are
+//! recorded anyway, for hashing and for reads at other commitments. Here the notes of all blocks above the root are
+//! kept, and are applied backwards to leave a fork: an undo log.
 //!
-//! [`Ledger::begin_slot`], [`Ledger::end_slot`], [`Ledger::rewind`] and the marks exclude one another: they may come
-//! from several threads, and who comes second finds what the first has left, as a slot that was aborted and cannot end.
-//! Microblocks that run are waited for, none begins after that.
+//! [`Ledger::begin_slot`], [`Ledger::end_slot`], [`Ledger::rewind`] and the marks are mutually exclusive. They may be
+//! called from several threads, and the later call sees the effect of the earlier, for example a slot that was aborted
+//! and cannot end. Running microblocks are waited for, and none starts after that.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,94 +30,94 @@ use crate::performance::Samples;
 use crate::status_cache::LandedKeys;
 use crate::vote_state::VoteState;
 
-/// Bytes of a checkpoint: 151 blockhashes twice, in a table at most 7/8 full and in a list (20 KB), the sums of the
-/// accounts (2 KB), the stakes' names, the block's summary and hash.
+/// Bytes of a checkpoint: 151 blockhashes twice, in a table at most 7/8 full and in a list (20 KB), the accounts'
+/// lattice sum (2 KB), the stakes' addresses, the block's summary and hash.
 const CHECKPOINT_BYTES: usize = 32 << 10;
-/// Bytes that a transaction takes until its block is rooted: two keys, and its places in the status cache.
+/// Bytes per transaction until its block is rooted: two keys, and its entries in the status cache.
 const LANDED_BYTES: usize = 24 + 71;
 
-/// How much is kept to leave forks.
+/// How much to keep for rewinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forks {
-    /// Bytes at most, of all blocks above the root. Beyond them the oldest are no longer kept: the chain goes on, and
-    /// only if it has to go back that far does [`Ledger::rewind`] refuse. An empty block takes 190 KB: its sysvars of
-    /// 131,097, 20,488 and 6,008 bytes, and a checkpoint.
+    /// Maximum bytes over all blocks above the root. Beyond them the oldest are discarded: the chain continues, and
+    /// only a [`Ledger::rewind`] that far back fails. An empty block takes 190 KB: its sysvars of 131,097, 20,488 and
+    /// 6,008 bytes, and a checkpoint.
     pub bytes_max: usize,
 }
 
 impl Default for Forks {
-    /// 4 GiB: 22,000 empty blocks, which are 2.5 hours of 400 ms each; or 13 million transfers between accounts of
-    /// their own, of which each takes two notes of 112 bytes and its keys.
+    /// 4 GiB: 22,000 empty blocks, which are 2.5 hours of 400 ms each; or 13 million transfers between distinct
+    /// accounts, each with two notes of 112 bytes and its keys.
     fn default() -> Self {
         Self { bytes_max: 4 << 30 }
     }
 }
 
-/// What is kept to leave forks by now.
+/// What is currently kept for rewinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptForks {
-    /// The oldest slot that one may go back to: the root, or a later one where too much had to be kept.
+    /// The oldest possible rewind target: the root, or a later slot if too much had to be kept.
     pub oldest_slot: u64,
-    /// Blocks above it.
+    /// Number of blocks above it.
     pub blocks: usize,
-    /// Bytes that they take, those of the newest left out while it is not hashed.
+    /// Their size in bytes, without the newest until it is hashed.
     pub bytes: usize,
-    /// Bytes that they may take.
+    /// Maximum bytes.
     pub bytes_max: usize,
 }
 
-/// Why the ledger cannot go back; then it is as it was.
+/// Why the ledger cannot rewind. It is then unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RewindError {
     /// Forks are not kept.
     #[error("this ledger was not set up to leave forks")]
     NotKept,
-    /// The line has no such block.
+    /// The current fork has no such block.
     #[error("the line that ends at slot {head} has no block of slot {slot}")]
     NotOnLine {
-        /// The slot to go back to.
+        /// The rewind target.
         slot: u64,
         /// The slot of the last block.
         head: u64,
     },
-    /// The block is below what is final.
+    /// The block is below the root.
     #[error("slot {slot} is below the root, slot {root}")]
     BelowRoot {
-        /// The slot to go back to.
+        /// The rewind target.
         slot: u64,
-        /// The newest that is final.
+        /// The root.
         root: u64,
     },
-    /// More had to be kept than may be.
+    /// The data for it was discarded, because it exceeded the limit.
     #[error(
         "to go back to slot {slot} would have taken too much memory, the oldest kept is slot {oldest}: start the node \
          again, so that it executes the blocks from its snapshot on"
     )]
     Forgotten {
-        /// The slot to go back to.
+        /// The rewind target.
         slot: u64,
-        /// The oldest to which the ledger can go back.
+        /// The oldest possible target.
         oldest: u64,
     },
 }
 
-/// A block that has ended and is hashed.
+/// An ended and hashed block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frozen {
     /// Its slot.
     pub slot: u64,
-    /// The slot of the block before.
+    /// The slot of the parent block.
     pub parent: u64,
-    /// Its last hash.
+    /// Hash of its last entry.
     pub blockhash: Hash,
     /// The hash of its bank.
     pub bank_hash: Hash,
-    /// The vote accounts, by address, that are otherwise than in its parent, those that are no more included: all of
-    /// the block with which the ledger began, and of an epoch's first, since stakes change there.
+    /// The vote accounts, by address, that differ from the parent block, deleted ones included. For the block with
+    /// which the ledger started, and for the first of an epoch, where stakes change, these are all.
     pub votes: Vec<Pubkey>,
 }
 
-/// A block that may be gone back to: what it left beside accounts and their hash.
+/// A possible rewind target: the state at a block's end except for accounts and their hash.
 pub(super) struct Checkpoint {
     slot: u64,
     height: u64,
@@ -130,7 +130,7 @@ pub(super) struct Checkpoint {
 }
 
 impl Ledger {
-    /// Keeps forks from now on, when the ledger is made. Its block is final.
+    /// Enables forks for a new ledger, whose block is final.
     pub(super) fn begin_forks(&self, forks: &Forks) {
         let mut chain = self.chain_mut();
         self.rooted_slot.store(chain.last().slot, Relaxed);
@@ -153,7 +153,7 @@ impl Ledger {
         }
     }
 
-    /// The last block has ended: returns the bytes kept to go back to it, and the oldest slot that may be gone back to.
+    /// Adds a checkpoint of the last block; returns the bytes kept for it, and the oldest possible rewind target.
     pub(super) fn add_checkpoint(&self, chain: &mut Chain, bank: &Bank) -> (usize, u64) {
         if !self.shared.keeps_forks {
             return (0, bank.slot());
@@ -172,13 +172,13 @@ impl Ledger {
         (bytes, chain.checkpoints[0].slot)
     }
 
-    /// Goes back to the end of the block of `slot`, which is one of the line and not below the root. Slots that were
-    /// begun or ended after it never were: what landed in them may land again. A slot in the making is aborted: the
-    /// microblocks that run on it are waited for, then it takes no more.
+    /// Rewinds to the end of the block of `slot`, which must be on the current fork and not below the root. Slots that
+    /// began or ended after it are undone: their transactions may land again. A slot in progress is aborted: its
+    /// running microblocks are waited for, and it accepts no more.
     ///
-    /// Who asks for slots, statuses or a view of accounts waits for the time that it takes, which goes with the
-    /// accounts and transactions of the undone blocks (`cargo bench --bench bank -- forks`); who has a view goes on
-    /// reading, and finds each account as it was or as it is. On an error nothing has changed.
+    /// Requests for slots, statuses or views of accounts wait meanwhile, for a time that depends on the accounts and
+    /// transactions of the undone blocks (`cargo bench --bench bank -- forks`). Existing views remain readable, and
+    /// return each account either in its old or in its new state. On an error nothing has changed.
     pub fn rewind(&self, slot: u64) -> Result<(), RewindError> {
         let _no_trials = self.shared.trials.write();
         let mut chain = self.chain_mut();
@@ -197,13 +197,13 @@ impl Ledger {
         let height = chain.blocks[at].height;
         let landed = undone.into_iter().chain(working.iter().map(|bank| bank.take_landed()));
         landed.for_each(|landed| self.shared.statuses.take_back(&landed, height + 1));
-        // Of a slot that has not begun there may have been trials.
+        // There may have been simulations in the next slot, which has not begun.
         self.shared.general.undone(slot + 1..=newest + 1);
         self.go_back(&mut chain, at);
         Ok(())
     }
 
-    /// Where among the blocks that of `slot` is, if the ledger can go back to it.
+    /// The index of the block of `slot`, if the ledger can rewind to it.
     fn rewindable(&self, chain: &Chain, slot: u64) -> Result<usize, RewindError> {
         if !self.shared.keeps_forks {
             return Err(RewindError::NotKept);
@@ -214,20 +214,20 @@ impl Ledger {
         if slot < root {
             return Err(RewindError::BelowRoot { slot, root });
         }
-        // After this nobody forgets what is needed: that is done for blocks that have ended and are not hashed.
+        // Forgetting happens only for ended blocks without a hash, so after this everything needed stays.
         self.shared.hashing.complete(&self.shared.accounts);
         let oldest = self.oldest_slot(chain);
         if slot < oldest { Err(RewindError::Forgotten { slot, oldest }) } else { Ok(at) }
     }
 
-    /// The oldest slot that may be gone back to.
+    /// The oldest possible rewind target.
     fn oldest_slot(&self, chain: &Chain) -> u64 {
         let kept = chain.slot_at_end_of(self.shared.accounts.oldest_era());
         let checkpoint = chain.checkpoints.front().map_or(chain.last().slot, |checkpoint| checkpoint.slot);
         kept.max(checkpoint).max(self.rooted_slot.load(Relaxed))
     }
 
-    /// Makes everything but accounts, hashes and statuses what it was at the end of a block.
+    /// Restores everything but accounts, hashes and statuses to the end of a block.
     fn go_back(&self, chain: &mut Chain, at: usize) {
         chain.blocks.truncate(at + 1);
         chain.eras.truncate(at + 1);
@@ -241,13 +241,13 @@ impl Ledger {
         self.stored_slot.fetch_min(last.slot, Relaxed);
     }
 
-    /// Whether the ledger can go back to earlier blocks.
+    /// Whether the ledger can rewind to earlier blocks.
     pub fn keeps_forks(&self) -> bool {
         self.shared.keeps_forks
     }
 
-    /// What is kept to leave forks; `None` where they are not kept. Where `bytes` comes near `bytes_max`, consensus has
-    /// rooted nothing for long: who leads then does well to make blocks of votes alone.
+    /// What is kept for rewinds; `None` if forks are not kept. If `bytes` approaches `bytes_max`, consensus has rooted
+    /// nothing for long, and a leader should produce blocks of votes only.
     pub fn kept_forks(&self) -> Option<KeptForks> {
         let chain = self.chain();
         let oldest_slot = self.oldest_slot(&chain);
@@ -257,17 +257,16 @@ impl Ledger {
         self.shared.keeps_forks.then_some(KeptForks { oldest_slot, blocks, bytes, bytes_max })
     }
 
-    /// Declares every block up to `slot` confirmed from now on: durable, and, where the node does not vote, final 32
-    /// slots later.
+    /// Marks every block up to `slot` as confirmed: durable and, if the node does not vote, final 32 slots later.
     ///
-    /// Where forks are kept, consensus says what is confirmed: `slot` must be of a block of the present line, else
-    /// nothing changes and the answer is false.
+    /// Where forks are kept consensus decides what is confirmed: `slot` must be a block of the current fork, otherwise
+    /// nothing changes and this returns false.
     pub fn mark_stored(&self, slot: u64) -> bool {
         self.mark(slot, || self.stored_slot.fetch_max(slot, Relaxed))
     }
 
-    /// The node votes from now on: a block is final once its votes have made it their root. Where forks are kept that
-    /// is so from the start, and the root given counts if [`Ledger::mark_rooted`] takes it.
+    /// Declares that the node votes: from now on a block is final once votes have rooted it. Where forks are kept this
+    /// holds from the start, and the given root applies if [`Ledger::mark_rooted`] accepts it.
     pub fn begin_voting(&self, root: Option<u64>) {
         match self.shared.keeps_forks {
             true => drop(root.map(|root| self.mark_rooted(root))),
@@ -275,11 +274,11 @@ impl Ledger {
         }
     }
 
-    /// Declares every block up to `slot` final.
+    /// Marks every block up to `slot` as final.
     ///
-    /// Where forks are kept, `slot` must be of a block of the present line, else nothing changes and the answer is
-    /// false: who roots a block of another fork goes there first. What is rooted is confirmed, and the ledger never
-    /// goes back below it any more.
+    /// Where forks are kept, `slot` must be a block of the current fork, otherwise nothing changes and this returns
+    /// false: to root a block of another fork, switch to it first. What is rooted is confirmed, and the ledger never
+    /// rewinds below it.
     pub fn mark_rooted(&self, slot: u64) -> bool {
         let is_there = self.mark(slot, || self.rooted_slot.fetch_max(slot, Relaxed));
         if is_there && self.shared.keeps_forks {
@@ -293,19 +292,19 @@ impl Ledger {
             mark();
             return true;
         }
-        // While it is held the line stays.
+        // The current fork stays while this is held.
         let chain = self.chain();
-        // What is older than all that is known was declared before.
+        // A slot older than all known blocks was marked before.
         let is_there = slot < chain.blocks[0].slot || chain.find(slot).is_some();
         is_there.then(mark).is_some()
     }
 
-    /// The newest slot that is final, where consensus says so: where the node votes, or keeps forks.
+    /// The newest final slot according to consensus; `None` if the node neither votes nor keeps forks.
     pub fn root(&self) -> Option<u64> {
         Some(self.rooted_slot.load(Relaxed)).filter(|root| *root != NO_VOTES)
     }
 
-    /// A block of the line that is not below the root, once it is hashed; [`Ledger::hash_all`] hashes the newest. Only
+    /// A hashed block of the current fork that is not below the root; [`Ledger::hash_all`] hashes the newest. Only
     /// where forks are kept.
     pub fn frozen(&self, slot: u64) -> Option<Frozen> {
         let chain = self.chain();
@@ -318,13 +317,13 @@ impl Ledger {
         Some(Frozen { slot, parent: block.parent, blockhash: block.blockhash, bank_hash, votes })
     }
 
-    /// These vote accounts as they were at the end of the block of `slot`, or all that there were, and who may vote
-    /// with them in that block's epoch; the stake is what counted in it. One that was asked for and is no more has
-    /// neither votes nor stake. `None` where the line has no such block, or it is too old to be read.
+    /// These vote accounts, or all, at the end of the block of `slot`, with their authorized voters in that block's
+    /// epoch; the stake is the one effective in it. A requested account that no longer exists has neither votes nor
+    /// stake. `None` if the current fork has no such block, or it is too old to be read.
     pub fn votes_at(&self, slot: u64, keys: Option<&[Pubkey]>) -> Option<Vec<(AccountVotes, Option<Pubkey>)>> {
         let (era, stakes) = {
             let chain = self.chain();
-            // What counts in an epoch is known by what will lead the next.
+            // The stakes effective in an epoch are those that determine the leaders of the next.
             let leads = self.epoch_schedule.leader_schedule_epoch(slot);
             (chain.eras[chain.find(slot)?], chain.epochs.stakes(leads).cloned())
         };
@@ -346,12 +345,12 @@ impl Ledger {
 }
 
 impl Chain {
-    /// Where among the blocks that of `slot` is.
+    /// The index of the block of `slot`.
     pub(crate) fn find(&self, slot: u64) -> Option<usize> {
         self.blocks.binary_search_by_key(&slot, |block| block.slot).ok()
     }
 
-    /// The slot of the newest block that had ended at the end of an era; the oldest that is known if none had.
+    /// The slot of the newest block that had ended at the end of an era; the oldest known if there was none.
     pub(crate) fn slot_at_end_of(&self, era: u32) -> u64 {
         let after = self.eras.partition_point(|of| *of <= era);
         self.blocks[after.max(1) - 1].slot

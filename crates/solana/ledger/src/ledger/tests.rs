@@ -1,4 +1,4 @@
-//! The life of slots, the fees' way, and what clients see of it.
+//! The life cycle of slots, the flow of fees, and the clients' view.
 
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 use hearth_wire::program::compute_budget::ComputeBudgetInstruction::{SetComputeUnitLimit, SetComputeUnitPrice};
@@ -28,7 +28,7 @@ fn slots_follow_one_another() {
     let wrong = |slot, parent| Some(SlotError::WrongParent { slot, parent, last: 1 });
     assert_eq!(ledger.begin_slot(2, 0).err(), wrong(2, 0));
     assert_eq!(ledger.begin_slot(1, 1).err(), wrong(1, 1));
-    // Slots may be left out; heights count blocks.
+    // Slots may be skipped; heights count blocks.
     let bank = ledger.begin_slot(9, 1).unwrap();
     assert_eq!((bank.slot(), bank.parent(), bank.height(), bank.parent_blockhash()), (9, 1, 2, &[1; 32]));
 }
@@ -52,11 +52,11 @@ fn fees_are_halved_and_priority_is_not() {
 fn fees_that_nobody_can_take_are_burned() {
     let mut chain = Chain::new(&[RICH]);
     let total = chain.total_lamports();
-    // Too few to begin an account with.
+    // Too few lamports to create an account.
     landed(chain.run_one(&wallet(0), &[]));
     chain.next_slot();
     assert_eq!((chain.ledger.burned_lamports(), chain.ledger.balance(&IDENTITY)), (5_000, 0));
-    // Not an account that may collect.
+    // An account that may not collect.
     chain.ledger.accounts().store(&IDENTITY, Account::with_data(5, [9; 32], b"x"));
     landed(chain.run_one(&wallet(0), &[]));
     chain.next_slot();
@@ -88,13 +88,13 @@ fn accounts_are_read_as_a_commitment_has_them() {
         chain.next_slot();
         landed(chain.run_one(&wallet(0), &[system::transfer(&wallet(0), &wallet(1), 1)]));
         balance += 1;
-        // One slot is on its way to the disk.
+        // One slot is still being written to disk.
         chain.ledger.mark_stored(slot - 2);
         let of = |slot: u64| if slot == 0 { 0 } else { 1_000_000 + slot - 1 };
         let (confirmed, last) = (slot - 2, slot.saturating_sub(34));
         assert_eq!(read(&chain), [(slot, balance), (confirmed, of(confirmed)), (last, of(last))]);
     }
-    // An account that has ceased to be still is what it was.
+    // A deleted account is still readable at older commitments.
     chain.ledger.accounts().store(&wallet(1), Account::wallet(0));
     assert_eq!(read(&chain)[..2], [(80, 0), (78, 1_000_077)]);
     chain.next_slot();
@@ -176,7 +176,7 @@ fn heights_and_blockhashes_by_commitment() {
         assert!(chain.ledger.is_blockhash_valid_at(&latest.blockhash, level));
     }
     assert!(chain.ledger.is_blockhash_valid(&genesis) && !chain.ledger.is_blockhash_valid(&[9; 32]));
-    // A promise of durability beyond the chain's end is taken when the chain gets there.
+    // A mark beyond the chain's tip takes effect when the chain gets there.
     chain.ledger.mark_stored(1_000);
     assert_eq!(heights(&chain)[1], 40);
 }
@@ -216,7 +216,7 @@ fn a_transaction_lands_until_the_height_that_was_told() {
     assert!(!chain.run(&[late])[0].is_committed());
 }
 
-/// A chain with epochs of 32 slots whose node has all the stake, and how its vote account is called.
+/// A chain with epochs of 32 slots whose node has all the stake, and its vote and stake accounts.
 fn staked() -> (std::sync::Arc<Ledger>, Pubkey, Pubkey) {
     use crate::genesis::GenesisConfig;
     let (vote, stake) = ([8; 32], [9; 32]);
@@ -301,7 +301,7 @@ fn epochs_turn() {
     assert_eq!(ledger.stake_history().get(0).unwrap().effective, counts);
     assert_eq!(ledger.leader_schedule(2).unwrap().len(), 32);
     let told = rewards(&ledger);
-    // Height 33 distributes, in one block; every lamport counts for 1,000 credits; it is under way.
+    // Height 33 distributes, in one block; every lamport counts for 1,000 credits; distribution is active.
     assert_eq!((told[0], told[8], told[80]), (33, 1, 1));
     assert_eq!(u128::from_le_bytes(told[48..64].try_into().unwrap()), u128::from(counts) * 1_000);
     let observed = || stakes::Delegation::read(ledger.account(&stake).unwrap().data()).unwrap().credits_observed;
@@ -313,7 +313,7 @@ fn epochs_turn() {
     ledger.hash_all();
     assert_eq!(ledger.capitalization(), capitalization, "inflation is off");
 
-    // Where whole epochs have no block the leaders of the next are known all the same.
+    // Even if whole epochs have no block, the leaders of the next are known.
     ledger.begin_slot(32 * 7 + 5, 33).unwrap();
     assert_eq!((ledger.leader_schedule(7).unwrap().len(), ledger.leader_schedule(8).unwrap().len()), (32, 32));
     assert!(ledger.epoch_stakes(1).is_none(), "stakes of long ago are dropped");

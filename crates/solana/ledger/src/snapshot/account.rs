@@ -1,11 +1,10 @@
-//! account: one account's bytes in a snapshot.
+//! account: the encoding of an account in a snapshot.
 //!
 //! reads   a chunk's content
 //! writes  the same
-//! memory  none
 //! source  our own layout: `flags u8 | address | lamports u64 | [owner] | [rent epoch u64] | [length u32 | data]`
 //!
-//! What nearly all accounts have in common is a flag, so that a wallet takes 41 bytes.
+//! Values that nearly all accounts share are encoded as a flag, so that a wallet takes 41 bytes.
 
 use hearth_wire::Pubkey;
 use hearth_wire::consts::SYSTEM_PROGRAM;
@@ -42,7 +41,7 @@ pub(super) fn encode(out: &mut Vec<u8>, address: &Pubkey, account: &Account) {
     }
 }
 
-/// Reads the account that `bytes` begins with, and steps over it.
+/// Decodes the account at the start of `bytes`, and advances past it.
 pub(super) fn decode(bytes: &mut &[u8]) -> Option<(Pubkey, Account)> {
     let flags = *take(bytes, 1)?.first()?;
     let address = *take(bytes, 32)?.first_chunk()?;

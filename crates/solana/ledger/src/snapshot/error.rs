@@ -1,9 +1,6 @@
-//! error: what can go wrong with a snapshot, each naming the file.
+//! error: the errors of snapshots, each of which names the file.
 //!
-//! reads   nothing
-//! writes  nothing
-//! memory  none
-//! source  `std::io::ErrorKind` tells a full disk from a broken one
+//! source  `std::io::ErrorKind` distinguishes a full disk from a broken one
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,96 +13,96 @@ pub enum SnapshotError {
     NoRoom {
         /// The file that could not grow.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another failure of the file system.
     #[error("{doing} {}: {source}", file.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// On which file.
+        /// The file on which it failed.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file was written in another format.
     #[error("{} is of snapshot format {found}, this program reads {expected}", file.display())]
     Version {
-        /// The file.
+        /// The snapshot file.
         file: PathBuf,
-        /// Its version.
+        /// The version of the file.
         found: u32,
-        /// Ours.
+        /// The version that this program supports.
         expected: u32,
     },
-    /// The file is of another chain.
+    /// The file belongs to another chain.
     #[error("{} is a snapshot of another chain", file.display())]
     OtherChain {
-        /// The file.
+        /// The snapshot file.
         file: PathBuf,
     },
-    /// The file is not what was written.
+    /// The file is not as it was written.
     #[error("{} is damaged at byte {offset}: {fault}", file.display())]
     Damaged {
-        /// The file.
+        /// The snapshot file.
         file: PathBuf,
         /// Offset of the first wrong chunk, bytes.
         offset: u64,
-        /// What is wrong.
+        /// The kind of damage.
         fault: Fault,
     },
-    /// The block at whose end it was cut cannot be read back.
+    /// The snapshot's block cannot be read back.
     #[error("the snapshot of slot {slot} lacks its block's id: {source}")]
     Block {
-        /// The slot.
+        /// The snapshot's slot.
         slot: u64,
-        /// Why.
+        /// The block store's error.
         source: Box<crate::blockstore::StoreError>,
     },
-    /// The block at whose end it was cut is on a fork that was left.
+    /// The snapshot's block is on an abandoned fork.
     #[error("the block of slot {slot} is on a fork that was left")]
     Undone {
-        /// The slot.
+        /// The snapshot's slot.
         slot: u64,
     },
-    /// The node stops: the snapshot is not finished.
+    /// The node is stopping: the snapshot is not finished.
     #[error("{} was not finished: the node stops", file.display())]
     Stopped {
-        /// The file.
+        /// The unfinished file.
         file: PathBuf,
     },
 }
 
-/// What is wrong with a place in a snapshot.
+/// The kind of damage in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The file ends within a chunk, or before its last.
     #[error("the file is cut off")]
     Cut,
-    /// The bytes that begin every chunk are not there.
+    /// The magic bytes of a chunk are missing.
     #[error("no chunk begins here")]
     Magic,
-    /// A chunk of a kind, or of a size, that there is not.
+    /// A chunk's kind or size is invalid.
     #[error("impossible chunk header")]
     Header,
-    /// A chunk that belongs elsewhere.
+    /// A chunk is out of order.
     #[error("chunk {found} where chunk {expected} should be")]
     Order {
         /// The chunk's own number.
         found: u32,
-        /// Its place in the file.
+        /// Its position in the file.
         expected: u32,
     },
     /// A chunk's checksum differs.
     #[error("checksum mismatch: {stored:08x} is written, {computed:08x} was computed")]
     Checksum {
-        /// As the header has it.
+        /// The checksum in the header.
         stored: u32,
-        /// Of the bytes found.
+        /// The checksum of the stored bytes.
         computed: u32,
     },
-    /// A chunk's checksum is right, but the content is not of this format.
+    /// A chunk's checksum is right, but its content does not decode.
     #[error("malformed content: {0}")]
     Content(&'static str),
     /// The digest over all chunks differs.
@@ -114,11 +111,11 @@ pub enum Fault {
     /// The sums over all accounts differ.
     #[error("{found_accounts} accounts with {found_lamports} lamports, written were {accounts} with {lamports}")]
     Sums {
-        /// Accounts found.
+        /// Accounts in the file.
         found_accounts: u64,
         /// Their lamports.
         found_lamports: u128,
-        /// Accounts written.
+        /// Accounts according to the last chunk.
         accounts: u64,
         /// Their lamports.
         lamports: u128,

@@ -1,10 +1,10 @@
-//! folder: the files of a snapshot folder by name.
+//! folder: the files of a snapshot folder.
 //!
 //! reads   the folder
-//! writes  removes part files at the start and old snapshots later
-//! memory  one name a file
-//! drops   files that are no snapshots are left alone
-//! source  rename(2) replaces a name at once; fsync(2) of the folder makes it last
+//! writes  removes part files at startup and old snapshots later
+//! memory  one name per file
+//! drops   nothing: other files are left alone
+//! source  rename(2) replaces a name atomically; fsync(2) of the folder makes it durable
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ const PART: &str = "part";
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
-/// A snapshot by its name: whether it is good is found by reading it.
+/// A snapshot file by name. Whether it is valid is known only after reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFile {
-    /// The slot at whose end the state was such.
+    /// The slot at whose end the state was captured.
     pub slot: u64,
-    /// The file.
+    /// The file's path.
     pub path: PathBuf,
 }
 
 impl Folder {
-    /// The folder at `dir`, made when it is not there. A part file that a kill left is removed: one process alone
+    /// Opens the folder at `dir`, creating it if necessary, and removes a part file left by a kill: only one process
     /// may have the chain open.
     pub fn open(dir: &Path) -> Result<Self, SnapshotError> {
         fs::create_dir_all(dir).map_err(|e| SnapshotError::io("creating", dir, e))?;
@@ -39,12 +39,12 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The folder at `dir`, to read only; `None` when it is not there.
+    /// The folder at `dir`, read-only; `None` if it does not exist.
     pub fn existing(dir: &Path) -> Option<Self> {
         dir.is_dir().then(|| Self(dir.to_path_buf()))
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -54,7 +54,7 @@ impl Folder {
         self.named(WHOLE)
     }
 
-    /// Removes all but the `keep` newest; returns the oldest left.
+    /// Removes all but the `keep` newest; returns the oldest that remains.
     pub fn prune(&self, keep: usize) -> Result<Option<SnapshotFile>, SnapshotError> {
         let mut files = self.files()?;
         for old in files.drain(keep.max(1).min(files.len())..) {
@@ -63,13 +63,13 @@ impl Folder {
         Ok(files.pop())
     }
 
-    /// The names of a snapshot: while it is written, and when it is whole.
+    /// The names of a snapshot: while it is written, and when it is complete.
     pub(super) fn names(&self, slot: u64) -> (PathBuf, PathBuf) {
         let name = |extension| self.0.join(format!("{slot:012}.{extension}"));
         (name(PART), name(WHOLE))
     }
 
-    /// Gives a part file its final name, for good.
+    /// Renames a part file to its final name, durably.
     pub(super) fn publish(&self, part: &Path, path: &Path) -> Result<(), SnapshotError> {
         fs::rename(part, path).map_err(|e| SnapshotError::io("renaming", part, e))?;
         File::open(&self.0).and_then(|dir| dir.sync_all()).map_err(|e| SnapshotError::io("syncing", &self.0, e))

@@ -1,8 +1,7 @@
-//! format: the byte layout of a snapshot file, and nothing else (no I/O).
+//! format: the byte layout of a snapshot file (no I/O).
 //!
 //! reads   chunk headers and contents
 //! writes  the same
-//! memory  none of its own
 //! source  our own format, version [`VERSION`]; all integers little endian
 //!
 //! A file is a line of chunks: one head, then statuses and accounts in any order, the manifest, the end. A chunk is
@@ -13,35 +12,35 @@
 use super::error::Fault;
 use crate::seed::Seed;
 
-/// The format's version, kept in each file's first chunk.
+/// Version of the format, stored in each file's first chunk.
 pub const VERSION: u32 = 1;
 
 pub(super) const CHUNK_HEAD_SIZE: usize = 24;
-/// A chunk is closed when its content is this long: accounts are not cut.
+/// A chunk is closed once its content has this length: accounts are not split.
 pub(super) const CHUNK_SIZE: usize = 1 << 20;
-/// The longest content: one chunk that was not quite full, and the longest account.
+/// The longest content: a chunk that was not quite full, and the largest account.
 pub(super) const CHUNK_SIZE_MAX: usize = CHUNK_SIZE + (11 << 20);
 
 const MAGIC: [u8; 4] = *b"hSnp";
 const CODEC_PLAIN: u16 = 0;
 const CODEC_ZSTD: u16 = 1;
-/// The fastest level proper: a snapshot is written beside a node that has better to do.
+/// The fastest level: a snapshot is written beside a running node.
 const ZSTD_LEVEL: i32 = 1;
 
-/// What a chunk holds.
+/// The type of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Once, first: [`Head`].
+    /// First chunk, once: [`Head`].
     Head,
-    /// Messages that have landed: key (16 bytes), height from which it is forgotten (4).
+    /// Landed messages: key (16 bytes), height from which each expires (4).
     Claims,
-    /// Results: key, slot, status (8 bytes each), height from which it is forgotten (4).
+    /// Results: key, slot, status (8 bytes each), height from which each expires (4).
     Statuses,
     /// Accounts (account.rs).
     Accounts,
-    /// Once, last but one: everything else, as JSON.
+    /// Last but one, once: everything else, as JSON.
     Manifest,
-    /// Once, last: [`End`].
+    /// Last chunk, once: [`End`].
     End,
 }
 
@@ -65,12 +64,12 @@ pub(super) struct ChunkHead {
     pub number: u32,
     /// Bytes of the content.
     pub size: u32,
-    /// Bytes of it in the file.
+    /// Bytes in the file.
     pub stored: u32,
     pub crc: u32,
 }
 
-/// Packs a content where that makes it shorter, and puts a header before it.
+/// Compresses a content if that makes it shorter, and prepends a header.
 pub(super) fn encode_chunk(kind: Kind, number: u32, content: &[u8]) -> Vec<u8> {
     let packed = match kind {
         Kind::Head | Kind::End => None,
@@ -91,7 +90,7 @@ pub(super) fn encode_chunk(kind: Kind, number: u32, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Reads the header of the chunk that should have this number.
+/// Parses the header of the chunk that should have this number.
 pub(super) fn decode_head(bytes: &[u8; CHUNK_HEAD_SIZE], expected: u32) -> Result<ChunkHead, Fault> {
     if bytes[..4] != MAGIC {
         return Err(Fault::Magic);
@@ -109,7 +108,7 @@ pub(super) fn decode_head(bytes: &[u8; CHUNK_HEAD_SIZE], expected: u32) -> Resul
     }
 }
 
-/// Checks a chunk's stored bytes and gives its content.
+/// Verifies a chunk's stored bytes and returns its content.
 pub(super) fn unpack(head: &ChunkHead, bytes: &[u8; CHUNK_HEAD_SIZE], stored: Vec<u8>) -> Result<Vec<u8>, Fault> {
     let computed = checksum(&bytes[..CHUNK_HEAD_SIZE - 4], &stored);
     if head.crc != computed {
@@ -129,14 +128,14 @@ fn checksum(head: &[u8], stored: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// What a file begins with.
+/// The first chunk of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub version: u32,
     pub slot: u64,
     pub height: u64,
     pub genesis_hash: [u8; 32],
-    /// Under which the statuses' keys were made.
+    /// The seed of the statuses' keys.
     pub seed: Seed,
 }
 
@@ -150,7 +149,7 @@ impl Head {
         out
     }
 
-    /// Of another version only the version is read.
+    /// For another version only the version is parsed.
     pub fn decode(bytes: &[u8]) -> Option<Result<Self, u32>> {
         let version = u32::from_le_bytes(*bytes.first_chunk()?);
         if version != VERSION {
@@ -167,7 +166,7 @@ impl Head {
     }
 }
 
-/// What a file ends with.
+/// The last chunk of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub accounts: u64,

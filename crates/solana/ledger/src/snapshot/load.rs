@@ -1,9 +1,9 @@
-//! load: reads a snapshot on all cores, and checks all of it on the way.
+//! load: reads and fully verifies a snapshot on all cores.
 //!
 //! reads   a snapshot file, once, in order
-//! writes  accounts and a status cache of their own: nothing is in use before all is found good
-//! memory  two chunks for each thread beside what is loaded
-//! drops   nothing: the first thing that is wrong is a [`SnapshotError`] with its place
+//! writes  a new account store and status cache, which are used only after everything is verified
+//! memory  two chunks per thread besides the loaded state
+//! drops   nothing: the first error is a [`SnapshotError`] with its position
 //! source  format.rs
 
 use std::fs::File;
@@ -22,37 +22,37 @@ use super::manifest::Manifest;
 use crate::accounts::Accounts;
 use crate::status_cache::{ClaimEntry, StatusCache, StatusCacheConfig, StatusEntry};
 
-/// The state that a snapshot holds.
+/// The state in a snapshot.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The accounts.
+    /// The account store.
     pub accounts: Accounts,
-    /// The statuses.
+    /// The status cache.
     pub statuses: StatusCache,
-    /// Everything else.
+    /// The remaining state.
     pub manifest: Manifest,
-    /// What was counted.
+    /// Counts of the contents.
     pub summary: Summary,
 }
 
-/// What a snapshot that is whole holds.
+/// Counts of a valid snapshot's contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Its slot.
+    /// The snapshot's slot.
     pub slot: u64,
-    /// Accounts.
+    /// Number of accounts.
     pub accounts: u64,
     /// Their lamports.
     pub lamports: u128,
     /// Messages that may not land again.
     pub claims: u64,
-    /// Results that can be asked.
+    /// Transaction results.
     pub statuses: u64,
-    /// Bytes of the file.
+    /// File size in bytes.
     pub bytes: u64,
 }
 
-/// Loads the snapshot in `path`, which must be of the chain of this genesis.
+/// Loads the snapshot in `path`, which must be of the chain with this genesis.
 pub fn load(path: &Path, genesis_hash: &Hash, config: &StatusCacheConfig) -> Result<Loaded, SnapshotError> {
     let (mut file, head) = Chunks::open(path, Some(genesis_hash))?;
     let accounts = Accounts::new();
@@ -86,7 +86,7 @@ pub fn load(path: &Path, genesis_hash: &Hash, config: &StatusCacheConfig) -> Res
     Ok(Loaded { accounts, statuses, manifest, summary })
 }
 
-/// Checks the snapshot in `path` as [`load`] does, without keeping what it holds.
+/// Verifies the snapshot in `path` as [`load`] does, without keeping its contents.
 pub fn verify(path: &Path, genesis_hash: Option<&Hash>) -> Result<(Manifest, Summary), SnapshotError> {
     let (mut file, head) = Chunks::open(path, genesis_hash)?;
     let take = |kind: Kind, mut content: &[u8]| {
@@ -107,10 +107,10 @@ pub fn verify(path: &Path, genesis_hash: Option<&Hash>) -> Result<(Manifest, Sum
     file.read_all(&head, &take)
 }
 
-/// Takes a chunk's content in; says what it had, or what does not parse.
+/// Consumes a chunk's content; returns its counts, or why it does not parse.
 type Take<'a> = dyn Fn(Kind, &[u8]) -> Result<Summary, &'static str> + Sync + 'a;
 
-/// A chunk as it lies in the file.
+/// A chunk as stored in the file.
 struct Stored {
     offset: u64,
     head: ChunkHead,
@@ -134,7 +134,7 @@ struct Chunks<'p> {
 }
 
 impl<'p> Chunks<'p> {
-    /// Opens a file and reads its head.
+    /// Opens a file and reads its first chunk.
     fn open(path: &'p Path, genesis_hash: Option<&Hash>) -> Result<(Self, Head), SnapshotError> {
         let file = File::open(path).map_err(|e| SnapshotError::io("opening", path, e))?;
         let mut chunks = Self { path, file: BufReader::new(file), offset: 0, number: 0, heads: vec![] };
@@ -179,7 +179,7 @@ impl<'p> Chunks<'p> {
         chunk.unpack().map_err(|(offset, fault)| SnapshotError::damaged(self.path, offset, fault))
     }
 
-    /// Gives every content to `take`, on all cores; checks digest and sums.
+    /// Passes every content to `take`, on all cores; verifies digest and sums.
     fn read_all(&mut self, head: &Head, take: &Take<'_>) -> Result<(Manifest, Summary), SnapshotError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (chunks, inbox) = sync_channel(threads);
@@ -218,7 +218,7 @@ impl<'p> Chunks<'p> {
         Ok((manifest, sums))
     }
 
-    /// Reads to the end; gives statuses and accounts away to `send`, which says whether anyone takes them.
+    /// Reads to the end; passes statuses and accounts to `send`, which returns whether anyone accepts them.
     fn read_bulk(&mut self, send: impl Fn(Stored) -> bool) -> Result<(Manifest, End), SnapshotError> {
         let mut manifest = None;
         loop {
@@ -255,7 +255,7 @@ fn work(inbox: &Mutex<Receiver<Stored>>, take: &Take<'_>) -> Result<Summary, (u6
     loop {
         let chunk = inbox.lock().recv();
         let Ok(chunk) = chunk else { return wrong.map_or(Ok(sums), Err) };
-        // After a fault the rest is taken off the line unread, so that the sender comes to its end.
+        // After a fault the remaining chunks are drained without decoding, so that the sender can finish.
         if wrong.is_some() {
             continue;
         }

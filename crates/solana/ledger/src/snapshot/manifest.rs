@@ -1,9 +1,9 @@
-//! manifest: what a snapshot holds beside accounts and statuses.
+//! manifest: a snapshot's contents besides accounts and statuses.
 //!
 //! reads   the ledger at a slot's end
-//! writes  the ledger at a start
+//! writes  the ledger at startup
 //! memory  about 50 KB
-//! source  JSON, so that it can be read by eye; a field that is added or changes its meaning is a new
+//! source  JSON, so that a person can read it; a new field or a changed meaning requires a new
 //!         [`VERSION`](super::VERSION)
 
 use hearth_wire::Hash;
@@ -16,45 +16,45 @@ use crate::epochs::KeptEpochs;
 use crate::lattice::Lattice;
 use crate::performance::Samples;
 
-/// Blockhashes at most: the newest and those after which it came.
+/// Maximum blockhashes: the newest, and those that are valid with it.
 const BLOCKHASHES: u64 = MAX_BLOCKHASH_AGE_BLOCKS + 1;
 
-/// Everything that the chain needs to go on, but accounts and statuses.
+/// All state that the chain needs to continue, except accounts and statuses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The last blocks, the newest last.
     pub blocks: Vec<BlockSummary>,
     /// The blockhashes that transactions may name, the newest last.
     pub blockhashes: Vec<Hash>,
-    /// The Merkle root of the last FEC set of the last block, to which the next block chains.
+    /// The Merkle root of the last block's last FEC set, to which the next block chains.
     pub block_id: Hash,
     /// Lamports burned since genesis.
     pub burned_lamports: u64,
-    /// The sum of all accounts and the banks' hashes.
+    /// The lattice sum of all accounts, and the banks' hashes.
     pub(crate) hashes: Hashes,
-    /// Stakes by epoch, and rewards that are under way.
+    /// Stakes by epoch, and rewards in distribution.
     pub(crate) epochs: KeptEpochs,
-    /// What the chain did minute by minute.
+    /// Performance samples.
     pub(crate) samples: Samples,
 }
 
 impl Manifest {
-    /// The block whose end this is.
+    /// The block at whose end the state was captured.
     pub fn last(&self) -> &BlockSummary {
         self.blocks.last().expect("a manifest is checked when it is read")
     }
 
-    /// The hash of the block's bank.
+    /// The hash of that block's bank.
     pub fn bank_hash(&self) -> Hash {
         self.hashes.bank_hash()
     }
 
-    /// The sum of all accounts' hashes.
+    /// The lattice sum of all accounts.
     pub fn lattice(&self) -> Lattice {
         self.hashes.lattice()
     }
 
-    /// Whether a chain can go on from this.
+    /// Whether a chain can resume from this.
     pub(super) fn is_consistent(&self) -> bool {
         let follows = self.blocks.windows(2).all(|w| w[1].parent == w[0].slot && w[1].height == w[0].height + 1);
         let hashes = &self.blockhashes;

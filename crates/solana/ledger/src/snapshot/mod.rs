@@ -1,15 +1,15 @@
-//! snapshot: the whole state at the end of one slot in one file, so that a start need not execute every block.
+//! snapshot: the whole state at the end of a slot in one file, so that startup need not replay every block.
 //!
-//! reads   snapshot files; accounts and statuses while banks go on writing them
-//! writes  `DIR/SLOT.snapshot`, by way of `DIR/SLOT.part`, which becomes it only when whole and on stable storage
+//! reads   snapshot files; accounts and statuses while banks continue to write them
+//! writes  `DIR/SLOT.snapshot`, from `DIR/SLOT.part`, which is renamed only once it is complete and durable
 //! memory  a few chunks of 1 MiB; an account's data may make one 11 MiB
 //! disk    the newest [`keep`](SnapshotConfig::keep), and the one being written
-//! drops   a snapshot that finds no room: its part file is removed, and it is said and counted
-//! source  our own format (format.rs); the tests cut files, flip bits, fill the disk
+//! drops   a snapshot for which there is no room: its part file is removed, and the failure reported and counted
+//! source  our own format (format.rs); the tests truncate files, flip bits, fill the disk
 //!
-//! The walk: [`Snapshots`] says when a snapshot is due; the ledger then cuts the state at a slot's end; the
-//! [taker](crate::snapshot_taker) walks it shard by shard and hands it to the [`Writer`]. [`load()`] reads the newest
-//! file that is whole, [`prove()`] what another node has sent. [`Manifest`] is what a file holds besides.
+//! [`Snapshots`] decides when a snapshot is due; the ledger then cuts the state at a slot's end; the
+//! [taker](crate::snapshot_taker) walks it shard by shard and passes it to the [`Writer`]. [`load()`] reads the newest
+//! valid file, [`prove()`] one from another node. [`Manifest`] is the rest of a file's contents.
 
 mod account;
 mod error;

@@ -1,13 +1,14 @@
-//! prove: what a snapshot of somebody else's is of.
+//! prove: recomputes the bank hash of a snapshot from another node.
 //!
 //! reads   a snapshot file, all of it
-//! writes  the slot and the hash of its bank, computed anew
-//! memory  what it holds
-//! drops   a snapshot whose accounts are not those of the hash that it names: a [`SnapshotError`]
+//! writes  the slot and the recomputed hash of its bank
+//! memory  the contents of the file
+//! drops   a snapshot whose accounts do not match the hash that it names: a [`SnapshotError`]
 //! source  `freeze` of `solana-runtime` 4.2 for what the hash covers
 //!
-//! The hash covers every account, the block's last hash, its signatures, and by its parent's hash all before. Statuses,
-//! the stakes of epochs that have begun and samples are not covered, as in the cluster's own snapshots.
+//! The hash covers every account, the block's last hash, its signatures and, through its parent's hash, everything
+//! before. It does not cover statuses, performance samples and the stakes of epochs that have begun, as in the
+//! cluster's snapshots.
 
 use std::path::Path;
 
@@ -18,12 +19,13 @@ use super::load::{Loaded, load};
 use crate::bank_hash::hash_all;
 use crate::status_cache::StatusCacheConfig;
 
-/// The slot of a snapshot of the chain of this genesis, and the hash of its bank, which its accounts come to.
+/// The slot of a snapshot of the chain with this genesis, and its bank hash, which its accounts are verified against.
 ///
 /// # Errors
-/// The file is damaged, of another chain, or not of the state whose hash it names.
+///
+/// The file is damaged, of another chain, or does not match the hash that it names.
 pub fn prove(path: &Path, genesis_hash: &Hash) -> Result<(u64, Hash), SnapshotError> {
-    // Statuses are read, and not kept.
+    // Statuses are parsed but not kept.
     let config = StatusCacheConfig { enabled: false, capacity_txns: 0 };
     let Loaded { accounts, manifest, .. } = load(path, genesis_hash, &config)?;
     let last = manifest.last();

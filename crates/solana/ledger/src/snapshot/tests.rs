@@ -1,4 +1,4 @@
-//! Files: whole, cut, changed, of another version, of another chain, and on a full disk.
+//! Files: valid, truncated, altered, of another version, of another chain, and on a full disk.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -143,7 +143,7 @@ fn a_changed_bit_anywhere_is_found() {
     let folder = Folder::open(dir.path()).unwrap();
     let mut bytes = fs::read(written(&folder).0.path).unwrap();
     let path = dir.path().join("bit.snapshot");
-    // Each bit of the head's chunk, and some of each part of the rest.
+    // Each bit of the first chunk, and some of each part of the rest.
     let head_bits = 0..(CHUNK_HEAD_SIZE + 100) * 8;
     let len = bytes.len();
     let spread = (0..150).map(|n| len * n / 150 * 8 + n % 8);
@@ -157,7 +157,7 @@ fn a_changed_bit_anywhere_is_found() {
     }
 }
 
-/// The chunks of a file: where each begins, and its bytes.
+/// The chunks of a file.
 fn chunks(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (mut chunks, mut rest) = (vec![], bytes);
     while !rest.is_empty() {
@@ -186,7 +186,7 @@ fn chunks_cannot_be_moved_left_out_or_mixed() {
     let mut without = whole.clone();
     without.remove(3);
     assert_eq!(put(&without), Fault::Order { found: 4, expected: 3 });
-    // One chunk of another file, good in itself.
+    // A chunk of another file, valid in itself.
     let mut mixed = whole.clone();
     let mut content = vec![];
     account::encode(&mut content, &address(1), &account(1));
@@ -225,7 +225,7 @@ fn another_version_and_another_chain_are_named() {
     assert!(error.to_string().contains("000000000077.snapshot"), "{error}");
 }
 
-/// A file on a device with so much room.
+/// A file on a device with limited room.
 struct Full {
     file: File,
     left: usize,

@@ -1,9 +1,9 @@
-//! writer: one snapshot file, from its first chunk to its name.
+//! writer: writes one snapshot file.
 //!
 //! reads   accounts and statuses, one at a time
-//! writes  `SLOT.part`, synced every 16 MiB so that the end does not hold up the blocks' own syncs
-//! memory  a chunk's content for each of three kinds, 24 B for each chunk written
-//! drops   the part file, when it is not finished
+//! writes  `SLOT.part`, synced every 16 MiB so that the final sync does not delay those of the blocks
+//! memory  a chunk's content for each of three kinds, 24 B per chunk written
+//! drops   the part file, if it is not finished
 //! source  format.rs
 
 use std::fs::{self, File, OpenOptions};
@@ -25,9 +25,9 @@ use crate::status_cache::{ClaimEntry, StatusEntry};
 
 const SYNC_BYTES: usize = 16 << 20;
 
-/// The file that is written: a trait so that a full or failing disk can be tested.
+/// The output file, as a trait so that a full or failing disk can be tested.
 pub(super) trait Medium: Write + Send {
-    /// Waits until what was written is on stable storage.
+    /// Waits until the written data is durable.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -37,7 +37,7 @@ impl Medium for File {
     }
 }
 
-/// A snapshot in the making.
+/// A snapshot in progress.
 pub struct Writer {
     medium: Box<dyn Medium>,
     folder: Folder,
@@ -56,7 +56,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins the snapshot of the block of this slot and height. `seed` made the keys of its statuses.
+    /// Starts the snapshot of the block at this slot and height. `seed` made the keys of its statuses.
     pub fn create(
         folder: &Folder,
         genesis_hash: &Hash,
@@ -64,7 +64,7 @@ impl Writer {
         seed: Seed,
     ) -> Result<Self, SnapshotError> {
         let (part, _) = folder.names(slot);
-        // The seed is a secret, as the keys beside are.
+        // The seed is a secret, and so are the keys stored beside it.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
         let medium = Box::new(file.map_err(|e| SnapshotError::io("creating", &part, e))?);
         Self::on(medium, folder, genesis_hash, (slot, height), seed)
@@ -99,12 +99,12 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The file in the making.
+    /// The path of the part file.
     pub fn part(&self) -> &Path {
         &self.part
     }
 
-    /// Adds a message that has landed.
+    /// Adds a landed message.
     pub fn claim(&mut self, entry: &ClaimEntry) -> Result<(), SnapshotError> {
         self.claims.extend_from_slice(&entry.to_bytes());
         if self.claims.len() >= CHUNK_SIZE { self.flush(Kind::Claims) } else { Ok(()) }
@@ -116,7 +116,7 @@ impl Writer {
         if self.statuses.len() >= CHUNK_SIZE { self.flush(Kind::Statuses) } else { Ok(()) }
     }
 
-    /// Adds an account, which has lamports.
+    /// Adds an account, which must have lamports.
     pub fn account(&mut self, address: &Pubkey, account: &Account) -> Result<(), SnapshotError> {
         account::encode(&mut self.accounts, address, account);
         self.sums.0 += 1;
@@ -124,8 +124,7 @@ impl Writer {
         if self.accounts.len() >= CHUNK_SIZE { self.flush(Kind::Accounts) } else { Ok(()) }
     }
 
-    /// Adds everything else, and gives the file its name once it is on stable storage. Returns its size too,
-    /// bytes.
+    /// Adds everything else, and renames the file once it is durable. Also returns its size in bytes.
     pub fn finish(mut self, manifest: &Manifest) -> Result<(SnapshotFile, u64), SnapshotError> {
         for kind in [Kind::Claims, Kind::Statuses, Kind::Accounts] {
             self.flush(kind)?;
@@ -178,7 +177,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if !self.finished {
-            // Where it cannot be removed now, the next start does.
+            // If it cannot be removed now, the next start removes it.
             let _ = fs::remove_file(&self.part);
         }
     }

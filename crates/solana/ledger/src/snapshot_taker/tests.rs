@@ -1,4 +1,4 @@
-//! A chain that runs on while snapshots of it are taken, and another that goes on from one.
+//! A chain that continues while snapshots of it are taken, and another that resumes from one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ fn a_snapshot_is_of_its_slot_though_the_chain_goes_on() {
     let last = chain.ledger.recent_blocks(1)[0];
     assert_eq!(last.slot, 3);
     let (expected, burned) = (balances(&chain.ledger), chain.ledger.burned_lamports());
-    // The block is not durable yet, so there is no snapshot; the chain goes on.
+    // The block is not durable yet, so there is no snapshot; the chain continues.
     let after: Vec<_> = (0..8).map(|n| pay(&mut chain, n, 2_000_000)).collect();
     chain.next_slot();
     assert_eq!(taker.snapshots().newest_slot(), None);
@@ -118,7 +118,7 @@ fn a_snapshot_is_of_its_slot_though_the_chain_goes_on() {
     let signature = *parse(&before).first_signature();
     assert_eq!(ledger.signature_status(&signature).unwrap().slot, 3);
 
-    // What landed before does not land again, what landed after does, and then both ledgers are alike.
+    // Transactions from before the cut cannot land again, later ones can, and then both ledgers are equal.
     let bank = ledger.begin_slot(4, 3).unwrap();
     assert_eq!(bank.height(), 4);
     let mut outcomes = vec![];
@@ -159,7 +159,7 @@ fn one_that_fails_is_told_and_the_next_is_taken() {
         }
     }
     assert_eq!(taker.snapshots().counts(), (3, 1));
-    // A taker that ends leaves no part file; one that starts knows what is there.
+    // A taker that ends leaves no part file; one that starts finds the existing snapshots.
     drop(taker);
     let names = |files: Vec<SnapshotFile>| files.iter().map(|file| file.slot).collect::<Vec<_>>();
     assert_eq!(names(Folder::existing(&folder).unwrap().files().unwrap()), [8, 6]);
@@ -209,14 +209,14 @@ fn blocks_that_need_room_bring_a_snapshot_early() {
     let (taker, told) = start(&chain, dir.path(), &store, u64::MAX);
     let reader = store.reader();
     let mut newest = 0;
-    // Three times what the store may take: each snapshot lets blocks go.
+    // Three times the store's limit: each snapshot lets blocks be dropped.
     let mut stored = 0;
     for slot in 1.. {
         chain.next_slot();
         store_block(&chain, &mut store, slot);
         stored += SET as u64;
         if slot % 8 == 0 {
-            // As the node would: the disk is not let behind by more than some slots.
+            // As in a node, the chain does not run far ahead of the disk.
             wait_until("it is on disk", || reader.durable_slot() >= Some(slot));
             newest = told.try_iter().fold(newest, |_, event| match event {
                 SnapshotEvent::Taken { file, .. } => file.slot,
@@ -273,7 +273,7 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
     let event = told.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(event, SnapshotEvent::GivenUp { slot: 3, why: SnapshotError::Undone { slot: 3 } }), "{event:?}");
     assert_eq!(std::fs::read_dir(dir.path().join("snapshots")).unwrap().count(), 0);
-    // Another block of slot 3, as it then was, whatever comes after it and is undone.
+    // Another block of slot 3, whatever follows it and is undone.
     chain.bank = chain.ledger.begin_slot(3, 2).unwrap();
     pay(&mut chain, 1, 3_000_000);
     chain.next_slot();
@@ -289,7 +289,7 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
     assert!(chain.ledger.mark_stored(3) && chain.ledger.mark_rooted(3));
     let file = taken(&told);
     assert_eq!((file.slot, taker.snapshots().counts()), (3, (1, 1)));
-    // Who goes on from it can come back to it.
+    // A ledger that resumes from it can rewind to it.
     let loaded = load(&file.path, chain.ledger.genesis_hash(), &SMALL).unwrap();
     let config = LedgerConfig { status_cache: SMALL, forks: Some(Forks::default()), ..LedgerConfig::default() };
     let ledger = Ledger::restore(&genesis(), config, loaded);
@@ -321,7 +321,7 @@ fn what_others_send_is_held_against_its_own_hash() {
     assert_eq!(taker.snapshots().file(2), Some(file.path.clone()));
     assert!(matches!(prove(&file.path, &[7; 32]), Err(SnapshotError::OtherChain { .. })));
 
-    // The same with an account that is richer: every checksum is right, and the hash is another's.
+    // The same with a richer account: every checksum is right, but the hash is another's.
     let Loaded { accounts, manifest, .. } = load(&file.path, chain.ledger.genesis_hash(), &SMALL).unwrap();
     let folder = Folder::open(&dir.path().join("lying")).unwrap();
     let (genesis, height) = (chain.ledger.genesis_hash(), manifest.last().height);

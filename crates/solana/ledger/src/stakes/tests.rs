@@ -1,4 +1,4 @@
-//! Delegations against the crate that the stake program is made of.
+//! Delegations against the crate from which the stake program is built.
 
 use proptest::prelude::*;
 use solana_stake_interface::stake_history::{StakeHistory as TheirHistory, StakeHistoryEntry};

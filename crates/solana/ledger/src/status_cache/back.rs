@@ -1,18 +1,17 @@
-//! back: what landed in blocks that are undone is taken back, so that it may land again.
+//! back: removes the entries of undone blocks, so that their transactions may land again.
 //!
 //! reads   the keys of what a block landed
-//! writes  the tables: those entries are free
-//! memory  24 B for each transaction of a block that may be undone
-//! drops   nothing
+//! writes  the tables: those entries become free
+//! memory  24 B per transaction of a block that may be undone
 //!
-//! An entry that is dead is free, and a lower block may know it alive again. So while blocks may be undone an entry is
-//! not free before it is dead for the lowest block that may begin ([`StatusCache::keep_from`]).
+//! A dead entry is free, but at a lower height it would be alive again. So while blocks may be undone an entry becomes
+//! free only once it is dead for the lowest block that may begin ([`StatusCache::keep_from`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Bucket, Claim, Shard, SignatureBucket, SignatureKey, StatusCache, height32};
 
-/// The transactions of a block, as the cache knows them.
+/// The cache keys of a block's transactions.
 #[derive(Debug, Default)]
 pub(crate) struct LandedKeys {
     messages: Vec<u128>,
@@ -20,19 +19,19 @@ pub(crate) struct LandedKeys {
 }
 
 impl LandedKeys {
-    /// Adds a transaction that has landed.
+    /// Adds a landed transaction.
     pub(crate) fn push(&mut self, claim: Claim, signature: SignatureKey) {
         self.messages.push(claim.0);
         self.signatures.push(signature.0);
     }
 
-    /// Gives back the room for more.
+    /// Releases spare capacity.
     pub(crate) fn shrink(&mut self) {
         self.messages.shrink_to_fit();
         self.signatures.shrink_to_fit();
     }
 
-    /// Adds all of `other`, which is empty then.
+    /// Moves everything out of `other`.
     pub(crate) fn append(&mut self, other: &mut Self) {
         self.messages.append(&mut other.messages);
         self.signatures.append(&mut other.signatures);
@@ -40,13 +39,13 @@ impl LandedKeys {
 }
 
 impl StatusCache {
-    /// Keeps what the block of `height` would find alive, until a higher one is named.
+    /// Keeps everything that is alive at `height`, until a greater height is given.
     pub(crate) fn keep_from(&self, height: u64) {
         self.kept_from.store(height32(height), Relaxed);
     }
 
-    /// Forgets what has landed in blocks from the height `now` on, which is what the next block has. The shards' locks
-    /// are held by turns: nobody may be claiming.
+    /// Removes what landed in blocks from height `now` on, which is the height of the next block. The shards are locked
+    /// one after the other, so there must be no concurrent claims.
     pub(crate) fn take_back(&self, landed: &LandedKeys, now: u64) {
         if !self.enabled {
             return;
@@ -79,7 +78,7 @@ mod tests {
         signature
     }
 
-    /// Lands messages `from` to `to` that name the block before, at height `now`.
+    /// Lands messages `from` to `to` with the previous blockhash, at height `now`.
     fn land(cache: &StatusCache, (from, to): (u64, u64), now: u64) -> LandedKeys {
         let mut landed = LandedKeys::default();
         for n in from..to {
@@ -110,7 +109,7 @@ mod tests {
         let cache = cache();
         cache.keep_from(160);
         land(&cache, (0, 20_000), 10);
-        // The claims are dead from 161 on, what follows would take their places.
+        // The claims are dead from 161 on; later entries would replace them.
         let many = land(&cache, (50_000, 90_000), 10 + STATUS_RETENTION_BLOCKS);
         cache.take_back(&many, 160);
         for n in 0..20_000 {

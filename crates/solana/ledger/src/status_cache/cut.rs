@@ -1,14 +1,14 @@
-//! cut: the cache as it was at a slot's end, read while transactions go on landing, and put back at a start.
+//! cut: a consistent copy of the cache at a slot's end, read while transactions continue to land, and its restore.
 //!
 //! reads   the tables, one shard at a time
-//! writes  entries that a snapshot keeps
-//! memory  one shard's copy, and those of shards that were written to since the cut and not read yet: at most the
-//!         cache once more, and only until the walk has come by
+//! writes  the entries of a snapshot
+//! memory  one shard's copy, and those of shards written since the cut and not read yet: at most the cache once more,
+//!         and only until the reader has passed
 //! drops   entries that are dead at the cut
-//! source  copy on write, a shard as the page
+//! source  copy on write, with a shard as the page
 //!
-//! Nothing is claimed between the end of a slot and the begin of the next. A cut is made there: it raises the
-//! cache's number. Whoever writes to a shard that carries an older number copies it first.
+//! Nothing is claimed between the end of a slot and the start of the next. A cut is made there, by raising the cache's
+//! number. A writer to a shard with an older number copies the shard first.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,14 +16,14 @@ use super::{Bucket, MessageBucket, SHARDS, Shard, SignatureBucket, StatusCache, 
 use crate::error::PackedStatus;
 use crate::seed::Seed;
 
-/// A message that has landed.
+/// A landed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimEntry {
     key: u128,
     dead_from: u32,
 }
 
-/// The result of a transaction that has landed.
+/// The result of a landed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StatusEntry {
     key: u64,
@@ -48,7 +48,7 @@ impl ClaimEntry {
         Self { key: u128::from_le_bytes(*key), dead_from }
     }
 
-    /// The entries that fill `bytes`.
+    /// Decodes all entries in `bytes`.
     pub(crate) fn all(bytes: &[u8]) -> Option<impl Iterator<Item = Self>> {
         let (entries, rest) = bytes.as_chunks();
         rest.is_empty().then(|| entries.iter().map(Self::from_bytes))
@@ -73,7 +73,7 @@ impl StatusEntry {
         Self { key: word(0), slot: word(1), status: word(2), dead_from }
     }
 
-    /// The entries that fill `bytes`.
+    /// Decodes all entries in `bytes`.
     pub(crate) fn all(bytes: &[u8]) -> Option<impl Iterator<Item = Self>> {
         let (entries, rest) = bytes.as_chunks();
         rest.is_empty().then(|| entries.iter().map(Self::from_bytes))
@@ -81,7 +81,7 @@ impl StatusEntry {
 }
 
 impl<B: Bucket> Table<B> {
-    /// Before a write: keeps the buckets as they were at the cut, unless they were read since.
+    /// Before a write: preserves the buckets for the cut, unless they were read since.
     #[inline]
     pub(super) fn keep(&mut self, cut: u32) {
         if self.cut != cut {
@@ -90,14 +90,14 @@ impl<B: Bucket> Table<B> {
         }
     }
 
-    /// The buckets as they were at the cut.
+    /// The buckets at the cut.
     fn at_cut(&mut self, cut: u32) -> Vec<B> {
         self.keep(cut);
         self.kept.take().unwrap_or_default()
     }
 }
 
-/// Shows the entries of a shard's copy that are alive at `now`.
+/// Visits the entries of a shard's copy that are alive at `now`.
 fn alive<B: Bucket>(buckets: Vec<B>, now: u32, mut show: impl FnMut(B::Key, B::Value, u32)) {
     for mut bucket in buckets {
         for way in 0..B::WAYS {
@@ -110,15 +110,15 @@ fn alive<B: Bucket>(buckets: Vec<B>, now: u32, mut show: impl FnMut(B::Key, B::V
 }
 
 impl StatusCache {
-    /// Shards to be read after a cut, numbered from 0.
+    /// Shards to read after a cut, numbered from 0.
     pub(crate) const SHARDS: usize = SHARDS;
 
-    /// Cuts: from now on until each shard is read, what it holds now is kept. For between two slots.
+    /// Makes a cut: until each shard is read, its current contents are preserved. To be called between two slots.
     pub(crate) fn cut(&self) {
         self.cut.fetch_add(1, Relaxed);
     }
 
-    /// What a shard held at the last cut, of that which is alive in the block of height `now`.
+    /// The contents of a shard at the last cut that are alive in the block of height `now`.
     pub(crate) fn read_cut(&self, shard: usize, now: u64) -> (Vec<ClaimEntry>, Vec<StatusEntry>) {
         let (cut, now) = (self.cut.load(Relaxed), height32(now));
         let (mut claims, mut statuses) = (vec![], vec![]);
@@ -131,7 +131,7 @@ impl StatusCache {
         (claims, statuses)
     }
 
-    /// Gives a cut up: nothing is kept for it any more.
+    /// Abandons a cut: nothing is preserved for it any more.
     pub(crate) fn forget_cut(&self) {
         fn forget<B>(shards: &[Shard<B>], cut: u32)
         where
@@ -147,12 +147,12 @@ impl StatusCache {
         forget(&self.signatures, cut);
     }
 
-    /// Under which the keys are made.
+    /// The seed of the keys.
     pub(crate) fn seed(&self) -> Seed {
         self.seed
     }
 
-    /// Takes a claim of a snapshot in; `now` is the height of its block.
+    /// Restores a claim from a snapshot; `now` is the height of its block.
     pub(crate) fn restore_claim(&self, entry: &ClaimEntry, now: u64) {
         if self.enabled {
             let mut table = Shard::of(&self.messages, MessageBucket::home(entry.key));
@@ -160,7 +160,7 @@ impl StatusCache {
         }
     }
 
-    /// Takes a status of a snapshot in.
+    /// Restores a status from a snapshot.
     pub(crate) fn restore_status(&self, entry: &StatusEntry, now: u64) {
         if self.enabled {
             let value = (entry.slot, PackedStatus::from_bits(entry.status));

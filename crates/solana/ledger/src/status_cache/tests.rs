@@ -114,7 +114,7 @@ fn one_of_many_threads_gets_the_claim() {
 }
 
 proptest! {
-    /// Against a map: claims, releases and time in any order.
+    /// Against a map: claims, releases and expiry in any order.
     #[test]
     fn claims_match_a_model(steps in prop::collection::vec((0u8..3, 0u16..200, 0u64..40), 1..600)) {
         let cache = small();
@@ -143,12 +143,12 @@ proptest! {
     }
 }
 
-/// Reads a cut and puts it into another cache, under the same seed.
+/// Reads a cut and restores it into another cache under the same seed.
 fn restored(cache: &StatusCache, height: u64) -> StatusCache {
     let copy = StatusCache::with_seed(&StatusCacheConfig { enabled: true, capacity_txns: 0 }, cache.seed());
     for shard in 0..StatusCache::SHARDS {
         let (claims, statuses) = cache.read_cut(shard, height + 1);
-        // As they go through a file.
+        // Encoded and decoded as in a file.
         let claims: Vec<u8> = claims.iter().flat_map(|entry| entry.to_bytes()).collect();
         let statuses: Vec<u8> = statuses.iter().flat_map(|entry| entry.to_bytes()).collect();
         ClaimEntry::all(&claims).unwrap().for_each(|entry| copy.restore_claim(&entry, height));
@@ -170,7 +170,7 @@ fn a_cut_holds_what_was_there_and_nothing_later() {
         })
         .collect();
     cache.cut();
-    // The blocks after: the tables grow, dead entries are written over, claims are given back.
+    // The following blocks: tables grow, dead entries are overwritten, claims are released.
     for n in 2000..20_000 {
         cache.record(&signature(n), LandedStatus { slot: n, result: Ok(()) }, height + 2 + n % 10);
         claim_of(&cache, &message(n), height + 100, height + 2 + n % 10).unwrap();
@@ -187,7 +187,7 @@ fn a_cut_holds_what_was_there_and_nothing_later() {
     }
     assert!((2000..20_000).all(|n| copy.status(&signature(n), now).is_none()));
     assert!((2000..20_000).all(|n| claim_of(&copy, &message(n), now + 9, now).is_some()));
-    // Another cut sees all of it.
+    // A later cut sees all of it.
     cache.cut();
     let (copy, now) = (restored(&cache, height + 12), height + 13);
     assert!((2000..20_000).all(|n| copy.status(&signature(n), now).is_some()));

@@ -1,4 +1,4 @@
-//! Layouts against the crates that programs read them with.
+//! Layouts against the crates with which programs read them.
 
 use solana_sysvar::epoch_rewards::EpochRewards as TheirRewards;
 

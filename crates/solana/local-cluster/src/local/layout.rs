@@ -1,15 +1,14 @@
-//! Which core a node of a cluster on this machine has, and which of its tiles have threads of their own.
+//! Assigns cores to the nodes of a local cluster, and decides which tiles have their own threads.
 //!
 //! reads   the cores and the number of nodes
 //! writes  keys of `[layout]`
-//! memory  none
 //!
-//! The node that begins the chain has no place here: it is on all cores, as `auto` has it.
+//! The node that starts the chain has no entry here: it uses all cores, as `auto` places it.
 
 use hearth_pipeline::topology::on_one_core;
 
-/// Kinds of tiles of a follower that float where there are cores to spare: what executing blocks takes is most of a
-/// follower's work, and while it is under way net and shred are not to wait for it, or shreds are lost.
+/// Tile kinds of a follower that float if there are spare cores: replaying blocks is most of a follower's work, and net
+/// and shred must not wait for it, or shreds are lost.
 const FLOATING: [&str; 2] = ["replay", "exec"];
 
 /// The keys of a node's `[layout]`.
@@ -22,13 +21,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of one that makes blocks in turn with others: a thread for all of its tiles. `number` counts nodes from 0.
+    /// The layout of a node that takes turns at leading: one thread for all its tiles. `number` counts nodes from 0.
     pub fn of_validator(number: usize, cores: &[usize]) -> Self {
         Self { affinity: on_one_core(turn(number, cores), false, 1, &[]), exec_tiles: 1 }
     }
 
-    /// Of a follower, one of `nodes` nodes: a thread for all of its tiles where there is no core to spare; else
-    /// replay and exec have threads that float, so that the kernel may run them on any core.
+    /// The layout of a follower, one of `nodes` nodes: one thread for all its tiles if there is no spare core;
+    /// otherwise replay and exec have floating threads, which the kernel may run on any core.
     pub fn of_follower(number: usize, nodes: usize, cores: &[usize]) -> Self {
         let (floating, exec_tiles): (&[&str], usize) = match floating_execs(cores.len(), nodes) {
             0 => (&[], 1),
@@ -38,8 +37,8 @@ impl Layout {
     }
 }
 
-/// How many exec tiles of a follower float, and its replay with them: none where there is at most a core for each node,
-/// two where there are three, for these and replay.
+/// Number of floating exec tiles of a follower, besides its replay: none with at most one core per node, two with three
+/// cores per node, for these and replay.
 fn floating_execs(cores: usize, nodes: usize) -> usize {
     match cores {
         few if few <= nodes => 0,
@@ -48,7 +47,7 @@ fn floating_execs(cores: usize, nodes: usize) -> usize {
     }
 }
 
-/// The core of a node: nodes have one after the other.
+/// The core of a node: nodes take cores in turn.
 fn turn(number: usize, cores: &[usize]) -> usize {
     cores[number % cores.len().max(1)]
 }

@@ -1,8 +1,8 @@
-//! Which nodes a cluster on this machine has, where each is, and how each is configured.
+//! The nodes of a local cluster: their places and configurations.
 //!
 //! reads   a map; `cluster.json` in the cluster's folder
 //! writes  the same; the map, the file of links, a configuration for each node
-//! memory  a few lines a node
+//! memory  a few lines per node
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -21,29 +21,29 @@ use super::layout::Layout;
 use super::process::Process;
 use super::{ADDRESS, LocalError, NODES, Up};
 
-/// The most nodes: one machine has no use for more, and loopback addresses are counted in their last byte alone.
+/// Maximum nodes: more are of no use on one machine, and addresses differ only in their last byte.
 pub const NODES_MAX: usize = 200;
-/// Landed transactions for which a node takes memory at its start.
+/// Landed transactions for which a node allocates memory at startup.
 const STATUSES: i64 = 1 << 16;
-/// A node's blocks on disk, bytes.
+/// Size limit of a node's block store in bytes.
 const BLOCKS_BYTES: i64 = 2_000_000_000;
-/// A node's history on disk, bytes.
+/// Size limit of a node's history in bytes.
 const HISTORY_BYTES: i64 = 500_000_000;
 
-/// What a node does.
+/// A node's role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It begins the chain, and makes blocks.
+    /// Starts the chain, and produces blocks.
     Leader,
-    /// It makes blocks in turn with others, and votes.
+    /// Takes turns at producing blocks, and votes.
     Validator,
-    /// It takes and executes them.
+    /// Receives and replays blocks.
     Follower,
 }
 
 impl Role {
-    /// A word for tables.
+    /// The role's name in tables.
     pub fn word(self) -> &'static str {
         match self {
             Self::Leader => "leader",
@@ -53,49 +53,50 @@ impl Role {
     }
 }
 
-/// A node.
+/// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// `node-1` and so on.
+    /// Its name, `node-1` and so on.
     pub name: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// Where it is, by the map's name.
+    /// Its region's name in the map.
     pub region: String,
-    /// Its own address on this machine.
+    /// Its own loopback address.
     pub address: Ipv4Addr,
     /// The process that was started last.
     pub process: Option<Process>,
 }
 
 impl Member {
-    /// Its JSON-RPC.
+    /// The URL of its JSON-RPC.
     pub fn rpc(&self) -> String {
         format!("http://{}:{}", self.address, Config::default().rpc.port)
     }
 }
 
-/// What a cluster is to be.
+/// The requested cluster.
 pub struct Plan<'a> {
-    /// Names its folder and its nodes' workspaces.
+    /// The cluster's name, also used for its folder and its nodes' workspaces.
     pub name: &'a str,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: usize,
-    /// How many of them make blocks and vote, with equal stake: the first ones.
+    /// Number of nodes, counted from the first, that produce blocks and vote, with equal stake.
     pub validators: usize,
-    /// The map's text; `None` is the map that is shipped.
+    /// The map's text; `None` for the bundled map.
     pub map: Option<String>,
-    /// What it says.
+    /// The parsed map.
     pub world: World,
-    /// The first node's address; the others have the next ones.
+    /// The first node's address; the others follow.
     pub address: Ipv4Addr,
 }
 
 impl<'a> Plan<'a> {
-    /// What the options want.
+    /// The cluster that the options request.
     ///
     /// # Errors
-    /// No cluster can be like that.
+    ///
+    /// The options are invalid.
     pub fn of(options: &'a Up) -> Result<Self, LocalError> {
         let (nodes, validators) = (options.nodes.unwrap_or(NODES), options.validators.unwrap_or(1));
         if !(1..=nodes).contains(&validators) {
@@ -116,16 +117,16 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What a block holds at most.
+/// The limits of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limits {
-    /// What it does on the cluster.
+    /// The cluster's limits.
     #[default]
     Cluster,
-    /// So many compute units.
+    /// This many compute units.
     Scaled(u64),
-    /// As much as can be.
+    /// The lifted limits.
     Lifted,
 }
 
@@ -134,14 +135,14 @@ pub enum Limits {
 pub struct Cluster {
     /// Its name.
     pub name: String,
-    /// What a block holds at most.
+    /// The limits of its blocks.
     #[serde(default)]
     pub limits: Limits,
-    /// The map's file in the cluster's folder; `None` is the map that is shipped.
+    /// The map's file in the cluster's folder; `None` for the bundled map.
     pub map: Option<String>,
     /// Its nodes; the first is the leader.
     pub nodes: Vec<Member>,
-    /// Where all of it is.
+    /// The cluster's folder.
     #[serde(skip)]
     pub folder: PathBuf,
 }
@@ -149,11 +150,11 @@ pub struct Cluster {
 const STATE: &str = "cluster.json";
 const LINKS: &str = "links.toml";
 const MAP: &str = "map.toml";
-/// A validator's keys: its identity, and the account that it votes with.
+/// A validator's key files: its identity and its vote account.
 const KEYS: [&str; 2] = ["identity.json", "vote.json"];
 
 impl Cluster {
-    /// Writes a new one into `folder`; its nodes do not run yet. `cores` are those that nodes may have.
+    /// Writes a new cluster into `folder`, without starting it. `cores` are those that its nodes may use.
     pub fn create(folder: &Path, plan: &Plan<'_>, cores: &[usize]) -> Result<Self, LocalError> {
         let (world, first) = (&plan.world, u32::from(plan.address));
         let member = |(number, region): (usize, usize)| Member {
@@ -181,7 +182,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The one of a folder, if there is one.
+    /// Reads the cluster in a folder, if there is one.
     pub fn read(folder: &Path) -> Result<Option<Self>, LocalError> {
         let path = folder.join(STATE);
         let text = match fs::read_to_string(&path) {
@@ -198,7 +199,7 @@ impl Cluster {
         Ok(Some(Self { folder, ..read }))
     }
 
-    /// Writes it down.
+    /// Writes `cluster.json`.
     pub fn save(&self) -> Result<(), LocalError> {
         let text = serde_json::to_string_pretty(self).expect("plain data") + "\n";
         write(&self.folder.join(STATE), &text)
@@ -209,22 +210,22 @@ impl Cluster {
         &self.nodes[0]
     }
 
-    /// Where a node has its files.
+    /// The folder of a node.
     pub fn home(&self, node: &Member) -> PathBuf {
         self.folder.join(&node.name)
     }
 
-    /// What a node says.
+    /// The log file of a node.
     pub fn log(&self, node: &Member) -> PathBuf {
         self.home(node).join("log")
     }
 
-    /// A node's configuration.
+    /// The configuration file of a node.
     pub fn config(&self, node: &Member) -> PathBuf {
         self.home(node).join("hearth.toml")
     }
 
-    /// The shared memory of a node.
+    /// The workspace file of a node.
     pub fn workspace(&self, node: &Member) -> PathBuf {
         let config = Config { name: self.node_name(node), ..Config::default() };
         hearth_node::config::workspace_path(&config)
@@ -234,7 +235,7 @@ impl Cluster {
         format!("{}-{}", self.name, node.name)
     }
 
-    /// The nodes of a list: names, numbers from 1, or regions, with commas between them.
+    /// The nodes in a comma-separated list of names, numbers from 1, or regions.
     pub fn select(&self, list: &str) -> Result<Vec<usize>, LocalError> {
         let mut found: Vec<usize> = vec![];
         for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -265,7 +266,7 @@ impl Cluster {
         Ok(map.unwrap_or_else(|| Ok(World::shipped()))?)
     }
 
-    /// Whether a file has the map that the cluster has.
+    /// Whether a file has the same map as the cluster.
     pub fn is_map(&self, path: &Path) -> Result<bool, LocalError> {
         let given = fs::read(path).map_err(|source| LocalError::Map { path: path.into(), source })?;
         let Some(map) = &self.map else { return Ok(given == World::SHIPPED.as_bytes()) };
@@ -273,14 +274,14 @@ impl Cluster {
         Ok(given == fs::read(&own).map_err(|source| LocalError::Read { path: own, source })?)
     }
 
-    /// Who does not reach whom, as the nodes are told.
+    /// The current cuts of the network, from the file that the nodes read.
     pub fn cuts(&self) -> Result<Vec<Cut>, LocalError> {
         let path = self.folder.join(LINKS);
         let text = fs::read_to_string(&path).map_err(|source| LocalError::Read { path: path.clone(), source })?;
         Ok(LinksFile::read(&text).map_err(|why| LocalError::Links { path, why })?.cut)
     }
 
-    /// Tells all nodes who does not reach whom from now on.
+    /// Sets the cuts of the network for all nodes.
     pub fn cut(&self, cut: Vec<Cut>) -> Result<(), LocalError> {
         let place = |node: &Member| Place { address: node.address, region: node.region.clone() };
         let node = self.nodes.iter().map(place).collect();
@@ -290,7 +291,7 @@ impl Cluster {
         write(&self.folder.join(LINKS), &(head.to_owned() + &text))
     }
 
-    /// Writes each node's configuration; `cores` are those that nodes may have.
+    /// Writes each node's configuration; `cores` are those that nodes may use.
     pub fn configure(&self, cores: &[usize]) -> Result<(), LocalError> {
         let validators = self.validators()?;
         for (number, node) in self.nodes.iter().enumerate() {
@@ -320,17 +321,17 @@ impl Cluster {
         Ok(())
     }
 
-    /// How many of its nodes make blocks.
+    /// Number of nodes that produce blocks.
     pub fn leading(&self) -> usize {
         self.nodes.iter().filter(|node| node.role != Role::Follower).count()
     }
 
-    /// How many nodes it has of which kind, in words.
+    /// The number of nodes of each kind, in words.
     pub fn size(&self) -> String {
         format!("{}, {} of them", super::count(self.nodes.len(), "node"), super::count(self.leading(), "validator"))
     }
 
-    /// The nodes beside the leader that have stake, as the genesis names them; makes their keys where there are none.
+    /// The additional validators in the form of the genesis; creates missing keys.
     fn validators(&self) -> Result<Vec<String>, LocalError> {
         let of = |node: &Member| {
             let home = self.home(node);
@@ -342,7 +343,7 @@ impl Cluster {
         self.nodes.iter().filter(|node| node.role == Role::Validator).map(of).collect()
     }
 
-    /// The keys in which a node differs from the default.
+    /// The configuration keys in which a node differs from the default.
     fn tables(&self, node: &Member, layout: Option<Layout>) -> Table {
         let (mut keys, address) = (Table::new(), node.address.to_string());
         let (lifted, default) = (self.limits == Limits::Lifted, Config::default());
@@ -351,7 +352,7 @@ impl Cluster {
         let mut set = |key: &str, value: Value| set(&mut keys, key, value);
         set("name", self.node_name(node).into());
         set("ledger.path", path(self.home(node).join("ledger")));
-        // Ten nodes share one disk: what is with the kernel counts as written.
+        // Ten nodes share one disk, so data that the kernel has counts as written.
         set("ledger.sync", false.into());
         set("ledger.limit_size", BLOCKS_BYTES.into());
         set("rpc.history_limit_size", HISTORY_BYTES.into());
@@ -365,7 +366,7 @@ impl Cluster {
         ] {
             set(key, address.as_str().into());
         }
-        // Those that are the default too: a node that finds one taken says so, and takes no other.
+        // Also the default ports: if a configured port is in use, a node fails instead of taking another.
         set("rpc.port", i64::from(default.rpc.port).into());
         set("tiles.metric.prometheus_listen_port", i64::from(default.tiles.metric.prometheus_listen_port).into());
         let quic = &default.tiles.quic;
@@ -404,14 +405,14 @@ fn set(tables: &mut Table, path: &str, value: Value) {
     }
 }
 
-/// Whole or not at all: nodes read files while they run.
+/// Writes a file atomically: nodes read it while they run.
 fn write(path: &Path, text: &str) -> Result<(), LocalError> {
     let new = path.with_extension("new");
     let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
     written.map_err(|source| LocalError::Write { path: path.into(), source })
 }
 
-/// The region of each node: the leader is in the first, and each next one where most are missing by weight.
+/// The region of each node: the leader is in the first, and each next node in the one that lacks most by weight.
 fn spread(world: &World, nodes: usize) -> Vec<usize> {
     let mut counts = vec![0u32; world.regions.len()];
     let mut next = |forced: bool| {

@@ -1,12 +1,12 @@
-//! A cluster on this machine: each node a process with an address of its own, and an emulated network between them.
+//! A cluster on this machine: each node a process with its own address, and an emulated network between them.
 //!
 //! reads   a map, `cluster.json` in the cluster's folder
 //! writes  that folder; processes
-//! memory  a few lines a node
+//! memory  a few lines per node
 //!
-//! The walk: [`member`] (who is where, and the files) → [`mod@start`] (processes up and down) → [`mod@status`]; cuts
-//! of the network are lines in a file that the nodes read again. [`gather`] is the nodes' own: what all of them do, for
-//! the dashboard of each.
+//! [`member`] defines the nodes and their files, [`mod@start`] starts and stops processes, [`mod@status`] shows them;
+//! cuts of the network are lines in a file that the nodes reread. [`gather`] runs in the nodes: it collects all nodes'
+//! activity for each one's dashboard.
 
 pub mod demo;
 pub mod gather;
@@ -35,9 +35,9 @@ use hearth_node::config::{self, Config};
 use member::{Cluster, NODES_MAX, Plan, Role};
 use start::Started;
 
-/// How many nodes there are where nobody says: those of the demonstration.
+/// Default number of nodes, as in the demonstration.
 pub const NODES: usize = 10;
-/// Where the first one is then.
+/// Default address of the first node.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// Which cluster.
@@ -114,139 +114,139 @@ fn nodes(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("it is not from 2 to {NODES_MAX}"))
 }
 
-/// Why a command about a cluster on this machine fails.
+/// Why a command about a local cluster fails.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
-    /// The command line.
+    /// An option is invalid.
     #[error("{0}")]
     Option(String),
-    /// The map.
+    /// The map is invalid.
     #[error(transparent)]
     World(#[from] WorldError),
-    /// The map's file.
+    /// The map's file cannot be read.
     #[error("cannot read the map {}: {source}", path.display())]
     Map {
-        /// Which.
+        /// The map's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file.
+    /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// The file's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file, or the folder.
+    /// A file or folder cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file of the cluster's folder.
+    /// A file of the cluster's folder is invalid.
     #[error("{}: {why}; where it cannot be mended, another cluster needs another folder, or this one deleted", path.display())]
     State {
-        /// Which.
+        /// The file's path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// The file of links.
+    /// The file of links is invalid.
     #[error("{}: {why}; `hearth cluster heal{}` writes it again, without cuts", path.display(), in_folder(path.parent()))]
     Links {
-        /// Which.
+        /// The file's path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// Nodes that were killed are still there.
+    /// Killed nodes have not ended.
     #[error(
         "{nodes} did not end within {seconds} s of being killed: a thread waits for the system, perhaps for a disk"
     )]
     Lives {
-        /// Which.
+        /// The nodes' names.
         nodes: String,
-        /// How long they had.
+        /// How long it was waited for them.
         seconds: u64,
     },
-    /// No cluster.
+    /// There is no cluster.
     #[error(
         "there is no cluster in {}; `hearth cluster up{options}` starts one, --name or --folder says where another is",
         folder.display()
     )]
     Nobody {
-        /// Where.
+        /// The folder that was searched.
         folder: PathBuf,
-        /// The options that name it.
+        /// The options that select it.
         options: String,
     },
-    /// A process.
+    /// A process cannot be started.
     #[error("cannot start {node}: {source}")]
     Start {
-        /// Which node.
+        /// The node's name.
         node: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Somebody else is where a node would serve.
+    /// Another program uses a node's port.
     #[error(
         "{node} cannot serve at {address}: the port is in use by {holder}, perhaps another cluster's: stop that one, or begin this \
          one at another --address (with --reset, where it has begun)"
     )]
     Taken {
-        /// Which.
+        /// The node's name.
         node: String,
-        /// Its RPC.
+        /// Its RPC address.
         address: std::net::SocketAddr,
-        /// Who is there.
+        /// The program that uses it.
         holder: hearth_machine::sockets::Holder,
     },
     /// A node ended.
     #[error("{node} has ended. {said}")]
     Ended {
-        /// Which.
+        /// The node's name.
         node: String,
-        /// The last that it said.
+        /// The last lines of its log.
         said: String,
     },
     /// A node does not serve.
     #[error("{node} does not answer, {seconds} s after its start. {said}")]
     Silent {
-        /// Which.
+        /// The node's name.
         node: String,
-        /// How long it had.
+        /// How long it was waited for.
         seconds: u64,
-        /// The last that it said.
+        /// The last lines of its log.
         said: String,
     },
-    /// It runs, and says nothing, or not what it is asked for.
+    /// A node runs, but does not answer, or not what was asked.
     #[error("{node} runs and does not answer. {said}")]
     Mute {
-        /// Which.
+        /// The node's name.
         node: String,
-        /// The last that it said.
+        /// The last lines of its log.
         said: String,
     },
-    /// One is too far behind for anything to be measured.
+    /// A node is too far behind for a measurement.
     #[error("{0}: nothing can be measured")]
     Behind(String),
-    /// Ctrl-C.
+    /// The operator stopped the command.
     #[error("stopped")]
     Stopped,
-    /// The cores.
+    /// The machine's cores cannot be determined.
     #[error(transparent)]
     Cores(#[from] boot::BootError),
-    /// A key.
+    /// A key cannot be read or created.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The RPC.
+    /// An RPC call failed.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// The signals.
+    /// The signal handlers cannot be installed.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
 }
@@ -263,30 +263,30 @@ impl ExitCode for LocalError {
 /// The default of `--name`.
 const NAME: &str = "cluster";
 
-/// The option that names a folder.
+/// The option that selects a folder.
 fn in_folder(folder: Option<&Path>) -> String {
     folder.map_or_else(String::new, |folder| format!(" --folder {}", shell::path(folder)))
 }
 
 impl Which {
-    /// The options that name the cluster in another command, each after a space; none where they are the defaults.
+    /// The options that select the cluster in another command, each after a space; empty if they are the defaults.
     pub fn options(&self) -> String {
         let name = if self.name == NAME { String::new() } else { format!(" --name {}", shell::word(&self.name)) };
         name + &in_folder(self.folder.as_deref())
     }
 
-    /// The folder.
+    /// The cluster's folder.
     pub fn folder(&self) -> PathBuf {
         self.folder.clone().unwrap_or_else(|| Path::new(".hearth").join(&self.name))
     }
 
-    /// The cluster that is there.
+    /// Reads the existing cluster.
     pub fn read(&self) -> Result<Cluster, LocalError> {
         Cluster::read(&self.folder())?
             .ok_or_else(|| LocalError::Nobody { folder: self.folder(), options: self.options() })
     }
 
-    /// Has the folder for this command alone, until what is returned is dropped: it waits for another to end.
+    /// Locks the folder for this command until the file is dropped; waits for other commands.
     fn hold(&self) -> Result<File, LocalError> {
         let path = self.folder();
         let failed = |source| LocalError::Write { path: path.clone(), source };
@@ -302,7 +302,7 @@ impl Which {
         Ok(folder)
     }
 
-    /// The cluster that is there, for this command alone.
+    /// Reads the existing cluster and locks it for this command.
     fn own(&self) -> Result<(Cluster, File), LocalError> {
         self.read()?;
         let held = self.hold()?;
@@ -315,7 +315,7 @@ impl Which {
     }
 }
 
-/// The cores that nodes may have.
+/// The cores that nodes may use.
 pub fn cores() -> Result<Vec<usize>, LocalError> {
     Ok(boot::cores(&config::Layout::default())?.allowed)
 }
@@ -338,7 +338,7 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
     Ok(())
 }
 
-/// The cluster of a folder as the options want it, or a new one; `stops` says whether one that runs may be stopped.
+/// The cluster of a folder as the options request it, or a new one; `stops` allows stopping a running one.
 pub fn prepare(options: &Up, stops: bool) -> Result<Cluster, LocalError> {
     let folder = options.which.folder();
     let found = Cluster::read(&folder)?;
@@ -359,7 +359,7 @@ pub fn prepare(options: &Up, stops: bool) -> Result<Cluster, LocalError> {
             }
         };
     }
-    // What is wrong with the new one is told before the old one goes, which may have its map.
+    // The new cluster is validated before the old one, which may contain its map, is removed.
     let plan = Plan::of(options)?;
     if let Some(mut old) = found {
         old.stop(&old.running(true))?;
@@ -368,7 +368,7 @@ pub fn prepare(options: &Up, stops: bool) -> Result<Cluster, LocalError> {
     Cluster::create(&folder, &plan, &cores()?)
 }
 
-/// What the cluster of a folder has otherwise than it is asked for.
+/// The differences between an existing cluster and the requested one.
 fn other(found: &Cluster, options: &Up) -> Result<Option<String>, LocalError> {
     let (nodes, first) = (found.nodes.len(), found.leader().address);
     let validators = found.leading();
@@ -383,7 +383,7 @@ fn other(found: &Cluster, options: &Up) -> Result<Option<String>, LocalError> {
     })
 }
 
-/// Removes what is in a folder; the folder itself may be held.
+/// Removes a folder's contents; the folder itself may be locked.
 fn empty(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -395,12 +395,12 @@ fn empty(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A number of something, in words.
+/// A number with its noun.
 fn count(number: usize, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Starts what does not run, the leader first. If one does not come up, those that were started are stopped.
+/// Starts the nodes that do not run, the leader first. If one does not come up, those that were started are stopped.
 pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<(), LocalError> {
     let (leader, others): (Vec<usize>, Vec<usize>) =
         cluster.running(false).into_iter().partition(|number| *number == 0);

@@ -1,8 +1,7 @@
-//! Processes of nodes, which go on when whoever started them has ended.
+//! Processes of nodes, which outlive the command that started them.
 //!
 //! reads   `/proc`
 //! writes  signals
-//! memory  none
 //! source  proc(5)
 
 use std::fs::{File, OpenOptions, read_to_string};
@@ -19,18 +18,18 @@ const STATE: usize = 0;
 const THREADS: usize = 17;
 const STARTED: usize = 19;
 
-/// A process, known by more than a number that another may have after it.
+/// A process, identified by more than its pid, which may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// The pid.
     pub pid: u32,
-    /// When it began, in the kernel's ticks since the machine did.
+    /// Its start time, in kernel ticks since boot.
     pub started_ticks: u64,
 }
 
 impl Process {
-    /// Starts `hearth run` with a configuration, in a group of its own; what it says goes to `log`. One that is not to
-    /// stay ends when this process does, however that ends.
+    /// Starts `hearth run` with a configuration in its own process group; its output goes to `log`. Unless `stays` is
+    /// set, it ends when this process does, however that ends.
     pub fn start(config: &Path, log: &Path, stays: bool) -> io::Result<Self> {
         let log: File = OpenOptions::new().create(true).write(true).truncate(true).open(log)?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -44,15 +43,15 @@ impl Process {
         found.ok_or_else(|| io::Error::other("the process that was started is not in /proc"))
     }
 
-    /// Whether it runs: this one, and none that has its number after it.
+    /// Whether this very process runs, and not a later one with its pid.
     pub fn is_alive(&self) -> bool {
         Stat::of(self.pid).is_some_and(|stat| stat.started_ticks == self.started_ticks && !stat.has_ended())
     }
 
-    /// Sends a signal, if it runs.
+    /// Sends a signal if it runs.
     pub fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.pid as i32).filter(|_| self.is_alive()) {
-            // Between the look and this it may have ended by itself.
+            // It may have ended since the check.
             let _ = kill_process(pid, signal);
         }
     }
@@ -75,15 +74,15 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The name before may have spaces and brackets.
+        // The name before may contain spaces and brackets.
         let fields: Vec<&str> = text.get(text.rfind(')')? + 1..)?.split_whitespace().collect();
         let number = |field: usize| fields.get(field)?.parse::<u64>().ok();
         let state = fields.get(STATE)?.chars().next()?;
         Some(Self { state, threads: number(THREADS)?, started_ticks: number(STARTED)? })
     }
 
-    /// Of a process that was killed, the first thread may be gone while others are still writing to a disk: until they
-    /// are done, it has its files and its sockets.
+    /// In a killed process the first thread may be gone while others still write to a disk: until they are done, the
+    /// process has its files and sockets.
     fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X') && self.threads <= 1
     }

@@ -1,7 +1,7 @@
-//! Starting and stopping the nodes of a cluster.
+//! Starts and stops the nodes of a cluster.
 //!
-//! reads   `cluster.json`, what nodes answer, their logs when they end
-//! writes  processes, and their numbers in `cluster.json`
+//! reads   `cluster.json`, the nodes' RPC, their logs when they end
+//! writes  processes, and their pids in `cluster.json`
 //! memory  the end of a log
 
 use std::fs;
@@ -20,31 +20,31 @@ use super::LocalError;
 use super::member::{Cluster, Limits};
 use super::process::Process;
 
-/// How long a node has until it serves.
+/// Time limit for a node to serve.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long nodes have to end when they are asked to.
+/// Time limit for nodes to end after a stop request.
 const GRACE: Duration = Duration::from_secs(8);
-/// How long a process that was killed may still be seen: it ends what it is writing to the disk.
+/// Time limit for a killed process to disappear, since it finishes its disk writes.
 const KILLED: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Lines of the log of a node that ended.
+/// Number of log lines to show of a node that ended.
 const LOG_LINES: usize = 12;
 
-/// Nodes that are stopped again unless all goes well.
+/// Started nodes, which are stopped on drop unless they are kept.
 pub struct Started<'a> {
     cluster: &'a mut Cluster,
     numbers: Vec<usize>,
-    /// Whether they go on when this process has ended.
+    /// Whether the nodes outlive this process.
     stay: bool,
 }
 
 impl<'a> Started<'a> {
-    /// None yet.
+    /// No node is started yet.
     pub fn of(cluster: &'a mut Cluster) -> Self {
         Self { cluster, numbers: vec![], stay: true }
     }
 
-    /// Those that are started from now on end with this process, however it ends.
+    /// Makes nodes started from now on end with this process, however it ends.
     pub fn bind(&mut self) {
         self.stay = false;
     }
@@ -54,7 +54,7 @@ impl<'a> Started<'a> {
         for &number in numbers {
             let node = &self.cluster.nodes[number];
             let rpc = node_rpc::at(&node.rpc())?.address()?;
-            // Connections of an earlier run that are not quite over keep nobody from the port.
+            // Connections of an earlier run that are still closing do not block the port.
             if TcpListener::bind(rpc).is_err_and(|why| why.kind() == ErrorKind::AddrInUse)
                 && let Some(holder) = sockets::holder(Protocol::Tcp, rpc)
             {
@@ -70,12 +70,12 @@ impl<'a> Started<'a> {
         numbers.iter().try_for_each(|number| self.wait(*number, stop))
     }
 
-    /// The cluster.
+    /// The cluster whose nodes these are.
     pub fn cluster(&self) -> &Cluster {
         self.cluster
     }
 
-    /// Stops all nodes, and has them start with other limits of a block.
+    /// Stops all nodes, and configures other limits of a block for their next start.
     pub fn limit(&mut self, limits: Limits, cores: &[usize]) -> Result<(), LocalError> {
         let numbers = std::mem::take(&mut self.numbers);
         self.cluster.stop(&numbers)?;
@@ -84,7 +84,7 @@ impl<'a> Started<'a> {
         self.cluster.save()
     }
 
-    /// All went well: they stay.
+    /// Keeps the nodes running.
     pub fn keep(mut self) {
         self.numbers.clear();
     }
@@ -101,7 +101,7 @@ impl<'a> Started<'a> {
             let Some(process) = node.process.filter(Process::is_alive) else {
                 return Err(LocalError::Ended { node: node.name.clone(), said: self.cluster.last_words(number) });
             };
-            // Another program that was quicker to take the port is not the node, whatever it answers.
+            // Another program that took the port first is not the node, whatever it answers.
             if rpc.call("getSlot", &json!([])).is_ok() && has_port(process, address) {
                 return Ok(());
             }
@@ -121,7 +121,7 @@ impl Drop for Started<'_> {
         }
         note("the nodes that were started are stopped");
         let numbers = std::mem::take(&mut self.numbers);
-        // What is wrong was said already, but for this.
+        // The original error was already reported.
         if let Err(why) = self.cluster.stop(&numbers) {
             note(why);
         }
@@ -136,10 +136,11 @@ impl Cluster {
         (0..self.nodes.len()).filter(|number| runs(number) == running).collect()
     }
 
-    /// Stops nodes: asks them, and kills those that do not end in time; gives how many these were.
+    /// Stops nodes, and kills those that do not end in time; returns the number of killed ones.
     ///
     /// # Errors
-    /// Which are there even then.
+    ///
+    /// Some nodes exist even then.
     pub fn stop(&mut self, numbers: &[usize]) -> Result<usize, LocalError> {
         let processes: Vec<Process> = numbers.iter().filter_map(|number| self.nodes[*number].process).collect();
         processes.iter().for_each(|process| process.signal(Signal::TERM));
@@ -152,7 +153,7 @@ impl Cluster {
             if self.nodes[number].process.is_some_and(|process| process.is_alive()) {
                 continue;
             }
-            // A node that was killed has left its workspace behind.
+            // A killed node leaves its workspace behind.
             let _ = fs::remove_file(self.workspace(&self.nodes[number]));
             self.nodes[number].process = None;
         }
@@ -162,7 +163,8 @@ impl Cluster {
     /// Kills a node.
     ///
     /// # Errors
-    /// It is there even then.
+    ///
+    /// It exists even then.
     pub fn kill(&mut self, number: usize) -> Result<(), LocalError> {
         if let Some(process) = self.nodes[number].process {
             process.signal(Signal::KILL);
@@ -194,7 +196,7 @@ impl Cluster {
     }
 }
 
-/// Whether the process listens there.
+/// Whether the process listens at the address.
 fn has_port(process: Process, address: SocketAddr) -> bool {
     let holder = sockets::holder(Protocol::Tcp, address);
     holder.and_then(|holder| holder.program).is_some_and(|program| program.pid == process.pid)

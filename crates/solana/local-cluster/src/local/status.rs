@@ -1,8 +1,8 @@
-//! What the nodes of a cluster do: a look at each, and the same a moment later.
+//! The activity of a cluster's nodes, from two samples of each.
 //!
 //! reads   each node's RPC, `/proc`
 //! writes  a table, or JSON
-//! memory  a line a node
+//! memory  a line per node
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -13,22 +13,22 @@ use serde_json::json;
 
 use super::member::{Cluster, Member, Role};
 
-/// Between two looks.
+/// Time between the two samples.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// A look at a node's chain.
+/// A sample of a node's chain.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// When.
+    /// When it was taken.
     pub at: Instant,
-    /// The last slot that it has executed.
+    /// The last slot that the node has executed.
     pub slot: u64,
-    /// All transactions that it has executed, votes too.
+    /// All transactions that it has executed, votes included.
     pub transactions: u64,
 }
 
 impl Look {
-    /// Asks a node.
+    /// Queries a node.
     pub fn take(rpc: &Rpc) -> Option<Self> {
         let processed = json!([{ "commitment": "processed" }]);
         let slot = rpc.call("getSlot", &processed).ok()?.as_u64()?;
@@ -36,41 +36,41 @@ impl Look {
         Some(Self { at: Instant::now(), slot, transactions })
     }
 
-    /// Transactions a second since another.
+    /// Transactions per second since an earlier sample.
     pub fn rate_since(&self, before: &Self) -> f64 {
         let seconds = (self.at - before.at).as_secs_f64();
         self.transactions.saturating_sub(before.transactions) as f64 / seconds.max(1e-3)
     }
 }
 
-/// A node, as it is told.
+/// A node's row in the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Its name.
     pub node: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// Where it is.
+    /// Its region.
     pub region: String,
     /// Its address.
     pub address: String,
     /// Its JSON-RPC.
     pub rpc: String,
-    /// Its process, while it runs.
+    /// Its pid, if it runs.
     pub pid: Option<u32>,
     /// Whether it runs.
     pub alive: bool,
-    /// The last slot that it has executed; `null` where it does not answer.
+    /// The last slot that it has executed; `null` if it does not answer.
     pub slot: Option<u64>,
-    /// Slots that another node has and it has not.
+    /// Slots that another node has executed and this one has not.
     pub slots_behind: Option<u64>,
-    /// Transactions a second, votes too, in the second of the look.
+    /// Transactions per second, votes included, between the samples.
     pub txn_per_s: Option<f64>,
-    /// Resident memory, bytes.
+    /// Resident memory in bytes.
     pub resident_bytes: Option<u64>,
 }
 
-/// Looks at all nodes for a second.
+/// Samples all nodes for a second.
 pub fn rows(cluster: &Cluster) -> Vec<Row> {
     let rpcs: Vec<Option<Rpc>> = cluster.nodes.iter().map(|node| node_rpc::at(&node.rpc()).ok()).collect();
     let alive = |node: &Member| node.process.filter(|process| process.is_alive());
@@ -102,7 +102,7 @@ pub fn rows(cluster: &Cluster) -> Vec<Row> {
     cluster.nodes.iter().enumerate().map(row).collect()
 }
 
-/// The rows as a table.
+/// Formats the rows as a table.
 pub fn table(cluster: &Cluster, rows: &[Row]) -> String {
     let of = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     let width = rows.iter().map(|row| row.region.chars().count()).max().unwrap_or(0).max(6);

@@ -1,8 +1,7 @@
-//! consensus: what the tiles are made from that vote, and in a cluster execute blocks and choose among forks.
+//! consensus: configures the tiles that vote and, in a cluster, replay blocks and choose forks.
 //!
 //! reads   the configuration, an opened chain, `tower.bin`
-//! writes  configurations of replay, exec and tower; a notice where the node may not vote
-//! memory  none of its own
+//! writes  configurations of replay, exec and tower; a notice if the node may not vote
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,30 +28,32 @@ use super::{BootError, Chain, Peers};
 use crate::config::Config;
 use crate::peers::divergence::{Asking, DivergenceError, DivergenceWatch};
 
-/// What tiles share with the threads of a node in a cluster.
+/// The state that tiles share with the threads of a node in a cluster.
 pub(super) struct Cluster {
-    /// What gossip is made of.
+    /// Configuration of gossip.
     pub gossip: gossip::Config,
-    /// Whether the node makes blocks, in its turns.
+    /// Whether the node produces blocks in its leader slots.
     pub leads: bool,
 }
 
-/// What the tiles are made from.
+/// The configurations of the consensus tiles.
 pub(super) struct Consensus {
-    /// Replay, of a node in a cluster.
+    /// Replay, in a cluster.
     replay: Option<replay::Config>,
     tower: tower::Config,
-    /// The account that the node votes with, for sign; the node is its authorized voter. None where it may not vote.
+    /// The vote account, for sign; the node is its authorized voter. `None` if the node may not vote.
     pub vote_account: Option<Pubkey>,
-    /// In a cluster: the newest slot that is confirmed as the node begins, for store. It is the root's.
+    /// In a cluster: the newest confirmed slot at startup, for store, which is that of the root.
     pub confirmed: Option<u64>,
 }
 
 impl Consensus {
-    /// Of a node among others, or of one alone that votes. Returns also the watch that explains why the node diverged.
+    /// The configurations for a node in a cluster, or for one alone that votes. Also returns the watch that explains a
+    /// divergence.
     ///
     /// # Errors
-    /// The tower cannot be read, or is of another chain; or there can be no more threads.
+    ///
+    /// The tower cannot be read or is of another chain; or no more threads can be started.
     pub fn begin(
         config: &Config,
         chain: &Chain,
@@ -69,10 +70,11 @@ impl Consensus {
         })
     }
 
-    /// Of a node in a cluster. Goes on from the ledger's last block, which is the root.
+    /// For a node in a cluster. Continues from the ledger's last block, which is the root.
     ///
     /// # Errors
-    /// The tower cannot be read, or is of another chain; or there can be no more threads.
+    ///
+    /// The tower cannot be read or is of another chain; or no more threads can be started.
     fn of(
         config: &Config,
         chain: &Chain,
@@ -86,7 +88,7 @@ impl Consensus {
         let given = vote_account(config, folder)?;
         let block_id = chain.replayed.block_id.unwrap_or(*genesis.hash());
         let blocks = chain.store.reader();
-        // Of a tower that another program began the hash of the root is not known.
+        // For a tower from another program the root's hash is unknown.
         let rooted = saved.as_ref().and_then(|tower| tower.lockouts().root);
         let start = position::start(ledger, block_id, &blocks, rooted);
         let root = start.block.bank.id.slot;
@@ -96,10 +98,10 @@ impl Consensus {
         let core = CoreConfig {
             node,
             vote_account: account,
-            // Who may not vote follows.
+            // A node that may not vote only follows.
             leads: cluster.leads && account == given,
             gossips: true,
-            // Blocks that are not final are executed later.
+            // Blocks that are not final are replayed later.
             is_begin: chain.replayed.last_slot == genesis.config().genesis_slot
                 && chain.recovery.last_whole_slot.is_none(),
             slot: Duration::from_millis(genesis.config().slot_ms),
@@ -130,7 +132,7 @@ impl Consensus {
         Ok((Self { replay: Some(replay), tower, vote_account: account, confirmed: Some(root) }, watch))
     }
 
-    /// Of a node that is a cluster of one. Goes on from the ledger's last block, which is the root.
+    /// For a node that is a cluster of one. Continues from the ledger's last block, which is the root.
     fn alone(chain: &Chain, clock: &Clock) -> Self {
         let Chain { genesis, ledger, identity, replayed, .. } = chain;
         let block_id = replayed.block_id.unwrap_or(*genesis.hash());
@@ -144,7 +146,7 @@ impl Consensus {
     }
 }
 
-/// With what tower is made from, and, where the node is in a cluster, replay and the exec tiles.
+/// Adds the tower tile and, in a cluster, replay and the exec tiles.
 pub(super) fn with_consensus(
     configs: TileConfigs,
     topology: &Topology,
@@ -160,13 +162,13 @@ pub(super) fn with_consensus(
     configs.each::<Exec>(topology, |_| exec_config(&ledger, recording.cloned(), execs))
 }
 
-/// What each of `count` exec tiles is made from.
+/// The configuration of each of `count` exec tiles.
 fn exec_config(ledger: &Arc<Ledger>, recording: Option<Recording>, count: usize) -> exec::Config {
     let table_bytes = crate::replay::TABLE_BYTES / count;
     exec::Config { ledger: ledger.clone(), worker: WorkerConfig { table_bytes, recording } }
 }
 
-/// The account that the node votes with, where it does.
+/// The vote account, if the node votes.
 fn vote_account(config: &Config, folder: &Path) -> Result<Option<Pubkey>, BootError> {
     if config.follows() || !config.consensus.vote {
         return Ok(None);
@@ -176,7 +178,7 @@ fn vote_account(config: &Config, folder: &Path) -> Result<Option<Pubkey>, BootEr
     Ok(Some(keys::read(&path)?.public))
 }
 
-/// Whether the node may vote with an account; says why not.
+/// Whether the node may vote with an account; reports why not.
 fn may_vote(config: &Config, folder: &Path, account: &Pubkey, saved: Option<&VoteTower>, start: &Start) -> bool {
     let votes = start.block.bank.votes.iter().find(|votes| votes.key == *account);
     let tower = saved.map(|tower| tower.newest_slot().unwrap_or(0));

@@ -1,7 +1,7 @@
-//! Which tiles still turn: what health and the end of a node say of one that does not.
+//! Liveness of the tiles, for health checks and for a node's shutdown.
 //!
 //! reads   heartbeats, states and pack's gauge, in the workspace
-//! memory  a handle a tile
+//! memory  a handle per tile
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -15,24 +15,24 @@ use hearth_rpc::Liveness;
 use hearth_tile::counters::LoopCounters;
 use hearth_tile::{CounterDecl, CounterSet, Tile};
 
-/// A tile that has not turned for so long waits for something: an idle one turns twenty times a second.
+/// A tile without a heartbeat for this long is stuck: an idle one beats twenty times a second.
 const SILENT: Duration = Duration::from_secs(10);
-/// The same of a node that is asked to stop.
+/// The same for a node that is stopping.
 const SILENT_AT_END: Duration = Duration::from_secs(2);
 
-/// The tiles of a node, from outside.
+/// The tiles of a node, seen from outside.
 #[derive(Clone)]
 pub struct Tiles(Arc<Vec<TileWords>>);
 
 struct TileWords {
     name: String,
     words: hearth_ring::Counters,
-    /// Where the number of transactions is that wait, for pack.
+    /// Index of the number of pending transactions, for pack.
     pending: Option<usize>,
 }
 
 impl Tiles {
-    /// Those of this node.
+    /// The tiles of this node.
     pub fn of(node: &Node) -> Self {
         let place = |decls: &[CounterDecl], name| decls.iter().position(|decl| decl.name == name);
         let own = place(<<Pack as Tile>::Counters as CounterSet>::DECLS, "pending").expect("pack counts what waits");
@@ -45,19 +45,19 @@ impl Tiles {
         Self(Arc::new(tiles.collect()))
     }
 
-    /// What health asks.
+    /// The callback for health checks.
     pub fn liveness(self) -> Box<dyn Fn() -> Liveness + Send + Sync> {
         let pending = |tile: &TileWords| tile.pending.map(|at| tile.words.words()[at].load(Relaxed));
         Box::new(move || Liveness { silent: self.silent(SILENT), pending: self.0.iter().filter_map(pending).sum() })
     }
 
-    /// Those that do not turn and have not stopped, in words, at a node's end.
+    /// The tiles without heartbeat that have not stopped, in words, at a node's shutdown.
     pub fn unstopped(&self) -> Vec<String> {
         self.silent(SILENT_AT_END).into_iter().map(|(names, _)| names).collect()
     }
 
-    /// The tiles that have not turned for so long, and since when the first of them has not. Those of a core stand
-    /// together.
+    /// The tiles without heartbeat for this long, and since when the first has been silent. Tiles of one core are
+    /// listed together.
     fn silent(&self, least: Duration) -> Option<(String, Duration)> {
         let now = unix_time();
         let tiles = self.0.iter().filter_map(|tile| Some((tile.name.as_str(), silence(tile.words.words(), now)?)));
@@ -65,7 +65,7 @@ impl Tiles {
     }
 }
 
-/// Since the last heartbeat of a tile that runs.
+/// The time since the last heartbeat of a running tile.
 fn silence(words: &[AtomicU64], now: Duration) -> Option<Duration> {
     const RUNNING: u64 = 1;
     let word = |name| {
@@ -76,7 +76,7 @@ fn silence(words: &[AtomicU64], now: Duration) -> Option<Duration> {
     (word("state") == RUNNING && !beat.is_zero()).then(|| now.saturating_sub(beat))
 }
 
-/// Tiles in words, and the longest of their times.
+/// Lists tiles in words, with the longest of their times.
 fn named<'a>(silent: impl Iterator<Item = (&'a str, Duration)>) -> Option<(String, Duration)> {
     let silent: Vec<_> = silent.collect();
     let longest = silent.iter().map(|(_, time)| *time).max()?;

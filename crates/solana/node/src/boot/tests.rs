@@ -1,4 +1,4 @@
-//! What a start holds to be final.
+//! Which blocks a start regards as final.
 
 mod damage;
 
@@ -26,7 +26,7 @@ fn open(config: &Config, folder: &Path) -> Result<Chain, BootError> {
     open_chain(config, folder, &Beginning::default(), |_| {}, |_| Go::Continue(()))
 }
 
-/// An empty block: its ticks, and the hash that it ends with.
+/// An empty block: its ticks, and its last hash.
 fn block(ticks: usize, mut hash: [u8; 32]) -> (Vec<u8>, [u8; 32]) {
     let mut data = vec![];
     write_batch_header(ticks, &mut data);
@@ -37,7 +37,7 @@ fn block(ticks: usize, mut hash: [u8; 32]) -> (Vec<u8>, [u8; 32]) {
     (data, hash)
 }
 
-/// Begins a chain of which there are blocks of these slots, each on the one named, in this order.
+/// Creates a chain with blocks at these slots, each on the named parent, in this order.
 fn chain(config: &Config, folder: &Path, blocks: &[(u64, u64)]) {
     let begun = open(config, folder).unwrap();
     let genesis_hash = *begun.genesis.hash();
@@ -64,7 +64,7 @@ fn chain(config: &Config, folder: &Path, blocks: &[(u64, u64)]) {
     }
 }
 
-/// Where the ledger is after a start, and what is final there.
+/// The ledger's slot after a start, and the final slot.
 fn started(config: &Config, folder: &Path) -> (u64, u64) {
     let chain = open(config, folder).unwrap();
     assert_eq!(chain.ledger.slot(Commitment::Processed), chain.replayed.last_slot);
@@ -113,7 +113,7 @@ fn a_chain_keeps_the_accounts_it_began_with() {
     let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
     let new = open(&config, folder.path()).unwrap();
     assert!(new.ledger.account(&wrapped_sol).is_some());
-    // The same chain as a release made it that had no such account.
+    // The same chain as an older release created it, without that account.
     let mut began = new.genesis.config().clone();
     drop(new);
     began.extra_accounts.retain(|(key, _)| *key != wrapped_sol);
@@ -128,7 +128,7 @@ fn a_chain_keeps_the_accounts_it_began_with() {
     assert_eq!(opened.ledger.account(&wrapped_sol), None);
 }
 
-/// What a folder holds, all the way down.
+/// All paths in a folder, recursively.
 fn names(folder: &Path) -> Vec<PathBuf> {
     let mut all = vec![];
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -157,7 +157,7 @@ fn blocks_without_genesis_are_refused_untouched() {
     let missing = open(&config, folder).err().expect("no genesis").to_string();
     assert!(missing.contains("genesis.json is missing") && missing.contains("0000000001.log"), "{missing}");
     assert_eq!(names(folder), before, "nothing was written");
-    // What both errors advise.
+    // The advice of both errors.
     crate::developer::reset(&config, folder).unwrap();
     assert_eq!(started(&config, folder), (0, 0));
 }

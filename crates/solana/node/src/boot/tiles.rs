@@ -1,8 +1,7 @@
-//! What each tile is told, from the configuration.
+//! Derives the configuration of each tile.
 //!
 //! reads   the configuration, an opened chain
 //! writes  the configurations of the tiles
-//! memory  none of its own
 
 use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
@@ -50,16 +49,16 @@ use crate::config::{
 use crate::peers::socket::links_config;
 use crate::ports::BoundPorts;
 
-/// Slots of which shreds have come and not all.
+/// Maximum incomplete slots in the FEC resolver.
 const SLOTS_BEGUN_MAX: usize = 256;
-/// FEC sets of which shreds have come and too few: 79 KiB each.
+/// Maximum incomplete FEC sets: 79 KiB each.
 const SETS_BEGUN_MAX: usize = 1_024;
 
-/// How the node takes part in its cluster, which may be of it alone.
+/// How the node takes part in its cluster, which may consist of it alone.
 pub(super) struct Participation {
-    /// Where there are other nodes.
+    /// Set if there are other nodes.
     pub cluster: Option<Cluster>,
-    /// Where the node votes, or there are other nodes.
+    /// Set if the node votes, or there are other nodes.
     pub consensus: Option<Consensus>,
 }
 
@@ -83,7 +82,7 @@ pub(super) fn tile_configs(
     } = chain;
     let drops = DropLog::new(fates.clone());
     let recording = history.as_ref().map(|history| recording(&config.rpc, history));
-    // The first net tile has the sockets that are bound, and the others share their ports.
+    // The first net tile has the bound sockets, and the others share their ports.
     let mut bound = bound.net();
     let configs = TileConfigs::default()
         .each::<Net>(topology, |_| net::Config {
@@ -154,7 +153,7 @@ fn with_load(configs: TileConfigs, bench: &Bench, topology: &Topology, ports: &P
     load_configs(configs, topology, load.benchg, benchs, bencho)
 }
 
-/// With what the load's tiles are made from.
+/// Adds the configurations of the load's tiles.
 pub fn load_configs(
     configs: TileConfigs,
     topology: &Topology,
@@ -169,7 +168,7 @@ pub fn load_configs(
 }
 
 fn quic_config(quic: &QuicTile, own: Pubkey, drops: DropLog) -> quic::Config {
-    // A node alone has all the stake. In a cluster txsend says who has stake, from the ledger.
+    // A node alone has all the stake. In a cluster txsend reads the stakes from the ledger.
     let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..server_config(quic) };
     quic::Config { server, drops }
 }
@@ -187,7 +186,7 @@ fn recording(rpc: &Rpc, history: &History) -> bank::Recording {
     bank::Recording { key: history.key(), extended: rpc.extended_tx_metadata_storage }
 }
 
-/// `confirmed` is the newest slot that the cluster has confirmed, of a node in one.
+/// `confirmed` is the newest slot that the cluster has confirmed, for a node in one.
 fn store_config(config: store::Config, history: Option<History>, confirmed: Option<u64>) -> store::Config {
     let config = match confirmed {
         Some(confirmed) => config.in_cluster(confirmed),
@@ -200,7 +199,7 @@ fn metric_config(workspace: PathBuf, ports: &Ports, listener: TcpListener, folde
     metric::Config { listen: ports.metrics, bound: Some(listener), workspace, ledger: folder }
 }
 
-/// `makes_blocks`: it takes transactions. `links` are the emulated ones.
+/// `makes_blocks`: the node takes transactions. `links` are the emulated links.
 fn net_config(config: &NetTile, makes_blocks: bool, links: Option<LinksConfig>, ports: &Ports) -> net::Config {
     net::Config {
         transactions: makes_blocks.then_some(net::TransactionPorts { quic: ports.quic, udp: ports.udp }),
@@ -217,7 +216,7 @@ fn net_config(config: &NetTile, makes_blocks: bool, links: Option<LinksConfig>, 
     }
 }
 
-/// What shred takes others' shreds by.
+/// How shred handles other nodes' shreds.
 fn shred_cluster(bench: &Bench, chain: &Chain) -> shred::Cluster {
     shred::Cluster {
         receiver: receiver_config(bench, &chain.genesis, chain.identity.public),
@@ -240,7 +239,7 @@ fn rserve_config(shreds: &shred::Cluster) -> rserve::Config {
     rserve::Config { own: shreds.receiver.own, shred_version: shreds.receiver.version, blocks: shreds.blocks.clone() }
 }
 
-/// What repair and shred know answers by.
+/// The secret by which repair and shred recognize responses.
 fn nonce_key() -> NonceKey {
     let mut key = [0; 32];
     hearth_tile::sys::random::fill(&mut key);
@@ -256,12 +255,12 @@ fn receiver_config(bench: &Bench, genesis: &Genesis, own: Pubkey) -> shred::Rece
     }
 }
 
-/// Bytes that others' shreds take at most in a shred tile.
+/// Maximum memory for other nodes' shreds in a shred tile, in bytes.
 pub fn shred_memory(bench: &Bench) -> u64 {
     shred::memory(&receiver_limits(bench))
 }
 
-/// A receiver of no chain.
+/// The limits of a receiver, not yet bound to a chain.
 fn receiver_limits(bench: &Bench) -> shred::ReceiverConfig {
     shred::ReceiverConfig {
         version: 0,
@@ -284,7 +283,7 @@ pub fn idle(layout: &Layout) -> IdlePolicy {
     }
 }
 
-/// What the QUIC server is made from.
+/// The configuration of the QUIC server.
 pub fn server_config(quic: &QuicTile) -> ServerConfig {
     let base = match quic.limits {
         PeerLimits::Production => ServerConfig::agave(),
@@ -296,18 +295,18 @@ pub fn server_config(quic: &QuicTile) -> ServerConfig {
     }
 }
 
-/// What a block may hold.
+/// The limits of a block.
 pub fn block_limits(bench: &Bench) -> BlockLimits {
     BlockLimits::lifted(bench.max_cost_per_block, bench.larger_max_cost_per_block, bench.larger_shred_limits_per_block)
 }
 
-/// What pack is made from.
+/// The configuration of pack.
 pub fn pack_config(pack: &PackTile, development: &Development) -> pack::Config {
     let capacity = pack.max_pending_transactions;
     let default = pack::Config::default();
     pack::Config {
         capacity,
-        // As many for each transaction as by default.
+        // As many per transaction as by default.
         accounts: default.accounts.max(capacity.saturating_mul(default.accounts / default.capacity)),
         limits: block_limits(&development.bench),
         use_consumed_cus: pack.use_consumed_cus,

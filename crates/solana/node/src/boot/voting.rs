@@ -1,13 +1,12 @@
-//! voting: whether a node in a cluster may vote when it starts.
+//! voting: decides whether a node in a cluster may vote when it starts.
 //!
-//! reads   the newest slot of its tower; what its account has voted for, in the bank that it starts from
+//! reads   the newest slot of its tower; its account's votes in the bank that it starts from
 //! writes  a verdict, and its text
-//! memory  none
 //!
-//! An account that has voted has votes that bind, and the newest may not be in the bank yet. A node without a tower
-//! does not know them, and could break them: an identity that comes from another machine or from Agave brings its
-//! tower along. A tower is on disk before its vote is sent, so one that is older than the account's votes is a copy
-//! from before the last of them, and lacks votes too.
+//! An account that has voted has binding votes, and the newest may not be in the bank yet. A node without a tower does
+//! not know them and could violate their lockouts, so an identity from another machine or from Agave must bring its
+//! tower along. A tower is saved before its vote is sent, so one that is older than the account's votes is a copy from
+//! before the last of them, and lacks votes too.
 
 use std::path::Path;
 
@@ -15,21 +14,21 @@ use hearth_consensus::AccountVotes;
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 
-/// What a node does.
+/// Whether the node votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It votes.
     Votes,
-    /// It follows: its account has voted up to this slot, or rooted it, and the tower does not go so far.
+    /// It only follows: its account has voted up to this slot, or rooted it, and the tower does not reach it.
     Follows {
-        /// The slot.
+        /// The newest slot voted for or rooted.
         newest: u64,
     },
 }
 
-/// What a node does whose account is `votes` in the bank that it starts from, and none where the bank has no such
-/// account. `tower` is the newest slot of the tower, where there is one; `is_told` is whether the node was told to vote
-/// without a tower.
+/// The verdict for a node whose account has `votes` in the bank that it starts from; `None` if the bank has no such
+/// account. `tower` is the newest slot of the tower, if there is one; `is_told`: the operator allows voting without a
+/// tower.
 pub(super) fn verdict(tower: Option<u64>, is_told: bool, votes: Option<&AccountVotes>) -> Verdict {
     match votes.and_then(|votes| votes.last_vote().max(votes.root)) {
         Some(newest) if tower.is_none_or(|tower| tower < newest) && !is_told => Verdict::Follows { newest },
@@ -37,7 +36,7 @@ pub(super) fn verdict(tower: Option<u64>, is_told: bool, votes: Option<&AccountV
     }
 }
 
-/// Says that a node follows, and what to do.
+/// The notice that the node only follows, and how to change that.
 pub(super) fn notice(folder: &Path, account: &Pubkey, newest: u64, tower: Option<u64>) -> String {
     let (account, folder) = (encode_32(account), folder.display());
     let lacks = match tower {
@@ -65,7 +64,7 @@ mod tests {
             Some(AccountVotes { votes, root, ..AccountVotes::default() })
         };
         let table = [
-            // The account in the bank; what is done without a tower.
+            // The account in the bank; the verdict without a tower.
             (None, Votes),
             (account(None, None), Votes),
             (account(Some(7), None), Follows { newest: 7 }),

@@ -1,12 +1,12 @@
-//! Keys of other nodes' configuration files: what is taken under another name, and what has no meaning here.
+//! Keys of other nodes' configuration files: renamed if there is an equivalent, otherwise ignored with a notice.
 //!
 //! reads   a parsed file
 //! writes  the same without those keys, and a notice for each
 
 use toml::{Table, Value};
 
-/// Keys without a meaning here, and why. A key that an operator relies on for safety is none of them, as
-/// `consensus.expected_bank_hash`: that it does nothing would be noticed too late, so it stays an error.
+/// Keys without a meaning here, and why. Keys that an operator relies on for safety are excluded, such as
+/// `consensus.expected_bank_hash`: to ignore one would be noticed too late, so it stays an error.
 const WITHOUT_MEANING: [(&str, &str); 44] = [
     ("layout.agave_affinity", "no Agave process runs beside the tiles"),
     ("layout.solana_labs_affinity", "no Agave process runs beside the tiles"),
@@ -54,7 +54,7 @@ const WITHOUT_MEANING: [(&str, &str); 44] = [
     ("development.netns", "the node makes no network namespace"),
 ];
 
-/// Takes foreign keys out of a file, translating what can be. Returns a notice for each.
+/// Removes foreign keys from a file, translating those with an equivalent. Returns a notice for each.
 pub fn adapt(file: &mut Table) -> Vec<String> {
     let mut notices = vec![];
     if let Some(Value::Boolean(disabled)) = remove(file, "development.bench.disable_blockstore") {
@@ -74,7 +74,7 @@ pub fn adapt(file: &mut Table) -> Vec<String> {
     notices
 }
 
-/// Takes a key out, and the tables that are empty without it.
+/// Removes a key, and tables that become empty.
 pub(super) fn remove(file: &mut Table, path: &str) -> Option<Value> {
     let Some((head, rest)) = path.split_once('.') else { return file.remove(path) };
     let Some(Value::Table(inner)) = file.get_mut(head) else { return None };

@@ -1,12 +1,12 @@
-//! Where a file names its tables and keys, and what it names twice.
+//! The line numbers of tables and keys in a file, and duplicates.
 //!
-//! reads   TOML, line by line: also what is none
+//! reads   TOML line by line, even if it is invalid
 //! writes  line numbers, from 1, and a sentence
 
 /// A line that opens a table or sets a key.
 struct Named {
     line: usize,
-    /// With the table's: `layout.affinity`.
+    /// The full path: `layout.affinity`.
     path: String,
     is_table: bool,
 }
@@ -29,12 +29,12 @@ fn named(text: &str) -> Vec<Named> {
     found
 }
 
-/// `layout.affinity` of `layout` and `affinity`; outside of tables the key alone.
+/// `layout.affinity` from `layout` and `affinity`; outside of tables the key alone.
 pub(super) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// What is left of a path below a table.
+/// The rest of a path below a table.
 fn below<'a>(path: &'a str, table: &str) -> Option<&'a str> {
     path.strip_prefix(table)?.strip_prefix('.')
 }
@@ -43,7 +43,7 @@ pub(super) fn line_of(text: &str, offset: usize) -> usize {
     1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count()
 }
 
-/// Line of a key such as `layout.affinity`, by its table's header and its last part; 1 when it is not there.
+/// The line of a key such as `layout.affinity`, by its table's header and its last part; 1 if it is missing.
 pub(super) fn line_of_key(text: &str, path: &str) -> usize {
     let is_it = |named: &&Named| {
         let (outer, inner) = if named.is_table { (path, &named.path[..]) } else { (&named.path[..], path) };
@@ -52,8 +52,8 @@ pub(super) fn line_of_key(text: &str, path: &str) -> usize {
     named(text).iter().find(is_it).map_or(1, |named| named.line)
 }
 
-/// What the reader of TOML calls a duplicate key in this line: where both are, and which to change. A table's key that
-/// stands above its table's header, `layout.affinity` before `[layout]`, is one.
+/// Explains a duplicate key that the TOML parser reports in this line: the lines of both, and which to change. A
+/// table's key before its table's header, `layout.affinity` before `[layout]`, is one.
 pub(super) fn twice(text: &str, line: usize) -> Option<String> {
     let named = named(text);
     let second = named.iter().find(|named| named.line == line)?;

@@ -1,9 +1,9 @@
-//! Reading a configuration file, and saying what is wrong with it.
+//! Reads and validates a configuration file.
 //!
 //! reads   TOML
 //! writes  a [`Config`], notices
 //!
-//! A mistake names file, line, key and the nearest right key. All that can be found in one reading are told at once.
+//! A mistake names file, line, key and the nearest valid key. All mistakes found in one reading are reported at once.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,50 +19,50 @@ use super::{Config, Genesis, Ports, SlotTiming, foreign};
 const COST_OF_BLOCK: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
 const PARK_AFTER_MICROS_MAX: u64 = 60_000_000;
 
-/// Bytes of a transaction's log that may be kept: about as many as its compute units can write.
+/// Maximum log bytes kept per transaction: about as many as its compute units can write.
 pub const LOG_BYTES_MAX: usize = 1_000_000;
 
-/// Ticks of a slot, at least: one to work in, one to end with.
+/// Minimum ticks per slot: one to work in, one to end with.
 pub const TICKS_LEAST: u64 = 2;
-/// Slots of an epoch, at least, as the cluster has it.
+/// Minimum slots per epoch, as on the cluster.
 pub const EPOCH_LEAST: u64 = 32;
 
-/// A configuration and what was noticed while reading it.
+/// A configuration, and what was noticed while reading it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// For the operator: keys passed over or renamed.
+    /// Notices for the operator: ignored or renamed keys.
     pub notices: Vec<String>,
-    /// The keys that the file names.
+    /// The keys that the file sets.
     pub keys: Vec<String>,
 }
 
 /// Why a file is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the configuration {}: {why}", path.display())]
     Read {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// It is no TOML, or holds a key or value that makes no sense.
+    /// The file is not TOML, or has an invalid key or value.
     #[error("{}:{line}: {what}", path.display())]
     Wrong {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
         /// Line of the mistake, from 1.
         line: usize,
-        /// What is wrong and what was meant.
+        /// The mistake, and what was probably meant.
         what: String,
     },
-    /// The option `--name` gives a name that is none.
+    /// The value of the option `--name` is not a valid name.
     #[error("--name: {0}")]
     Name(String),
-    /// It has several mistakes, each of them one of the above.
+    /// The file has several mistakes, each of them one of the above.
     #[error("{} mistakes:{}", .0.len(), .0.iter().map(|mistake| format!("\n  {mistake}")).collect::<String>())]
     Several(Vec<ConfigError>),
 }
@@ -78,32 +78,32 @@ pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
     survey(path)?.end()
 }
 
-/// Reads a file's text; `path` is for the messages.
+/// Parses a file's text; `path` is for the messages.
 #[cfg(test)]
 pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
     survey_str(text, path)?.end()
 }
 
-/// What a file says, as far as it can be understood, and all that is wrong with it.
+/// The valid part of a file, and all its mistakes.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// What is left without the keys that are wrong.
+    /// The configuration without the invalid keys.
     pub loaded: Loaded,
-    /// Lines, and what is wrong there.
+    /// Line and description of each mistake.
     mistakes: Vec<(usize, String)>,
-    /// A key of tiles or their places is wrong, so that what the rest makes of them is not what was meant.
+    /// A key for tiles or their placement is wrong, so the layout is not what was meant.
     pub is_layout_wrong: bool,
     text: String,
     path: PathBuf,
 }
 
 impl Survey {
-    /// One more mistake, at the line of this key.
+    /// Adds a mistake at the line of this key.
     pub fn add(&mut self, key: &str, what: String) {
         self.mistakes.push((line_of_key(&self.text, key), what));
     }
 
-    /// The configuration; all mistakes where there are any.
+    /// The configuration, or all mistakes.
     pub fn end(mut self) -> Result<Loaded, ConfigError> {
         self.mistakes.sort();
         let wrong = |(line, what)| ConfigError::Wrong { path: self.path.clone(), line, what };
@@ -116,7 +116,7 @@ impl Survey {
     }
 }
 
-/// Reads a file, and goes on after mistakes. Fails where it cannot be read, or is no TOML.
+/// Reads a file, continuing after mistakes. Fails if it cannot be read or is not TOML.
 pub fn survey(path: &Path) -> Result<Survey, ConfigError> {
     let text =
         std::fs::read_to_string(path).map_err(|e| ConfigError::Read { path: path.to_owned(), why: e.to_string() })?;
@@ -154,12 +154,12 @@ fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
     survey.is_layout_wrong = wrong().any(|key| is_of_layout(key) || is_nearly(key));
     let mut keys = vec![];
     collect(&table, "", &mut keys);
-    // The rest is looked at as if those keys were not there.
+    // The rest is checked without those keys.
     match toml::Value::Table(table).try_into::<Config>() {
         Ok(config) => {
-            // What does not go together with a value that is not there is no mistake yet.
+            // A conflict with a key that was removed is not reported.
             let is_about = |what: &str, key: &str| what.contains(&format!("`{key}`"));
-            // Two listeners may share a port where their addresses differ.
+            // Two listeners may share a port if their addresses differ.
             let is_address = |key: &str| key.ends_with("bind_address") || key.ends_with("listen_address");
             let are_addresses = !mistyped.iter().any(|(key, _)| is_address(key));
             let found = listeners(&config).filter(|_| are_addresses).into_iter().chain(problems(&config));
@@ -174,7 +174,7 @@ fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
     Ok(survey)
 }
 
-/// Keys that are right each by itself and do nothing, or not all that they say, beside another.
+/// Valid keys without an effect, or without their full effect, because of another key.
 pub fn idle_keys(config: &Config) -> Vec<String> {
     let mut found = vec![];
     let (rpc, bench, quic) = (&config.rpc, &config.development.bench, &config.tiles.quic);
@@ -203,18 +203,18 @@ pub fn idle_keys(config: &Config) -> Vec<String> {
     found
 }
 
-/// Transactions that may be pending at most: more than half a minute of the fastest node, about 7 GB.
+/// Maximum pending transactions: more than half a minute of the fastest node, about 7 GB.
 const PENDING_MAX: usize = 1 << 22;
 
-/// A key, and what is wrong with its value.
+/// A key, and the problem with its value.
 type Problem = (&'static str, String);
 
-/// The first of what is wrong with a configuration though every value has the right type.
+/// The first problem of a configuration whose values all have the right type.
 pub fn check(config: &Config) -> Result<(), Problem> {
     listeners(config).into_iter().chain(problems(config)).next().map_or(Ok(()), Err)
 }
 
-/// Values that have the right type and are wrong all the same.
+/// Values that have the right type but are invalid.
 fn problems(config: &Config) -> Vec<Problem> {
     let mut found = vec![];
     cluster(config, &mut found);
@@ -251,7 +251,7 @@ fn problems(config: &Config) -> Vec<Problem> {
     found
 }
 
-/// What a node in a cluster cannot be told.
+/// Checks the keys for a node in a cluster.
 fn cluster(config: &Config, found: &mut Vec<Problem>) {
     let address = config.gossip.bind_address;
     if config.gossip.enabled && address.is_unspecified() {
@@ -273,7 +273,7 @@ fn cluster(config: &Config, found: &mut Vec<Problem>) {
     }
 }
 
-/// Ports that cannot be listened on together.
+/// Ports that conflict with each other.
 fn listeners(config: &Config) -> Option<Problem> {
     if config.rpc.port == u16::MAX {
         return Some(("rpc.port", "must be below 65535: WebSocket has the port above it".into()));
@@ -283,7 +283,7 @@ fn listeners(config: &Config) -> Option<Problem> {
     Some((second, format!("{port} is taken by `{first}`{above}; choose another port")))
 }
 
-/// What a chain cannot have: a genesis would keep it, and its node would not start.
+/// Checks the values that a genesis would store, and with which the node could not start.
 fn slots(genesis: &Genesis, found: &mut Vec<Problem>) {
     let &Genesis { ticks_per_slot, target_tick_duration_micros, hashes_per_tick, slots_per_epoch, .. } = genesis;
     if !(EPOCH_LEAST..=SLOTS_PER_EPOCH_MAX).contains(&slots_per_epoch) {
@@ -293,7 +293,7 @@ fn slots(genesis: &Genesis, found: &mut Vec<Problem>) {
     if !(TICKS_LEAST..=TICKS_PER_SLOT_MAX).contains(&ticks_per_slot) {
         let what = format!("must be from {TICKS_LEAST} to {TICKS_PER_SLOT_MAX}");
         found.push(("development.genesis.ticks_per_slot", what));
-        // The others are told by it.
+        // The following checks depend on it.
         return;
     }
     let slot_micros = ticks_per_slot.checked_mul(target_tick_duration_micros);
@@ -308,7 +308,7 @@ fn slots(genesis: &Genesis, found: &mut Vec<Problem>) {
     }
 }
 
-/// Types in the words of the file and not of the program.
+/// Replaces the program's type names by the file's.
 fn in_words(message: &str) -> String {
     let words = [
         ("a string", "a text in quotes"),
@@ -327,7 +327,7 @@ fn in_words(message: &str) -> String {
     format!("{what}, expected {expected}")
 }
 
-/// All keys there are, `layout.affinity`.
+/// All valid keys, such as `layout.affinity`.
 fn known_keys() -> Vec<String> {
     let defaults = Table::try_from(Config::default()).expect("the defaults are plain data");
     let mut keys = vec![];
@@ -345,7 +345,7 @@ fn collect(table: &Table, path: &str, keys: &mut Vec<String>) {
     }
 }
 
-/// The tables without a key: they are none of the keys, and may be misspelt all the same.
+/// Tables without a key: they are not among the keys, but may be misspelt.
 fn empty_tables(table: &Table, path: &str, found: &mut Vec<String>) {
     for (key, value) in table {
         let path = join(path, key);
@@ -357,8 +357,8 @@ fn empty_tables(table: &Table, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Makes tables of those that the file writes as one of several, `[[table]]`, so that the keys in them are looked at,
-/// too; `found` gets their names.
+/// Turns arrays of tables, `[[table]]`, into tables, so that the keys in them are checked too; appends their names to
+/// `found`.
 fn tables_of_lists(file: &mut Table, path: &str, known: &[String], found: &mut Vec<String>) {
     for (key, value) in file.iter_mut() {
         let path = join(path, key);
@@ -383,12 +383,12 @@ fn tables_of_lists(file: &mut Table, path: &str, known: &[String], found: &mut V
     }
 }
 
-/// That the value of this key is none, where it names a table.
+/// The message that a table's key has a value that is not a table.
 fn no_table(key: &str) -> String {
     format!("invalid type, expected a table: `[{key}]`")
 }
 
-/// The keys of the file that are not known.
+/// The unknown keys of the file.
 fn unknown_keys(file: &Table) -> Vec<String> {
     let known = known_keys();
     let mut keys = vec![];
@@ -399,7 +399,7 @@ fn unknown_keys(file: &Table) -> Vec<String> {
     keys
 }
 
-/// The keys whose value alone makes the configuration fail, and why; of a list each value that does.
+/// The keys whose value alone makes the configuration fail, and why; for a list, each such element.
 fn mistyped_keys(file: &Table) -> Vec<(String, String)> {
     let mut keys = vec![];
     collect(file, "", &mut keys);
@@ -422,20 +422,20 @@ fn mistyped_keys(file: &Table) -> Vec<(String, String)> {
     keys.iter().flat_map(|key| mistakes(key).into_iter().map(move |what| (key.clone(), what))).collect()
 }
 
-/// What is wrong with a key's value, by itself.
+/// The mistake in a key's value on its own.
 fn mistake(key: &str, value: toml::Value) -> Option<String> {
     let alone = key.rsplit('.').fold(value, |value, part| Table::from_iter([(part.to_owned(), value)]).into());
     alone.try_into::<Config>().err().map(|error| in_words(error.message()))
 }
 
-/// The tables that known keys are in, also those that hold tables alone.
+/// The tables of the known keys, including those that contain only tables.
 fn tables_of(keys: &[String]) -> Vec<String> {
     let above = |key: &String| key.match_indices('.').map(|(end, _)| key[..end].to_owned()).collect::<Vec<_>>();
     let tables: BTreeSet<String> = keys.iter().flat_map(above).collect();
     tables.into_iter().collect()
 }
 
-/// `; did you mean …?` where the whole name of a table or a key is near. A table is none of the keys.
+/// `; did you mean …?` if a table or key has a similar full name.
 fn suggestion(name: &str, is_table: bool) -> String {
     let keys = known_keys();
     let tables = tables_of(&keys);
@@ -455,7 +455,7 @@ fn suggestion(name: &str, is_table: bool) -> String {
     }
 }
 
-/// The table or key whose whole name is nearest; where both are as near, the table.
+/// The table or key with the nearest full name; the table if both are equally near.
 pub(super) fn meant(keys: &[String], tables: &[String], name: &str, is_table: bool) -> Option<String> {
     let key = nearest(keys, name).filter(|_| !is_table);
     let is_nearer = |table_off: usize| key.is_none_or(|(off, _)| table_off <= off);
@@ -465,14 +465,14 @@ pub(super) fn meant(keys: &[String], tables: &[String], name: &str, is_table: bo
     }
 }
 
-/// The known name that is nearest to one that is not known, after how many letters are wrong.
+/// The known name nearest to an unknown one, and the number of wrong letters.
 fn nearest<'a>(known: &'a [String], name: &str) -> Option<(usize, &'a str)> {
     let near = known.iter().filter_map(|known| Some((letters_off(known, name).filter(|off| *off > 0)?, known)));
     near.min().map(|(off, known)| (off, known.as_str()))
 }
 
-/// How many letters are wrong in all parts of a name together. None where it has more parts or fewer than the known
-/// one, or where more than a third of a part is wrong: that is another word.
+/// The number of wrong letters over all parts of a name. `None` if the number of parts differs, or if more than a third
+/// of a part is wrong, which makes it another word.
 fn letters_off(known: &str, name: &str) -> Option<usize> {
     if known.split('.').count() != name.split('.').count() {
         return None;
@@ -484,7 +484,7 @@ fn letters_off(known: &str, name: &str) -> Option<usize> {
     known.split('.').zip(name.split('.')).map(off).sum()
 }
 
-/// The only key of this name, in another table. In a table that is none a key tells nothing.
+/// The only key of this name, in another table. In an unknown table a key gives no hint.
 fn elsewhere<'a>(known: &'a [String], tables: &[String], name: &str) -> Option<&'a str> {
     if name.rsplit_once('.').is_some_and(|(table, _)| !tables.iter().any(|known| known == table)) {
         return None;

@@ -1,4 +1,4 @@
-//! `--config`: the option that names the configuration file, and the configuration that it stands for.
+//! `--config`: the option that names the configuration file, and reading it.
 
 use std::path::PathBuf;
 
@@ -26,12 +26,12 @@ impl ConfigFile {
         Ok(loaded)
     }
 
-    /// The configuration alone.
+    /// Reads the configuration without the notices.
     pub fn read(&self) -> Result<Config, ConfigError> {
         self.load().map(|loaded| loaded.config)
     }
 
-    /// The configuration of the node of this name, which stands before that of the file.
+    /// The configuration of the node with this name, which overrides the file's.
     pub fn named(&self, name: Option<&str>) -> Result<Config, ConfigError> {
         let mut config = self.read()?;
         if let Some(name) = name {

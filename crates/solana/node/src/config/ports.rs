@@ -1,7 +1,7 @@
-//! Where a configuration has its node listen: the ports, the keys that set them, and which of them may move.
+//! The ports of a configuration, the keys that set them, and which of them may move.
 //!
 //! reads   the configuration
-//! writes  nothing; `BoundPorts::take` binds
+//! writes  nothing: `BoundPorts::take` binds
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -10,13 +10,13 @@ use hearth_machine::port::{PortError, Protocol};
 
 use super::Config;
 
-/// The key of JSON-RPC's port; WebSocket has the next.
+/// The key of JSON-RPC's port; WebSocket uses the next.
 pub const RPC: &str = "rpc.port";
 const METRICS: &str = "tiles.metric.prometheus_listen_port";
 const UDP: &str = "tiles.quic.regular_transaction_listen_port";
 const QUIC: &str = "tiles.quic.quic_transaction_listen_port";
 
-/// Where the node listens.
+/// The addresses that the node listens on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// TPU over QUIC.
@@ -25,29 +25,29 @@ pub struct Ports {
     pub udp: SocketAddr,
     /// JSON-RPC over HTTP.
     pub rpc: SocketAddr,
-    /// Subscriptions: one above JSON-RPC.
+    /// WebSocket subscriptions: one port above JSON-RPC.
     pub websocket: SocketAddr,
-    /// Prometheus.
+    /// Prometheus metrics.
     pub metrics: SocketAddr,
-    /// Those of the cluster, where the node is in one.
+    /// The ports of a node in a cluster.
     pub cluster: Option<ClusterPorts>,
 }
 
-/// Where a node in a cluster listens beside its other ports.
+/// The additional ports of a node in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterPorts {
     /// Gossip, UDP; the IP echo server, TCP.
     pub gossip: SocketAddrV4,
-    /// Shreds down the tree.
+    /// Shreds from Turbine.
     pub tvu: SocketAddrV4,
-    /// Shreds that were asked for.
+    /// Repair responses.
     pub repair: SocketAddrV4,
-    /// Requests for shreds.
+    /// Repair requests from others.
     pub serve_repair: SocketAddrV4,
 }
 
 impl ClusterPorts {
-    /// Those of a configuration, if the node is in a cluster.
+    /// The cluster ports of a configuration, if the node is in a cluster.
     pub fn of(config: &Config) -> Option<Self> {
         let (gossip, tiles) = (&config.gossip, &config.tiles);
         let ip = gossip.bind_address;
@@ -59,8 +59,8 @@ impl ClusterPorts {
         })
     }
 
-    /// What others are told of another listener: one at all addresses is reached where gossip is. Gossip knows IPv4
-    /// alone.
+    /// The advertised address of another listener: one on all addresses is reached at gossip's. Gossip supports only
+    /// IPv4.
     pub fn told(&self, listener: SocketAddr) -> Option<SocketAddrV4> {
         match listener {
             _ if listener.ip().is_unspecified() => Some(SocketAddrV4::new(*self.gossip.ip(), listener.port())),
@@ -70,7 +70,7 @@ impl ClusterPorts {
     }
 }
 
-/// What a port is for.
+/// The purpose of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Gossip,
@@ -85,7 +85,7 @@ pub(crate) enum Purpose {
     Quic,
 }
 
-/// One port: what for, and the key that sets it.
+/// A port's purpose, and the key that sets it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Use {
     pub purpose: Purpose,
@@ -97,7 +97,7 @@ pub(crate) struct Use {
 }
 
 impl Ports {
-    /// Those that are named, by what each is for.
+    /// The numbers of the named ports, with each one's purpose.
     pub fn numbers(&self, names: &[&str]) -> String {
         let Self { rpc, quic, udp, metrics, .. } = self;
         let ports = NAMES.iter().zip([rpc, quic, udp, metrics]).filter(|((_, name), _)| names.contains(name));
@@ -105,7 +105,7 @@ impl Ports {
         numbers.join(", ")
     }
 
-    /// The ports of a configuration that was read.
+    /// The ports of a parsed configuration.
     pub fn of(config: &Config) -> Self {
         let at = SocketAddr::new;
         let (tiles, rpc) = (&config.tiles, &config.rpc);
@@ -113,14 +113,14 @@ impl Ports {
             quic: at(tiles.net.bind_address, tiles.quic.quic_transaction_listen_port),
             udp: at(tiles.net.bind_address, tiles.quic.regular_transaction_listen_port),
             rpc: at(rpc.bind_address, rpc.port),
-            // Port 0 is whichever is free, for both.
+            // Port 0 is any free port, for both.
             websocket: at(rpc.bind_address, if rpc.port == 0 { 0 } else { rpc.port.saturating_add(1) }),
             metrics: at(tiles.metric.prometheus_listen_address, tiles.metric.prometheus_listen_port),
             cluster: ClusterPorts::of(config),
         }
     }
 
-    /// Puts one elsewhere.
+    /// Changes the address of one port.
     pub(crate) fn set(&mut self, purpose: Purpose, address: SocketAddr) {
         if let (Some(cluster), SocketAddr::V4(v4)) = (&mut self.cluster, address) {
             match purpose {
@@ -141,7 +141,7 @@ impl Ports {
         }
     }
 
-    /// Each port that the node listens on.
+    /// All ports that the node listens on.
     pub(crate) fn uses(&self) -> Vec<Use> {
         use Protocol::{Tcp, Udp};
         let (net, ip) = ("tiles.net.bind_address", "gossip.bind_address");
@@ -178,13 +178,13 @@ impl Ports {
         cluster.chain(own).collect()
     }
 
-    /// Two keys that want the same port, if any; the second is to be changed.
+    /// Two keys with the same port, if any; the second should be changed.
     pub fn clash(&self) -> Option<(&'static str, &'static str, u16)> {
         let uses = self.uses();
         let same = |a: &Use, b: &Use| {
             let (ip_a, ip_b) = (a.address.ip(), b.address.ip());
             let meet = ip_a == ip_b || ip_a.is_unspecified() || ip_b.is_unspecified();
-            // Port 0 is whichever is free.
+            // Port 0 is any free port.
             a.protocol == b.protocol && a.address.port() == b.address.port() && a.address.port() != 0 && meet
         };
         let pairs = uses.iter().enumerate().flat_map(|(i, a)| uses[i + 1..].iter().map(move |b| (a, b)));
@@ -194,14 +194,14 @@ impl Ports {
 }
 
 impl Use {
-    /// Why it cannot be bound.
+    /// The error for a port that cannot be bound.
     pub(crate) fn error(&self, source: std::io::Error) -> PortError {
         let key = if source.kind() == ErrorKind::AddrNotAvailable { self.address_key } else { self.key };
         PortError::of(self.address, self.protocol, self.what, key, source)
     }
 }
 
-/// The ports that may move where they have their defaults: their keys, and where a configuration has them.
+/// The ports that may move if they have their defaults: their keys, and their places in the configuration.
 pub(crate) fn movable(config: &mut Config) -> [(&'static str, &mut u16); 4] {
     let (rpc, tiles) = (&mut config.rpc, &mut config.tiles);
     [
@@ -212,10 +212,10 @@ pub(crate) fn movable(config: &mut Config) -> [(&'static str, &mut u16); 4] {
     ]
 }
 
-/// What the ports that may move are called, by their keys.
+/// The names of the ports that may move, by key.
 const NAMES: [(&str, &str); 4] = [(RPC, "RPC"), (QUIC, "QUIC"), (UDP, "UDP"), (METRICS, "metrics")];
 
-/// What the port of a key is called, where it may move.
+/// The name of a key's port, if it may move.
 pub(crate) fn name_of(key: &'static str) -> Option<&'static str> {
     NAMES.iter().find(|(other, _)| *other == key).map(|(_, name)| *name)
 }
@@ -227,12 +227,12 @@ pub(crate) fn moving(config: &Config, asked: &dyn Fn(&str) -> bool) -> Vec<&'sta
     both.filter(|((key, port), (_, default))| port == default && !asked(key)).map(|((key, _), _)| key).collect()
 }
 
-/// Whether the port of a key is one of those that move.
+/// Whether the port of a key is among those that move.
 pub(crate) fn moves(config: &Config, key: &str, asked: &dyn Fn(&str) -> bool) -> bool {
     moving(config, asked).contains(&key)
 }
 
-/// The configuration with its defaults that may move higher by so much.
+/// The configuration with its movable defaults moved up by this much.
 pub(crate) fn moved_up(config: &Config, by: u16, asked: &dyn Fn(&str) -> bool) -> Config {
     let (keys, mut moved) = (moving(config, asked), config.clone());
     for (_, port) in movable(&mut moved).into_iter().filter(|(key, _)| keys.contains(key)) {

@@ -1,4 +1,4 @@
-//! A file as its reader meets it: defaults, mistakes, files of the published benches.
+//! Reading files: defaults, mistakes, and files of the published benches.
 
 use std::path::Path;
 
@@ -66,7 +66,7 @@ fn a_mistake_names_line_key_and_what_was_meant() {
     assert_eq!(said, "my.toml:3: unknown key `layout.verfy_tile_count`; did you mean `layout.verify_tile_count`?");
     let said = error("\n[layuot]\nnet_tile_count = 1\n");
     assert_eq!(said, "my.toml:3: unknown key `layuot.net_tile_count`; did you mean `layout.net_tile_count`?");
-    // A table that is none: with a key of the one that was meant, with another key, and without any.
+    // An unknown table: with a key of the intended one, with another key, and empty.
     let said = error("[tiles.quick]\nmax_concurrent_connections = 1\n");
     assert!(said.ends_with("; did you mean `tiles.quic.max_concurrent_connections`?"), "{said}");
     let said = error("[tiles.quick]\nx = 1\n");
@@ -84,7 +84,7 @@ fn a_mistake_names_line_key_and_what_was_meant() {
         assert!(said.ends_with(&format!("; did you mean the table `{meant}`?")), "{said}");
     }
     assert!(error("[tiles.bank.x]").ends_with("lists all keys"));
-    // The whole name must be near, a table's first, and not the last part of some key's.
+    // The whole name must be similar, a table's first, and not just the last part of a key's.
     for (file, meant) in [
         ("tile = 1", "the table `[tiles]`"),
         ("[[tile]]", "the table `[tiles]`"),
@@ -94,7 +94,7 @@ fn a_mistake_names_line_key_and_what_was_meant() {
         ("[[tiels.pack]]", "the table `[tiles.pack]`"),
         ("[tile]\nx = 1", "the table `[tiles]`"),
         ("[rpc]\nbind_addr = \"::1\"", "`rpc.bind_address`"),
-        // The name is right, and there is only one of it.
+        // The name is right and unique.
         ("verify_tile_count = 1", "`layout.verify_tile_count`"),
     ] {
         let said = error(file);
@@ -187,10 +187,10 @@ fn all_mistakes_are_told_at_once() {
     for (line, expected) in lines[1..].iter().zip(expected) {
         assert!(line.trim_start().starts_with(expected), "{expected}: {said}");
     }
-    // A port that is no number stands for none: nothing clashes with what would have been there.
+    // An invalid port counts as no port: nothing conflicts with its default.
     let said = error("[rpc]\nport = true\n[tiles.metric]\nprometheus_listen_port = 8899\n");
     assert!(said.starts_with("my.toml:2: `rpc.port`"), "{said}");
-    // A table where a value belongs, and a value where a table belongs.
+    // A table in place of a value, and a value in place of a table.
     let said = error("tiles = 1\n[rpc.port]\nx = 1\n");
     assert!(said.contains("my.toml:1: `tiles`") && said.contains("`rpc.port.x`"), "{said}");
 }
@@ -295,7 +295,7 @@ fn a_file_of_the_reports_loads_as_it_is() {
     assert_eq!(config.expand(&config.ledger.path), Path::new("/data/shm/hearth/ledger"));
     assert_eq!(notices.len(), 3, "{notices:?}");
     assert!(notices.iter().any(|n| n.contains("layout.agave_affinity")));
-    // And its places are as many as its tiles, on the machine that it was written for.
+    // Its number of places equals that of its tiles, on the machine for which it was written.
     let cores = Cores { allowed: (0..64).collect(), siblings: (0..64).map(|core| (core, vec![])).collect() };
     let topology = crate::boot::topology(&config, &cores, true).expect("each tile has its place");
     assert_eq!((topology.count("verify"), topology.count("bank"), topology.count("quic")), (30, 6, 1));

@@ -1,9 +1,8 @@
-//! validator: a node that has stake from the beginning of a chain, as the configuration names it.
+//! validator: a node with stake from genesis, as named in the configuration.
 //!
 //! reads   `identity vote-account SOL`
 //! writes  its accounts
-//! memory  none
-//! drops   text of another form: an error that says what was meant
+//! drops   malformed text: an error that says what is expected
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +14,7 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 
-/// SOL that its identity has, for the fees of its votes.
+/// SOL of its identity, for the fees of its votes.
 const IDENTITY_SOL: u64 = 500;
 
 /// A node with stake.
@@ -23,22 +22,22 @@ const IDENTITY_SOL: u64 = 500;
 pub struct Validator {
     /// Its identity.
     pub identity: Pubkey,
-    /// The account that it votes with.
+    /// Its vote account.
     pub vote: Pubkey,
-    /// What is staked with it.
+    /// Its stake in SOL.
     pub sol: u64,
 }
 
-/// Why a text names no validator.
+/// Why a text is not a validator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValidatorError {
-    /// Not three words.
+    /// The text does not have three words.
     #[error("`{0}` is no `identity vote-account SOL`: two addresses, and a whole number")]
     Form(String),
-    /// An address.
+    /// An address is invalid.
     #[error("`{0}` is no address")]
     Address(String),
-    /// What is staked.
+    /// The stake is invalid.
     #[error("`{0}` is no whole number of SOL from 1 to 1,000,000,000")]
     Sol(String),
 }
@@ -63,9 +62,9 @@ impl fmt::Display for Validator {
 }
 
 impl Validator {
-    /// Its identity with something to pay fees with, its vote account, and the stake.
+    /// Its identity with lamports for fees, its vote account, and the stake account.
     pub fn accounts(&self) -> impl Iterator<Item = (Pubkey, Account)> + use<> {
-        // Nobody needs a key of the stake account: the identity may withdraw it.
+        // Nobody needs the stake account's key: the identity may withdraw it.
         let stake = sha256(&[b"the stake of genesis", &self.vote]);
         let staked = validator_accounts(&self.vote, &stake, &self.identity, self.sol * LAMPORTS_PER_SOL);
         let identity = (self.identity, Account::wallet(IDENTITY_SOL * LAMPORTS_PER_SOL));

@@ -1,6 +1,6 @@
 //! Values that the file writes as text: each is parsed once, when the file is read.
 //!
-//! The errors here name the text and what it should be; the file, the line and the key come before them.
+//! The errors here name the text and the expected form; file, line and key precede them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::validator::Validator;
 
-/// Declares keys that take one word of several.
+/// Declares keys whose value is one of several words.
 macro_rules! choices {
     ($($(#[doc = $doc:literal])+ pub enum $name:ident {
         $($(#[doc = $help:literal])+ $choice:ident = $word:literal,)+
@@ -101,7 +101,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A node to begin gossip with: `host:port`, the host an IPv4 address or a name.
+/// A gossip entrypoint: `host:port`, where the host is an IPv4 address or a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entrypoint(String);
 
@@ -143,7 +143,7 @@ fn is_entrypoint(text: &str) -> bool {
     is_port && (host.parse::<Ipv4Addr>().is_ok() || is_name(host))
 }
 
-/// Values of our own are read and written as their text.
+/// Our own value types are read and written as text.
 macro_rules! as_text {
     ($($kind:ty),+) => {
         $(

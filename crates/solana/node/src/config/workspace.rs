@@ -1,4 +1,4 @@
-//! The workspace of a configuration: its file, and the pages that it is made of.
+//! The workspace of a configuration: its file, and its pages.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use hearth_ring::HugePages;
 
 use super::{Config, HugeTlbFs, PageSize, Ports};
 
-/// A node on this machine: what a command has to know that watches it or asks it.
+/// A node on this machine, as needed by commands that watch or query it.
 #[derive(Clone, Debug)]
 pub struct LocalNode {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Where its RPC is, unless that has moved.
+    /// The RPC's address, unless the port has moved.
     pub rpc: SocketAddr,
     /// The folder of its workspace file.
     folder: PathBuf,

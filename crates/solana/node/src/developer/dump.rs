@@ -1,9 +1,9 @@
-//! Accounts and programs in files, as the Solana tools dump them.
+//! Accounts and programs in files, as dumped by the Solana tools.
 //!
 //! reads   the JSON of `solana account --output json`, or an ELF file
 //! writes  an account, or a program's bytes
 //! memory  the file, 64 MiB at most
-//! drops   nothing: what is wrong is said, with the file's name
+//! drops   nothing: an error names the file
 //! source  `CliAccount` of `solana-cli-output` 4.2, `UiAccount` of `solana-account-decoder-client-types`
 
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use serde_json::Value;
 
 const FILE_BYTES_MAX: u64 = 64 << 20;
 const ELF: &[u8] = b"\x7fELF";
-/// Where files are looked for too, as by `solana-test-validator`.
+/// Files are also searched here, as by `solana-test-validator`.
 const FIXTURES: &str = "tests/fixtures";
 
-/// What a file holds.
+/// The contents of a dump.
 #[derive(Debug, PartialEq)]
 pub enum Dump {
     /// An account and its address.
     Account(Pubkey, Account),
-    /// A program.
+    /// A program's ELF file.
     Program(Vec<u8>),
 }
 
@@ -71,7 +71,7 @@ fn found(path: &Path) -> PathBuf {
     if !path.exists() && fixture.exists() { fixture } else { path.to_owned() }
 }
 
-/// An account as JSON has it, in a file or in an answer of the RPC.
+/// Parses an account from the JSON of a file or an RPC response.
 pub fn account(json: &Value) -> Result<Account, String> {
     let lamports = json["lamports"].as_u64().filter(|n| *n > 0).ok_or("no `lamports`, or none in the account")?;
     let owner = json["owner"].as_str().and_then(|text| decode_32(text).ok()).ok_or("no `owner` that is an address")?;

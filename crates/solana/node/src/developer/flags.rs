@@ -1,7 +1,7 @@
-//! The options themselves.
+//! The command-line options of a development chain.
 //!
 //! reads   the command line
-//! writes  numbers, paths and texts; what they name is read elsewhere
+//! writes  numbers, paths and texts; the files that they name are read elsewhere
 //! memory  the texts
 //!
 //! Names and short forms are those of `solana-test-validator`.
@@ -14,9 +14,9 @@ use hearth_ledger::genesis::SLOTS_PER_EPOCH_MAX;
 
 use crate::config::{EPOCH_LEAST, LOG_BYTES_MAX, TICKS_LEAST};
 
-/// The longest slot that the option makes: nothing is confirmed before its slot has ended.
+/// Maximum slot duration of the option: nothing is confirmed before its slot has ended.
 const SLOT_MS_MOST: u64 = 60_000;
-/// Shreds, at least: the store keeps three segments of 256 KiB.
+/// Minimum shreds: the store keeps three segments of 256 KiB.
 const SHREDS_LEAST: u64 = 1_000;
 const DECIMALS: usize = 9;
 
@@ -157,7 +157,7 @@ fn at_least_one(text: &str) -> Result<u64, String> {
     from(text, 1, "seconds")
 }
 
-/// An amount of SOL in lamports, exactly.
+/// Converts an amount of SOL to lamports, exactly.
 fn sol(text: &str) -> Result<u64, String> {
     let wrong = || "it must be an amount of SOL, such as 1000 or 0.5".to_owned();
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));

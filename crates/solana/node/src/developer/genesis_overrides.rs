@@ -1,14 +1,14 @@
-//! What options ask of the chain's beginning: accounts for its genesis, and whether one that exists has them.
+//! The genesis accounts that options request, and the check that an existing chain has them.
 //!
 //! reads   options, the files that they name, the node at `--url`
 //! writes  accounts
 //! memory  the accounts
-//! drops   all but the last account of an address that is asked for more than once, with a notice
-//! source  `solana-test-validator` 4.2 for what each option means, and which of two for one address counts: it lets
-//!         accounts and programs go before those that every chain has without a word, as we do with a notice
+//! drops   all but the last account of an address that is requested more than once, with a notice
+//! source  `solana-test-validator` 4.2 for the meaning of each option, and for which of two accounts with one address
+//!         counts. It lets accounts and programs override the builtin ones silently; this does so with a notice
 //!
-//! A program of another chain names the slot in which it was deployed there, which this chain may reach in years. Here
-//! it was deployed before the chain began.
+//! A program from another chain contains its deployment slot there, which this chain may reach only in years. Here it
+//! counts as deployed before genesis.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -28,36 +28,36 @@ use super::dump::{self, Dump};
 use super::remote::{self, AS_OF, COMMITMENT};
 use super::{FlagError, Flags};
 
-/// What the mint gets.
+/// Lamports of the mint.
 const MINT_LAMPORTS: u64 = 500_000_000 * LAMPORTS_PER_SOL;
-/// Who can upgrade a program that nobody can.
+/// The upgrade authority of an immutable program.
 const NOBODY: Pubkey = [0; 32];
 
-/// What the options ask for.
+/// The genesis accounts that the options request.
 #[derive(Default)]
 pub struct Beginning {
     accounts: Vec<AccountRequest>,
-    /// What was asked for and does not count.
+    /// Requests that were overridden.
     replaced: Vec<String>,
     numbers: Vec<(&'static str, fn(&GenesisConfig) -> u64)>,
 }
 
-/// An account that an option asks for.
+/// An account that an option requests.
 struct AccountRequest {
     flag: &'static str,
-    /// The file, or the node, that it is from; empty where the option is all there is.
+    /// Its source file or node; empty if it comes from the option alone.
     from: String,
     key: Pubkey,
-    /// `None`: as another node had it when the chain began.
+    /// `None`: the account as another node had it when the chain was created.
     account: Option<Account>,
 }
 
 impl Beginning {
-    /// What `flags` ask for. Of a chain that `exists`, accounts of other nodes are not fetched again.
+    /// The requests of `flags`. If the chain `exists`, accounts of other nodes are not fetched again.
     pub fn of(flags: &Flags, exists: bool) -> Result<Self, FlagError> {
         let mut beginning = Self::default();
         beginning.numbers(flags);
-        // In the order in which they count: of one address the last does.
+        // In order of precedence: the last account of an address counts.
         beginning.files(flags)?;
         beginning.clones(flags, exists)?;
         beginning.programs(flags)?;
@@ -69,7 +69,7 @@ impl Beginning {
         Ok(beginning)
     }
 
-    /// Leaves one account of each address, the last, and notes what it replaces.
+    /// Keeps the last account of each address, and records those that it overrides.
     fn keep_last(&mut self) {
         let mut kept: Vec<Option<AccountRequest>> = Vec::with_capacity(self.accounts.len());
         let mut index_of = HashMap::with_capacity(self.accounts.len());
@@ -88,7 +88,7 @@ impl Beginning {
         self.accounts = kept.into_iter().flatten().collect();
     }
 
-    /// Refuses what the chain has of its own.
+    /// Refuses accounts that the chain creates itself.
     fn refuse_own(&self) -> Result<(), FlagError> {
         for AccountRequest { flag, key, .. } in &self.accounts {
             let text = encode_32(key);
@@ -101,7 +101,7 @@ impl Beginning {
         Ok(())
     }
 
-    /// What whoever asked should know of a chain that begins so.
+    /// Notices for the user about a chain that starts this way.
     pub fn notices(&self) -> Vec<String> {
         let notice = |AccountRequest { flag, key, account, .. }: &AccountRequest| {
             let (text, account) = (encode_32(key), account.as_ref()?);
@@ -121,7 +121,7 @@ impl Beginning {
         self.replaced.iter().cloned().chain(self.accounts.iter().filter_map(notice)).collect()
     }
 
-    /// How many accounts were read from the node at `--url`, and at which commitment; `None` where none was.
+    /// How many accounts were read from the node at `--url`, and at which commitment; `None` if none was.
     pub fn cloned(&self, flags: &Flags) -> Option<String> {
         let url = flags.url.as_ref()?;
         let count = self.accounts.iter().filter(|request| request.account.is_some() && request.from == *url).count();
@@ -134,7 +134,7 @@ impl Beginning {
         self.accounts.iter().filter_map(|request| Some((request.key, request.account.clone()?)))
     }
 
-    /// Whether the chain in `folder` began as the options ask: its numbers as those `wanted`, and the accounts.
+    /// Checks that the chain in `folder` was created as the options request: the values in `wanted`, and the accounts.
     pub fn check(&self, genesis: &Genesis, folder: &Path, wanted: &GenesisConfig) -> Result<(), FlagError> {
         let began = |flag, what| Err(FlagError::Began { flag, folder: folder.into(), what });
         for (flag, of) in &self.numbers {
@@ -149,7 +149,7 @@ impl Beginning {
         let accounts = genesis.accounts();
         let found = |key: &Pubkey| Some(&accounts[accounts.binary_search_by_key(key, |(key, _)| *key).ok()?].1);
         for AccountRequest { flag, key, account, .. } in &self.accounts {
-            // Chains of earlier versions began with the slots of other chains.
+            // Chains of earlier versions started with the deployment slots of other chains.
             match (found(key).cloned().map(begun), account) {
                 (None, _) => return began(flag, format!("without an account at {}", encode_32(key))),
                 (Some(has), Some(wanted)) if has != *wanted => {
@@ -231,7 +231,7 @@ impl Beginning {
         Ok(())
     }
 
-    /// One account; the file's address where none is given.
+    /// Adds one account; its address is in the file if `key` is `None`.
     fn file(&mut self, flag: &'static str, key: Option<Pubkey>, path: &Path) -> Result<(), FlagError> {
         match dump::read(path).map_err(|why| FlagError::value(flag, why))? {
             Dump::Account(has, account) => self.add(flag, path.display().to_string(), key.unwrap_or(has), account),
@@ -260,7 +260,7 @@ impl Beginning {
             let flag = "--maybe-clone";
             let key = address(flag, value)?;
             if exists {
-                // The chain may have begun with the other node's account or with this one.
+                // The chain may have started with either the other node's account or this one.
                 if self.accounts.iter().any(|request| request.key == key) {
                     self.accounts.push(AccountRequest { flag, from: there(flags), key, account: None });
                 }
@@ -298,7 +298,7 @@ impl Beginning {
 }
 
 impl AccountRequest {
-    /// The option, and what it names.
+    /// The option, and its source.
     fn origin(&self) -> String {
         match self.from.is_empty() {
             true => self.flag.to_owned(),
@@ -307,12 +307,12 @@ impl AccountRequest {
     }
 }
 
-/// Where accounts are fetched from.
+/// The node from which accounts are fetched.
 fn there(flags: &Flags) -> String {
     flags.url.clone().unwrap_or_default()
 }
 
-/// The account as a chain begins with it.
+/// The account in the form in which a chain starts with it.
 fn begun(mut account: Account) -> Account {
     clear_deployment_slot(&mut account);
     account
@@ -326,7 +326,7 @@ fn fetch(flags: &Flags, flag: &'static str, key: &Pubkey) -> Result<Option<Accou
     remote::account(url, key).map_err(|why| FlagError::value(flag, why))
 }
 
-/// An address, or that of a key file.
+/// Parses an address, or reads that of a key file.
 fn address(flag: &'static str, text: &str) -> Result<Pubkey, FlagError> {
     if let Ok(key) = decode_32(text) {
         return Ok(key);
@@ -353,7 +353,7 @@ mod tests {
 
     use super::*;
 
-    /// The dump of an account, in a file of the folder.
+    /// Writes the dump of an account to a file in the folder.
     fn dumped(folder: &Path, name: &str, owner: &Pubkey, data: &[u8]) -> String {
         let account = json!({
             "lamports": 1_000_000_000, "data": [base58_of(data), "base58"], "owner": &*encode_32(owner),
@@ -390,7 +390,7 @@ mod tests {
         let slots: Vec<_> =
             beginning.accounts().map(|(_, account)| hearth_ledger::program_header::deployment_slot(&account)).collect();
         assert_eq!(slots, [Some(0); 3]);
-        // A chain that began with the other chain's slots still begins as these options ask.
+        // A chain that started with the other chain's slots still matches these options.
         let mut config = GenesisConfig { fund_initial_accounts: 0, ..GenesisConfig::development([1; 32], [2; 32], 0) };
         let has_slot = |(key, account): (Pubkey, Account)| {
             let mut data = account.data().to_vec();

@@ -1,9 +1,9 @@
-//! What a developer asks of `hearth run` on the command line: the chain's beginning and the node's settings.
+//! The development options of `hearth run`: genesis accounts and node settings.
 //!
 //! reads   options; files of accounts and programs; accounts of another node's RPC
-//! writes  the configuration; what the genesis shall hold; removes the chain for `--reset`
-//! memory  the accounts asked for
-//! drops   nothing: what cannot be done is a [`FlagError`] that names the option
+//! writes  the configuration; the genesis accounts; removes the chain for `--reset`
+//! memory  the requested accounts
+//! drops   nothing: an option that cannot be applied is a [`FlagError`] that names it
 //! source  the options of `solana-test-validator` 4.2; `docs/solana-test-validator.md` compares them one by one
 
 mod dump;
@@ -21,36 +21,36 @@ pub use flags::Flags;
 pub use genesis_overrides::Beginning;
 pub use reset::reset;
 
-/// Why options cannot be followed.
+/// Why options cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum FlagError {
-    /// A value.
+    /// A value is invalid.
     #[error("{flag}: {what}")]
     Value {
-        /// The option.
+        /// The option's name.
         flag: &'static str,
-        /// What is wrong with it, and what was meant.
+        /// The problem, and what is expected.
         what: String,
     },
-    /// The chain exists, and it began otherwise.
+    /// The chain exists, and was created differently.
     #[error(
         "{flag}: the chain in {} has begun, {what}; add --reset to begin anew (its blocks are deleted), or leave {flag} out",
         folder.display()
     )]
     Began {
-        /// The option.
+        /// The option's name.
         flag: &'static str,
         /// The chain's folder.
         folder: PathBuf,
-        /// How it began.
+        /// How it was created.
         what: String,
     },
-    /// The configuration with the options.
+    /// The configuration with the options is invalid.
     #[error("these options with the configuration make `{key}` wrong: {what}")]
     Together {
-        /// The key.
+        /// The configuration key.
         key: &'static str,
-        /// What is wrong with it.
+        /// The problem with its value.
         what: String,
     },
     /// The old chain cannot be removed.
@@ -58,20 +58,20 @@ pub enum FlagError {
     Remove {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Somebody's files.
+    /// The folder contains other files.
     #[error(
         "--reset: there is no chain in {}, but other files; nothing was deleted. Name the chain's folder (--ledger), or \
          leave --reset out to begin a chain there",
         folder.display()
     )]
     NoChain {
-        /// The folder.
+        /// The folder's path.
         folder: PathBuf,
     },
-    /// The old chain's blocks, or a node that runs on them.
+    /// The old chain's blocks cannot be removed, or a node runs on them.
     #[error("--reset: {0}")]
     Blocks(#[from] hearth_ledger::blockstore::StoreError),
 }
@@ -86,7 +86,7 @@ impl ExitCode for FlagError {
 }
 
 impl FlagError {
-    /// A value that is wrong.
+    /// The error for an invalid value.
     pub fn value(flag: &'static str, what: impl Into<String>) -> Self {
         Self::Value { flag, what: what.into() }
     }

@@ -1,17 +1,16 @@
-//! Options that are keys of the configuration too: the option goes before the file.
+//! Options that override keys of the configuration file.
 //!
 //! reads   the options
 //! writes  the configuration
-//! memory  none
 
 use super::{FlagError, Flags, remote};
 use crate::config::{self, Config, SlotTiming};
 
-/// Bytes of a data shred.
+/// Size of a data shred in bytes.
 const SHRED_BYTES: u64 = 1_203;
 
 impl Flags {
-    /// Changes the configuration as the options say. Asks the node at `--url` for its slot where `--warp-slot` does.
+    /// Applies the options to the configuration. Queries the slot of the node at `--url` if `--warp-slot` requires it.
     pub fn apply(&self, config: &mut Config) -> Result<(), FlagError> {
         self.apply_genesis(config)?;
         if let Some(name) = &self.name {
@@ -49,7 +48,7 @@ impl Flags {
         })
     }
 
-    /// Whether the option that goes before this key of the configuration is given.
+    /// Whether an option overrides this key of the configuration.
     pub fn asks_for(&self, key: &str) -> bool {
         key == config::ports::RPC && self.rpc_port.is_some()
     }

@@ -1,9 +1,9 @@
-//! Another node's RPC: its slot, and accounts to clone.
+//! A client of another node's RPC: its slot, and accounts to clone.
 //!
-//! reads   answers over HTTP
+//! reads   responses over HTTP
 //! writes  one request each
-//! memory  an answer, 64 MiB at most
-//! drops   nothing: what goes wrong is said in one line
+//! memory  a response, 64 MiB at most
+//! drops   nothing: errors are one line
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use super::dump;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How sure the other node must be of what is read from it: a program that a tool has just deployed is, by the time
-/// that the tool ends.
+/// The commitment at which the other node is read: a program that a tool has just deployed has reached it by the time
+/// the tool exits.
 pub const COMMITMENT: &str = "confirmed";
 /// The same, for messages.
 pub const AS_OF: &str = "as of the newest confirmed block";
@@ -55,7 +55,7 @@ fn call(url: &str, method: &str, params: &Value) -> Result<Value, String> {
     })
 }
 
-/// The URL that a word of Solana's tools stands for, or the word itself where it is a URL.
+/// Resolves a moniker of Solana's tools to its URL; a URL is returned unchanged.
 fn place(url: &str) -> Result<&str, String> {
     match url {
         "l" | "localhost" => Ok("http://127.0.0.1:8899"),
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// A node that answers each request with `result`, and the requests.
+    /// A node that answers each request with `result`, and the received requests.
     fn node(result: &'static str) -> (String, Receiver<String>) {
         let (sender, requests) = channel();
         let url = serve(move |body| {

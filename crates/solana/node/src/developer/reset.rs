@@ -1,12 +1,12 @@
-//! `--reset`: removes a chain, so that the next begins anew.
+//! `--reset`: removes a chain, so that the next start creates a new one.
 //!
-//! reads   the ledger's folder
-//! writes  removes what a node has made in it but the keys: identity, votes and faucet stay who they are. The tower
-//!         stays where the node joins a cluster
+//! reads   the ledger folder
+//! writes  removes the node's files in it except the keys: identity, vote account and faucet stay the same. The tower
+//!         stays if the node joins a cluster
 //! memory  a name at a time
-//! drops   files that are not the node's are left alone
+//! drops   nothing: files that are not the node's are left alone
 //!
-//! The genesis goes last: what a kill leaves is a chain without blocks, and never blocks without their genesis.
+//! The genesis is removed last: a kill leaves a chain without blocks, never blocks without their genesis.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     if !is_chain(folder)? {
         return Err(FlagError::NoChain { folder: std::path::absolute(folder).unwrap_or_else(|_| folder.into()) });
     }
-    // First of all: it finds out whether a node runs.
+    // Done first, because it finds out whether a node is running.
     BlockStore::clear(&folder.join("blocks"))?;
     snapshots(&restore::folder(config, folder))?;
     gone(&folder.join("history"), |path| std::fs::remove_dir_all(path))?;
@@ -40,8 +40,8 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     gone(&folder.join("genesis.accounts"), |path| std::fs::remove_file(path))
 }
 
-/// Whether a chain of this program is or was in the folder, or nothing at all. `history`, `blocks` and a `genesis.json`
-/// may be anybody's: ours begins with its checksum.
+/// Whether the folder is empty, or has or had a chain of this program. `history`, `blocks` and a `genesis.json` may
+/// belong to others; our genesis file starts with its checksum.
 fn is_chain(folder: &Path) -> Result<bool, FlagError> {
     let failed = |source| FlagError::Remove { path: folder.into(), source };
     let is_empty = std::fs::read_dir(folder).map_err(failed)?.next().is_none();
@@ -51,7 +51,7 @@ fn is_chain(folder: &Path) -> Result<bool, FlagError> {
         || std::fs::read_to_string(folder.join("genesis.json")).is_ok_and(is_ours))
 }
 
-/// The folder may be somewhere else, and hold other things.
+/// The folder may be elsewhere, and contain other files.
 fn snapshots(folder: &Path) -> Result<(), FlagError> {
     let failed = |source| FlagError::Remove { path: folder.into(), source };
     let entries = match std::fs::read_dir(folder) {

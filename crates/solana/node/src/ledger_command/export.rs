@@ -1,7 +1,7 @@
 //! `hearth ledger export`: blocks and transactions as JSON, one a line.
 //!
 //! reads   blocks
-//! writes  a file, or standard output; on standard error how far it is
+//! writes  a file, or standard output; progress on standard error
 //! memory  one block
 //! source  names as in Solana's JSON-RPC; a transaction's bytes are in base64
 
@@ -21,7 +21,7 @@ use super::command::Slots;
 use super::{LedgerError, Offline};
 use crate::replay::entries;
 
-/// Writes each whole block as a line, and after it each of its transactions as a line.
+/// Writes a line for each whole block, followed by a line for each of its transactions.
 pub fn run(chain: &Offline, slots: &Slots, out: Option<&Path>, say: &Say) -> Result<(), LedgerError> {
     let Some(path) = out else {
         return each(chain, slots, Progress::beside_lines(), |line| {

@@ -1,10 +1,10 @@
-//! `hearth ledger`: looks at a chain on disk while no node runs on it.
+//! `hearth ledger`: inspects a chain on disk while no node runs on it.
 //!
 //! reads   genesis, blocks and snapshots of a ledger folder
-//! writes  nothing but what each start would: a record that a kill tore off the end of the blocks is cut off. `tower`
-//!         writes a tower, where it is told to
+//! writes  only what each start would: a torn record at the end of the blocks is truncated. `tower` writes a tower if
+//!         instructed
 //! memory  one block; `verify` and `replay` the state too
-//! drops   nothing: what is wrong is told, each with its place, and makes the exit code 1
+//! drops   nothing: every problem is reported with its place, and makes the exit code 1
 
 mod command;
 mod export;
@@ -29,89 +29,89 @@ use crate::restore;
 pub use command::{Command, TowerCommand};
 use command::Slots;
 
-/// Why a look at a chain fails.
+/// Why a chain cannot be inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// There is nothing to look at.
+    /// There is no chain.
     #[error(
         "there is no chain in {}: `hearth run{options}` begins one; --ledger, --name or --config says which is meant",
         folder.display()
     )]
     NoChain {
-        /// Where.
+        /// The folder that was searched.
         folder: PathBuf,
-        /// The options by which it is named.
+        /// The options that select it.
         options: String,
     },
-    /// A range without a slot.
+    /// The range of slots is empty.
     #[error("--from {from} lies after --to {to}")]
     Range {
-        /// Its begin.
+        /// First slot of the range.
         from: u64,
-        /// Its end.
+        /// Last slot of the range.
         to: u64,
     },
-    /// The configuration.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The genesis.
+    /// The genesis cannot be read.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
-    /// The blocks, or a node that runs on them.
+    /// The blocks cannot be read, or a node runs on them.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The history.
+    /// The history cannot be read.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The snapshots.
+    /// The snapshots cannot be read.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// The blocks, when they are executed.
+    /// The blocks cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// A block is no sequence of entries.
+    /// A block is not a valid sequence of entries.
     #[error("slot {slot}: {source}")]
     Entries {
-        /// The slot.
+        /// The block's slot.
         slot: u64,
-        /// Why.
+        /// The reason.
         source: EntryError,
     },
     /// There is no such snapshot.
     #[error("there is no snapshot of slot {slot} in {}; there are those of {there}", folder.display())]
     NoSnapshot {
-        /// The slot that was asked for.
+        /// The requested slot.
         slot: u64,
-        /// Where it was looked for.
+        /// The folder that was searched.
         folder: PathBuf,
-        /// The slots of those there are.
+        /// The slots of the existing snapshots.
         there: String,
     },
-    /// The tower.
+    /// The tower cannot be shown, imported or exported.
     #[error(transparent)]
     Tower(#[from] tower::TowerFailure),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Something is wrong with the chain; it has been told.
+    /// The chain has problems, which were reported.
     #[error("{} wrong with this chain; {}", things(*count), way_out(options))]
     Wrong {
-        /// How many things.
+        /// Number of problems.
         count: u64,
-        /// The options that name this chain, each behind a space.
+        /// The options that select this chain, each preceded by a space.
         options: String,
     },
     /// Files of the chain are damaged.
     #[error("{damage}. {}", to_do(options, *by_verify))]
     Damaged {
-        /// What was found.
+        /// The error that found the damage.
         damage: Box<LedgerError>,
-        /// The options that name this chain, each behind a space.
+        /// The options that select this chain, each preceded by a space.
         options: String,
         /// Whether `verify` found it.
         by_verify: bool,
@@ -121,7 +121,7 @@ pub enum LedgerError {
 impl ExitCode for LedgerError {}
 
 impl LedgerError {
-    /// With what to do, where files of the chain are damaged.
+    /// Adds advice if files of the chain are damaged.
     fn with_advice(self, config: &Config, by_verify: bool) -> Self {
         let is_damage = match &self {
             Self::Genesis(error) => error.is_damage(),
@@ -138,7 +138,7 @@ impl LedgerError {
         Self::Damaged { damage: Box::new(self), options: options(config), by_verify }
     }
 
-    /// The same of a chain whose configuration is in `file`: the commands that it advises name the file, too.
+    /// The same for a chain whose configuration is in `file`: the commands in its advice name the file, too.
     fn of_file(mut self, file: &ConfigFile) -> Self {
         if let Self::NoChain { options, .. } | Self::Wrong { options, .. } | Self::Damaged { options, .. } = &mut self {
             *options = with_file(file, options);
@@ -147,12 +147,12 @@ impl LedgerError {
     }
 }
 
-/// What to do about a damaged chain. `verify` has said already all that is wrong there.
+/// Advice for a damaged chain. `verify` has already reported all its problems.
 fn to_do(options: &str, by_verify: bool) -> String {
     if by_verify { capital(&way_out(options)) } else { advice(options) }
 }
 
-/// What to do about a damaged chain, which these options name.
+/// Advice for a damaged chain, which these options select.
 pub fn advice(options: &str) -> String {
     format!("`hearth ledger verify{options}` says all that is wrong there; {}", way_out(options))
 }
@@ -161,7 +161,7 @@ fn way_out(options: &str) -> String {
     format!("put back a copy of the ledger folder, or begin a new chain with `hearth run{options} --reset`")
 }
 
-/// The same at the beginning of a sentence.
+/// The text with a capital first letter.
 fn capital(text: &str) -> String {
     let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
     first.to_uppercase() + rest
@@ -171,7 +171,7 @@ fn things(count: u64) -> String {
     if count == 1 { "one thing is".into() } else { format!("{count} things are") }
 }
 
-/// The options by which `hearth run` and `hearth ledger` take the chain of a configuration, each behind a space.
+/// The options with which `hearth run` and `hearth ledger` select a configuration's chain, each preceded by a space.
 pub fn options(config: &Config) -> String {
     let default = Config::default();
     let name =
@@ -182,20 +182,20 @@ pub fn options(config: &Config) -> String {
     }
 }
 
-/// The same options behind that of the configuration's file.
+/// The same options after that for the configuration file.
 pub fn with_file(file: &ConfigFile, options: &str) -> String {
     let file = file.config.as_ref().map_or_else(String::new, |path| format!(" --config {}", shell::path(path)));
     file + options
 }
 
-/// A chain that is looked at.
+/// A chain that is opened for inspection.
 struct Offline {
     folder: PathBuf,
     genesis: Genesis,
     reader: Reader,
     recovery: Recovery,
     snapshots: Vec<SnapshotFile>,
-    /// Holds the lock.
+    /// Holds the store's lock.
     _store: BlockStore,
 }
 
@@ -203,7 +203,7 @@ impl Offline {
     fn open(config: &Config) -> Result<Self, LedgerError> {
         let folder = config.expand(&config.ledger.path);
         let (genesis, blocks) = (folder.join("genesis.json"), folder.join("blocks"));
-        // Blocks without their genesis are a damaged chain, which the next line names.
+        // Blocks without their genesis are a damaged chain, which the next line reports.
         if !blocks.is_dir() {
             return Err(LedgerError::NoChain { folder, options: options(config) });
         }
@@ -212,9 +212,9 @@ impl Offline {
         }
         let genesis = Genesis::load(&genesis)?;
         let store_config = blockstore::Config {
-            // As a start would: where blocks are synced, an end that is missing is refused.
+            // As at a start: where blocks are synced, missing data at the end is refused.
             sync: if config.ledger.sync { SyncPolicy::EachSlot } else { SyncPolicy::Kernel },
-            // Nothing is dropped by looking.
+            // An inspection must not drop blocks.
             limit_size: u64::MAX / 2,
             ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())
         };
@@ -224,7 +224,7 @@ impl Offline {
         Ok(Self { folder, genesis, reader: store.reader(), recovery, snapshots, _store: store })
     }
 
-    /// The whole blocks of a range that follow one another without a hole.
+    /// The whole blocks of a range that follow each other without a gap.
     fn blocks(&self, slots: &Slots) -> Result<impl Iterator<Item = SlotInfo> + use<>, LedgerError> {
         let (from, to) = (slots.from.unwrap_or(0), slots.to.unwrap_or(u64::MAX));
         if from > to {
@@ -251,12 +251,12 @@ fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError
         Command::Replay { from, to, .. } => replay::run(&chain()?, config, *from, *to, say),
         Command::Blocks { slots, .. } => list(&chain()?, slots, say),
         Command::Export { slots, out, .. } => export::run(&chain()?, slots, out.as_deref(), say),
-        // There need be no chain yet.
+        // A tower does not need a chain.
         Command::Tower(command) => tower::run(command, config, say),
     }
 }
 
-/// One line for each block.
+/// Prints one line per block.
 fn list(chain: &Offline, slots: &Slots, say: &Say) -> Result<(), LedgerError> {
     say.line(format_args!(
         "{:>10} {:>10} {:>6} {:>8} {:>8} {:>10}",
@@ -280,7 +280,7 @@ fn list(chain: &Offline, slots: &Slots, say: &Say) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// A snapshot of this slot.
+/// The snapshot of this slot.
 fn snapshot_of<'a>(chain: &'a Offline, folder: &Path, slot: u64) -> Result<&'a SnapshotFile, LedgerError> {
     chain.snapshots.iter().find(|file| file.slot == slot).ok_or_else(|| {
         let slots: Vec<String> = chain.snapshots.iter().map(|file| file.slot.to_string()).collect();
@@ -293,7 +293,7 @@ fn snapshot_of<'a>(chain: &'a Offline, folder: &Path, slot: u64) -> Result<&'a S
 mod tests {
     use super::*;
 
-    /// What each way of looking says of a chain in a folder whose name has a space.
+    /// What each command says about a chain in a folder whose name has a space.
     fn said(config: &Config) -> [String; 2] {
         [false, true].map(|verifies| match Offline::open(config) {
             Err(why) => why.with_advice(config, verifies).to_string(),

@@ -1,10 +1,10 @@
-//! `hearth ledger replay`: executes the blocks again, from the genesis or from a snapshot.
+//! `hearth ledger replay`: replays the blocks, from the genesis or from a snapshot.
 //!
 //! reads   blocks, snapshots
-//! writes  a line for each block: slot and bank hash; on standard error how far it is, where those are not seen
+//! writes  a line per block: slot and bank hash; progress on standard error if standard output is redirected
 //! memory  the state
 //!
-//! Where there is a snapshot of a slot that is executed, its bank hash is compared.
+//! If there is a snapshot of a replayed slot, its bank hash is compared.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::{LedgerError, Offline, options, snapshot_of};
 use crate::config::Config;
 use crate::{replay, restore};
 
-/// Executes from after `from` (a snapshot's slot; 0 is the genesis) up to `to`.
+/// Replays from after `from` (a snapshot's slot; 0 is the genesis) up to `to`.
 pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &Say) -> Result<(), LedgerError> {
     let mut progress = Progress::beside_lines();
     let made = restore::ledger_config(config);
@@ -32,7 +32,7 @@ pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &S
             (Ledger::restore(&chain.genesis, made, loaded), Some(block_id))
         }
     };
-    // Those that can be read: verify tells of the others.
+    // Only readable snapshots: `verify` reports the others.
     let mut recorded = BTreeMap::new();
     for file in chain.snapshots.iter().filter(|file| file.slot > from) {
         progress.tell(|| format!("reading the snapshot of slot {}", file.slot));

@@ -1,11 +1,11 @@
-//! `hearth ledger tower`: the votes that bind a node, and Agave's file of them.
+//! `hearth ledger tower`: shows, imports and exports a node's tower, also as Agave's file.
 //!
-//! reads   `tower.bin` in the ledger's folder, or Agave's file; the identity's key
-//! writes  the other of the two, whole or not at all, and synced
+//! reads   `tower.bin` in the ledger folder, or Agave's file; the identity's key
+//! writes  the other of the two, atomically and synced
 //! memory  two towers
-//! drops   nothing: a file that is no tower of the node, or an older one than is there, is an error
+//! drops   nothing: a file that is not a tower of the node, or older than the existing one, is an error
 //!
-//! No node may run on the folder while a tower is taken or given: it would go on voting.
+//! No node may run on the folder during an import or export: it would continue to vote.
 
 use std::fs;
 use std::io::{self, Read};
@@ -24,59 +24,59 @@ use super::LedgerError;
 use super::command::TowerCommand;
 use crate::config::Config;
 
-/// Why a tower cannot be shown, taken or given.
+/// Why a tower cannot be shown, imported or exported.
 #[derive(Debug, thiserror::Error)]
 pub enum TowerFailure {
-    /// The identity's key.
+    /// The identity's key cannot be read.
     #[error("{0}; --identity names the key of the node whose tower is meant")]
     Key(#[from] KeyError),
-    /// The ledger folder's tower.
+    /// The ledger folder's tower cannot be read.
     #[error(transparent)]
     Saved(#[from] SavedError),
-    /// There is none.
+    /// There is no tower.
     #[error("there is no tower.bin in {}: a node that has not voted in a cluster has none", folder.display())]
     NoTower {
-        /// The ledger's folder.
+        /// The ledger folder.
         folder: PathBuf,
     },
-    /// A file or folder.
+    /// A file or folder cannot be used.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is longer than any of Agave's.
     #[error("{}: no tower of Agave: it has more than {} bytes", path.display(), FILE_MAX)]
     TooLong {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// Agave's file.
+    /// Agave's file is invalid.
     #[error("{}: {source}", path.display())]
     Agave {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         source: AgaveError,
     },
-    /// The node has a tower.
+    /// The node already has a tower.
     #[error("there is a tower.bin of this node in {}; with --replace the file takes its place", folder.display())]
     Exists {
-        /// The ledger's folder.
+        /// The ledger folder.
         folder: PathBuf,
     },
-    /// What would be replaced is newer.
+    /// The tower to be replaced is newer.
     #[error("{} has a newer vote, for slot {there}, than the tower that would take its place, {given}", path.display())]
     Newer {
         /// The file that stays.
         path: PathBuf,
         /// Its newest slot.
         there: u64,
-        /// That of the other.
+        /// The newest slot of the other tower.
         given: u64,
     },
 }
@@ -99,7 +99,7 @@ pub fn run(command: &TowerCommand, config: &Config, say: &Say) -> Result<(), Led
     Ok(())
 }
 
-/// The key of the node whose tower is meant.
+/// The identity of the node whose tower it is.
 fn identity(config: &Config, folder: &Path, given: Option<&Path>) -> Result<Identity, KeyError> {
     let configured = config.expand(&config.consensus.identity_path);
     match given {
@@ -131,7 +131,7 @@ fn show(folder: &Path, node: &Pubkey, file: Option<&Path>, say: &Say) -> Result<
     Ok(())
 }
 
-/// A tower in some words.
+/// A one-line summary of a tower.
 fn summary(tower: &Tower) -> String {
     let count = tower.lockouts().votes.len() as u64;
     let slot = |slot: Option<u64>| slot.map_or("none".into(), |slot| format!("slot {slot}"));
@@ -143,7 +143,7 @@ fn import(folder: &Path, node: &Pubkey, file: &Path, replace: bool, say: &Say) -
     let tower = read(file, node)?;
     match saved_tower(folder, node) {
         Ok(None) => {}
-        // A damaged tower tells no vote that binds. Another node's is whole, and may be the only copy.
+        // A damaged tower contains no known binding votes. Another node's is intact, and may be the only copy.
         Err(SavedError::Tower { source, .. }) if replace && source.kind != SavedErrorKind::Node => {}
         Ok(Some(own)) if replace => is_no_older(&tower, &own, &folder.join("tower.bin"))?,
         Ok(Some(own)) if own == tower => {}
@@ -180,7 +180,7 @@ fn export(folder: &Path, identity: &Identity, file: Option<&Path>, say: &Say) ->
     Ok(())
 }
 
-/// The tower in the ledger's folder.
+/// The tower in the ledger folder.
 fn own(folder: &Path, node: &Pubkey) -> Result<Tower, TowerFailure> {
     saved_tower(folder, node)?.ok_or_else(|| TowerFailure::NoTower { folder: folder.into() })
 }
@@ -196,7 +196,7 @@ fn read(path: &Path, node: &Pubkey) -> Result<Tower, TowerFailure> {
     Tower::from_agave(&bytes, node).map_err(|source| TowerFailure::Agave { path: path.into(), source })
 }
 
-/// Refuses to put a tower in the place of a newer one.
+/// Refuses to replace a tower by an older one.
 fn is_no_older(tower: &Tower, there: &Tower, path: &Path) -> Result<(), TowerFailure> {
     let (given, there) = (tower.newest_slot().unwrap_or(0), there.newest_slot().unwrap_or(0));
     if there > given { Err(TowerFailure::Newer { path: path.into(), there, given }) } else { Ok(()) }
@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// Voted for slots 1 to `last`, with the timestamp of the last.
+    /// A tower with votes for slots 1 to `last`, and the timestamp of the last.
     fn voted(last: u64) -> Tower {
         let mut tower = Tower::new(BankId { slot: 0, hash: [0; 32] });
         for slot in 1..=last {
@@ -252,7 +252,7 @@ mod tests {
         let file = there.path().join(&name);
         assert_eq!(fs::read(&file).unwrap(), fs::read(here.path().join(&name)).unwrap());
         did(&config, &TowerCommand::Show { of: Default::default(), file: Some(file.clone()) }).unwrap();
-        // Here it is gone, and comes back.
+        // The tower is removed here and restored.
         fs::remove_file(here.path().join("tower.bin")).unwrap();
         did(&config, &taken(&file, false)).unwrap();
         let back = saved_tower(here.path(), &node).unwrap().unwrap();

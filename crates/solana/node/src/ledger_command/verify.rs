@@ -1,13 +1,14 @@
-//! `hearth ledger verify`: checks whatever can be checked without executing.
+//! `hearth ledger verify`: checks everything that can be checked without executing.
 //!
 //! reads   all of the log, all blocks, all of the history, all snapshots
-//! writes  what is wrong, each with its place; on standard error how far it is
+//! writes  each problem with its place; progress on standard error
 //! memory  one block, the state of one snapshot
 //!
-//! Checked are: every record's checksum; that blocks follow one another; the leader's signature of each FEC set and
-//! that each set names the one before; the hash chain with its ticks; the signatures of all transactions; every
-//! snapshot's checksums, and that its accounts add up to the sum that the bank's hash is made from; every record of the
-//! history and every page of its tables, and, outside a cluster, that it has each block with all its transactions. Not
+//! It checks every record's checksum; that blocks follow each other; the leader's signature of each FEC set, and that
+//! each set chains to the one before; the hash chain with its ticks; the signatures of all transactions; every
+//! snapshot's checksums, and that its accounts match its bank hash; every record of the history and every page of its
+//! tables and, outside a cluster, that it has each block with all its transactions. It does not check that a set's
+//! Merkle root is that of its shreds, which are not stored.
 //! checked is that a set's Merkle root is that of its shreds: those are not kept.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,11 +33,11 @@ use crate::config::Config;
 use crate::replay::{entries, signatures_are_valid};
 use crate::restore;
 
-/// What was found so far.
+/// The findings so far.
 struct Findings<'s> {
     say: &'s Say,
     wrong: u64,
-    /// A damaged record is found in the log, and again in its block.
+    /// Reported problems: a damaged record is found in the log, and again in its block.
     told: BTreeSet<String>,
     progress: Progress,
 }
@@ -58,16 +59,16 @@ impl Findings<'_> {
     }
 }
 
-/// Where a chain of blocks stands.
+/// A position in a chain of blocks.
 #[derive(Clone, Copy)]
 struct At {
     slot: u64,
-    /// `None` when it is not known.
+    /// The last blockhash; `None` if unknown.
     blockhash: Option<Hash>,
     block_id: Option<Hash>,
 }
 
-/// Checks all.
+/// Runs all checks.
 pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerError> {
     let mut found = Findings { say, wrong: 0, told: BTreeSet::new(), progress: Progress::new() };
     say.line(format_args!("blocks    {}", chain.recovery));
@@ -120,7 +121,7 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
     Ok(())
 }
 
-/// What was looked at.
+/// A summary of what was checked.
 fn checked(blocks: u64, txns: u64, snapshots: u64) -> String {
     format!(
         "checked   {} {}, {} {}, {snapshots} {}",
@@ -132,7 +133,7 @@ fn checked(blocks: u64, txns: u64, snapshots: u64) -> String {
     )
 }
 
-/// Checks the history, where one is kept; how many transactions it has of each block.
+/// Checks the history, if there is one; returns its number of transactions per block.
 fn history(chain: &Offline, found: &mut Findings<'_>) -> Result<BTreeMap<u64, u32>, HistoryError> {
     let dir = chain.folder.join("history");
     if !dir.is_dir() {
@@ -154,7 +155,7 @@ fn history(chain: &Offline, found: &mut Findings<'_>) -> Result<BTreeMap<u64, u3
     Ok(checked.blocks.into_iter().collect())
 }
 
-/// Whether the history has all of a block, if it has blocks before and behind it.
+/// Checks that the history has all of a block, if it has blocks before and after it.
 fn compare(recorded: &BTreeMap<u64, u32>, slot: u64, txns: u64, found: &mut Findings<'_>) {
     let first = recorded.first_key_value().map(|(slot, _)| *slot);
     let last = recorded.last_key_value().map(|(slot, _)| *slot);
@@ -169,19 +170,19 @@ fn compare(recorded: &BTreeMap<u64, u32>, slot: u64, txns: u64, found: &mut Find
     }
 }
 
-/// The node's present identity, if its key can be read.
+/// The node's current identity, if its key is readable.
 fn identity(chain: &Offline, config: &Config) -> Option<Pubkey> {
     let given = config.expand(&config.consensus.identity_path);
     let path = if given.as_os_str().is_empty() { chain.folder.join("identity.json") } else { given };
     keys::read(&path).ok().map(|identity| identity.public)
 }
 
-/// Whose signature a set may have: the identity's at genesis, and the present one's.
+/// The possible signers of a set: the identity at genesis, and the current one.
 fn leaders(chain: &Offline, config: &Config) -> Vec<Pubkey> {
     std::iter::once(chain.genesis.config().identity).chain(identity(chain, config)).collect()
 }
 
-/// Checks the tower and the root, which a node in a cluster has.
+/// Checks the tower and the root of a node in a cluster.
 fn votes(chain: &Offline, config: &Config, found: &mut Findings<'_>) {
     let tower = identity(chain, config).map(|node| saved_tower(&chain.folder, &node));
     if let Some(Err(why)) = tower {
@@ -192,7 +193,7 @@ fn votes(chain: &Offline, config: &Config, found: &mut Findings<'_>) {
     }
 }
 
-/// Checks every snapshot; where those that are good stand.
+/// Checks every snapshot; returns the positions of the valid ones.
 fn snapshots(chain: &Offline, config: &Config, found: &mut Findings<'_>) -> Vec<At> {
     let mut known = vec![];
     for file in &chain.snapshots {
@@ -244,7 +245,7 @@ fn sets(
     Ok(())
 }
 
-/// Checks the entries of a block; its last hash, if it can be told.
+/// Checks the entries of a block; returns its last hash, if it can be determined.
 fn hashes(chain: &Offline, block: &Block, at: At, txns: &mut u64, found: &mut Findings<'_>) -> Option<Hash> {
     let slot = block.info.slot;
     let entries = match entries(&block.data) {

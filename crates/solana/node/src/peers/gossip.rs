@@ -1,8 +1,8 @@
-//! Gossip as the rest of the node meets it: what it begins with, and its nodes as the RPC lists them.
+//! Gossip's interface to the rest of the node: its configuration, and its nodes for the RPC.
 //!
 //! reads   the configuration; the [`Board`] of gossip
-//! writes  what gossip's tile is made of; the nodes of getClusterNodes
-//! memory  what is handed out
+//! writes  the configuration of the gossip tile; the nodes of getClusterNodes
+//! memory  the result
 //! source  `docs/gossip.md`
 
 use std::net::{IpAddr, SocketAddrV4};
@@ -12,7 +12,7 @@ use hearth_gossip::board::Board;
 use hearth_rpc::ClusterNode;
 use hearth_wire::gossip::{ContactInfo, SocketKind};
 
-/// What gossip at an address begins with. Addresses of private networks count only where its own is one.
+/// Configures gossip at an address. Addresses of private networks count only if its own is one.
 pub fn config(ip: IpAddr, entrypoints: Vec<SocketAddrV4>) -> Config {
     let allow_private = match ip {
         IpAddr::V4(ip) => ip.is_loopback() || ip.is_private(),
@@ -21,12 +21,12 @@ pub fn config(ip: IpAddr, entrypoints: Vec<SocketAddrV4>) -> Config {
     Config { entrypoints, allow_private, ..Config::default() }
 }
 
-/// The nodes that gossip knows.
+/// The nodes known to gossip.
 pub fn nodes(board: &Board) -> Vec<ClusterNode> {
     board.nodes().iter().map(listed).collect()
 }
 
-/// The programs that have a number; others are told by it.
+/// Names of client programs by their number in gossip; the others are shown by number.
 const CLIENTS: [&str; 8] =
     ["SolanaLabs", "JitoLabs", "Frankendancer", "Agave", "AgavePaladin", "Firedancer", "AgaveBam", "Sig"];
 
@@ -53,5 +53,5 @@ fn listed(contact: &ContactInfo) -> ClusterNode {
     }
 }
 
-/// What this program calls itself in gossip: a number that no other has.
+/// This program's client number in gossip, which no other program uses.
 pub const CLIENT: u16 = 0x4865;

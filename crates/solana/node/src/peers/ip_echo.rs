@@ -1,11 +1,11 @@
-//! The IP echo server: who a caller is, and which chain this is.
+//! The IP echo server: tells callers their public address and the shred version.
 //!
-//! reads   requests of 21 bytes by TCP, at the port of gossip
+//! reads   requests of 21 bytes over TCP, at the port of gossip
 //! writes  the caller's address and the shred version
 //! memory  [`CALLS_MAX`] calls, four connections each
-//! drops   callers that take longer than [`PATIENCE`] for all, what is no request, and who calls [`CALLS_PER_HOST_MAX`]
-//!         times at once already: the connection ends
-//! source  `solana-net-utils` 4.2.2, `ip_echo_server.rs`; how many may call, and how often, are bounds of ours
+//! drops   callers that take longer than [`PATIENCE`] in total, invalid requests, and hosts that already have
+//!         [`CALLS_PER_HOST_MAX`] calls: the connection is closed
+//! source  `solana-net-utils` 4.2.2, `ip_echo_server.rs`; the limits on calls are our own
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -19,18 +19,18 @@ use hearth_tile::sys::event::{EventFd, wait_readable};
 use hearth_tile::sys::tcp;
 use hearth_wire::gossip::ip_echo::{ANSWER_SIZE, IpEchoAnswer, IpEchoRequest, REQUEST_SIZE};
 
-/// How long a caller has for all of its call, and an answer.
+/// Time limit for a whole call with its response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Calls that are served at once; others wait to be taken.
+/// Calls that are served concurrently; further ones wait to be accepted.
 const CALLS_MAX: usize = 16;
-/// Calls of an IP address at once, but of this host's own.
+/// Concurrent calls per IP address, except from this host.
 const CALLS_PER_HOST_MAX: usize = 2;
-/// How often callers are looked at while somebody is being served. While nobody is, the thread sleeps.
+/// Polling interval while a call is being served. Without calls the thread sleeps.
 const SERVE_EVERY: Duration = Duration::from_millis(2);
 
-/// After how long it is tried again where a caller cannot be taken: the process may have too many descriptors.
+/// Retry interval if accept fails: the process may be out of file descriptors.
 const TRY_EVERY: Duration = Duration::from_millis(20);
-/// The thread looks whether to stop at least so often; it is woken for that.
+/// The thread checks for a stop at least this often; a stop also wakes it.
 const SLEEP_MAX_NS: u64 = 60_000_000_000;
 
 /// A running server; dropping it stops it.
@@ -40,7 +40,7 @@ pub struct EchoServer {
 }
 
 impl EchoServer {
-    /// Answers those who connect to `listener`.
+    /// Answers callers that connect to `listener`.
     pub fn start(listener: TcpListener, shred_version: u16) -> io::Result<Self> {
         Self::with_patience(listener, shred_version, PATIENCE)
     }
@@ -55,7 +55,7 @@ impl EchoServer {
             while !stopped.load(SeqCst) {
                 let can_take = take(&listener, &mut calls, patience);
                 let now = Instant::now();
-                // A caller that is gone is no matter.
+                // Callers that have gone are ignored.
                 calls.retain_mut(|call| now < call.until && matches!(call.turn(shred_version), Ok(Turn::Waits)));
                 if !calls.is_empty() {
                     std::thread::sleep(SERVE_EVERY);
@@ -79,7 +79,7 @@ impl Drop for EchoServer {
     }
 }
 
-/// Takes who calls, while there is room. `false` where that fails.
+/// Accepts callers while there is room. Returns false if that fails.
 fn take(listener: &TcpListener, calls: &mut Vec<Call>, patience: Duration) -> bool {
     for _ in calls.len()..CALLS_MAX {
         let (stream, from) = match listener.accept() {
@@ -94,26 +94,26 @@ fn take(listener: &TcpListener, calls: &mut Vec<Call>, patience: Duration) -> bo
     true
 }
 
-/// Whether one more call of an IP address is served beside these.
+/// Whether another call from an IP address may be served concurrently with these.
 fn may_call(host: IpAddr, others: impl Iterator<Item = IpAddr>) -> bool {
     host.is_loopback() || others.filter(|other| *other == host).count() < CALLS_PER_HOST_MAX
 }
 
-/// How far a call is.
+/// The progress of a call.
 enum Turn {
     Waits,
     Done,
 }
 
-/// A caller. Nothing here blocks: many are served by one thread.
+/// A call. Nothing here blocks: one thread serves many.
 struct Call {
     stream: TcpStream,
     from: SocketAddr,
     until: Instant,
     request: [u8; REQUEST_SIZE],
-    /// Bytes of the request that are there.
+    /// Bytes of the request received so far.
     read: usize,
-    /// Connections to the caller's ports that are not there yet; `None` before it has said which.
+    /// Pending connections to the caller's ports; `None` until the request names them.
     tried: Option<Vec<TcpStream>>,
 }
 
@@ -122,10 +122,11 @@ impl Call {
         Self { stream, from, until: Instant::now() + patience, request: [0; REQUEST_SIZE], read: 0, tried: None }
     }
 
-    /// Goes on as far as it can.
+    /// Makes as much progress as possible.
     ///
     /// # Errors
-    /// There is no answer: the caller is gone, or cannot be reached where it says.
+    ///
+    /// There is no response: the caller is gone, or cannot be reached at its ports.
     fn turn(&mut self, shred_version: u16) -> io::Result<Turn> {
         while self.read < REQUEST_SIZE {
             match self.stream.read(&mut self.request[self.read..]) {
@@ -151,7 +152,7 @@ impl Call {
         Ok(Turn::Done)
     }
 
-    /// Sends to the caller's UDP ports, and begins to connect to those for TCP.
+    /// Sends to the caller's UDP ports, and starts to connect to its TCP ports.
     fn reach(&self, request: &IpEchoRequest) -> io::Result<Vec<TcpStream>> {
         let at = |port: &u16| SocketAddr::new(self.from.ip(), *port);
         for port in request.udp_ports.iter().filter(|port| **port != 0) {
@@ -161,7 +162,7 @@ impl Call {
     }
 }
 
-/// Whether a connection that was begun is there.
+/// Whether a pending connection is established.
 fn is_connected(stream: &TcpStream) -> io::Result<bool> {
     if let Some(why) = stream.take_error()? {
         return Err(why);
@@ -173,7 +174,7 @@ fn is_connected(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// Which chain the node at `entrypoint` is on, if it says so.
+/// The shred version that the node at `entrypoint` reports, if any.
 pub fn shred_version(entrypoint: SocketAddrV4) -> io::Result<Option<u16>> {
     let mut stream = TcpStream::connect_timeout(&entrypoint.into(), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -188,7 +189,7 @@ pub fn shred_version(entrypoint: SocketAddrV4) -> io::Result<Option<u16>> {
 mod tests {
     use super::*;
 
-    /// A listener of this host, and where it is.
+    /// A listener on this host, and its address.
     fn listen() -> (TcpListener, SocketAddrV4) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let SocketAddr::V4(address) = listener.local_addr().unwrap() else { unreachable!("an IPv4 address was bound") };
@@ -199,7 +200,7 @@ mod tests {
     fn the_chain_is_told() {
         let (listener, address) = listen();
         let server = EchoServer::start(listener, 4_711).unwrap();
-        // One that says nothing of use does not matter to the next.
+        // An invalid call does not affect the next.
         TcpStream::connect(address).unwrap().write_all(&[9; REQUEST_SIZE]).unwrap();
         assert_eq!(shred_version(address).unwrap(), Some(4_711));
         let own = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn callers_that_say_nothing_hold_nobody_up() {
         let (listener, address) = listen();
-        // Nobody is given up for a longer time than a test waits.
+        // The time limit is longer than the test waits.
         let server = EchoServer::with_patience(listener, 4_711, 10 * hearth_testkit::PATIENCE).unwrap();
         let silent: Vec<TcpStream> = (0..CALLS_MAX - 2).map(|_| TcpStream::connect(address).unwrap()).collect();
         assert_eq!(shred_version(address).unwrap(), Some(4_711));
@@ -232,7 +233,7 @@ mod tests {
         let _server = EchoServer::with_patience(listener, 4_711, patience).unwrap();
         let called = Instant::now();
         let mut silent: Vec<TcpStream> = (0..CALLS_MAX - 2).map(|_| TcpStream::connect(address).unwrap()).collect();
-        // A byte a second buys no time, and is no request within that.
+        // One byte per second does not extend the limit, and is not a request within it.
         let mut slow = TcpStream::connect(address).unwrap();
         slow.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let is_over = |why: &io::Error| !matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);

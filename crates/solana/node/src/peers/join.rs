@@ -1,10 +1,10 @@
-//! How a node joins a cluster that it knows nothing of but an address.
+//! Joins a cluster, given only an entrypoint's address.
 //!
 //! reads   the entrypoint's answers; gossip; a peer's genesis and snapshot, over HTTP
-//! writes  `genesis.json` and `genesis.accounts` in the ledger's folder, and a snapshot, each whole or not at all
-//! memory  64 KiB; the state, while a snapshot is held against its hash
-//! drops   a genesis that is damaged, or of another shred version than the cluster's; a snapshot that is damaged, or of
-//!         another state than its node says, or that too few vouch for: the next peer is asked
+//! writes  `genesis.json` and `genesis.accounts` in the ledger folder, and a snapshot, each atomically
+//! memory  64 KiB; the state, while a snapshot is verified against its hash
+//! drops   a genesis that is damaged or has another shred version than the cluster; a snapshot that is damaged, does
+//!         not match its announced hash, or has too few vouchers: the next peer is asked
 
 pub mod scout;
 mod trust;
@@ -39,49 +39,49 @@ use super::{ip_echo, now_ms};
 use scout::{GossipSockets, Scout, Start};
 use trust::Trust;
 
-/// How long nothing is said while nobody answers.
+/// Interval of progress reports while nobody answers.
 const SAY_EVERY: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a peer has to answer.
+/// Time limit for a peer to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest genesis.
+/// Maximum size of a genesis in bytes.
 const GENESIS_MAX: u64 = 1 << 30;
-/// The longest snapshot.
+/// Maximum size of a snapshot in bytes.
 const SNAPSHOT_MAX: u64 = 256 << 30;
-/// How long it is waited for word of a snapshot.
+/// How long to wait for an announcement of a snapshot.
 const SNAPSHOTS_FOR: Duration = Duration::from_secs(3);
-/// How long where a node says that it has one: gossip asks for a part of all values at a time, so that it may take a
-/// while until those who vouch for it are heard.
+/// The same if a node is known to have one: gossip pulls only a part of all values at a time, so it may take a while
+/// until its vouchers are heard.
 const PROMISED_FOR: Duration = Duration::from_secs(20);
-/// Bytes a second that a peer has to send at least, over all of a file.
+/// Minimum average rate of a download in bytes per second.
 const SLOWEST: u64 = 64 << 10;
 
 /// Why a node cannot join.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// Gossip's socket.
+    /// Gossip's socket cannot be used.
     #[error("gossip cannot listen on {address}: {source} (gossip.port)")]
     Listen {
-        /// Where.
+        /// The socket's address.
         address: SocketAddrV4,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The name of a node.
+    /// The name of an entrypoint cannot be resolved.
     #[error("gossip.entrypoints: `{entrypoint}` has no address that is known: {source}")]
     Unresolved {
-        /// The node.
+        /// The entrypoint.
         entrypoint: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The folder.
+    /// The ledger folder cannot be written.
     #[error("cannot write {path}: {source}")]
     Write {
-        /// What.
+        /// The file or folder.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The folder has another chain.
@@ -89,57 +89,58 @@ pub enum JoinError {
         "the chain in the ledger folder has shred version {own}, the cluster at {entrypoint} has {theirs}: name another folder (--ledger), or --reset this one"
     )]
     OtherChain {
-        /// The folder's.
+        /// The folder's shred version.
         own: u16,
-        /// The cluster's.
+        /// The cluster's shred version.
         theirs: u16,
-        /// Where the cluster is.
+        /// The entrypoint's address.
         entrypoint: SocketAddrV4,
     },
-    /// The genesis that was downloaded.
+    /// The downloaded genesis is invalid.
     #[error(transparent)]
     Genesis(GenesisError),
-    /// A key.
+    /// A key cannot be read or created.
     #[error(transparent)]
     Key(#[from] keys::KeyError),
-    /// Ctrl-C.
+    /// The operator stopped the node.
     #[error("stopped")]
     Stopped,
 }
 
-/// A node that joins.
+/// A joining node.
 pub struct Joiner<'a> {
-    /// The ledger's folder.
+    /// The ledger folder.
     pub folder: &'a Path,
-    /// Where snapshots go, if one is to be taken of a peer.
+    /// The snapshot folder, if a snapshot may be downloaded.
     pub snapshots: Option<PathBuf>,
-    /// Slots that a snapshot is ahead of what is final here, at least, to be taken where there is a state.
+    /// Minimum slots by which a snapshot must be ahead of the final slot here to replace an existing state.
     pub behind_max: u64,
-    /// Whose word on snapshots counts; nobody's: everybody's.
+    /// Nodes whose announcements of snapshots are trusted; if empty, the stake decides.
     pub known: Vec<Pubkey>,
-    /// Who it is. No tile runs yet: it signs itself what it says in gossip.
+    /// The node's identity. No tile runs yet, so it signs its gossip messages itself.
     pub identity: Arc<Identity>,
-    /// Where it gossips.
+    /// The gossip address.
     pub gossip: SocketAddrV4,
-    /// Whom it begins with.
+    /// The gossip entrypoints.
     pub entrypoints: Vec<SocketAddrV4>,
-    /// What its datagrams meet.
+    /// The emulated links of its datagrams.
     pub links: PeerLinks,
-    /// Ctrl-C.
+    /// The stop signal (Ctrl-C).
     pub stop: &'a StopSignal,
 }
 
 impl Joiner<'_> {
-    /// Sees to it that the folder has the cluster's genesis, and a snapshot of its state if it has none, or an old one,
-    /// and a peer has one. Gossips over `sockets` meanwhile, where it has to.
+    /// Ensures that the folder has the cluster's genesis, and a snapshot if its own state is missing or old and a peer
+    /// has one. Gossips over `sockets` meanwhile, if necessary.
     ///
     /// # Errors
-    /// The folder has another chain, or cannot be written; or the node was stopped.
+    ///
+    /// The folder has another chain or cannot be written, or the node was stopped.
     pub fn join(&self, sockets: GossipSockets) -> Result<(), JoinError> {
         let path = self.folder.join("genesis.json");
         let takes_snapshot = self.snapshots.is_some() && self.may_be_behind();
         if path.exists() {
-            // Whether the chain goes on elsewhere is seen once the node runs; here only that it is the same.
+            // Only checks that it is the same chain; whether the cluster is still running turns out once the node runs.
             let own = Genesis::load(&path).ok().map(|genesis| genesis.shred_version());
             let theirs = self.entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)));
             match (own, theirs) {
@@ -155,7 +156,7 @@ impl Joiner<'_> {
         let (entrypoint, shred_version) = wait(self.stop, &format!("waiting for {entrypoints:?}"), || {
             entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)))
         })?;
-        // Blocks without their genesis: before another chain's is written beside them.
+        // Checked before another chain's genesis is written beside the blocks.
         let stored = BlockStore::genesis_hash(&self.folder.join("blocks")).map(|hash| shred_version_of(&hash));
         if let Some(own) = stored.filter(|own| *own != shred_version) {
             return Err(JoinError::OtherChain { own, theirs: shred_version, entrypoint });
@@ -178,15 +179,15 @@ impl Joiner<'_> {
         }
     }
 
-    /// Whether others may be so far ahead that the blocks between are not worth their execution, or are gone: not where
-    /// something became final here a moment ago.
+    /// Whether the cluster may be so far ahead that the blocks in between are not worth replaying, or are gone: not if
+    /// a slot became final here a moment ago.
     fn may_be_behind(&self) -> bool {
         if !self.folder.join("blocks").exists() {
             return true;
         }
         let Ok(genesis) = Genesis::load(&self.folder.join("genesis.json")) else { return true };
         let slots = Duration::from_millis(genesis.config().slot_ms.saturating_mul(self.behind_max));
-        // Where the clock went back since, nothing is known of that time.
+        // If the clock has been set back since, the elapsed time is unknown.
         let age = root_saved_at(self.folder).and_then(|at| at.elapsed().ok());
         age.is_none_or(|age| age >= slots)
     }
@@ -209,8 +210,8 @@ impl Joiner<'_> {
         })?
     }
 
-    /// Takes the newest snapshot that a peer serves and enough vouch for, if it is far enough ahead; without one the
-    /// chain is executed from where it is.
+    /// Downloads the newest sufficiently vouched snapshot that a peer serves, if it is far enough ahead. Without one
+    /// the chain is replayed from its current state.
     fn snapshot(&self, scout: &Scout, snapshots: &Path) -> Result<(), JoinError> {
         let genesis = Genesis::load(&self.folder.join("genesis.json")).map_err(JoinError::Genesis)?;
         let (genesis_hash, trust) = (*genesis.hash(), Trust::new(&genesis, &self.known));
@@ -245,8 +246,8 @@ impl Joiner<'_> {
         })?
     }
 
-    /// A snapshot that too few vouch for, and the part of the stake that does, per cent: where there is none, it is
-    /// taken only where nobody is heard who could. Each is said.
+    /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake: if they hold none, it is taken
+    /// only if no node with stake is heard. Each case is reported.
     fn unvouched(&self, scout: &Scout, trust: &Trust, (found, part): (Served, u128)) -> Option<Served> {
         let mut others = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
         let (slot, node) = (found.slot, encode_32(&found.identity));
@@ -271,7 +272,7 @@ impl Joiner<'_> {
         Some(found)
     }
 
-    /// Whether a node that was not asked before says by its RPC that it has a snapshot: gossip will tell of it.
+    /// Whether another node announces a snapshot by its RPC, which gossip will then carry too.
     fn is_promised(&self, scout: &Scout, wanted_from: u64, asked: &mut Vec<SocketAddr>) -> bool {
         let peers = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
         let counts = |node: &ClusterNode| self.known.is_empty() || self.known.contains(&node.identity);
@@ -285,19 +286,19 @@ impl Joiner<'_> {
     }
 }
 
-/// Where a snapshot is served: its slot, and the hash of its bank.
+/// The download path of a snapshot: its slot, and its bank hash.
 fn snapshot_path(slot: u64, hash: &Hash) -> String {
     format!("/snapshot-{slot}-{}.hearth", encode_32(hash))
 }
 
-/// The slot of the snapshot that is served at a path.
+/// The slot of the snapshot at a download path.
 pub fn snapshot_slot(path: &str) -> Option<u64> {
     let (slot, hash) = path.strip_prefix("/snapshot-")?.strip_suffix(".hearth")?.split_once('-')?;
     decode_32(hash).ok()?;
     slot.parse().ok()
 }
 
-/// This node as it tells others of itself, without sockets.
+/// This node's contact info without sockets.
 pub fn contact(identity: &Identity, shred_version: u16) -> ContactInfo {
     let number = |text: &str| text.parse().unwrap_or_default();
     let version = Version {
@@ -311,7 +312,7 @@ pub fn contact(identity: &Identity, shred_version: u16) -> ContactInfo {
     ContactInfo::new(identity.public, now_ms() * 1_000, shred_version, version)
 }
 
-/// Asks again and again; says what it waits for.
+/// Polls until there is a result; reports what it waits for.
 fn wait<T>(stop: &StopSignal, what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T, JoinError> {
     let mut said = Instant::now();
     loop {
@@ -335,7 +336,7 @@ enum Fetch {
     Stopped,
 }
 
-/// Downloads both files of a genesis, and keeps them if they are what the cluster has.
+/// Downloads both files of a genesis, and keeps them if they match the cluster.
 fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16, stop: &StopSignal) -> Result<(), Fetch> {
     let joining = folder.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
@@ -348,14 +349,14 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16, stop: &Sto
         let found = found.shred_version();
         return Err(Fetch::Peer(format!("its shred version is {found}, the cluster's {shred_version}")));
     }
-    // The file of accounts first: a genesis is there when its own file is.
+    // The file of accounts first: a genesis exists once its own file does.
     for name in ["genesis.accounts", "genesis.json"] {
         std::fs::rename(joining.join(name), folder.join(name)).map_err(write)?;
     }
     std::fs::remove_dir_all(&joining).map_err(write)
 }
 
-/// Downloads a snapshot, and keeps it if it is what its node says it is; else nothing of it stays.
+/// Downloads a snapshot, and keeps it if it matches its announcement; otherwise removes it.
 fn fetch_snapshot(
     (rpc, served): (SocketAddrV4, &Served),
     folder: &Path,
@@ -384,7 +385,7 @@ fn fetch_snapshot(
     taken.and(removed)
 }
 
-/// Writes what is at a path of a node's HTTP to a file.
+/// Downloads a path from a node's HTTP server to a file.
 fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopSignal) -> Result<(), Fetch> {
     let failed = |why: &str| Fetch::Peer(format!("{path}: {why}"));
     let answer = http::direct(Patience::Step(PATIENCE)).get(&format!("http://{peer}{path}")).call();
@@ -432,7 +433,7 @@ mod tests {
 
     use super::*;
 
-    /// Asks a peer that answers so for a snapshot: what is wrong with it.
+    /// The error for a snapshot from a peer with this response.
     fn fetched(answer: &[u8]) -> String {
         let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
         let rpc = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
@@ -445,7 +446,7 @@ mod tests {
                 let mut line = String::new();
                 stream.read_line(&mut line).unwrap();
                 assert!(line.contains(&snapshot_path(7, &[2; 32])), "{line}");
-                // It may have hung up before the end.
+                // The client may have closed the connection early.
                 let _ = stream.get_mut().write_all(answer);
             });
             fetch_snapshot((rpc, &served), folder.path(), &snapshots, &[3; 32], &StopSignal::default())

@@ -1,12 +1,12 @@
-//! What makes a node one of a cluster, beside its tiles: how it joins, and why it can no longer be in it.
+//! A node's membership in a cluster, besides its tiles: joining, and detecting a divergence.
 //!
-//! reads   the configuration; while the node joins: gossip, and the genesis and a snapshot of other nodes; after that,
-//!         requests to the IP echo server
-//! writes  the genesis and the snapshot, in the ledger's folder; answers to requests; what the tile gossip is made of
-//! memory  while a node joins, gossip's table, see `docs/gossip.md`
+//! reads   the configuration; while joining: gossip, and the genesis and a snapshot of peers; afterwards, requests to
+//!         the IP echo server
+//! writes  the genesis and the snapshot, in the ledger folder; responses; the configuration of the gossip tile
+//! memory  while joining, gossip's table, see `docs/gossip.md`
 //!
-//! The walk: [`join`] (who is there, their genesis) → the tile gossip stays in touch, others take shreds, execute what
-//! is whole, vote and take turns; [`divergence`] says why a node can no longer be in its cluster.
+//! [`join`] finds the peers and their genesis; then the gossip tile stays in touch, and other tiles take shreds, replay
+//! whole blocks, vote and lead; [`divergence`] explains why a node no longer fits its cluster.
 
 pub mod divergence;
 pub mod gossip;
@@ -22,8 +22,7 @@ use hearth_command::output::note;
 
 use join::JoinError;
 
-/// The nodes to begin with: every IPv4 address that a host's name has. A name that is not known now is left out where
-/// another one is.
+/// The entrypoints: every IPv4 address of each host name. An unresolvable name is left out if another one resolves.
 pub fn entrypoints<T: ToSocketAddrs + Display>(given: &[T]) -> Result<Vec<SocketAddrV4>, JoinError> {
     let (mut found, mut unknown) = (vec![], None);
     for entrypoint in given {
@@ -75,7 +74,7 @@ mod tests {
     fn unknown_entrypoint_is_skipped_beside_known() {
         let known = |at: &str| vec![at.parse::<SocketAddrV4>().unwrap()];
         assert_eq!(entrypoints(&["localhost:8001", "127.0.0.1:8001"]).unwrap(), known("127.0.0.1:8001"));
-        // Longer than a label may be, so that no server is asked for it.
+        // Longer than a label may be, so that no name server is queried.
         let unknown = format!("{}:8001", "a".repeat(64));
         let why = entrypoints(&[unknown.as_str()]).unwrap_err().to_string();
         assert!(why.contains("gossip.entrypoints") && why.contains(&unknown), "{why}");

@@ -1,10 +1,10 @@
-//! The socket of a node that joins, before it has tiles: plain UDP, or an emulated network before it.
+//! The socket of a joining node, before it has tiles: plain UDP, optionally behind an emulated network.
 //!
-//! reads   datagrams; the file of emulated links, where there is one
+//! reads   datagrams; the file of emulated links, if there is one
 //! writes  datagrams, each when it is due
-//! memory  what is under way on emulated links
-//! drops   what emulated links lose, and what the kernel drops, which is said again: nobody asks for counters before
-//!         the node is up
+//! memory  datagrams in flight on emulated links
+//! drops   what emulated links lose, and what the kernel drops. Both are sent again; nobody reads counters before the
+//!         node runs
 //! source  `docs/cluster.md`
 
 use std::io;
@@ -19,30 +19,30 @@ use hearth_tile::sys::udp::{Message, RecvBatch, UdpSocket};
 
 use crate::config::Config;
 
-/// Emulated links of a node; none where none are configured.
+/// Emulated links of a node, if configured.
 #[derive(Clone, Default)]
 pub struct PeerLinks {
     config: Option<LinksConfig>,
 }
 
 impl PeerLinks {
-    /// Those of a configuration.
+    /// The emulated links of a configuration.
     pub fn of(config: &Config) -> Self {
         Self { config: links_config(config) }
     }
 }
 
-/// The file of a configuration, and who reads it.
+/// The links file of a configuration, and its reader.
 pub fn links_config(config: &Config) -> Option<LinksConfig> {
     let file = config.expand(&config.development.links.file);
     let own = config.gossip.bind_address;
     (config.gossip.enabled && !file.as_os_str().is_empty()).then_some(LinksConfig { file, own })
 }
 
-/// The socket.
+/// A UDP socket with emulated links.
 pub struct PeerSocket {
     socket: UdpSocket,
-    /// What is waited for beside datagrams: nobody signals it.
+    /// A wait target besides datagrams, which is never signalled.
     event: EventFd,
     links: Option<Box<Linked>>,
 }
@@ -55,7 +55,7 @@ struct Linked {
 }
 
 impl PeerSocket {
-    /// Over a socket that is bound.
+    /// Wraps a bound socket.
     pub fn over(socket: UdpSocket, links: &PeerLinks) -> io::Result<Self> {
         let open = |config: &LinksConfig| {
             let (watch, rules) = LinksWatch::open(config).map_err(io::Error::other)?;
@@ -67,8 +67,7 @@ impl PeerSocket {
         Ok(Self { socket, event: EventFd::new()?, links: links.config.as_ref().map(open).transpose()? })
     }
 
-    /// Sends a datagram, now or when it is due. One that is not sent is one that is lost: whoever sends here says it
-    /// again.
+    /// Sends a datagram, now or when it is due. A failed send counts as loss: gossip sends its messages again.
     pub fn send(&mut self, bytes: &[u8], to: SocketAddr) {
         let Some(links) = &mut self.links else {
             self.send_now(bytes, to);
@@ -80,8 +79,8 @@ impl PeerSocket {
         }
     }
 
-    /// Sends what is due, and takes the datagrams that are there; where there are none it waits: for so long at most,
-    /// and no longer than until the next is due. Whether there are any in the batch.
+    /// Sends what is due, and receives available datagrams. If there are none it waits, at most for `wait` and until
+    /// the next send is due. Returns whether the batch has any.
     pub fn receive(&mut self, batch: &mut RecvBatch, wait: Duration) -> bool {
         let wait = self.turn().map_or(wait, |due| wait.min(due));
         if self.take(batch) {
@@ -94,12 +93,12 @@ impl PeerSocket {
         self.take(batch)
     }
 
-    /// An error is what became of a datagram that was sent: it is lost.
+    /// An error belongs to an earlier send: that datagram is lost.
     fn take(&self, batch: &mut RecvBatch) -> bool {
         self.socket.receive(batch).is_ok_and(|count| count > 0)
     }
 
-    /// Sends what is due; how long it is to the next, if anything is under way.
+    /// Sends what is due; returns the time to the next send, if anything is in flight.
     pub fn turn(&mut self) -> Option<Duration> {
         let links = self.links.as_mut()?;
         let now = links.now_ns();
@@ -110,7 +109,7 @@ impl PeerSocket {
         links.emulator.next_ns().map(|next| Duration::from_nanos(next.saturating_sub(now)))
     }
 
-    /// Sends a datagram at once; whether the system took it.
+    /// Sends a datagram at once; returns whether the system accepted it.
     pub fn send_now(&self, bytes: &[u8], to: SocketAddr) -> bool {
         send_now(&self.socket, bytes, to)
     }
@@ -151,7 +150,7 @@ mod tests {
         PeerSocket::over(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0).into(), options).unwrap(), links).unwrap()
     }
 
-    /// A socket of 127.0.0.1 whose links to itself have this delay.
+    /// A socket on 127.0.0.1 whose links to itself have this delay.
     fn socket(folder: &std::path::Path, rtt_ms: f64) -> PeerSocket {
         let map = format!(
             "region = [{{ name = \"A\", weight = 1, rate_gbps = 1 }}, {{ name = \"B\", weight = 1, rate_gbps = 1 }}]\n\
@@ -177,7 +176,7 @@ mod tests {
         socket.send(b"later", receiver.local_addr().unwrap());
         while receiver.recv(&mut buffer).is_err() {
             assert!(begun.elapsed() < hearth_testkit::PATIENCE, "it never comes");
-            // Nobody sends anything here: it waits, and is back when something is due.
+            // Nobody sends anything here: it waits, and returns when something is due.
             assert!(!socket.receive(&mut batch, Duration::from_millis(200)));
         }
         assert!(begun.elapsed() >= Duration::from_millis(30), "{:?}", begun.elapsed());

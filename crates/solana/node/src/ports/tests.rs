@@ -1,11 +1,11 @@
-//! Ports: who gets them, who moves, what is said.
+//! Ports: who gets them, which move, and the messages.
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 
 use super::*;
 use crate::config::ports::{RPC, movable};
 
-/// A configuration whose ports are whichever are free.
+/// A configuration whose ports are any free ones.
 fn any() -> Config {
     let mut config = Config::default();
     movable(&mut config).into_iter().for_each(|(_, port)| *port = 0);
@@ -53,7 +53,7 @@ fn nodes_that_start_together_get_ports_of_their_own() {
 
 #[test]
 fn only_ports_that_moved_are_said() {
-    // The default of the metrics is taken here, or by another process.
+    // The metrics' default port is in use, here or by another process.
     let _taken = TcpListener::bind(Ports::of(&Config::default()).metrics);
     let mut config = any();
     config.tiles.metric.prometheus_listen_port = Config::default().tiles.metric.prometheus_listen_port;
@@ -110,12 +110,12 @@ fn two_keys_for_one_port_clash() {
     config.tiles.metric.prometheus_listen_port = config.rpc.port + 1;
     let expected = Some(("rpc.port", "tiles.metric.prometheus_listen_port", 8900));
     assert_eq!(Ports::of(&config).clash(), expected);
-    // Another address of this machine has ports of its own; all addresses include each.
+    // Another address of this machine has separate ports; all addresses include each.
     config.rpc.bind_address = "127.0.0.2".parse().unwrap();
     assert_eq!(Ports::of(&config).clash(), None);
     config.rpc.bind_address = "0.0.0.0".parse().unwrap();
     assert_eq!(Ports::of(&config).clash(), expected);
-    // TCP and UDP do not meet.
+    // TCP and UDP ports do not conflict.
     let mut config = Config::default();
     config.tiles.quic.quic_transaction_listen_port = config.rpc.port;
     assert_eq!(Ports::of(&config).clash(), None);

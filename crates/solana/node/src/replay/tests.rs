@@ -1,5 +1,5 @@
-//! Random blocks of everything that a chain runs, on few accounts: transfers, programs, votes, nonces, lookup tables,
-//! fees; some fail. Any number of threads comes to what one transaction after the other comes to.
+//! Random blocks with everything that a chain runs, on few accounts: transfers, programs, votes, nonces, lookup tables,
+//! fees; some fail. Any number of threads must produce the result of serial execution.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ fn nonce(number: usize) -> Pubkey {
     [0x20 + number as u8; 32]
 }
 
-/// A lookup table of all wallets, made in slot 0.
+/// A lookup table of all wallets, created in slot 0.
 fn table(wallets: &[SigningKey]) -> Account {
     let mut data = 1u32.to_le_bytes().to_vec();
     data.extend(u64::MAX.to_le_bytes());
     data.extend(0u64.to_le_bytes());
-    // The first of the addresses that came last; an authority; padding.
+    // The first of the addresses added last; an authority; padding.
     data.extend([0, 1]);
     data.extend(wallets[0].public_key());
     data.extend([0; 2]);
@@ -43,7 +43,7 @@ fn table(wallets: &[SigningKey]) -> Account {
     Account::with_data(LAMPORTS_PER_SOL, ADDRESS_LOOKUP_TABLE_PROGRAM, &data)
 }
 
-/// A chain, at the end of its first block, which made nonce accounts.
+/// A chain at the end of its first block, which created nonce accounts.
 struct World {
     genesis: Genesis,
     wallets: Vec<SigningKey>,
@@ -89,7 +89,7 @@ impl World {
     fn sign(&self, message: &Message) -> Vec<u8> {
         message.sign_with(|signer, bytes| match self.wallets.iter().find(|wallet| wallet.public_key() == *signer) {
             Some(wallet) => wallet.sign(bytes),
-            // A nonce account that is made: its signature is not looked at here.
+            // A newly created nonce account: its signature is not checked here.
             None => [0; 64],
         })
     }
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// A transfer to a wallet that is named by its place in the table.
+    /// A transfer to a wallet that is given by its index in the table.
     fn by_table(&self, from: usize, to: usize, lamports: u64, blockhash: &Hash) -> Vec<u8> {
         let payer = self.wallets[from].public_key();
         let mut message = vec![0x80, 1, 0, 1, 2];
@@ -151,7 +151,7 @@ impl World {
         self.sign(&sync.message(&self.wallets[0].public_key(), &VOTE_ACCOUNT, &block))
     }
 
-    /// A transaction of any kind. `nonces` are those that were not used; `kinds` counts.
+    /// A transaction of any kind. `nonces` are the unused ones; `kinds` counts.
     fn transaction(
         &self,
         random: &mut Random,
@@ -163,7 +163,7 @@ impl World {
         let (from, to) = (random.index(WALLETS), random.index(WALLETS));
         let to = if to == from { (from + 1) % WALLETS } else { to };
         let wallet = self.wallets[to].public_key();
-        // Some send more than there is.
+        // Some send more than they have.
         let most = if random.chance(200) { u64::MAX / 2 } else { LAMPORTS_PER_SOL };
         let lamports = 1 + random.below(most);
         let mut count = |kind| *kinds.entry(kind).or_default() += 1;
@@ -179,7 +179,7 @@ impl World {
             1 => {
                 count("program");
                 let program_id = MEMO_PROGRAM;
-                // What is not UTF-8 fails.
+                // Invalid UTF-8 fails.
                 let data = vec![if random.chance(300) { 0xff } else { b'a' }; 1 + random.index(20)];
                 let memo = Instruction { program_id, accounts: vec![], data };
                 self.signed(from, &[self.transfer(from, &wallet, lamports), memo], &blockhash)
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// A block of slot 2, and its transactions by entries.
+    /// A block of slot 2, and its transactions by entry.
     fn block(&self, random: &mut Random, kinds: &mut BTreeMap<&'static str, usize>) -> (Vec<u8>, Vec<Vec<Vec<u8>>>) {
         let ledger = self.ledger();
         let mut nonces: Vec<usize> = (0..NONCES).collect();
@@ -224,7 +224,7 @@ impl World {
         let mut entries: Vec<Vec<Vec<u8>>> = vec![];
         for _ in 0..40 {
             let txns = (0..1 + random.below(9)).map(|_| self.transaction(random, &ledger, &mut nonces, kinds));
-            // The same twice does not land.
+            // A duplicate would not land.
             let entry: Vec<_> = txns.filter(|bytes| seen.insert(bytes.clone())).collect();
             entries.extend(Some(entry).filter(|entry| !entry.is_empty()));
         }
@@ -245,7 +245,7 @@ impl World {
     }
 }
 
-/// All that a block comes to.
+/// The final state after a block.
 #[derive(Debug, PartialEq)]
 struct End {
     block: BlockSummary,
@@ -260,7 +260,7 @@ fn end(ledger: &Ledger, batches: Vec<Vec<u8>>) -> End {
     End { block: ledger.recent_blocks(1)[0], batches, accounts }
 }
 
-/// One transaction after the other.
+/// Serial execution.
 fn serial(world: &World, entries: &[Vec<Vec<u8>>], hash: Hash) -> End {
     let ledger = world.ledger();
     let bank = ledger.begin_slot(2, 1).unwrap();

@@ -1,4 +1,4 @@
-//! Lines that are used again, and handshakes that fail where quinn does not see it.
+//! Reused lines, and handshakes that fail unnoticed by quinn.
 
 use super::*;
 use crate::{Server, ServerConfig};
@@ -13,7 +13,7 @@ fn client(now: Instant) -> (Client, ClientConnectionId) {
     (client, id)
 }
 
-/// Carries datagrams to and fro, without delay, until there are none.
+/// Exchanges datagrams without delay until there are none.
 fn carry(now: Instant, client: &mut Client, server: &mut Server) {
     let from = "10.0.0.2:9000".parse().unwrap();
     let mut buffer = vec![];
@@ -42,7 +42,7 @@ fn a_failure_behind_the_signature_is_reported_at_once() {
     let (mut client, id) = client(now);
     carry(now, &mut client, &mut server);
     let (handshake, _) = client.next_to_sign().unwrap();
-    // rustls will want another message signed than the one that was.
+    // rustls will need another message signed than the one that was.
     client.lines[0].wanted.as_ref().unwrap().spoil_message();
     client.signed(handshake, [1; 64]);
     carry(now, &mut client, &mut server);

@@ -43,7 +43,7 @@ impl Server {
         }
     }
 
-    /// Enters what a connection holds of the datagram just given to it, and closes it when that is too much.
+    /// Accounts for what a connection holds of the latest datagram, and closes it if that is too much.
     fn hold(&mut self, index: u32, now: Instant, mark: Bytes, length: usize) {
         let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
         self.held_bytes -= slot.held.bytes();
@@ -72,7 +72,7 @@ impl Server {
     fn admit(&mut self, now: Instant, incoming: Incoming) {
         self.counters.connects += 1;
         let from = incoming.remote_address();
-        // Before anything is remembered for an address under load, it must be proven.
+        // Under load an address must be proven before anything is stored for it.
         if self.half_open >= self.config.half_open_retry && !incoming.remote_address_validated() && incoming.may_retry()
         {
             self.counters.retries_sent += 1;
@@ -109,8 +109,8 @@ impl Server {
         self.respond(transmit);
     }
 
-    /// Makes room by closing the connection that has been unused longest, if long enough; one with stake only when
-    /// there is none without.
+    /// Makes room by closing the connection that has been unused for longest, if that is long enough; one with stake
+    /// only if there is none without.
     fn evict(&mut self, now: Instant) -> bool {
         if now < self.evict_not_before {
             return false;
@@ -125,14 +125,14 @@ impl Server {
             return false;
         };
         let used = slot.used;
-        // Until then a flood of newcomers need not make us look again: use only grows.
+        // Until then a flood of newcomers need not repeat the search, since use only grows.
         self.evict_not_before = used + self.config.evict_idle;
         if now < self.evict_not_before {
             return false;
         }
         self.counters.connections_evicted += 1;
         self.close(index, now, close_code::DROPPED, "dropped");
-        // The newcomer needs the room now: send the close as an answer outside the connection.
+        // The newcomer needs the room now, so the close is sent outside the connection.
         let slot = self.slots[index as usize].as_mut().expect("just closed");
         self.scratch.clear();
         if let Some(transmit) = slot.quic.poll_transmit(now, 1, &mut self.scratch) {
@@ -190,7 +190,7 @@ impl Server {
         }
     }
 
-    /// Takes what the connection has to tell after a datagram or a timeout.
+    /// Processes a connection's events after a datagram or a timeout.
     pub(super) fn take_events(&mut self, index: u32, now: Instant) {
         let mut readable = false;
         loop {
@@ -219,7 +219,7 @@ impl Server {
         }
     }
 
-    /// The handshake is done: learn the peer's key, and let it open streams.
+    /// Completes a handshake: determines the peer's key, and lets it open streams.
     fn opened(&mut self, index: u32, now: Instant) {
         let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
         if slot.closing {
@@ -253,7 +253,7 @@ impl Server {
         slot.quic.set_max_concurrent_streams(Dir::Uni, entropy::varint(streams));
     }
 
-    /// The connection is over. Its finished streams can still be read.
+    /// Ends a connection. Its finished streams can still be read.
     fn lost(&mut self, index: u32, reason: &ConnectionError) {
         let slot = self.slots[index as usize].as_mut().expect("an occupied slot");
         let count = &mut self.counters;

@@ -1,8 +1,8 @@
-//! What the unread datagrams of a connection hold of memory: counted exactly, and bounded.
+//! The memory held by a connection's unread datagrams: counted exactly, and bounded.
 //!
-//! quinn keeps a stream's bytes as slices of the datagrams they came in, so one byte that waits can hold a whole
-//! datagram. Here every datagram gets one byte more than it has, and that byte's handle stays with us: while it is
-//! not the only handle, something of the datagram waits in the connection.
+//! quinn keeps a stream's bytes as slices of their datagrams, so one unread byte can hold a whole datagram. Here every
+//! datagram gets one extra byte, whose handle stays here: while it is not the only handle, part of the datagram is
+//! still unread in the connection.
 //!
 //! reads   handles of datagrams given to quinn
 //! writes  a verdict: whether the connection holds more than it may
@@ -26,10 +26,10 @@ struct Datagram {
     charge: usize,
 }
 
-/// The datagrams that one connection holds, oldest first.
+/// The datagrams that a connection holds, oldest first.
 pub(super) struct Held {
     datagrams: VecDeque<Datagram>,
-    /// What they are charged; those read meanwhile are included until they are looked at.
+    /// Their total charge; includes those that were read but not checked since.
     bytes: usize,
     limit: usize,
 }
@@ -48,17 +48,18 @@ impl Held {
         Self { datagrams: VecDeque::new(), bytes: 0, limit: held_bytes_max(streams_concurrent) }
     }
 
-    /// What is held, in bytes; never more than the limit after a [`Self::push`] that returned true.
+    /// Bytes held; never more than the limit after a [`Self::push`] that returned true.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The connection may have so many streams from now on, if it could not before.
+    /// Raises the number of streams that the connection may have.
     pub(super) fn raise_streams(&mut self, streams_concurrent: u32) {
         self.limit = self.limit.max(held_bytes_max(streams_concurrent));
     }
 
-    /// quinn has seen the datagram of `length` bytes behind `mark`. False if the connection now holds too much.
+    /// Adds a datagram of `length` bytes with its `mark`, after quinn has processed it. False if the connection now
+    /// holds too much.
     #[must_use]
     pub(super) fn push(&mut self, mark: Bytes, length: usize) -> bool {
         self.release();
@@ -71,7 +72,7 @@ impl Held {
         if self.bytes <= self.limit {
             return true;
         }
-        // Some behind the oldest may have been read. Looking at all must stay rare, so a quarter of the limit must be
+        // Some behind the oldest may have been read. A full check must stay rare, so a quarter of the limit must be
         // free afterwards.
         let freed = &mut self.bytes;
         self.datagrams.retain(|datagram| {
@@ -82,7 +83,7 @@ impl Held {
         self.bytes <= self.limit - self.limit / 4
     }
 
-    /// Lets go of the oldest datagrams that have been read.
+    /// Releases the oldest datagrams that have been read.
     pub(super) fn release(&mut self) {
         while let Some(oldest) = self.datagrams.front()
             && oldest.mark.is_unique()

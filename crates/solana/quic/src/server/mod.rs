@@ -34,7 +34,7 @@ use crate::{ConfigError, ServerCounters, Transmit, entropy, tls};
 use held::{Held, marked_copy};
 use streams::Streams;
 
-/// Who sent a transaction.
+/// The sender of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Number of the connection; never used twice by one server.
@@ -45,10 +45,10 @@ pub struct Peer {
     pub key: Option<[u8; 32]>,
 }
 
-/// How far a connection has come.
+/// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The handshake is under way until this time.
+    /// The handshake is in progress, until this deadline.
     HalfOpen(Instant),
     Open,
     /// Over for the peer; finished streams may still wait for the caller.
@@ -141,12 +141,12 @@ impl Server {
         })
     }
 
-    /// The limits that hold.
+    /// The limits in force.
     pub fn config(&self) -> &ServerConfig {
         &self.config
     }
 
-    /// What has been done and refused so far.
+    /// Counters since creation.
     pub fn counters(&self) -> &ServerCounters {
         &self.counters
     }
@@ -167,8 +167,8 @@ impl Server {
         self.held_bytes + self.reassembly_bytes
     }
 
-    /// Puts another epoch's stakes into force, for open connections too. A peer whose stake grew may have more streams
-    /// open at once; one whose stake shrank keeps those that it was granted, and is read at its new rate.
+    /// Applies another epoch's stakes, also to open connections. A peer whose stake grew may have more streams; one
+    /// whose stake shrank keeps those that it was granted, and is read at its new rate.
     pub fn set_stakes(&mut self, stakes: Stakes) {
         self.config.stakes = stakes;
         for index in 0..self.slots.len() {
@@ -242,8 +242,8 @@ impl Server {
         None
     }
 
-    /// Gives the next whole transaction to `take`, whose result it returns; `None` when there is no
-    /// transaction to be had now. To be called only when the caller has room for one.
+    /// Passes the next whole transaction to `take`, and returns its result; `None` if there is none. To be called only
+    /// if the caller has room for one.
     pub fn poll_transaction<R>(&mut self, now: Instant, take: impl FnOnce(&Peer, &[u8]) -> R) -> Option<R> {
         self.read_next(now, take)
     }
@@ -281,7 +281,7 @@ impl Server {
         }
     }
 
-    /// Drops all that is known of a connection, at once.
+    /// Removes all state of a connection at once.
     fn forget(&mut self, index: u32) {
         let mut slot = self.slots[index as usize].take().expect("an occupied slot");
         self.slot_count -= 1;
@@ -303,7 +303,7 @@ impl Server {
         self.endpoint.handle_event(handle, quinn_proto::EndpointEvent::drained());
     }
 
-    /// Lets go of a connection's datagrams that have been read.
+    /// Releases a connection's datagrams that have been read.
     fn release(&mut self, index: u32) {
         if let Some(slot) = &mut self.slots[index as usize] {
             self.held_bytes -= slot.held.bytes();
@@ -317,5 +317,5 @@ impl Server {
     }
 }
 
-/// How long a throttled connection waits at most.
+/// Maximum wait of a throttled connection.
 const THROTTLE_WINDOW: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
-//! Reading: whole streams out of the connections, in turn, as far as the caller has room.
+//! Reads whole streams from the connections in turn, as far as the caller has room.
 //!
-//! Most transactions arrive in one piece, finished: the piece is lent to the caller straight from
-//! the decrypted datagram, so it is copied once, by the caller. A stream that comes in parts is
-//! gathered beside its connection until it is finished, too long, or too late.
+//! Most transactions arrive in one finished piece, which is lent to the caller straight from the decrypted datagram, so
+//! it is copied only once, by the caller. A stream that arrives in parts is gathered beside its connection until it is
+//! finished, too long, or too late.
 //!
 //! reads   streams of connections that have something new
 //! writes  transactions
@@ -22,15 +22,15 @@ use crate::config::{STREAM_FRAMES_MAX, ServerConfig};
 use crate::stake::Load;
 use crate::{close_code, entropy};
 
-/// Transactions read from one connection before it is the next one's turn.
+/// Transactions read from one connection before the next one's turn.
 const TURN: u32 = 32;
 
-/// A stream taken up that has not ended.
+/// A stream that is being read and has not ended.
 struct Part {
     bytes: Vec<u8>,
-    /// Frames it has come in, after its first.
+    /// Number of its frames after the first.
     frames: u32,
-    /// When something last came.
+    /// When data last arrived.
     heard: Instant,
     /// In `Streams::readable`.
     queued: bool,
@@ -41,9 +41,9 @@ pub(super) struct Streams {
     parts: FxHashMap<StreamId, Part>,
     /// Frames after the first of streams not yet taken up.
     early: FxHashMap<StreamId, u32>,
-    /// A stream has come in too many frames.
+    /// Whether a stream has arrived in too many frames.
     fragmented: bool,
-    /// Parts with news, in the order of arrival.
+    /// Parts with new data, in order of arrival.
     readable: VecDeque<StreamId>,
     /// Parts in the order in which they may time out; entries of finished parts are skipped.
     timeouts: VecDeque<(Instant, StreamId)>,
@@ -53,7 +53,7 @@ pub(super) struct Streams {
     turn: u32,
     window_start: Instant,
     window_count: u32,
-    /// Not to be read before this time.
+    /// When it may be read again.
     throttled_until: Option<Instant>,
 }
 
@@ -74,7 +74,7 @@ impl Streams {
         }
     }
 
-    /// Streams taken up that have not ended.
+    /// Number of streams that are being read and have not ended.
     pub(super) fn unfinished(&self) -> usize {
         self.parts.len()
     }
@@ -83,13 +83,13 @@ impl Streams {
         self.held_bytes
     }
 
-    /// Whether a stream has come in too many frames.
+    /// Whether a stream has arrived in too many frames.
     pub(super) fn is_fragmented(&self) -> bool {
         self.fragmented
     }
 
-    /// A stream has one more frame: there is an event for each, but for the one that opens the stream. Whether it must
-    /// be read: those not yet taken up are found otherwise.
+    /// Counts one more frame of a stream: each has an event, except for the one that opens the stream. Returns whether
+    /// it must be read; streams that are not taken up yet are found otherwise.
     pub(super) fn on_readable(&mut self, id: StreamId, now: Instant) -> bool {
         let Some(part) = self.parts.get_mut(&id) else {
             let frames = self.early.entry(id).or_default();
@@ -107,14 +107,14 @@ impl Streams {
         true
     }
 
-    /// Whether the connection must now be put into the queue of those to read.
+    /// Whether the connection must now be added to the queue of those to read.
     pub(super) fn queue_read(&mut self) -> bool {
         let queue = !self.read_queued && self.throttled_until.is_none();
         self.read_queued |= queue;
         queue
     }
 
-    /// The part of a stream, new if there is none.
+    /// The part of a stream, created if there is none.
     fn part(&mut self, id: StreamId, frames: u32, now: Instant) -> &mut Part {
         self.parts.entry(id).or_insert_with(|| {
             self.timeouts.push_back((now, id));
@@ -122,7 +122,7 @@ impl Streams {
         })
     }
 
-    /// Forgets a part of which `held` bytes were accounted for.
+    /// Removes a part of which `held` bytes were accounted for.
     fn remove(&mut self, id: StreamId, held: usize, total: &mut usize) {
         self.parts.remove(&id);
         self.held_bytes -= held;
@@ -140,7 +140,7 @@ impl Streams {
         *total += grown;
     }
 
-    /// When this side next wants to be woken.
+    /// When this side must be woken next.
     pub(super) fn deadline(&mut self, now: Instant, timeout: Duration) -> Option<Instant> {
         while let Some((_, id)) = self.timeouts.front()
             && !self.parts.contains_key(id)
@@ -152,7 +152,7 @@ impl Streams {
     }
 }
 
-/// What reading one stream came to.
+/// The result of reading a stream.
 enum Read {
     /// A whole transaction in one piece.
     Piece(Bytes),
@@ -160,7 +160,7 @@ enum Read {
     Gathered(Vec<u8>),
     /// Nothing to give out (yet).
     Nothing,
-    /// Longer than may be.
+    /// Longer than allowed.
     Oversize,
 }
 
@@ -171,7 +171,7 @@ enum End {
     Reset,
 }
 
-/// Appends to `bytes` what a stream has: the two reads already made, then the rest. `None` if more
+/// Appends a stream's data to `bytes`: the two reads already made, then the rest. `None` if the stream is not finished.
 /// is to come.
 fn gather(
     bytes: &mut Vec<u8>,
@@ -195,8 +195,8 @@ fn gather(
     }
 }
 
-/// Streams that a peer with this share of all stake, or none, may have read in a window, if that is limited. A rate
-/// below ten a second still allows one.
+/// Streams that a peer with this share of all stake, or none, may have read in a window, if limited. A rate below ten
+/// per second still allows one.
 fn per_window(config: &ServerConfig, share: Option<f64>, load: &mut Load, now: Instant) -> Option<u32> {
     let unstaked = config.streams_per_second.map(|rate| (rate / 10).max(1));
     let Some(share) = share else { return unstaked };
@@ -373,7 +373,7 @@ impl Server {
                 continue;
             };
             if part.queued || part.heard + timeout > now {
-                // News came meanwhile, or waits for the caller: not the peer's delay.
+                // Data arrived meanwhile, or waits for the caller: this delay is not the peer's.
                 let heard = if part.queued { now } else { part.heard };
                 streams.timeouts.push_back((heard, id));
                 continue;
@@ -383,7 +383,7 @@ impl Server {
         }
     }
 
-    /// Lets a throttled connection be read again when its window is over.
+    /// Resumes reading a throttled connection when its window is over.
     pub(super) fn unthrottle(&mut self, index: u32, now: Instant) {
         let Some(slot) = self.slots[index as usize].as_deref_mut() else {
             return;

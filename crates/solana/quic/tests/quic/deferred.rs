@@ -1,4 +1,4 @@
-//! A client whose handshakes are signed elsewhere: as soon as asked, late, wrongly, never.
+//! A client whose handshakes are signed elsewhere: at once, late, wrongly, or never.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::common::{Node, Weather, World};
 
 const SEED: [u8; 32] = [7; 32];
 
-/// Signs what a client asks for, each so long after it was asked.
+/// Signs a client's handshakes, each after a delay.
 struct Signer {
     seed: [u8; 32],
     after: Duration,
@@ -47,7 +47,7 @@ fn world(weather: Weather, seed: u64) -> (World, usize) {
     (world, 0)
 }
 
-/// Sends one transaction; whose the server takes it to be.
+/// Sends one transaction; returns the sender's key as the server sees it.
 fn sends(world: &mut World, signer: &mut Signer) -> Option<[u8; 32]> {
     let mut is_sent = false;
     world.run_until(Duration::from_secs(20), |world| {
@@ -108,7 +108,7 @@ fn a_wrong_signature_and_none_end_the_handshake() {
         });
         assert_eq!(world.server.connection_count(), 0);
         assert!(world.client(0).send_transaction(b"a transaction").is_err());
-        // It tries again, and goes on once somebody signs.
+        // It retries, and succeeds once it gets a signature.
         signer = Signer::new(SEED, Duration::ZERO);
         assert_eq!(sends(&mut world, &mut signer), Some(tls::public_key(&SEED)));
     }

@@ -1,4 +1,4 @@
-//! Peers that lie, flood, stall or send garbage: each is counted, none costs the honest ones.
+//! Peers that lie, flood, stall or send garbage: each is counted, and none harms the honest ones.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -90,7 +90,7 @@ fn bidirectional_stream_ends_the_connection() {
     still_serves(&mut world, honest);
 }
 
-/// Streams before admission and beyond the grant: a violation, not memory.
+/// Streams before admission and beyond the grant are a violation, and cost no memory.
 #[test]
 fn more_streams_than_granted_end_the_connection() {
     let (mut world, honest) = world(ServerConfig::agave());
@@ -233,8 +233,7 @@ fn token_of_another_address_is_refused() {
     assert_eq!(world.server.counters().handshakes_begun, 0);
 }
 
-/// More first packets than there is time for: those that there are go on, and a newcomer that
-/// tries again gets in.
+/// More first packets than the budget: existing connections continue, and a newcomer that retries gets in.
 #[test]
 fn first_packets_beyond_the_budget_are_dropped_unread() {
     let config = ServerConfig { initials_per_second: 100, half_open_retry: 4, ..ServerConfig::agave() };
@@ -273,7 +272,7 @@ fn first_packet_that_does_not_decrypt_is_counted() {
     let from = World::address(99);
     world.server.handle_datagram(world.now, from, None, &initial);
     assert_eq!(world.server.counters().refused_malformed, 1);
-    // Too short for a first packet, and for no connection.
+    // Too short for a first packet, and of no connection.
     world.server.handle_datagram(world.now, from, None, &initial[..1199]);
     assert_eq!(world.server.counters().datagrams_ignored, 1);
     assert_eq!(world.server.connection_count(), 1);
@@ -434,7 +433,7 @@ fn connections_are_read_in_turn() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever bytes arrive, from wherever, the server and an honest connection go on.
+    /// Whatever bytes arrive, from any address, the server and an honest connection continue to work.
     #[test]
     fn garbage_never_hurts(seed: u64, count in 1usize..200) {
         let (mut world, honest) = world(ServerConfig::agave());

@@ -1,4 +1,4 @@
-//! What a peer can make the server hold: bounded whatever it does, and an honest one never meets the bound.
+//! The memory that a peer can make the server hold is bounded, and an honest peer never reaches the bound.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::common::{RawConfig, Weather, World};
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// A peer that never takes a packet for lost, and sends as much as the streams allow.
+/// A peer that never considers a packet lost, and sends as much as the streams allow.
 fn stubborn() -> RawConfig {
     let mut config = RawConfig::solana(Some([42; 32]));
     let mut congestion = congestion::CubicConfig::default();
@@ -36,8 +36,8 @@ fn world(config: ServerConfig, streams: usize) -> (World, Vec<StreamId>) {
     (world, ids)
 }
 
-/// Carries datagrams both ways between the server and the peer, those of the peer only if they are to `arrive`, and
-/// reads if there is room; no timer runs. True while the server keeps the connection.
+/// Exchanges datagrams between the server and the peer, those of the peer only if `arrive` is set, and reads if there
+/// is room; no timer runs. True while the server keeps the connection.
 fn exchange(world: &mut World, arrive: bool) -> bool {
     let (from, mut now, mut buffer) = (world.nodes[1].0, world.now, vec![]);
     while let Some(sent) = world.raw(1).transmit(now, &mut buffer) {
@@ -57,7 +57,7 @@ fn exchange(world: &mut World, arrive: bool) -> bool {
     world.raw(1).close_code().is_none()
 }
 
-/// The hostile peer is gone and nothing is held of it; the honest one is served.
+/// The hostile peer is gone with everything held for it, and the honest one is served.
 fn all_is_well(world: &mut World) {
     assert_eq!(world.raw(1).close_code(), Some(u64::from(close_code::INVALID_STREAM)));
     assert_eq!((world.server.connection_count(), world.server.unread_bytes()), (1, 0));
@@ -134,7 +134,7 @@ fn streams_in_too_many_pieces_end_the_connection() {
     }
 }
 
-/// The most that an honest peer can have waiting: every stream full, in datagrams that hold one transaction each.
+/// The most unread data of an honest peer: every stream full, in datagrams with one transaction each.
 #[test]
 fn honest_peers_may_fill_their_windows() {
     for (config, length) in [(ServerConfig::agave(), 1232), (ServerConfig::local(), 1232), (ServerConfig::local(), 200)]
@@ -162,7 +162,7 @@ fn honest_peers_may_fill_their_windows() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-    /// A caller that stops and goes, over a bad network: no honest peer is ever taken for a hostile one.
+    /// A caller that reads intermittently, over a bad network: no honest peer is ever treated as hostile.
     #[test]
     fn honest_peers_in_foul_weather_are_kept(seed: u64, length in 8usize..=1232) {
         let mut world = World::new(ServerConfig::local(), Weather::FOUL, seed);

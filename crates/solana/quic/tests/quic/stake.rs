@@ -1,4 +1,4 @@
-//! Peers with stake: more streams, connections and speed than those without, and the last to give way.
+//! Peers with stake: more streams, connections and speed than those without, and evicted last.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn stakes_of_a_new_epoch_hold_for_open_connections_too() {
     assert_eq!(world.server.counters().connections_with_stake, before + 1);
 }
 
-/// How long a thousand transactions of a peer take.
+/// The time for a thousand transactions of a peer.
 fn thousand(world: &mut World, seed: u8) -> Duration {
     let n = world.nodes.len();
     world.add_client_at(ClientConfig::default(), World::address(n), Some([seed; 32]));
@@ -83,8 +83,8 @@ fn the_staked_are_not_throttled_as_others_are() {
     assert!(thousand(&mut world, 3) > Duration::from_millis(4800));
 }
 
-/// With the staked at their limit all together, each has its stake's share of it on a connection, though not less than
-/// a connection without stake.
+/// When staked peers reach their common limit, each connection gets its stake's share of it, but not less than one
+/// without stake.
 #[test]
 fn when_the_staked_fill_the_server_each_has_its_share() {
     let key = |seed| tls::public_key(&[seed; 32]);

@@ -1,13 +1,12 @@
-//! An account's JSON, in the encoding and with the part of its data that a client asks for.
+//! Accounts as JSON, in the encoding and with the slice of the data that a client requests.
 //!
 //! reads   accounts; for token accounts their mint
-//! writes  JSON
 //! memory  one account's text
-//! drops   data too long for base58: error -32600. What no parser knows comes as base64 instead of JSON
+//! drops   data too long for base58: error -32600. Data without a parser falls back from `jsonParsed` to base64
 //! source  `UiAccount` of `solana-account-decoder-client-types` for the shape; `solana-account-decoder` parses
 //!
-//! That decoder is the cluster's own, so that nonces, tokens with all their extensions, votes, stakes, sysvars, lookup
-//! tables and program accounts read here as they read there.
+//! That decoder is the cluster's own, so nonces, tokens with all their extensions, votes, stakes, sysvars, lookup
+//! tables and program accounts look the same here.
 
 use hearth_ledger::Account;
 use hearth_wire::Pubkey;
@@ -20,13 +19,13 @@ use super::token::{TokenView, is_token_program};
 use crate::jsonrpc::Failure;
 use crate::params::Options;
 
-/// Bytes of account data that are given in base58, at most: the encoding takes the square of the size in time.
+/// Maximum bytes of account data in base58, whose encoding is quadratic in the length.
 const BASE58_DATA_MAX: usize = 128;
 
-/// How account data is written.
+/// Encodings of account data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DataEncoding {
-    /// Base58 as a bare text: what clients get that name no encoding.
+    /// Base58 as a bare string: the default for clients that name no encoding.
     Binary,
     Base58,
     Base64,
@@ -34,16 +33,16 @@ enum DataEncoding {
     JsonParsed,
 }
 
-/// How an account is written: its encoding, and which part of its data.
+/// The encoding of an account, and the slice of its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountFormat {
     encoding: DataEncoding,
-    /// Offset and length.
+    /// Offset and length of the slice.
     slice: Option<(u64, u64)>,
 }
 
 impl AccountFormat {
-    /// What the options ask for; `default` is the encoding of those that name none.
+    /// Parses the options; `default` is the encoding if they name none.
     pub fn of(options: Options<'_>, default: &str) -> Result<Self, Failure> {
         let encoding = match options.text("encoding")?.unwrap_or(default) {
             "binary" => DataEncoding::Binary,
@@ -68,24 +67,24 @@ impl AccountFormat {
         Ok(Self { encoding, slice })
     }
 
-    /// Whether data shall be written in base58.
+    /// Whether the data is written in base58.
     pub fn is_base58(&self) -> bool {
         matches!(self.encoding, DataEncoding::Binary | DataEncoding::Base58)
     }
 
-    /// Whether data shall be parsed.
+    /// Whether the data is parsed.
     pub fn is_parsed(&self) -> bool {
         self.encoding == DataEncoding::JsonParsed
     }
 
-    /// The part of the data that is asked for.
+    /// The requested slice of the data.
     pub fn part<'a>(&self, data: &'a [u8]) -> &'a [u8] {
         let Some((offset, length)) = self.slice else { return data };
         let bound = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(data.len());
         &data[bound(offset)..bound(offset.saturating_add(length))]
     }
 
-    /// The account's JSON. `tokens` knows the mints of token accounts.
+    /// The account as JSON. `tokens` looks up the mints of token accounts.
     pub fn json(&self, key: &Pubkey, account: &Account, tokens: &mut TokenView<'_>) -> Result<Value, Failure> {
         if self.is_parsed()
             && let Some(parsed) = parsed(key, account, tokens)
@@ -110,7 +109,7 @@ impl AccountFormat {
         Ok(shaped(account, data))
     }
 
-    /// The JSON of an account beside its address; `None` for a token account that should be parsed and cannot be,
+    /// The account together with its address, as JSON. `None` for a token account that should be parsed but cannot be,
     /// which the cluster leaves out of lists.
     pub fn keyed(&self, key: &Pubkey, account: &Account, tokens: &mut TokenView<'_>) -> Result<Option<Value>, Failure> {
         let shown = self.json(key, account, tokens)?;
@@ -130,7 +129,7 @@ fn shaped(account: &Account, data: Value) -> Value {
     })
 }
 
-/// The account's data as its program means them, where a parser knows it.
+/// The parsed data of the account, if a parser knows its program.
 fn parsed(key: &Pubkey, account: &Account, tokens: &mut TokenView<'_>) -> Option<Value> {
     let additional = match is_token_program(&account.owner) {
         true => tokens

@@ -1,10 +1,9 @@
-//! What programs were asked to do by other programs, and what transactions did to tokens, as JSON.
+//! Inner instructions and token balances as JSON.
 //!
 //! reads   records of transactions
-//! writes  JSON
-//! memory  what one record takes
-//! source  `parse_ui_instruction` of `solana-transaction-status` 4.2, which reads the instructions: an instruction that
-//!         no parser knows comes with its addresses and its data in base58
+//! memory  one record
+//! source  `parse_ui_instruction` of `solana-transaction-status` 4.2 parses the instructions; an instruction without a
+//!         parser is written with its addresses and its data in base58
 
 use hearth_ledger::bank::{InnerCall, Record, TokenAmount};
 use hearth_wire::Pubkey;
@@ -16,7 +15,7 @@ use solana_message::AccountKeys;
 use solana_message::compiled_instruction::CompiledInstruction;
 use solana_transaction_status::parse_ui_instruction;
 
-/// Calls of programs by programs; `keys` are the transaction's addresses, the loaded ones last.
+/// The inner instructions of a transaction; `keys` are its addresses, the loaded ones last.
 pub fn inner_json(record: &Record, keys: &[Pubkey]) -> Value {
     let keys: Vec<solana_pubkey::Pubkey> = keys.iter().map(|key| (*key).into()).collect();
     let keys = AccountKeys::new(&keys, None);
@@ -35,7 +34,7 @@ pub fn inner_json(record: &Record, keys: &[Pubkey]) -> Value {
     record.inner.iter().map(of_one).collect()
 }
 
-/// Balances of token accounts.
+/// The balances of token accounts.
 pub fn token_balances_json(amounts: &[TokenAmount]) -> Value {
     let one = |held: &TokenAmount| {
         let mint = SplTokenAdditionalDataV2::with_decimals(held.decimals);
@@ -50,7 +49,7 @@ pub fn token_balances_json(amounts: &[TokenAmount]) -> Value {
     amounts.iter().map(one).collect()
 }
 
-/// Addresses in base58.
+/// Addresses as base58 strings.
 pub fn addresses_json(addresses: &[Pubkey]) -> Value {
     addresses.iter().map(|address| json!(&*encode_32(address))).collect()
 }

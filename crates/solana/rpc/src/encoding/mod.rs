@@ -1,9 +1,9 @@
-//! Transactions and accounts as clients write and read them.
+//! Transactions and accounts in the encodings that clients use.
 //!
 //! reads   base58 or base64 texts; accounts
 //! writes  wire bytes; the JSON of accounts and token amounts
 //! memory  one transaction, or one account's text
-//! drops   texts that are too long or wrong: error -32602; accounts too big for the encoding asked for: -32600
+//! drops   texts that are too long or malformed: error -32602; accounts too large for the encoding: -32600
 //! source  `decode_and_deserialize` of `solana-rpc` 4.2
 
 pub mod account;
@@ -18,23 +18,23 @@ use hearth_wire::{PACKET_DATA_SIZE, Txn};
 use crate::jsonrpc::Failure;
 use crate::params::Options;
 
-/// Characters of a transaction of 1,232 bytes in base58, at most.
+/// Maximum base58 length of a transaction of 1,232 bytes.
 const BASE58_TEXT_MAX: usize = 1_683;
-/// And in base64.
+/// Maximum base64 length of the same.
 const BASE64_TEXT_MAX: usize = PACKET_DATA_SIZE.div_ceil(3) * 4;
 const _: () = assert!(BASE64_TEXT_MAX == 1_644);
 
-/// The base64 of some bytes.
+/// Encodes bytes in base64.
 pub fn base64_text(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// The bytes of base64, named by `what` when they are none.
+/// Decodes base64; `what` names the text in the error.
 pub fn base64_bytes(text: &str, what: &str) -> Result<Vec<u8>, Failure> {
     BASE64.decode(text).map_err(|error| Failure::invalid_params(format!("{what}: not base64: {error}")))
 }
 
-/// The wire bytes of a transaction, in the encoding that the options name (base58 by default).
+/// Decodes a transaction's wire bytes in the encoding that the options name (base58 by default).
 pub fn transaction_bytes(text: &str, options: Options<'_>) -> Result<Vec<u8>, Failure> {
     let what = "parameter 1 (transaction)";
     let encoding = options.text("encoding")?.unwrap_or("base58");
@@ -57,7 +57,7 @@ pub fn transaction_bytes(text: &str, options: Options<'_>) -> Result<Vec<u8>, Fa
     bytes.map_err(|error| Failure::invalid_params(format!("{what}: not base58: {error}; is it base64?")))
 }
 
-/// Parses a transaction.
+/// Parses a transaction, or fails with an invalid-params error.
 pub fn transaction(bytes: &[u8]) -> Result<Txn<'_>, Failure> {
     Txn::parse(bytes).map_err(|error| Failure::invalid_params(format!("parameter 1: not a transaction: {error}")))
 }

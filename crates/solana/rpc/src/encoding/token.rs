@@ -1,11 +1,11 @@
-//! Tokens: whose they are, how many, and how many that is in units that people use.
+//! Token accounts: mint, raw amount, and the amount in decimal units.
 //!
-//! reads   token accounts and mints of both token programs; the clock sysvar, for mints that bear interest
+//! reads   token accounts and mints of both token programs; the clock sysvar, for interest-bearing mints
 //! writes  amounts as JSON
-//! memory  the mints met while one answer is made
-//! drops   what is no mint: error -32602
+//! memory  the mints read for one response
+//! drops   accounts that are not mints: error -32602
 //! source  `parsed_token_accounts.rs` of `solana-rpc` 4.2; the layouts are those of `spl-token-2022-interface`, which
-//!         reads the accounts of the older program too
+//!         also reads the accounts of the older program
 
 use std::collections::HashMap;
 
@@ -26,71 +26,71 @@ use spl_token_2022_interface::state::{Account as TokenAccount, Mint};
 
 use crate::jsonrpc::Failure;
 
-/// The mint of wrapped SOL, which need not exist to be known.
+/// The mint of wrapped SOL, which is known even if its account does not exist.
 const NATIVE_MINT: Pubkey =
     solana_pubkey::Pubkey::from_str_const("So11111111111111111111111111111111111111112").to_bytes();
-/// Its decimals.
+/// Decimals of wrapped SOL.
 const NATIVE_DECIMALS: u8 = 9;
-/// The token program whose mint that is.
+/// The token program that owns the mint of wrapped SOL.
 const TOKEN_PROGRAM: Pubkey =
     solana_pubkey::Pubkey::from_str_const("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA").to_bytes();
-/// Where the time is in the clock sysvar.
+/// Byte range of the timestamp in the clock sysvar.
 const CLOCK_TIME: std::ops::Range<usize> = 32..40;
 
-/// A mint, as far as amounts need it.
+/// The fields of a mint that amounts need.
 #[derive(Clone, Copy)]
 pub struct MintView {
     /// The token program that owns it.
     pub program: Pubkey,
-    /// Decimals, interest, scale.
+    /// Decimals, interest and scale.
     pub additional: SplTokenAdditionalDataV2,
-    /// How many tokens there are.
+    /// Total supply in raw units.
     pub supply: u64,
 }
 
-/// A token account, as far as balances need it.
+/// The fields of a token account that balances need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenAccountView {
-    /// The address of its mint.
+    /// Address of its mint.
     pub mint: Pubkey,
-    /// How many tokens it holds.
+    /// Balance in raw units.
     pub amount: u64,
 }
 
-/// Whether a program is one of the two token programs.
+/// Whether this is one of the two token programs.
 pub fn is_token_program(key: &Pubkey) -> bool {
     is_known_spl_token_id(&(*key).into())
 }
 
-/// Whether data is that of a token account in use, of either program.
+/// Whether the data is an initialized token account of either program.
 pub fn is_token_account(data: &[u8]) -> bool {
     TokenAccount::valid_account_data(data)
 }
 
-/// What a token account holds; `None` when the data is none.
+/// Unpacks a token account; `None` if the data is not one.
 pub fn token_account(data: &[u8]) -> Option<TokenAccountView> {
     let account = StateWithExtensions::<TokenAccount>::unpack(data).ok()?.base;
     Some(TokenAccountView { mint: account.mint.to_bytes(), amount: account.amount })
 }
 
-/// An amount of a mint's tokens as JSON.
+/// A raw amount of a mint's tokens as JSON.
 pub fn amount_json(amount: u64, mint: &MintView) -> Value {
     serde_json::to_value(token_amount_to_ui_amount_v3(amount, &mint.additional)).unwrap_or_default()
 }
 
-/// Mints, each read once for one answer.
+/// Mints, each read once per response.
 pub struct TokenView<'a> {
     account: &'a dyn Fn(&Pubkey) -> Option<Account>,
     mints: HashMap<Pubkey, Option<MintView>>,
 }
 
 impl<'a> TokenView<'a> {
-    /// Reads accounts by `account`.
+    /// `account` looks up accounts.
     pub fn new(account: &'a dyn Fn(&Pubkey) -> Option<Account>) -> Self {
         Self { account, mints: HashMap::new() }
     }
 
-    /// The mint that a token account's data names, if there is one.
+    /// The mint that a token account names, if it exists.
     pub fn mint_of(&mut self, data: &[u8]) -> Option<MintView> {
         let key = get_token_account_mint(data)?.to_bytes();
         if let Some(known) = self.mints.get(&key) {
@@ -101,7 +101,7 @@ impl<'a> TokenView<'a> {
         mint
     }
 
-    /// The mint at an address.
+    /// The mint at an address; fails if the account is not a mint.
     pub fn mint(&self, key: &Pubkey) -> Result<MintView, Failure> {
         if *key == NATIVE_MINT {
             let additional = SplTokenAdditionalDataV2::with_decimals(NATIVE_DECIMALS);
@@ -111,7 +111,7 @@ impl<'a> TokenView<'a> {
         self.unpack(&account).ok_or_else(|| Failure::invalid_params("Token mint could not be unpacked"))
     }
 
-    /// The mint that an account is; `None` when its data is none.
+    /// Unpacks a mint; `None` if the account is not one.
     pub fn unpack(&self, account: &Account) -> Option<MintView> {
         let mint = StateWithExtensions::<Mint>::unpack(account.data()).ok()?;
         let interest = mint.get_extension::<InterestBearingConfig>().ok().map(|config| (*config, self.unix_time()));
@@ -124,7 +124,7 @@ impl<'a> TokenView<'a> {
         Some(MintView { program: account.owner, additional, supply: mint.base.supply })
     }
 
-    /// The chain's time; the machine's on a chain without a clock.
+    /// The chain's time, or the machine's on a chain without a clock sysvar.
     fn unix_time(&self) -> i64 {
         let clock = (self.account)(&SYSVAR_CLOCK);
         let time = clock.as_ref().and_then(|clock| clock.data().get(CLOCK_TIME)?.try_into().ok());

@@ -1,10 +1,9 @@
-//! Transactions that landed, as clients read them.
+//! Landed transactions and blocks in the cluster's types.
 //!
-//! reads   a transaction's bytes, what the history remembers of it
+//! reads   a transaction's bytes and its record in the history
 //! writes  the cluster's own types, which know every encoding and parse the instructions of known programs
 //! memory  one block
-//! drops   nothing
-//! source  `TransactionStatusMeta` and what is around it in `solana-transaction-status` 4.2
+//! source  `TransactionStatusMeta` and its neighbours in `solana-transaction-status` 4.2
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -26,7 +25,7 @@ use solana_transaction_status::{
 
 use crate::jsonrpc::Failure;
 
-/// A transaction with what became of it.
+/// A transaction with its status.
 pub fn with_meta(bytes: &[u8], meta: TransactionMeta) -> Result<TransactionWithStatusMeta, Failure> {
     let text = EncodedTransaction::Binary(BASE64.encode(bytes), TransactionBinaryEncoding::Base64);
     let transaction = text.decode().ok_or_else(|| Failure::internal("a stored transaction does not decode"))?;
@@ -34,7 +33,7 @@ pub fn with_meta(bytes: &[u8], meta: TransactionMeta) -> Result<TransactionWithS
     Ok(TransactionWithStatusMeta::Complete(VersionedTransactionWithStatusMeta { transaction, meta }))
 }
 
-/// A transaction in its block.
+/// A transaction with the block that contains it.
 pub fn confirmed(
     bytes: &[u8],
     meta: TransactionMeta,
@@ -45,7 +44,7 @@ pub fn confirmed(
     Ok(ConfirmedTransactionWithStatusMeta { slot, tx_with_meta, block_time: Some(block_time), index })
 }
 
-/// A block with these transactions.
+/// A block of these transactions.
 pub fn block(meta: &BlockMeta, transactions: Vec<TransactionWithStatusMeta>) -> ConfirmedBlock {
     ConfirmedBlock {
         previous_blockhash: encode_32(&meta.previous_blockhash).to_string(),
@@ -85,7 +84,7 @@ fn status_meta(meta: TransactionMeta) -> Result<TransactionStatusMeta, Failure> 
     Ok(TransactionStatusMeta {
         status: match meta.result {
             Ok(()) => Ok(()),
-            // The cluster's own type: both have one JSON.
+            // Converted through JSON, which both error types share.
             Err(error) => Err(serde_json::from_value(json!(error)).map_err(Failure::internal)?),
         },
         fee: meta.fee,

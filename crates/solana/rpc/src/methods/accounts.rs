@@ -1,9 +1,8 @@
-//! Accounts and balances, as the commitment has them that is asked for.
+//! Accounts and balances at the requested commitment.
 //!
 //! reads   the ledger's accounts, one at a time
-//! writes  results
-//! memory  the accounts asked for, at most [`Limits::answer_bytes`](crate::Limits) of data
-//! drops   more than that: error -32602
+//! memory  the requested accounts, at most [`Limits::answer_bytes`](crate::Limits) of data
+//! drops   requests for more than that: error -32602
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and the limit of 100
 
 use hearth_ledger::rent;
@@ -15,7 +14,7 @@ use crate::encoding::token::TokenView;
 use crate::jsonrpc::Failure;
 use crate::params::Params;
 
-/// Accounts that can be asked for at once.
+/// Maximum accounts of one request.
 const ACCOUNTS_MAX: usize = 100;
 
 impl Api {

@@ -1,14 +1,13 @@
-//! What only the node's owner may ask: profiles of the running node.
+//! Methods for the node's owner: profiles of the running node.
 //!
-//! reads   requests of loopback addresses that no web page has made, or with the token of the configuration
-//! writes  orders to the profiler; its answers
-//! memory  one answer
-//! drops   everybody else's requests, with an error, counted
+//! reads   requests from loopback that no web page has made, or that carry the configured token
+//! writes  commands to the profiler
+//! memory  one response
+//! drops   all other requests, with an error, counted
 //!
-//! `hearth_profileStart [{ seconds | nextBlock, tile, hz, token }]` begins;
-//! `hearth_profileFetch [{ format, id, token }]` tells how far it is and, once it has ended, gives it;
-//! `hearth_profileStop [{ id, token }]` ends it early, with what there is. One at a time; the last is kept until the
-//! next begins, for a while.
+//! `hearth_profileStart [{ seconds | nextBlock, tile, hz, token }]` starts a profile; `hearth_profileFetch [{ format,
+//! id, token }]` reports its progress and, once it has ended, returns it; `hearth_profileStop [{ id, token }]` ends it
+//! early with the samples so far. One profile runs at a time; the last is kept for a while, until the next starts.
 
 use std::net::IpAddr;
 
@@ -20,15 +19,15 @@ use crate::jsonrpc::{Failure, Request};
 use crate::params::{Options, Params};
 use crate::profiler::{Admin, ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 
-/// The longest profile, seconds.
+/// Longest profile, in seconds.
 pub const SECONDS_MAX: u64 = 600;
-/// The most samples a second of CPU time.
+/// Maximum samples per second of CPU time.
 pub const PROFILE_HZ_MAX: u64 = 1000;
 const SECONDS: u64 = 10;
 const HZ: u64 = 99;
 
 impl Caller<'_> {
-    /// Answers a request of the node's owner; `None` where it is none.
+    /// Answers an admin request; `None` for any other method.
     pub async fn admin(&self, request: &Request<'_>) -> Option<Result<Value, Failure>> {
         if !["hearth_profileStart", "hearth_profileFetch", "hearth_profileStop"].contains(&request.method) {
             return None;
@@ -47,7 +46,7 @@ impl Caller<'_> {
         })
     }
 
-    /// The options of what the owner asks.
+    /// The options of an admin request; refused unless it comes from the owner.
     fn of_owner<'a>(&self, admin: &Admin, request: &Request<'a>) -> Result<Options<'a>, Failure> {
         let options = Params::of(request.params)?.at_most(1)?.options(0)?;
         let token = options.text("token")?;
@@ -62,13 +61,13 @@ impl Caller<'_> {
 fn is_owner(admin: &Admin, address: IpAddr, perhaps_a_page: bool, token: Option<&str>) -> bool {
     match (&admin.token, token) {
         (Some(expected), Some(given)) => is_same(expected.as_bytes(), given.as_bytes()),
-        // A token that is configured is asked of everybody: what comes from loopback may come through a proxy.
+        // A configured token is required of everyone, because a request from loopback may come through a proxy.
         (Some(_), None) => false,
         (None, _) => address.to_canonical().is_loopback() && !perhaps_a_page,
     }
 }
 
-/// Takes the same time wherever they differ.
+/// Compares in constant time for equal lengths, so that timing does not leak the token.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

@@ -1,12 +1,12 @@
-//! The faucet: lamports for whoever asks.
+//! The faucet: transfers lamports on request.
 //!
 //! reads   a recent blockhash
 //! writes  a transfer from the faucet into the pipeline
 //! memory  one transfer
-//! drops   airdrops that would fail, with the reason: error -32603, as where the faucet of the cluster refuses
+//! drops   airdrops that would fail, with the reason: error -32603, as when the cluster's faucet refuses
 //!
-//! Two requests for the same amount to the same address must be two transactions, also while the blockhash is the
-//! same. So each asks for another size of loaded account data, which costs nothing and is never reached.
+//! Two requests for the same amount to the same address must be two distinct transactions, even under the same
+//! blockhash. So each transfer sets a different loaded-accounts size limit, which costs nothing and is never reached.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -25,17 +25,17 @@ use crate::encoding;
 use crate::jsonrpc::Failure;
 use crate::params::{self, Params};
 
-/// What the three instructions of an airdrop use: 150 each.
+/// Compute units of an airdrop's three instructions, 150 each.
 const COMPUTE_UNITS: u32 = 450;
-/// Bytes of account data that an airdrop may load: from the first of these, a multiple of what a transfer needs...
+/// Loaded-accounts size limits of airdrops start here, a multiple of what a transfer needs ...
 const LOADED_BYTES_LEAST: u32 = 64 * 1024;
-/// ... over this many, so that as many airdrops may name one blockhash.
+/// ... and span this range, so this many airdrops may share one blockhash.
 const LOADED_BYTES_RANGE: u32 = 1 << 20;
 
-/// Who gives lamports away.
+/// The airdrop faucet.
 pub struct Faucet {
     key: Pubkey,
-    /// The faucet of the genesis.
+    /// The faucet that the genesis funded.
     of_chain: Pubkey,
     sign: FaucetSigner,
     next: AtomicU32,
@@ -44,12 +44,12 @@ pub struct Faucet {
 
 impl Faucet {
     pub fn new((key, of_chain): (Pubkey, Pubkey), sign: FaucetSigner, limits: &Limits) -> Self {
-        // Another start each time: a node that starts again may find its last blockhash still valid.
+        // Starts elsewhere in every process: after a restart the last blockhash may still be valid.
         let next = AtomicU32::new(unix_time().as_micros() as u32);
         Self { key, of_chain, sign, next, allowance: Allowance::new(limits) }
     }
 
-    /// Why there are no more than `left` lamports to give, and what to do.
+    /// Explains why only `left` lamports are available, and what to do.
     fn too_poor(&self, left: u64, asked: u64) -> String {
         let (key, of_chain) = (encode_32(&self.key), encode_32(&self.of_chain));
         if self.key == self.of_chain {
@@ -63,7 +63,7 @@ impl Faucet {
         )
     }
 
-    /// A signed transfer that no other call has made.
+    /// A signed transfer that differs from those of all other calls.
     fn transfer(&self, to: &Pubkey, lamports: u64, blockhash: &Hash) -> Vec<u8> {
         let number = self.next.fetch_add(1, Relaxed) % LOADED_BYTES_RANGE;
         let mut transfer = TransferTemplate::with_limits(COMPUTE_UNITS, LOADED_BYTES_LEAST + number);
@@ -75,12 +75,12 @@ impl Faucet {
     }
 }
 
-/// What may be given away, where that is limited.
+/// The remaining airdrop allowance, if airdrops are limited.
 struct Allowance {
     request: Option<u64>,
     slice: Option<u64>,
     length: Duration,
-    /// When the time slice began, and what was given in it.
+    /// Start of the current time slice, and the lamports given in it.
     given: Mutex<Option<(Instant, u64)>>,
 }
 

@@ -1,8 +1,6 @@
-//! Blocks: the first and the last that there are, and how sure they are.
+//! Blocks: the range that is available, and their commitment.
 //!
 //! reads   the block store's index; the ledger's slots
-//! writes  results
-//! memory  none kept
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes
 
 use hearth_ledger::Commitment;
@@ -13,12 +11,12 @@ use crate::jsonrpc::Failure;
 use crate::params::Params;
 
 impl Api {
-    /// The lowest slot whose block is kept: that of the genesis as long as the block after it is.
+    /// The lowest slot whose block is available: the genesis slot, until the first block after it is pruned.
     pub fn first_available_slot(&self) -> u64 {
         match self.blocks.as_ref().and_then(|blocks| blocks.first_slot()) {
             Some(slot) if slot > self.genesis_slot + 1 => slot,
             Some(_) => self.genesis_slot,
-            // A node that begins with a snapshot has no block yet.
+            // A node that booted from a snapshot has no block yet.
             None => (self.newest_snapshot)().unwrap_or(self.genesis_slot),
         }
     }
@@ -39,13 +37,13 @@ impl Api {
         Ok(json!({ "full": slot, "incremental": null }))
     }
 
-    /// The leader sends its own shreds: those of the newest slot.
+    /// The leader broadcasts its own shreds, so this is the newest slot.
     pub fn get_max_retransmit_slot(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
         Ok(json!(self.ledger.slot(Commitment::Processed)))
     }
 
-    /// The newest slot of which the block store has something.
+    /// The newest slot with shreds in the block store.
     pub fn get_max_shred_insert_slot(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
         let stored = self.blocks.as_ref().and_then(|blocks| blocks.last_slot());

@@ -1,8 +1,6 @@
 //! The chain: slots, heights, blockhashes, counts.
 //!
 //! reads   the ledger
-//! writes  results
-//! memory  none kept
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes
 
 use hearth_ledger::Commitment;
@@ -54,13 +52,13 @@ impl Api {
         Ok(with_context(slot, json!(self.ledger.is_blockhash_valid_at(&blockhash, commitment))))
     }
 
-    /// With all features of the cluster: a whole SOL.
+    /// One SOL, as with all of the cluster's features active.
     pub fn get_stake_minimum_delegation(&self, params: Params<'_>) -> Result<Value, Failure> {
         let (_, slot) = self.commitment(params)?;
         Ok(with_context(slot, json!(LAMPORTS_PER_SOL)))
     }
 
-    /// The commitment that a method's only parameter asks for, and its slot.
+    /// Parses the commitment, the only parameter of some methods, and returns its slot too.
     pub fn commitment(&self, params: Params<'_>) -> Result<(Commitment, u64), Failure> {
         let options = params.at_most(1)?.options(0)?;
         let commitment = options.commitment()?;

@@ -1,9 +1,9 @@
-//! What a recent block changed: a method of our own, by which nodes that disagree on a block find where.
+//! Accounts that a recent block changed: a method of our own, with which operators locate a divergence between nodes.
 //!
-//! reads   the ledger's notes of what slots changed
+//! reads   the ledger's per-slot record of changed accounts
 //! writes  a page of accounts, by address
-//! memory  32 B an account that the block changed; one such walk at a time
-//! drops   slots that are not kept any more, were left or skipped: error -32004
+//! memory  32 B per account that the block changed; one such scan at a time
+//! drops   slots that were pruned, abandoned or skipped: error -32004
 
 use hearth_ledger::ChangedAccount;
 use hearth_wire::base58::encode_32;
@@ -13,7 +13,7 @@ use super::Api;
 use crate::jsonrpc::Failure;
 use crate::params::Params;
 
-/// Accounts of one answer at most.
+/// Maximum accounts of one response.
 const ACCOUNTS_MAX: u64 = 1_000;
 
 impl Api {

@@ -1,8 +1,6 @@
-//! Who the node is, and who else is there.
+//! This node's identity and version, and the cluster's nodes.
 //!
 //! reads   what the caller gave
-//! writes  results
-//! memory  none kept
 //! source  `getClusterNodes` of `solana-rpc` 4.2
 
 use hearth_wire::base58::encode_32;
@@ -14,8 +12,8 @@ use crate::jsonrpc::Failure;
 use crate::params::Params;
 
 impl Api {
-    /// `solana-core` names the release whose interface is followed, since clients adapt to it. Without a feature set
-    /// there is no key for it: web3.js takes a missing one and refuses `null`.
+    /// `solana-core` names the release whose interface is implemented, since clients adapt to it. If the feature set is
+    /// unknown its key is missing: web3.js accepts a missing key and refuses `null`.
     pub fn get_version(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
         let mut version = json!({ "solana-core": crate::INTERFACE_VERSION, "hearth": crate::VERSION });
@@ -38,15 +36,15 @@ impl Api {
         Ok([told(&own)].into_iter().chain(others).collect())
     }
 
-    /// This node: what it tells the others, and what it is without them.
+    /// This node's contact info: the published one, or defaults outside a cluster.
     fn own(&self) -> ClusterNode {
         let told = (self.cluster_nodes)().into_iter().find(|node| node.identity == self.identity);
         ClusterNode {
             identity: self.identity,
             gossip: told.as_ref().map_or(Some(self.gossip), |told| told.gossip),
-            // Votes come with the other transactions.
+            // Votes share the port of other transactions.
             tpu_vote: told.as_ref().map_or(Some(self.tpu), |told| told.tpu_vote),
-            // Who makes no blocks takes no transactions.
+            // A node that produces no blocks advertises no TPU.
             tpu: told.as_ref().map_or(Some(self.tpu), |told| told.tpu),
             tpu_quic: told.as_ref().map_or(Some(self.tpu_quic), |told| told.tpu_quic),
             version: crate::VERSION.into(),

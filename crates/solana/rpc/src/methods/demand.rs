@@ -1,11 +1,12 @@
-//! Slots on demand: who asks twice for the newest blockhash waits for another, and gets a slot.
+//! Slots on demand: a client that polls for a newer blockhash triggers a slot.
 //!
-//! reads   which blockhash clients are told
-//! writes  a call for a slot, to the chain
+//! reads   the blockhash of each answer
+//! writes  a request for a slot, to the chain
 //! memory  a hash and two instants
-//! drops   calls within a second of the last: who asks for blockhashes without end ages them by a slot a second
-//! source  `_pollNewBlockhash` of `@solana/web3.js` 1.98: it asks every 200 ms, for 10 s, until the hash is another,
-//!         when a transaction would be the same as one that it has sent before
+//! drops   triggers within a second of the last one, so a client that polls forever ages blockhashes by one slot a
+//!         second
+//! source  `_pollNewBlockhash` of `@solana/web3.js` 1.98: it polls every 200 ms for up to 10 s until the hash changes,
+//!         when a transaction would be identical to one that it has sent before
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +15,12 @@ use parking_lot::Mutex;
 
 use super::Api;
 
-/// Who asks again within this time waits for another blockhash. A dashboard that asks once a second does not.
+/// A client that asks again within this time waits for a new blockhash. A dashboard that polls once a second does not.
 const AGAIN_WITHIN: Duration = Duration::from_millis(900);
-/// From one slot that was called for so to the next.
+/// Minimum interval between two slots triggered this way.
 const CALL_EVERY: Duration = Duration::from_secs(1);
 
-/// What was asked last.
+/// The last blockhash handed out, and the last trigger.
 #[derive(Default)]
 pub struct Calls(Mutex<Asked>);
 
@@ -30,7 +31,7 @@ struct Asked {
 }
 
 impl Calls {
-    /// Notes that a client is told `blockhash`; whether it waits for another.
+    /// Records that a client receives `blockhash`; returns whether that triggers a slot.
     fn note(&self, blockhash: &Hash, now: Instant) -> bool {
         let mut asked = self.0.lock();
         let within = |since: Instant, time| now.saturating_duration_since(since) < time;
@@ -45,8 +46,8 @@ impl Calls {
 }
 
 impl Api {
-    /// A client is told that `blockhash` is the newest: if it has been told just before, and the chain stands, the
-    /// chain goes on by a slot.
+    /// Called when a client receives `blockhash` as the newest. If one received it just before and the chain stands
+    /// still, the chain produces a slot.
     pub fn blockhash_is_told(&self, blockhash: &Hash) {
         let stands = self.limits.slots_may_stand && self.ledger.working_bank().is_none();
         if stands && self.calls.note(blockhash, Instant::now()) {

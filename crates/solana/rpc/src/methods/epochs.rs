@@ -1,11 +1,10 @@
-//! Epochs: how slots are divided, who leads them, which of them have blocks, that there is no inflation.
+//! Epochs: the schedule, leaders, block production, and the absence of inflation.
 //!
 //! reads   the ledger; the slot history sysvar
-//! writes  results
-//! memory  at most an epoch's slots as numbers, for a leader schedule
+//! memory  for a leader schedule at most an epoch's slots as numbers
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes
 //!
-//! A schedule is told, as by the cluster, for the epochs up to the next one. A node without stakes leads every slot.
+//! As on the cluster, schedules are available up to the next epoch. A node without stakes leads every slot.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +17,9 @@ use super::{Api, with_context};
 use crate::jsonrpc::Failure;
 use crate::params::{Options, Params};
 
-/// Slots whose leaders can be asked at once.
+/// Maximum slots of `getSlotLeaders`.
 const LEADERS_MAX: u64 = 5_000;
-/// Addresses whose rewards can be asked at once: as many as fit a request.
+/// Maximum addresses of `getInflationReward`: as many as fit into a request.
 const REWARDS_MAX: usize = 1_000;
 
 impl Api {
@@ -49,12 +48,12 @@ impl Api {
         }))
     }
 
-    /// Epochs have one length from the first on.
+    /// The epoch of a slot. There is no warm-up: all epochs have the same length.
     fn epoch(&self, slot: u64) -> u64 {
         slot / self.ledger.slots_per_epoch()
     }
 
-    /// The last epoch whose leaders are told.
+    /// The last epoch whose leader schedule is available.
     fn last_scheduled_epoch(&self) -> u64 {
         self.epoch(self.ledger.slot(hearth_ledger::Commitment::Processed)) + 1
     }
@@ -124,7 +123,7 @@ impl Api {
         if first < oldest {
             return Err(Failure::invalid_params(format!("firstSlot, {first}, is too small; min {oldest}")));
         }
-        // The history is written as a slot ends, so the slot in the making is not in it.
+        // The history is written at the end of a slot, so the slot in progress is not in it.
         let last = if options.get("range").is_none() { last.min(newest) } else { last };
         if last > newest {
             return Err(Failure::invalid_params(format!("lastSlot, {last}, is too large; max {newest}")));
@@ -142,7 +141,7 @@ impl Api {
         Ok(with_context(self.ledger.slot(options.commitment()?), value))
     }
 
-    /// Inflation is off, as on a chain that `solana-genesis` makes for development: nothing is added to the lamports.
+    /// Inflation is off, as on a development chain by `solana-genesis`.
     pub fn get_inflation_governor(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(1)?.options(0)?.commitment()?;
         Ok(json!({ "initial": 0.0, "terminal": 0.0, "taper": 0.0, "foundation": 0.0, "foundationTerm": 0.0 }))
@@ -154,7 +153,7 @@ impl Api {
         Ok(json!({ "total": 0.0, "validator": 0.0, "foundation": 0.0, "epoch": epoch }))
     }
 
-    /// Without inflation the rewards of an epoch are nothing, and the cluster tells none that is nothing.
+    /// Without inflation all rewards are zero, and the cluster reports zero rewards as `null`.
     pub fn get_inflation_reward(&self, params: Params<'_>) -> Result<Value, Failure> {
         let addresses = params.at_most(2)?.pubkeys(0, "addresses", REWARDS_MAX)?;
         let options: Options<'_> = params.options(1)?;
@@ -163,7 +162,7 @@ impl Api {
             Some(epoch) => epoch,
             None => self.epoch(slot).saturating_sub(1),
         };
-        // Rewards are paid by the first block of the epoch after.
+        // Rewards are paid in the first block of the next epoch.
         let paid_at = epoch.saturating_add(1).saturating_mul(self.ledger.slots_per_epoch());
         let first = self.first_available_slot();
         if paid_at < first {
@@ -175,8 +174,7 @@ impl Api {
         Ok(json!(vec![Value::Null; addresses.len()]))
     }
 
-    /// The leader's address.
-    /// Who leads a slot: by stake, and where there is none, or none is known, this node.
+    /// The leader of a slot by the stake-weighted schedule; this node if there is no stake or no known leader.
     fn leader_of(&self, slot: u64) -> Pubkey {
         self.ledger.leader_at(slot).map_or(self.identity, |leader| leader.node)
     }

@@ -1,12 +1,11 @@
-//! What became of a transaction: a method of our own, so that none vanishes without a word.
+//! The outcome of a transaction, a method of our own: no transaction vanishes without an explanation.
 //!
-//! reads   the statuses and the history for what landed, the tiles' drops, what waits to be handed over again
-//! writes  which it is, in words too
-//! memory  one answer
-//! drops   nothing
+//! reads   statuses and history of landed transactions, drops by the tiles, the resend queue
+//! writes  the outcome, also in words
+//! memory  one response
 //!
-//! What has landed counts, whatever became of other copies. Then the last drop, then what waits. Who is told that
-//! nothing is known is told how far back something would be.
+//! A landed copy takes precedence over all other copies, then the last drop, then the resend queue. If nothing is
+//! known, the answer says how far back the records reach.
 
 use hearth_ledger::drop_log::{Dropped, Fate};
 use hearth_ledger::{Commitment, TransactionError};
@@ -28,7 +27,7 @@ struct Landed {
 impl Api {
     pub fn get_transaction_fate(&self, params: Params<'_>) -> Result<Value, Failure> {
         let signature = params.at_most(1)?.signature(0, "signature")?;
-        // Drops first: what lands between the two looks counts.
+        // Read before the statuses, so that a transaction that lands between the two reads counts as landed.
         let fate = self.fates.of(&signature);
         let landed = self.landed(&signature)?;
         let dropped = fate.and_then(|fate| fate.dropped);
@@ -36,7 +35,7 @@ impl Api {
         let duplicates = fate.filter(|fate| fate.duplicates > 0);
         let (name, explanation, hint) = match (&landed, &dropped) {
             (Some(landed), _) => ("landed", landed_text(landed), None),
-            // Handed over again, it may land yet: who signs another one now may pay twice.
+            // It is still being resent and may land, so a client that signs another one now may pay twice.
             (None, Some(dropped)) if waits => ("pending", waits_text(dropped), None),
             (None, Some(dropped)) => ("dropped", dropped_text(dropped), Some(dropped.hint())),
             (None, None) if waits => ("pending", WAITS.to_owned(), None),
@@ -72,7 +71,7 @@ impl Api {
         }))
     }
 
-    /// Since when every drop is known, in seconds since 1970.
+    /// The Unix time in seconds from which every drop is known.
     fn drops_known_from(&self) -> u64 {
         self.fates.window().forgotten_unix_s.map_or(self.began_unix_s, |last| u64::from(last) + 1)
     }
@@ -106,7 +105,7 @@ impl Api {
     }
 }
 
-/// Where a transaction is refused before it comes to a tile.
+/// The pseudo-tile of transactions that the RPC refuses before they reach a tile.
 const RPC: &str = "rpc";
 const WAITS: &str = "It came over RPC and has neither landed nor been dropped yet. It is handed over again until it lands or its blockhash expires.";
 const UNKNOWN_HINT: &str =
@@ -128,10 +127,10 @@ fn landed_text(landed: &Landed) -> String {
     }
 }
 
-/// One that waits, and was dropped before.
+/// Explains a transaction that was dropped and is being resent.
 fn waits_text(dropped: &Dropped) -> String {
     match dropped.reason.tile() {
-        // It was refused, and sent again without a preflight.
+        // It failed the preflight, and was sent again without one.
         RPC => WAITS.to_owned(),
         tile => {
             let (counter, why) = (dropped.reason.counter(), dropped.reason.text());
@@ -149,7 +148,7 @@ fn dropped_text(dropped: &Dropped) -> String {
     format!("It did not land: {place} ({}). {}{error}", reason.counter(), reason.text())
 }
 
-/// An error with a full stop.
+/// The error's text, ended by a full stop.
 fn sentence(error: &TransactionError) -> String {
     let text = error.to_string();
     if text.ends_with('.') { text } else { text + "." }

@@ -1,7 +1,6 @@
-//! Whether the node is well: its slots go on, the disk keeps up with them, its parts work, and what waits is executed.
+//! Node health: slots advance, the disk keeps up, tiles are alive, and pending transactions are executed.
 //!
-//! reads   the ledger's slots and transactions; which parts give signs of life, and what waits; the clock
-//! writes  yes, or what is wrong
+//! reads   the ledger's slots and transactions; the tiles' liveness and pending work; the clock
 //! memory  a slot, a number and two instants
 //! source  `rpc_health.rs` of `solana-rpc` 4.2 for the distance and the answers
 
@@ -16,10 +15,10 @@ use crate::config::Liveness;
 use crate::jsonrpc::Failure;
 use crate::params::Params;
 
-/// Slots that may be processed and not durable, or go by without a new one, before a node is unwell.
+/// The node is unhealthy when this many slots are processed but not durable, or pass without a new one.
 pub const HEALTHY_SLOTS: u64 = 128;
 
-/// How long transactions may wait while nothing is executed, at least; two slots where those are longer.
+/// Transactions may stay pending without any execution for at least this long, or two slots if that is longer.
 const STANDSTILL: Duration = Duration::from_secs(20);
 
 /// When the newest slot was first seen.
@@ -29,14 +28,14 @@ pub struct Progress {
     work: Standstill,
 }
 
-/// Since when the same slot and number of executed transactions were seen while others waited.
+/// Since when the slot and the count of executed transactions have not changed while transactions were pending.
 struct Standstill {
     seen: Mutex<Option<((u64, u64), Instant)>>,
     patience: Duration,
 }
 
 impl Standstill {
-    /// How long nothing was executed, if that is too long for what waits.
+    /// How long nothing was executed, if that exceeds the limit.
     fn since(&self, at: (u64, u64), pending: u64) -> Option<Duration> {
         let mut seen = self.seen.lock();
         match *seen {
@@ -52,7 +51,7 @@ impl Standstill {
 }
 
 impl Progress {
-    /// Of slots of this length, which come by the clock unless they may stand.
+    /// Expects a slot every `slot_ms`, unless slots are produced on demand.
     pub fn new(slot_ms: u64, slots_may_stand: bool) -> Self {
         let slots = |count| Duration::from_millis(slot_ms.saturating_mul(count));
         let work = Standstill { seen: Mutex::new(None), patience: STANDSTILL.max(slots(2)) };
@@ -60,7 +59,7 @@ impl Progress {
         Self { seen: Mutex::new(None), patience, work }
     }
 
-    /// How long no slot has come after `slot`, if that is too long.
+    /// How long there has been no slot after `slot`, if that exceeds the limit.
     fn stalled(&self, slot: u64) -> Option<Duration> {
         let mut seen = self.seen.lock();
         match *seen {
@@ -74,7 +73,7 @@ impl Progress {
 }
 
 impl Api {
-    /// Whether the node is well.
+    /// Fails with the reason if the node is unhealthy.
     pub fn health(&self) -> Result<(), Failure> {
         let (slot, durable) = (self.ledger.slot(Commitment::Processed), self.ledger.slot(Commitment::Confirmed));
         let behind = slot.saturating_sub(durable);
@@ -130,7 +129,7 @@ mod tests {
         while work.since((5, 9), 3).is_none() {
             assert!(Instant::now() < deadline);
         }
-        // Any of these is a sign that the chain goes on.
+        // Each of these is progress.
         assert_eq!(work.since((5, 10), 3), None);
         assert_eq!(work.since((6, 10), 3), None);
         assert_eq!(work.since((6, 10), 0), None);

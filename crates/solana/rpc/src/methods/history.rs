@@ -1,12 +1,12 @@
-//! What has become of transactions and blocks, as far back as the history goes.
+//! Past transactions and blocks, as far back as the history reaches.
 //!
 //! reads   the history and the block store
 //! writes  transactions, blocks, the signatures of an address
 //! memory  one block, and its JSON
-//! drops   what is not sure enough, not there any more or of too new a version: the cluster's codes
+//! drops   requests below the commitment, pruned blocks and unsupported versions: the cluster's error codes
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the rules, `solana-transaction-status` 4.2 for the shapes
 //!
-//! Only confirmed and finalized blocks are told. The chain is a line, and every block that is durable is whole.
+//! Only confirmed and finalized blocks are served. Their chain has no forks, and every durable block is complete.
 
 use hearth_ledger::history::{AddressEntry, HistoryError, Place};
 use hearth_ledger::{Commitment, SlotHistory};
@@ -24,12 +24,12 @@ use crate::history::HistoryView;
 use crate::jsonrpc::Failure;
 use crate::params::{Options, Params};
 
-/// Slots between the first and the last that `getBlocks` covers, and blocks it lists.
+/// Maximum slot range and list length of `getBlocks`.
 const BLOCKS_MAX: u64 = 500_000;
-/// Signatures of an address that can be asked at once.
+/// Maximum signatures of `getSignaturesForAddress`.
 const SIGNATURES_MAX: u64 = 1_000;
 
-/// How a block or a transaction is to be written.
+/// The encoding, details and maximum version that a client requests.
 struct Wanted {
     encoding: UiTransactionEncoding,
     commitment: Commitment,
@@ -37,7 +37,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// From the options at `index`, or from the bare name of an encoding as older clients send it.
+    /// Parses the options at `index`, or the bare name of an encoding, which older clients send.
     fn of<'a>(params: Params<'a>, index: usize) -> Result<(Self, Options<'a>), Failure> {
         let bare = params.value(index).and_then(Value::as_str);
         let options = if bare.is_some() { Options::default() } else { params.options(index)? };
@@ -64,7 +64,7 @@ impl Wanted {
 }
 
 impl Api {
-    /// The history; refused where none is kept.
+    /// The history; fails if the node keeps none.
     fn history(&self) -> Result<&HistoryView, Failure> {
         self.history.as_ref().ok_or_else(Failure::no_history)
     }
@@ -131,7 +131,7 @@ impl Api {
         serde_json::to_value(block).map_err(Failure::internal)
     }
 
-    /// Refuses a slot whose block cannot be told, with the cluster's reason.
+    /// Fails with the cluster's error if a slot's block cannot be served.
     fn check_there(&self, slot: u64, commitment: Commitment) -> Result<(), Failure> {
         if slot > self.ledger.slot(commitment) {
             return Err(Failure::no_block(slot));
@@ -162,7 +162,7 @@ impl Api {
         time.map(|time| json!(time)).ok_or_else(|| Failure::status_not_yet(slot))
     }
 
-    /// Blocks from a slot to another; the second parameter may be the options.
+    /// Lists the blocks between two slots; the second parameter may be the options.
     pub fn get_blocks(&self, params: Params<'_>) -> Result<Value, Failure> {
         let start = params.at_most(3)?.number(0, "startSlot")?;
         let bare = params.value(1).is_none_or(Value::is_number);
@@ -217,13 +217,13 @@ impl Api {
         let (before, until) = (place_of(history, options, "before")?, place_of(history, options, "until")?);
         let found = entries_of(history, &address, highest, (before, until), limit as usize)?;
         let final_slot = self.ledger.slot(Commitment::Finalized);
-        // What the block store has dropped can be told no further.
+        // Entries of pruned blocks are left out.
         let first = self.first_available_slot();
         let kept = found.iter().filter(|entry| entry.place.slot >= first);
         Ok(kept.map(|entry| entry_json(entry, final_slot)).collect())
     }
 
-    /// The status of a transaction that landed before the ledger's own memory of statuses begins.
+    /// The status of a transaction that has left the ledger's status cache.
     pub fn older_status(&self, signature: &Signature) -> Result<Option<Value>, Failure> {
         let found = self.history()?.log.transaction(signature).map_err(failed)?;
         let found = found.filter(|found| found.place.slot <= self.ledger.slot(Commitment::Finalized));
@@ -279,7 +279,7 @@ fn entries_of(
     history.log.of_address(address, highest, bounds, limit).map_err(failed)
 }
 
-/// Where the transaction is whose signature an option names.
+/// The position of the transaction whose signature is under `key`.
 fn place_of(history: &HistoryView, options: Options<'_>, key: &str) -> Result<Option<Place>, Failure> {
     let Some(text) = options.text(key)? else { return Ok(None) };
     let signature = decode_64(text).map_err(|error| Failure::invalid_params(format!("{key}: {error}")))?;
@@ -300,7 +300,7 @@ fn entry_json(entry: &AddressEntry, final_slot: u64) -> Value {
     })
 }
 
-/// A commitment of which history can be told; finalized when none is named.
+/// The commitment, which must be at least confirmed; finalized if it is missing.
 fn at_least_confirmed(options: Options<'_>) -> Result<Commitment, Failure> {
     match options.commitment()? {
         Commitment::Processed => Err(Failure::invalid_params("Method does not support commitment below `confirmed`")),

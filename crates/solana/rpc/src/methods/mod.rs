@@ -1,8 +1,7 @@
-//! The methods: which there are, and what all of them need.
+//! Dispatch of the methods, and their shared state.
 //!
 //! reads   requests; the ledger
-//! writes  results
-//! memory  what one answer takes
+//! memory  one response
 //! drops   unknown methods: error -32601
 
 mod accounts;
@@ -55,13 +54,13 @@ use health::Progress;
 use prices::Prices;
 use resend::ResendQueue;
 
-/// Between two looks at something that is awaited.
+/// Polling interval while a request waits.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Files that nodes download at once: more would take the disk from the chain.
+/// Maximum parallel downloads: more would take disk bandwidth from the chain.
 const DOWNLOADS_MAX: usize = 8;
 
-/// What answers.
+/// State shared by all methods.
 pub struct Api {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) counters: Arc<Counters>,
@@ -75,7 +74,7 @@ pub struct Api {
     gossip: SocketAddr,
     inlet: Mutex<Box<dyn TransactionInlet>>,
     resend: ResendQueue,
-    /// For simulations: those that are not at work.
+    /// Idle executors for simulations.
     executors: Mutex<Vec<Executor>>,
     identity: Pubkey,
     faucet: Faucet,
@@ -99,12 +98,12 @@ pub struct Api {
     calls: Calls,
     admin: Option<Admin>,
     call_for_slot: Box<dyn Fn(u64) + Send + Sync>,
-    /// One permit: work that takes long is done one at a time.
+    /// One permit: long scans run one at a time.
     long_work: Semaphore,
 }
 
 impl Api {
-    /// Speaks for `node`, reachable at the two addresses.
+    /// Serves `node`, which is reachable at the two addresses.
     pub fn new(node: RpcNode, limits: Limits, http: SocketAddr, websocket: SocketAddr) -> Self {
         Self {
             ledger: node.ledger,
@@ -217,7 +216,7 @@ impl Api {
         }
     }
 
-    /// Refuses requests over the rate that an address may have, and batches that are too long.
+    /// Fails if an address exceeds its rate or a batch is too long.
     pub fn admit(&self, address: IpAddr, requests: usize) -> Result<(), Failure> {
         let longest = self.limits.batch_length;
         if requests > longest.max(1) {
@@ -230,7 +229,7 @@ impl Api {
         Err(Failure::too_many_requests(self.limits.requests_per_second))
     }
 
-    /// The slot of a commitment; refused where the client wants a later one.
+    /// The slot of a commitment; fails if it is below `minContextSlot`.
     fn slot_for(&self, commitment: Commitment, options: Options<'_>) -> Result<u64, Failure> {
         let slot = self.ledger.slot(commitment);
         match options.number("minContextSlot")? {
@@ -239,13 +238,13 @@ impl Api {
         }
     }
 
-    /// The slot of what is of the newest state whatever the commitment: statuses, simulations.
+    /// The newest slot, for results that ignore the commitment: statuses and simulations.
     fn newest_slot(&self, options: Options<'_>) -> Result<u64, Failure> {
         options.commitment()?;
         self.slot_for(Commitment::Processed, options)
     }
 
-    /// The accounts as the commitment has them that the client asks for; refused where it wants a later slot.
+    /// The accounts at the requested commitment; fails if its slot is below `minContextSlot`.
     fn state(&self, options: Options<'_>) -> Result<StateView<'_>, Failure> {
         let state = self.ledger.state(options.commitment()?);
         match options.number("minContextSlot")? {
@@ -254,12 +253,12 @@ impl Api {
         }
     }
 
-    /// The block in the making, to simulate on; where there is none, the one to come if slots come on demand, else it
+    /// The bank in progress, to simulate on. If there is none: with slots on demand the bank that comes next, else
     /// waits a moment.
     async fn working_bank(&self) -> Result<Arc<Bank>, Failure> {
         let deadline = Instant::now() + self.limits.inlet_wait;
         loop {
-            // Nothing lands while an epoch turns, where that takes a moment.
+            // At an epoch boundary there may be no bank for a moment.
             let in_time = Instant::now() < deadline;
             if self.limits.slots_may_stand && !(in_time && self.ledger.is_epoch_turning()) {
                 return Ok(self.ledger.open_bank());
@@ -275,11 +274,11 @@ impl Api {
     }
 }
 
-/// Requests of one address.
+/// A client and the API that serves it.
 pub struct Caller<'a> {
-    /// What answers.
+    /// The API that serves the client.
     pub api: &'a Api,
-    /// Who asks.
+    /// Address of the client.
     pub address: IpAddr,
     /// Whether a web page may have made the request.
     pub perhaps_a_page: bool,
@@ -303,7 +302,7 @@ impl Answerer for Caller<'_> {
     }
 }
 
-/// A value beside the slot it is from.
+/// Wraps a value in the `context` of its slot.
 pub fn with_context(slot: u64, value: Value) -> Value {
     json!({ "context": { "apiVersion": crate::INTERFACE_VERSION, "slot": slot }, "value": value })
 }

@@ -1,14 +1,12 @@
-//! Prices: the least that got into each of the last blocks, also by the accounts that were written.
+//! Recent prioritization fees: the minimum of each recent block, also per written account.
 //!
 //! reads   the block store; the history, for addresses from lookup tables
-//! writes  results
-//! memory  32 B and a price for each account of the last [`BLOCKS`] blocks whose least price is above its block's
-//! drops   nothing
+//! memory  32 B and a price for each account of the last [`BLOCKS`] blocks whose minimum is above its block's
 //! source  `solana-runtime` 4.2, `prioritization_fee.rs` and its cache: votes and transactions without compute units
 //!         do not count, failed ones do
 //!
-//! Nothing is noted while blocks are made: whoever asks has the blocks read that are confirmed and were not read
-//! before. That takes about a second for a million transactions, and is done one request at a time.
+//! Nothing is recorded while blocks are made: a request reads the confirmed blocks that no earlier one has read. That
+//! takes about a second per million transactions, and runs one request at a time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,18 +20,18 @@ use super::Api;
 use crate::jsonrpc::Failure;
 use crate::params::Params;
 
-/// Blocks whose prices are told.
+/// Number of recent blocks that are covered.
 const BLOCKS: usize = 150;
-/// Addresses that a price can be asked for.
+/// Maximum addresses of a request.
 const ACCOUNTS_MAX: usize = 128;
 
-/// The prices of a block, in micro-lamports for a compute unit.
+/// The minimum prices of a block, in micro-lamports per compute unit.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct BlockPrices {
     slot: u64,
-    /// The least of all.
+    /// The minimum over all transactions.
     least: u64,
-    /// The least by account written, where it is above that.
+    /// The minimum per written account, if it is above `least`.
     accounts: HashMap<Pubkey, u64>,
 }
 
@@ -42,7 +40,8 @@ impl BlockPrices {
         keys.iter().filter_map(|key| self.accounts.get(key)).fold(self.least, |most, price| most.max(*price))
     }
 
-    /// From transactions; `loaded` gives the addresses that the one of an index locks for writing through tables.
+    /// Scans a block's transactions; `loaded` gives the addresses that transaction `i` write-locks through lookup
+    /// tables.
     fn new<'a>(slot: u64, transactions: impl Iterator<Item = &'a [u8]>, loaded: impl Fn(usize) -> Vec<Pubkey>) -> Self {
         let mut least: Option<u64> = None;
         let mut accounts = HashMap::new();
@@ -62,7 +61,7 @@ impl BlockPrices {
     }
 }
 
-/// What a transaction pays for a compute unit; `None` for one that tells nothing of prices.
+/// The price per compute unit that a transaction pays; `None` if it does not count.
 fn price_of(txn: &Txn<'_>) -> Option<u64> {
     if notifier::is_vote(txn) {
         return None;
@@ -71,7 +70,7 @@ fn price_of(txn: &Txn<'_>) -> Option<u64> {
     Some(budget.compute_unit_price)
 }
 
-/// Prices of blocks that were read.
+/// Cache of the prices of recent blocks.
 #[derive(Default)]
 pub struct Prices(Mutex<VecDeque<Arc<BlockPrices>>>);
 
@@ -111,7 +110,7 @@ impl Api {
         Ok(told.map(|block| json!({ "slot": block.slot, "prioritizationFee": block.of_accounts(&keys) })).collect())
     }
 
-    /// The prices of a block; all nothing where the block is not kept.
+    /// The prices of a block; zero if the block is not kept.
     fn block_prices(&self, slot: u64) -> Result<Arc<BlockPrices>, Failure> {
         if let Some(known) = self.prices.of(slot) {
             return Ok(known);
@@ -121,7 +120,7 @@ impl Api {
         let Some(block) = history.block_unkept(slot)? else { return nothing() };
         let metas = std::cell::OnceCell::new();
         let loaded = |index: usize| {
-            // Where the history is not that far yet, the addresses of tables are left out.
+            // If the history lags behind, addresses from lookup tables are left out.
             let metas = metas.get_or_init(|| history.log.transactions(slot).ok().flatten().unwrap_or_default());
             metas.get(index).map(|meta| meta.loaded_writable.clone()).unwrap_or_default()
         };
@@ -161,7 +160,7 @@ mod tests {
         assert_eq!((block.slot, block.least), (3, 10));
         assert_eq!([of(&[]), of(&[1]), of(&[2]), of(&[3]), of(&[4]), of(&[8])], [10, 50, 20, 20, 10, 70]);
         assert_eq!([of(&[9]), of(&[2, 1]), of(&[0, 4])], [10, 50, 10]);
-        // The program that was called is not written.
+        // The called program is not written.
         assert_eq!(block.accounts.len(), 4);
     }
 

@@ -1,13 +1,13 @@
-//! Transactions that are handed to the pipeline again until their block is confirmed or they cannot land any more.
+//! The resend queue: hands transactions to the pipeline again until their block is confirmed or they cannot land.
 //!
 //! reads   statuses, heights
 //! writes  the same wire bytes into the pipeline, every [`Limits::resend_every`](crate::Limits)
 //! memory  [`Limits::resend_queue`](crate::Limits) transactions of at most 1,232 bytes
-//! drops   transactions over that limit: sent once only; those whose blockhash has expired; all counted; those that
-//!         were dropped for a reason that stays
+//! drops   transactions over that limit, which are sent once only, and those whose blockhash has expired, both counted;
+//!         those dropped for a permanent reason
 //! source  `send_transaction_service.rs` of `solana-send-transaction-service` 4.2: its interval, that a transaction
-//!         with a nonce is tried for as long as one with a fresh blockhash, and that one in a block which may still be
-//!         left for another fork is kept
+//!         with a nonce is retried for as long as one with a fresh blockhash, and that one is kept while its block may
+//!         still be abandoned for another fork
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,34 +26,34 @@ use crate::counters::{Counters, count};
 
 struct Waiting {
     wire: Box<[u8]>,
-    /// The last block height at which it may land.
+    /// The last block height at which it can land.
     last_height: u64,
-    /// Times that it shall still be handed over.
+    /// Remaining resends.
     left: u64,
     due: Instant,
 }
 
-/// A moment of the chain.
+/// The time and the chain's height at one pass.
 #[derive(Clone, Copy)]
 struct Now {
     time: Instant,
     height: u64,
-    /// When whatever is handed over now is due again.
+    /// When a transaction resent in this pass is due again.
     again_at: Instant,
 }
 
-/// What has become of a transaction.
+/// The state of a queued transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     /// It is in no block of this fork.
     Missing,
-    /// It is in a block that may still be left for another fork.
+    /// It is in a block that may still be abandoned for another fork.
     Landed,
-    /// It is in a block that stays, or it cannot land any more.
+    /// It is in a block that will not be abandoned, or it can no longer land.
     Done,
 }
 
-/// What waits to be handed over again.
+/// Transactions to resend.
 #[derive(Default)]
 pub struct ResendQueue {
     waiting: Mutex<HashMap<Signature, Waiting>>,
@@ -65,13 +65,12 @@ impl ResendQueue {
         self.waiting.lock()
     }
 
-    /// The transaction of this signature, if it waits to be handed over again.
+    /// The wire bytes of this transaction, if it is queued.
     fn wire(&self, signature: &Signature) -> Option<Box<[u8]>> {
         self.waiting().get(signature).map(|one| one.wire.clone())
     }
 
-    /// Takes those whose time has come and that are missing; forgets those that are done, and those that may not be
-    /// tried again.
+    /// Returns the missing transactions that are due, and removes those that are done or out of retries.
     fn due(&self, now: Now, standing: impl Fn(&Signature, &[u8]) -> Standing, counters: &Counters) -> Vec<Box<[u8]>> {
         let Now { time, height, again_at } = now;
         let mut due = Vec::new();
@@ -102,15 +101,15 @@ impl ResendQueue {
 }
 
 impl Api {
-    /// Hands a transaction over again, at most `times`, until its block is confirmed or its blockhash has expired.
+    /// Resends a transaction at most `times`, until its block is confirmed or its blockhash expires.
     pub fn resend_until_landed(&self, txn: &Txn<'_>, times: Option<u64>) {
         let times = times.unwrap_or(u64::MAX);
-        // Without statuses nobody can tell whether it has landed.
+        // Without statuses the node cannot tell whether it has landed.
         if times == 0 || !self.transaction_history {
             return;
         }
         let blockhashes = self.ledger.blockhashes();
-        // One with a nonce: as long as if its blockhash were the newest.
+        // A transaction with a nonce is kept as long as if its blockhash were the newest.
         let height = blockhashes.height_of(txn.recent_blockhash()).unwrap_or(blockhashes.last_height());
         let one = Waiting {
             wire: txn.bytes().into(),
@@ -129,7 +128,7 @@ impl Api {
         self.resend.woken.notify_one();
     }
 
-    /// Hands over what is in no block, for as long as anything waits, sleeps otherwise; without end.
+    /// Resends due transactions while any are queued, and sleeps otherwise. Never returns.
     pub async fn resend_all(self: Arc<Self>) {
         loop {
             self.resend.woken.notified().await;
@@ -140,11 +139,11 @@ impl Api {
         }
     }
 
-    /// Whether `wire`, which was sent over RPC, was dropped for good.
+    /// Whether `wire`, which was sent over RPC, was dropped permanently.
     fn cannot_land(&self, signature: &Signature, wire: &[u8]) -> bool {
         let dropped = self.fates.of(signature).and_then(|fate| fate.dropped);
         dropped.is_some_and(|dropped| match dropped.reason {
-            // Somebody else may have sent garbage under its signature.
+            // Someone else may have sent garbage under its signature.
             DropReason::VerifySignature | DropReason::VerifyMalformed | DropReason::QuicSize => {
                 !Txn::parse(wire).is_ok_and(|txn| (self.verify)(&txn))
             }
@@ -152,7 +151,7 @@ impl Api {
         })
     }
 
-    /// Whether the transaction of this signature is handed over again until it lands.
+    /// Whether this transaction is being resent until it lands.
     pub fn is_resent(&self, signature: &Signature) -> bool {
         self.resend.wire(signature).is_some_and(|wire| !self.cannot_land(signature, &wire))
     }
@@ -167,7 +166,7 @@ impl Api {
             None => Standing::Missing,
         };
         for wire in self.resend.due(now, standing, &self.counters) {
-            // What finds no room now is tried at its next time.
+            // If the pipeline is full, it is retried at the next interval.
             if self.hand_over(&wire, true).is_ok() {
                 count(self.counters.resent());
             }
@@ -199,7 +198,7 @@ mod tests {
             let now = Now { time, height, again_at: time + EVERY };
             let standing = |signature: &Signature, _: &[u8]| match signature[0] {
                 4 => Standing::Done,
-                // Its block is left after the second time.
+                // The fork with its block is abandoned after the second pass.
                 5 if at < 3 => Standing::Landed,
                 _ => Standing::Missing,
             };

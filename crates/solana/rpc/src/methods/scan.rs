@@ -1,13 +1,12 @@
-//! What needs a walk over all accounts: those of a program, the largest, the supply.
+//! Methods that scan all accounts: those of a program, the largest, the supply.
 //!
 //! reads   every account, a shard at a time
-//! writes  results
-//! memory  the accounts found, at most [`Limits::answer_bytes`](crate::Limits) of data; one walk at a time
-//! drops   walks that find more than that: error -32012
+//! memory  the accounts found, at most [`Limits::answer_bytes`](crate::Limits) of data; one scan at a time
+//! drops   scans that find more than that: error -32012
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes
 //!
-//! There is no index by program, owner or mint. A walk holds a thread for as long as it takes (about 0.1 s for a
-//! million accounts), during which the other threads answer.
+//! There is no index by program, owner or mint. A scan occupies one thread (about 0.1 s per million accounts) while the
+//! other threads keep serving.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,10 +23,10 @@ use crate::filters::Filters;
 use crate::jsonrpc::Failure;
 use crate::params::{Options, Params};
 
-/// Accounts that are among the largest.
+/// Number of accounts in a list of the largest.
 pub const LARGEST_MAX: usize = 20;
 
-/// The largest by their number, of those that are offered.
+/// Keeps the [`LARGEST_MAX`] offered accounts with the largest number.
 pub struct Largest(BinaryHeap<Reverse<(u64, Pubkey)>>);
 
 impl Largest {
@@ -45,21 +44,21 @@ impl Largest {
         }
     }
 
-    /// From the largest down.
+    /// The accounts in descending order.
     pub fn descending(self) -> impl Iterator<Item = (Pubkey, u64)> {
         self.0.into_sorted_vec().into_iter().map(|Reverse((number, key))| (key, number))
     }
 }
 
 impl Api {
-    /// Does something that may take long: one at a time, and not on the threads that answer.
+    /// Runs long work one at a time, off the threads that serve short requests.
     pub async fn at_length<T>(&self, work: impl FnOnce() -> T) -> T {
-        // It is never closed.
+        // The semaphore is never closed.
         let _turn = self.long_work.acquire().await;
         tokio::task::block_in_place(work)
     }
 
-    /// Accounts of a program that meet the filters, by address unless the order does not matter.
+    /// The accounts of a program that match the filters, sorted by address unless the order does not matter.
     pub async fn accounts_of(
         &self,
         state: &StateView<'_>,
@@ -106,7 +105,7 @@ impl Api {
         options.flag_or("sortResults", true)?;
         let wanted = match options.text("filter")? {
             None | Some("circulating") => true,
-            // Lamports that do not circulate are those of the cluster's founders: there are none here.
+            // Only founders' accounts are non-circulating, and this chain has none.
             Some("nonCirculating") => false,
             Some(other) => {
                 let message = format!("filter: {other:?} is none of \"circulating\", \"nonCirculating\"");
@@ -143,7 +142,7 @@ impl Api {
     }
 }
 
-/// Accounts beside their addresses, as JSON.
+/// Accounts with their addresses, as JSON.
 pub fn keyed_json(
     state: &StateView<'_>,
     found: &[(Pubkey, Account)],

@@ -1,8 +1,8 @@
-//! Simulation: what would become of a transaction now.
+//! Simulates transactions on the bank in progress.
 //!
-//! reads   a transaction; the bank of the slot in the making
-//! writes  the result as the cluster shapes it
-//! memory  the accounts of one transaction; an executor for each simulation that runs at once
+//! reads   a transaction; the bank of the slot in progress
+//! writes  the result in the cluster's shape
+//! memory  the accounts of one transaction; an executor for each concurrent simulation
 //! source  `simulateTransaction` of `solana-rpc` 4.2
 
 use std::collections::HashMap;
@@ -24,11 +24,11 @@ use crate::encoding::{self, base64_text};
 use crate::jsonrpc::{Failure, kind};
 use crate::params::{self, Options, Params};
 
-/// What became of a transaction in a simulation.
+/// The result of a simulation.
 #[derive(Default)]
 pub struct Simulation {
     err: Option<TransactionError>,
-    /// Whether this node cannot run it, though others may.
+    /// Whether this node cannot run it although others may.
     unsupported: bool,
     compute_units: u64,
     loaded_bytes: u32,
@@ -61,12 +61,12 @@ impl Simulation {
         Ok(Self { record: simulation.record, ..refused })
     }
 
-    /// A transaction that did not run.
+    /// The result of a transaction that did not run.
     pub fn refused(err: TransactionError) -> Self {
         Self { err: Some(err), ..Self::default() }
     }
 
-    /// The value that clients get, but for the keys that depend on what they asked.
+    /// The result as JSON, without the keys that depend on the request's options.
     fn json(&self) -> Map<String, Value> {
         let record = self.record.as_deref();
         let return_data = record
@@ -94,7 +94,7 @@ impl Simulation {
         }
     }
 
-    /// Adds what only `simulateTransaction` tells, and no preflight.
+    /// Adds the fields that `simulateTransaction` returns and a preflight does not.
     fn add_balances(&self, value: &mut Map<String, Value>, loaded: &LoadedAddresses) {
         let (writable, readonly) = (addresses_json(loaded.writable()), addresses_json(loaded.readonly()));
         value.insert("loadedAddresses".into(), json!({ "writable": writable, "readonly": readonly }));
@@ -106,7 +106,7 @@ impl Simulation {
         value.insert("postTokenBalances".into(), token_balances_json(&record.tokens_after));
     }
 
-    /// The accounts that the client wants to see as they would be.
+    /// The requested accounts in their state after the simulation.
     fn accounts_json(&self, api: &Api, txn: &Txn<'_>, wanted: Options<'_>) -> Result<Value, Failure> {
         let format = AccountFormat::of(wanted, "base64")?;
         if format.is_base58() {
@@ -129,7 +129,7 @@ impl Simulation {
                 Failure::invalid_params(format!("{}: expected a string, found {}", place(), kind(text)))
             })?;
             let key = params::pubkey(text, place)?;
-            // Of what failed nothing would be left.
+            // A failed transaction changes no accounts.
             let account = if self.err.is_none() { look(&key) } else { None };
             shown.push(account.map_or(Ok(Value::Null), |account| format.json(&key, &account, &mut tokens))?);
         }
@@ -137,7 +137,7 @@ impl Simulation {
     }
 }
 
-/// The first instruction that is of no program that every node runs; the first of all when each is.
+/// The index of the first instruction that calls a program other than system and compute budget; 0 if there is none.
 fn foreign(txn: &Txn<'_>) -> u8 {
     let known = [SYSTEM_PROGRAM, COMPUTE_BUDGET_PROGRAM];
     let program = |index: u8| txn.account_keys()[usize::from(index)];
@@ -146,7 +146,7 @@ fn foreign(txn: &Txn<'_>) -> u8 {
 }
 
 impl Api {
-    /// The addresses that a transaction loads; one whose tables do not give them is no transaction here.
+    /// The addresses that a transaction loads; fails if its lookup tables do not contain them.
     pub fn loaded_addresses(&self, txn: &Txn<'_>) -> Result<LoadedAddresses, Failure> {
         let loaded = LoadedAddresses::resolve(txn, self.ledger.accounts(), self.ledger.open_slot());
         loaded.map_err(|error| Failure::invalid_params(format!("invalid transaction: {error}")))
@@ -162,7 +162,7 @@ impl Api {
         Simulation::of(txn, simulation)
     }
 
-    /// Refuses a transaction that would not succeed.
+    /// Fails if the transaction would fail.
     pub async fn preflight(&self, txn: &Txn<'_>) -> Result<(), Failure> {
         let simulation = self.simulate(txn).await?;
         if simulation.err.is_none() {
@@ -172,7 +172,7 @@ impl Api {
         Err(self.refused(simulation))
     }
 
-    /// The error of a transaction that a simulation refused; counts it.
+    /// Counts a failed preflight and returns its error.
     pub fn refused(&self, simulation: Simulation) -> Failure {
         count(self.counters.preflight_refused());
         let err = simulation.err.map_or(String::new(), |err| err.to_string());

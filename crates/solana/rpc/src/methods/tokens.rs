@@ -1,9 +1,8 @@
-//! Tokens: balances, supply, who holds them.
+//! Tokens: balances, supply, holders.
 //!
-//! reads   token accounts and mints; every account, where holders are asked for
-//! writes  results
+//! reads   token accounts and mints; every account, to find holders
 //! memory  as `scan`
-//! drops   what is no token account or mint: error -32602
+//! drops   accounts that are not token accounts or mints: error -32602
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes, the messages and the codes
 
 use hearth_wire::Pubkey;
@@ -18,11 +17,11 @@ use crate::filters::{Filter, Filters};
 use crate::jsonrpc::Failure;
 use crate::params::{Options, Params};
 
-/// Where a token account names its mint.
+/// Offset of the mint in a token account.
 const MINT_OFFSET: usize = 0;
-/// Its owner.
+/// Offset of the owner.
 const OWNER_OFFSET: usize = 32;
-/// Whether it has a delegate (4 bytes), and who that is.
+/// Offset of the delegate: a tag of 4 bytes, then the address.
 const DELEGATE_OFFSET: usize = 72;
 
 fn bytes_at(offset: usize, bytes: &[u8]) -> Filter {
@@ -90,7 +89,7 @@ impl Api {
         self.token_accounts(params, vec![bytes_at(DELEGATE_OFFSET, &some)]).await
     }
 
-    /// Token accounts of one mint or of one token program that meet the filters.
+    /// Token accounts of one mint or of one token program that match the filters.
     async fn token_accounts(&self, params: Params<'_>, mut filters: Vec<Filter>) -> Result<Value, Failure> {
         let wanted = TokenFilter::of(params.options(1)?)?;
         let options = params.options(2)?;
@@ -114,7 +113,7 @@ impl Api {
     }
 }
 
-/// Which token accounts are meant.
+/// How a request selects token accounts.
 enum TokenFilter {
     Mint(Pubkey),
     Program(Pubkey),

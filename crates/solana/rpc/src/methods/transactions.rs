@@ -1,10 +1,10 @@
-//! Transactions: into the pipeline, and what became of them.
+//! Sends transactions into the pipeline, and reports their status.
 //!
 //! reads   the ledger's statuses, fees
 //! writes  wire bytes into the pipeline
-//! memory  one transaction of 1,232 bytes a request
-//! drops   transactions that the pipeline has no room for within [`Limits::inlet_wait`](crate::Limits): error
-//!         -32005, counted
+//! memory  one transaction of 1,232 bytes per request
+//! drops   transactions for which the pipeline has no room within [`Limits::inlet_wait`](crate::Limits): error -32005,
+//!         counted
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and the order of the checks
 
 use hearth_ledger::bank::advances_nonce;
@@ -24,7 +24,7 @@ use crate::encoding;
 use crate::jsonrpc::Failure;
 use crate::params::Params;
 
-/// Signatures whose status can be asked at once.
+/// Maximum signatures of `getSignatureStatuses`.
 const STATUSES_MAX: usize = 256;
 
 impl Api {
@@ -61,13 +61,13 @@ impl Api {
         Ok(json!(&*encode_64(txn.first_signature())))
     }
 
-    /// Remembers why a transaction was not sent on, so that it can be asked.
+    /// Records why a transaction was not sent, for later queries.
     pub fn is_not_sent(&self, txn: &Txn<'_>, reason: DropReason, error: Option<TransactionError>) {
         let now = unix_time().as_secs();
         self.fates.note(self.fates.tag(txn.first_signature()), reason, error, now as u32);
     }
 
-    /// Hands a transaction to the pipeline, if it has room.
+    /// Hands a transaction to the pipeline if it has room.
     pub fn hand_over(&self, wire: &[u8], again: bool) -> Result<(), Busy> {
         self.inlet.lock().send(wire, again)
     }
@@ -90,7 +90,7 @@ impl Api {
         }
     }
 
-    /// Statuses of the last 300 blocks, and of all the history keeps where that shall be searched.
+    /// Statuses of the last 300 blocks, and of the whole history if `searchTransactionHistory` is set.
     pub fn get_signature_statuses(&self, params: Params<'_>) -> Result<Value, Failure> {
         let signatures = params.at_most(2)?.signatures(0, "signatures", STATUSES_MAX)?;
         let options = params.options(1)?;
@@ -125,11 +125,11 @@ impl Api {
     }
 }
 
-/// Where a nonce account in use holds its hash, and what comes before its authority.
+/// Offset of the hash in an initialized nonce account; the authority is before it.
 const NONCE_HASH: std::ops::Range<usize> = 40..72;
 const NONCE_IN_USE: [u8; 8] = [1, 0, 0, 0, 1, 0, 0, 0];
 
-/// Whether a transaction advances a nonce that holds the blockhash it names.
+/// Whether a transaction advances a nonce whose value is the transaction's blockhash.
 fn names_nonce(state: &StateView<'_>, txn: &Txn<'_>) -> bool {
     let first = txn.instructions().next().filter(|_| advances_nonce(txn));
     let key = first.and_then(|first| txn.account_keys().get(usize::from(*first.accounts.first()?)));
@@ -141,7 +141,7 @@ fn names_nonce(state: &StateView<'_>, txn: &Txn<'_>) -> bool {
     })
 }
 
-/// A transaction around a message, its signatures all zero; `None` for a message without a header.
+/// Wraps a message in a transaction with zero signatures; `None` for a message without a header.
 fn unsigned(message: &[u8]) -> Option<Vec<u8>> {
     let header = if message.first()? & 0x80 == 0 { message } else { &message[1..] };
     let signers = *header.first()?;

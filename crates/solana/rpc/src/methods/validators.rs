@@ -1,8 +1,7 @@
-//! Votes, stakes and speed.
+//! Vote accounts, block commitment and performance samples.
 //!
 //! reads   vote accounts, samples
-//! writes  results
-//! memory  what one answer takes
+//! memory  one response
 //! source  `getVoteAccounts`, `getBlockCommitment`, `getRecentPerformanceSamples` of `solana-rpc` 4.2
 
 use hearth_ledger::Commitment;
@@ -14,13 +13,13 @@ use super::Api;
 use crate::jsonrpc::Failure;
 use crate::params::Params;
 
-/// Slots without a vote after which a voter is delinquent, unless the client says.
+/// Slots without a vote after which a voter is delinquent, unless the request sets it.
 const DELINQUENT_SLOTS: u64 = 128;
-/// Epochs whose credits are told.
+/// Number of epochs whose credits are listed.
 const CREDITS_MAX: usize = 5;
-/// Samples that can be asked for at once.
+/// Maximum samples of one request.
 const SAMPLES_MAX: u64 = 720;
-/// Votes deep that a block can be under, the root included.
+/// Maximum depth of votes on a block, the root included.
 const COMMITMENT_LEVELS: usize = 32;
 
 impl Api {
@@ -43,7 +42,7 @@ impl Api {
         }))
     }
 
-    /// How much stake has voted how deep on top of a slot, as long as it is not final.
+    /// How much stake has voted at each depth on a block that is not yet final.
     pub fn get_block_commitment(&self, params: Params<'_>) -> Result<Value, Failure> {
         let slot = params.at_most(1)?.number(0, "slot")?;
         let accounts = self.ledger.vote_accounts();

@@ -1,8 +1,8 @@
-//! What has changed between two looks at the ledger.
+//! What has changed between two polls of the ledger.
 //!
-//! reads   the ledger; what the banks have told
-//! writes  the slots, transactions and accounts of the time between
-//! memory  a pair of numbers for each slot that has gone by, 512 at most; what the banks have told, see
+//! reads   the ledger; what the banks have published
+//! writes  the slots, transactions and accounts of the interval
+//! memory  a pair of numbers per slot of the interval, at most 512; what the banks have published, see
 //!         [`hearth_ledger::notifier`]
 
 use std::collections::{HashMap, HashSet};
@@ -13,10 +13,10 @@ use hearth_tile::clock::unix_time;
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Value, json};
 
-/// Blocks that the ledger is asked for when slots have gone by: all that it remembers.
+/// Blocks to request from the ledger after slots have passed: as many as it remembers.
 const BLOCKS_MAX: usize = 512;
 
-/// The numbers that change when anything does.
+/// The numbers of the ledger that change with any event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     transactions: u64,
@@ -30,7 +30,7 @@ pub struct Seen {
 impl Seen {
     pub fn now(ledger: &Ledger) -> Self {
         Self {
-            // First: what lands after it is seen at the next look.
+            // Read first, so that a transaction that lands afterwards is found by the next poll.
             transactions: ledger.transaction_count(Commitment::Processed),
             processed: ledger.slot(Commitment::Processed),
             ended: ledger.recent_blocks(1).first().map_or(0, |block| block.slot),
@@ -48,26 +48,26 @@ impl Seen {
     }
 }
 
-/// What has changed between two looks.
+/// What has changed between two polls.
 pub struct Changes {
     before: Seen,
-    /// As it is now.
+    /// The numbers at this poll.
     pub now: Seen,
-    /// Whether something is subscribed that was not at the last look.
+    /// Whether there is a subscription that the last poll did not have.
     pub fresh: bool,
     /// Slots that have begun, each with its parent, the oldest first.
     pub slots: Vec<(u64, u64)>,
     /// Slots that have become final.
     pub roots: Vec<u64>,
-    /// Steps of slots, as `slotsUpdates` tells them.
+    /// Slot updates in the format of `slotsUpdates`.
     pub updates: Vec<Value>,
     /// Transactions that have landed.
     pub landed: Vec<Landed>,
-    /// Accounts that have changed, each once a slot.
+    /// Accounts that have changed, each once per slot.
     pub changed: Vec<Changed>,
-    /// Which of the transactions name an address.
+    /// Indices in `landed` by mentioned address.
     mentions: HashMap<Pubkey, Vec<usize>>,
-    /// Which of the accounts a program owns.
+    /// Indices in `changed` by owner program.
     owned: HashMap<Pubkey, Vec<usize>>,
 }
 
@@ -105,7 +105,7 @@ impl Changes {
         let mut blocks = ledger.recent_blocks(BLOCKS_MAX);
         blocks.reverse();
         let begun = blocks.iter().map(|block| (block.slot, block.parent)).chain(working);
-        // A slot that began after the numbers were read is told at the next look.
+        // A slot that began after the numbers were read is left to the next poll.
         self.slots = begun.filter(|(slot, _)| *slot > before.processed && *slot <= now.processed).collect();
         let within = |after: u64, last: u64| move |block: &&BlockSummary| block.slot > after && block.slot <= last;
         self.roots = blocks.iter().filter(within(before.finalized, now.finalized)).map(|block| block.slot).collect();
@@ -120,7 +120,7 @@ impl Changes {
         for block in blocks.iter().filter(within(before.ended, now.ended)) {
             self.updates.push(step("completed", block.slot));
             let mut frozen = step("frozen", block.slot);
-            // Entries are made after the banks, and nobody counts them by slot.
+            // Entries are made after the banks, so there are no counts of them by slot.
             frozen["stats"] = json!({
                 "numTransactionEntries": 0,
                 "numSuccessfulTransactions": block.counts.committed - block.counts.failed,
@@ -134,7 +134,7 @@ impl Changes {
         self.updates.extend(self.roots.iter().map(|slot| step("root", *slot)));
     }
 
-    /// Whether a transaction may have come to `commitment`.
+    /// Whether a transaction may have reached `commitment`.
     pub fn may_have_landed(&self, commitment: Commitment) -> bool {
         match commitment {
             Commitment::Processed => self.now.transactions != self.before.transactions,
@@ -142,13 +142,13 @@ impl Changes {
         }
     }
 
-    /// Whether an account may have changed, as `commitment` has it.
+    /// Whether an account may have changed at `commitment`.
     pub fn may_have_changed(&self, commitment: Commitment) -> bool {
         let slot = |seen: Seen| seen.slot(commitment);
         self.may_have_landed(commitment) || slot(self.now) != slot(self.before)
     }
 
-    /// Transactions that name an address.
+    /// Transactions that mention an address.
     pub fn naming(&self, key: &Pubkey) -> impl Iterator<Item = &Landed> {
         self.mentions.get(key).into_iter().flatten().map(|index| &self.landed[*index])
     }
@@ -159,7 +159,7 @@ impl Changes {
     }
 }
 
-/// The last state of each account in each slot, in the order of those.
+/// Keeps the last state of each account in each slot, in slot order.
 fn last_of_each(changed: Vec<Changed>) -> Vec<Changed> {
     let mut seen = HashSet::new();
     let mut last: Vec<Changed> = changed.into_iter().rev().filter(|one| seen.insert((one.slot, one.key))).collect();
@@ -167,7 +167,7 @@ fn last_of_each(changed: Vec<Changed>) -> Vec<Changed> {
     last
 }
 
-/// Every address that a transaction names, once.
+/// Every address that a transaction mentions, once.
 fn keys(landed: &Landed) -> HashSet<Pubkey> {
     let own = Txn::parse(&landed.wire).map(|txn| txn.account_keys().to_vec()).unwrap_or_default();
     own.into_iter().chain(landed.loaded.iter().copied()).collect()

@@ -1,18 +1,18 @@
-//! Subscriptions: what clients want to be told, and telling them.
+//! Subscriptions: registers what clients subscribe to, and sends their notifications.
 //!
 //! reads   the ledger, every [`LOOK_EVERY`] while there are subscriptions; nothing while there are none
 //! writes  notifications into the queue of each connection
-//! memory  about 200 B a subscription, and the account where it is one; a queue a connection, all bounded by
-//!         [`Limits`]; what is held back, at most [`tell::HELD_BYTES_MAX`]
+//! memory  about 200 B per subscription, plus the account for an account subscription; a queue per connection; all
+//!         bounded by [`Limits`]; held-back notifications, at most [`tell::HELD_BYTES_MAX`]
 //! drops   subscriptions over the limits: error -32602, counted; a connection whose queue is full: closed, counted
 //! source  `rpc_subscriptions.rs`, `rpc_pubsub.rs` of `solana-rpc` 4.2 for the shapes
 //!
-//! A look costs five numbers of the ledger; what is subscribed is examined only where they have changed. An account
-//! that changes twice between two looks is told once, as the commitment has it then: the same as `getAccountInfo`
-//! says. Slots and roots are all told, as far back as the ledger remembers.
+//! A poll reads five numbers of the ledger and examines subscriptions only if they have changed. An account that
+//! changes twice between two polls is notified once, with its state at the commitment, the same that `getAccountInfo`
+//! returns. Slots and roots are all notified, as far back as the ledger remembers.
 //!
-//! Logs, votes and the accounts of programs come from the banks ([`hearth_ledger::notifier`]), and only while somebody
-//! wants them. They are told once their slot has the commitment asked for; until then they are held back.
+//! Logs, votes and program accounts come from the banks ([`hearth_ledger::notifier`]), which publish them only while a
+//! client subscribes to them. They are held back until their slot reaches the subscription's commitment.
 
 mod changes;
 mod tell;
@@ -37,7 +37,7 @@ use changes::{Changes, Seen};
 use tell::{Teller, Told, held_bytes};
 pub use watch::{Watch, unsubscribes};
 
-/// Between two looks at the ledger: half of what a notification may be late.
+/// Polling interval: half of a notification's latency budget.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const _: () = assert!(2 * LOOK_EVERY.as_millis() <= 20, "a client is told within 20 ms");
 
@@ -56,14 +56,14 @@ struct State {
     last_id: u64,
     peers: HashMap<u64, Peer>,
     subscriptions: HashMap<u64, Subscription>,
-    /// Whether something is subscribed that has not been examined.
+    /// Whether there is a subscription that has not been examined.
     fresh: bool,
-    /// Bytes held back until they are sure enough.
+    /// Bytes held back until they reach their commitment.
     held_bytes: usize,
 }
 
 impl State {
-    /// What all subscriptions together need the banks to tell.
+    /// What the banks must publish for all subscriptions together.
     fn wanted(&self) -> Wanted {
         let all = self.subscriptions.values().map(|found| found.watch.wanted());
         all.fold(Wanted::default(), |a, b| Wanted {
@@ -80,7 +80,7 @@ impl State {
     }
 }
 
-/// Everything that is subscribed.
+/// All subscriptions of all connections.
 pub struct Hub {
     state: Mutex<State>,
     woken: Notify,
@@ -105,7 +105,7 @@ impl Hub {
         self.state.lock()
     }
 
-    /// Takes a connection in: its number, and the queue from which it sends. The queue ends when the client was
+    /// Registers a connection; returns its number and its queue of outgoing messages. The queue ends if the client is
     /// too slow.
     pub fn join(&self) -> (u64, mpsc::Receiver<Utf8Bytes>) {
         let (queue, receiver) = mpsc::channel(self.limits.queued_notifications.max(1));
@@ -116,7 +116,7 @@ impl Hub {
         (number, receiver)
     }
 
-    /// Forgets a connection and its subscriptions.
+    /// Removes a connection and its subscriptions.
     pub fn leave(&self, connection: u64) {
         self.remove_peer(&mut self.state(), connection);
     }
@@ -126,7 +126,7 @@ impl Hub {
         self.state().peers.get(&connection).is_some_and(|peer| !peer.own.is_empty())
     }
 
-    /// Subscribes; the number of the subscription.
+    /// Adds a subscription and returns its number.
     pub fn subscribe(&self, connection: u64, mut watch: Watch) -> Result<u64, Failure> {
         if let Watch::Account { key, commitment, last, .. } = &mut watch {
             *last = self.ledger.state(*commitment).account(key);
@@ -159,7 +159,7 @@ impl Hub {
         Ok(id)
     }
 
-    /// Ends a subscription of this kind and of this connection; whether there was one.
+    /// Removes a subscription of this kind and connection; returns whether there was one.
     pub fn unsubscribe(&self, connection: u64, name: &str, id: u64) -> bool {
         let mut state = self.state();
         let is_it = |found: &Subscription| found.connection == connection && found.watch.name() == name;
@@ -188,13 +188,13 @@ impl Hub {
         }
     }
 
-    /// Counts the subscriptions, and tells the banks what is wanted now.
+    /// Updates the subscription count and what the banks publish.
     fn note_subscriptions(&self, state: &State) {
         self.counters.subscriptions_open().store(state.subscriptions.len() as u64, Relaxed);
         self.ledger.tap().set_wanted(state.wanted());
     }
 
-    /// Looks at the ledger for as long as anything is subscribed, sleeps otherwise; without end.
+    /// Polls the ledger while there are subscriptions, and sleeps otherwise. Never returns.
     pub async fn watch(self: Arc<Self>) {
         loop {
             self.woken.notified().await;
@@ -205,10 +205,10 @@ impl Hub {
         }
     }
 
-    /// Tells what has changed since `seen`; whether anything is still subscribed.
+    /// Notifies what has changed since `seen`; returns whether there are still subscriptions.
     fn look(&self, seen: &mut Seen) -> bool {
         let now = Seen::now(&self.ledger);
-        // After the numbers: what a slot's transactions did is known when the slot is seen to be sure.
+        // Read after the numbers, so that a slot's transactions are known when the slot reaches its commitment.
         let tapped = self.ledger.tap().take();
         self.counters.notifications_missed().fetch_add(tapped.missed, Relaxed);
         let mut state = self.state();
@@ -229,7 +229,7 @@ impl Hub {
 
     fn deliver(&self, state: &mut State, told: Vec<Told>) {
         for Told { id, text, last } in told {
-            // It may have gone with a connection that an earlier one was too much for.
+            // An earlier notification may have overflowed its connection, which removes its subscriptions.
             let Some(connection) = state.subscriptions.get(&id).map(|found| found.connection) else { continue };
             let Some(peer) = state.peers.get(&connection) else { continue };
             let sent = text.map(|text| peer.queue.try_send(text));

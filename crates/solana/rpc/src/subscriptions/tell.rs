@@ -1,8 +1,8 @@
-//! What each subscription is told of what has changed.
+//! Makes the notifications of each subscription.
 //!
 //! reads   [`Changes`], the ledger
-//! writes  the texts of notifications; what is not sure enough yet, into the subscription
-//! memory  what is held back, all subscriptions together at most [`HELD_BYTES_MAX`]
+//! writes  the texts of notifications; what has not reached its commitment is held in the subscription
+//! memory  held-back values, over all subscriptions at most [`HELD_BYTES_MAX`]
 //! drops   a connection for which more would have to be held back
 //! source  the shapes of `rpc_subscriptions.rs` of `solana-rpc` 4.2
 
@@ -20,32 +20,32 @@ use crate::encoding::account::AccountFormat;
 use crate::encoding::token::TokenView;
 use crate::jsonrpc::notification;
 
-/// Bytes that are held back until they are sure enough.
+/// Maximum bytes held back until they reach their commitment.
 pub const HELD_BYTES_MAX: usize = 256 << 20;
 
 /// A notification for a subscription.
 pub struct Told {
-    /// The subscription.
+    /// The subscription's number.
     pub id: u64,
-    /// What it is told; `None` when it has to end because too much would be held back for it.
+    /// The text; `None` if the subscription must end because it would hold back too much.
     pub text: Option<Utf8Bytes>,
-    /// Whether the subscription ends with it.
+    /// Whether this is the subscription's last notification.
     pub last: bool,
 }
 
-/// Tells one subscription after the other.
+/// Makes the notifications of one poll.
 pub struct Teller<'a> {
-    /// What has changed.
+    /// What has changed since the last poll.
     pub changes: &'a Changes,
-    /// Where accounts and statuses are.
+    /// The source of accounts and statuses.
     pub ledger: &'a Ledger,
     /// Bytes held back for all subscriptions.
     pub held_bytes: &'a mut usize,
-    /// What they are told.
+    /// The notifications made so far.
     pub told: Vec<Told>,
 }
 
-/// Bytes that a value takes, about.
+/// The approximate size of a transaction's logs as a value, in bytes.
 fn size_of_logs(landed: &Landed) -> usize {
     256 + landed.logs.iter().map(|line| 32 + line.len()).sum::<usize>()
 }
@@ -54,13 +54,13 @@ fn size_of_account(account: &Account) -> usize {
     size_of::<(u64, Pubkey, Account)>() + account.data().len()
 }
 
-/// A value beside the slot it is from, as notifications have it.
+/// A value with its slot, in the shape of a notification.
 fn with_slot(slot: u64, value: Value) -> Value {
     json!({ "context": { "slot": slot }, "value": value })
 }
 
 impl Teller<'_> {
-    /// What one subscription is to be told.
+    /// Makes the notifications of one subscription.
     pub fn tell(&mut self, id: u64, watch: &mut Watch) {
         let name = watch.name();
         let changes = self.changes;
@@ -84,7 +84,7 @@ impl Teller<'_> {
                 let state = self.ledger.state(*commitment);
                 let account = state.account(key);
                 if account != *last {
-                    // One that is gone is told as one that is empty.
+                    // A deleted account is shown as an empty one.
                     let shown = account.clone().unwrap_or_default();
                     *last = account;
                     self.say_account(id, name, state.slot, (key, &shown), format);
@@ -101,7 +101,7 @@ impl Teller<'_> {
         self.told.push(Told { id, text: Some(text.into()), last });
     }
 
-    /// Tells of an account; a program's subscription is told its address too.
+    /// Notifies an account; a program subscription gets its address too.
     fn say_account(&mut self, id: u64, name: &str, slot: u64, one: (&Pubkey, &Account), format: &AccountFormat) {
         let look = |key: &_| self.ledger.account(key);
         let mut tokens = TokenView::new(&look);
@@ -110,7 +110,7 @@ impl Teller<'_> {
             "program" => format.keyed(key, account, &mut tokens),
             _ => format.json(key, account, &mut tokens).map(Some),
         };
-        // What cannot be written as it was asked for has been asked for wrongly: nothing to tell.
+        // If the account cannot be written in the requested encoding there is no notification.
         if let Ok(Some(shown)) = shown {
             self.say(id, name, &with_slot(slot, shown), false);
         }
@@ -178,7 +178,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Whether so much more may be held back; ends the subscription if not.
+    /// Whether this many more bytes may be held back; if not, ends the subscription.
     fn hold(&mut self, id: u64, bytes: usize) -> bool {
         if *self.held_bytes + bytes > HELD_BYTES_MAX {
             self.told.push(Told { id, text: None, last: true });
@@ -189,7 +189,7 @@ impl Teller<'_> {
     }
 }
 
-/// Bytes that are held back for a subscription.
+/// Bytes held back for a subscription.
 pub fn held_bytes(watch: &Watch) -> usize {
     match watch {
         Watch::Program { held, .. } => held.values().map(size_of_account).sum(),
@@ -198,7 +198,7 @@ pub fn held_bytes(watch: &Watch) -> usize {
     }
 }
 
-/// The same for the value of a transaction's logs as [`size_of_logs`] says before it is made.
+/// The size of a logs value, equal to what [`size_of_logs`] estimates before the value is made.
 fn held_size(value: &Value) -> usize {
     let lines = value["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
     256 + lines.iter().map(|line| 32 + line.as_str().map_or(0, str::len)).sum::<usize>()
@@ -210,7 +210,7 @@ fn logs_json(landed: &Landed) -> Option<Value> {
     Some(json!({ "signature": &*signature, "err": landed.err, "logs": landed.logs }))
 }
 
-/// A vote, as the cluster tells it; `None` for what its program does not read as one.
+/// A vote in the cluster's format; `None` if the vote program would not read it as one.
 fn vote_json(landed: &Landed) -> Option<Value> {
     let txn = Txn::parse(&landed.wire).ok()?;
     let instruction = txn.instructions().next()?;

@@ -1,9 +1,9 @@
-//! What a client can want to be told.
+//! The kinds of subscriptions.
 //!
-//! reads   the parameters of a request to subscribe
+//! reads   the parameters of a subscribe request
 //! writes  a [`Watch`]
-//! memory  about 200 B each; an account's data where one is watched; what is held back until it is sure
-//! drops   parameters that are wrong: error -32602
+//! memory  about 200 B each; the data of a watched account; values held back until they reach their commitment
+//! drops   invalid parameters: error -32602
 //! source  `rpc_pubsub.rs` of `solana-rpc` 4.2 for names, parameters and codes
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,74 +18,74 @@ use crate::filters::Filters;
 use crate::jsonrpc::{Failure, kind};
 use crate::params::{self, Params};
 
-/// What a client wants to be told.
+/// A subscription, with its state.
 #[derive(Clone, Debug)]
 pub enum Watch {
-    /// That a transaction has reached a commitment; once.
+    /// Notifies once that a transaction has reached a commitment.
     Signature {
         /// The transaction's first signature.
         signature: Signature,
-        /// The commitment.
+        /// The commitment to reach.
         commitment: Commitment,
-        /// Whether it shall also be told when it is first seen.
+        /// Whether to also notify when the transaction is first seen.
         received: bool,
     },
-    /// That an account has changed.
+    /// Notifies changes of an account.
     Account {
-        /// Its address.
+        /// The account's address.
         key: Pubkey,
-        /// How it shall be written.
+        /// The format of the account.
         format: AccountFormat,
-        /// How sure the change must be.
+        /// The commitment of the changes.
         commitment: Commitment,
-        /// As it was told last.
+        /// The state that was notified last.
         last: Option<Account>,
     },
-    /// That an account of a program has changed.
+    /// Notifies changes of a program's accounts.
     Program {
-        /// The program.
+        /// The program's address.
         program: Pubkey,
-        /// Which of its accounts.
+        /// Filters on its accounts.
         filters: Filters,
-        /// How they shall be written.
+        /// The format of the accounts.
         format: AccountFormat,
-        /// How sure the change must be.
+        /// The commitment of the changes.
         commitment: Commitment,
-        /// Changes that are not sure enough, by slot and address.
+        /// Changes below the commitment, by slot and address.
         held: BTreeMap<(u64, Pubkey), Account>,
     },
-    /// What transactions log.
+    /// Notifies the logs of transactions.
     Logs {
-        /// Which transactions.
+        /// Selects the transactions.
         filter: LogsFilter,
-        /// How sure they must be.
+        /// The commitment of the transactions.
         commitment: Commitment,
-        /// What is not sure enough: slot and value.
+        /// Logs below the commitment: slot and value.
         held: VecDeque<(u64, Value)>,
     },
-    /// That a slot has begun.
+    /// Notifies that a slot has begun.
     Slot,
-    /// Each step of a slot.
+    /// Notifies each stage of a slot.
     SlotsUpdates,
-    /// That a slot has become final.
+    /// Notifies that a slot has become final.
     Root,
-    /// That somebody has voted.
+    /// Notifies votes.
     Vote,
 }
 
-/// Transactions whose logs are told.
+/// Selects the transactions of a logs subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogsFilter {
     /// All but votes.
     All,
-    /// All.
+    /// All, votes included.
     AllWithVotes,
-    /// Those that name an address.
+    /// Transactions that mention an address.
     Mentions(Pubkey),
 }
 
 impl Watch {
-    /// What a request to subscribe asks for; `None` for a method that is none.
+    /// Parses a subscribe request; `None` for any other method.
     pub fn of(method: &str, params: Params<'_>) -> Result<Option<Self>, Failure> {
         Ok(Some(match method {
             "signatureSubscribe" => Self::signature(params)?,
@@ -162,7 +162,7 @@ impl Watch {
         }
     }
 
-    /// What it needs to be told by the banks.
+    /// What the banks must publish for this subscription.
     pub fn wanted(&self) -> Wanted {
         Wanted {
             logs: matches!(self, Self::Logs { .. }),
@@ -172,7 +172,7 @@ impl Watch {
     }
 }
 
-/// The kind of subscription that a method to unsubscribe is for.
+/// The subscription name in an unsubscribe method; `None` for any other method.
 pub fn unsubscribes(method: &str) -> Option<&str> {
     let name = method.strip_suffix("Unsubscribe")?;
     let kinds = ["signature", "account", "program", "logs", "slot", "slotsUpdates", "root", "vote"];

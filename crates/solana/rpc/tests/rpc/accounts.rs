@@ -1,4 +1,4 @@
-//! Accounts as their programs mean them, tokens, and walks over all accounts.
+//! Parsed accounts, tokens, and scans over all accounts.
 
 use hearth_ledger::Account;
 use hearth_rpc::Limits;
@@ -43,7 +43,7 @@ fn token_account(owner: &Pubkey, amount: u64, delegate: Option<Pubkey>) -> Vec<u
     })
 }
 
-/// Puts an account there, for whatever commitment.
+/// Stores an account at every commitment.
 fn put(chain: &Chain, key: &Pubkey, program: &str, data: &[u8]) {
     store(chain, key, program, data);
     chain.settle();
@@ -91,7 +91,7 @@ fn token_accounts_are_parsed_with_their_mint() {
     let shown = parsed(&chain, &[0x54; 32]);
     assert_eq!((&shown["program"], &shown["parsed"]["type"]), (&json!("spl-token-2022"), &json!("multisig")));
     assert_eq!(shown["parsed"]["info"]["signers"], json!([text(&[1; 32]), text(&[2; 32])]));
-    // Without its mint an account cannot be told; nor can what is of another length.
+    // Without its mint, or with another length, an account is not parsed.
     chain.ledger.accounts().store(&MINT, Account::wallet(0));
     chain.settle();
     assert_eq!(parsed(&chain, &[0x52; 32])[1], "base64");
@@ -150,7 +150,7 @@ fn token_balances_and_supply() {
     let addresses: Vec<&Value> = largest.as_array().unwrap().iter().map(|one| &one["address"]).collect();
     assert_eq!(addresses, [&text(&[0x51; 32]), &text(&[0x52; 32]), &text(&[0x53; 32])]);
     assert_eq!(largest[1]["uiAmount"], 0.5);
-    // Wrapped SOL is known without a mint account.
+    // Wrapped SOL needs no mint account.
     let mut wrapped = token_account(&OWNER, 1_500_000_000, None);
     wrapped[..32].copy_from_slice(&decode_32("So11111111111111111111111111111111111111112").unwrap());
     put(&chain, &[0x56; 32], TOKEN, &wrapped);
@@ -190,7 +190,7 @@ fn token_accounts_are_found_by_owner_and_by_delegate() {
     assert!(found("getTokenAccountsByOwner", &OWNER, json!({ "programId": TOKEN_2022 })).is_empty());
     let bare = chain.call("getTokenAccountsByOwner", json!([text(&OWNER), by_mint, { "encoding": "base64" }]));
     assert_eq!(bare["value"][0]["account"]["data"][0], base64(&token_account(&OWNER, 25_000_000, None)));
-    // 165 bytes are too many for base58, the encoding of those that name none.
+    // 165 bytes are too many for base58, the default encoding.
     assert_eq!(chain.error("getTokenAccountsByOwner", json!([text(&OWNER), by_mint])).0, -32600);
     let wrong = [
         (json!({}), "either a mint or a programId"),

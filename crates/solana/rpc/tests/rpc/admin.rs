@@ -1,4 +1,4 @@
-//! What only the node's owner may ask: who is heard, what is passed on, what is refused and counted.
+//! Methods for the node's owner: access, parameters, refusals and counters.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::common::client::Client;
 use crate::common::*;
 
-/// Notes what it is asked for, and takes one profile.
+/// Records the requested plans, and takes one profile.
 #[derive(Default)]
 struct Noting(Mutex<Vec<ProfilePlan>>);
 
@@ -125,7 +125,7 @@ fn a_web_page_is_not_the_owner() {
         );
         serde_json::from_str::<Value>(&answer.body).unwrap()
     };
-    // One that asks across sites, one in a box, one whose name has been pointed at loopback since.
+    // A cross-site request, one from a sandboxed frame, and one by DNS rebinding to loopback.
     let pages = [
         "Host: 127.0.0.1\r\nOrigin: http://a.page\r\n",
         "Host: localhost\r\nOrigin: null\r\n",
@@ -138,11 +138,11 @@ fn a_web_page_is_not_the_owner() {
         assert_eq!(open.counted(Counters::admin_refused), n as u64 + 1);
     }
     assert!(profiler.0.lock().is_empty());
-    // A node's own token is known to its owner's pages alone.
+    // Only the owner's pages know a node's token.
     assert_eq!(ask(&closed, pages[0], json!({ "token": "a secret" }))["result"]["id"], 1);
     assert_eq!(closed_profiler.0.lock().len(), 1);
     assert_eq!(ask(&open, "Host: [::1]:8899\r\n", json!({}))["result"]["id"], 1);
-    // Nobody is the owner over WebSocket, which pages may open to anywhere.
+    // Over WebSocket nobody is the owner, since any web page may open one to any host.
     let answer = Client::new(&open).ask("hearth_profileStart", json!([{}]));
     assert_eq!(answer["error"]["code"], -32601, "{answer}");
 }

@@ -1,7 +1,7 @@
-//! Bad input to every method: wrong types, huge numbers, too much and too little, accounts that nobody knows. The code
-//! of the error is the one that `solana-rpc` 4.2 gives.
+//! Bad input to every method: wrong types, huge numbers, too many and too few parameters, unknown accounts. The error
+//! codes must be those of `solana-rpc` 4.2.
 //!
-//! What is wrong with any method is made from its row below; a method of the dispatch without a row fails the test.
+//! The bad parameters of a method are derived from its row below; a dispatched method without a row fails the test.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use crate::common::*;
 const KEY: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 const WRONG: i64 = -32602;
 
-/// Parameters that a method takes.
+/// The parameters of a method.
 struct Row {
     method: &'static str,
-    /// Some of the right types, without the options.
+    /// Valid parameters, without the options.
     good: Value,
-    /// How many of them must be there.
+    /// How many of them are required.
     required: usize,
-    /// Keys of the options object, which is the last parameter; none where it takes no such object.
+    /// Keys of the options object, which is the last parameter; empty if the method takes none.
     options: &'static [&'static str],
 }
 
@@ -122,7 +122,7 @@ fn subscriptions(signature: &str) -> Vec<Row> {
     ]
 }
 
-/// Values that an option cannot have.
+/// Invalid values of an option.
 fn wrong_options(key: &str) -> Vec<Value> {
     let long = "1".repeat(10_000);
     match key {
@@ -145,7 +145,7 @@ fn wrong_options(key: &str) -> Vec<Value> {
     }
 }
 
-/// Values that cannot stand where a good one stands.
+/// Invalid values in place of a valid one.
 fn wrong_values(good: &Value) -> Vec<Value> {
     let mut wrong = vec![json!(true)];
     match good {
@@ -185,7 +185,7 @@ fn wrong_params(row: &Row) -> Vec<Value> {
     wrong
 }
 
-/// The names of methods that stand before `=>` in a source.
+/// The method names before `=>` in a source text.
 fn dispatched<'a>(source: &'a str, is_one: impl Fn(&str, &str) -> bool) -> BTreeSet<&'a str> {
     let arms = source.lines().filter_map(|line| line.trim().strip_prefix('"')?.split_once("\" => "));
     arms.filter(|(name, does)| is_one(name, does)).map(|(name, _)| name).collect()
@@ -216,7 +216,7 @@ fn every_method_refuses_what_is_wrong_with_solanas_code() {
             assert!(code == -32016 && data["contextSlot"].is_u64(), "{}: {code} {data}", row.method);
         }
     }
-    // Nothing of all that has reached the pipeline, and the node is well.
+    // None of this has reached the pipeline, and the node is healthy.
     assert!(chain.taken.lock().is_empty());
     assert_eq!(chain.call("getHealth", json!([])), "ok");
 }

@@ -1,4 +1,4 @@
-//! The dashboard: its files and their headers, and its stream, whose clients may be too many or too slow.
+//! The dashboard: its files and headers, and its event stream with too many or too slow clients.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::common::*;
 
-/// What was looked at, and how often a series of looks began and ended.
+/// Which views were opened, and how many series started and ended.
 #[derive(Clone, Default)]
 struct Looks {
     begun: Arc<AtomicU64>,
@@ -20,7 +20,7 @@ struct Looks {
     ended: Arc<AtomicU64>,
 }
 
-/// A series of looks; it ends when it is dropped.
+/// A series of events; dropping it ends it.
 struct Series(Looks);
 
 impl Series {
@@ -37,7 +37,7 @@ impl Drop for Series {
 }
 
 impl Looks {
-    /// Sees `{"n":1}`, `{"n":2}` and so on, padded to so many bytes.
+    /// Yields `{"n":1}`, `{"n":2}` and so on, padded to `bytes`.
     fn look_at(&self, bytes: usize) -> LookAt {
         let looks = self.clone();
         Box::new(move || {
@@ -52,14 +52,14 @@ fn get(address: SocketAddr, path: &str, headers: &str) -> Answer {
     request(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n"))
 }
 
-/// A stream whose head has been asked for and not read.
+/// Requests a stream without reading its response.
 fn ask(address: SocketAddr) -> TcpStream {
     let mut stream = connect(address);
     stream.write_all(b"GET /dashboard/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     stream
 }
 
-/// Reads a stream until a line holds this.
+/// Reads a stream until a line contains `what`.
 fn read_until(reader: &mut BufReader<TcpStream>, what: &str) {
     let mut line = String::new();
     while !line.contains(what) {
@@ -97,7 +97,7 @@ fn a_browser_gets_the_page_and_every_file_with_strict_headers() {
         ] {
             assert!(file.head.contains(part), "{path}: {part}: {}", file.head);
         }
-        // Another site may not read it.
+        // Other sites may not read it.
         assert!(!file.head.contains("access-control-allow-origin"), "{}", file.head);
         let tag = file.head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap();
         let known = get(chain.http(), path, &format!("If-None-Match: W/\"other\", {tag}\r\n"));
@@ -111,7 +111,7 @@ fn a_browser_gets_the_page_and_every_file_with_strict_headers() {
     assert_eq!(get(chain.http(), "/dashboard/../etc/passwd", "").status, 404);
 }
 
-/// A page of whoever owns a name may not read, by pointing that name here, what the node does.
+/// DNS rebinding: a page whose host name points to this node may not read its data.
 #[test]
 fn a_foreign_name_and_a_parameter_are_refused() {
     let chain = Chain::with_dashboard(Looks::default().look_at(0));
@@ -129,7 +129,7 @@ fn a_foreign_name_and_a_parameter_are_refused() {
         let refused = asked(path, "localhost");
         assert!(refused.status == 400 && refused.body.contains("`every` is no parameter"), "{path}: {refused:?}");
     }
-    // A question mark alone asks for nothing.
+    // A question mark alone has no parameters.
     assert_eq!(asked("/dashboard?", "localhost").status, 200);
 }
 
@@ -137,7 +137,7 @@ fn a_foreign_name_and_a_parameter_are_refused() {
 fn json_rpc_is_as_it_was() {
     let chain = Chain::with_dashboard(Looks::default().look_at(0));
     assert_eq!(chain.call("getHealth", json!([])), "ok");
-    // Only who wants HTML is shown a page at the address of JSON-RPC.
+    // At the address of JSON-RPC only clients that accept HTML get the page.
     assert_eq!(get(chain.http(), "/", "Accept: */*\r\n").status, 405);
     assert_eq!(get(chain.http(), "/health", "Accept: text/html\r\n").body, "ok");
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#;
@@ -179,7 +179,7 @@ fn looks_are_taken_while_somebody_listens_and_once_for_all() {
     assert_eq!((looks.begun.load(Relaxed), chain.counted(|c| c.dashboards())), (1, 3));
     drop(readers);
     chain.wait_counted(|c| c.dashboards_open(), 0);
-    // Nobody listens, which the taker finds out with its next event; then it lets go of the series.
+    // The client is gone; the server notices on its next event and drops the series.
     wait_until("looks end", || looks.ended.load(Relaxed) == 1);
     let taken = looks.taken.load(Relaxed);
     read_until(&mut BufReader::new(ask(chain.http())), &format!("data: {{\"n\":{}", taken + 1));
@@ -203,12 +203,12 @@ fn streams_over_the_limit_are_refused_and_places_are_given_back() {
 
 #[test]
 fn a_client_that_does_not_read_is_dropped_and_holds_nobody_up() {
-    // Eight events and what the kernel and hyper hold are less than a dozen of these.
+    // Eight events plus the buffers of the kernel and hyper are less than a dozen of these.
     let chain = Chain::with_dashboard(Looks::default().look_at(4 << 20));
     let slow = ask(chain.http());
     chain.wait_counted(|c| c.dashboards_open(), 1);
     let mut reader = BufReader::new(ask(chain.http()));
-    // A dozen seconds where the machine is quick.
+    // A dozen seconds on a fast machine.
     let deadline = Instant::now() + 5 * DEADLINE;
     while chain.counted(|c| c.dashboards_dropped()) == 0 {
         assert!(Instant::now() < deadline, "it is not dropped");

@@ -1,4 +1,4 @@
-//! What became of a transaction, by our own method.
+//! The outcome of transactions, by our own method.
 
 use hearth_ledger::TransactionError;
 use hearth_ledger::drop_log::{DropReason, Fates};
@@ -64,7 +64,7 @@ fn a_drop_is_told_with_its_counter_reason_and_hint() {
     assert_eq!(told["duplicates"]["count"], 1);
 }
 
-/// What the RPC does not send on is told like what a tile drops, and what it sends on in vain is not sent again.
+/// Refusals by the RPC are reported like drops by a tile, and a transaction sent in vain is not resent.
 #[test]
 fn refusals_of_the_rpc_are_told() {
     let chain = Chain::new();
@@ -100,7 +100,7 @@ fn refusals_of_the_rpc_are_told() {
     assert!(name == "dropped" && said.contains("The node was not well"), "{said}");
     chain.ledger.begin_slot(2, 1).unwrap();
 
-    // What was dropped and is handed over again waits; once it is not, it was dropped.
+    // A dropped transaction is pending while it is resent, and dropped afterwards.
     let waiting = chain.transfer(31, &address(20), 1_000_000);
     send(&waiting, true);
     note(&chain, &signature_of(&waiting), DropReason::PackPoolFull, None);
@@ -108,7 +108,7 @@ fn refusals_of_the_rpc_are_told() {
     assert_eq!((&*name, &*counter), ("pending", "pack_dropped_pool_full"));
     assert!(said.starts_with("pack dropped it") && said.contains("handed over again"), "{said}");
 
-    // Without a preflight it goes on its way.
+    // Without a preflight it is sent on.
     send(&forged, true);
     assert_eq!(of(&forged).0, "pending");
     let signature = signature_of(&forged);

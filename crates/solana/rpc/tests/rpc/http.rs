@@ -1,4 +1,4 @@
-//! The protocol below the methods: JSON-RPC's rules, HTTP's edges, clients that are slow or too many.
+//! The protocol below the methods: JSON-RPC's rules, HTTP's edge cases, slow and excess clients.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::common::*;
 
-/// The code and the message of an answer, its id too.
+/// The code, message and id of an error response.
 fn error_of(answer: &Value) -> (i64, &str, &Value) {
     (answer["error"]["code"].as_i64().unwrap(), answer["error"]["message"].as_str().unwrap(), &answer["id"])
 }
@@ -60,7 +60,7 @@ fn unknown_methods_and_wrong_params_are_named() {
     let chain = Chain::new();
     let (code, message, _) = chain.error("getUnicorns", json!([]));
     assert_eq!((code, &message[..]), (-32601, "Method not found: getUnicorns"));
-    // Subscriptions are for WebSocket.
+    // Subscriptions require WebSocket.
     assert_eq!(chain.error("slotSubscribe", json!([])).0, -32601);
     let key = text(&address(0));
     let cases = [
@@ -83,7 +83,7 @@ fn unknown_methods_and_wrong_params_are_named() {
         let (code, message, _) = chain.error(method, params);
         assert!(code == -32602 && message.contains(what), "{method}: {code} {message}");
     }
-    // Null is as good as nothing; what this release does not know is ignored.
+    // Null counts as missing; unknown keys are ignored.
     chain.call("getSlot", Value::Null);
     chain.call("getSlot", json!([null]));
     chain.call("getBalance", json!([key, { "commitment": null, "novelty": true }]));
@@ -107,7 +107,7 @@ fn batches_are_answered_in_order_without_their_notifications() {
     assert_eq!((error_of(&answers[2]).0, &answers[2]["id"]), (-32601, &json!(2.5)));
     assert_eq!(answers[3], json!({ "jsonrpc": "2.0", "result": 0, "id": null }));
     assert_eq!((chain.counted(|c| c.requests()), chain.counted(|c| c.errors())), (5, 2));
-    // A lone notification has an empty answer.
+    // A single notification has an empty response.
     for body in [r#"{"jsonrpc":"2.0","method":"getSlot"}"#, r#"[{"jsonrpc":"2.0","method":"getSlot"}]"#] {
         let answer = post(chain.http(), body);
         assert_eq!((answer.status, &answer.body[..]), (200, ""));
@@ -141,7 +141,7 @@ fn an_address_that_asks_too_often_is_told() {
     let chain = Chain::with(Limits { requests_per_second: 5, ..Limits::default() }, true);
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "getHealth" }).to_string();
     assert!((0..5).all(|_| post(chain.http(), &request).status == 200));
-    // A batch counts as all its requests: it takes a hundred seconds to make up for this one.
+    // A batch counts as all its requests: this one uses up a hundred seconds of the rate.
     let batch = Value::from(vec![serde_json::from_str::<Value>(&request).unwrap(); 500]).to_string();
     wait_until("room for a batch", || post(chain.http(), &batch).status == 200);
     let before = chain.counted(|c| c.requests_limited());
@@ -164,7 +164,7 @@ fn bodies_have_an_end_and_a_type() {
     let long = post(chain.http(), &padded(50 * 1024 + 1));
     assert_eq!(long.status, 413);
     assert!(long.body.contains("51200 bytes"), "{long:?}");
-    // In chunks, of which nobody tells the sum.
+    // In chunks, without a content length.
     let chunk = format!("8000\r\n{}\r\n", " ".repeat(0x8000));
     let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
     let chunked = request(chain.http(), &format!("{head}Connection: close\r\n\r\n{chunk}{chunk}0\r\n\r\n"));
@@ -188,7 +188,7 @@ fn get_knows_the_health_and_browsers_may_ask() {
     for answer in [&health, &preflight, &post(chain.http(), "{}")] {
         assert!(answer.head.contains("access-control-allow-origin: *"), "{answer:?}");
     }
-    // A WebSocket address that is asked over HTTP says so.
+    // A WebSocket port that gets a plain HTTP request says so.
     let upgrade = request(chain.server.websocket_addr(), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert!((400..500).contains(&upgrade.status), "{upgrade:?}");
 }
@@ -200,7 +200,7 @@ fn one_connection_serves_many_requests() {
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#;
     let head =
         format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
-    // Two at once, then one that closes.
+    // Two pipelined requests, then one that closes.
     let kept = format!("{head}\r\n{body}");
     stream.write_all(format!("{kept}{kept}{head}Connection: close\r\n\r\n{body}").as_bytes()).unwrap();
     let mut answers = String::new();
@@ -241,7 +241,7 @@ fn a_client_that_takes_no_answer_is_let_go() {
     let patience = Duration::from_millis(300);
     let chain = Chain::with(Limits { patience, ..Limits::default() }, true);
     let stream = connect(chain.http());
-    // 5,000 leaders are 230 KB: a hundred such answers fill every buffer between.
+    // 5,000 leaders are 230 KB: a hundred such responses fill every buffer in between.
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "getSlotLeaders", "params": [0, 5000] }).to_string();
     let head =
         format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
@@ -268,17 +268,17 @@ fn connections_over_the_limit_are_told_so_and_closed() {
     assert_eq!(chain.call("getHealth", json!([])), "ok");
 }
 
-/// A request whose body is not all there, and which is being read.
+/// A request whose body is incomplete and being read by the server.
 fn begun_request(chain: &Chain) -> std::net::TcpStream {
     let mut stream = connect(chain.http());
-    // The answer to the first request says that the connection is served.
+    // The answer to the first request shows that the connection is being served.
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"getHealth"}"#;
     let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
     let length = body.len();
     let text =
         format!("{head}Content-Length: {length}\r\n\r\n{body}{head}Expect: 100-continue\r\nContent-Length: 9\r\n\r\n");
     stream.write_all(text.as_bytes()).unwrap();
-    // Once the server asks for the body, the request is under way.
+    // Once the server asks for the body, the request is in flight.
     let mut seen = String::new();
     while !seen.contains("100 Continue") {
         let mut buffer = [0; 1024];
@@ -289,7 +289,7 @@ fn begun_request(chain: &Chain) -> std::net::TcpStream {
     stream
 }
 
-/// Far more silent clients than places do not keep others from being served.
+/// Far more silent clients than there is room for do not keep others from being served.
 #[test]
 fn idle_connections_make_room() {
     let chain = Chain::with(Limits { http_connections: 8, ..Limits::default() }, true);
@@ -307,14 +307,14 @@ fn idle_connections_make_room() {
             }
         }
         held.push(stream);
-        // While the server has not read what others have sent, they are not idle, and this one is refused.
+        // Until the server has read the requests of the others they are not idle, so this one is refused.
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "getHealth" }).to_string();
         wait_until("it is served", || post(chain.http(), &request).status == 200);
     }
     let (closed, refused) =
         (chain.counted(|c| c.connections_idle_closed()), chain.counted(|c| c.connections_refused()));
     assert!(closed > 0 && closed + refused >= 50, "as many as there was no place for: {closed} and {refused}");
-    // The longest idle ones are gone, and what was under way has its answer.
+    // The longest idle ones are closed, and requests in flight are answered.
     for stream in &mut held[..40] {
         let mut rest = vec![];
         stream.read_to_end(&mut rest).unwrap();
@@ -359,7 +359,7 @@ fn a_port_in_use_is_told_with_what_to_do() {
     assert_eq!(RpcConfig::new("127.0.0.1:8899".parse().unwrap()).websocket.port(), 8900);
 }
 
-/// Why a server with this configuration does not start.
+/// The error of a server that does not start with this configuration.
 fn start(config: RpcConfig) -> Option<RpcError> {
     Chain::start(config, Limits::default(), true).err()
 }

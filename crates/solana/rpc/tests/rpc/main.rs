@@ -1,4 +1,4 @@
-//! The RPC as its clients see it: over HTTP and WebSocket, before a chain whose slots the test makes.
+//! The RPC as its clients see it: over HTTP and WebSocket, on a chain whose slots the test drives.
 
 mod accounts;
 mod admin;

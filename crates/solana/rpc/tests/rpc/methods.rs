@@ -1,4 +1,4 @@
-//! What the reading methods answer, and in which shape.
+//! Results of the read methods and their shapes.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn the_node_introduces_itself() {
     let node = &nodes[0];
     assert_eq!((nodes.as_array().unwrap().len(), &node["pubkey"]), (1, &json!(identity)));
     assert_eq!((&node["tpu"], &node["tpuQuic"]), (&json!("127.0.0.1:9001"), &json!("127.0.0.1:9007")));
-    // A node that is in no cluster has a host all the same, and takes votes where it takes transactions.
+    // A node outside a cluster still reports a host, and receives votes on its TPU port.
     assert_eq!((&node["gossip"], &node["tpuVote"]), (&json!("127.0.0.1:8001"), &json!("127.0.0.1:9001")));
     assert_eq!((&node["rpc"], &node["shredVersion"]), (&json!(chain.http()), &json!(77)));
     assert_eq!(node["pubsub"], json!(chain.server.websocket_addr()));
@@ -77,7 +77,7 @@ fn what_a_block_changed_is_listed_page_by_page() {
     });
     assert_eq!(*paid, told);
     assert!(accounts.iter().any(|account| account["pubkey"] == text(&address(0))));
-    // One a page, until there is no more.
+    // One account per page, until there are no more.
     let (mut after, mut pages) = (Value::Null, vec![]);
     loop {
         let page = chain.call("getSlotChanges", json!([1, { "limit": 1, "after": after }]));
@@ -109,7 +109,7 @@ fn blockhashes_come_with_their_end() {
     assert_eq!(chain.call("getLatestBlockhash", json!([]))["value"]["blockhash"], genesis);
     assert_eq!(chain.call("isBlockhashValid", json!([genesis]))["value"], true);
     assert_eq!(chain.call("isBlockhashValid", json!([text(&[9; 32])]))["value"], false);
-    // Block 153 has ended; of 121, the newest that is final, the hash is still recent.
+    // Block 153 has ended; the hash of 121, the newest final block, is still recent.
     chain.durable_slots(150);
     let valid =
         |level: &str| chain.call("isBlockhashValid", json!([genesis, { "commitment": level }]))["value"].clone();
@@ -148,7 +148,7 @@ fn accounts_are_written_as_asked() {
         "space": 200,
     });
     assert_eq!(get(json!({ "encoding": "base64" })), whole);
-    // What no parser knows comes as it is.
+    // Data without a parser is returned as it is.
     assert_eq!(get(json!({ "encoding": "jsonParsed" })), whole);
     let slice =
         |offset: u64, length: u64| json!({ "encoding": "base58", "dataSlice": { "offset": offset, "length": length } });
@@ -158,7 +158,7 @@ fn accounts_are_written_as_asked() {
     for (offset, length) in [(200, 1), (u64::MAX, 1), (u64::MAX, u64::MAX), (3, 0)] {
         assert_eq!(get(slice(offset, length))["data"], json!(["", "base58"]));
     }
-    // Without an encoding: base58 as a bare text, for little data only.
+    // The default is base58 as a bare string, for short data only.
     let answer = chain.call("getAccountInfo", json!([text(&little)]));
     assert_eq!(answer["value"]["data"], bs58::encode([1; 128]).into_string());
     let (code, message, _) = chain.error("getAccountInfo", json!([text(&key)]));
@@ -212,7 +212,7 @@ fn a_disk_that_falls_behind_is_unhealthy() {
     assert!(message.contains("129 slots behind"), "{message}");
     let health = request(chain.http(), "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert_eq!((health.status, &health.body[..]), (200, "behind"));
-    // Nothing is taken that may not become durable.
+    // No transaction is accepted that may not become durable.
     let transfer = json!([base64(&chain.transfer(0, &address(1), 1)), { "encoding": "base64" }]);
     assert_eq!(chain.error("sendTransaction", transfer).0, -32005);
 }

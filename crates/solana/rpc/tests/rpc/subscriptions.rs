@@ -1,4 +1,4 @@
-//! Subscriptions to what lands: logs, accounts of programs, votes, the steps of a slot.
+//! Subscriptions to landed transactions: logs, program accounts, votes, and the stages of a slot.
 
 use hearth_wire::Pubkey;
 use hearth_wire::base58::decode_32;
@@ -36,7 +36,7 @@ fn logs_are_told_to_those_who_want_them() {
         assert_eq!(told["value"]["err"], json!({ "InstructionError": [0, { "Custom": 1 }] }));
     }
     assert!(other.hears_nothing());
-    // Nobody listens any more: the banks tell nothing.
+    // Nobody subscribes any more, so the banks publish nothing.
     assert_eq!(client.call("logsUnsubscribe", json!([all])), true);
     assert!(chain.ledger.tap().wanted().logs);
     assert_eq!(other.call("logsUnsubscribe", json!([named])), true);
@@ -86,7 +86,7 @@ fn accounts_of_a_program_are_told_at_their_commitment() {
     told.sort_by_key(|(key, _)| key.to_string());
     expected.sort_by_key(|(key, _)| key.to_string());
     assert_eq!(told, expected);
-    // Of a slot, what its end left: once.
+    // For each slot, only the state at its end.
     send(&chain, &chain.transfer(0, &address(20), 2_000_000));
     assert!(late.hears_nothing() && none.hears_nothing());
     chain.next_slot();
@@ -164,7 +164,7 @@ fn wrong_filters_are_refused_and_unsubscribing_is_by_kind() {
     }
 }
 
-/// A tower sync of one slot, as its program reads it.
+/// A tower sync of one slot, as the vote program reads it.
 fn vote(account: Pubkey) -> Instruction {
     use solana_vote_interface::instruction::VoteInstruction;
     use solana_vote_interface::state::{Lockout, TowerSync};
@@ -197,7 +197,7 @@ fn votes_are_told_as_they_land() {
     };
     let transfer = chain.transfer(0, &address(20), 1_000_000);
     let told = [landed(&transfer, false), landed(&bytes, true)];
-    // As a bank would that runs the vote program.
+    // As a bank that runs the vote program would.
     chain.ledger.tap().add(told.into_iter(), std::iter::empty());
     let expected = json!({
         "votePubkey": text(&[0x77; 32]),

@@ -1,4 +1,4 @@
-//! Sending, simulating, the faucet, and what became of transactions.
+//! Sending, simulating, airdrops, and the statuses of transactions.
 
 use hearth_rpc::Limits;
 use hearth_testkit::wait_until;
@@ -34,7 +34,7 @@ fn a_transfer_lands_and_its_status_grows_surer() {
     let bytes = chain.transfer(0, &address(20), 1_000_000);
     let signature = signature_of(&bytes);
     assert_eq!(status(&chain, &signature), Value::Null);
-    // Base58 where no encoding is named.
+    // Base58 is the default encoding.
     let sent = chain.call("sendTransaction", json!([bs58::encode(&bytes).into_string()]));
     assert_eq!(sent, signature);
     assert_eq!(balance(&chain, 20, "processed"), 1_000_000);
@@ -52,7 +52,7 @@ fn a_transfer_lands_and_its_status_grows_surer() {
     let finalized = status(&chain, &signature);
     assert_eq!((&finalized["confirmationStatus"], &finalized["confirmations"]), (&json!("finalized"), &Value::Null));
     assert_eq!(balance(&chain, 20, "finalized"), 1_000_000);
-    // Sent again, it is known.
+    // A duplicate is recognized.
     let (code, message, data) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
     assert!(code == -32002 && message.contains("already been processed"), "{message}");
     assert_eq!(data["err"], "AlreadyProcessed");
@@ -68,11 +68,11 @@ fn an_overdrawn_transfer_is_refused_with_what_became_of_it() {
     let told = "Transaction simulation failed: Error processing Instruction 0: custom program error: 0x1";
     assert_eq!((code, &message[..]), (-32002, told));
     assert_eq!(data["err"], json!({ "InstructionError": [0, { "Custom": 1 }] }));
-    // The engine that runs programs has more to say; here there is none.
+    // The engine that runs programs would fill these; here there is none.
     assert!(data["logs"].is_array());
     assert_eq!((&data["unitsConsumed"], &data["accounts"]), (&json!(150), &Value::Null));
     assert!(chain.taken.lock().is_empty());
-    // Without preflight it lands and fails.
+    // Without a preflight it lands and fails.
     let signature = chain.call("sendTransaction", in_base64(&bytes, json!({ "skipPreflight": true })));
     let landed = status(&chain, signature.as_str().unwrap());
     assert_eq!(landed["err"], json!({ "InstructionError": [0, { "Custom": 1 }] }));
@@ -171,7 +171,7 @@ fn simulation_changes_nothing() {
     assert_eq!(value["postBalances"], json!([RICH - 1_005_000, 1_000_000, 1]));
     assert_eq!((&value["preTokenBalances"], &value["returnData"]), (&json!([]), &Value::Null));
     assert_eq!(chain.ledger.balance(&address(20)), 0);
-    // Accounts as they would be, and others as they are.
+    // Accounts in their state after the simulation, and unrelated ones unchanged.
     let wanted = [0, 20, 3].map(|n| text(&address(n)));
     let accounts = simulate(&bytes, json!({ "accounts": { "addresses": wanted } }))["accounts"].clone();
     let lamports: Vec<&Value> = accounts.as_array().unwrap().iter().map(|account| &account["lamports"]).collect();
@@ -179,7 +179,7 @@ fn simulation_changes_nothing() {
     let failing = chain.transfer(0, &address(20), RICH);
     let accounts = simulate(&failing, json!({ "accounts": { "addresses": wanted } }))["accounts"].clone();
     assert_eq!(accounts, json!([null, null, null]));
-    // A blockhash that is long gone, replaced.
+    // An expired blockhash is replaced.
     let old = signed(0, &[system::transfer(&address(0), &address(1), 1)], &[9; 32]);
     assert_eq!(simulate(&old, json!({}))["err"], "BlockhashNotFound");
     let replaced = simulate(&old, json!({ "replaceRecentBlockhash": true, "commitment": "processed" }));
@@ -211,7 +211,7 @@ fn equal_airdrops_are_distinct() {
     let faucet_had = 500_000_000 * 1_000_000_000;
     assert_eq!(chain.ledger.balance(&address(1_000)), faucet_had - 6_000_000 - 3 * 5_000);
     assert_eq!((chain.counted(|c| c.airdrops()), chain.counted(|c| c.transactions_in())), (3, 3));
-    // What it cannot give it refuses.
+    // It refuses an amount that it does not have.
     let (code, message, _) = chain.error("requestAirdrop", json!([text(&address(31)), 1]));
     assert!(code == -32603 && message.contains("rent"), "{message}");
     assert_eq!(chain.error("requestAirdrop", json!([text(&address(31)), u64::MAX])).0, -32603);
@@ -225,7 +225,7 @@ fn equal_airdrops_are_distinct() {
 #[test]
 fn a_node_without_the_chains_faucet_says_who_has_it() {
     let chain = Chain::of_another_faucet(address(700));
-    // Its own faucet has been sent something: that much it gives.
+    // Its own faucet has received lamports, and gives that much.
     chain.call("requestAirdrop", json!([text(&address(30)), 2_000_000]));
     let (code, message, _) = chain.error("requestAirdrop", json!([text(&address(30)), u64::MAX]));
     assert_eq!(code, -32603);
@@ -256,7 +256,7 @@ fn fees_are_known_before_signing() {
     let two = system::transfer(&address(5), &address(1), 1);
     assert_eq!(fee(&[transfer.clone(), two], &chain.blockhash()), 10_000);
     assert_eq!(fee(std::slice::from_ref(&transfer), &[9; 32]), Value::Null);
-    // A blockhash of a block that does not have the commitment is not known yet.
+    // The blockhash of a block below the commitment is unknown.
     chain.durable_slots(1);
     let message = Message::compile(&address(0), &[transfer], &chain.blockhash()).unwrap();
     let at = |level: &str| chain.call("getFeeForMessage", json!([base64(message.bytes()), { "commitment": level }]));
@@ -307,7 +307,7 @@ fn what_is_in_no_block_is_handed_over_again_until_its_block_is_confirmed() {
     let limits = Limits { resend_every: Duration::from_millis(40), resend_queue: 2, ..Limits::default() };
     let chain = Chain::with(limits, true);
     let unsure = json!({ "skipPreflight": true });
-    // Nobody has paid the payer yet.
+    // The payer has no lamports yet.
     let bytes = chain.transfer(30, &address(31), 1_000_000);
     let signature = chain.call("sendTransaction", in_base64(&bytes, unsure.clone()));
     assert_eq!(status(&chain, signature.as_str().unwrap()), Value::Null);
@@ -315,13 +315,13 @@ fn what_is_in_no_block_is_handed_over_again_until_its_block_is_confirmed() {
     chain.call("sendTransaction", in_base64(&chain.transfer(0, &address(30), 100_000_000), json!({})));
     wait_until("it lands", || status(&chain, signature.as_str().unwrap()).is_object());
     assert!(status(&chain, signature.as_str().unwrap())["err"].is_null());
-    // Both are kept while their block may be left for another.
+    // Both are kept while their block may be abandoned for another.
     assert_eq!(chain.counted(|c| c.resend_waiting()), 2);
     chain.durable_slots(2);
     wait_until("none waits", || chain.counted(|c| c.resend_waiting()) == 0);
     assert_eq!(chain.again.load(Relaxed), chain.counted(|c| c.resent()));
     assert_eq!(chain.counted(|c| c.resend_given_up()), 0);
-    // As often as the client says, or not at all.
+    // As often as the client says, or never.
     for retries in [0, 3] {
         let before = chain.counted(|c| c.resent());
         let bytes = chain.transfer(32, &address(31), 1_000_000 + retries);
@@ -331,7 +331,7 @@ fn what_is_in_no_block_is_handed_over_again_until_its_block_is_confirmed() {
         assert_eq!(chain.counted(|c| c.resent()) - before, retries);
     }
     assert_eq!(chain.counted(|c| c.resend_given_up()), 1);
-    // More than the queue holds are sent once; an expired blockhash ends it.
+    // Transactions beyond the queue's capacity are sent once; an expired blockhash ends the resends.
     let given_up = chain.counted(|c| c.resend_given_up());
     for lamports in 0..3 {
         let bytes = chain.transfer(32, &address(31), 2_000_000 + lamports);
@@ -339,7 +339,7 @@ fn what_is_in_no_block_is_handed_over_again_until_its_block_is_confirmed() {
     }
     assert_eq!(chain.counted(|c| c.resend_refused()), 1);
     chain.durable_slots(152);
-    // Given up is counted one by one, what still waits once a round.
+    // Each expiry is counted at once, the waiting ones once a pass.
     wait_until("none waits", || chain.counted(|c| c.resend_waiting()) == 0);
     assert_eq!(chain.counted(|c| c.resend_given_up()), given_up + 2);
 }

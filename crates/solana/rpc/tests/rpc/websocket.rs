@@ -1,4 +1,4 @@
-//! Subscriptions over a real WebSocket: what is told, when, and to whom no more.
+//! Subscriptions over a real WebSocket: which notifications arrive, when, and when they stop.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn a_signature_is_told_at_its_commitment_once() {
     chain.durable_slots(1);
     assert_eq!(client.notified("signatureNotification", &finalized)["value"], json!({ "err": null }));
     chain.wait_counted(|c| c.subscriptions_open(), 0);
-    // What has been told is no more.
+    // A one-time subscription ends with its notification.
     let gone = client.ask("signatureUnsubscribe", json!([finalized]));
     assert_eq!(gone["error"]["code"], -32602, "{gone}");
     assert_eq!(chain.counted(|c| c.notifications()), 3);
@@ -62,7 +62,7 @@ fn a_websocket_without_subscriptions_makes_room() {
     let id = subscribed.call("slotSubscribe", json!([]));
     let mut idle = Client::new(&chain);
     assert!(idle.call("getVersion", json!([])).is_object());
-    // Until its answer is out the connection is not idle.
+    // The connection is not idle until its response has been sent.
     let mut third = wait_for("a connection", || Client::try_new(&chain).ok_or("it has no room".into()));
     let closed = loop {
         match idle.socket.read().unwrap() {
@@ -84,7 +84,7 @@ fn a_websocket_without_subscriptions_makes_room() {
     assert_eq!(chain.counted(|c| c.connections_refused()), refused + 1);
 }
 
-/// What is told and when does not depend on the slot: it is open all the time.
+/// Notifications do not depend on the end of the slot: it stays open throughout.
 #[test]
 fn a_signature_is_told_before_its_slot_ends() {
     let chain = Chain::new();
@@ -105,7 +105,7 @@ fn slots_and_roots_are_told_without_gaps() {
     let mut other = Client::new(&chain);
     let slots = client.call("slotSubscribe", json!([]));
     let roots = other.call("rootSubscribe", json!([]));
-    // More of them than there are looks at the ledger.
+    // More slots than there are polls of the ledger.
     chain.durable_slots(40);
     for slot in 2..=41 {
         let told = client.notified("slotNotification", &slots);
@@ -139,7 +139,7 @@ fn accounts_are_told_when_they_change() {
     assert_eq!(told["value"]["data"], json!(["", "base64"]));
     send(&chain, &chain.transfer(0, &address(21), 1_000_000));
     assert!(client.hears_nothing());
-    // Emptied to the last lamport, it is gone.
+    // With its last lamport the account is gone.
     send(&chain, &chain.transfer(20, &address(21), 1_000_000 - 5_000));
     assert_eq!(client.notified("accountNotification", &id)["value"]["lamports"], 0);
     assert_eq!(client.call("accountUnsubscribe", json!([id])), true);
@@ -163,7 +163,7 @@ fn an_account_is_told_when_its_commitment_has_the_change() {
     chain.ledger.mark_stored(1);
     let told = client.notified("accountNotification", &confirmed);
     assert_eq!((&told["context"]["slot"], &told["value"]["lamports"]), (&json!(1), &json!(1_000_000)));
-    // Whoever is told finds it so.
+    // A client that is notified sees that state.
     assert_eq!((balance("confirmed"), balance("finalized")), (1_000_000, 0));
     chain.durable_slots(31);
     assert!(client.hears_nothing());
@@ -195,7 +195,7 @@ fn wrong_requests_are_answered_as_over_http() {
         assert_eq!(error["code"], code, "{error}");
         assert!(error["message"].as_str().unwrap().contains(what), "{error}");
     }
-    // What wants no answer gets none; a batch gets one.
+    // A notification gets no response; a batch gets one.
     client.send(r#"{"jsonrpc":"2.0","method":"ping","params":null}"#);
     client.send(r#"[{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"},{"jsonrpc":"2.0","id":2,"method":"no"}]"#);
     let batch = client.read();
@@ -220,7 +220,7 @@ fn subscriptions_have_limits() {
     assert_eq!(chain.counted(|c| c.subscriptions_refused()), 2);
     one.call("slotUnsubscribe", json!([ids[1]]));
     two.call("slotSubscribe", json!([]));
-    // A connection takes its subscriptions with it.
+    // A connection's subscriptions end with it.
     drop(two);
     chain.wait_counted(|c| c.subscriptions_open(), 2);
     one.call("slotSubscribe", json!([]));
@@ -253,7 +253,7 @@ fn a_silent_connection_is_closed_and_a_live_one_is_kept() {
     let mut live = Client::new(&chain);
     live.call("slotSubscribe", json!([]));
     let dead = Client::new(&chain);
-    // The live one answers the server's pings by reading; the dead one does not read.
+    // The live client answers the server's pings by reading; the dead one does not read.
     live.socket.get_ref().set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     wait_until("the dead one is dropped", || {
         let read = live.socket.read();

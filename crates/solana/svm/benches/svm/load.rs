@@ -1,4 +1,4 @@
-//! What both sides run: wallets or token accounts in pairs, and microblocks of transfers among them.
+//! The workload of both sides: pairs of wallets or token accounts, and microblocks of transfers within them.
 
 use hearth_ledger::Account;
 use hearth_ledger::rent::minimum_balance;
@@ -8,12 +8,12 @@ use hearth_wire::message::{AccountMeta, Instruction, Message};
 use hearth_wire::program::system;
 use hearth_wire::{Hash, Pubkey};
 
-/// Transactions in a microblock.
+/// Transactions per microblock.
 pub const MICROBLOCK: usize = 64;
-/// Pairs of accounts that a thread sends between.
+/// Account pairs per thread.
 pub const PAIRS: usize = 512;
 
-/// What is sent.
+/// The kind of transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Lamports.
@@ -57,7 +57,7 @@ pub fn accounts(kind: Kind, first: u64) -> Vec<(Pubkey, Account)> {
     accounts
 }
 
-/// Mint, owner, amount, no delegate, initialised, not native, none delegated, nobody may close it.
+/// Mint, owner, amount, no delegate, initialised, not native, none delegated, no close authority.
 fn token_account(owner: &Pubkey) -> Account {
     let mut data = [&address(MINT)[..], owner, &(1u64 << 40).to_le_bytes()].concat();
     data.resize(165, 0);
@@ -65,7 +65,7 @@ fn token_account(owner: &Pubkey) -> Account {
     Account::with_data(minimum_balance(165), token_program(), &data)
 }
 
-/// The bytes of a transfer within pair `n`, to and fro by turns.
+/// The bytes of a transfer within pair `n`, in alternating directions.
 pub fn bytes(kind: Kind, n: u64, turn: u64, blockhash: &Hash) -> Vec<u8> {
     let (payer, from, to) = pair(kind, n);
     let instruction = match kind {

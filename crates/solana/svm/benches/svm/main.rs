@@ -1,14 +1,13 @@
-//! Transactions through the engine, as a bank tile runs them, beside the engine by itself.
+//! Compares transactions through the engine, as a bank tile runs them, with the bare engine.
 //!
 //! reads   the name filter
-//! writes  one line per figure: medians over paired rounds, by the processor time of the threads, which
-//!         other programs on the machine disturb little
+//! writes  one line per figure: medians over paired rounds, by the processor time of the threads, which other programs
+//!         on the machine disturb little
 //! memory  about 100 MB
-//! source  goals: transfers at 0.8 of the engine's own rate, token transfers at 0.9, two threads at 1.8
-//!         times one
+//! source  goals: transfers at 0.8 of the engine's own rate, token transfers at 0.9, two threads at 1.8 times one
 //!
-//! Ours includes parsing, the checks on blockhash and status, and the account store, not the bank's
-//! hash; the engine's own rate is of ready-made transactions over a map of accounts.
+//! Our side includes parsing, the checks on blockhash and status, and the account store, but not the bank hash; the
+//! engine's own rate is for prepared transactions over a map of accounts.
 
 mod load;
 mod ours;

@@ -11,14 +11,14 @@ use hearth_wire::Txn;
 use crate::load::{self, Kind, MICROBLOCK, PAIRS};
 use crate::raw::Raw;
 
-/// Microblocks of a thread in a block.
+/// Microblocks of a thread per block.
 const BLOCK: usize = 64;
-/// Rounds of the measure of two threads.
+/// Rounds of the two-thread measurement.
 const ROUNDS: usize = 15;
-/// Blocks in a round.
+/// Blocks per round.
 const BLOCKS_A_ROUND: usize = 4;
 
-/// A chain, a bank, and what each thread is about to run.
+/// A chain, a bank, and the transactions that each thread will run.
 pub struct Ours {
     kind: Kind,
     ledger: Arc<Ledger>,
@@ -26,7 +26,7 @@ pub struct Ours {
     lanes: Vec<Lane>,
 }
 
-/// One thread's part.
+/// One thread's share.
 struct Lane {
     first_pair: u64,
     executor: Executor,
@@ -43,7 +43,7 @@ impl Ours {
             ..GenesisConfig::development([1; 32], [2; 32], 0)
         };
         let genesis = Genesis::create(config, |_| {}).expect("a chain");
-        // The bank's hash is measured elsewhere.
+        // The bank hash is measured elsewhere.
         let config = LedgerConfig { general: Box::new(Svm::new()), hash_accounts: false, ..LedgerConfig::default() };
         let ledger = Ledger::new(&genesis, config);
         let lane = |n| Lane {
@@ -65,7 +65,7 @@ impl Ours {
         ours
     }
 
-    /// Ends the block and makes the transactions of the next.
+    /// Ends the block and prepares the transactions of the next.
     fn next_block(&mut self) {
         let slot = self.bank.slot();
         self.ledger.end_slot(slot, load::address(u64::MAX / 4 - slot)).expect("the slot ends");
@@ -84,7 +84,7 @@ impl Ours {
                 lane.ready.push(pairs.map(|n| load::bytes(kind, n, lane.turn, &blockhash)).collect());
             }
         }
-        // The first in a slot reads the sysvars; a block has thousands of transactions, a round here few.
+        // The first transaction in a slot reads the sysvars; a block has thousands of transactions, a round here few.
         for lane in 0..self.lanes.len() {
             self.lanes[lane].run(&self.bank);
         }
@@ -102,13 +102,13 @@ impl Lane {
     }
 }
 
-/// Nanoseconds that this thread has had a processor.
+/// Processor time of this thread in nanoseconds.
 fn processor_nanos() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
 }
 
-/// Processor and wall nanoseconds of a transaction when `threads` run at once.
+/// Processor and wall time of a transaction in nanoseconds with `threads` threads.
 fn cost(ours: &mut Ours, threads: usize) -> (f64, f64) {
     let (mut busy, mut wall, mut done) = (0, 0, 0);
     for _ in 0..BLOCKS_A_ROUND {
@@ -135,7 +135,7 @@ fn cost(ours: &mut Ours, threads: usize) -> (f64, f64) {
     (busy as f64 / done as f64, wall as f64 / done as f64)
 }
 
-/// Processor nanoseconds of a transaction of the engine by itself.
+/// Processor time of a transaction in the bare engine, in nanoseconds.
 fn raw_cost(raw: &mut Raw) -> f64 {
     let busy = processor_nanos();
     let done: u64 = (0..BLOCK * BLOCKS_A_ROUND).map(|_| raw.batch()).sum();
@@ -147,7 +147,7 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Ours beside the engine by itself, on one thread, by processor time.
+/// Compares our side with the bare engine, on one thread, by processor time.
 pub fn beside_raw(name: &str, kind: Kind, goal: f64) {
     let (mut ours, mut raw) = (Ours::new(kind, 1), Raw::new(kind));
     let (mut us, mut it, mut ratios) = (vec![], vec![], vec![]);
@@ -161,7 +161,7 @@ pub fn beside_raw(name: &str, kind: Kind, goal: f64) {
     println!("{name:<30} {ratio:>6.2}× of the engine's rate: {us:.0} ns, it {it:.0} ns   goal {goal:.2}×");
 }
 
-/// Two threads beside one, by processor time and by wall time.
+/// Compares two threads with one, by processor time and by wall time.
 pub fn scaling(name: &str, kind: Kind) {
     let mut ours = Ours::new(kind, 2);
     let (mut by_processor, mut by_wall) = (vec![], vec![]);

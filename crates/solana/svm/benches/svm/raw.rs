@@ -1,4 +1,4 @@
-//! The engine by itself: ready-made transactions, a map of accounts, nothing else.
+//! The bare engine: prepared transactions, a map of accounts, nothing else.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -30,7 +30,7 @@ use hearth_wire::Txn;
 
 use crate::load::{self, Kind, MICROBLOCK, PAIRS};
 
-/// Two slots, the genesis and ours.
+/// Two slots: the genesis, and the current one.
 struct Line;
 
 impl ForkGraph for Line {
@@ -50,7 +50,7 @@ impl TransactionProcessingCallback for Accounts {
 
 impl InvokeContextCallback for Accounts {}
 
-/// An engine in a slot, and the batches that it runs again and again.
+/// An engine in a slot, and the batches that it runs repeatedly.
 pub struct Raw {
     processor: TransactionBatchProcessor<Line>,
     environment: TransactionProcessingEnvironment,
@@ -141,7 +141,7 @@ impl Raw {
     }
 }
 
-/// Two turns of every pair.
+/// Two rounds over every pair.
 fn batches(kind: Kind) -> Vec<Vec<SanitizedTransaction>> {
     let txn = |n, turn| sanitized(&load::bytes(kind, n, turn, &[7; 32]));
     let mut batches = vec![];

@@ -1,6 +1,6 @@
-//! The fast path for transfers against the engine, over generated microblocks: outcomes with errors,
-//! fees, compute units and loaded bytes; every account after it; what the block counted. And that
-//! this finds a fast path that is wrong.
+//! Compares the fast path for transfers with the engine over generated microblocks: outcomes with errors, fees, compute
+//! units and loaded bytes; every account afterwards; the block's counts. Also checks that this detects a wrong fast
+//! path.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,10 +21,10 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::common::{SOL, bytes_of, ledger, wallet};
 
-/// Accounts that a case may begin with, each by a kind.
+/// Number of accounts that a case may start with, each of some kind.
 const ACCOUNTS: u64 = 6;
 
-/// The engine, and how many transactions it was given.
+/// The engine, and the number of transactions that it was given.
 #[derive(Clone)]
 struct Counted(Svm, Arc<AtomicU64>);
 
@@ -44,7 +44,7 @@ impl GeneralWorker for CountedWorker {
     }
 }
 
-/// An account's beginning.
+/// The initial state of an account.
 fn account() -> impl Strategy<Value = Option<Account>> {
     let edge = minimum_balance(0);
     let lamports = prop_oneof![
@@ -163,7 +163,7 @@ fn case() -> impl Strategy<Value = Case> {
     (proptest::collection::vec(account(), ACCOUNTS as usize), proptest::collection::vec(txn, 1..4))
 }
 
-/// What can be seen of a microblock that has run.
+/// The observable results of a microblock.
 #[derive(Debug, PartialEq)]
 struct Seen {
     outcomes: Vec<Outcome>,
@@ -181,7 +181,7 @@ fn run(engine: &Counted, mut executor: Executor, (accounts, txns): &Case) -> See
     let bank = ledger.begin_slot(1, 0).expect("the first slot");
     let bytes: Vec<_> =
         txns.iter().map(|(payer, instructions)| bytes_of(payer, instructions, bank.parent_blockhash())).collect();
-    // A payer that a program's rules keep from paying is no transaction at all.
+    // A payer that a program's rules keep from paying does not parse as a transaction.
     let txns: Vec<_> = bytes.iter().filter_map(|bytes| Txn::parse(bytes).ok()).collect();
     let mut outcomes = vec![];
     bank.execute(&mut executor, &txns, &mut outcomes);

@@ -1,4 +1,4 @@
-//! Programs whose headers mean harm: whatever an account says, a transaction that names it is answered.
+//! Malicious program headers: whatever an account contains, a transaction that names it gets an answer.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::common::{Chain, wallet};
 /// Far beyond what any of these takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Fails where `work` does not end. The thread that hangs is left behind.
+/// Fails if `work` does not end. The hanging thread is left behind.
 fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, ended) = mpsc::channel();
     let thread = std::thread::spawn(move || drop(done.send(work())));
@@ -63,7 +63,7 @@ fn store(chain: &Chain, accounts: impl IntoIterator<Item = (Pubkey, Account)>) {
     accounts.into_iter().for_each(|(key, account)| chain.ledger.accounts().store(&key, account));
 }
 
-/// What a simulation and an execution of a call come to: the same.
+/// The result of a call, which must be the same in a simulation and in execution.
 fn called(chain: &mut Chain, key: Pubkey) -> Result<(), InstructionError> {
     let mark = transfer(&wallet(0), &wallet(1), chain.bank.counts().committed + 1);
     let instructions = [call(key, vec![], vec![]), mark];
@@ -94,7 +94,7 @@ fn a_header_of_a_later_slot_is_visible_after_it() {
             let [upgradeable, version_4] = [80, 90].map(|n| called(&mut chain, wallet(n)));
             let visible = if slot > 5 { Err(InstructionError::Custom(41)) } else { NOT_YET };
             assert_eq!(upgradeable, visible, "slot {slot}");
-            // The engine loads such programs, and has no loader that runs them.
+            // The engine loads such programs, but has no loader that runs them.
             assert_eq!(version_4, Err(InstructionError::UnsupportedProgramId), "slot {slot}");
             chain.next_slot();
         }
@@ -138,7 +138,7 @@ fn a_replaced_program_is_seen_again() {
             assert_eq!(called(&mut chain, wallet(80)), NOT_YET);
             chain.next_slot();
         }
-        // As a snapshot of another chain, or a fork that was left, would have it.
+        // As a snapshot of another chain, or an abandoned fork, would have it.
         store(&chain, upgradeable(wallet(80), 0, &returns(0)));
         chain.executor = Executor::new();
         assert_eq!(called(&mut chain, wallet(80)), Ok(()));
@@ -172,7 +172,7 @@ struct Hostile {
     code_owner: Pubkey,
     code_kind: u32,
     slot: u64,
-    /// Of the authority; of loader v4 the status.
+    /// The authority's tag; for loader v4 the status.
     flag: u8,
     elf: Vec<u8>,
 }
@@ -270,7 +270,7 @@ fn no_header_keeps_a_transaction_from_its_answer() {
             store(chain, case.accounts(key, code));
             for _ in 0..3 {
                 answers(chain, &case, key, code);
-                // The chain goes on, and another thread executes too.
+                // The chain continues, and another thread executes too.
                 chain.executor = Executor::new();
                 if *number % 10 == 0 {
                     chain.next_slot();

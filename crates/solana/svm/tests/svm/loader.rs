@@ -1,5 +1,5 @@
-//! Programs that come to the chain by transactions: deployed, upgraded, closed; and programs that mean
-//! harm: they are metered and contained.
+//! Programs that are deployed, upgraded and closed by transactions; and malicious programs, which are metered and
+//! contained.
 
 use hearth_ledger::bank::Outcome;
 use hearth_ledger::rent::minimum_balance;
@@ -16,7 +16,7 @@ use crate::common::{Chain, SOL, wallet};
 
 const AUTHORITY: u64 = 0;
 
-/// A program that ends with this code.
+/// A program that exits with this code.
 fn returns(code: u32) -> Vec<u8> {
     program(&format!("entrypoint:\n mov32 r0, {code}\n exit"))
 }
@@ -41,9 +41,9 @@ fn deploy_from(program: Pubkey, buffer: Pubkey, max_len: usize) -> [Instruction;
     [create(program, 36), deploy(wallet(0), program, buffer, wallet(AUTHORITY), max_len)]
 }
 
-/// What a call of a program without accounts comes to.
+/// The result of a call of a program without accounts.
 fn result_of(chain: &mut Chain, program: Pubkey) -> Result<(), InstructionError> {
-    // Never the same transaction twice.
+    // A different transaction each time.
     let mark = transfer(&wallet(0), &wallet(1), chain.bank.counts().committed);
     match chain.run_one(&[call(program, vec![], vec![]), mark]) {
         Outcome::Committed(landed) => match landed.err {
@@ -63,7 +63,7 @@ fn a_program_is_deployed_upgraded_and_closed() {
     let first = returns(41);
     upload(&mut chain, buffer, &first);
     chain.succeed(&deploy_from(program, buffer, first.len() + 64));
-    // What is deployed counts from the next slot.
+    // A deployed program is callable from the next slot on.
     assert_eq!(result_of(&mut chain, program), Err(InstructionError::UnsupportedProgramId));
     chain.next_slot();
     assert_eq!(result_of(&mut chain, program), Err(InstructionError::Custom(41)));
@@ -76,7 +76,7 @@ fn a_program_is_deployed_upgraded_and_closed() {
     assert_eq!(result_of(&mut chain, program), Err(InstructionError::UnsupportedProgramId), "not in this slot");
     chain.next_slot();
     assert_eq!(result_of(&mut chain, program), Ok(()));
-    // Only who may, may.
+    // Only the authority may.
     upload(&mut chain, wallet(83), &first);
     let stranger = upgrade(program, wallet(83), wallet(1), wallet(1));
     let txn = chain.txn(&wallet(1), &[stranger]);
@@ -104,7 +104,7 @@ fn a_program_of_a_fork_that_was_left_never_was() {
     chain.next_slot();
     assert_eq!(result_of(&mut chain, program), Err(InstructionError::Custom(41)));
     chain.next_slot();
-    // Slot 4 and what is on it are left: there one program is upgraded, another is new.
+    // Slot 4 and its descendants are abandoned: there one program is upgraded, another is new.
     chain.succeed(&[upgrade(program, wallet(42), wallet(1), wallet(AUTHORITY))]);
     chain.succeed(&deploy_from(other, wallet(43), 1_000));
     for _ in 0..3 {
@@ -120,7 +120,7 @@ fn a_program_of_a_fork_that_was_left_never_was() {
         assert!(matches!(outcome, Outcome::Committed(landed) if landed.err == gone), "{outcome:?}");
         chain.next_slot();
     }
-    // The same slot again, and another program in it; what was closed on a fork is open on the other.
+    // The same slot again, with another program; a program that was closed on one fork is open on the other.
     chain.succeed(&[upgrade(program, wallet(43), wallet(1), wallet(AUTHORITY))]);
     chain.leave(9, 10);
     chain.succeed(&[upgrade(program, wallet(42), wallet(1), wallet(AUTHORITY))]);
@@ -166,7 +166,7 @@ fn a_malformed_program_is_refused() {
         entry_outside,
         many_segments,
         wrap(&[0xff; 64]),
-        // Divides by nothing, and says so beforehand.
+        // Divides by zero, and announces it before.
         wrap(&[[0x37, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]].concat()),
     ];
     for (n, elf) in bad.iter().enumerate() {
@@ -176,7 +176,7 @@ fn a_malformed_program_is_refused() {
         assert_eq!((index, error), (1, InstructionError::InvalidAccountData), "{n}");
         assert_eq!(chain.ledger.account(&program), None);
     }
-    // The same in an account that is there from the beginning: it is no program.
+    // In a genesis account the same is not a program.
     for elf in &bad {
         let (key, account) = hearth_svm::programs::fixed_program(&wallet(400), elf);
         chain.ledger.accounts().store(&key, account);
@@ -186,7 +186,7 @@ fn a_malformed_program_is_refused() {
     }
 }
 
-/// A chain with one program from the beginning.
+/// A chain with one program from genesis.
 fn with_program(source: &str) -> (Chain, Pubkey) {
     let chain = Chain::new(2);
     for (key, account) in hearth_svm::programs::upgradeable_program(&wallet(80), &program(source), &wallet(0)) {
@@ -229,7 +229,7 @@ fn harm_is_metered_and_contained() {
         let [payer, other] = balances(&chain);
         assert_eq!(result_of(&mut chain, key), Err(error), "{what}: {:?}", chain.logs());
         assert_eq!(balances(&chain), [payer - 5_000, other], "{what}: only the fee is gone");
-        // And the chain goes on.
+        // The chain continues.
         chain.succeed(&[transfer(&wallet(0), &wallet(1), SOL)]);
     }
     let (mut chain, key) = with_program(&beyond_heap);

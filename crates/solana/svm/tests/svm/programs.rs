@@ -1,4 +1,4 @@
-//! Programs that every chain begins with, called by transactions as clients send them.
+//! Programs of the genesis, called by transactions as clients send them.
 
 use hearth_ledger::bank::Outcome;
 use hearth_ledger::rent::minimum_balance;
@@ -56,7 +56,7 @@ fn tokens_are_minted_and_sent() {
         owners.sort_unstable();
         assert_eq!(units(&record.tokens_before), owners);
         assert!(record.tokens_after.iter().all(|token| token.mint == mint && token.decimals == 2));
-        // More than there is: the program's own error, and the fee.
+        // More than the balance: the program's own error, and the fee.
         let before = chain.ledger.balance(&wallet(0));
         let failed = chain.fail(&[token_transfer(program, from, to, wallet(0), 701)]);
         assert_eq!(failed, (0, InstructionError::Custom(1)));
@@ -73,7 +73,7 @@ fn sync_native(account: Pubkey) -> Instruction {
 fn sol_is_wrapped_and_unwrapped() {
     let mut chain = Chain::new(2);
     let (program, mint) = (token_program(), native_mint());
-    // As `spl-token wrap` and the web libraries do: an associated account, lamports into it, their amount taken over.
+    // As `spl-token wrap` and the web libraries do: an associated account, lamports into it, then a sync.
     let [associated, to] = [0, 1].map(|n| associated_account(program, &wallet(n), &mint));
     chain.succeed(&[
         create_associated(program, wallet(0), wallet(0), mint),
@@ -81,7 +81,7 @@ fn sol_is_wrapped_and_unwrapped() {
         sync_native(associated),
     ]);
     assert_eq!(amount(&chain, &associated), 3 * SOL);
-    // An account of one's own, too; what is above its rent is wrapped as it begins.
+    // Also for an ordinary account: the balance above its rent is wrapped at initialization.
     let own = wallet(100);
     let create = create_account(own, minimum_balance(165) + SOL, 165, program);
     chain.succeed(&[create, initialize_account(program, own, mint, &wallet(0))]);
@@ -93,7 +93,7 @@ fn sol_is_wrapped_and_unwrapped() {
     assert_eq!((amount(&chain, &associated), amount(&chain, &to)), (5 * SOL / 2, SOL / 2));
     let record = chain.records[0].clone().expect("a record");
     assert!(record.tokens_after.iter().all(|token| token.mint == mint && token.decimals == 9), "{record:?}");
-    // To close the account is to unwrap all of it.
+    // Closing the account unwraps everything.
     let before = chain.ledger.balance(&wallet(0));
     let close = vec![writable(own), writable(wallet(0)), AccountMeta::readonly(wallet(0), true)];
     chain.succeed(&[call(program, close, vec![9])]);
@@ -149,7 +149,7 @@ fn calls_of_programs_by_programs_are_recorded() {
     let [(0, calls)] = &record.inner[..] else { panic!("{:?}", record.inner) };
     assert!(calls.len() >= 3 && calls.iter().all(|call| call.stack_height == 2), "{calls:?}");
     assert!(record.logs.iter().any(|line| line.ends_with("invoke [2]")));
-    // The size of an account, asked of the token program, comes back as data.
+    // The token program returns the size of an account as return data.
     let ask = call(token_program(), vec![readonly(mint)], vec![21]);
     chain.succeed(&[ask]);
     let returned = chain.records[0].clone().expect("a record").return_data;
@@ -161,7 +161,7 @@ fn memos_are_logged() {
     let mut chain = Chain::new(1);
     for version in [1, 3] {
         chain.succeed(&[call(memo_program(version), vec![], "grüße".into())]);
-        // The first version says nothing of it.
+        // The first version does not log it.
         assert_eq!(chain.logs().iter().any(|line| line.contains("grüße")), version == 3, "{:?}", chain.logs());
         let (index, error) = chain.fail(&[call(memo_program(version), vec![], vec![0xff])]);
         assert_eq!((index, error), (0, InstructionError::InvalidInstructionData));
@@ -194,7 +194,7 @@ fn lookup_tables_are_made_extended_used_and_ended() {
     let by_table = |chain: &Chain, index, lamports| {
         transfer_by_table(wallet(0), table, index, lamports, chain.bank.parent_blockhash())
     };
-    // The new addresses count from the next slot.
+    // The new addresses are usable from the next slot on.
     let early = by_table(&chain, 0, 7);
     let invalid_index = Outcome::NotCommitted(TransactionError::InvalidAddressLookupTableIndex);
     assert_eq!(chain.run(&[early]), [invalid_index]);
@@ -208,12 +208,12 @@ fn lookup_tables_are_made_extended_used_and_ended() {
     assert_eq!(record.balances[2], (1_000 * SOL, 1_000 * SOL + 7));
     let beyond = by_table(&chain, 2, 7);
     assert_eq!(chain.run(&[beyond]), [invalid_index]);
-    // An address that the transaction names itself, too.
+    // Also an address that the transaction itself names.
     chain.succeed(&[extend_table(table, wallet(0), &[wallet(0)])]);
     chain.next_slot();
     let twice = by_table(&chain, 2, 8);
     assert_eq!(chain.run(&[twice]), [Outcome::NotCommitted(TransactionError::AccountLoadedTwice)]);
-    // A table that has been ended goes on for as long as its end is recent.
+    // A deactivated table stays usable while its deactivation slot is recent.
     chain.succeed(&[deactivate_table(table, wallet(0))]);
     chain.next_slot();
     let late = by_table(&chain, 0, 9);
@@ -231,7 +231,7 @@ fn a_chain_that_stands_simulates_in_the_slot_to_come() {
     chain.stand();
     let (slot, newest) = (chain.bank.slot(), chain.bank.parent());
     assert_eq!((slot, newest, chain.ledger.open_slot()), (2, 1, 2));
-    // A table may be made with the newest slot that there is, and with none to come.
+    // A table may be created with the newest slot, but not with a future one.
     let (create, table) = create_table(wallet(0), newest);
     let made = [create, extend_table(table, wallet(0), &[wallet(1)])];
     let landed = |simulation: hearth_ledger::bank::Simulation| match simulation.outcome {
@@ -244,7 +244,7 @@ fn a_chain_that_stands_simulates_in_the_slot_to_come() {
     assert_eq!(chain.run_one(&made), Outcome::SlotEnded, "nothing lands");
     chain.go_on();
     chain.succeed(&made);
-    // What it was extended by is there in the slot to come, and so is what it was ended in the last.
+    // An extension takes effect in the next slot, and so does a deactivation in the last.
     for end in [None, Some(deactivate_table(table, wallet(0)))] {
         if let Some(end) = &end {
             chain.succeed(std::slice::from_ref(end));
@@ -279,12 +279,12 @@ fn a_nonce_outlives_blockhashes_and_is_used_once() {
     let with_nonce = |value: &[u8; 32], lamports: u64| {
         bytes_of(&wallet(0), &[advance(nonce, wallet(0)), transfer(&wallet(0), &wallet(1), lamports)], value)
     };
-    // In the slot that set it, it may not be used.
+    // The nonce may not be used in the slot that set it.
     let not_found = [Outcome::NotCommitted(TransactionError::BlockhashNotFound)];
     assert_eq!(chain.run(&[with_nonce(&value, 1)]), not_found);
     chain.next_slot();
     assert_eq!(chain.run(&[with_nonce(&[8; 32], 1)]), not_found, "another value");
-    // A transaction that fails advances it all the same, and pays.
+    // A failing transaction still advances it, and pays.
     let before = chain.ledger.balance(&wallet(0));
     let Outcome::Committed(failed) = chain.run(&[with_nonce(&value, u64::MAX)])[0] else { panic!("it lands") };
     assert_eq!(failed.err, Some(TransactionError::InstructionError(1, InstructionError::Custom(1))));
@@ -298,7 +298,7 @@ fn a_nonce_outlives_blockhashes_and_is_used_once() {
     assert!(matches!(outcomes[0], Outcome::Committed(landed) if landed.err.is_none()), "{outcomes:?}");
     assert_eq!(outcomes[1], not_found[0], "once in a microblock too");
     assert_eq!(chain.ledger.balance(&wallet(1)), 1_000 * SOL + 3);
-    // The very transaction again: its nonce has gone on, and that is what the cluster looks at first.
+    // The same transaction again: its nonce has advanced, which is what the cluster checks first.
     assert_eq!(chain.run(std::slice::from_ref(&good)), not_found, "in the same slot");
     chain.next_slot();
     assert_eq!(chain.run(std::slice::from_ref(&good)), not_found);
@@ -371,7 +371,7 @@ fn limits_and_prices_hold() {
         matches!(error, InstructionError::ComputationalBudgetExceeded | InstructionError::ProgramFailedToComplete),
         "{error:?}"
     );
-    // Less data than the program itself has: nothing runs, the fee is paid.
+    // Less data than the program itself has: nothing runs, and the fee is paid.
     let little = SetLoadedAccountsDataSizeLimit(5_000).instruction();
     let Outcome::Committed(landed) = chain.run_one(&[little, send()]) else { panic!("it lands") };
     assert_eq!(landed.err, Some(TransactionError::MaxLoadedAccountsDataSizeExceeded));

@@ -1,4 +1,4 @@
-//! The messages of gossip in the corpus: one of each, and one of each kind of value.
+//! Gossip messages of the corpus: one of each type, and one value of each kind.
 
 use std::net::SocketAddrV4;
 
@@ -12,7 +12,7 @@ use super::{address, key, noise, signed};
 
 const WALLCLOCK: u64 = 1_700_000_000_000;
 
-/// Data with the signature of key 1 before it.
+/// A value: data with the signature of key 1.
 fn value(data: &CrdsData<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     data.write(&mut bytes);
@@ -26,7 +26,7 @@ fn values(carrier: Carrier, values: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// A vote for slots 70, 71 and 75 in the form that has number `tag`.
+/// A vote for slots 70, 71 and 75, in the form of instruction `tag`.
 pub fn vote_data(tag: u32) -> Vec<u8> {
     let mut data = tag.to_le_bytes().to_vec();
     match tag {
@@ -51,7 +51,7 @@ pub fn vote_data(tag: u32) -> Vec<u8> {
     data
 }
 
-/// A transaction of one instruction of the vote program.
+/// A transaction with one instruction of the vote program.
 pub fn vote_transaction(data: Vec<u8>) -> Vec<u8> {
     let accounts = vec![AccountMeta::writable(address(2), false), AccountMeta::readonly(address(1), true)];
     signed(&[Instruction { program_id: VOTE_PROGRAM, accounts, data }])
@@ -104,7 +104,7 @@ fn kinds() -> Vec<Vec<u8>> {
     all.iter().map(value).collect()
 }
 
-/// The messages.
+/// The messages, by name.
 pub fn messages() -> Vec<(&'static str, Vec<u8>)> {
     let kinds = kinds();
     let caller = value(&CrdsData::ContactInfo(contact(address(1))));

@@ -1,4 +1,4 @@
-//! The datagrams of repair in the corpus: each kind of request, and of answer.
+//! Repair datagrams of the corpus: each kind of request and of response.
 
 use ed25519_dalek::Signer;
 use hearth_wire::gossip::{Ping, Pong};
@@ -16,7 +16,7 @@ fn request(wanted: Wanted) -> Vec<u8> {
     bytes
 }
 
-/// Name and bytes.
+/// The datagrams, by name.
 pub fn datagrams() -> Vec<(&'static str, Vec<u8>)> {
     let mut token = [0; 32];
     noise(7, &mut token[..8]);

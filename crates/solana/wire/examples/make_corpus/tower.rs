@@ -1,14 +1,14 @@
-//! Agave's files of towers in the corpus: each version, and each form of the last vote.
+//! Agave's tower files in the corpus: each version, and each form of the last vote.
 
 use hearth_wire::tower_file::{SavedTower, SavedVote};
 use hearth_wire::vote::Lockout;
 
-/// The bytes before the data: a version, a signature, a length.
+/// Offset of the data: after version, signature and length.
 const DATA_AT: usize = 4 + 64 + 8;
-/// Bytes of the timestamp, which is last.
+/// Size of the timestamp, which is last.
 const TIMESTAMP_SIZE: usize = 16;
 
-/// A file of a tower with votes for these slots. The parser does not check the signature.
+/// The file of a tower with votes for these slots. The parser does not verify the signature.
 fn file(slots: &[u64], root: Option<u64>) -> Vec<u8> {
     let count = |index: usize| (slots.len() - index) as u32;
     let vote = |(index, slot): (usize, &u64)| Lockout { slot: *slot, confirmation_count: count(index) };
@@ -19,7 +19,7 @@ fn file(slots: &[u64], root: Option<u64>) -> Vec<u8> {
     SavedTower { node: [1; 32], votes, root, last, timestamp }.write(|_| [7; 64])
 }
 
-/// The file of votes for slots 100 and 101 with another version, and another last vote: 4 + 8 + 5 + 32 + 9 + 32 bytes.
+/// The file of votes for slots 100 and 101 with another version and last vote: 4 + 8 + 5 + 32 + 9 + 32 bytes.
 fn other(version: u32, last: &[u8]) -> Vec<u8> {
     let mut file = file(&[100, 101], Some(90));
     let end = file.len() - TIMESTAMP_SIZE;
@@ -30,7 +30,7 @@ fn other(version: u32, last: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Name and bytes.
+/// The files, by name.
 pub fn files() -> Vec<(&'static str, Vec<u8>)> {
     let hash_without_time = [&[3u8; 32][..], &[0]].concat();
     let vote = [&1u64.to_le_bytes()[..], &101u64.to_le_bytes(), &hash_without_time].concat();

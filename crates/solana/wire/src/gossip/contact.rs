@@ -1,9 +1,9 @@
-//! A contact info: who a node is, what it runs, and where it takes what.
+//! Contact info: a node's identity, version and sockets.
 //!
 //! reads   the data of a value of kind 11, after its tag
 //! writes  the same
-//! memory  a [`ContactInfo`] is of fixed size, 14 sockets; reading takes nothing
-//! drops   what the cluster refuses: addresses of 16 bytes, addresses twice or unused, sockets twice, extensions
+//! memory  a [`ContactInfo`] has a fixed size, with 14 sockets; parsing allocates nothing
+//! drops   what the cluster refuses: 16-byte addresses, duplicate or unused addresses, duplicate sockets, extensions
 //! source  `solana-gossip` 4.2.2, `contact_info.rs`; `solana-version` 4.2.2
 //!
 //! ```text
@@ -22,38 +22,38 @@ use super::read::{GossipErrorKind, Reader, Result, write_u32, write_u64, write_v
 use crate::compact;
 use crate::consts::Pubkey;
 
-/// How many kinds of socket there are.
+/// Number of socket kinds.
 pub const SOCKETS: usize = 14;
 
-/// What a node takes at a socket. The number is the key on the wire.
+/// The purpose of a socket. The number is the key on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SocketKind {
-    /// Gossip, UDP; the IP echo server is at the same port of TCP.
+    /// Gossip, UDP; the IP echo server uses the same TCP port.
     Gossip = 0,
-    /// Requests for repair by QUIC.
+    /// Repair requests over QUIC.
     ServeRepairQuic = 1,
     /// JSON-RPC, TCP.
     Rpc = 2,
     /// The RPC's WebSocket, TCP.
     RpcPubsub = 3,
-    /// Requests for repair, UDP.
+    /// Repair requests, UDP.
     ServeRepair = 4,
-    /// Transactions by UDP; no longer in use.
+    /// Transactions over UDP; no longer in use.
     Tpu = 5,
-    /// Transactions sent on, by UDP; no longer in use.
+    /// Forwarded transactions over UDP; no longer in use.
     TpuForwards = 6,
-    /// Transactions sent on, by QUIC.
+    /// Forwarded transactions over QUIC.
     TpuForwardsQuic = 7,
-    /// Transactions, by QUIC.
+    /// Transactions over QUIC.
     TpuQuic = 8,
     /// Votes, UDP.
     TpuVote = 9,
     /// Shreds, UDP.
     Tvu = 10,
-    /// Shreds by QUIC; no longer in use.
+    /// Shreds over QUIC; no longer in use.
     TvuQuic = 11,
-    /// Votes, by QUIC.
+    /// Votes over QUIC.
     TpuVoteQuic = 12,
     /// Alpenglow's votes.
     Alpenglow = 13,
@@ -61,26 +61,26 @@ pub enum SocketKind {
 
 const _: () = assert!(SocketKind::Alpenglow as usize == SOCKETS - 1);
 
-/// What a node runs.
+/// The version of a node's software.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version {
-    /// First number.
+    /// Major version.
     pub major: u16,
-    /// Second number; the top two bits say what kind of release it is: 0 stable, 1 rc, 2 beta, 3 alpha.
+    /// Minor version; the top two bits are the kind of release: 0 stable, 1 rc, 2 beta, 3 alpha.
     pub minor: u16,
-    /// Third number; of a release that is not stable, its number among those of its kind.
+    /// Patch version; for a release that is not stable, its number within its kind.
     pub patch: u16,
     /// First four bytes of the commit.
     pub commit: u32,
-    /// First four bytes of the hash of the features it knows.
+    /// First four bytes of the hash of its features.
     pub feature_set: u32,
-    /// Which program: 0 SolanaLabs, 1 Jito, 2 Frankendancer, 3 Agave, 4 Paladin, 5 Firedancer, 6 AgaveBam, 7 Sig;
-    /// others are taken as they come.
+    /// Client program: 0 SolanaLabs, 1 Jito, 2 Frankendancer, 3 Agave, 4 Paladin, 5 Firedancer, 6 AgaveBam, 7 Sig;
+    /// other numbers are accepted.
     pub client: u16,
 }
 
 impl fmt::Display for Version {
-    /// As the RPC gives it: `4.2.2`, `4.3.0-rc.1`.
+    /// In the RPC's format: `4.2.2`, `4.3.0-rc.1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (major, minor, patch) = (self.major, self.minor & 0x3fff, self.patch);
         match self.minor >> 14 {
@@ -92,24 +92,24 @@ impl fmt::Display for Version {
     }
 }
 
-/// A node as it describes itself.
+/// A node's description of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContactInfo {
-    /// Who it is.
+    /// The node's key.
     pub pubkey: Pubkey,
-    /// When it said so, ms of Unix time; below [`MAX_WALLCLOCK`].
+    /// Creation time in Unix milliseconds; below [`MAX_WALLCLOCK`].
     pub wallclock: u64,
-    /// When its process began, µs of Unix time.
+    /// Start time of its process in Unix microseconds.
     pub outset: u64,
-    /// Of the chain that it is on.
+    /// Shred version of its chain.
     pub shred_version: u16,
-    /// What it runs.
+    /// Version of its software.
     pub version: Version,
-    /// By [`SocketKind`]; nothing where it has none, or none that can be sent to.
+    /// Indexed by [`SocketKind`]; `None` for a missing or unusable socket.
     pub sockets: [Option<SocketAddrV4>; SOCKETS],
 }
 
-/// Whether something can be sent there at all.
+/// Whether an address can be sent to at all.
 fn is_usable(address: &SocketAddrV4) -> bool {
     address.port() != 0 && !address.ip().is_unspecified() && !address.ip().is_multicast()
 }
@@ -120,18 +120,18 @@ impl ContactInfo {
         Self { pubkey, wallclock: 0, outset, shred_version, version, sockets: [None; SOCKETS] }
     }
 
-    /// Where it takes `kind`.
+    /// The socket of a kind.
     pub fn socket(&self, kind: SocketKind) -> Option<SocketAddrV4> {
         self.sockets[kind as usize]
     }
 
-    /// The same with a socket more; one that cannot be sent to is left out.
+    /// Adds a socket; an unusable one is left out.
     pub fn with(mut self, kind: SocketKind, address: SocketAddrV4) -> Self {
         self.sockets[kind as usize] = Some(address).filter(is_usable);
         self
     }
 
-    /// Whether it replaces `other`, of the same node: by outset, then by wallclock. Nothing where both are equal.
+    /// Whether it replaces `other`, of the same node: by outset, then by wallclock. `None` if both are equal.
     pub fn overrides(&self, other: &Self) -> Option<bool> {
         match (self.outset, self.wallclock).cmp(&(other.outset, other.wallclock)) {
             std::cmp::Ordering::Less => Some(false),
@@ -155,7 +155,7 @@ impl ContactInfo {
         };
         let sockets = read_sockets(reader)?;
         let at = reader.at();
-        // The cluster drops extensions when it parses, and then finds that the signature is of other bytes.
+        // The cluster drops extensions when it parses, so the signature would not match.
         Reader::check(reader.short_count()? == 0, GossipErrorKind::NotEmpty, at)?;
         Ok(Self { pubkey, wallclock, outset, shred_version, version, sockets })
     }
@@ -203,7 +203,7 @@ impl ContactInfo {
 struct Bytes([u64; 4]);
 
 impl Bytes {
-    /// Whether it was not in yet.
+    /// Adds a byte; returns whether it is new.
     fn insert(&mut self, byte: u8) -> bool {
         let (word, bit) = (&mut self.0[usize::from(byte / 64)], 1 << (byte % 64));
         let is_new = *word & bit == 0;
@@ -215,7 +215,7 @@ impl Bytes {
 fn read_sockets(reader: &mut Reader<'_>) -> Result<[Option<SocketAddrV4>; SOCKETS]> {
     let at = reader.at();
     let count = reader.short_count()?;
-    // An index has one byte, and every address must be named by one.
+    // An index has one byte, and every address must be used.
     Reader::check(count <= 256, GossipErrorKind::Address, at)?;
     let mut addresses = reader.clone();
     for index in 0..count {

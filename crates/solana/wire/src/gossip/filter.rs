@@ -1,25 +1,24 @@
-//! What a pull request says of the table: a part of it, and a Bloom filter of what is known of that part.
+//! The filter of a pull request: a part of the table, and a Bloom filter over the known values in it.
 //!
 //! reads   the filter of a pull request
 //! writes  the same
-//! memory  a [`Bloom`] borrows; a [`BloomFilter`] has 8 B a key and a bit for each of its bits
-//! drops   nothing
-//! source  `solana-bloom` 4.2.2; `solana-gossip` 4.2.2, `crds_gossip_pull.rs`; FNV-1a with the key as its first state
+//! memory  a [`Bloom`] borrows; a [`BloomFilter`] has 8 B per key and a bit for each of its bits
+//! source  `solana-bloom` 4.2.2; `solana-gossip` 4.2.2, `crds_gossip_pull.rs`; FNV-1a with the key as its initial state
 
 use super::read::{GossipErrorKind, Reader, Result, write_u32, write_u64};
 use crate::consts::Hash;
 
-/// The fewest bits of a mask that nodes accept: 65,536 values over the 1,708 that a filter of a datagram holds.
+/// Minimum mask bits that nodes accept: 65,536 values divided by the 1,708 in a datagram's filter.
 pub const MASK_BITS_MIN: u32 = 6;
 
 const FNV_PRIME: u64 = 0x100_0000_01b3;
 
-/// FNV-1a of `item`, begun with `key`.
+/// FNV-1a of `item` with `key` as the initial state.
 pub fn bloom_hash(key: u64, item: &[u8]) -> u64 {
     item.iter().fold(key, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME))
 }
 
-/// A Bloom filter as it came: a view.
+/// A received Bloom filter: a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bloom<'a> {
     keys: &'a [[u8; 8]],
@@ -42,22 +41,22 @@ impl<'a> Bloom<'a> {
         };
         let bits = reader.u64()?;
         Reader::check(bits <= 64 * blocks.len() as u64, GossipErrorKind::Bits, at)?;
-        // How many bits are set: nobody looks at it.
+        // The number of set bits, which nobody uses.
         reader.u64()?;
         Ok(Self { keys, blocks, bits })
     }
 
-    /// How many keys: so many hashes are computed for an item.
+    /// The number of keys, each of which is a hash to compute per item.
     pub fn key_count(&self) -> usize {
         self.keys.len()
     }
 
-    /// How many bits.
+    /// The number of bits.
     pub fn bit_count(&self) -> u64 {
         self.bits
     }
 
-    /// Whether it may hold `item`. One without keys or bits holds nothing.
+    /// Whether it may contain `item`. One without keys or bits contains nothing.
     pub fn contains(&self, item: &[u8; 32]) -> bool {
         if self.keys.is_empty() || self.bits == 0 {
             return false;
@@ -69,7 +68,7 @@ impl<'a> Bloom<'a> {
     }
 }
 
-/// A Bloom filter that is being filled.
+/// A Bloom filter under construction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BloomFilter {
     keys: Vec<u64>,
@@ -78,13 +77,13 @@ pub struct BloomFilter {
 }
 
 impl BloomFilter {
-    /// An empty one of so many bits, at least one.
+    /// An empty filter of `bits` bits, at least one.
     pub fn new(bits: u64, keys: Vec<u64>) -> Self {
         let bits = bits.max(1);
         Self { keys, blocks: vec![0; bits.div_ceil(64) as usize], bits }
     }
 
-    /// Adds an item. Returns whether it was not there before, as far as one can tell.
+    /// Adds an item. Returns whether it was new, as far as the filter can tell.
     pub fn add(&mut self, item: &[u8; 32]) -> bool {
         let mut is_new = false;
         for key in &self.keys {
@@ -96,18 +95,18 @@ impl BloomFilter {
         is_new
     }
 
-    /// Whether it may hold `item`.
+    /// Whether it may contain `item`.
     pub fn contains(&self, item: &[u8; 32]) -> bool {
         let mut places = self.keys.iter().map(|key| bloom_hash(*key, item) % self.bits);
         !self.keys.is_empty() && places.all(|place| self.blocks[(place / 64) as usize] >> (place % 64) & 1 == 1)
     }
 
-    /// The bytes that it has on the wire.
+    /// Its size on the wire in bytes.
     pub fn wire_size(&self) -> usize {
         Self::wire_size_of(self.bits, self.keys.len())
     }
 
-    /// The bytes that one of so many bits and keys has on the wire.
+    /// The wire size of a filter with this many bits and keys.
     pub const fn wire_size_of(bits: u64, keys: usize) -> usize {
         8 + 8 * keys + 1 + 8 + 8 * bits.div_ceil(64) as usize + 8 + 8
     }
@@ -128,16 +127,16 @@ fn low(mask_bits: u32) -> u64 {
     u64::MAX.checked_shr(mask_bits).unwrap_or(0)
 }
 
-/// The number by which a value's hash belongs to a part of the table: its first eight bytes.
+/// The first eight bytes of a value's hash, which assign it to a part of the table.
 pub fn hash_prefix(hash: &Hash) -> u64 {
     let (first, _) = hash.split_first_chunk().expect("32 bytes");
     u64::from_le_bytes(*first)
 }
 
-/// A part of the table, and what is known of it.
+/// A part of the table, and the known values in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrdsFilter<'a> {
-    /// What the caller has.
+    /// The values that the caller has.
     pub bloom: Bloom<'a>,
     /// The part: the top `mask_bits` bits of [`hash_prefix`].
     pub mask: u64,
@@ -153,7 +152,7 @@ impl<'a> CrdsFilter<'a> {
         Ok(Self { bloom, mask, mask_bits })
     }
 
-    /// The least and the greatest [`hash_prefix`] of the part.
+    /// The smallest and the greatest [`hash_prefix`] of the part.
     pub fn range(&self) -> (u64, u64) {
         let low = low(self.mask_bits);
         (self.mask & !low, self.mask | low)

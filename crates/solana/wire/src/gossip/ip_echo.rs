@@ -1,43 +1,42 @@
-//! The IP echo: who begins asks an entrypoint by TCP for its own address, its shred version, and whether its ports are
-//! open.
+//! The IP echo protocol: a starting node asks an entrypoint over TCP for its own address, the shred version, and
+//! whether its ports are reachable.
 //!
-//! reads   a request of 21 B; an answer of 27 B
+//! reads   a request of 21 B; a response of 27 B
 //! writes  the same
-//! memory  none
-//! drops   what is no request or answer
+//! drops   invalid requests and responses
 //! source  `solana-net-utils` 4.2.2, `ip_echo_server.rs`, `lib.rs`
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::read::{GossipErrorKind, Reader, Result, write_u32};
 
-/// Bytes of a request.
+/// Size of a request.
 pub const REQUEST_SIZE: usize = 21;
 
-/// Bytes of an answer, the zeros behind it counted.
+/// Size of a response, padding included.
 pub const ANSWER_SIZE: usize = 27;
 
-/// Four zeros before either: so nobody takes it for HTTP.
+/// Four zeros before either, to distinguish it from HTTP.
 const HEADER: u32 = 0;
 
 /// The last byte of a request.
 const END: u8 = b'\n';
 
-/// What is asked: to be connected to, and to be sent something.
+/// A request to be connected to and sent to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpEchoRequest {
-    /// Ports that the server connects to; 0 is none.
+    /// Ports to which the server connects; 0 is none.
     pub tcp_ports: [u16; 4],
-    /// Ports that the server sends a datagram with one byte of 0 to; 0 is none.
+    /// Ports to which the server sends a datagram with one zero byte; 0 is none.
     pub udp_ports: [u16; 4],
 }
 
-/// The answer.
+/// The server's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpEchoAnswer {
-    /// Where the request came from.
+    /// Source address of the request.
     pub address: IpAddr,
-    /// The server's.
+    /// The server's shred version.
     pub shred_version: Option<u16>,
 }
 
@@ -45,7 +44,8 @@ impl IpEchoRequest {
     /// Parses exactly a request.
     ///
     /// # Errors
-    /// Another length, another header or end.
+    ///
+    /// Wrong length, header or end.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         Reader::check(reader.u32()? == HEADER, GossipErrorKind::Tag, 0)?;
@@ -56,7 +56,7 @@ impl IpEchoRequest {
         reader.end().map(|()| request)
     }
 
-    /// Its bytes.
+    /// Serializes the request.
     pub fn bytes(&self) -> [u8; REQUEST_SIZE] {
         let mut bytes = [0; REQUEST_SIZE];
         let ports = self.tcp_ports.iter().chain(&self.udp_ports);
@@ -67,10 +67,11 @@ impl IpEchoRequest {
 }
 
 impl IpEchoAnswer {
-    /// Parses an answer. Bytes behind it do not matter: servers fill it up with zeros.
+    /// Parses a response. Trailing bytes are ignored: servers pad it with zeros.
     ///
     /// # Errors
-    /// Too short, another header, no address, no option.
+    ///
+    /// Too short, wrong header, address or option.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         Reader::check(reader.u32()? == HEADER, GossipErrorKind::Tag, 0)?;
@@ -83,7 +84,7 @@ impl IpEchoAnswer {
         Ok(Self { address, shred_version })
     }
 
-    /// Its bytes, filled up with zeros; a client takes what one read gives, so they go out in one write.
+    /// Serializes the response with padding. A client uses the result of one read, so send it in one write.
     pub fn bytes(&self) -> [u8; ANSWER_SIZE] {
         let mut out = Vec::with_capacity(ANSWER_SIZE);
         write_u32(HEADER, &mut out);

@@ -1,10 +1,9 @@
-//! Gossip's datagrams: messages, the values that they carry, and what is asked by TCP before.
+//! Gossip's wire format: messages, the values in them, and the IP echo protocol.
 //!
 //! reads   one datagram, of at most 1,232 B
 //! writes  the same
-//! memory  views borrow; a message's list of values has at most ten of them, and lists in values are bounded by the
-//!         bytes that came
-//! drops   what is not exactly a message in its one form: a [`GossipError`] with a kind and an offset
+//! memory  views borrow; a message has at most ten values, and lists in values are bounded by the received bytes
+//! drops   datagrams that are not exactly a message in its canonical form: a [`GossipError`] with a kind and an offset
 //! source  `solana-gossip` 4.2.2, `protocol.rs` and the files that the modules name; `docs/cluster-protocol.md`
 //!
 //! ```text
@@ -40,23 +39,23 @@ pub use value::{
 use crate::consts::{PACKET_DATA_SIZE, Pubkey, Signature};
 use read::{Reader, Result, write_u32, write_u64};
 
-/// Times are below this, ms.
+/// Upper bound of times in ms, exclusive.
 pub const MAX_WALLCLOCK: u64 = 1_000_000_000_000_000;
-/// Slots are below this.
+/// Upper bound of slots, exclusive.
 pub const MAX_SLOT: u64 = 1_000_000_000_000_000;
-/// Numbers of a node's votes are below this where they are read.
+/// Upper bound of vote indices in received values, exclusive.
 pub const VOTE_INDEX_END: u8 = 32;
-/// Numbers of a node's votes are below this where they are sent.
+/// Upper bound of vote indices in sent values, exclusive.
 pub const MAX_VOTES: u8 = 12;
-/// Numbers of a node's [`EpochSlots`] are below this.
+/// Upper bound of [`EpochSlots`] indices, exclusive.
 pub const EPOCH_SLOTS_INDEX_END: u8 = 255;
-/// Numbers of a node's [`DuplicateShred`]s are below this.
+/// Upper bound of [`DuplicateShred`] indices, exclusive.
 pub const MAX_DUPLICATE_SHREDS: u16 = 512;
-/// What is sent as [`DuplicateShred::shred_type`].
+/// The [`DuplicateShred::shred_type`] to send.
 pub const DUPLICATE_SHRED_TYPE: u8 = 0x5a;
 /// Bytes before the values of a push or of a pull response.
 pub const VALUES_HEADER: usize = 4 + 32 + 8;
-/// The most bytes of a value: what a datagram has beside that.
+/// Maximum size of a value: the rest of a datagram.
 pub const VALUE_SIZE_MAX: usize = PACKET_DATA_SIZE - VALUES_HEADER;
 
 const SIGNATURE_SIZE: usize = size_of::<Signature>();
@@ -70,44 +69,45 @@ const PRUNE: u32 = 3;
 const PING: u32 = 4;
 const PONG: u32 = 5;
 
-/// A message.
+/// A gossip message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)]
 pub enum Protocol<'a> {
-    /// Asks for values that a filter does not have.
+    /// Requests values that are not in a filter.
     PullRequest {
-        /// What the caller has.
+        /// The values that the caller has.
         filter: CrdsFilter<'a>,
         /// The caller's contact info.
         caller: CrdsValue<'a>,
     },
-    /// Values that were asked for.
+    /// Values in response to a pull request.
     PullResponse {
-        /// Who says that it sent them; nobody has signed that.
+        /// The claimed sender, which is not signed.
         from: Pubkey,
         /// The values.
         values: Vec<CrdsValue<'a>>,
     },
-    /// Values that are new.
+    /// New values.
     Push {
-        /// Who says that it sent them; nobody has signed that.
+        /// The claimed sender, which is not signed.
         from: Pubkey,
         /// The values.
         values: Vec<CrdsValue<'a>>,
     },
-    /// Asks for no more values of some nodes.
+    /// Asks not to be sent values of some nodes.
     Prune(PruneData<'a>),
-    /// Asks whether one is really there.
+    /// Asks a node to prove its address.
     Ping(Ping),
-    /// Answers that.
+    /// Answers a ping.
     Pong(Pong),
 }
 
 impl<'a> Protocol<'a> {
-    /// Parses exactly one datagram. No signature is checked.
+    /// Parses exactly one datagram. No signature is verified.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    ///
+    /// The first violated rule.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         Reader::check(bytes.len() <= PACKET_DATA_SIZE, GossipErrorKind::TooLong, PACKET_DATA_SIZE)?;
         let mut reader = Reader::new(bytes);
@@ -135,7 +135,7 @@ impl<'a> Protocol<'a> {
     }
 }
 
-/// The least bytes of a value: [`EpochSlots`] without runs. A signature, a tag, a number, a node, a count and a time.
+/// Minimum size of a value: [`EpochSlots`] without runs. A signature, a tag, an index, a node, a count and a time.
 const VALUE_SIZE_MIN: usize = SIGNATURE_SIZE + 4 + 1 + 32 + 8 + 8;
 
 fn read_values<'a>(reader: &mut Reader<'a>) -> Result<Vec<CrdsValue<'a>>> {
@@ -150,13 +150,13 @@ pub fn write_pull_request(bloom: &BloomFilter, part: u64, mask_bits: u32, caller
     out.extend_from_slice(caller);
 }
 
-/// The most 64-bit blocks that a filter of `keys` keys may have beside a caller's contact info of so many bytes.
+/// Maximum 64-bit blocks of a filter with `keys` keys beside a caller's contact info of `caller_size` bytes.
 pub const fn bloom_blocks_max(keys: usize, caller_size: usize) -> usize {
     let taken = 4 + BloomFilter::wire_size_of(0, keys) + 8 + 4 + caller_size;
     PACKET_DATA_SIZE.saturating_sub(taken) / 8
 }
 
-/// Which message carries values.
+/// The message that carries values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// [`Protocol::PullResponse`].
@@ -165,7 +165,7 @@ pub enum Carrier {
     Push,
 }
 
-/// Appends what is before the values of a message; `count` values follow, each with its signature.
+/// Appends a message's header; `count` values must follow, each with its signature.
 pub fn write_values_header(carrier: Carrier, from: &Pubkey, count: u64, out: &mut Vec<u8>) {
     let tag = match carrier {
         Carrier::PullResponse => PULL_RESPONSE,

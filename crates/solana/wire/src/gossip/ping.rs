@@ -1,9 +1,8 @@
-//! Ping and pong: who answers a token is really at the address.
+//! Ping and pong: a node that answers a token has proven its address.
 //!
 //! reads   128 bytes
 //! writes  128 bytes
-//! memory  none
-//! source  `solana-gossip` 4.2.2, `ping_pong.rs`; the servers of repair use the same two
+//! source  `solana-gossip` 4.2.2, `ping_pong.rs`; repair servers use the same format
 
 use super::read::{Reader, Result};
 use crate::consts::{Hash, Pubkey, Signature};
@@ -11,28 +10,28 @@ use crate::consts::{Hash, Pubkey, Signature};
 /// Bytes of a ping, and of a pong.
 pub const PING_SIZE: usize = 128;
 
-/// What is hashed before the token: a pong's hash is SHA-256 over this and the 32 bytes of the token.
+/// Domain prefix of a pong's hash, which is SHA-256 over this and the 32 bytes of the token.
 pub const PONG_DOMAIN: [u8; 16] = *b"SOLANA_PING_PONG";
 
-/// A question that only who is at the address can answer.
+/// A challenge that only a node at the address can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping {
-    /// Who asks.
+    /// The sender.
     pub from: Pubkey,
-    /// What the answer is made of.
+    /// The token to hash.
     pub token: [u8; 32],
-    /// `from`'s, over the token.
+    /// The sender's signature over the token.
     pub signature: Signature,
 }
 
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pong {
-    /// Who answers.
+    /// The sender.
     pub from: Pubkey,
-    /// Of [`PONG_DOMAIN`] and the token.
+    /// The hash of [`PONG_DOMAIN`] and the token.
     pub hash: Hash,
-    /// `from`'s, over the hash.
+    /// The sender's signature over the hash.
     pub signature: Signature,
 }
 

@@ -1,4 +1,4 @@
-//! Asks a node to send no more of what some nodes have said: others bring it sooner.
+//! Prune messages: ask a node not to send values of some origins, which others deliver sooner.
 //!
 //! reads   the data of a prune message
 //! writes  the same, and the bytes that are signed
@@ -10,24 +10,24 @@ use super::MAX_WALLCLOCK;
 use super::read::{GossipErrorKind, Reader, Result, write_u64};
 use crate::consts::{Pubkey, Signature};
 
-/// The most nodes that are named in one message that is sent.
+/// Maximum origins in a sent message.
 pub const MAX_PRUNES: usize = 32;
 
-/// What the signed bytes may begin with.
+/// Optional domain prefix of the signed bytes.
 const DOMAIN: &[u8; 18] = b"\xffSOLANA_PRUNE_DATA";
 
-/// Whose values are not wanted.
+/// The content of a prune message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PruneData<'a> {
-    /// Who asks.
+    /// The sender.
     pub pubkey: Pubkey,
-    /// Whose values.
+    /// The origins to prune.
     pub prunes: &'a [Pubkey],
-    /// `pubkey`'s, over [`Self::signed`].
+    /// The sender's signature over [`Self::signed`].
     pub signature: Signature,
-    /// Who is asked.
+    /// The recipient.
     pub destination: Pubkey,
-    /// When, ms; below [`MAX_WALLCLOCK`].
+    /// Time in ms; below [`MAX_WALLCLOCK`].
     pub wallclock: u64,
 }
 
@@ -53,11 +53,12 @@ impl<'a> PruneData<'a> {
         write_u64(self.wallclock, out);
     }
 
-    /// Parses exactly the bytes that are signed, without a domain before them. Of no more nodes than are named in one
-    /// message that is sent; the signature is nothing yet.
+    /// Parses exactly the signed bytes without a domain prefix, with at most [`MAX_PRUNES`] origins. The signature is
+    /// left zero.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    ///
+    /// The first violated rule.
     pub fn parse_signed(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let (pubkey, at) = (reader.array()?, reader.at());
@@ -69,7 +70,7 @@ impl<'a> PruneData<'a> {
         Ok(Self { pubkey, prunes, signature: [0; 64], destination, wallclock })
     }
 
-    /// Appends the bytes that are signed. Today's nodes sign them without a domain before them, and take both.
+    /// Appends the signed bytes. Today's nodes sign them without a domain prefix, and accept both forms.
     pub fn signed(&self, with_domain: bool, out: &mut Vec<u8>) {
         if with_domain {
             write_u64(DOMAIN.len() as u64, out);

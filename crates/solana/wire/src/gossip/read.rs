@@ -1,76 +1,76 @@
-//! Reads fields one after the other, and says what was wrong and where.
+//! A reader of consecutive fields, whose errors have a kind and an offset.
 //!
 //! reads   the bytes of one datagram
 //! writes  numbers, and slices of these bytes
-//! memory  none: a count is believed only when the bytes for it are there
+//! memory  none: a count is accepted only if its bytes are present
 //! drops   nothing; each refusal is a [`GossipError`]
 //! source  bincode 1 with fixed-size integers; `solana-serde-varint`, `solana-short-vec`
 
 use crate::compact;
 
-/// Why bytes are no gossip message, and where.
+/// Why bytes are not a gossip message, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (at byte {offset})")]
 pub struct GossipError {
-    /// The rule that is broken.
+    /// The violated rule.
     pub kind: GossipErrorKind,
-    /// Offset of the field that breaks it.
+    /// Offset of the offending field.
     pub offset: u16,
 }
 
 /// A rule of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum GossipErrorKind {
-    /// The bytes end within a field, or a count promises more than there is.
+    /// The bytes end within a field, or a count exceeds them.
     #[error("truncated")]
     Truncated,
     /// Bytes after the last field.
     #[error("trailing bytes")]
     TrailingBytes,
-    /// More bytes than a datagram may have.
+    /// More bytes than fit into a datagram.
     #[error("longer than a datagram")]
     TooLong,
-    /// A tag of no message, kind or variant.
+    /// Unknown tag of a message, kind or variant.
     #[error("unknown tag")]
     Tag,
-    /// A kind that the cluster has given up and no longer parses.
+    /// A kind that the cluster has retired and no longer parses.
     #[error("a kind that is no longer in use")]
     Deprecated,
     /// A number at or above its limit.
     #[error("number out of range")]
     Range,
-    /// A number of variable length that is too long for its value or for its type.
+    /// A varint that is too long for its value or type.
     #[error("number is not canonical")]
     Varint,
     /// A field that must be empty or zero.
     #[error("field must be empty")]
     NotEmpty,
-    /// Bits that do not fill their bytes, or exceed them.
+    /// The bit count does not match the bytes.
     #[error("bits do not fit their bytes")]
     Bits,
-    /// An address that is not of four bytes, comes twice, or is not used.
+    /// An address that does not have four bytes, is repeated, or is unused.
     #[error("address is not usable")]
     Address,
-    /// A socket that comes twice, names no address, or has a port beyond 65,535.
+    /// A socket that is repeated, has no address, or a port beyond 65,535.
     #[error("socket is not usable")]
     Socket,
-    /// A transaction that is not a legacy one of a vote.
+    /// A transaction that is not a legacy vote transaction.
     #[error("no vote transaction")]
     Vote,
-    /// A pull request that asks for more than a 64th of the table.
+    /// A pull request for more than a 64th of the table.
     #[error("filter is too coarse")]
     Mask,
-    /// A pull request whose value is no contact info.
+    /// A pull request whose value is not a contact info.
     #[error("caller is no contact info")]
     Caller,
-    /// A prune message whose sender is not the one that signed.
+    /// A prune message whose sender did not sign it.
     #[error("sender is not the signer")]
     Sender,
 }
 
 pub(super) type Result<T> = std::result::Result<T, GossipError>;
 
-/// Where reading has got to.
+/// A position in the bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
@@ -91,12 +91,12 @@ impl<'a> Reader<'a> {
         &self.bytes[start..self.at]
     }
 
-    /// An error at the field that begins at `offset`.
+    /// An error at the field that starts at `offset`.
     pub(super) fn error(kind: GossipErrorKind, offset: usize) -> GossipError {
         GossipError { kind, offset: u16::try_from(offset).unwrap_or(u16::MAX) }
     }
 
-    /// Refuses unless `holds`.
+    /// Returns an error unless `holds`.
     pub(super) fn check(holds: bool, kind: GossipErrorKind, offset: usize) -> Result<()> {
         if holds { Ok(()) } else { Err(Self::error(kind, offset)) }
     }
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         Self::check(number == 0, GossipErrorKind::NotEmpty, at)
     }
 
-    /// Whether something is there: a byte that is 0 or 1.
+    /// A flag: a byte that is 0 or 1.
     pub(super) fn flag(&mut self) -> Result<bool> {
         let at = self.at;
         match self.u8()? {
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A count of items of which each has at least `size` bytes.
+    /// A count of items of at least `size` bytes each.
     pub(super) fn count(&mut self, size: usize) -> Result<usize> {
         let at = self.at;
         let count = self.u64()?;
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
         Ok(usize::from(count))
     }
 
-    /// A number of seven bits a byte, low ones first, which fits `bits` bits and has no longer form than it needs.
+    /// A varint: seven bits per byte, low ones first, of at most `bits` bits, in its shortest form.
     pub(super) fn varint(&mut self, bits: u32) -> Result<u64> {
         let start = self.at;
         let mut number = 0u64;
@@ -199,13 +199,13 @@ impl<'a> Reader<'a> {
         self.varint(16).map(|number| number as u16)
     }
 
-    /// The bytes that a `u64` counts.
+    /// Bytes preceded by their `u64` length.
     pub(super) fn bytes(&mut self) -> Result<&'a [u8]> {
         let count = self.count(1)?;
         self.take(count)
     }
 
-    /// That nothing is left.
+    /// Checks that nothing is left.
     pub(super) fn end(&self) -> Result<()> {
         Self::check(self.at == self.bytes.len(), GossipErrorKind::TrailingBytes, self.at)
     }

@@ -1,8 +1,8 @@
-//! Which slots a node has in whole: runs of bits, compressed or not.
+//! The slots that a node has completely, as runs of bits, compressed or not.
 //!
 //! reads   the runs of a value of kind 5
-//! writes  the same; of our own only runs that are not compressed
-//! memory  a run borrows; to read it takes 2 KiB where it is compressed
+//! writes  the same; own runs are never compressed
+//! memory  a run borrows; decompressing one takes 2 KiB
 //! drops   what the cluster refuses; a run that does not decompress has no slots
 //! source  `solana-gossip` 4.2.2, `epoch_slots.rs`; RFC 1951
 
@@ -15,7 +15,7 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 use super::MAX_SLOT;
 use super::read::{GossipErrorKind, Reader, Result, write_u32, write_u64};
 
-/// A run reaches over fewer slots than this.
+/// Upper bound of a run's slots, exclusive.
 pub const MAX_SLOTS_PER_RUN: u64 = 2_048 * 8;
 
 /// A run of slots.
@@ -23,11 +23,11 @@ pub const MAX_SLOTS_PER_RUN: u64 = 2_048 * 8;
 pub struct SlotRun<'a> {
     /// The slot of the first bit; below [`MAX_SLOT`].
     pub first_slot: u64,
-    /// Over how many slots it reaches; below [`MAX_SLOTS_PER_RUN`].
+    /// Number of slots; below [`MAX_SLOTS_PER_RUN`].
     pub count: u64,
-    /// Whether `bytes` are compressed, by DEFLATE without a header.
+    /// Whether `bytes` are compressed with DEFLATE, without a header.
     pub is_compressed: bool,
-    /// Eight slots a byte, the first in the lowest bit.
+    /// Eight slots per byte, the first in the lowest bit.
     pub bytes: &'a [u8],
 }
 
@@ -41,7 +41,7 @@ impl<'a> SlotRun<'a> {
         Ok(Self { first_slot, count, is_compressed: tag == 0, bytes })
     }
 
-    /// Appends it.
+    /// Appends the run.
     pub fn write(&self, out: &mut Vec<u8>) {
         write_u32(u32::from(!self.is_compressed), out);
         write_u64(self.first_slot, out);
@@ -61,12 +61,12 @@ impl<'a> SlotRun<'a> {
         }
     }
 
-    /// The slots, ascending. Those of a run that does not decompress are none.
+    /// Visits the slots in ascending order; none if the run does not decompress.
     pub fn for_each(&self, slot: impl FnMut(u64)) {
         self.for_each_in(0..MAX_SLOT + MAX_SLOTS_PER_RUN, slot);
     }
 
-    /// The same of a range alone. A run that does not reach into it is not decompressed.
+    /// The same within a range. A run outside the range is not decompressed.
     pub fn for_each_in(&self, range: Range<u64>, mut slot: impl FnMut(u64)) {
         let mut buffer = [0; (MAX_SLOTS_PER_RUN / 8) as usize];
         let from = range.start.saturating_sub(self.first_slot);
@@ -86,7 +86,7 @@ impl<'a> SlotRun<'a> {
     }
 }
 
-/// The bytes of a vector of bits, and how many bits it has: no byte more than they need.
+/// The bytes of a bit vector, and its number of bits, which must need all of these bytes.
 pub(super) fn read_bit_vector<'a>(reader: &mut Reader<'a>) -> Result<(&'a [u8], u64)> {
     let at = reader.at();
     let bytes: &[u8] = match reader.flag()? {
@@ -100,7 +100,7 @@ pub(super) fn read_bit_vector<'a>(reader: &mut Reader<'a>) -> Result<(&'a [u8], 
     Ok((bytes, bits))
 }
 
-/// The bytes of a vector of bits that fill them.
+/// The bytes of a bit vector whose bits fill them.
 fn read_bits<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8]> {
     let at = reader.at();
     let (bytes, bits) = read_bit_vector(reader)?;
@@ -117,7 +117,7 @@ fn inflate<'b>(bytes: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
     }
 }
 
-/// The slots of a node that it makes known, bit by bit.
+/// A node's slots for publication, as bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotBits {
     first_slot: u64,
@@ -126,7 +126,7 @@ pub struct SlotBits {
 }
 
 impl SlotBits {
-    /// Adds a slot, unless it is before the first one or the run would get longer than `bytes_max` bytes.
+    /// Adds a slot, unless it is before the first one or the run would exceed `bytes_max` bytes.
     pub fn add(&mut self, slot: u64, bytes_max: usize) -> bool {
         if self.count == 0 {
             self.first_slot = slot;
@@ -151,7 +151,7 @@ impl SlotBits {
         self.count == 0
     }
 
-    /// As a run.
+    /// The slots as a run.
     pub fn run(&self) -> SlotRun<'_> {
         SlotRun { first_slot: self.first_slot, count: self.count, is_compressed: false, bytes: &self.bytes }
     }

@@ -1,13 +1,13 @@
-//! A value of the table that gossip spreads: what a node says of itself, and its signature.
+//! A value of gossip's table: data published by a node, with its signature.
 //!
 //! reads   a signature and data at the front of more bytes
-//! writes  data, to be signed
-//! memory  a value borrows; the lists of two kinds take 40 B for at least 28 B that came
+//! writes  data to be signed
+//! memory  a value borrows; the lists of two kinds take 40 B for at least 28 B received
 //! drops   what breaks a rule of its kind: the whole datagram is refused
 //! source  `solana-gossip` 4.2.2, `crds_value.rs`, `crds_data.rs`, `duplicate_shred.rs`, `restart_crds_values.rs`
 //!
-//! The data that is signed begins with the tag. There is one form of it only, so the bytes that came are those that
-//! were signed, and nothing is written again to check a signature.
+//! The signed data starts with the tag. Its encoding is canonical, so the received bytes are the signed ones, and
+//! verifying a signature needs no reserialization.
 
 use super::contact::ContactInfo;
 use super::read::{GossipErrorKind, Reader, Result, write_u32, write_u64};
@@ -19,115 +19,115 @@ use super::{
 };
 use crate::consts::{Hash, Pubkey, Signature};
 
-/// What a value says. The tag on the wire is that of [`CrdsKind`].
+/// The data of a value. The tag on the wire is that of [`CrdsKind`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)]
 pub enum CrdsData<'a> {
     /// A vote.
     Vote(Vote<'a>),
-    /// The lowest slot of which a node has shreds.
+    /// The lowest slot for which a node has shreds.
     LowestSlot(LowestSlot),
-    /// Slots that a node has in whole.
+    /// Slots that a node has completely.
     EpochSlots(EpochSlots<'a>),
-    /// A piece of a proof that a leader made two blocks for a slot.
+    /// A piece of a proof that a leader produced two blocks for a slot.
     DuplicateShred(DuplicateShred<'a>),
     /// Snapshots that a node serves.
     SnapshotHashes(SnapshotHashes),
-    /// Who a node is and where.
+    /// A node's contact info.
     ContactInfo(ContactInfo),
-    /// Of a restart of the cluster; parsed to find its end, and not used.
+    /// Data of a cluster restart, which is skipped.
     Restart(Restart<'a>),
 }
 
 /// A vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vote<'a> {
-    /// Which of the node's votes; below [`VOTE_INDEX_END`].
+    /// Index among the node's votes; below [`VOTE_INDEX_END`].
     pub index: u8,
-    /// Who sends it.
+    /// The sender.
     pub from: Pubkey,
-    /// A legacy transaction, as on the wire; its signatures are not checked.
+    /// A legacy transaction in wire format; its signatures are not verified.
     pub transaction: &'a [u8],
-    /// The last slot that it votes for; read from the transaction, and not written.
+    /// The last slot that it votes for; parsed from the transaction, and not written.
     pub slot: Option<u64>,
-    /// When, ms.
+    /// Time in ms.
     pub wallclock: u64,
 }
 
-/// The lowest slot of which a node has shreds.
+/// The lowest slot for which a node has shreds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LowestSlot {
-    /// Whose.
+    /// The node.
     pub from: Pubkey,
-    /// That slot.
+    /// The lowest slot.
     pub lowest: u64,
-    /// When, ms.
+    /// Time in ms.
     pub wallclock: u64,
 }
 
-/// Slots that a node has in whole.
+/// Slots that a node has completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpochSlots<'a> {
-    /// Which of the node's; below [`EPOCH_SLOTS_INDEX_END`].
+    /// Index among the node's values; below [`EPOCH_SLOTS_INDEX_END`].
     pub index: u8,
-    /// Whose.
+    /// The node.
     pub from: Pubkey,
     /// The slots.
     pub runs: Vec<SlotRun<'a>>,
-    /// When, ms.
+    /// Time in ms.
     pub wallclock: u64,
 }
 
-/// A piece of a proof.
+/// A piece of a duplicate proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateShred<'a> {
-    /// Which of the node's; below [`MAX_DUPLICATE_SHREDS`].
+    /// Index among the node's pieces; below [`MAX_DUPLICATE_SHREDS`].
     pub index: u16,
-    /// Who proves.
+    /// The node that publishes the proof.
     pub from: Pubkey,
-    /// When, ms.
+    /// Time in ms.
     pub wallclock: u64,
-    /// The slot with two blocks; any number.
+    /// The slot with two blocks; not range-checked.
     pub slot: u64,
     /// No longer in use.
     pub unused: u32,
     /// No longer in use; [`super::DUPLICATE_SHRED_TYPE`] is sent.
     pub shred_type: u8,
-    /// Pieces of the proof.
+    /// Number of pieces of the proof.
     pub chunk_count: u8,
-    /// Which of them; below `chunk_count`.
+    /// Index of this piece; below `chunk_count`.
     pub chunk_index: u8,
-    /// The piece.
+    /// The bytes of the piece.
     pub chunk: &'a [u8],
 }
 
 /// Snapshots that a node serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHashes {
-    /// Whose.
+    /// The node.
     pub from: Pubkey,
-    /// Slot and hash of the full one.
+    /// Slot and hash of the full snapshot.
     pub full: (u64, Hash),
-    /// Slots and hashes of those that build on it; each slot above the full one's.
+    /// Slots and hashes of the incremental ones; each slot is above the full one's.
     pub incremental: Vec<(u64, Hash)>,
-    /// When, ms.
+    /// Time in ms.
     pub wallclock: u64,
 }
 
-/// Of a restart of the cluster: its kind and its bytes.
+/// Data of a cluster restart, unparsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart<'a> {
-    /// Which of the two: [`CrdsKind::RestartLastVotedForkSlots`] or [`CrdsKind::RestartHeaviestFork`].
+    /// One of [`CrdsKind::RestartLastVotedForkSlots`] and [`CrdsKind::RestartHeaviestFork`].
     pub kind: CrdsKind,
-    /// Whose.
+    /// The node.
     pub from: Pubkey,
-    /// When, ms.
+    /// Time in ms.
     pub wallclock: u64,
-    /// What follows these two.
+    /// The bytes after these two.
     pub rest: &'a [u8],
 }
 
-/// The kinds that are in use, by their tag.
+/// The kinds in use, by tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum CrdsKind {
@@ -149,14 +149,14 @@ pub enum CrdsKind {
     RestartHeaviestFork = 13,
 }
 
-/// What there is one value of: of a node, a kind, and a number that is 0 where the kind has none.
+/// The key of a value in the table: node, kind, and an index that is 0 for a kind without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label {
-    /// Whose.
+    /// The node.
     pub pubkey: Pubkey,
-    /// Which kind.
+    /// The kind of value.
     pub kind: CrdsKind,
-    /// Which of that kind.
+    /// The index within the kind.
     pub index: u16,
 }
 
@@ -194,14 +194,15 @@ impl<'a> CrdsData<'a> {
     /// Parses exactly the data of a value, tag included.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    ///
+    /// The first violated rule.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let data = Self::read(&mut reader)?;
         reader.end().map(|()| data)
     }
 
-    /// What it is the value of.
+    /// The key of the value.
     pub fn label(&self) -> Label {
         let (pubkey, kind, index) = match self {
             Self::Vote(vote) => (vote.from, CrdsKind::Vote, u16::from(vote.index)),
@@ -215,7 +216,7 @@ impl<'a> CrdsData<'a> {
         Label { pubkey, kind, index }
     }
 
-    /// When it was said, ms.
+    /// Its time in ms.
     pub fn wallclock(&self) -> u64 {
         match self {
             Self::Vote(vote) => vote.wallclock,
@@ -228,7 +229,7 @@ impl<'a> CrdsData<'a> {
         }
     }
 
-    /// Says it at another time.
+    /// Changes its time.
     pub fn set_wallclock(&mut self, wallclock: u64) {
         let said = match self {
             Self::Vote(vote) => &mut vote.wallclock,
@@ -242,7 +243,7 @@ impl<'a> CrdsData<'a> {
         *said = wallclock;
     }
 
-    /// Appends tag and data: the bytes that are signed.
+    /// Appends tag and data, which are the signed bytes.
     pub fn write(&self, out: &mut Vec<u8>) {
         write_u32(self.label().kind as u32, out);
         match self {
@@ -294,7 +295,7 @@ impl LowestSlot {
     fn write(&self, out: &mut Vec<u8>) {
         out.push(0);
         out.extend_from_slice(&self.from);
-        // A root, then the slot, then slots and bytes: three of these have gone out of use.
+        // A root, then the slot, then slots and bytes: three of these are no longer in use.
         [0, self.lowest, 0, 0, self.wallclock].iter().for_each(|number| write_u64(*number, out));
     }
 }
@@ -305,7 +306,7 @@ impl<'a> EpochSlots<'a> {
         let index = reader.u8()?;
         Reader::check(index < EPOCH_SLOTS_INDEX_END, GossipErrorKind::Range, at)?;
         let from = reader.array()?;
-        // Tag, first slot, count; then at least a byte and a length.
+        // Tag, first slot, count; then at least one byte and a length.
         let count = reader.count(4 + 8 + 8 + 8)?;
         let runs = (0..count).map(|_| SlotRun::read(reader)).collect::<Result<_>>()?;
         Ok(Self { index, from, runs, wallclock: reader.below(MAX_WALLCLOCK)? })
@@ -380,7 +381,7 @@ impl<'a> Restart<'a> {
         if kind == CrdsKind::RestartLastVotedForkSlots {
             let at = reader.at();
             match reader.u32()? {
-                // Lengths of runs of slots, by turns voted for and not.
+                // Lengths of runs of slots, alternately voted for and not.
                 0 => {
                     for _ in 0..reader.count(1)? {
                         reader.varint_u16()?;
@@ -399,7 +400,7 @@ impl<'a> Restart<'a> {
     }
 }
 
-/// A value as it came: a view.
+/// A received value: a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrdsValue<'a> {
     bytes: &'a [u8],
@@ -416,42 +417,43 @@ impl<'a> CrdsValue<'a> {
         Ok(Self { bytes, data })
     }
 
-    /// Parses exactly a value. The signature is not checked.
+    /// Parses exactly a value. The signature is not verified.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    ///
+    /// The first violated rule.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let value = Self::read(&mut reader)?;
         reader.end().map(|()| value)
     }
 
-    /// Signature and data. The value's hash is SHA-256 over them.
+    /// Signature and data, over which the value's hash is SHA-256.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// That of [`Label::pubkey`], over [`Self::signed`].
+    /// The signature of [`Label::pubkey`] over [`Self::signed`].
     pub fn signature(&self) -> &'a Signature {
         self.bytes.first_chunk().expect("a value begins with its signature")
     }
 
-    /// The bytes that are signed.
+    /// The signed bytes.
     pub fn signed(&self) -> &'a [u8] {
         &self.bytes[SIGNATURE_SIZE..]
     }
 
-    /// What it says.
+    /// The parsed data.
     pub fn data(&self) -> &CrdsData<'a> {
         &self.data
     }
 
-    /// What it is the value of.
+    /// The key of the value.
     pub fn label(&self) -> Label {
         self.data.label()
     }
 
-    /// When it was said, ms.
+    /// Its time in ms.
     pub fn wallclock(&self) -> u64 {
         self.data.wallclock()
     }

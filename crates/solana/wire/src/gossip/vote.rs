@@ -1,10 +1,9 @@
-//! A vote as gossip carries it: a legacy transaction whose first instruction is a vote.
+//! A vote in gossip: a legacy transaction whose first instruction is a vote.
 //!
 //! reads   a transaction at the front of more bytes
-//! writes  where it ends, and the last slot that it votes for
-//! memory  none
-//! drops   what the cluster's nodes refuse here, and nothing else: they drop a whole datagram for one such value, so
-//!         who took more would spoil what it sends them, and who took less would lose what they send
+//! writes  its end, and the last slot that it votes for
+//! drops   exactly what the cluster's nodes refuse: they drop a whole datagram for one such value, so a node that
+//!         accepted more would spoil its own datagrams, and one that accepted less would lose theirs
 //! source  `solana-transaction` 4.1, `sanitize`; `solana-vote` 4.2.2, `vote_parser.rs`; `solana-vote-interface` 6.0
 
 use super::read::{GossipErrorKind, Reader, Result};
@@ -53,7 +52,7 @@ pub(super) fn read_transaction<'a>(reader: &mut Reader<'a>) -> Result<(&'a [u8],
     Ok((reader.since(start), slot))
 }
 
-/// The last slot of an instruction that is a vote. Bytes after it do not matter.
+/// The last slot of a vote instruction. Trailing bytes are ignored.
 fn read_instruction(data: &[u8]) -> Result<Option<u64>> {
     let mut reader = Reader::new(data);
     let tag = reader.u32()?;
@@ -75,7 +74,7 @@ fn read_instruction(data: &[u8]) -> Result<Option<u64>> {
         COMPACT_UPDATE | COMPACT_UPDATE_SWITCH | TOWER_SYNC | TOWER_SYNC_SWITCH => read_offsets(&mut reader)?,
         _ => return Err(Reader::error(GossipErrorKind::Vote, 0)),
     };
-    // The bank's hash, and when.
+    // The bank's hash and the timestamp.
     reader.take(32)?;
     if reader.flag()? {
         reader.u64()?;
@@ -86,7 +85,7 @@ fn read_instruction(data: &[u8]) -> Result<Option<u64>> {
     Ok(slot)
 }
 
-/// A root, and lockouts by how far each is from the one before.
+/// A root, and lockouts as differences of slots.
 fn read_offsets(reader: &mut Reader<'_>) -> Result<Option<u64>> {
     let root = reader.u64()?;
     let mut slot = if root == u64::MAX { 0 } else { root };

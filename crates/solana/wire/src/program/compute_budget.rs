@@ -1,10 +1,9 @@
-//! The compute-budget program: limits and price that a transaction asks for.
+//! The compute-budget program: the requested limits and price of a transaction.
 //!
 //! reads   the data of one instruction
 //! writes  [`Instruction`]s without accounts
 //! memory  none beyond the result
-//! drops   unknown or short data: `None`; bytes after a known instruction are ignored, as the
-//!         cluster does
+//! drops   unknown or short data: `None`; bytes after a known instruction are ignored, as by the cluster
 //! source  `solana-compute-budget-interface` 3
 
 use crate::consts::COMPUTE_BUDGET_PROGRAM;

@@ -1,6 +1,5 @@
-//! The memo program: a text, signed by the accounts that are named.
+//! The memo program: a text, signed by the named accounts.
 //!
-//! reads   nothing: a memo's data is the text itself
 //! writes  one [`Instruction`]
 //! memory  the text
 //! source  `spl-memo-interface`
@@ -17,7 +16,7 @@ pub fn memo(text: &str, signers: &[Pubkey]) -> Instruction {
     }
 }
 
-/// The text of a memo; `None` when it is not UTF-8, which the program refuses.
+/// The text of a memo; `None` if it is not UTF-8, which the program refuses.
 pub fn text(data: &[u8]) -> Option<&str> {
     str::from_utf8(data).ok()
 }

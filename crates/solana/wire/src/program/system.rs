@@ -1,4 +1,4 @@
-//! The system program: makes accounts, moves lamports, keeps nonces.
+//! The system program: creates accounts, transfers lamports, keeps nonces.
 //!
 //! reads   the data of one instruction
 //! writes  [`Instruction`]s, or their data alone
@@ -14,25 +14,25 @@ use crate::message::{AccountMeta, Instruction};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are the program's own words")]
 pub enum SystemInstruction<'a> {
-    /// 0: makes and funds an account. Accounts: funder (signer), new account (signer).
+    /// 0: creates and funds an account. Accounts: funder (signer), new account (signer).
     CreateAccount { lamports: u64, space: u64, owner: Pubkey },
-    /// 1: gives an account to a program. Accounts: account (signer).
+    /// 1: assigns an account to a program. Accounts: account (signer).
     Assign { owner: Pubkey },
-    /// 2: moves lamports. Accounts: from (signer), to.
+    /// 2: transfers lamports. Accounts: from (signer), to.
     Transfer { lamports: u64 },
     /// 3: like 0, at an address derived from `base` and `seed`. Accounts: funder (signer), new
     /// account, base (signer, when it is not the funder).
     CreateAccountWithSeed { base: Pubkey, seed: &'a str, lamports: u64, space: u64, owner: Pubkey },
     /// 4: consumes a nonce. Accounts: nonce, recent-blockhashes sysvar, authority (signer).
     AdvanceNonceAccount,
-    /// 5: takes lamports out of a nonce account. Accounts: nonce, to, recent-blockhashes sysvar,
-    /// rent sysvar, authority (signer).
+    /// 5: withdraws lamports from a nonce account. Accounts: nonce, to, recent-blockhashes sysvar, rent sysvar,
+    /// authority (signer).
     WithdrawNonceAccount { lamports: u64 },
-    /// 6: sets a nonce up. Accounts: nonce, recent-blockhashes sysvar, rent sysvar.
+    /// 6: initializes a nonce. Accounts: nonce, recent-blockhashes sysvar, rent sysvar.
     InitializeNonceAccount { authority: Pubkey },
     /// 7: changes a nonce's authority. Accounts: nonce, authority (signer).
     AuthorizeNonceAccount { authority: Pubkey },
-    /// 8: gives an account space. Accounts: account (signer).
+    /// 8: allocates an account's data. Accounts: account (signer).
     Allocate { space: u64 },
     /// 9: like 8 and 1, at a derived address. Accounts: account, base (signer).
     AllocateWithSeed { base: Pubkey, seed: &'a str, space: u64, owner: Pubkey },
@@ -40,14 +40,14 @@ pub enum SystemInstruction<'a> {
     AssignWithSeed { base: Pubkey, seed: &'a str, owner: Pubkey },
     /// 11: like 2, from a derived address. Accounts: from, base (signer), to.
     TransferWithSeed { lamports: u64, from_seed: &'a str, from_owner: Pubkey },
-    /// 12: brings an old nonce account up to date. Accounts: nonce.
+    /// 12: upgrades an old nonce account. Accounts: nonce.
     UpgradeNonceAccount,
     /// 13: like 0, for an account that may hold lamports already. Accounts: new account (signer),
     /// funder (signer, when there are lamports).
     CreateAccountAllowPrefund { lamports: u64, space: u64, owner: Pubkey },
 }
 
-/// Takes fields from the front of an instruction's data.
+/// Reads consecutive fields of an instruction's data.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Puts fields one after the other.
+/// Writes consecutive fields.
 struct Writer(Vec<u8>);
 
 impl Writer {
@@ -161,19 +161,19 @@ impl<'a> SystemInstruction<'a> {
     }
 }
 
-/// Moves `lamports`.
+/// Transfers `lamports`.
 pub fn transfer(from: &Pubkey, to: &Pubkey, lamports: u64) -> Instruction {
     let accounts = vec![AccountMeta::writable(*from, true), AccountMeta::writable(*to, false)];
     SystemInstruction::Transfer { lamports }.with(accounts)
 }
 
-/// Makes an account of `space` bytes that `owner` owns, with `lamports` of `from`.
+/// Creates an account of `space` bytes owned by `owner`, with `lamports` of `from`.
 pub fn create_account(from: &Pubkey, new: &Pubkey, lamports: u64, space: u64, owner: &Pubkey) -> Instruction {
     let accounts = vec![AccountMeta::writable(*from, true), AccountMeta::writable(*new, true)];
     SystemInstruction::CreateAccount { lamports, space, owner: *owner }.with(accounts)
 }
 
-/// As [`create_account`], at the address that follows from `from`, `seed` and `owner`: it does not sign.
+/// As [`create_account`], at the address derived from `from`, `seed` and `owner`, which does not sign.
 pub fn create_account_with_seed(
     from: &Pubkey,
     new: &Pubkey,
@@ -186,17 +186,17 @@ pub fn create_account_with_seed(
     SystemInstruction::CreateAccountWithSeed { base: *from, seed, lamports, space, owner: *owner }.with(accounts)
 }
 
-/// Gives `account` to the program `owner`.
+/// Assigns `account` to the program `owner`.
 pub fn assign(account: &Pubkey, owner: &Pubkey) -> Instruction {
     SystemInstruction::Assign { owner: *owner }.with(vec![AccountMeta::writable(*account, true)])
 }
 
-/// Gives `account` a size of `space` bytes.
+/// Allocates `space` bytes of data for `account`.
 pub fn allocate(account: &Pubkey, space: u64) -> Instruction {
     SystemInstruction::Allocate { space }.with(vec![AccountMeta::writable(*account, true)])
 }
 
-/// Consumes the nonce kept in `nonce`; as the first instruction it makes the transaction a durable one.
+/// Advances the nonce in `nonce`; as the first instruction it makes the transaction a durable one.
 pub fn advance_nonce_account(nonce: &Pubkey, authority: &Pubkey) -> Instruction {
     SystemInstruction::AdvanceNonceAccount.with(vec![
         AccountMeta::writable(*nonce, false),
@@ -205,7 +205,7 @@ pub fn advance_nonce_account(nonce: &Pubkey, authority: &Pubkey) -> Instruction 
     ])
 }
 
-/// Takes `lamports` out of the nonce account `nonce`.
+/// Withdraws `lamports` from the nonce account `nonce`.
 pub fn withdraw_nonce_account(nonce: &Pubkey, authority: &Pubkey, to: &Pubkey, lamports: u64) -> Instruction {
     SystemInstruction::WithdrawNonceAccount { lamports }.with(vec![
         AccountMeta::writable(*nonce, false),
@@ -216,7 +216,7 @@ pub fn withdraw_nonce_account(nonce: &Pubkey, authority: &Pubkey, to: &Pubkey, l
     ])
 }
 
-/// Sets up `nonce`, an account of 80 bytes that the system program owns.
+/// Initializes `nonce`, an account of 80 bytes that the system program owns.
 pub fn initialize_nonce_account(nonce: &Pubkey, authority: &Pubkey) -> Instruction {
     SystemInstruction::InitializeNonceAccount { authority: *authority }.with(vec![
         AccountMeta::writable(*nonce, false),
@@ -225,7 +225,7 @@ pub fn initialize_nonce_account(nonce: &Pubkey, authority: &Pubkey) -> Instructi
     ])
 }
 
-/// Gives the nonce account `nonce` to `new_authority`.
+/// Sets the authority of the nonce account `nonce` to `new_authority`.
 pub fn authorize_nonce_account(nonce: &Pubkey, authority: &Pubkey, new_authority: &Pubkey) -> Instruction {
     SystemInstruction::AuthorizeNonceAccount { authority: *new_authority }
         .with(vec![AccountMeta::writable(*nonce, false), AccountMeta::readonly(*authority, true)])

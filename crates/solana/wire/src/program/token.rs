@@ -1,6 +1,5 @@
-//! The token program (SPL Token): mints, accounts that hold of them, transfers.
+//! The token program (SPL Token): mints, token accounts, transfers.
 //!
-//! reads   nothing
 //! writes  [`Instruction`]s
 //! memory  none beyond the result
 //! source  `spl-token-interface`: a tag of one byte, numbers in little endian
@@ -8,9 +7,9 @@
 use crate::consts::{Pubkey, TOKEN_PROGRAM};
 use crate::message::{AccountMeta, Instruction};
 
-/// Bytes of a mint.
+/// Size of a mint in bytes.
 pub const MINT_SIZE: u64 = 82;
-/// Bytes of an account that holds tokens.
+/// Size of a token account in bytes.
 pub const ACCOUNT_SIZE: u64 = 165;
 
 fn instruction(accounts: Vec<AccountMeta>, data: Vec<u8>) -> Instruction {
@@ -23,7 +22,7 @@ fn amount_data(tag: u8, amount: u64) -> Vec<u8> {
     data
 }
 
-/// Makes `mint`, an account of [`MINT_SIZE`] bytes that the program owns, a mint without a freeze authority.
+/// Initializes `mint`, an account of [`MINT_SIZE`] bytes owned by the program, without a freeze authority.
 pub fn initialize_mint(mint: &Pubkey, authority: &Pubkey, decimals: u8) -> Instruction {
     let mut data = vec![20, decimals];
     data.extend_from_slice(authority);
@@ -31,14 +30,14 @@ pub fn initialize_mint(mint: &Pubkey, authority: &Pubkey, decimals: u8) -> Instr
     instruction(vec![AccountMeta::writable(*mint, false)], data)
 }
 
-/// Makes `account`, of [`ACCOUNT_SIZE`] bytes that the program owns, an account of `owner` for tokens of `mint`.
+/// Initializes `account`, of [`ACCOUNT_SIZE`] bytes owned by the program, as a token account of `owner` for `mint`.
 pub fn initialize_account(account: &Pubkey, mint: &Pubkey, owner: &Pubkey) -> Instruction {
     let mut data = vec![18];
     data.extend_from_slice(owner);
     instruction(vec![AccountMeta::writable(*account, false), AccountMeta::readonly(*mint, false)], data)
 }
 
-/// Makes `amount` new tokens for the account `to`.
+/// Mints `amount` tokens to the account `to`.
 pub fn mint_to(mint: &Pubkey, to: &Pubkey, authority: &Pubkey, amount: u64) -> Instruction {
     let accounts = vec![
         AccountMeta::writable(*mint, false),
@@ -48,7 +47,7 @@ pub fn mint_to(mint: &Pubkey, to: &Pubkey, authority: &Pubkey, amount: u64) -> I
     instruction(accounts, amount_data(7, amount))
 }
 
-/// Moves `amount` from one token account to another, as the first one's `owner` wants it.
+/// Transfers `amount` from one token account to another, authorized by the first one's `owner`.
 pub fn transfer(from: &Pubkey, to: &Pubkey, owner: &Pubkey, amount: u64) -> Instruction {
     let accounts = vec![
         AccountMeta::writable(*from, false),

@@ -2,13 +2,12 @@
 //!
 //! reads   the fields
 //! writes  the front of the caller's buffer
-//! memory  none
 //! drops   nothing; a buffer that is too short is a caller's bug (panic)
 //! source  the layout of this module's parent
 
 use super::layout::*;
 
-/// The fields that both kinds share. The signature comes later, when the root is known.
+/// The fields that both kinds share. The signature is written later, when the root is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommonHeader {
     /// Kind, room for a retransmitter's signature, length of the proof.
@@ -26,30 +25,30 @@ pub struct CommonHeader {
 /// The headers of a data shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataHeader {
-    /// What both kinds share.
+    /// The fields that both kinds share.
     pub common: CommonHeader,
-    /// Slots back to the parent; at least one but in slot 0.
+    /// Slots back to the parent; at least one except in slot 0.
     pub parent_offset: u16,
     /// See [`flags_for`].
     pub flags: u8,
-    /// Bytes of entries that follow.
+    /// Number of entry bytes that follow.
     pub entry_bytes: u16,
 }
 
 /// The headers of a parity shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeHeader {
-    /// What both kinds share.
+    /// The fields that both kinds share.
     pub common: CommonHeader,
     /// Data shreds in the set.
     pub data_count: u16,
     /// Parity shreds in the set.
     pub code_count: u16,
-    /// Place among the parity shreds.
+    /// Index among the set's parity shreds.
     pub position: u16,
 }
 
-/// The flags of a data shred: the tick, which saturates at 63, and what the shred ends.
+/// The flags of a data shred: the tick, which saturates at 63, and whether it ends a batch or the slot.
 pub const fn flags_for(reference_tick: u8, ends_batch: bool, ends_slot: bool) -> u8 {
     let tick = if reference_tick < FLAG_TICK_MASK { reference_tick } else { FLAG_TICK_MASK };
     match (ends_batch, ends_slot) {
@@ -60,7 +59,7 @@ pub const fn flags_for(reference_tick: u8, ends_batch: bool, ends_slot: bool) ->
 }
 
 impl CommonHeader {
-    /// Writes all but the signature, which keeps what it was.
+    /// Writes all but the signature, which is left as it is.
     fn write(&self, to: &mut [u8]) {
         to[VARIANT] = self.variant.to_byte();
         to[SLOT..SLOT + 8].copy_from_slice(&self.slot.to_le_bytes());

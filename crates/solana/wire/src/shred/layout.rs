@@ -1,22 +1,19 @@
-//! Where the parts of a shred lie.
+//! The offsets and sizes of a shred's parts.
 //!
 //! reads   a variant byte
-//! writes  nothing
-//! memory  none
-//! drops   nothing
 //! source  `solana-ledger` 4.2, shred/merkle.rs; the sums are asserted below
 
 use std::ops::Range;
 
-/// Bytes of a data shred.
+/// Size of a data shred.
 pub const DATA_SHRED_SIZE: usize = 1203;
-/// Bytes of a parity shred: what a packet holds beside a repair nonce of four bytes.
+/// Size of a parity shred: a packet without a repair nonce of four bytes.
 pub const CODE_SHRED_SIZE: usize = crate::PACKET_DATA_SIZE - 4;
-/// Bytes of the header that both kinds share.
+/// Size of the header that both kinds share.
 pub const COMMON_HEADER_SIZE: usize = 64 + 1 + 8 + 4 + 2 + 4;
-/// Bytes before the entry bytes of a data shred.
+/// Size of a data shred's headers, before the entry bytes.
 pub const DATA_HEADER_SIZE: usize = COMMON_HEADER_SIZE + 2 + 1 + 2;
-/// Bytes before the parity of a parity shred.
+/// Size of a parity shred's headers, before the parity.
 pub const CODE_HEADER_SIZE: usize = COMMON_HEADER_SIZE + 2 + 2 + 2;
 
 /// Data shreds in a set.
@@ -25,12 +22,12 @@ pub const DATA_PER_SET: usize = 32;
 pub const CODE_PER_SET: usize = 32;
 /// Shreds in a set.
 pub const SHREDS_PER_SET: usize = DATA_PER_SET + CODE_PER_SET;
-/// Data shreds, and parity shreds, that a slot may have on the cluster.
+/// Maximum data shreds, and parity shreds, of a slot on the cluster.
 pub const SHREDS_PER_SLOT_MAX: u32 = 32_768;
 
-/// Bytes of a proof's node.
+/// Size of a proof's node.
 pub const PROOF_NODE_SIZE: usize = 20;
-/// Nodes in the proofs of a full set.
+/// Number of nodes in the proofs of a full set.
 pub const PROOF_NODES: u8 = SHREDS_PER_SET.ilog2() as u8;
 
 /// Offset of the leader's signature over the root.
@@ -55,7 +52,7 @@ pub const SIZE: usize = FLAGS + 1;
 pub const DATA_COUNT: usize = COMMON_HEADER_SIZE;
 /// Offset of a parity shred's count of parity shreds.
 pub const CODE_COUNT: usize = DATA_COUNT + 2;
-/// Offset of a parity shred's place among the parity shreds.
+/// Offset of a parity shred's index among the parity shreds.
 pub const POSITION: usize = CODE_COUNT + 2;
 
 /// Flags: the tick within the slot, at most 63, at which the entries were taken.
@@ -83,7 +80,7 @@ impl ShredKind {
         }
     }
 
-    /// Bytes of its headers.
+    /// Size of its headers.
     pub const fn header_size(self) -> usize {
         match self {
             Self::Data => DATA_HEADER_SIZE,
@@ -92,7 +89,7 @@ impl ShredKind {
     }
 }
 
-/// What the variant byte says. Every variant of today is chained to the root of the set before.
+/// The meaning of the variant byte. All current variants are chained to the root of the previous set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Variant {
     /// Data or parity.
@@ -109,7 +106,7 @@ impl Variant {
         Self { kind, resigned, proof_nodes: PROOF_NODES }
     }
 
-    /// Reads the byte; `None` where it stands for no variant of today.
+    /// Decodes the byte; `None` if it is not a current variant.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         let (kind, resigned) = match byte >> 4 {
             0b0110 => (ShredKind::Code, false),
@@ -121,7 +118,7 @@ impl Variant {
         Some(Self { kind, resigned, proof_nodes: byte & 15 })
     }
 
-    /// The byte. Panics when `proof_nodes` does not fit in four bits.
+    /// Encodes the byte. Panics if `proof_nodes` does not fit in four bits.
     pub const fn to_byte(self) -> u8 {
         assert!(self.proof_nodes < 16, "a proof has at most 15 nodes");
         let high = match (self.kind, self.resigned) {
@@ -133,34 +130,35 @@ impl Variant {
         high << 4 | self.proof_nodes
     }
 
-    /// Offset of the proof, which is where the bytes end that a leaf's hash covers.
+    /// Offset of the proof, which is also the end of the bytes that a leaf's hash covers.
     pub const fn proof_offset(self) -> usize {
         let proof = self.proof_nodes as usize * PROOF_NODE_SIZE;
         self.kind.size() - proof - if self.resigned { 64 } else { 0 }
     }
 
-    /// Where the proof lies.
+    /// Range of the proof.
     pub const fn proof(self) -> Range<usize> {
         let start = self.proof_offset();
         start..start + self.proof_nodes as usize * PROOF_NODE_SIZE
     }
 
-    /// Where the root of the set before lies.
+    /// Range of the previous set's root.
     pub const fn chained_root(self) -> Range<usize> {
         self.proof_offset() - 32..self.proof_offset()
     }
 
-    /// Where a retransmitter puts its signature; `None` where there is no room for one.
+    /// Range of the retransmitter's signature; `None` if there is no room for one.
     pub const fn retransmitter_signature(self) -> Option<Range<usize>> {
         if self.resigned { Some(self.kind.size() - 64..self.kind.size()) } else { None }
     }
 
-    /// Bytes of entries, or of parity, that the shred has room for.
+    /// Maximum bytes of entries, or of parity, in the shred.
     pub const fn capacity(self) -> usize {
         self.chained_root().start - self.kind.header_size()
     }
 
-    /// What the erasure code runs over: of data all but the signature, of parity the parity alone.
+    /// The bytes that the erasure code covers: everything but the signature of a data shred, the parity of a parity
+    /// shred.
     pub const fn erasure_shard(self) -> Range<usize> {
         let start = match self.kind {
             ShredKind::Data => VARIANT,

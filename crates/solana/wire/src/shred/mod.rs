@@ -3,7 +3,7 @@
 //! reads   the bytes of one shred
 //! writes  headers, into the caller's buffer
 //! memory  a [`Shred`] borrows; nothing is allocated
-//! drops   bytes that are no shred: a [`ShredError`] at its offset
+//! drops   bytes that are not a shred: a [`ShredError`] at its offset
 //! source  `solana-ledger` 4.2, shred.rs, shred/merkle.rs, shred/filter.rs
 //!
 //! ```text
@@ -13,9 +13,9 @@
 //! both     … chained root 32, proof 20 × n, [retransmitter's signature 64]
 //! ```
 //!
-//! All integers are little endian. A block is a sequence of sets, each of 32 data shreds and their 32
-//! parity shreds; the leader signs the Merkle root over the 64, and each set names the root of the
-//! one before. The last set of a block has room for the signature of whoever passes it on.
+//! All integers are little endian. A block is a sequence of sets, each of 32 data shreds and their 32 parity shreds;
+//! the leader signs the Merkle root over the 64, and each set contains the root of the previous one. The last set of a
+//! block has room for the retransmitter's signature.
 
 mod encode;
 mod layout;

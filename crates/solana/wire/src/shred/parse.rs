@@ -1,7 +1,6 @@
-//! Reads a shred, strictly.
+//! The strict parser of shreds.
 //!
 //! reads   the bytes of one shred, no more and no fewer
-//! writes  nothing
 //! memory  a [`Shred`] borrows
 //! drops   bytes that break a rule: the first one broken, and where
 //! source  `solana-ledger` 4.2: `sanitize` of both kinds; the fixed sets of shred/filter.rs
@@ -9,13 +8,13 @@
 use super::layout::*;
 use crate::consts::{Hash, Signature};
 
-/// Why bytes are no shred, and where.
+/// Why bytes are not a shred, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (at byte {offset})")]
 pub struct ShredError {
-    /// The rule that is broken.
+    /// The violated rule.
     pub kind: ShredErrorKind,
-    /// Offset of the field that breaks it.
+    /// Offset of the offending field.
     pub offset: u16,
 }
 
@@ -25,7 +24,7 @@ pub enum ShredErrorKind {
     /// Fewer bytes than the variant byte needs, or not the length of its kind.
     #[error("not the length of a shred")]
     Length,
-    /// A variant byte of no variant of today.
+    /// The variant byte is not a current variant.
     #[error("unknown variant")]
     Variant,
     /// A parent at or after the slot itself (but for slot 0), or before slot 0.
@@ -54,34 +53,34 @@ pub enum ShredErrorKind {
     EarlyEnd,
 }
 
-/// What only data shreds have.
+/// The fields of a data shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataFields {
     /// Slots back to the parent.
     pub parent_offset: u16,
     /// See [`FLAG_TICK_MASK`], [`FLAG_DATA_COMPLETE`], [`FLAGS_LAST_IN_SLOT`].
     pub flags: u8,
-    /// Bytes of headers and entries.
+    /// Size of headers and entries in bytes.
     pub size: u16,
 }
 
-/// What only parity shreds have.
+/// The fields of a parity shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeFields {
     /// Data shreds in the set.
     pub data_count: u16,
     /// Parity shreds in the set.
     pub code_count: u16,
-    /// Place of this one among the parity shreds.
+    /// Index of this one among the parity shreds.
     pub position: u16,
 }
 
-/// What only one kind of shred has.
+/// The fields of one kind of shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fields {
-    /// Of a data shred.
+    /// The fields of a data shred.
     Data(DataFields),
-    /// Of a parity shred.
+    /// The fields of a parity shred.
     Code(CodeFields),
 }
 
@@ -109,7 +108,7 @@ fn u16_at(bytes: &[u8], offset: usize) -> u16 {
 }
 
 impl<'a> Shred<'a> {
-    /// Parses exactly one shred. Proof and signature are not checked.
+    /// Parses exactly one shred. Proof and signature are not verified.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ShredError> {
         let Some(&byte) = bytes.get(VARIANT) else {
             return fail(ShredErrorKind::Length, bytes.len());
@@ -132,9 +131,8 @@ impl<'a> Shred<'a> {
         Ok(shred)
     }
 
-    /// Checks the rules that the cluster adds: sets of 32 + 32 at multiples of 32, ends of batches
-    /// and slots only at the end of a set, indices below `shreds_per_slot_max`
-    /// (see [`SHREDS_PER_SLOT_MAX`]).
+    /// Checks the cluster's additional rules: sets of 32 + 32 at multiples of 32, ends of batches and slots only at the
+    /// end of a set, indices below `shreds_per_slot_max` (see [`SHREDS_PER_SLOT_MAX`]).
     pub fn check_set(&self, shreds_per_slot_max: u32) -> Result<(), ShredError> {
         let (index, set_index) = (self.index(), self.set_index());
         let place = index.checked_sub(set_index).filter(|&p| (p as usize) < DATA_PER_SET);
@@ -174,7 +172,7 @@ impl<'a> Shred<'a> {
         self.variant
     }
 
-    /// What only its kind has.
+    /// The fields of its kind.
     pub fn fields(&self) -> Fields {
         self.fields
     }
@@ -204,8 +202,8 @@ impl<'a> Shred<'a> {
         u32::from_le_bytes(array(self.bytes, SET_INDEX))
     }
 
-    /// The place among the leaves of the set's tree, which is that among the shards of the code:
-    /// data first. `None` where a data shred's index is below its set's.
+    /// Its leaf in the set's Merkle tree, which is also its shard in the erasure code: data first. `None` if a data
+    /// shred's index is below its set's.
     fn leaf_index(&self) -> Option<usize> {
         match self.fields {
             Fields::Data(_) => self.index().checked_sub(self.set_index()).map(|i| i as usize),
@@ -213,7 +211,7 @@ impl<'a> Shred<'a> {
         }
     }
 
-    /// The place among the set's shreds, data first: its leaf in the tree, its shard in the code.
+    /// Its index among the set's shreds, data first, which is its leaf in the tree and its shard in the code.
     pub fn shard_index(&self) -> usize {
         self.leaf_index().expect("checked by parse")
     }
@@ -256,7 +254,7 @@ impl<'a> Shred<'a> {
         &self.bytes[VARIANT..self.variant.proof_offset()]
     }
 
-    /// The bytes that the erasure code runs over.
+    /// The bytes that the erasure code covers.
     pub fn erasure_shard(&self) -> &'a [u8] {
         &self.bytes[self.variant.erasure_shard()]
     }
@@ -266,12 +264,12 @@ impl<'a> Shred<'a> {
         &self.bytes[self.variant.proof()]
     }
 
-    /// The root of the set before, or of the parent block's last set.
+    /// The root of the previous set, or of the parent block's last set.
     pub fn chained_root(&self) -> Hash {
         array(self.bytes, self.variant.chained_root().start)
     }
 
-    /// The signature of whoever passed it on; `None` where there is no room for one.
+    /// The retransmitter's signature; `None` if there is no room for one.
     pub fn retransmitter_signature(&self) -> Option<Signature> {
         self.variant.retransmitter_signature().map(|range| array(self.bytes, range.start))
     }
@@ -302,7 +300,7 @@ fn parse_code(bytes: &[u8]) -> Result<CodeFields, ShredError> {
         code_count: u16_at(bytes, CODE_COUNT),
         position: u16_at(bytes, POSITION),
     };
-    // The field of the code has 256 elements, one for each shred.
+    // The code's field has 256 elements, one for each shred.
     let sum = u32::from(code.data_count) + u32::from(code.code_count);
     if code.data_count == 0 || code.code_count == 0 || sum > 256 {
         return fail(ShredErrorKind::Counts, DATA_COUNT);

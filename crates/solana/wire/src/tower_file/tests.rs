@@ -1,4 +1,4 @@
-//! The file byte by byte, against the cluster's own crates, and with every length lying.
+//! The file byte by byte, against the cluster's own crates, and with every length falsified.
 
 use proptest::prelude::*;
 use solana_vote_interface::instruction::VoteInstruction;
@@ -31,7 +31,7 @@ fn kind(bytes: &[u8]) -> Option<Kind> {
     TowerFile::parse(bytes).err().map(|error| error.kind)
 }
 
-/// The votes 100 and 101 above the root 90, put together by hand.
+/// The votes 100 and 101 above the root 90, assembled by hand.
 fn golden() -> Vec<u8> {
     let number = |number: u64| number.to_le_bytes().to_vec();
     // 1,700,000,000 = 0x6553_f100.
@@ -92,7 +92,7 @@ fn file_ends_where_it_says_and_nowhere_else() {
         }
         let more = [&bytes[..], &[0]].concat();
         assert_eq!(TowerFile::parse(&more).unwrap_err(), error(Kind::Trailing, bytes.len()));
-        // The length counts the byte more, the tower does not.
+        // The length counts the extra byte, but the tower does not.
         let mut counted = more;
         counted[68] = counted[68].wrapping_add(1);
         assert_eq!(TowerFile::parse(&counted).unwrap_err(), error(Kind::Trailing, bytes.len()));
@@ -155,7 +155,7 @@ fn values_that_no_tower_has_are_refused() {
     let mut endless = bytes.clone();
     endless[last + 13..last + 24].fill(0xff);
     assert_eq!(TowerFile::parse(&endless).unwrap_err(), error(Kind::Value, last + 13));
-    // Votes, and no last vote: its count is 0, and its votes are not there.
+    // Votes without a last vote: its count is 0, and its votes are missing.
     let mut none = bytes.clone();
     none[last + 12] = 0;
     none.drain(last + 13..last + 17);
@@ -208,14 +208,14 @@ proptest! {
             timestamp: is_vote.then_some(1_700_000_000),
             block_id: if is_vote { [4; 32].into() } else { [0; 32].into() },
         };
-        // Behind the instruction's number is what the file has behind another.
+        // After the instruction's number come the same bytes as in the file after another number.
         let instruction = bincode::serialize(&VoteInstruction::TowerSync(sync)).unwrap();
         let last = [&3u32.to_le_bytes()[..], &instruction[4..]].concat();
         let written = file(&tower);
         prop_assert_eq!(&written, &around(1, &theirs(&tower, false, &last)));
         prop_assert!(written.len() <= FILE_MAX);
         prop_assert_eq!(&TowerFile::parse(&written).unwrap().tower, &tower);
-        // An account that was used, and the older forms of a last vote: none tells a block id.
+        // A used account, and the older forms of a last vote: none has a block id.
         let used = around(1, &theirs(&tower, true, &last));
         prop_assert_eq!(&TowerFile::parse(&used).unwrap().tower, &tower);
         let last = tower.last.map(|last| SavedVote { block_id: None, ..last });

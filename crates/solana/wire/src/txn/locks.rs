@@ -1,4 +1,4 @@
-//! Which accounts a transaction locks for writing, after the cluster's demotions.
+//! The accounts that a transaction write-locks, after the cluster's demotions.
 //!
 //! reads   a parsed transaction, the addresses loaded from its lookup tables, the reserved keys
 //! writes  a set of account indexes
@@ -10,20 +10,19 @@ use crate::account_set::AccountSet;
 use crate::consts::{BPF_LOADER_UPGRADEABLE, Pubkey};
 
 impl Txn<'_> {
-    /// The accounts that some instruction calls as a program.
+    /// The accounts that instructions call as programs.
     pub fn invoked_programs(&self) -> AccountSet {
         let mut programs = AccountSet::default();
         self.instructions().for_each(|instruction| programs.insert(instruction.program_id_index));
         programs
     }
 
-    /// The accounts that are locked for writing: those that the message marks writable, less the
-    /// reserved ones (`is_reserved`: sysvars and built-in programs) and less those called as a
-    /// program, unless the upgradeable loader is among the accounts.
+    /// The write-locked accounts: those that the message marks writable, except reserved ones (`is_reserved`: sysvars
+    /// and built-in programs) and those called as programs, unless the upgradeable loader is among the accounts.
     ///
-    /// `loaded` are the addresses that the lookup tables gave, writable first, then read-only.
-    /// Empty when there are none or when they are not known yet: then the loaded accounts count as
-    /// writable where the message says so, and the loader is looked for in the static accounts only.
+    /// `loaded` are the addresses from the lookup tables, writable first, then read-only. If it is empty because there
+    /// are none or they are not known yet, the loaded accounts count as writable where the message says so, and the
+    /// loader is searched in the static accounts only.
     pub fn write_locks(&self, loaded: &[Pubkey], mut is_reserved: impl FnMut(&Pubkey) -> bool) -> AccountSet {
         let keys = self.account_keys();
         let loader_present = keys.iter().chain(loaded).any(|key| *key == BPF_LOADER_UPGRADEABLE);

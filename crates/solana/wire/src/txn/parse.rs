@@ -1,4 +1,4 @@
-//! The strict parser: one pass that finds the offsets and checks every rule.
+//! The strict parser: a single pass that finds the offsets and checks every rule.
 //!
 //! reads   untrusted bytes
 //! writes  a [`Layout`]
@@ -10,16 +10,16 @@ use super::{Layout, Version};
 use crate::compact::{self, CompactError};
 use crate::consts::{MAX_ACCOUNT_INDEXES, PACKET_DATA_SIZE};
 
-/// Bit that tells a versioned message from the signer count of a legacy one.
+/// Bit that distinguishes a versioned message from the signer count of a legacy one.
 const VERSION_PREFIX: u8 = 0x80;
 
-/// Why the bytes are no transaction, and where.
+/// Why bytes are not a valid transaction, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (at byte {offset})")]
 pub struct ParseError {
-    /// The rule that is broken.
+    /// The violated rule.
     pub kind: ParseErrorKind,
-    /// Offset of the field that breaks it, from the transaction's first byte.
+    /// Offset of the offending field from the transaction's first byte.
     pub offset: u16,
 }
 
@@ -35,13 +35,13 @@ pub enum ParseErrorKind {
     /// A length that is not in its shortest encoding, or over 65,535.
     #[error("bad compact-u16")]
     CompactU16,
-    /// No signature, or more than could ever fit (128 and more).
+    /// No signature, or more than can ever fit (128 and more).
     #[error("bad signature count")]
     SignatureCount,
     /// A message version other than legacy and 0.
     #[error("unsupported version")]
     UnsupportedVersion,
-    /// The header asks for another number of signatures than there are.
+    /// The header requires a different number of signatures than there are.
     #[error("signature count differs from the header's")]
     SignatureCountMismatch,
     /// The fee payer would be read-only.
@@ -53,10 +53,10 @@ pub enum ParseErrorKind {
     /// Over 256 accounts, lookups included.
     #[error("too many accounts")]
     TooManyAccounts,
-    /// A program index that is the fee payer's (0), past the static accounts, or from a lookup.
+    /// A program index that is the fee payer's (0), beyond the static accounts, or from a lookup.
     #[error("bad program index")]
     ProgramIndex,
-    /// An account index past all accounts.
+    /// An account index beyond all accounts.
     #[error("account index out of range")]
     AccountIndex,
     /// A lookup table from which nothing is loaded.
@@ -69,7 +69,7 @@ pub enum ParseErrorKind {
 
 #[cold]
 fn fail<T>(kind: ParseErrorKind, offset: usize) -> Result<T, ParseError> {
-    // Offsets are below 1232 + 3, the window that is ever looked at.
+    // Offsets are below 1232 + 3, the size of the window that is parsed.
     Err(ParseError { kind, offset: offset as u16 })
 }
 
@@ -90,7 +90,7 @@ pub(super) fn parse_prefix(bytes: &[u8]) -> Result<(Layout, usize), ParseError> 
     match bytes.get(..PACKET_DATA_SIZE) {
         None => parse_window(bytes),
         Some(window) => parse_window(window).map_err(|error| match error.kind {
-            // Cut by the window, not by the end of the bytes.
+            // Truncated by the window, not by the end of the bytes.
             ParseErrorKind::Truncated if bytes.len() > PACKET_DATA_SIZE => {
                 ParseError { kind: ParseErrorKind::TooLong, ..error }
             }
@@ -173,14 +173,14 @@ fn parse_window(bytes: &[u8]) -> Result<(Layout, usize), ParseError> {
     Ok((layout, at))
 }
 
-/// The largest account index that an instruction names, and the offset of the list that names it.
-/// How many accounts there are is known only after the lookups, which come last.
+/// The greatest account index in the instructions, and the offset of its list. The number of accounts is known only
+/// after the lookups, which come last.
 struct TopAccount {
     index: u8,
     list: usize,
 }
 
-/// `count` instructions from `at` on; returns their end.
+/// Parses `count` instructions from `at` on; returns their end.
 #[inline(always)]
 fn parse_instructions(
     bytes: &[u8],
@@ -211,7 +211,7 @@ fn parse_instructions(
     Ok((at, top))
 }
 
-/// The lookups of a version 0 message; returns the message's end.
+/// Parses the lookups of a version 0 message; returns the message's end.
 fn parse_lookups(bytes: &[u8], at: usize, layout: &mut Layout) -> Result<usize, ParseError> {
     let (count, mut at) = length(bytes, at)?;
     layout.lookups = at as u16;
@@ -233,7 +233,7 @@ fn parse_lookups(bytes: &[u8], at: usize, layout: &mut Layout) -> Result<usize, 
             return fail(ParseErrorKind::TooManyAccounts, table);
         }
     }
-    // A lookup takes 35 bytes at least, so that 1232 bytes hold no more than 35 of them.
+    // A lookup takes at least 35 bytes, so 1232 bytes contain at most 35 of them.
     layout.lookup_count = count as u8;
     layout.loaded_writable_count = writable as u16;
     layout.loaded_readonly_count = readonly as u16;

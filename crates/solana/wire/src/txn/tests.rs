@@ -1,9 +1,9 @@
-//! One case for each rule of the parser, by hand; random cases are in `tests/wire/sdk_differential.rs`.
+//! One hand-made case for each rule of the parser; random cases are in `tests/wire/sdk_differential.rs`.
 
 use super::*;
 use crate::consts::{BPF_LOADER_UPGRADEABLE, SYSTEM_PROGRAM};
 
-/// A transfer by hand: payer 1…, receiver 2…, system program; 215 bytes.
+/// A hand-made transfer: payer 1…, receiver 2…, system program; 215 bytes.
 fn transfer() -> Vec<u8> {
     let mut bytes = vec![1];
     bytes.extend([9; 64]);
@@ -20,7 +20,7 @@ const HEADER: usize = 65;
 const KEYS: usize = 69;
 const INSTRUCTION: usize = KEYS + 128 + 1;
 
-/// The same as version 0, with the bytes of its lookups (count first) at the end.
+/// The same as version 0, ending with the bytes of its lookups (count first).
 fn version_0(lookups: &[u8]) -> Vec<u8> {
     let mut bytes = transfer();
     bytes.insert(HEADER, 0x80);

@@ -14,7 +14,7 @@ fn block(slot: u64) -> VotedBlock {
     VotedBlock { slot, bank_hash: [3; 32], block_id: [4; 32], blockhash: [5; 32] }
 }
 
-/// Up to 31 votes, slots ascending, those that bind longest first.
+/// Up to 31 votes, slots ascending, with descending confirmation counts.
 fn tower() -> impl Strategy<Value = Vec<Lockout>> {
     let steps = prop_oneof![20 => Just(1u64), 3 => 2..5u64, 1 => 5..100_000u64];
     proptest::collection::vec(steps, 1..=MAX_LOCKOUTS).prop_map(|steps| {

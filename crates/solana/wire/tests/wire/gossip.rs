@@ -1,4 +1,4 @@
-//! Gossip's messages: vectors, round trips, and what is refused with which reason and where.
+//! Gossip messages: vectors, round trips, and refusals with their reasons and offsets.
 
 use std::net::SocketAddrV4;
 
@@ -36,7 +36,7 @@ fn a_contact_info_is_that_of_the_vector() {
     assert_eq!(Version { major: 4, minor: 3 | 1 << 14, patch: 7, ..Version::default() }.to_string(), "4.3.0-rc.7");
 }
 
-/// A contact info whose addresses and sockets are these bytes.
+/// A contact info with these bytes as addresses and sockets.
 fn with_sockets(sockets: &[u8]) -> Vec<u8> {
     let mut bytes = hex(CONTACT);
     bytes.truncate(85 - 21);
@@ -158,7 +158,7 @@ fn messages_are_held_to_their_rules() {
     assert_eq!(Protocol::parse(&[9, 0, 0, 0]).unwrap_err().kind, Kind::Tag);
 }
 
-/// A value of so many bytes.
+/// A value of `size` bytes.
 fn value_of(size: usize) -> Vec<u8> {
     let piece = |chunk| DuplicateShred {
         index: 0,
@@ -190,7 +190,7 @@ fn what_is_too_long_is_refused_for_that() {
     assert_eq!(push(1_188).len(), 1_232);
     assert!(Protocol::parse(&push(1_188)).is_ok());
     assert_eq!(Protocol::parse(&push(1_189)).unwrap_err(), too_long(1_232), "a datagram of a byte more");
-    // A filter of nothing leaves room for a caller that no other datagram could carry.
+    // An empty filter leaves room for a caller that fits into no other datagram.
     let pull = |size| [&[0; 4 + 8 + 1 + 8 + 8 + 8][..], &[6, 0, 0, 0], &value_of(size)].concat();
     assert_eq!(Protocol::parse(&pull(1_188)).unwrap_err().kind, Kind::Caller);
     assert_eq!((pull(1_189).len(), Protocol::parse(&pull(1_189)).unwrap_err()), (1_230, too_long(41)));

@@ -111,21 +111,21 @@ fn mutated_shreds() {
 
 #[test]
 fn mutated_messages_of_gossip() {
-    // Tags, counts and numbers are everywhere; keys and signatures, where nothing can go wrong, are the rest.
+    // Tags, counts and numbers are everywhere; the rest are keys and signatures, where nothing can go wrong.
     let fields = |bytes: &[u8]| (0..bytes.len()).filter(|at| bytes[*at] < 0x20).collect();
     mutate_and_check("gossip", "mutated_messages_of_gossip", fields, checks::gossip);
 }
 
 #[test]
 fn mutated_datagrams_of_repair() {
-    // Tags, numbers and counts are everywhere but in what was signed and signs.
+    // Tags, numbers and counts are everywhere except in signed bytes and signatures.
     let fields = |bytes: &[u8]| (0..bytes.len()).filter(|at| bytes[*at] < 0x20).collect();
     mutate_and_check("repair", "mutated_datagrams_of_repair", fields, checks::repair);
 }
 
 #[test]
 fn mutated_towers() {
-    // What is not passed over: up to the root, counts, the last vote.
+    // The fields that are not skipped: up to the root, counts, the last vote.
     let fields = |bytes: &[u8]| {
         let end = bytes.len().saturating_sub(120);
         [0, 68].into_iter().chain(188..240).chain(1_780..1_796).chain(end..bytes.len()).collect()

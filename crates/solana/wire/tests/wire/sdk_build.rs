@@ -1,5 +1,4 @@
-//! The builders, the programs' instructions, the entries and the addresses against the cluster's
-//! own crates.
+//! The builders, program instructions, entries and addresses against the cluster's own crates.
 
 use bincode::Options;
 use hearth_wire::consts;
@@ -88,7 +87,7 @@ fn ours_of(system: &SdkSystem) -> SystemInstruction<'_> {
     }
 }
 
-/// As the system program reads its input: little-endian fixed integers, a limit, a free tail.
+/// Decodes as the system program does: little-endian fixed integers, a limit, trailing bytes allowed.
 fn sdk_decode(data: &[u8]) -> Option<SdkSystem> {
     let options = bincode::options().with_limit(PACKET_DATA_SIZE as u64).with_fixint_encoding();
     options.allow_trailing_bytes().deserialize(data).ok()
@@ -155,7 +154,7 @@ proptest! {
             (any::<u64>(), any::<[u8; 32]>(), prop::collection::vec(transaction(), 0..4)), 1..4),
         noise in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
-        // An entry of `solana-entry` is these three fields.
+        // An entry of `solana-entry` consists of these three fields.
         type SdkEntry = (u64, [u8; 32], Vec<VersionedTransaction>);
         let small = |t: &VersionedTransaction| bincode::serialized_size(t).unwrap() <= PACKET_DATA_SIZE as u64;
         let batch: Vec<SdkEntry> = batch

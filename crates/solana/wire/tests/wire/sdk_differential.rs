@@ -22,7 +22,7 @@ fn is_reserved(key: &Pubkey) -> bool {
     [SYSTEM_PROGRAM, SYSVAR_CLOCK].contains(key)
 }
 
-/// Every accessor against the SDK's fields.
+/// Compares every accessor with the SDK's fields.
 fn assert_same_fields(txn: &Txn<'_>, sdk: &VersionedTransaction) {
     let message = &sdk.message;
     assert_eq!(txn.version() == Version::Legacy, matches!(message, VersionedMessage::Legacy(_)));
@@ -101,7 +101,7 @@ proptest! {
     }
 }
 
-/// Offsets of the counts and indexes of a parsed transaction.
+/// Offsets of the counts and indices of a parsed transaction.
 fn fields(txn: &Txn<'_>) -> Vec<usize> {
     let start = txn.bytes().as_ptr().addr();
     let offset = |part: &[u8]| part.as_ptr().addr() - start;
@@ -148,7 +148,7 @@ fn mutations_get_the_same_verdict() {
         }
         other = bytes;
     }
-    // Otherwise the mutations do not probe the border.
+    // Otherwise the mutations do not probe the boundary.
     let share = accepted as f64 / (TRANSACTIONS * MUTATIONS) as f64;
     assert!((0.02..0.9).contains(&share), "{share} of the mutants were accepted");
 }

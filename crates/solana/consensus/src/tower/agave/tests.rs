@@ -1,4 +1,4 @@
-//! Towers there and back, and files that are refused.
+//! Round trips of towers, and refused files.
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_wire::tower_file::TowerFileErrorKind;
@@ -21,7 +21,7 @@ fn a_tower_comes_back_with_all_that_binds() {
     for tower in [voted([5]), voted(1..=60), voted([1, 2, 3, 90]), voted([1, 2, 3, 7]).with_timestamp(7, 1_700_000_000)]
     {
         let back = Tower::from_agave(&file(&tower), &node).expect("its own");
-        // All but the hash of the root's bank.
+        // Everything but the hash of the root's bank.
         assert_eq!(back, Tower { root_hash: None, ..tower.clone() });
         assert_eq!(Tower::restore(&back.save(&node), &node), Ok(back.clone()), "and is kept in the file of our own");
         assert_eq!(file(&back), file(&tower));
@@ -34,7 +34,7 @@ fn old_versions_are_read() {
     let tower = voted([1, 2]);
     let current = file(&tower);
     // The last vote: 4 of its kind, 8 of the root, 1 + 2 × 2 of the votes, 32 of the hash, 1 of no time, 32 of the id;
-    // 16 of the timestamp are behind it.
+    // 16 of the timestamp follow it.
     let last_at = current.len() - 16 - (4 + 8 + 5 + 32 + 1 + 32);
     let last = [&1u64.to_le_bytes()[..], &2u64.to_le_bytes(), &[2; 32], &[0]].concat();
     let data = [&current[76..last_at], &last, &current[current.len() - 16..]].concat();
@@ -55,7 +55,7 @@ fn what_is_not_the_nodes_is_refused() {
     let bytes = file(&voted(1..=40));
     let other = SigningKey::from_seed(&[6; 32]).public_key();
     assert_eq!(Tower::from_agave(&bytes, &other), Err(AgaveError::Node { found: node, node: other }));
-    // Another identity's, which says that it is this one's.
+    // Another identity's tower, which claims to be this one's.
     let forged = voted(1..=40).to_agave(&other, |data| key.sign(data)).expect("it has voted");
     assert_eq!(Tower::from_agave(&forged, &other), Err(AgaveError::Signature(other)));
     for at in 0..bytes.len() {

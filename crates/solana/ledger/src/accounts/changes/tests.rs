@@ -26,7 +26,7 @@ enum Step {
     Update(u8, u64),
     EndSlot,
     Take,
-    /// Gives up the oldest times, so many of them.
+    /// Makes this many of the oldest states unreadable.
     Forget(u32),
 }
 
@@ -64,7 +64,7 @@ fn state_at(accounts: &Accounts, era: u32) -> State {
     state
 }
 
-/// Gives up the times before the end of `oldest`.
+/// Makes the states before the end of `oldest` unreadable.
 fn forget(accounts: &Accounts, oldest: u32) {
     accounts.raise_oldest(oldest);
     (0..SHARDS).for_each(|shard| accounts.forget(shard));
@@ -76,7 +76,7 @@ proptest! {
         let accounts = Accounts::new();
         (0..6).for_each(|n| accounts.store(&key(n), Account::with_data(1, [9; 32], &[n])));
         accounts.note_changes();
-        // The state at the end of each slot, by its era; how many were taken, and the oldest that can be read.
+        // The state at the end of each slot, by era; the number of eras taken, and the oldest readable one.
         let mut ends = vec![state_of(&accounts)];
         let (mut taken, mut oldest) = (0, 0);
         for step in steps.into_iter().chain([Step::EndSlot]).chain((0..200).map(|_| Step::Take)) {

@@ -1,4 +1,4 @@
-//! Nonsense that parses: no panic, no lamport made or lost, nothing changed by what did not land.
+//! Malformed transactions that parse: no panic, no lamports created or lost, no change by what did not land.
 
 use hearth_wire::Txn;
 use hearth_wire::consts::*;
@@ -76,7 +76,7 @@ proptest! {
         let total = chain.total_lamports();
         for (payer, instructions) in &requests {
             if Txn::parse(&chain.txn(payer, instructions)).is_err() {
-                // The payer is called as a program; that never reaches a bank.
+                // The payer is called as a program; such a transaction never reaches a bank.
                 continue;
             }
             let before = state(&chain);

@@ -15,7 +15,7 @@ use crate::{InstructionError, LedgerConfig};
 const WALLETS: u64 = 6;
 const MINIMUM: u64 = minimum_balance(0);
 
-/// A transaction: the payer, and transfers of wallet to wallet.
+/// A transaction: the payer, and transfers from wallet to wallet.
 type Request = (u64, Vec<(u64, u64, u64)>);
 
 /// Balances of wallets that exist.
@@ -27,7 +27,7 @@ impl Model {
         self.0.get(&n).copied().unwrap_or(0)
     }
 
-    /// What the rules say becomes of a request: refused, or landed with a result.
+    /// The expected outcome of a request: refused, or landed with a result.
     fn run(&mut self, (payer, transfers): &Request) -> Result<Option<TransactionError>, TransactionError> {
         let mut signers: Vec<u64> = transfers.iter().map(|(from, _, _)| *from).chain([*payer]).collect();
         signers.sort_unstable();
@@ -62,7 +62,7 @@ impl Model {
         Ok(())
     }
 
-    /// The first account, in the order of the message, that may not be left as it is.
+    /// The first account, in the order of the message, whose balance would break the rent rule.
     fn broken_rent(
         &self,
         after: &Self,
@@ -104,7 +104,7 @@ fn request() -> impl Strategy<Value = Request> {
     (0..WALLETS, prop::collection::vec((0..WALLETS, 0..WALLETS, amount()), 0..4))
 }
 
-/// Runs the requests in microblocks, the node's and the model's way, and compares.
+/// Runs the requests in microblocks on the node and on the model, and compares.
 fn compare(balances: &[u64], microblocks: &[Vec<Request>]) {
     let mut chain = Chain::new(balances);
     let mut model = Model::default();
@@ -158,7 +158,7 @@ proptest! {
     }
 }
 
-/// Threads on accounts of their own leave what one thread leaves, and count every transaction.
+/// Threads on disjoint accounts produce the same state as one thread, and count every transaction.
 #[test]
 fn many_threads_equal_one() {
     const THREADS: u64 = 4;
@@ -166,7 +166,7 @@ fn many_threads_equal_one() {
     const ROUNDS: u64 = 40;
     let lamports = |n: u64| MINIMUM * (2 + n % 5);
     let balances: Vec<u64> = (0..THREADS * EACH).map(lamports).collect();
-    // In a ring within the thread's wallets; some overdraw, some pay rent's price.
+    // In a ring within the thread's wallets; some overdraw, some go below the rent minimum.
     let txns_of = |blockhash: &hearth_wire::Hash, thread: u64, round: u64| -> Vec<Vec<u8>> {
         (0..EACH)
             .map(|n| {

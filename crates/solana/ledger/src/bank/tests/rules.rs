@@ -1,4 +1,4 @@
-//! Every error that a transfer can meet, by the cluster's name, and what it leaves behind.
+//! Every error of a transfer, by the cluster's name, and the state that it leaves behind.
 
 use hearth_wire::consts::*;
 use hearth_wire::message::{AccountMeta, Instruction};
@@ -20,7 +20,7 @@ fn transfer(from: u64, to: u64, lamports: u64) -> Instruction {
     system::transfer(&wallet(from), &wallet(to), lamports)
 }
 
-/// Runs `instructions` of wallet 0, which fail as told; the fee is paid, nothing else happens.
+/// Runs `instructions` of wallet 0, which fail with `error`; the fee is paid, and nothing else changes.
 #[track_caller]
 fn fails(chain: &mut Chain, instructions: &[Instruction], index: u8, error: InstructionError) {
     let (before, total) = (chain.balance(0), chain.total_lamports());
@@ -30,7 +30,7 @@ fn fails(chain: &mut Chain, instructions: &[Instruction], index: u8, error: Inst
     assert_eq!(chain.total_lamports(), total);
 }
 
-/// Runs `instructions` of wallet 0, which may not land; nothing happens, and it may be tried again.
+/// Runs `instructions` of wallet 0, which may not land; nothing changes, and they may be retried.
 #[track_caller]
 fn refused(chain: &mut Chain, instructions: &[Instruction], error: TransactionError) {
     let balances: Vec<u64> = (0..10).map(|n| chain.balance(n)).collect();
@@ -73,12 +73,12 @@ fn payer_receiver_and_self() {
     // Another signer pays the payer.
     assert_eq!(landed(chain.run_one(&wallet(0), &[transfer(1, 0, 100)])).err, None);
     assert_eq!((chain.balance(0), chain.balance(1)), (RICH + 100 - 2 * FEE, RICH - 100));
-    // To oneself: allowed, also of all that is left, and moves nothing.
+    // A transfer to oneself is allowed, even of the whole balance, and moves nothing.
     let left = chain.balance(0) - FEE;
     assert_eq!(landed(chain.run_one(&wallet(0), &[transfer(0, 0, left)])).err, None);
     assert_eq!(chain.balance(0), left);
     fails(&mut chain, &[transfer(0, 0, left - 1)], 0, Custom(1));
-    // Nothing to somebody who does not exist leaves nobody behind.
+    // Sending nothing to a missing account does not create it.
     assert_eq!(landed(chain.run_one(&wallet(0), &[transfer(0, 9, 0)])).err, None);
     assert_eq!(chain.ledger.account(&wallet(9)), None);
 }
@@ -111,9 +111,9 @@ fn accounts_of_an_instruction() {
         ..transfer(from, to, 1)
     };
     fails(&mut chain, &[unsigned(1, 2)], 0, MissingRequiredSignature);
-    // The payer signs whatever the instruction says.
+    // The payer signs, whatever the instruction says.
     assert_eq!(landed(chain.run_one(&wallet(0), &[unsigned(0, 2)])).err, None);
-    // More accounts than needed do no harm.
+    // Surplus accounts do no harm.
     let mut more = transfer(0, 1, 1);
     more.accounts.push(AccountMeta::readonly(wallet(8), false));
     assert_eq!(landed(chain.run_one(&wallet(0), &[more])).err, None);
@@ -132,14 +132,14 @@ fn read_only_accounts() {
         ..transfer(0, 1, 1)
     };
     for lamports in [0, 1] {
-        // The cluster looks at writability before it looks whether anything changes.
+        // The cluster checks writability before it checks whether anything changes.
         for instruction in [&readonly_from, &readonly_to] {
             let mut instruction = instruction.clone();
             instruction.data = transfer(0, 1, lamports).data;
             fails(&mut chain, &[instruction], 0, ReadonlyLamportChange);
         }
     }
-    // Programs of the node and sysvars are never writable.
+    // Builtin programs and sysvars are never writable.
     fails(&mut chain, &[system::transfer(&wallet(0), &SYSTEM_PROGRAM, 1)], 0, ReadonlyLamportChange);
     fails(&mut chain, &[system::transfer(&wallet(0), &VOTE_PROGRAM, 1)], 0, ReadonlyLamportChange);
 }
@@ -156,7 +156,7 @@ fn owners_and_data() {
     fails(&mut chain, &[transfer(3, 0, 1)], 0, InvalidArgument);
     fails(&mut chain, &[transfer(2, 0, RICH + 1)], 0, Custom(1));
     assert_eq!(landed(chain.run_one(&wallet(0), &[transfer(2, 0, 0)])).err, None);
-    // Anybody may receive.
+    // Any account may receive.
     for to in [1, 2, 3] {
         assert_eq!(landed(chain.run_one(&wallet(0), &[transfer(0, to, 3)])).err, None);
         assert_eq!(chain.balance(to), RICH + 3);
@@ -219,7 +219,7 @@ fn accounts_that_are_too_large_to_load() {
     let outcome = landed(chain.run_one(&wallet(0), &limited(needed - 1)));
     assert_eq!(outcome.err, Some(MaxLoadedAccountsDataSizeExceeded));
     assert_eq!((outcome.loaded_bytes, outcome.compute_units, outcome.fee), (needed - 1, 0, FEE));
-    // Who does not exist yet weighs nothing.
+    // An account that does not exist yet has no size.
     let to_nobody = [SetLoadedAccountsDataSizeLimit(needed - 64).instruction(), transfer(0, 9, MINIMUM)];
     assert_eq!(landed(chain.run_one(&wallet(0), &to_nobody)).err, None);
 }
@@ -239,7 +239,7 @@ fn payers_that_cannot_pay() {
     assert_eq!(run(&mut chain, 4), Outcome::NotCommitted(InvalidAccountForFee));
     chain.ledger.accounts().store(&wallet(5), Account::with_data(RICH, SYSTEM_PROGRAM, &[0; 79]));
     assert_eq!(run(&mut chain, 5), Outcome::NotCommitted(InvalidAccountForFee));
-    // 80 bytes may be a nonce, which may pay; that is for the general path.
+    // 80 bytes may be a nonce account, which may pay; that is left to the general path.
     chain.ledger.accounts().store(&wallet(5), Account::with_data(RICH, SYSTEM_PROGRAM, &[0; 80]));
     assert_eq!(run(&mut chain, 5), Outcome::Unsupported);
     let counts = chain.bank.counts();
@@ -251,22 +251,22 @@ fn rent_of_those_who_receive_and_send() {
     let mut chain = Chain::new(&[RICH, 100, MINIMUM]);
     let rent = |account_index| Some(InsufficientFundsForRent { account_index });
     let run = |chain: &mut Chain, instruction| landed(chain.run_one(&wallet(0), &[instruction])).err;
-    // The payer has index 0; who receives comes right after it.
+    // The payer has index 0; the recipient comes right after it.
     assert_eq!(run(&mut chain, transfer(0, 9, MINIMUM - 1)), rent(1));
     assert_eq!(chain.ledger.account(&wallet(9)), None);
     assert_eq!(run(&mut chain, transfer(0, 9, MINIMUM)), None);
-    // Who is below the minimum may rise, and not sink unless to nothing.
+    // An account below the minimum may rise, but not fall except to zero.
     assert_eq!(run(&mut chain, transfer(0, 1, 1)), None);
     assert_eq!(run(&mut chain, transfer(1, 0, 1)), rent(1));
     assert_eq!(run(&mut chain, transfer(1, 0, 101)), None);
     assert_eq!(chain.ledger.account(&wallet(1)), None);
-    // Who is at it may not go below.
+    // An account at the minimum may not go below it.
     assert_eq!(run(&mut chain, transfer(2, 0, 1)), rent(1));
-    // The payer neither, though the fee is paid.
+    // Nor may the payer, although the fee is paid.
     let before = chain.balance(0);
     assert_eq!(run(&mut chain, transfer(0, 2, before - FEE - 1)), rent(0));
     assert_eq!(chain.balance(0), before - FEE);
-    // All of it is fine.
+    // Sending the whole balance is fine.
     assert_eq!(run(&mut chain, transfer(0, 2, before - 2 * FEE)), None);
     assert_eq!((chain.ledger.account(&wallet(0)), chain.balance(2)), (None, MINIMUM + before - 2 * FEE));
 }
@@ -321,7 +321,7 @@ fn lands_once() {
     let mut resigned = txn.clone();
     resigned[5] ^= 1;
     assert_eq!(chain.run(&[resigned])[0], again);
-    // One that failed has landed too.
+    // A failed transaction has landed too.
     let failing = chain.txn(&wallet(0), &[transfer(0, 1, 2 * RICH)]);
     assert!(chain.run(std::slice::from_ref(&failing))[0].is_committed());
     for _ in 0..150 {
@@ -339,7 +339,7 @@ fn unknown_blockhashes() {
     let mut chain = Chain::new(&[RICH, RICH]);
     let txn = bytes_of(&wallet(0), &[transfer(0, 1, 1)], &[77; 32]);
     assert_eq!(chain.run(&[txn])[0], Outcome::NotCommitted(BlockhashNotFound));
-    // A nonce might hold it: for the general path.
+    // A nonce might hold the blockhash: left to the general path.
     let advance = system::advance_nonce_account(&wallet(1), &wallet(0));
     let txn = bytes_of(&wallet(0), &[advance, transfer(0, 1, 1)], &[77; 32]);
     assert_eq!(chain.run(&[txn])[0], Outcome::Unsupported);
@@ -362,7 +362,7 @@ fn a_microblock_is_run_in_order() {
         assert_eq!(landed(outcomes[at]).err, None, "transaction {at}");
     }
     assert_eq!([0, 1, 2].map(|n| chain.balance(n)), [RICH - FEE, MINIMUM, RICH - 2 * FEE - MINIMUM]);
-    // What was refused may come back, and meets another fate.
+    // A refused transaction may be retried, and gets another outcome.
     let poor = Outcome::NotCommitted(InsufficientFundsForRent { account_index: 0 });
     assert_eq!(chain.run(&txns[..1])[0], poor);
 }

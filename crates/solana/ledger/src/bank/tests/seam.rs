@@ -1,4 +1,4 @@
-//! The general path's seam, simulation, and the end of a slot.
+//! The interface to the general engine, simulation, and the end of a slot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,12 +20,12 @@ fn transfer(from: u64, to: u64, lamports: u64) -> Instruction {
     system::transfer(&wallet(from), &wallet(to), lamports)
 }
 
-/// A call that the fast path leaves alone.
+/// A call that the fast path does not handle.
 fn call(data: u8) -> Instruction {
     Instruction { program_id: VOTE_PROGRAM, accounts: vec![], data: vec![data] }
 }
 
-/// Gives wallet 5 what the payer holds, as `scripted` says, and counts its transactions and batches.
+/// Gives wallet 5 the payer's balance, as `scripted` says, and counts its transactions and batches.
 #[derive(Clone, Debug, Default)]
 struct Scripted {
     calls: Arc<AtomicU64>,
@@ -87,7 +87,7 @@ fn the_general_path_sees_and_leaves_what_the_microblock_has() {
     assert_eq!(left, [RICH - 100 - 5_000 + 7, 0, RICH + 100 - 5_000 - 5_000 - 7]);
     assert_eq!((chain.total_lamports(), general.calls.load(Relaxed)), (total, 1));
     assert_eq!(chain.run(&txns[1..2])[0], Outcome::NotCommitted(AlreadyProcessed));
-    // What it refuses may be tried again.
+    // A refused transaction may be retried.
     *general.refuse.lock() = Some(InsufficientFundsForFee);
     for _ in 0..2 {
         assert_eq!(chain.run_one(&wallet(0), &[call(2)]), Outcome::NotCommitted(InsufficientFundsForFee));

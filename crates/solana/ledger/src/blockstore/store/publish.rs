@@ -1,7 +1,7 @@
-//! After an append that the kernel has taken: readers, the keeper and the index files are told.
+//! After an append reached the kernel: updates readers, the keeper and the index files.
 //!
 //! reads   the end of the log
-//! writes  the index, the marks of what is whole and durable, jobs of the keeper
+//! writes  the index, the marks of whole and durable slots, jobs of the keeper
 //! memory  entries that a busy index kept back, entries since the last checkpoint
 
 use super::super::index::{Checkpoint, SlotEntry};
@@ -10,17 +10,17 @@ use super::super::{LogPosition, SyncPolicy};
 use super::BlockStore;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The log is at most this far ahead of its index, so that a start scans little.
+/// The log is at most this far ahead of its index, which bounds the scan at startup.
 const CHECKPOINT_BYTES: u64 = 16 << 20;
 const CHECKPOINT_SLOTS: usize = 4096;
 /// Index entries kept back while a reader holds the index.
 const UNPUBLISHED_MAX: usize = 1024;
 
-/// Whole slots whose durability was not asked for yet; the oldest are forgotten beyond.
+/// Whole slots whose durability was not yet fetched; beyond this number the oldest are dropped.
 const WHOLE_SLOTS_MAX: usize = 65_536;
 
 impl BlockStore {
-    /// After an append that the kernel has taken: tells readers and the keeper.
+    /// Publishes an append that reached the kernel to readers and the keeper.
     pub(super) fn finish_append(&mut self, slot: u64, whole: bool) {
         let end = self.tail.position();
         let open = self.open_slots.get_mut(&slot).expect("it was appended to");
@@ -43,7 +43,7 @@ impl BlockStore {
         }
     }
 
-    /// Puts entries into the index unless a reader holds it: then they go with the next.
+    /// Puts entries into the index, unless a reader holds it: then they are added with the next.
     pub(super) fn publish(&mut self, entry: Option<SlotEntry>) {
         self.unpublished.extend(entry);
         if self.unpublished.is_empty() {
@@ -55,7 +55,7 @@ impl BlockStore {
             None => self.shared.index.write(),
         };
         let oldest = self.shared.oldest_segment.load(SeqCst);
-        // A slot longer than the whole log loses its beginning while it is written: it is not kept.
+        // A slot longer than the whole log loses its start while it is written: it is not kept.
         self.unpublished.drain(..).filter(|e| e.first.segment() >= oldest).for_each(|e| index.put(e));
     }
 
@@ -76,7 +76,7 @@ impl BlockStore {
             SyncPolicy::EachSlot if whole.is_none() => return,
             SyncPolicy::EachSlot | SyncPolicy::Every(_) => {}
         }
-        // The keeper reads `whole_slot` first: what it finds there lies before the `sync_to` it reads then.
+        // The keeper reads `whole_slot` first, so that slot precedes the `sync_to` that it reads next.
         shared.sync_to.store(end.to_bits(), SeqCst);
         raise_whole(&shared.whole_slot);
         if shared.idle.load(SeqCst) && shared.idle.swap(false, SeqCst) {

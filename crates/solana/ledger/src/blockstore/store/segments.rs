@@ -1,8 +1,8 @@
-//! The end of the log: room for what is appended, the next segment, and the oldest ones, which go.
+//! The end of the log: makes room for appends, starts new segments, drops the oldest.
 //!
-//! reads   how much the log takes, what readers and snapshots hold
+//! reads   the size of the log, what readers and snapshots hold
 //! writes  new segment files; marks old ones for deletion
-//! memory  the segments that are full, by number and size
+//! memory  the full segments, by number and size
 
 use super::super::keeper::{Job, Shared};
 use super::super::record::{SegmentRecord, VERSION, encode_segment};
@@ -32,7 +32,7 @@ impl Tail {
 }
 
 impl BlockStore {
-    /// Makes sure that `size` bytes fit into the last segment and that it ends where it should.
+    /// Makes sure that `size` bytes fit into the last segment and that its end is where it should be.
     pub(super) fn reserve(&mut self, size: usize) -> Result<(), StoreError> {
         self.cut_tail()?;
         if self.tail.at() + size as u64 > self.config.segment_size {
@@ -50,13 +50,13 @@ impl BlockStore {
         Ok(())
     }
 
-    /// Cuts off what an append that failed has left.
+    /// Truncates what a failed append has left.
     pub(super) fn cut_tail(&mut self) -> Result<(), StoreError> {
         let cut = self.tail.end.clear_rest();
         cut.map_err(|e| StoreError::io("truncating", &log_path(&self.shared.dir, self.tail.segment), e))
     }
 
-    /// Begins a new segment. On an error nothing has changed.
+    /// Starts a new segment. On an error nothing has changed.
     pub(super) fn roll(&mut self) -> Result<(), StoreError> {
         self.make_room();
         self.refuse_to_drop()?;
@@ -70,9 +70,9 @@ impl BlockStore {
         Ok(())
     }
 
-    /// Marks the oldest segments for deletion so that the next two fit below the limit: the keeper has the time
-    /// it takes to fill one. Where it was too slow, deletes here. What the next start could use is left, and what it
-    /// needs is left in any case.
+    /// Marks the oldest segments for deletion so that the next two fit below the limit, which gives the keeper the time
+    /// that it takes to fill one. If the keeper was too slow, deletes here. Blocks that the next start could use go
+    /// last, and those that it needs are never dropped.
     pub(super) fn make_room(&mut self) {
         let Config { limit_size, segment_size, .. } = self.config;
         self.drop_oldest(self.shared.wanted_after.load(SeqCst), limit_size - 2 * segment_size);
@@ -82,7 +82,7 @@ impl BlockStore {
         }
     }
 
-    /// Marks the oldest segments until the others take `bytes` or hold blocks after slot `held_after`.
+    /// Marks the oldest segments until the others take `bytes` or contain blocks after slot `held_after`.
     pub(super) fn drop_oldest(&mut self, held_after: u64, bytes: u64) {
         let kept = |shared: &Shared| shared.disk_bytes.load(SeqCst) - shared.doomed_bytes.load(SeqCst);
         if kept(&self.shared) <= bytes {
@@ -99,7 +99,7 @@ impl BlockStore {
         }
     }
 
-    /// An error when a new segment would be over the limit since nothing may be dropped.
+    /// Returns an error if a new segment would exceed the limit because nothing may be dropped.
     pub(super) fn refuse_to_drop(&self) -> Result<(), StoreError> {
         let (limit_size, needed_after) = (self.config.limit_size, self.shared.needed_after.load(SeqCst));
         if self.disk_bytes() + self.config.segment_size > limit_size && needed_after != u64::MAX {
@@ -118,7 +118,7 @@ pub(in crate::blockstore) fn create_segment(
 ) -> Result<Tail, StoreError> {
     let path = log_path(dir, segment);
     let file = match volume.create(&path) {
-        // What an earlier attempt on a full disk left: this store's lock is held, so it is nobody else's.
+        // A remainder of an earlier attempt on a full disk. The lock is held, so no other process owns it.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(&path).and_then(|()| volume.create(&path))
         }

@@ -1,4 +1,4 @@
-//! The sets of a slot that is being written, and what cannot belong to it.
+//! The sets of a slot that is being written, and the checks that they belong together.
 //!
 //! reads   FEC sets
 //! writes  the slot's entry in the index, its closing record
@@ -8,7 +8,7 @@ use super::super::SHREDS_PER_SET;
 use super::super::index::SlotEntry;
 use super::super::record::{CompleteRecord, FecSetRecord, SET_DATA_SIZE_MAX};
 
-/// FEC sets of one slot at most: twice what a million data shreds need.
+/// Maximum FEC sets of one slot: twice what a million data shreds need.
 const SET_COUNT_MAX: u32 = 65_536;
 
 /// Which sets of a slot are in the log.
@@ -16,7 +16,7 @@ pub(super) struct OpenSlot {
     pub(super) entry: SlotEntry,
     seen: Vec<u64>,
     highest: u32,
-    /// The number of the last set, when it is known.
+    /// The number of the last set, if known.
     pub(super) last: Option<u32>,
     last_root: [u8; 32],
     data_bytes: u64,
@@ -31,7 +31,7 @@ impl OpenSlot {
         self.seen.get(number as usize / 64).is_some_and(|w| w >> (number % 64) & 1 == 1)
     }
 
-    /// Why `set` cannot belong to the block whose other sets are here.
+    /// Why `set` cannot belong to the block of the other sets.
     pub(super) fn contradiction(&self, set: &FecSetRecord<'_>) -> Option<&'static str> {
         let number = set.fec_set_index / SHREDS_PER_SET;
         let any = self.entry.set_count > 0;

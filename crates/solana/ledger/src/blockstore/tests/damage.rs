@@ -1,4 +1,4 @@
-//! Every kind of damage at every kind of place: what the store does not have afterwards, it says.
+//! Every kind of damage at every kind of place: the store reports whatever it has lost.
 
 use super::*;
 use crate::blockstore::record::SEGMENT_HEAD_SIZE;
@@ -43,7 +43,7 @@ fn a_durable_end_that_is_gone_is_refused() {
     }
     std::fs::remove_file(&log).unwrap();
     assert_eq!(refusal(dir.path()).what, Finding::MissingSegment);
-    // Where nothing is synced, the index may have outlived the log.
+    // Without syncs the index may have outlived the log.
     let unsynced = Config { sync: SyncPolicy::Kernel, ..config(64) };
     assert!(BlockStore::open(dir.path(), unsynced).is_ok());
 }

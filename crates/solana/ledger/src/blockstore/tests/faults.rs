@@ -1,17 +1,17 @@
-//! A disk that is full or fails, by a volume that behaves so, and a real small file system where one can be mounted.
+//! A disk that is full or fails: simulated by a volume, and a real small file system where one can be mounted.
 
 use super::*;
 use hearth_wal::faulty::FaultyVolume;
 use std::sync::Arc;
 
-/// A file system with so many bytes left.
+/// A file system with `left` free bytes.
 fn limited(left: u64) -> FaultyVolume {
     let volume = FaultyVolume::default();
     volume.0.leave(left);
     volume
 }
 
-/// At every amount of room from none to plenty: the append that does not fit leaves nothing behind, and succeeds
+/// With every amount of free space from none to plenty: an append that does not fit leaves nothing behind, and succeeds
 /// when there is room.
 #[test]
 fn a_full_disk_loses_nothing_and_appending_resumes() {
@@ -52,7 +52,7 @@ fn a_full_disk_loses_nothing_and_appending_resumes() {
     }
 }
 
-/// The room ends where a new segment would begin.
+/// The space ends where a new segment would begin.
 #[test]
 fn a_segment_that_cannot_begin_is_begun_later() {
     let dir = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ fn a_segment_that_cannot_begin_is_begun_later() {
 
 const CHILD_DIR: &str = "HEARTH_TEST_FULL_DISK_DIR";
 
-/// Runs in the child process only: fills the file system mounted there.
+/// Runs only in the child process: fills the file system mounted there.
 #[test]
 fn child_on_a_small_disk() {
     let Ok(dir) = std::env::var(CHILD_DIR) else { return };
@@ -103,8 +103,8 @@ fn child_on_a_small_disk() {
     println!("the child is done");
 }
 
-/// A real file system of 1 MB, mounted in a namespace of the child's own. Said to be skipped where the system
-/// allows no such namespace; the volume above covers the same cases.
+/// A real file system of 1 MB, mounted in a namespace of the child's own. Reports that it is skipped where the system
+/// does not allow such a namespace; the simulated volume above covers the same cases.
 #[test]
 fn a_real_small_disk_fills_up_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();

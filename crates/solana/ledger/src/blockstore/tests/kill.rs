@@ -1,4 +1,4 @@
-//! Kill -9 in the middle of appends, and power failures as they leave the files.
+//! Kill -9 in the middle of appends, and the files that power failures leave.
 
 use super::*;
 use crate::blockstore::record::{SEGMENT_HEAD_SIZE, set_record_size};
@@ -12,7 +12,7 @@ const CHILD_FROM: &str = "HEARTH_TEST_BLOCKSTORE_FROM";
 const SETS: u32 = 4;
 const LEN: usize = 7000;
 
-/// Runs in the child process only: appends slots for ever and prints those reported durable.
+/// Runs only in the child process: appends slots forever and prints those reported durable.
 #[test]
 fn child_that_is_killed() {
     let Ok(dir) = std::env::var(CHILD_DIR) else { return };
@@ -60,15 +60,15 @@ fn every_slot_reported_durable_survives_a_kill() {
         let whole = (1..=last).filter(|slot| !unfinished.contains(slot));
         whole.for_each(|slot| expect_slot(&reader, slot, SETS, LEN));
         assert_eq!(reader.verify().unwrap(), vec![]);
-        // One slot at most was being written; the next child begins after it.
+        // At most one slot was being written; the next child starts after it.
         from = reader.last_slot().unwrap() + 1;
         unfinished.extend(last + 1..from);
         assert!(unfinished.len() as u64 <= round + 1);
     }
 }
 
-/// Cuts the log at every length that matters of its last records: whatever is left opens, says what it dropped
-/// and goes on.
+/// Truncates the log at every relevant length within its last records: the store must open, report what it dropped, and
+/// continue.
 #[test]
 fn a_tail_torn_anywhere_is_cut_off() {
     let whole = tempfile::tempdir().unwrap();
@@ -84,7 +84,7 @@ fn a_tail_torn_anywhere_is_cut_off() {
         std::fs::write(log_path(dir.path(), 1), &bytes[..cut]).unwrap();
         let (mut store, found) = BlockStore::open(dir.path(), config(4)).unwrap();
         let kept = cut.saturating_sub(SEGMENT_HEAD_SIZE);
-        // A closing record that was cut off is written anew when all its sets are there.
+        // A truncated closing record is rewritten if all the sets are stored.
         let sets_of_slots = [2 * set_record_size(500), slot_size + 2 * set_record_size(500)];
         let slots_kept = sets_of_slots.iter().filter(|s| kept >= **s).count() as u64;
         let on_record = [0, slot_size, 2 * slot_size, set_record_size(500), 2 * set_record_size(500)]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Appends set `number` of the slot that lies `slot` above the highest begun one minus 3: near enough that
-    /// no slot is dropped by age while it still grows.
+    /// Appends set `number` of the slot at `slot` above the highest begun one minus 3: near enough that no slot is
+    /// dropped by age while it still grows.
     Append {
         slot: u64,
         number: u32,
@@ -15,13 +15,13 @@ enum Step {
         len: usize,
     },
     Reopen,
-    /// Reopens a copy of the files as they are, as after a kill, with some bytes cut off.
+    /// Reopens a copy of the files in their current state, as after a kill, with some bytes truncated.
     Kill {
         cut: u64,
     },
 }
 
-/// Of a segment's index file: a checkpoint at each reopening, an entry for each slot that changed since.
+/// Of a segment's index file: a checkpoint per reopening, and an entry for each slot that changed since.
 const INDEX_SIZE_MAX: u64 = 8 << 10;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -35,7 +35,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..400)
 }
 
-/// What the store should hold: per slot its sets, and whether each may have been lost.
+/// The expected contents: per slot its sets, and whether each may have been lost.
 #[derive(Default)]
 struct Model {
     slots: BTreeMap<u64, BTreeMap<u32, (bool, usize)>>,
@@ -47,7 +47,7 @@ impl Model {
         sets.iter().any(|(number, (last, _))| *last && sets.len() as u32 == number + 1)
     }
 
-    /// What appending should answer.
+    /// The expected result of an append.
     fn expected(&self, slot: u64, number: u32, last: bool) -> Option<bool> {
         let Some(sets) = self.slots.get(&slot) else { return Some(true) };
         if sets.contains_key(&number) || self.whole(slot) {
@@ -94,7 +94,7 @@ proptest! {
                     store = opened;
                 }
                 Step::Kill { cut } => {
-                    // A kill may bring a segment back whose deletion had begun: the model knows no such thing.
+                    // A kill may bring back a segment whose deletion had begun, which the model does not cover.
                     store.settle_all();
                     let copy = tempfile::tempdir().unwrap();
                     copy_torn(dir.path(), copy.path(), cut);
@@ -116,12 +116,12 @@ proptest! {
     }
 }
 
-/// Drops from the model what the store has dropped by age; all else must read back.
+/// Drops from the model what the store has dropped by age; everything else must read back.
 fn check(model: &mut Model, store: &mut BlockStore) -> Result<(), TestCaseError> {
     store.settle_all();
     let reader = store.reader();
     let kept: Vec<u64> = reader.slots(.., usize::MAX).iter().map(|s| s.slot).collect();
-    // The oldest go while more than three segments are kept, each with its index file.
+    // The oldest are dropped while there are more than three segments, each with its index file.
     let disk_bytes = store.disk_bytes();
     let may_have_dropped = disk_bytes + INDEX_SIZE_MAX > 2 * SEGMENT_SIZE_MIN;
     let all = kept.len() == model.slots.len();
@@ -139,13 +139,13 @@ fn check(model: &mut Model, store: &mut BlockStore) -> Result<(), TestCaseError>
     Ok(())
 }
 
-/// Copies the files as they are; the last segment without its last `cut` bytes and its index, which says what was on
-/// stable storage.
+/// Copies the files in their current state, the last segment without its last `cut` bytes and without its index, which
+/// would name data that was durable.
 fn copy_torn(from: &Path, to: &Path, cut: u64) {
     let mut logs = vec![];
     for entry in std::fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
-        // A file may be deleted between its listing and its copying: the keeper drops old segments.
+        // The keeper may delete an old segment between listing and copying.
         if std::fs::copy(&path, to.join(path.file_name().unwrap())).is_ok()
             && path.extension().is_some_and(|e| e == "log")
         {
@@ -158,7 +158,7 @@ fn copy_torn(from: &Path, to: &Path, cut: u64) {
     let _ = std::fs::remove_file(last.with_extension("index"));
 }
 
-/// A kill may lose the newest sets, and nothing else; the model then goes on from what is left.
+/// A kill may lose the newest sets and nothing else; the model continues from what is left.
 fn forget_lost(model: &mut Model, reader: &Reader) {
     let slots = std::mem::take(&mut model.slots);
     for (slot, sets) in slots {

@@ -1,6 +1,6 @@
-//! Forks, left and come back to: the state is that of a ledger which never knew another fork.
+//! Forks, left and revisited: the state equals that of a ledger that never saw another fork.
 //!
-//! `HEARTH_SEED` runs one seed of the random walks, `HEARTH_SEEDS` says how many there are.
+//! `HEARTH_SEED` runs one seed of the random walks, `HEARTH_SEEDS` sets their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
@@ -57,16 +57,16 @@ fn new(forks: Option<Forks>) -> Arc<Ledger> {
     Ledger::new(&genesis(), config(forks))
 }
 
-/// What happens in a block. Drawn once, so that it is the same whenever the block is executed.
+/// An action in a block. Drawn once, so that every execution of the block is the same.
 #[derive(Clone, Debug)]
 enum Action {
-    /// A transfer that names the genesis hash or the newest: it fails where it is more than all.
+    /// A transfer with the genesis blockhash or the newest; it fails if it exceeds the balance.
     Pay { from: u64, to: u64, lamports: u64, by_genesis: bool },
-    /// A vote account's state, or its end.
+    /// Sets a vote account's state, or deletes it.
     Vote(u64, Option<u64>),
-    /// A stake's vote account and lamports; none: it ends.
+    /// Sets a stake's vote account and lamports; zero lamports delete it.
     Stake(u64, u64, u64),
-    /// Data of an account of a program.
+    /// Sets the data of a program's account.
     Data(u64, usize),
 }
 
@@ -92,7 +92,7 @@ fn action(random: &mut Random) -> Action {
     }
 }
 
-/// A tree of blocks; the first stands for genesis.
+/// A tree of blocks; the first is genesis.
 fn tree(random: &mut Random, count: usize) -> Vec<Block> {
     let mut blocks = vec![Block { parent: 0, slot: 0, hash: [0; 32], actions: vec![] }];
     for n in 1..count {
@@ -118,7 +118,7 @@ fn ancestors(blocks: &[Block], mut at: usize) -> Vec<usize> {
     line
 }
 
-/// The same whoever runs it.
+/// Applies an action, with the same effect on every ledger.
 fn act(ledger: &Ledger, bank: &Bank, executor: &mut Executor, action: &Action) -> Option<Outcome> {
     let accounts = ledger.accounts();
     match action {
@@ -152,7 +152,7 @@ fn act(ledger: &Ledger, bank: &Bank, executor: &mut Executor, action: &Action) -
     None
 }
 
-/// Executes a block on the last; what became of its transactions.
+/// Executes a block on the last; returns the outcomes of its transactions.
 fn execute(ledger: &Ledger, blocks: &[Block], at: usize) -> Vec<Outcome> {
     let Block { parent, slot, hash, actions } = &blocks[at];
     let bank = ledger.begin_slot(*slot, blocks[*parent].slot).unwrap();
@@ -162,7 +162,7 @@ fn execute(ledger: &Ledger, blocks: &[Block], at: usize) -> Vec<Outcome> {
     outcomes
 }
 
-/// Everything that can be known of a ledger whose newest block is hashed.
+/// All observable state of a ledger whose newest block is hashed.
 #[derive(Debug, PartialEq)]
 struct Whole {
     accounts: BTreeMap<Pubkey, Account>,
@@ -181,7 +181,7 @@ struct Whole {
     statuses: Vec<(Option<u64>, bool)>,
 }
 
-/// Every transaction by the genesis hash that any block could hold.
+/// Every transaction with the genesis blockhash that any block could contain.
 fn transactions(blocks: &[Block], genesis_hash: &Hash) -> Vec<Vec<u8>> {
     let pays = blocks.iter().flat_map(|block| &block.actions).filter_map(|action| match action {
         Action::Pay { from, to, lamports, by_genesis: true } => {
@@ -236,7 +236,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
     from..from + count
 }
 
-/// Walks to and fro in a tree of blocks. Returns how often it went back, and over how many blocks.
+/// Walks back and forth in a tree of blocks. Returns the number of rewinds, and of blocks undone.
 fn walk(seed: u64) -> (usize, usize) {
     println!("again: HEARTH_SEED={seed} cargo test --release -p hearth-ledger forks");
     let mut random = Random(seed);
@@ -250,7 +250,7 @@ fn walk(seed: u64) -> (usize, usize) {
         }
         let shared = line.iter().zip(&to).take_while(|(a, b)| a == b).count();
         if random.chance(400) {
-            // A slot that is begun and given up.
+            // A slot that is begun and aborted.
             let last = blocks[*line.last().unwrap()].slot;
             let bank = ledger.begin_slot(last + 1 + random.below(40), last).unwrap();
             let mut executor = Executor::new();
@@ -292,7 +292,7 @@ fn pay(from: u64, to: u64, lamports: u64) -> Action {
     Action::Pay { from, to, lamports, by_genesis: true }
 }
 
-/// Blocks of these slots, one on the other, on the block at `parent`.
+/// Blocks with these slots, each on the previous, starting on the block at `parent`.
 fn extend(blocks: &mut Vec<Block>, mut parent: usize, slots: impl Iterator<Item = u64>, actions: &[Action]) {
     for slot in slots {
         let hash = sha256(&[&slot.to_le_bytes(), &blocks[parent].hash]);
@@ -311,7 +311,7 @@ fn what_landed_on_a_fork_lands_on_the_other_and_not_twice() {
     let mut blocks = genesis_block();
     extend(&mut blocks, 0, 1..2, &[]);
     extend(&mut blocks, 1, 2..3, &[pay(0, 1, 77), pay(0, 1, 2 * RICH)]);
-    // The other fork, where it is tried twice.
+    // The other fork, with a repeated transfer.
     extend(&mut blocks, 1, 3..4, &[pay(0, 1, 77), pay(0, 1, 77), pay(0, 1, 2 * RICH)]);
     execute(&ledger, &blocks, 1);
     let outcomes = execute(&ledger, &blocks, 2);
@@ -336,7 +336,7 @@ fn goes_back_over_more_than_all_that_is_remembered() {
     let mut blocks = genesis_block();
     extend(&mut blocks, 0, 1..41, &[]);
     blocks[10].actions = vec![pay(0, 1, 5), pay(1, 2, 6)];
-    // Claims of block 10 are dead from height 152 on, statuses from 310 on, and others come in their places.
+    // Claims of block 10 are dead from height 152 on, statuses from 310 on, and other entries replace them.
     extend(&mut blocks, 40, 41..700, &[]);
     let mut random = Random(5);
     for (at, block) in blocks.iter_mut().enumerate().take(500).skip(200) {
@@ -347,7 +347,7 @@ fn goes_back_over_more_than_all_that_is_remembered() {
     let ledger = new(Some(Forks::default()));
     (1..blocks.len() - 3).for_each(|at| drop(execute(&ledger, &blocks, at)));
     assert_eq!(ledger.kept_forks().unwrap().blocks, 699);
-    // Nothing is final, so that is read which the ledger began with.
+    // Nothing is final, so the initial state is read.
     assert_eq!(ledger.state(Commitment::Finalized).slot, 0);
     assert_eq!(ledger.state(Commitment::Finalized).balance(&wallet(0)), RICH);
     ledger.rewind(40).unwrap();
@@ -373,7 +373,7 @@ fn the_line_goes_back_to_the_root_and_to_what_is_wanted() {
     let next = |after, to| ledger.next_on_line(after, to).map(|(block, parent)| (parent.slot, block.slot));
     assert_eq!((next(0, 2_400), next(5, 8), next(8, 2_400)), (Some((0, 2)), Some((4, 6)), Some((8, 10))));
     assert_eq!((next(8, 8), next(8, 9), next(10, 8), next(8, 2_402)), (None, None, None, None));
-    // Who is at slot 20 still finds the next block when all is rooted and pruned.
+    // A reader at slot 20 still finds the next block after everything is rooted and pruned.
     ledger.keep_line_from(20);
     assert!(ledger.mark_rooted(2_400));
     execute(&ledger, &blocks, 1_201);
@@ -404,7 +404,7 @@ fn what_is_kept_ends_at_the_root() {
     assert!(kept.bytes > 12 * CHECKPOINT_BYTES && kept.bytes < 14 * (CHECKPOINT_BYTES + 200_000), "{kept:?}");
     assert_eq!(ledger.frozen(49), None);
     ledger.rewind(52).unwrap();
-    // What was confirmed is confirmed no more where it is no more.
+    // A confirmed slot is no longer confirmed once it is undone.
     let slots = [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized].map(|level| ledger.slot(level));
     assert_eq!(slots, [52, 52, 50]);
     extend(&mut blocks, 52, 53..57, &[pay(0, 1, 1)]);
@@ -462,7 +462,7 @@ fn a_slot_is_aborted_though_banks_execute_it() {
                         move || {
                             let (mut executor, mut count) = (Executor::new(), 0);
                             for n in 0.. {
-                                // It begins an account, and then pays itself.
+                                // It creates an account, which then pays itself.
                                 let action =
                                     pay(thread, if n == 0 { thread + 6 } else { thread }, 1_000_000 * slot + n);
                                 let outcome = act(ledger, bank, &mut executor, &action);
@@ -486,7 +486,7 @@ fn a_slot_is_aborted_though_banks_execute_it() {
         assert_eq!(ledger.end_slot(slot, [9; 32]), Err(SlotError::NotBegun(slot)));
         assert_eq!(whole(&ledger, &blocks), before, "slot {slot}");
         for thread in 0..3 {
-            // Each thread's first has landed, or would have; it may again.
+            // Each thread's first transfer has landed or would have; it may land again.
             let Action::Pay { from, to, lamports, .. } = pay(thread, thread + 6, 1_000_000 * slot) else { continue };
             let transfer = system::transfer(&wallet(from), &wallet(to), lamports);
             let bytes = bytes_of(&wallet(from), &[transfer], ledger.genesis_hash());
@@ -495,7 +495,7 @@ fn a_slot_is_aborted_though_banks_execute_it() {
     }
 }
 
-/// An account that is whole only if its lamports fit its data.
+/// An account that is consistent only if its lamports match its data.
 fn marked(slot: u64) -> Account {
     let data: Vec<u8> = std::iter::repeat_n(slot.to_le_bytes(), 20).flatten().collect();
     Account::with_data(RICH + slot, [7; 32], &data)
@@ -525,7 +525,7 @@ fn readers_see_whole_accounts_and_what_is_final_as_it_was() {
                         account.lamports - RICH
                     })
                     .collect();
-                // While the root stays it can be read.
+                // While the root stays, its state is readable.
                 if level == Commitment::Finalized && ledger.slot(level) == state.slot {
                     assert!(slots.iter().all(|slot| *slot == state.slot), "{} {slots:?}", state.slot);
                 }
@@ -610,7 +610,7 @@ fn what_a_block_did_to_the_votes_is_told() {
     assert_eq!(all(1), sorted(&[0, 1]));
 }
 
-/// Pages of what a block changed, one behind the other.
+/// Pages of a block's changes, concatenated.
 fn changed(ledger: &Ledger, slot: u64, limit: usize) -> Option<Vec<ChangedAccount>> {
     let mut all: Vec<ChangedAccount> = vec![];
     loop {
@@ -633,7 +633,7 @@ fn what_a_block_changed_is_listed_by_address_as_long_as_it_is_kept() {
     extend(&mut blocks, 2, 4..5, &[pay(0, 3, 2)]);
     (1..=3).for_each(|at| drop(execute(&ledger, &blocks, at)));
     ledger.hash_all();
-    // What slot 3 changed, of all accounts there are.
+    // The accounts that slot 3 changed, out of all.
     let fresh = new(None);
     execute(&fresh, &blocks, 1);
     let before = whole(&fresh, &blocks).accounts;
@@ -654,7 +654,7 @@ fn what_a_block_changed_is_listed_by_address_as_long_as_it_is_kept() {
     assert!(told.iter().any(|account| account.key == gone && account.hash == [0; 32]), "it has ceased to exist");
     let page = ledger.slot_changes(3, None, 1_000).unwrap();
     assert_eq!((page.parent, page.more), (1, false));
-    // No such block, one that was left, one below the root.
+    // No such block, an abandoned one, and one below the root.
     assert_eq!(ledger.slot_changes(2, None, 9), None);
     ledger.rewind(3).unwrap();
     assert_eq!(ledger.slot_changes(4, None, 9), None);

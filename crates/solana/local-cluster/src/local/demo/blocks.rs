@@ -1,8 +1,8 @@
-//! Blocks of a demonstration: what one may hold, and whether all nodes have the same.
+//! A demonstration's block limits, and the comparison of its nodes' states.
 //!
 //! reads   each node's RPC
 //! writes  compute units; a slot
-//! memory  a line a node
+//! memory  a line per node
 
 use std::time::{Duration, Instant};
 
@@ -18,27 +18,27 @@ use super::measure::{gone, wait};
 use crate::local::LocalError;
 use crate::local::member::Cluster;
 
-/// Compute units that a transfer uses, and bytes of accounts that it loads.
+/// Compute units of a transfer, and bytes of accounts that it loads.
 const TRANSFER_UNITS: u64 = 150;
 const TRANSFER_BYTES: u32 = 213;
-/// How long a node has to say what its bank's hash is: a block may be a moment from being executed.
+/// Time limit for a node to report a bank hash: it may be about to execute the block.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Compute units of a block by which so many transfers a second are all that blocks hold.
+/// The block limit in compute units at which blocks hold exactly this many transfers per second.
 pub fn cost_of(txn_per_s: f64) -> u64 {
     let mut transfer = TransferTemplate::new();
     transfer.set_from(&[1; 32]);
     let txn = Txn::parse(transfer.bytes()).expect("a transfer");
     let used = Cost::actual(&txn, TRANSFER_UNITS, TRANSFER_BYTES).total();
-    // Before it runs each has reserved more than it will use, the last of a block too.
+    // Before it runs, each transfer has reserved more than it will use, also the last of a block.
     let reserved = Cost::estimate(&txn, Budget::of(&txn).ok().as_ref()).total();
     let genesis = Config::default().development.genesis;
     let slot_s = (genesis.ticks_per_slot * genesis.target_tick_duration_micros) as f64 / 1e6;
     (txn_per_s * slot_s * used as f64) as u64 + reserved
 }
 
-/// The newest slot that is confirmed at all nodes, and whether their banks have one hash there.
+/// The newest slot confirmed at all nodes, and whether their bank hashes for it are equal.
 pub fn compare(cluster: &Cluster, stop: &StopSignal) -> Result<(u64, bool), LocalError> {
     let rpcs = cluster.nodes.iter().map(|node| node_rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
     let mut slots = vec![];

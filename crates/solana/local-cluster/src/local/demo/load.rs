@@ -1,8 +1,7 @@
-//! The load of a demonstration: this program's own, as a process that drives the leader.
+//! The load of a demonstration: this program, as a process that drives the leader.
 //!
-//! reads   nothing
 //! writes  its configuration and its log, in the cluster's folder
-//! memory  the load's own
+//! memory  that of the load generator
 
 use std::fs;
 use std::path::Path;
@@ -13,19 +12,19 @@ use hearth_ring::{WORKSPACE_FOLDER, workspace_path};
 use crate::local::LocalError;
 use crate::local::member::Cluster;
 
-/// Accounts that send and receive.
+/// Number of accounts that send and receive.
 const ACCOUNTS: usize = 256;
-/// Seconds beyond what is measured: the load ends when it is told to.
+/// Seconds in excess of the measurement: the load is stopped explicitly.
 const MORE: u64 = 600;
 
-/// A load that runs; dropping it ends it.
+/// A running load; dropping it ends it.
 pub struct Load {
     child: Child,
     name: String,
 }
 
 impl Load {
-    /// Drives the leader with so many transactions a second, or as many as it takes.
+    /// Drives the leader with `rate` transactions per second, or as many as it accepts.
     pub fn start(cluster: &Cluster, rate: Option<f64>, seconds: u64) -> Result<Self, LocalError> {
         let name = format!("{}-load", cluster.name);
         let config = format!("name = \"{name}\"\n[development.genesis]\nfund_initial_accounts = {ACCOUNTS}\n");
@@ -57,7 +56,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // At once: what is under way lands, and what it would report is measured at the nodes.
+        // Killed at once: pending transactions still land, and the measurement is taken from the nodes.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_file(workspace_path(Path::new(WORKSPACE_FOLDER), &self.name));

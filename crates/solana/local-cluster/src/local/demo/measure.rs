@@ -1,11 +1,11 @@
-//! Rates of nodes, side by side: what each has executed at moments that can be compared.
+//! Measures the nodes' rates over comparable time windows.
 //!
 //! reads   each node's RPC, and its workspace for the bytes that it sends and receives
 //! writes  [`Second`]s, [`Window`]s
-//! memory  a line a node
+//! memory  a line per node
 //!
-//! A follower executes a block at once, so its count goes up in steps, sometimes of two blocks. A window goes from one
-//! slot's end to another's, the same for all nodes: what lies between is the same blocks, over the time that each took.
+//! A follower executes a whole block at once, so its count rises in steps, sometimes of two blocks. A window extends
+//! from one slot's end to another's, the same slots for all nodes: the same blocks, over the time that each node took.
 
 use std::fmt;
 use std::path::Path;
@@ -20,54 +20,54 @@ use crate::local::LocalError;
 use crate::local::member::Cluster;
 use crate::local::status::Look;
 
-/// Transactions a second that no votes come to.
+/// Transactions per second that votes alone never reach.
 const IS_LOADED: f64 = 50.0;
-/// How long a load may take to begin, and followers to have what the leader has.
+/// Time limit for a load to start, and for followers to catch up with the leader.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Slots that a leader may make from a look on until it is stopped.
+/// Slots that a leader may produce between a sample and its stop.
 const STOPPED_WITHIN: u64 = 10;
-/// Between two looks for a new slot.
+/// Polling interval for a new slot.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// The longest that a slot is waited for.
+/// How long to wait for a slot.
 const SLOT_MAX: Duration = Duration::from_secs(5);
 
-/// What a node did since the look before.
+/// A node's traffic since the previous sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
-    /// What each of its net tiles sent, bits a second.
+    /// Bits per second sent by each net tile.
     pub sent_bps: f64,
-    /// And received.
+    /// Bits per second received.
     pub received_bps: f64,
-    /// The part of the time in which its blocks were full.
+    /// The fraction of the time in which its blocks were full.
     pub full: f64,
 }
 
-/// Looks at a node's workspace.
+/// Samples the traffic in a node's workspace.
 pub type Meter = Box<dyn FnMut() -> Traffic>;
 
-/// Opens the meter of the node whose workspace is at this path; `None` where none is. The lab's monitor reads
-/// workspaces, and a chain does not know the lab, so the program gives it.
+/// Opens the meter of the node with the workspace at this path; `None` if there is none. The lab's monitor reads
+/// workspaces, and the chain crates do not depend on the lab, so the program provides it.
 pub type OpenMeter = fn(&Path) -> Option<Meter>;
 
-/// What each node did in a second, the leader first.
+/// The activity of each node in a second, the leader first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Second {
-    /// Since the first look.
+    /// Seconds since the first sample.
     pub at_s: f64,
     /// Transactions a second.
     pub txn_per_s: Vec<f64>,
     /// Slots behind the leader.
     pub slots_behind: Vec<u64>,
-    /// What each net tile sent, bits a second.
+    /// Bits per second sent by each net tile.
     pub sent_bps: Vec<f64>,
-    /// And received.
+    /// Bits per second received.
     pub received_bps: Vec<f64>,
-    /// The part of the time in which the leader's blocks were full.
+    /// The fraction of the time in which the leader's blocks were full.
     pub full: f64,
 }
 
 impl Second {
-    /// A line.
+    /// Formats the second as a line.
     pub fn line(&self) -> String {
         let least = self.txn_per_s[1..].iter().copied().fold(f64::INFINITY, f64::min);
         let most = self.txn_per_s[1..].iter().copied().fold(0.0, f64::max);
@@ -82,23 +82,23 @@ impl Second {
     }
 }
 
-/// A time in which each node's rate is known: from the end of one slot to that of another, the same for all.
+/// A time window in which each node's rate is known: from the end of one slot to that of another, the same for all.
 pub struct Window {
-    /// Each node when it came to the first slot.
+    /// Each node when it reached the first slot.
     pub begin: Edge,
-    /// And to the last.
+    /// Each node when it reached the last slot.
     pub end: Edge,
 }
 
-/// Each node when it came to a slot.
+/// Each node when it reached a slot.
 pub struct Edge {
     slot: u64,
     looks: Vec<Look>,
 }
 
 impl Window {
-    /// Each node's transactions a second. The slots between are the same for all, so what is in them is the leader's
-    /// count; a node that has not come to the last one in time is taken by its own.
+    /// Each node's transactions per second. The slots are the same for all, so the leader's count is used for their
+    /// contents; a node that has not reached the last slot in time is measured by its own count.
     pub fn rates(&self) -> Vec<f64> {
         let count = |edge: &Edge| edge.looks[0].transactions;
         let made = count(&self.end).saturating_sub(count(&self.begin)) as f64;
@@ -109,19 +109,19 @@ impl Window {
         self.end.looks.iter().zip(&self.begin.looks).map(rate).collect()
     }
 
-    /// Returns the share of the rate that one slot of the window is worth. Two rates that are closer than this are the
-    /// same: each node's window begins and ends somewhere within a slot.
+    /// Returns the share of the rate that one slot of the window is worth. Two rates closer than this are equal: each
+    /// node's window begins and ends somewhere within a slot.
     pub fn slot_share(&self) -> f64 {
         1.0 / self.end.slot.saturating_sub(self.begin.slot).max(1) as f64
     }
 
-    /// How long it was for the leader.
+    /// The leader's duration of the window.
     pub fn seconds(&self) -> f64 {
         (self.end.looks[0].at - self.begin.looks[0].at).as_secs_f64()
     }
 }
 
-/// Who has not executed in time what the leader had.
+/// A follower that did not catch up with the leader in time.
 #[derive(Debug)]
 pub struct Behind {
     node: String,
@@ -135,7 +135,7 @@ impl fmt::Display for Behind {
     }
 }
 
-/// Looks at all nodes.
+/// Samples all nodes.
 pub struct Watcher<'a> {
     cluster: &'a Cluster,
     rpcs: Vec<Rpc>,
@@ -145,7 +145,7 @@ pub struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    /// Takes the first look.
+    /// Takes the first sample.
     pub fn of(cluster: &'a Cluster, open_meter: OpenMeter) -> Result<Self, LocalError> {
         let rpcs = cluster.nodes.iter().map(|node| node_rpc::at(&node.rpc())).collect::<Result<Vec<_>, _>>()?;
         let meter = |number: usize| {
@@ -167,12 +167,12 @@ impl<'a> Watcher<'a> {
         (0..self.rpcs.len()).map(|number| self.look(number)).collect()
     }
 
-    /// A look at the leader.
+    /// Samples the leader.
     pub fn leader(&mut self) -> Result<Look, LocalError> {
         self.look(0)
     }
 
-    /// Waits until a load has begun.
+    /// Waits until a load has started.
     pub fn wait_for_load(&mut self, load: &mut Load, stop: &StopSignal) -> Result<(), LocalError> {
         let begun = Instant::now();
         let mut before = self.leader()?;
@@ -193,7 +193,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Waits for a second, and says what happened since the last look.
+    /// Waits for a second, and returns the activity since the last sample.
     pub fn second(&mut self, stop: &StopSignal) -> Result<Second, LocalError> {
         wait(Duration::from_secs(1), stop)?;
         let now = self.looks()?;
@@ -210,7 +210,7 @@ impl<'a> Watcher<'a> {
         Ok(second)
     }
 
-    /// Each node when it comes to the leader's next slot, or where it is when that takes too long.
+    /// Each node when it reaches the leader's next slot, or where it is if that takes too long.
     pub fn edge(&mut self, stop: &StopSignal) -> Result<Edge, LocalError> {
         let slot = self.looks()?.iter().map(|look| look.slot).max().unwrap_or(0) + 1;
         let mut found: Vec<Option<Look>> = vec![None; self.rpcs.len()];
@@ -227,12 +227,12 @@ impl<'a> Watcher<'a> {
         Ok(Edge { slot, looks: found.into_iter().flatten().collect() })
     }
 
-    /// As [`Watcher::catch_up`]; where one does not come to that nothing can be measured.
+    /// As [`Watcher::catch_up`], but a follower that does not catch up is an error, since nothing can be measured.
     pub fn all_there(&mut self, stop: &StopSignal) -> Result<Look, LocalError> {
         self.catch_up(stop)?.map_err(|behind| LocalError::Behind(behind.to_string()))
     }
 
-    /// Waits until all followers have executed what the leader had; gives a look at the last of them.
+    /// Waits until all followers have executed what the leader had; returns a sample of the last of them.
     pub fn catch_up(&mut self, stop: &StopSignal) -> Result<Result<Look, Behind>, LocalError> {
         let leader = self.leader()?;
         let begun = Instant::now();
@@ -260,7 +260,7 @@ pub fn newest(cluster: &Cluster) -> Result<u64, LocalError> {
     look.map(|look| look.slot).ok_or_else(|| gone(cluster, 0))
 }
 
-/// Waits until the leader makes blocks beyond those that it had when it was at a slot and was stopped.
+/// Waits until the leader produces blocks beyond those that it had at slot `before`, when it was stopped.
 pub fn goes_on(cluster: &Cluster, before: u64, stop: &StopSignal) -> Result<(), LocalError> {
     let begun = Instant::now();
     while newest(cluster)? <= before + STOPPED_WITHIN {
@@ -272,7 +272,7 @@ pub fn goes_on(cluster: &Cluster, before: u64, stop: &StopSignal) -> Result<(), 
     Ok(())
 }
 
-/// Why a node says nothing.
+/// The error for a node that does not answer.
 pub fn gone(cluster: &Cluster, number: usize) -> LocalError {
     let node = &cluster.nodes[number];
     let (name, said) = (node.name.clone(), cluster.last_words(number));
@@ -282,7 +282,7 @@ pub fn gone(cluster: &Cluster, number: usize) -> LocalError {
     }
 }
 
-/// Waits, unless all is to stop.
+/// Waits, unless the command is stopped.
 pub fn wait(time: Duration, stop: &StopSignal) -> Result<(), LocalError> {
     if stop.is_set() {
         return Err(LocalError::Stopped);

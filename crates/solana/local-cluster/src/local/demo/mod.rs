@@ -2,10 +2,10 @@
 //!
 //! reads   nodes, which it starts
 //! writes  rates as they are measured, a table, JSON, a page
-//! memory  a line a node and second
+//! memory  a line per node and second
 //!
-//! The story: a leader → followers join → what all of them hold together is measured → a load at the limits of a block
-//! → the limits are lifted → a load beyond them → whether all came to the same state.
+//! It starts a leader, followers join, their common rate is measured, a load runs at the limits of a block, the limits
+//! are lifted, a load runs beyond them, and finally the states of all nodes are compared.
 
 mod blocks;
 mod load;
@@ -30,17 +30,17 @@ use load::Load;
 pub use measure::{Meter, OpenMeter, Traffic};
 use measure::{Second, Watcher, Window};
 
-/// Of the rate that all nodes hold: what blocks may hold of it where the machine does not come to the cluster's limits.
+/// The fraction of the common rate to which blocks are limited if the machine does not reach the cluster's limits.
 const SCALED: f64 = 0.5;
-/// What a load beyond limits is.
+/// The fraction of the common rate that a load beyond the limits sends.
 const BEYOND: f64 = 0.9;
-/// The part of the time in which blocks are full at which the cluster's limits are what holds a load.
+/// The fraction of the time with full blocks above which the cluster's limits are what bounds a load.
 const FULL: f64 = 0.2;
-/// A follower keeps up when it falls behind by no more than this part of the leader's rate.
+/// A follower keeps up if it is slower than the leader by at most this fraction.
 const SAME: f64 = 0.01;
-/// Seconds before measuring.
+/// Seconds before a measurement.
 const WARMUP: u64 = 3;
-/// The least rate that is told from votes.
+/// The lowest rate that can be distinguished from votes.
 const RATE_MIN: u64 = 100;
 
 /// `hearth cluster demo`
@@ -81,62 +81,62 @@ pub struct Demo {
 
 const _: () = assert!(NODES <= NODES_MAX);
 
-/// What was seen.
+/// The results of a demonstration.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Each node.
+    /// The state of each node at the end.
     pub nodes: Vec<NodeReport>,
-    /// Cores of the machine that all nodes and the load share.
+    /// Cores of the machine, shared by all nodes and the load.
     pub cores: usize,
     /// Seconds until the leader served.
     pub leader_started_s: f64,
-    /// Seconds until all followers did.
+    /// Seconds until all followers served.
     pub followers_joined_s: f64,
-    /// Transactions a second that all nodes hold together; `null` where a rate was given.
+    /// The common rate that all nodes hold, in transactions per second; `null` if a rate was given.
     pub held_txn_per_s: Option<f64>,
-    /// The loads.
+    /// The results of each load.
     pub loads: Vec<LoadReport>,
-    /// The slot whose banks were compared at the end.
+    /// The slot at which the bank hashes were compared.
     pub slot: u64,
-    /// Whether all nodes have the same hash of the bank there.
+    /// Whether all nodes have the same bank hash there.
     pub is_same_state: bool,
 }
 
-/// A node at the end.
+/// A node's state at the end.
 #[derive(Debug, Serialize)]
 pub struct NodeReport {
     /// Its name.
     pub node: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// Where it is.
+    /// Its region.
     pub region: String,
-    /// Whether it runs. A follower whose bank hash is not the leader's ends.
+    /// Whether it runs. A follower whose bank hash differs from the leader's ends.
     pub alive: bool,
-    /// Resident memory, bytes.
+    /// Resident memory in bytes.
     pub resident_bytes: Option<u64>,
 }
 
-/// A load.
+/// The results of a load.
 #[derive(Debug, Serialize)]
 pub struct LoadReport {
-    /// What it was.
+    /// Name of the load.
     pub what: String,
-    /// What a block held at most.
+    /// The limits of a block.
     pub limits: Limits,
-    /// Transactions a second that were sent; `null` is as many as the leader takes.
+    /// Transactions per second that were sent; `null` for as many as the leader accepts.
     pub asked_txn_per_s: Option<f64>,
-    /// Transactions a second of each node in the same window, votes too.
+    /// Transactions per second of each node in the same window, votes included.
     pub txn_per_s: Vec<f64>,
-    /// Seconds of the window.
+    /// Length of the window in seconds.
     pub window_s: f64,
-    /// The difference in rate that still counts as keeping up: 1 %, or one slot of the window where that is more.
+    /// The difference in rate that still counts as keeping up: 1 %, or one slot of the window if that is more.
     pub tolerance: f64,
     /// Whether no follower was slower than the leader by more than `tolerance`.
     pub is_kept_up: bool,
-    /// Seconds after the load until all followers had all of it; `null` where some did not come to that.
+    /// Seconds after the load until all followers had caught up; `null` if some did not.
     pub caught_up_s: Option<f64>,
-    /// Each second.
+    /// The activity in each second.
     pub seconds: Vec<Second>,
 }
 
@@ -166,7 +166,7 @@ pub fn run(options: &Demo, open_meter: OpenMeter, say: &Say) -> Result<(), super
     Ok(())
 }
 
-/// The story. Whatever goes wrong, no node is left running.
+/// Runs the demonstration. If anything fails, no node is left running.
 fn tell(
     cluster: &mut Cluster,
     options: &Demo,
@@ -200,7 +200,7 @@ fn tell(
             started.limit(course.limits, &cores()?)?;
             started.start(&[0], stop)?;
             started.start(&followers, stop)?;
-            // Nodes serve while they still execute what is not final of before.
+            // A node serves before it has replayed all earlier blocks that are not final.
             measure::goes_on(started.cluster(), before, stop)?;
         }
         loads.push(measured(started.cluster(), course, options, open_meter, stop, say)?);
@@ -219,16 +219,16 @@ fn tell(
     Ok(report)
 }
 
-/// A load.
+/// A load to run.
 struct Course {
-    /// In words.
+    /// Name of the load.
     what: String,
     limits: Limits,
-    /// Transactions a second; `None` is as many as the leader takes.
+    /// Transactions per second; `None` for as many as the leader accepts.
     rate: Option<f64>,
 }
 
-/// What all nodes hold together, where it has to be known, and both loads: at limits and beyond them.
+/// The loads to run, at and beyond the limits; measures the common rate if it is needed.
 fn courses(
     cluster: &Cluster,
     options: &Demo,
@@ -264,7 +264,7 @@ fn courses(
     Ok((Some(rate), courses))
 }
 
-/// That nodes start with other limits, in words.
+/// Describes the limits with which the nodes restart.
 fn changed(limits: Limits) -> &'static str {
     match limits {
         Limits::Cluster => "a block holds what it does on the cluster",
@@ -273,7 +273,7 @@ fn changed(limits: Limits) -> &'static str {
     }
 }
 
-/// The followers' regions, each once.
+/// The followers' regions, without duplicates.
 fn regions(cluster: &Cluster) -> String {
     let mut names: Vec<&str> = cluster.nodes[1..].iter().map(|node| node.region.as_str()).collect();
     names.sort_unstable();
@@ -281,8 +281,8 @@ fn regions(cluster: &Cluster) -> String {
     names.join(", ")
 }
 
-/// What all nodes hold together: as much as the leader takes, over the time until the last follower has it; and in
-/// which part of the time the leader's blocks were full.
+/// The common rate of all nodes: as much as the leader accepts, over the time until the last follower has it; and the
+/// fraction of the time in which the leader's blocks were full.
 fn hold(
     cluster: &Cluster,
     options: &Demo,
@@ -309,7 +309,7 @@ fn hold(
     Ok((rate, full.iter().sum::<f64>() / full.len().max(1) as f64))
 }
 
-/// One load, measured.
+/// Runs and measures one load.
 fn measured(
     cluster: &Cluster,
     Course { what, limits, rate }: Course,
@@ -323,7 +323,7 @@ fn measured(
         None => format!("load: {what}"),
     });
     let mut watcher = Watcher::of(cluster, open_meter)?;
-    // What they lack of before is no part of this load.
+    // A backlog from before is not part of this load.
     watcher.all_there(stop)?;
     let mut load = Load::start(cluster, rate, WARMUP + options.duration)?;
     watcher.wait_for_load(&mut load, stop)?;
@@ -349,7 +349,7 @@ fn measured(
         }
     };
     let txn_per_s = window.rates();
-    // One that was behind when the window began may be faster.
+    // A follower that was behind at the start of the window may be faster than the leader.
     let tolerance = SAME.max(window.slot_share());
     let is_kept_up = keeps_up(&txn_per_s, tolerance);
     let report = LoadReport {
@@ -372,7 +372,7 @@ fn keeps_up(txn_per_s: &[f64], tolerance: f64) -> bool {
     txn_per_s[1..].iter().all(|rate| rate / txn_per_s[0] >= 1.0 - tolerance)
 }
 
-/// A load in a line.
+/// Summarizes a load in a line.
 fn summary(load: &LoadReport) -> String {
     let followers = load.txn_per_s[1..].iter();
     let least = followers.clone().copied().fold(f64::INFINITY, f64::min);
@@ -411,7 +411,7 @@ fn ends(cluster: &Cluster) -> Vec<NodeReport> {
     cluster.nodes.iter().map(end).collect()
 }
 
-/// The report in a few lines.
+/// Formats the report in a few lines.
 pub fn text(report: &Report) -> String {
     let mut text = format!("\n{} nodes on {} cores\n", report.nodes.len(), report.cores);
     text += &format!("{:<8} {:<12}", "node", "region");

@@ -1,4 +1,4 @@
-//! A demonstration as one page: rates side by side, and what each node sends and receives.
+//! The page of a demonstration: the nodes' rates, and what each sends and receives.
 //!
 //! reads   a [`Report`]
 //! writes  HTML that needs no other file and no network, and has no script
@@ -14,10 +14,10 @@ use super::measure::Second;
 use super::{LoadReport, Report, text};
 use crate::page::{HEIGHT, STYLE, WIDTH, chart};
 
-/// Degrees of a colour's hue from one node's to the next one's: neighbours differ.
+/// Hue difference in degrees between consecutive nodes, so that neighbours differ.
 const HUE_STEP: usize = 47;
 
-/// The page.
+/// Renders the page.
 pub fn of(report: &Report) -> String {
     let mut body = format!("<h1>A leader and {} followers on one machine</h1>\n", report.nodes.len() - 1);
     let _ = writeln!(body, "<section><pre>{}</pre></section>", escape(text(report).trim_start()));
@@ -45,14 +45,14 @@ fn legend(names: &[String]) -> String {
     format!("<p class=\"quiet\">{}</p>\n", names.iter().enumerate().map(name).collect::<String>())
 }
 
-/// When the first and the last second were.
+/// The times of the first and the last second.
 fn span(load: &LoadReport) -> (f64, f64) {
     let at = |second: Option<&Second>| second.map_or(0.0, |second| second.at_s);
     let (first, last) = (at(load.seconds.first()), at(load.seconds.last()));
     (first, (last - first).max(1.0))
 }
 
-/// A line a node.
+/// One line per node.
 fn rates(load: &LoadReport, names: &[String]) -> String {
     let (first, span) = span(load);
     let most = load.seconds.iter().flat_map(|second| &second.txn_per_s).copied().fold(1.0, f64::max);
@@ -75,7 +75,7 @@ fn rates(load: &LoadReport, names: &[String]) -> String {
     chart(span, "s", most, "transactions a second", &lines)
 }
 
-/// An area a node.
+/// One area per node.
 fn stacked(load: &LoadReport, names: &[String], what: &str, of: impl Fn(&Second) -> &Vec<f64>) -> String {
     let (first, span) = span(load);
     let total = |second: &Second| of(second).iter().sum::<f64>() / 1e6;

@@ -1,12 +1,12 @@
-//! What all nodes of a cluster on this machine do, for the dashboard of any of them.
+//! Collects the activity of all nodes of a local cluster, for the dashboard of any of them.
 //!
 //! reads   `cluster.json`, the map and the file of links in the cluster's folder; each node's metrics, once a second
-//! writes  [`Shown`], for whoever asks
-//! memory  a line a node, and one node's metrics at a time
+//! writes  [`Shown`], for the dashboard
+//! memory  a line per node, and one node's metrics at a time
 //!
-//! The walk: [`mod@scrape`] (figures of each node) → [`mod@shown`] (what they mean, where each node is, who does not
-//! reach whom) → the dashboard's page. A thread of its own asks, since nodes may be stopped and answer late or never;
-//! it runs while somebody looks.
+//! [`mod@scrape`] reads the figures of each node; [`mod@shown`] computes rates, places and cuts from them for the
+//! dashboard's page. It runs on its own thread, since a stopped node may answer late or never, and only while the page
+//! is open.
 
 mod scrape;
 mod shown;
@@ -30,10 +30,10 @@ use scrape::Figures;
 pub use shown::Shown;
 use shown::{NodeLook, shown};
 
-/// Between two rounds.
+/// Interval of the rounds.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A cluster whose node this process is.
+/// The cluster to which this process's node belongs.
 #[derive(Clone, Debug)]
 pub struct Membership {
     folder: PathBuf,
@@ -42,7 +42,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// The cluster that a configuration is of: `cluster.json` beside its file of links names the node's address.
+    /// The cluster of a configuration, if `cluster.json` beside its file of links contains the node's address.
     pub fn of(config: &Config) -> Option<Self> {
         let links = links_config(config)?;
         let folder = links.file.parent()?.to_owned();
@@ -53,12 +53,12 @@ impl Membership {
     }
 }
 
-/// Where a node's metrics are.
+/// The metrics address of a node.
 fn metrics_of(node: &Member) -> SocketAddr {
     (node.address, Config::default().tiles.metric.prometheus_listen_port).into()
 }
 
-/// Asks all nodes once a second, until it is dropped.
+/// Queries all nodes once a second, until it is dropped.
 pub struct Gatherer {
     newest: Arc<Mutex<Option<Arc<Shown>>>>,
     stop: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ pub struct Gatherer {
 }
 
 impl Gatherer {
-    /// Begins; `None` where there is no thread to be had.
+    /// Starts the thread; `None` if that fails.
     pub fn start(membership: &Membership) -> Option<Self> {
         let (newest, stop) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
         let (told, stopped) = (Arc::clone(&newest), Arc::clone(&stop));
@@ -74,7 +74,7 @@ impl Gatherer {
         let gather = move || {
             while !stopped.load(Relaxed) {
                 let due = Instant::now() + EVERY;
-                // What cannot be read in this second is in the next: the last look stays.
+                // If something cannot be read in this second, the previous result stays.
                 if let Some(shown) = rounds.round() {
                     *told.lock() = Some(Arc::new(shown));
                 }
@@ -87,7 +87,7 @@ impl Gatherer {
         Some(Self { newest, stop, thread })
     }
 
-    /// The last second.
+    /// The result of the last round.
     pub fn newest(&self) -> Option<Arc<Shown>> {
         self.newest.lock().clone()
     }
@@ -95,16 +95,16 @@ impl Gatherer {
 
 impl Drop for Gatherer {
     fn drop(&mut self) {
-        // Nobody waits for it: a round that is under way ends by its own deadline.
+        // Nobody waits for the thread: a round in progress ends by its own deadline.
         self.stop.store(true, Relaxed);
         self.thread.unpark();
     }
 }
 
-/// From one round to the next.
+/// The state kept between rounds.
 struct Rounds {
     membership: Membership,
-    /// Of each node its process then, and what it answered last.
+    /// For each node its process, and its last answer.
     before: Vec<(Option<Process>, Option<(Instant, Figures)>)>,
 }
 
@@ -122,10 +122,10 @@ impl Rounds {
         self.before.resize(cluster.nodes.len(), (None, None));
         let mut looks = vec![];
         for ((node, now), last) in cluster.nodes.iter().zip(answers).zip(&mut self.before) {
-            // Another process counts from nought.
+            // Another process counts from zero.
             let before = last.1.filter(|_| last.0 == node.process);
             let is_alive = node.process.is_some_and(|process| process.is_alive());
-            // Who answers at the address of a node that has ended is another one.
+            // An answer at the address of an ended node comes from another program.
             let now = now.filter(|_| is_alive);
             looks.push(NodeLook { is_alive, before, now });
             *last = (node.process, now.or(before));

@@ -1,9 +1,9 @@
-//! Figures of nodes, out of what each serves as metrics.
+//! Scrapes the nodes' metrics.
 //!
-//! reads   `GET /metrics` of each, all asked at once
+//! reads   `GET /metrics` of each, all in parallel
 //! writes  [`Figures`]
-//! memory  an answer of each, [`ANSWER_MAX`] bytes at most; a thread of each while it is asked
-//! drops   answers that are late, too long or none: the node has no figures in this round
+//! memory  one response per node, at most [`ANSWER_MAX`] bytes; a thread per node during a round
+//! drops   responses that are late, too long or invalid: the node has no figures in this round
 //! source  the Prometheus text exposition format, version 0.0.4
 
 use std::net::SocketAddr;
@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use hearth_rpc_client::http::{self, Agent, Patience};
 
-/// How long all answers of a round may take.
+/// Time limit for all responses of a round.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// The longest answer.
+/// Maximum size of a response in bytes.
 const ANSWER_MAX: u64 = 4 << 20;
 
-/// What a node has counted since its start.
+/// A node's counters since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// The newest slot that it has executed; `None` before the first.
     pub slot: Option<u64>,
     /// Transactions of its own blocks whose shreds have left its shred tile.
     pub left: u64,
-    /// Transactions that it has executed: its own banks', and those of others' blocks.
+    /// Transactions that it has executed, in its own banks and in replayed blocks.
     pub executed: u64,
     /// Bytes of datagrams that net received.
     pub received_bytes: u64,
@@ -32,7 +32,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Out of the text of metrics; counters of several tiles of a kind are added up.
+    /// Parses the metrics; counters of several tiles of a kind are summed.
     pub fn read(text: &str) -> Self {
         let mut found = Self::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -57,7 +57,7 @@ impl Figures {
     }
 }
 
-/// Asks all at once, and gives when each began to answer what; `None` for those that did not in time.
+/// Queries all nodes in parallel; returns for each the start time and the figures, `None` if it did not answer in time.
 pub fn all(nodes: &[SocketAddr]) -> Vec<Option<(Instant, Figures)>> {
     all_within(PATIENCE, nodes)
 }
@@ -116,14 +116,14 @@ mod tests {
 
     #[test]
     fn who_does_not_answer_holds_nobody_up() {
-        // The kernel takes connections for it, and nobody answers them.
+        // The kernel accepts connections for it, but nobody answers them.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let cut = served(|| Reply::Half(METRICS.into()));
         let refused = served(|| Reply::Status(503));
         let whole = served(|| Reply::Answer(METRICS.into()));
         let nodes = [silent.local_addr().unwrap(), gone, cut, refused, whole];
-        // The first never answers: it is given up, or this does not end.
+        // The first never answers; it must be abandoned for the test to end.
         let answers = all_within(Duration::from_secs(5), &nodes);
         assert_eq!(answers.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, false, false, true]);
         assert_eq!(answers[4].unwrap().1, Figures::read(METRICS));

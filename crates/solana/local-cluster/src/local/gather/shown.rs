@@ -1,8 +1,8 @@
-//! A cluster as the dashboard shows it.
+//! The cluster in the form that the dashboard shows.
 //!
-//! reads   who is where, the map, the cuts, each node's figures now and before
+//! reads   the nodes' places, the map, the cuts, each node's figures now and before
 //! writes  [`Shown`]: plain data
-//! memory  a line a node, a line a pair of regions
+//! memory  a line per node, and per pair of regions
 
 use std::net::Ipv4Addr;
 use std::time::Instant;
@@ -13,94 +13,94 @@ use serde::Serialize;
 use super::scrape::Figures;
 use crate::local::member::{Cluster, Member, Role};
 
-/// A second of a cluster.
+/// The cluster's state in one second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shown {
-    /// When, nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// Its name.
+    /// The cluster's name.
     pub name: String,
-    /// The node that tells this.
+    /// The node that reports this.
     pub own: String,
     /// The map's regions.
     pub regions: Vec<Place>,
-    /// What is between each two of them that have nodes.
+    /// The link between each two regions with nodes.
     pub links: Vec<Between>,
     /// Its nodes, the first leader first.
     pub nodes: Vec<Row>,
 }
 
-/// A region.
+/// A region of the map, with its coordinates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Place {
     /// Its name.
     pub name: String,
-    /// Degrees north; `null` where the map does not say.
+    /// Degrees north; `null` if the map has none.
     pub latitude: Option<f64>,
     /// Degrees east.
     pub longitude: Option<f64>,
 }
 
-/// What is between nodes of two regions.
+/// The link between nodes of two regions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Between {
-    /// Their numbers.
+    /// Indices of the regions.
     pub regions: [usize; 2],
-    /// There and back, ms.
+    /// Round-trip time in ms.
     pub rtt_ms: f64,
-    /// The part of the pairs of nodes that do not reach each other.
+    /// The fraction of the node pairs that are cut off from each other.
     pub cut: f64,
 }
 
-/// Whether a node can be heard of.
+/// Whether a node answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It answers.
+    /// The node answers.
     Serves,
-    /// Its process runs, and does not answer: it starts, is stopped, or has no time.
+    /// Its process runs but does not answer: it is starting, stopped, or starved.
     Silent,
     /// Its process has ended.
     Ended,
 }
 
-/// A node.
+/// A node's row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Its name.
     pub node: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// The number of its region.
+    /// Index of its region.
     pub region: usize,
-    /// Its JSON-RPC, which has its dashboard.
+    /// URL of its JSON-RPC, which also serves its dashboard.
     pub rpc: String,
-    /// Whether it can be heard of.
+    /// Whether it answers.
     pub state: State,
-    /// How many other nodes it is cut off from.
+    /// Number of other nodes from which it is cut off.
     pub cut_from: usize,
     /// The last slot that it has executed.
     pub slot: Option<u64>,
-    /// Slots that some node has executed and it has not.
+    /// Slots that another node has executed and this one has not.
     pub slots_behind: Option<u64>,
-    /// Transactions a second of its own blocks whose shreds have left its shred tile; `null` of a follower.
+    /// Transactions per second of its own blocks whose shreds have left its shred tile; `null` for a follower.
     pub left_txn_per_s: Option<f64>,
-    /// Transactions a second that it has executed, votes too.
+    /// Transactions per second that it has executed, votes included.
     pub txn_per_s: Option<f64>,
-    /// What net received, datagrams' bits a second.
+    /// Bits per second of datagrams received by net.
     pub received_bits_per_s: Option<f64>,
-    /// What net sent.
+    /// Bits per second of datagrams sent by net.
     pub sent_bits_per_s: Option<f64>,
 }
 
-/// What is known of a node.
+/// The known state of a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeLook {
     /// Whether its process runs.
     pub is_alive: bool,
-    /// What the same process answered last, and when.
+    /// The previous figures of the same process, and their time.
     pub before: Option<(Instant, Figures)>,
-    /// What it answers now.
+    /// The current figures.
     pub now: Option<(Instant, Figures)>,
 }
 
@@ -113,7 +113,7 @@ impl NodeLook {
         }
     }
 
-    /// By how much a count grew in a second; `None` before the second answer, and where it went back.
+    /// The growth of a counter per second; `None` before the second answer, and if it decreased.
     fn rate(&self, of: impl Fn(&Figures) -> u64) -> Option<f64> {
         let ((then, before), (at, now)) = (self.before?, self.now?);
         let seconds = at.checked_duration_since(then)?.as_secs_f64();
@@ -121,7 +121,7 @@ impl NodeLook {
     }
 }
 
-/// A second of a cluster; `looks` are those of its nodes, `own` the address of the one that tells it.
+/// Computes the dashboard's state; `looks` are those of the cluster's nodes, `own` the address of the reporting one.
 pub fn shown(unix_ns: u64, own: Ipv4Addr, cluster: &Cluster, world: &World, cuts: &[Cut], looks: &[NodeLook]) -> Shown {
     let slot = |look: &NodeLook| look.now.and_then(|(_, figures)| figures.slot);
     let newest = looks.iter().filter_map(slot).max();
@@ -152,12 +152,12 @@ pub fn shown(unix_ns: u64, own: Ipv4Addr, cluster: &Cluster, world: &World, cuts
     }
 }
 
-/// The first where the map has none of this name, which no node starts with.
+/// The first region if the map has none with this name; no node starts that way.
 fn region_of(node: &Member, world: &World) -> usize {
     world.place(&node.region).unwrap_or(0)
 }
 
-/// Each two regions with nodes.
+/// The links between each two regions with nodes.
 fn links(cluster: &Cluster, world: &World, cuts: &[Cut]) -> Vec<Between> {
     let of = |region: usize| -> Vec<&Member> {
         cluster.nodes.iter().filter(|node| region_of(node, world) == region).collect()

@@ -1,7 +1,7 @@
-//! Damage to every file that a start reads: it refuses by name, or rebuilds what the blocks hold, or says what it cut.
+//! Damage to every file that a start reads: it refuses by name, rebuilds from the blocks, or reports what it truncated.
 //!
-//! HEARTH_SEED runs another seed; HEARTH_FAULTS so many mutations instead of the few of a normal run. A trial that
-//! fails names its file and its mutation. At the end there is a line for each kind of file, and one of figures.
+//! HEARTH_SEED runs another seed; HEARTH_FAULTS sets the number of mutations, instead of the few of a normal run. A
+//! failed trial names its file and its mutation. At the end there is a line for each kind of file, and one of figures.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ const TRANSFERS: u64 = 40;
 /// Slots between two snapshots: at the end there are those of 40 and 60.
 const INTERVAL: u64 = 20;
 
-/// A chain with several segments of blocks and of history, two snapshots, and what was confirmed in it.
+/// A chain with several segments of blocks and of history, two snapshots, and its confirmed transfers.
 struct Made {
     folder: tempfile::TempDir,
     config: Config,
@@ -50,7 +50,7 @@ fn transfer(number: u64, blockhash: &[u8; 32]) -> (Vec<u8>, Pubkey, u64) {
     (builders::transfer(&from, &to, amount, blockhash), to, amount)
 }
 
-/// A block with these transactions: its data, and the hash that it ends with.
+/// A block with these transactions: its data, and its last hash.
 fn block_of(transactions: &[Vec<u8>], before: [u8; 32], ticks: usize) -> (Vec<u8>, [u8; 32]) {
     let (mut data, mut tree) = (vec![], MixinTree::default());
     write_batch_header(ticks + 1, &mut data);
@@ -104,7 +104,7 @@ fn make() -> Made {
 }
 
 impl Made {
-    /// Damages one file of a copy and starts on it.
+    /// Damages one file of a copy and starts from it.
     fn trial(&self, file: &Path, mutation: Mutation) -> Outcome {
         let copy = tempfile::tempdir().unwrap();
         copy_folder(self.folder.path(), copy.path()).unwrap();
@@ -114,7 +114,7 @@ impl Made {
         let name = file.file_name().unwrap().to_str().unwrap();
         output::take_notes();
         let chain = match open(&self.config, copy.path()) {
-            // What the genesis says of its hash is of both its files.
+            // The genesis error about a wrong hash covers both its files.
             Err(why) if why.to_string().contains(name.trim_end_matches("accounts")) => return Outcome::Refused,
             Err(_) => return Outcome::Silent,
             Ok(chain) => chain,
@@ -126,10 +126,10 @@ impl Made {
         }
     }
 
-    /// Looks for all that was confirmed.
+    /// Looks for everything that was confirmed.
     fn look(&self, chain: &Chain, name: &str) -> Outcome {
         let (history, blocks) = (chain.history.as_ref().unwrap(), chain.store.reader());
-        // What is recorded again is indexed by a thread of the history's own.
+        // The history's own thread indexes what is recorded again.
         wait_until("all is indexed", || history.indexed_slot() >= history.last_slot());
         let history = history.reader();
         let mut worst = Outcome::Whole;
@@ -181,7 +181,7 @@ fn no_damage_is_silent() {
     assert!(silent.is_empty(), "HEARTH_SEED={seed}: {silent:#?}");
 }
 
-/// The history's damaged places that a start can mend, each kind at places of each kind.
+/// Damage of the history that a start can repair, each kind at places of each kind.
 #[test]
 fn damaged_history_is_rebuilt_from_blocks() {
     let made = make();
@@ -196,7 +196,7 @@ fn damaged_history_is_rebuilt_from_blocks() {
     }
 }
 
-/// A history that was off for a while, or is gone: what is executed is said before, and how long it took after.
+/// A history that was disabled for a while, or is gone: the replay is announced, and its duration reported.
 #[test]
 fn rebuilding_the_history_is_announced() {
     let made = make();
@@ -210,12 +210,12 @@ fn rebuilding_the_history_is_announced() {
     assert!(made.transfers.iter().all(|(_, signature, ..)| matches!(history.transaction(signature), Ok(Some(_)))));
 }
 
-/// A start that cannot execute the lost blocks once more keeps all others, and an error names the place.
+/// A start that cannot replay the lost blocks keeps all others, and an error names the place.
 #[test]
 fn history_without_older_state_keeps_the_rest() {
     let made = make();
     let file = &files(made.folder.path()).unwrap()["history/*.history"][0];
-    // Without the first blocks the genesis leads nowhere, and the snapshots are of slots behind the damage.
+    // Without the first blocks the genesis leads nowhere, and the snapshots are of slots after the damage.
     let first = &files(made.folder.path()).unwrap()["blocks/*.log"][0];
     fs::remove_file(made.folder.path().join(first)).unwrap();
     fs::remove_file(made.folder.path().join(first).with_extension("index")).unwrap();

@@ -1,10 +1,9 @@
-//! asking: other nodes are asked about a bank hash that differs, on a thread of its own, since the node may be stopped
-//! meanwhile.
+//! asking: queries other nodes about a differing bank hash, on its own thread, since the node may be stopped meanwhile.
 //!
-//! reads   what that thread has found out
-//! writes  the error that the node ends with
+//! reads   the findings of that thread
+//! writes  the error with which the node ends
 //! memory  one question
-//! drops   an answer that comes after the node was stopped
+//! drops   an answer that arrives after the node was stopped
 
 use std::sync::mpsc::{Receiver, TryRecvError};
 
@@ -14,18 +13,18 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::DivergenceError;
 
-/// In place of an answer, where the node ends first.
+/// Used instead of an answer if the node ends first.
 const UNKNOWN: &str = "Which account differs first is not known: the node ended before others had said";
-/// In place of an answer, where none can come.
+/// Used instead of an answer if there can be none.
 const NOT_ASKED: &str = "Which account differs first is not known: the thread that asks other nodes could not run";
 
-/// A slot whose bank hash is another one here than in the cluster.
+/// A slot whose bank hash differs from the cluster's.
 pub struct Question {
     /// The slot.
     pub slot: u64,
     /// The cluster's hash.
     pub theirs: Hash,
-    /// The one here.
+    /// This node's hash.
     pub ours: Hash,
     /// Receives a sentence about the first account that differs.
     pub differs: Receiver<String>,
@@ -38,7 +37,7 @@ impl Question {
     }
 }
 
-/// The question under way, if there is one.
+/// The pending question, if there is one.
 #[derive(Default)]
 pub struct Asking(Mutex<Option<Question>>);
 
@@ -47,17 +46,17 @@ impl Asking {
         self.0.lock()
     }
 
-    /// Waits for the answer to this question from now on.
+    /// Starts waiting for the answer to this question.
     pub fn begin(&self, question: Question) {
         *self.question() = Some(question);
     }
 
-    /// Whether an answer is waited for.
+    /// Whether an answer is pending.
     pub fn is_open(&self) -> bool {
         self.question().is_some()
     }
 
-    /// Returns the error with the answer, once that is there.
+    /// Returns the error with the answer, once it has arrived.
     pub fn poll(&self) -> Option<DivergenceError> {
         let mut open = self.question();
         let question = open.take()?;

@@ -1,12 +1,12 @@
-//! The first account in which this node's state differs from another node's, once a block has another hash here.
+//! Finds the first account in which this node's state differs from another node's, once a block's hash differs here.
 //!
 //! reads   the ledger; peers' `getSlotChanges`, over HTTP
 //! writes  a sentence
 //! memory  a page of accounts of each side
-//! drops   what peers say that have another hash than the one that was voted for: the next is asked
+//! drops   answers of peers with another hash than the one that was voted for: the next peer is asked
 //!
-//! A bank hash is of all accounts, and says of none of them that it differs. Nodes keep what their recent blocks
-//! changed: of the first block that the two sides do not agree on, what it changed is held side by side.
+//! A bank hash covers all accounts, and does not say which of them differs. Nodes keep the changes of their recent
+//! blocks, so the changes of the first differing block are compared.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,24 +19,24 @@ use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::{Hash, Pubkey};
 use serde_json::{Value, json};
 
-/// How long a peer has for an answer, and all of them for all.
+/// Time limit for a peer's answer, and for all peers together.
 const ANSWER_FOR: Duration = Duration::from_secs(3);
 const ALL_FOR: Duration = Duration::from_secs(8);
-/// How long it may take until gossip names one, and how often that is looked at.
+/// How long to wait until gossip knows a peer, and the polling interval.
 const KNOWN_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Peers that are asked at most.
+/// Maximum peers to ask.
 const PEERS: usize = 4;
-/// Blocks that the first one on which the sides do not agree is looked for in.
+/// Number of blocks in which the first differing one is searched.
 const BLOCKS: usize = 64;
-/// Accounts of a page.
+/// Accounts per page.
 const PAGE: usize = 1_000;
 
-/// A block that came to two hashes.
+/// A block with two hashes.
 pub struct DivergentBlock<'a> {
     /// The chain as it is here.
     pub ledger: &'a Ledger,
-    /// The node itself.
+    /// This node.
     pub node: Pubkey,
     /// The block's slot.
     pub slot: u64,
@@ -47,12 +47,12 @@ pub struct DivergentBlock<'a> {
 }
 
 impl DivergentBlock<'_> {
-    /// The first account that differs, as far as the nodes can say that are known; a sentence, without its stop.
+    /// A sentence, without its full stop, about the first account that differs as far as the known nodes can tell.
     pub fn first_difference(&self, nodes: impl Fn() -> Vec<ClusterNode>) -> String {
         let begun = Instant::now();
         let deadline = begun + ALL_FOR;
         let mut peers = self.peers(&nodes());
-        // A node that has just started may have others' blocks before gossip has named it a node.
+        // A node that has just started may have others' blocks before gossip knows any node.
         while peers.is_empty() && begun.elapsed() < KNOWN_WITHIN {
             std::thread::sleep(LOOK_EVERY);
             peers = self.peers(&nodes());
@@ -71,7 +71,7 @@ impl DivergentBlock<'_> {
         format!("Which account differs first could not be found out ({why})")
     }
 
-    /// Who answers RPC, the leader first.
+    /// The nodes with an RPC address, the leader first.
     fn peers(&self, nodes: &[ClusterNode]) -> Vec<(bool, SocketAddr)> {
         let others = nodes.iter().filter(|node| node.identity != self.node);
         let mut peers: Vec<_> = others.filter_map(|node| Some((node.identity != self.leader, node.rpc?))).collect();
@@ -80,24 +80,24 @@ impl DivergentBlock<'_> {
     }
 }
 
-/// Where the sides part.
+/// The point of divergence.
 #[derive(Debug, PartialEq)]
 struct FirstDifference {
-    /// The first block that they do not agree on, of those that are kept.
+    /// The first block that differs, among those that are kept.
     slot: u64,
-    /// Who says how it is there.
+    /// The peer with the other version.
     peer: SocketAddr,
-    /// The first account of it that differs; none: it is not among what the block changed.
+    /// The first account that differs; `None` if it is not among those that the block changed.
     account: Option<AccountDifference>,
 }
 
-/// An account that a block has left in two states.
+/// An account in the two states that a block left.
 #[derive(Debug, PartialEq)]
 struct AccountDifference {
     key: Pubkey,
-    /// As it is here; none where the block has not changed it.
+    /// Its state here; `None` if the block has not changed it.
     here: Option<ChangedAccount>,
-    /// And there.
+    /// Its state there.
     there: Option<ChangedAccount>,
 }
 
@@ -125,7 +125,7 @@ fn as_it_is(account: &ChangedAccount) -> String {
     format!("{lamports} lamports, {space} B of data, of {owner}{program} (hash {hash})")
 }
 
-/// What somebody says that a block changed.
+/// One side's changes of a block.
 trait Side {
     fn page(&mut self, slot: u64, after: Option<&Pubkey>, limit: usize) -> Result<SlotChanges, String>;
 }
@@ -137,7 +137,7 @@ impl Side for &Ledger {
     }
 }
 
-/// Another node.
+/// The side of another node.
 struct Peer {
     rpc: Rpc,
     address: SocketAddr,
@@ -185,7 +185,7 @@ fn page_of(page: &Value) -> Option<SlotChanges> {
     })
 }
 
-/// The first account of the first block that the two sides do not agree on.
+/// The first account of the first block on which the two sides differ.
 fn first(block: &DivergentBlock<'_>, mut peer: Peer) -> Result<FirstDifference, String> {
     let mut ledger = block.ledger;
     let slot = first_slot(&mut ledger, &mut peer, block.slot, block.theirs)?;
@@ -193,7 +193,7 @@ fn first(block: &DivergentBlock<'_>, mut peer: Peer) -> Result<FirstDifference, 
     Ok(FirstDifference { slot, peer: peer.address, account })
 }
 
-/// The oldest block up to that of `slot` which both have, on the same parent, with two hashes.
+/// The oldest block up to `slot` that both sides have, on the same parent, with two hashes.
 fn first_slot(here: &mut dyn Side, there: &mut dyn Side, slot: u64, theirs: Hash) -> Result<u64, String> {
     let mut at = there.page(slot, None, 1)?;
     if at.bank_hash != theirs {
@@ -203,14 +203,14 @@ fn first_slot(here: &mut dyn Side, there: &mut dyn Side, slot: u64, theirs: Hash
     for _ in 0..BLOCKS {
         match (here.page(at.parent, None, 1), there.page(at.parent, None, 1)) {
             (Ok(own), Ok(before)) if own.bank_hash != before.bank_hash => at = before,
-            // They agree on the parent; or it is the oldest that both have kept.
+            // They agree on the parent, or it is the oldest that both have kept.
             _ => break,
         }
     }
     Ok(at.slot)
 }
 
-/// By address, the first account that a block has left in two states: with one that it changed on one side alone.
+/// The first account, by address, that a block left in two states; including one that it changed on one side only.
 fn first_account(here: &mut dyn Side, there: &mut dyn Side, slot: u64) -> Result<Option<AccountDifference>, String> {
     let (mut here, mut there) = (Walk::new(here, slot), Walk::new(there, slot));
     loop {
@@ -225,7 +225,7 @@ fn first_account(here: &mut dyn Side, there: &mut dyn Side, slot: u64) -> Result
     }
 }
 
-/// The accounts of a block, page after page.
+/// The accounts of a block, page by page.
 struct Walk<'a> {
     side: &'a mut dyn Side,
     slot: u64,
@@ -239,7 +239,7 @@ impl<'a> Walk<'a> {
         Self { side, slot, page: vec![], next: 0, more: true }
     }
 
-    /// The account that is next.
+    /// The next account.
     fn head(&mut self) -> Result<Option<ChangedAccount>, String> {
         if self.next == self.page.len() && self.more {
             let page = self.side.page(self.slot, self.page.last().map(|account| &account.key), PAGE)?;
@@ -330,7 +330,7 @@ mod tests {
         let text = of(Some(account(1, 0)), Some(account(1, 6)));
         assert!(text.contains("here it does not exist; at 127.0.0.1:8899 6 lamports"), "{text}");
         assert!(FirstDifference { slot: 7, peer, account: None }.to_string().contains("parted before it"));
-        // Nobody to ask.
+        // There is no node to ask.
         let ledger = Ledger::new(
             &hearth_ledger::Genesis::create(hearth_ledger::GenesisConfig::development([1; 32], [2; 32], 0), |_| {})
                 .unwrap(),

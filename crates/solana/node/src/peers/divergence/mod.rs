@@ -1,6 +1,6 @@
-//! Divergence: why this node's state or tower no longer fits its cluster, in a sentence.
+//! Divergence: explains why this node's state or tower no longer fits its cluster.
 //!
-//! reads   the errors with which the tiles replay and tower ended; what other nodes say of accounts, over their RPC
+//! reads   the errors with which the tiles replay and tower ended; other nodes' accounts, over their RPC
 //! writes  a sentence
 //! source  `docs/consensus.md`
 
@@ -31,64 +31,64 @@ pub enum DivergenceError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A block that was executed before.
+    /// A block that was replayed before fails now.
     #[error("a block of the cluster does not execute here: {0}")]
     Again(#[from] ReplayError),
-    /// The ledger cannot leave a fork.
+    /// The ledger cannot rewind.
     #[error("the ledger cannot leave a fork: {0}")]
     Rewind(#[from] RewindError),
-    /// Another state.
+    /// The state differs from the cluster's.
     #[error(
         "slot {slot}: the cluster has voted for the bank hash {theirs}, and here it is {ours}: this node's state is not the cluster's. \
          {differs}. Keep the ledger folder for whoever looks into it, and begin anew in an empty one"
     )]
     Mismatch {
-        /// The slot.
+        /// The slot of the first known difference.
         slot: u64,
-        /// What more than a third of the stake voted for.
+        /// The hash that more than a third of the stake voted for.
         theirs: String,
-        /// What came out here.
+        /// The hash computed here.
         ours: String,
-        /// The first account that differs, if it can be known.
+        /// The first account that differs, if known.
         differs: String,
     },
-    /// What the cluster has executed does not execute here.
+    /// A block that the cluster has executed cannot be executed here.
     #[error(
         "slot {slot}: the cluster has voted for this very block, and here it cannot be executed: {why}. This node's state \
          is not the cluster's, or its program does otherwise. Keep the ledger folder for whoever looks into it"
     )]
     Dead {
-        /// The slot.
+        /// The block's slot.
         slot: u64,
-        /// Why it cannot be executed here.
+        /// The reason.
         why: String,
     },
-    /// A block came to another hash than the first time.
+    /// A block's hash differs from its first replay.
     #[error("slot {0} has come to another bank hash than when it was executed first: the node cannot trust its state")]
     NotTheSame(u64),
-    /// The tower does not fit the chain, the disk does not take it, or another process is this node.
+    /// The tower does not fit the chain, cannot be written to disk, or another process uses this identity.
     #[error(transparent)]
     Tower(#[from] TowerError),
 }
 
 /// Explains the errors with which replay and tower end a node that has diverged from its cluster.
 pub struct DivergenceWatch {
-    /// The node.
+    /// The node's identity.
     pub node: Pubkey,
     /// The chain.
     pub ledger: Arc<Ledger>,
-    /// The nodes of the cluster, as gossip posts them.
+    /// The cluster's nodes, posted by gossip.
     pub board: Arc<Board>,
-    /// Where the tile replay says why it has ended.
+    /// The error with which the replay tile ended.
     pub replay: Failure<PositionError>,
-    /// Where the tile tower does.
+    /// The error with which the tower tile ended.
     pub tower: Failure<TowerError>,
-    /// What others are asked about it.
+    /// The pending question to other nodes.
     pub asking: Asking,
 }
 
 impl DivergenceWatch {
-    /// Why one of the tiles has ended, once. Where other nodes are asked about it, which takes seconds, there is no
+    /// Why one of the tiles has ended, reported once. If other nodes are queried, which takes seconds, there is no
     /// failure until they have answered, so that the caller can stop the node meanwhile.
     pub fn failure(&self) -> Option<DivergenceError> {
         if let Some(error) = self.replay.take().and_then(|why| self.explain(why)) {
@@ -100,12 +100,12 @@ impl DivergenceWatch {
         self.tower.take().map(DivergenceError::from)
     }
 
-    /// As [`DivergenceWatch::failure`], for a node that stops now: other nodes' answers are not waited for.
+    /// As [`DivergenceWatch::failure`], for a node that stops now: other nodes' answers are not awaited.
     pub fn last_failure(&self) -> Option<DivergenceError> {
         self.failure().or_else(|| self.asking.end())
     }
 
-    /// The error that the node ends with; none yet where others are asked about it.
+    /// The error with which the node ends; `None` while other nodes are queried about it.
     fn explain(&self, why: PositionError) -> Option<DivergenceError> {
         let error: DivergenceError = match why {
             PositionError::Store(why) => why.into(),
@@ -121,7 +121,7 @@ impl DivergenceWatch {
         Some(error)
     }
 
-    /// Asks others where the two states part.
+    /// Asks other nodes where the two states diverge.
     fn ask(&self, slot: u64, theirs: Hash, ours: Hash) {
         note(format_args!(
             "slot {slot} has another bank hash here than its leader voted for: asking which account differs"
@@ -131,10 +131,10 @@ impl DivergenceWatch {
         let ask = move || {
             let leader = ledger.leader_at(slot).map(|leader| leader.node).unwrap_or_default();
             let block = DivergentBlock { ledger: &ledger, node, slot, theirs, leader };
-            // Nobody waits for it where the node was stopped meanwhile.
+            // If the node was stopped meanwhile nobody waits for the answer.
             let _ = answer.send(block.first_difference(|| gossip::nodes(&board)));
         };
-        // Where no thread begins the channel closes, and the error says that nobody was asked.
+        // If no thread can be started the channel closes, and the error says that nobody was asked.
         let _ = std::thread::Builder::new().name("divergence".into()).spawn(ask);
         self.asking.begin(Question { slot, theirs, ours, differs });
     }

@@ -1,9 +1,9 @@
-//! Gossip of a node that joins, before it has tiles: one socket, one thread, and the key at hand.
+//! Gossip of a joining node, before it has tiles: one socket, one thread, and direct access to the key.
 //!
 //! reads   datagrams at the node's gossip port
-//! writes  datagrams; what it knows, on a [`Board`]
+//! writes  datagrams; the known nodes, on a [`Board`]
 //! memory  gossip's table; a batch of datagrams, 512 KiB
-//! drops   what the state machine refuses; nobody asks for its counters before the node is up
+//! drops   what the state machine refuses; nobody reads its counters before the node runs
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -23,39 +23,39 @@ use crate::peers::ip_echo::EchoServer;
 use crate::peers::socket::{PeerLinks, PeerSocket};
 use crate::peers::{gossip, now_ms};
 
-/// Datagrams, or runs of them, that are taken at once.
+/// Datagrams, or coalesced runs of them, received at once.
 const BATCH: usize = 8;
-/// The longest wait for a datagram: what else is due waits no longer.
+/// Maximum wait for a datagram, which bounds the delay of other work.
 const WAIT_MAX_MS: u64 = 20;
-/// How often what is known is posted.
+/// Interval at which the board is updated.
 const POST_EVERY: Duration = Duration::from_millis(100);
 
-/// Where gossip is, bound.
+/// Gossip's bound sockets.
 #[derive(Debug)]
 pub struct GossipSockets {
-    /// Gossip itself.
+    /// Gossip's UDP socket.
     pub udp: UdpSocket,
-    /// The IP echo server.
+    /// The IP echo server's listener.
     pub echo: HeldTcp,
 }
 
-/// What a scout is made of.
+/// The configuration of a scout.
 pub struct Start {
-    /// Where to listen.
+    /// The sockets to use.
     pub sockets: GossipSockets,
-    /// Whom to begin with.
+    /// The gossip entrypoints.
     pub entrypoints: Vec<SocketAddrV4>,
-    /// The node.
+    /// The node's identity.
     pub identity: Arc<Identity>,
-    /// What the node says of itself.
+    /// The node's own contact info.
     pub own: ContactInfo,
-    /// What is between it and others, where that is emulated.
+    /// The emulated links, if any.
     pub links: PeerLinks,
 }
 
-/// A node that looks around; dropping it ends that.
+/// A running scout; dropping it stops it.
 pub struct Scout {
-    /// What it knows.
+    /// The known nodes.
     pub board: Arc<Board>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -63,10 +63,11 @@ pub struct Scout {
 }
 
 impl Scout {
-    /// Listens.
+    /// Starts gossiping.
     ///
     /// # Errors
-    /// A socket or a thread cannot be had.
+    ///
+    /// A socket or a thread cannot be created.
     pub fn start(start: Start) -> io::Result<Self> {
         let Start { sockets, entrypoints, identity, own, links } = start;
         let echo = EchoServer::start(sockets.echo.share()?.listen()?, own.shred_version)?;
@@ -91,7 +92,7 @@ impl Scout {
                     gossip.sign_with(now, identity.keypair.key(), &mut out);
                     send(&mut socket, &mut out);
                 }
-                // Nothing that happens now concerns a node that does not run yet.
+                // Events do not concern a node that does not run yet.
                 while gossip.next_event().is_some() {}
                 if Instant::now() >= post_at {
                     post_at = Instant::now() + POST_EVERY;

@@ -1,13 +1,13 @@
-//! trust: which of the snapshots that peers serve a node that joins may take.
+//! trust: decides which of the peers' snapshots a joining node may take.
 //!
-//! reads   the stakes of the genesis; what nodes say in gossip that they have snapshots of
-//! writes  the one to take
-//! memory  40 B for each node with stake
-//! drops   snapshots that too few vouch for
+//! reads   the stakes of the genesis; nodes' announcements of snapshots in gossip
+//! writes  the snapshot to take
+//! memory  40 B per node with stake
+//! drops   snapshots with too few vouchers
 //!
-//! That a snapshot comes to the hash which its node says proves nothing of the chain: anybody can make up a state, and
-//! say its hash. So more than a third of the stake of the genesis must say that hash, who are not all hostile; or one
-//! of the nodes that the configuration names.
+//! A snapshot that matches the hash announced by its node proves nothing about the chain: anyone can make up a state
+//! and announce its hash. So nodes with more than a third of the stake of the genesis, who cannot all be malicious,
+//! must announce that hash, or one of the nodes that the configuration names.
 
 use std::collections::BTreeMap;
 
@@ -17,25 +17,25 @@ use hearth_wire::Pubkey;
 
 use hearth_gossip::board::Served;
 
-/// Whose word counts.
+/// The nodes whose announcements count.
 pub struct Trust {
-    /// Named by the configuration.
+    /// Nodes named by the configuration.
     known: Vec<Pubkey>,
     stakes: BTreeMap<Pubkey, u64>,
 }
 
 impl Trust {
-    /// That of the genesis' stake; with `known` theirs alone, and each one's.
+    /// Trusts the stake of the genesis or, if `known` is not empty, each of those nodes alone.
     pub fn new(genesis: &Genesis, known: &[Pubkey]) -> Self {
         Self { known: known.to_vec(), stakes: stakes_at_genesis(genesis) }
     }
 
-    /// Whether what a node says is looked at.
+    /// Whether a node's announcements are considered.
     pub fn listens_to(&self, node: &Pubkey) -> bool {
         self.known.is_empty() || self.known.contains(node)
     }
 
-    /// Whether a node had stake at the genesis.
+    /// Whether a node had stake at genesis.
     pub fn has_stake(&self, node: &Pubkey) -> bool {
         self.stake(node) > 0
     }
@@ -44,7 +44,7 @@ impl Trust {
         self.stakes.get(node).copied().unwrap_or(0).into()
     }
 
-    /// The newest that enough vouch for, of those that may be had; of several that serve it who has most stake.
+    /// The newest available snapshot with enough vouchers, from the node with the most stake among those that serve it.
     pub fn newest(&self, told: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<Served> {
         let total: u128 = self.stakes.values().map(|stake| u128::from(*stake)).sum();
         let is_vouched = |it: &&Served| match self.known.is_empty() {
@@ -55,8 +55,8 @@ impl Trust {
         found.max_by_key(|it| (it.slot, same(told, it).count(), self.stake(&it.identity))).copied()
     }
 
-    /// Where too few vouch for one: of those that may be had that which most stake tells, then most nodes; and the part
-    /// of the stake, per cent.
+    /// If none has enough vouchers: the available snapshot announced by the most stake, then by the most nodes, and
+    /// that stake in per cent.
     pub fn most_told(&self, told: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<(Served, u128)> {
         let stake = |it: &Served| same(told, it).map(|other| self.stake(&other.identity)).sum::<u128>();
         let found = told.iter().filter(|it| may_be_had(it));
@@ -66,7 +66,7 @@ impl Trust {
     }
 }
 
-/// Those that say the same of the same slot.
+/// The announcements equal to `it`.
 fn same<'a>(told: &'a [Served], it: &'a Served) -> impl Iterator<Item = &'a Served> {
     told.iter().filter(move |other| (other.slot, other.hash) == (it.slot, it.hash))
 }
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// The nodes 1, 2 and so on have these stakes.
+    /// Trust with nodes 1, 2 and so on that have these stakes.
     fn trust(stakes: &[u64], known: &[Pubkey]) -> Trust {
         let accounts = |(node, sol): (u8, &u64)| {
             validator_accounts(&[100 + node; 32], &[200 + node; 32], &[node; 32], sol * 1_000_000_000)
@@ -107,7 +107,7 @@ mod tests {
         let (stranger, leader) = (told(9, 900, 6), told(1, 800, 5));
         assert_eq!(newest(&alone, &[stranger, leader]), Some(leader), "though the other's is newer");
         assert_eq!(newest(&alone, &[stranger, told(8, 900, 6), told(7, 900, 6)]), None);
-        // Another state of the very slot is none that the leader vouches for.
+        // The leader vouches for one state of the slot only, not for another.
         assert_eq!(newest(&alone, &[told(9, 800, 6), leader, told(8, 800, 6)]), Some(leader));
         assert!(alone.has_stake(&[1; 32]) && !alone.has_stake(&[9; 32]));
     }
@@ -138,7 +138,7 @@ mod tests {
         let all = [told(7, 900, 6), told(8, 800, 5), told(9, 800, 5)];
         let most = |trust: &Trust, all: &[Served]| trust.most_told(all, |_| true).map(|(it, part)| (it.slot, part));
         assert_eq!((newest(&trust, &all), most(&trust, &all)), (None, Some((800, 0))));
-        // One with stake counts more than any number without.
+        // One with stake outweighs any number without.
         let four = self::trust(&[1_000; 4], &[]);
         assert_eq!(most(&four, &[told(1, 700, 4), all[1], all[2]]), Some((700, 25)));
         assert_eq!(trust.most_told(&[], |_| true), None);

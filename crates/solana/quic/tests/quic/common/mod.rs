@@ -270,14 +270,14 @@ impl Node {
     }
 }
 
-/// How a hand-driven quinn client is set up.
+/// The set-up of a hand-driven quinn client.
 pub struct RawConfig {
     pub address: Option<SocketAddr>,
     pub alpn: Vec<Vec<u8>>,
     /// The certificate's key and the key that signs; the same one for an honest client.
     pub identity: Option<([u8; 32], [u8; 32])>,
     pub transport: TransportConfig,
-    /// Gives the first datagram, and never says anything again.
+    /// Whether it sends its first datagram, and then nothing more.
     pub half_open: bool,
     /// Transport parameters, encoded, that it believes the server to have sent besides the real
     /// ones: a client that breaks the server's limits.

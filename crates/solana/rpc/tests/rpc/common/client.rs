@@ -1,8 +1,6 @@
-//! A client of the server's WebSocket, in the tests' own thread.
+//! A blocking WebSocket client that runs in the test's own thread.
 //!
-//! reads   answers and notifications
-//! writes  requests
-//! memory  what was told while an answer was waited for
+//! memory  notifications that arrived while a response was awaited
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -13,16 +11,16 @@ use tungstenite::{Error, Message, WebSocket};
 
 use super::{Chain, DEADLINE, connect};
 
-/// A client of the server's WebSocket.
+/// A blocking WebSocket client.
 pub struct Client {
-    /// The connection.
+    /// The open connection.
     pub socket: WebSocket<TcpStream>,
-    /// Read while an answer was waited for.
+    /// Notifications that arrived while a response was awaited.
     told: Vec<Value>,
 }
 
 impl Client {
-    /// Connects.
+    /// Connects; panics if there is no room.
     pub fn new(chain: &Chain) -> Self {
         Self::try_new(chain).expect("there is room")
     }
@@ -51,7 +49,7 @@ impl Client {
         }
     }
 
-    /// The answer to one request.
+    /// Sends a request and returns its response.
     pub fn ask(&mut self, method: &str, params: Value) -> Value {
         self.send(&json!({ "jsonrpc": "2.0", "id": 9, "method": method, "params": params }).to_string());
         loop {
@@ -64,7 +62,7 @@ impl Client {
         }
     }
 
-    /// The result of one request.
+    /// Sends a request and returns its result.
     #[track_caller]
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, params);
@@ -82,7 +80,7 @@ impl Client {
         params["result"].clone()
     }
 
-    /// Whether nothing is told for a while.
+    /// Whether no notification arrives for a while.
     pub fn hears_nothing(&mut self) -> bool {
         let quiet = Duration::from_millis(100);
         self.socket.get_ref().set_read_timeout(Some(quiet)).unwrap();

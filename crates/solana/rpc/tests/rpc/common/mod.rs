@@ -1,8 +1,6 @@
-//! What these tests share: a chain whose slots the test makes, a server before it, and small clients.
+//! Shared by these tests: a chain whose slots the test drives, its server, and small clients.
 //!
-//! reads   answers of the server
-//! writes  requests: by `rpc-client`, or byte by byte where the protocol is what is tested
-//! memory  a small chain
+//! writes  requests: by `rpc-client`, or byte by byte where the protocol itself is tested
 
 pub mod client;
 
@@ -28,12 +26,12 @@ use hearth_wire::{Hash, Pubkey, Txn};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// What a funded account holds at genesis.
+/// Lamports of a funded account at genesis.
 pub const RICH: u64 = 500_000_000_000;
-/// How long anything may take in these tests.
+/// Deadline of any wait in these tests.
 pub const DEADLINE: Duration = hearth_testkit::PATIENCE;
 
-/// The faucet's number among the keys.
+/// Key number of the faucet.
 pub const FAUCET: usize = 1_000;
 
 /// The address of key `n`: those below 8 are funded.
@@ -46,7 +44,7 @@ pub fn text(bytes: &[u8; 32]) -> String {
     encode_32(bytes).to_string()
 }
 
-/// Base64.
+/// Base64 of bytes.
 pub fn base64(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes)
@@ -59,7 +57,7 @@ pub fn signed(payer: usize, instructions: &[Instruction], blockhash: &Hash) -> V
     message.sign_with(|_, message| key.sign(message))
 }
 
-/// The text of a transaction's signature.
+/// Base58 of a transaction's first signature.
 pub fn signature_of(bytes: &[u8]) -> String {
     encode_64(Txn::parse(bytes).unwrap().first_signature()).to_string()
 }
@@ -71,7 +69,7 @@ fn verify(txn: &Txn<'_>) -> bool {
     })
 }
 
-/// Executes what it is handed at once, on the slot in the making.
+/// An inlet that executes each transaction at once, in the slot in progress.
 struct Executing {
     ledger: Arc<Ledger>,
     full: Arc<AtomicBool>,
@@ -97,25 +95,25 @@ impl TransactionInlet for Executing {
 
 /// A chain and its server.
 pub struct Chain {
-    /// What it holds.
+    /// The chain's ledger.
     pub ledger: Arc<Ledger>,
-    /// What was dropped.
+    /// The record of dropped transactions.
     pub fates: Arc<Fates>,
     /// Makes the inlet refuse.
     pub full: Arc<AtomicBool>,
-    /// What the inlet took.
+    /// The transactions that the inlet accepted.
     pub taken: Arc<Mutex<Vec<Vec<u8>>>>,
-    /// How many of them it was told it had before.
+    /// How many of them were marked as resent.
     pub again: Arc<AtomicU64>,
-    /// What the node's parts are said to do.
+    /// The liveness that the node reports.
     pub liveness: Arc<Mutex<Liveness>>,
-    /// The server.
+    /// The server under test.
     pub server: RpcServer,
-    /// Where blocks and history are kept, of those that keep some.
+    /// The block store and the history, if the chain has them.
     _kept: Option<Kept>,
 }
 
-/// A block store and a history, both empty.
+/// A block store and a history, both initially empty.
 struct Kept {
     blocks: BlockStore,
     history: History,
@@ -133,10 +131,10 @@ impl Kept {
     }
 }
 
-/// When the chain began, as its node says.
+/// The genesis time that the node reports.
 pub const GENESIS_TIME: i64 = 1_700_000_000;
 
-/// What not every node has.
+/// Options that not every test needs.
 #[derive(Default)]
 struct Extra {
     look_at: Option<LookAt>,
@@ -168,19 +166,19 @@ impl Chain {
         Self::build(RpcConfig { limits, ..config }, transaction_history, false, Extra::default())
     }
 
-    /// A chain with a dashboard that shows what this sees.
+    /// A chain with a dashboard that shows `look_at`.
     pub fn with_dashboard(look_at: LookAt) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
         Self::build(config, true, false, Extra { look_at: Some(look_at), ..Extra::default() }).unwrap()
     }
 
-    /// A chain that keeps its history and begins after this slot.
+    /// A chain with a history whose genesis is at this slot.
     pub fn warped(genesis_slot: u64) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
         Self::build(config, true, true, Extra { genesis_slot, ..Extra::default() }).unwrap()
     }
 
-    /// A chain whose node has no lamports to give, since this is the faucet that has.
+    /// A chain whose node holds another faucet key than the funded one.
     pub fn of_another_faucet(chain_faucet: Pubkey) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
         let extra = Extra { chain_faucet: Some(chain_faucet), ..Extra::default() };
@@ -247,7 +245,7 @@ impl Chain {
         Ok(Self { ledger, fates, full, taken, again, server, _kept: kept, liveness })
     }
 
-    /// Ends the slot in the making and begins the next.
+    /// Ends the slot in progress and begins the next.
     pub fn next_slot(&self) {
         let bank = self.ledger.working_bank().unwrap();
         let mut hash = [0xbb; 32];
@@ -256,7 +254,7 @@ impl Chain {
         self.ledger.begin_slot(bank.slot() + 1, bank.slot()).unwrap();
     }
 
-    /// As many slots, each of them durable once it has ended.
+    /// Runs `count` slots, each durable once it has ended.
     pub fn durable_slots(&self, count: usize) {
         for _ in 0..count {
             self.next_slot();
@@ -264,12 +262,12 @@ impl Chain {
         }
     }
 
-    /// Makes all that has happened final.
+    /// Makes everything so far final.
     pub fn settle(&self) {
         self.durable_slots(34);
     }
 
-    /// The blockhash to name.
+    /// The newest blockhash.
     pub fn blockhash(&self) -> Hash {
         *self.ledger.working_bank().unwrap().parent_blockhash()
     }
@@ -279,7 +277,7 @@ impl Chain {
         signed(from, &[system::transfer(&address(from), to, lamports)], &self.blockhash())
     }
 
-    /// Where HTTP is.
+    /// The address of HTTP.
     pub fn http(&self) -> SocketAddr {
         self.server.local_addr()
     }
@@ -302,11 +300,11 @@ impl Chain {
         (error["code"].as_i64().unwrap(), message, error["data"].clone())
     }
 
-    /// The answer to one request.
+    /// Sends one request and returns its response.
     pub fn ask(&self, method: &str, params: Value) -> Value {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let options = Options { patience: Patience::Step(DEADLINE), ..Options::default() };
-        // A client for each request, so that its connection counts no longer than that.
+        // One client per request, so that its connection does not outlive the request.
         let client = RpcClient::new(&format!("http://{}", self.http()), &options).unwrap();
         let (_, answer) = client.exchange(request.to_string().as_bytes()).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
@@ -329,12 +327,12 @@ impl Chain {
     }
 }
 
-/// An HTTP answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its status.
+    /// Its status code.
     pub status: u16,
-    /// Its head, in lower case.
+    /// Its headers, in lower case.
     pub head: String,
     /// Its body.
     pub body: String,

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a chain that runs programs, and transactions for it.
+//! Shared by this crate's tests: a chain that runs programs, and transactions for it.
 
 pub mod elf;
 pub mod instructions;
@@ -25,7 +25,7 @@ pub fn wallet(n: u64) -> Pubkey {
     key
 }
 
-/// A ledger with nothing but programs, whose slot 1 has begun.
+/// A ledger with only programs, in slot 1.
 pub fn ledger(general: Box<dyn GeneralPath>, extra_accounts: Vec<(Pubkey, Account)>) -> Arc<Ledger> {
     ledger_with(LedgerConfig { general, ..LedgerConfig::default() }, extra_accounts)
 }
@@ -43,7 +43,7 @@ fn ledger_with(made: LedgerConfig, extra_accounts: Vec<(Pubkey, Account)>) -> Ar
     Ledger::new(&genesis, LedgerConfig { status_cache, ..made })
 }
 
-/// Transactions whose signatures are a mark of signer and message: nothing here checks them.
+/// Transactions whose signatures are derived from signer and message: nothing here verifies them.
 pub fn bytes_of(payer: &Pubkey, instructions: &[Instruction], blockhash: &Hash) -> Vec<u8> {
     let message = Message::compile(payer, instructions, blockhash).expect("the instructions fit a packet");
     message.sign_with(|signer, message| {
@@ -53,7 +53,7 @@ pub fn bytes_of(payer: &Pubkey, instructions: &[Instruction], blockhash: &Hash) 
     })
 }
 
-/// A chain with a slot in the making.
+/// A chain with a slot in progress.
 pub struct Chain {
     pub ledger: Arc<Ledger>,
     pub bank: Arc<Bank>,
@@ -67,7 +67,7 @@ impl Chain {
         Self::with_config(wallets, LedgerConfig::default())
     }
 
-    /// The same, which can go back to earlier blocks.
+    /// The same with forks enabled.
     pub fn with_forks(wallets: u64) -> Self {
         Self::with_config(wallets, LedgerConfig { forks: Some(Forks::default()), ..LedgerConfig::default() })
     }
@@ -89,20 +89,20 @@ impl Chain {
         self.bank = self.ledger.begin_slot(slot + 1, slot).expect("the next slot");
     }
 
-    /// Goes back to the end of a slot and begins another there.
+    /// Rewinds to the end of a slot and begins another there.
     pub fn leave(&mut self, to: u64, slot: u64) {
         self.ledger.rewind(to).expect("it is kept");
         self.bank = self.ledger.begin_slot(slot, to).expect("the next slot");
     }
 
-    /// Ends the slot and begins no other: there is a bank to simulate on alone.
+    /// Ends the slot without beginning the next: then there is only a bank to simulate on.
     pub fn stand(&mut self) {
         let slot = self.bank.slot();
         self.ledger.end_slot(slot, blockhash_of(slot)).expect("the slot ends");
         self.bank = self.ledger.open_bank();
     }
 
-    /// Begins the slot that is to come.
+    /// Begins the next slot.
     pub fn go_on(&mut self) {
         let (slot, parent) = (self.bank.slot(), self.bank.parent());
         self.bank = self.ledger.begin_slot(slot, parent).expect("the slot to come");
@@ -140,7 +140,7 @@ impl Chain {
         }
     }
 
-    /// How one transaction of wallet 0, which must fail in an instruction, fails.
+    /// The error of one transaction of wallet 0, which must fail in an instruction.
     #[track_caller]
     pub fn fail(&mut self, instructions: &[Instruction]) -> (u8, InstructionError) {
         match self.run_one(instructions) {

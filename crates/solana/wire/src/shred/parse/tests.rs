@@ -1,4 +1,4 @@
-//! Headers written and read back, every rule broken once, and bytes that are anything.
+//! Headers written and read back, every rule violated once, and arbitrary bytes.
 
 use super::super::encode::{CodeHeader, CommonHeader, DataHeader, flags_for};
 use super::*;
@@ -24,13 +24,13 @@ fn code_shred() -> Vec<u8> {
     bytes
 }
 
-/// What parsing `bytes` with `at` replaced fails with.
+/// The error of parsing `bytes` with the bytes at `at` replaced.
 fn broken(mut bytes: Vec<u8>, at: usize, by: &[u8]) -> ShredError {
     bytes[at..at + by.len()].copy_from_slice(by);
     Shred::parse(&bytes).unwrap_err()
 }
 
-/// What the set rules say of `bytes` with `at` replaced.
+/// The set-rule error for `bytes` with the bytes at `at` replaced.
 fn out_of_set(mut bytes: Vec<u8>, at: usize, by: &[u8]) -> ShredError {
     bytes[at..at + by.len()].copy_from_slice(by);
     Shred::parse(&bytes).unwrap().check_set(SHREDS_PER_SLOT_MAX).unwrap_err()
@@ -56,7 +56,7 @@ fn each_rule_of_parsing_is_enforced() {
     assert_eq!(Shred::parse(&data_shred()[..1202]).unwrap_err(), error(Length, 1202));
     let long = [code_shred(), vec![0]].concat();
     assert_eq!(Shred::parse(&long).unwrap_err(), error(Length, CODE_SHRED_SIZE));
-    // The variants of old: legacy, and Merkle without a chain.
+    // Former variants: legacy, and Merkle without chaining.
     for byte in [0x5a, 0xa5, 0x46, 0x86, 0x00] {
         assert_eq!(broken(data_shred(), VARIANT, &[byte]), error(Variant, VARIANT));
     }
@@ -144,7 +144,7 @@ proptest! {
         kind in 0..3,
         headers: [u8; 32],
     ) {
-        // Steer two cases in three past the length and the variant, into the fields.
+        // Steers two cases in three past the length and the variant, into the fields.
         if kind > 0 {
             bytes.resize(if kind == 1 { DATA_SHRED_SIZE } else { CODE_SHRED_SIZE }, 7);
             bytes[VARIANT + 1..VARIANT + 25].copy_from_slice(&headers[..24]);

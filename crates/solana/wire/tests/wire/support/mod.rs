@@ -1,5 +1,4 @@
-//! What the differential tests share: random transactions of the SDK's types, and the SDK's verdict
-//! on bytes.
+//! Shared by the differential tests: random transactions of the SDK's types, and the SDK's verdict on bytes.
 
 pub mod mutate;
 
@@ -12,19 +11,19 @@ use solana_message::{Address, Hash, Message, MessageHeader, VersionedMessage};
 use solana_transaction::Signature;
 use solana_transaction::versioned::VersionedTransaction;
 
-/// Deserialised whole and sanitized by the SDK, and small enough for a packet.
+/// Whether the SDK deserialises and sanitizes the bytes completely, and they fit into a packet.
 pub fn sdk_accepts(bytes: &[u8]) -> bool {
     if bytes.len() > PACKET_DATA_SIZE {
         return false;
     }
     let Ok(transaction) = bincode::deserialize::<VersionedTransaction>(bytes) else { return false };
-    // The wire format of version 1 is another one, which serde does not know.
+    // Version 1 has another wire format, which serde does not know.
     let versioned = matches!(transaction.message, VersionedMessage::V1(_));
     let whole = bincode::serialized_size(&transaction).unwrap() == bytes.len() as u64;
     whole && !versioned && transaction.sanitize().is_ok()
 }
 
-/// Addresses out of a small pool, so that some are named twice.
+/// Addresses from a small pool, so that some are repeated.
 pub fn address() -> impl Strategy<Value = [u8; 32]> {
     prop_oneof![
         1 => Just(SYSTEM_PROGRAM),

@@ -1,12 +1,12 @@
-//! Seeded mutations of inputs that are known to be good, near the fields that matter.
+//! Seeded mutations of valid inputs, near the relevant fields.
 
 use hearth_testkit::random::Random;
 
-/// Bytes at the borders of the formats: counts, version prefixes, compact-u16 steps.
+/// Bytes at the boundaries of the formats: counts, version prefixes, compact-u16 steps.
 const EDGES: [u8; 12] = [0, 1, 2, 3, 4, 0x7e, 0x7f, 0x80, 0x81, 0x82, 0xfe, 0xff];
 
-/// Changes `bytes` in one to four places. `fields` are offsets worth hitting (counts, lengths,
-/// indexes); `other` is a second input to take a piece of.
+/// Changes `bytes` in one to four places. `fields` are interesting offsets (counts, lengths, indices); `other` is a
+/// second input from which to take a piece.
 pub fn mutate(bytes: &mut Vec<u8>, fields: &[usize], other: &[u8], random: &mut Random) {
     for _ in 0..1 + random.index(4) {
         let at = match (random.index(2), fields.is_empty()) {
@@ -31,7 +31,7 @@ pub fn mutate(bytes: &mut Vec<u8>, fields: &[usize], other: &[u8], random: &mut 
                 let end = at + random.index((bytes.len() - at).min(40) + 1);
                 bytes.drain(at..end);
             }
-            // The same value in a longer encoding: a length's last byte goes on, with nothing.
+            // The same value in a longer encoding: a length's last byte is continued by zero bits.
             9 if at < bytes.len() && bytes[at] < 0x80 => {
                 bytes[at] |= 0x80;
                 bytes.insert(at + 1, 0);
