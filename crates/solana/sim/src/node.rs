@@ -555,13 +555,22 @@ impl Node {
 
     /// The sum of a tile's counters whose names begin so, by the last [`Node::flush`].
     pub fn count(&self, tile: &str, prefix: &str) -> u64 {
+        self.counts(tile).filter(|(name, _)| name.starts_with(prefix)).map(|(_, count)| count).sum()
+    }
+
+    /// The kinds of the tiles, each once.
+    pub fn tiles(&self) -> impl Iterator<Item = &str> {
+        self.counters.iter().map(|(tile, _)| tile.as_str())
+    }
+
+    /// A tile's counters by name, by the last [`Node::flush`].
+    pub fn counts(&self, tile: &str) -> impl Iterator<Item = (&str, u64)> {
         let spec = self.stepped.topology.tiles.iter().find(|spec| spec.kind == tile).expect("there is such a tile");
         let counters = self.counters.iter().find(|(kind, _)| kind == tile).map(|(_, counters)| counters);
         let counters = counters.expect("every tile counts");
         let common = LoopCounters::DECLS.iter().map(|decl| decl.name);
         let names = common.chain(spec.counters.iter().map(|counter| counter.name.as_str()));
-        let chosen = names.zip(counters.words()).filter(|(name, _)| name.starts_with(prefix));
-        chosen.map(|(_, word)| word.load(Relaxed)).sum()
+        names.zip(counters.words()).map(|(name, word)| (name, word.load(Relaxed)))
     }
 }
 

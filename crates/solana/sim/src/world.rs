@@ -131,6 +131,9 @@ pub fn run(plan: &Plan, traced: Option<u64>) -> Outcome {
     if let Some((violation, _)) = &violation {
         world.digest.bytes(violation.what.as_bytes());
     }
+    if traced.is_some() {
+        world.trace_counters();
+    }
     Outcome {
         digest: world.digest.value(),
         virtual_ns: world.now,
@@ -151,6 +154,20 @@ fn folders() -> tempfile::TempDir {
 }
 
 impl World {
+    /// Adds what each node's tiles have counted to what is traced.
+    fn trace_counters(&mut self) {
+        let Self { sites, trace, now, .. } = self;
+        for (number, site) in sites.iter_mut().enumerate() {
+            let Some(node) = &mut site.node else { continue };
+            node.flush();
+            for tile in node.tiles() {
+                let counts = node.counts(tile).filter(|(_, count)| *count > 0);
+                let counts: Vec<_> = counts.map(|(name, count)| format!("{name} {count}")).collect();
+                trace.say(*now, number, &format!("{tile}: {}", counts.join(", ")));
+            }
+        }
+    }
+
     fn new(plan: Plan, trace: Trace) -> Self {
         let (seed, nodes) = (plan.seed, plan.nodes);
         let setup = Setup::new(seed, nodes);

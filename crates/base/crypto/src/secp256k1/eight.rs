@@ -67,8 +67,8 @@ pub(super) struct Sums {
 /// x and y of each lane.
 pub(super) type Affine = [[[u64; 4]; 2]; 8];
 
-/// Returns the points with the abscissae, their ordinates odd where requested, and the lanes without such a point, which
-/// hold the generator instead.
+/// Returns the points with the abscissae, their ordinates odd where requested, and the lanes without such a point,
+/// which hold the generator instead.
 #[inline(always)]
 fn lift<const K: usize>(octets: &[Octet; K]) -> [(Fe8, Fe8, u8); K] {
     // SAFETY: only called by functions whose callers promise the features.

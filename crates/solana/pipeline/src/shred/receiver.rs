@@ -320,6 +320,8 @@ impl Receiver {
         self.forget(slot);
         self.forget_recent(slot);
         self.whole.remove(&slot);
+        // Where another process has this node's key, the cluster may have chosen the other block: repair may bring it.
+        self.own.remove(&slot);
         if let Some(ended) = self.ended.remove(&slot) {
             self.ended_sets -= ended.complete.len();
         }

@@ -182,6 +182,12 @@ fn each_rule_has_its_answer() {
     assert_eq!(own, Err(Refused::Own));
     let own = take_at(&mut receiver, &slot(10, 9), ShredSource::Repair, 0, OWN);
     assert_eq!(own, Err(Refused::Signature), "it is looked at, and signed by another");
+    // Nor where the cluster has chosen another block that this node's key has signed.
+    receiver.dump(12, []);
+    let own = take_at(&mut receiver, &slot(12, 11), ShredSource::Turbine, 0, OWN);
+    assert_eq!(own, Err(Refused::Own));
+    let own = take_at(&mut receiver, &slot(12, 11), ShredSource::Repair, 0, OWN);
+    assert_eq!(own, Err(Refused::Signature), "it is looked at, and signed by another");
     let kept = receiver.take(&slot(11, 10), ShredSource::Turbine, 0, |_| Some([1; 32]), |_| true);
     assert_eq!(kept.err(), Some(Refused::Duplicate));
 }
