@@ -197,7 +197,12 @@ pub fn decode_network(
     };
     let tx = decode(&signed, chain_id)?;
     let hashes = tx.envelope.blob_versioned_hashes().unwrap_or_default();
-    let sidecar = blobs::verify(sidecar, hashes, spec)?;
+    let mut sidecar = blobs::verify(sidecar, hashes, spec)?;
+    // Decoding leaves room for blobs that did not come, 128 KiB each.
+    match &mut sidecar {
+        Sidecar::Eip4844(sidecar) => sidecar.shrink_to_fit(),
+        Sidecar::Eip7594(sidecar) => sidecar.shrink_to_fit(),
+    }
     Ok((tx, Some(Arc::new(sidecar))))
 }
 
