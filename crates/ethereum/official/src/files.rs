@@ -56,6 +56,18 @@ impl Suite {
     }
 }
 
+/// How a file begins that names content which is kept elsewhere.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
+/// Why a file has no cases.
+#[derive(Debug)]
+pub enum NoCases {
+    /// It is a Git LFS pointer: what it names was not fetched.
+    Pointer,
+    /// It cannot be read, or is no file of tests.
+    Unreadable(String),
+}
+
 /// A file of tests.
 pub struct TestFile {
     path: PathBuf,
@@ -65,13 +77,20 @@ pub struct TestFile {
 
 impl TestFile {
     /// The cases by name.
-    pub fn cases(&self) -> Result<Vec<(String, Value)>, String> {
-        let text = fs::read(&self.path).map_err(|error| error.to_string())?;
-        match serde_json::from_slice(&text).map_err(|error| error.to_string())? {
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn cases(&self) -> Result<Vec<(String, Value)>, NoCases> {
+        let unreadable = |why: &dyn std::fmt::Display| NoCases::Unreadable(why.to_string());
+        let text = fs::read(&self.path).map_err(|error| unreadable(&error))?;
+        if text.starts_with(LFS_POINTER) {
+            return Err(NoCases::Pointer);
+        }
+        match serde_json::from_slice(&text).map_err(|error| unreadable(&error))? {
             // The one file of tries whose cases have no names.
             Value::Object(one) if one.contains_key("tests") => Ok(vec![(String::new(), Value::Object(one))]),
             Value::Object(cases) => Ok(cases.into_iter().collect()),
-            _ => Err("it holds no cases by name".into()),
+            _ => Err(unreadable(&"it holds no cases by name")),
         }
     }
 

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use expected::Expected;
-use files::Suite;
+use files::{NoCases, Suite};
 use score::{Ending, Score};
 
 const USAGE: &str = "usage: hearth-evm-official DIR [--page FILE]
@@ -77,7 +77,11 @@ fn run(folder: &Path, page: Option<&Path>) -> Result<bool, String> {
         let cases = match file.cases() {
             Ok(cases) => cases,
             Err(why) => {
-                score.add(Suite::Unknown, "", &file.name, Ending::Failed(why), &expected);
+                let ending = match why {
+                    NoCases::Pointer => Ending::Unrun("a Git LFS pointer stands in the place of its file"),
+                    NoCases::Unreadable(why) => Ending::Failed(why),
+                };
+                score.add(Suite::Unknown, "", &file.name, ending, &expected);
                 continue;
             }
         };
