@@ -1,6 +1,6 @@
 //! Each deliberate bug is noticed by some seed: `--features mutations`.
 //!
-//! `HEARTH_MUTATION` names one bug in place of all.
+//! `HEARTH_MUTATION` names one bug in place of all, `HEARTH_SIM_SEEDS` how many seeds are tried in place of 2,000.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -13,15 +13,15 @@ use parking_lot::Mutex;
 /// Seeds until a bug must be noticed.
 const SEEDS_MAX: u64 = 2_000;
 
-/// The first outcome that shows the bug, on all cores.
-fn noticed(mutation: Mutation) -> Option<Outcome> {
+/// The first outcome of `seeds` that shows the bug, on all cores.
+fn noticed(mutation: Mutation, seeds: u64) -> Option<Outcome> {
     let (next, is_found, found) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));
     let work = || {
         // Of this thread alone.
         set_active(Some(mutation));
         loop {
             let seed = next.fetch_add(1, Relaxed);
-            if seed >= SEEDS_MAX || is_found.load(Relaxed) {
+            if seed >= seeds || is_found.load(Relaxed) {
                 return;
             }
             let outcome = run(&Plan::of(seed), None);
@@ -43,9 +43,11 @@ fn noticed(mutation: Mutation) -> Option<Outcome> {
 fn every_bug_is_noticed() {
     let named = std::env::var("HEARTH_MUTATION").ok();
     let named = named.map(|name| Mutation::parse(&name).unwrap_or_else(|| panic!("there is no bug {name}")));
+    let seeds = std::env::var("HEARTH_SIM_SEEDS").ok();
+    let seeds = seeds.map_or(SEEDS_MAX, |seeds| seeds.parse().expect("a number of seeds"));
     let mut missed = vec![];
     for mutation in Mutation::ALL.iter().filter(|mutation| named.is_none_or(|named| named == **mutation)) {
-        match noticed(*mutation) {
+        match noticed(*mutation, seeds) {
             None => missed.push(mutation.name()),
             Some(outcome) => {
                 let (violation, _) = outcome.violation.expect("it was noticed");
@@ -53,5 +55,5 @@ fn every_bug_is_noticed() {
             }
         }
     }
-    assert!(missed.is_empty(), "no seed of {SEEDS_MAX} notices {}", missed.join(", "));
+    assert!(missed.is_empty(), "no seed of {seeds} notices {}", missed.join(", "));
 }
