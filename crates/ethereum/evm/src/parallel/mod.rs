@@ -41,7 +41,7 @@ use stages::Block;
 const GAS_PER_THREAD: u64 = 2_000_000;
 
 /// Executes a block on the state of its parent with up to `threads` threads: the system calls before, the
-/// transactions, the calls after. Panics if the state cannot be read.
+/// transactions, the calls after. Panics if the state cannot be read or a thread cannot be started.
 pub fn execute_parallel<D: Accounts + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
     let worth =
         || (txs.iter().map(|tx| tx.envelope.gas_limit()).fold(0, u64::saturating_add) / GAS_PER_THREAD) as usize;
@@ -55,11 +55,10 @@ pub fn execute_on<D: Accounts + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx]
     let memory = memory::Memory::new(view, txs.len(), threads > 1);
     let block = Block::new(&memory, env, txs, threads);
     std::thread::scope(|scope| {
-        for thread in 1..threads {
-            let block = &block;
+        let block = &block;
+        block.work_on_all(move |thread| {
             scope.spawn(move || block.work(thread));
-        }
-        block.work(0);
+        });
     });
     block.finish()
 }

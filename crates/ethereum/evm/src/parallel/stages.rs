@@ -80,6 +80,14 @@ impl<'a, D: Accounts> Block<'a, D> {
         }
     }
 
+    /// The whole block: `start` starts each thread but the first, which is the caller's. Where it panics because a
+    /// thread cannot be started, those that it has started panic too: else they would wait for that thread for ever.
+    pub fn work_on_all(&self, start: impl FnMut(usize)) {
+        let _guard = self.barrier.guard();
+        (1..self.threads).for_each(start);
+        self.work(0);
+    }
+
     /// One thread's part in the whole block.
     pub fn work(&self, thread: usize) {
         let _guard = self.barrier.guard();

@@ -1,5 +1,7 @@
 //! Blocks of all kinds of transactions, executed on one and on several threads, beside the serial executor.
 
+use super::memory::Memory;
+use super::stages::Block;
 use super::{execute_on, execute_parallel};
 use crate::exec::{BlockEnv, Executed, Verdict, execute};
 use crate::state::Changes;
@@ -397,6 +399,26 @@ fn no_wake_up_is_lost_among_many_threads() {
     });
     hearth_testkit::wait_until("all threads of the blocks to end", || blocks.is_finished());
     blocks.join().expect("every block ends as in order");
+}
+
+/// The thread that has started waits for the one that has not, unless it is told.
+#[test]
+fn a_thread_that_cannot_be_started_ends_the_others() {
+    let block = std::thread::spawn(|| {
+        let (db, env) = (database(), env(SpecId::OSAKA, account(250), 500_000_000));
+        let memory = Memory::new(&db, 0, true);
+        let block = Block::new(&memory, &env, &[], 3);
+        std::thread::scope(|scope| {
+            let block = &block;
+            block.work_on_all(move |thread| {
+                assert!(thread < 2, "there are no more threads");
+                scope.spawn(move || block.work(thread));
+            });
+        });
+    });
+    hearth_testkit::wait_until("the thread that was started to end", || block.is_finished());
+    let panic = block.join().expect_err("a block lacks a thread");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"there are no more threads"));
 }
 
 #[test]
