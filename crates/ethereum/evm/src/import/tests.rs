@@ -132,6 +132,7 @@ fn parts_and_fields_are_named() {
     let said = |bytes: &[u8]| decode_block(bytes, 0).expect_err("it is no block").to_string();
     assert!(said(&[0xc0]).contains("lacks its header"));
     assert!(said(&[0xc3, 0xc0, 0xc0, 0xc0]).contains("header: 0 fields"));
+    assert!(said(&list(&[&list(&[0x80; 22])[..], &[0xc0, 0xc0]].concat())).contains("header: 22 fields"));
     assert!(said(&[0xc5, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0]).contains("byte 5: a block has no fifth part"));
     assert!(said(&[0xc3, 0x80, 0xc0, 0xc0]).contains("byte 1: header: here begins no list"));
     let (file, ends) = file();
