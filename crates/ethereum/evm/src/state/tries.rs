@@ -355,8 +355,9 @@ impl Tries {
     ) -> Option<Proven> {
         let by_place = self.kept().replaced.is_some();
         if !by_place {
-            // What is put in order here is in order below, where the writer waits.
-            for undo in self.kept().since(top.sequence)? {
+            // Without a lock. What is put in order here is in order below, where the writer waits.
+            let later = self.kept().since(top.sequence)?;
+            for undo in &later {
                 undo.0.order();
                 undo.1.order();
             }
