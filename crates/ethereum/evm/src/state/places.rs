@@ -1,8 +1,8 @@
 //! By key, which versions replaced a value: sorted lists, so that an old version's value is found without a walk over
 //! all later versions.
 //!
-//! memory  what [`Places::bytes`] says: for each key twice the size of its entry, and 8 B for each place of its list,
-//!         of which at most half are empty
+//! memory  what [`Places::bytes`] says: for each key twice the size of its entry, and 8 B for each place of its list.
+//!         A list of more than 16 places gives back what is empty once that is more than three quarters
 
 use std::collections::VecDeque;
 use std::hash::Hash;
