@@ -30,7 +30,12 @@ pub fn run(case: &Value) -> Vec<(String, String, Ending)> {
         Err(why) => Ending::Failed(why),
     };
     let forks = results.into_iter().flatten();
-    forks.map(|(fork, result)| (fork.clone(), format!(" [{fork}]"), ending(fork, result))).collect()
+    let mut endings: Vec<_> =
+        forks.map(|(fork, result)| (fork.clone(), format!(" [{fork}]"), ending(fork, result))).collect();
+    if endings.is_empty() {
+        endings.push((String::new(), String::new(), Ending::Failed("it has no results".into())));
+    }
+    endings
 }
 
 fn one(case: &Value, result: &Value, rules: Genesis) -> Result<(), String> {
@@ -109,5 +114,7 @@ mod tests {
         assert_eq!(ending(&other_chain.raw, &bad), Ending::Passed);
         let old = run(&json!({ "txbytes": "0x", "result": { "London": bad } }));
         assert!(matches!(old[0].2, Ending::Unrun(_)));
+        let empty = run(&json!({ "txbytes": "0x", "result": {} }));
+        assert!(matches!(&empty[..], [(_, _, Ending::Failed(_))]));
     }
 }
