@@ -43,7 +43,7 @@ pub enum Invariant {
     Starves,
     /// Every transaction ends in exactly one counter.
     Counted,
-    /// No node ends by itself, but where its disk has failed it.
+    /// No node ends by itself, but where its disk has failed it or it equivocates.
     Lives,
     /// A vote leaves a node once its tower is on disk.
     VoteOnDisk,

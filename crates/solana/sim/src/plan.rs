@@ -5,12 +5,12 @@
 //! memory  a few faults
 //!
 //! Kinds of faults are dealt like cards, [`KINDS_A_SEED`] to a seed from decks that hold each kind once, so that
-//! consecutive seeds have all kinds equally often. Of the stake less than a third is faulty at a time: one node, the
-//! victim, has all faults of nodes.
+//! consecutive seeds have all kinds about equally often; one that comes twice, from two decks, is one fault. Of the
+//! stake less than a third is faulty at a time: one node, the victim, has all faults of nodes.
 
 use std::collections::BTreeSet;
 
-/// Kinds of faults that a seed has.
+/// Kinds of faults that a seed is dealt.
 pub const KINDS_A_SEED: u64 = 4;
 /// Nodes with stake where a seed does not say otherwise. All have the same.
 pub const NODES: usize = 4;
@@ -54,7 +54,7 @@ pub enum Kind {
     LateJoin,
     /// The victim is down for long.
     FarBehind,
-    /// The victim gives most shreds of its own slots to nobody.
+    /// Of the shreds that the victim sends, its own and those it passes on, so many in a thousand go to nobody.
     Withhold,
     /// The victim makes two blocks of its slots: of the one it gives so many shreds in a thousand to nobody, the other
     /// goes to all.

@@ -87,7 +87,7 @@ struct Site {
     starts: u64,
     drift_ppm: i64,
     set_ns: i64,
-    /// Its disk may fail it: it may end by itself.
+    /// Its disk may fail it, or it equivocates: it may end by itself.
     may_end: bool,
     /// A write went astray: its files may be damaged, and it may stand still or be down for good.
     is_damaged: bool,
