@@ -27,7 +27,8 @@ pub trait Accounts: DatabaseRef {
 impl<D: DatabaseRef> Accounts for CacheDB<D> {}
 
 /// The state after one block. What it says never changes, whatever the writer does; reading waits for nobody but, for
-/// moments, for the writing of a thousandth of a block.
+/// moments, for the writing of a thousandth of a block. Where a history is kept, a state before the newest waits while
+/// the writer notes where a block replaced values.
 #[derive(Clone)]
 pub struct StateView {
     pub(super) tables: Arc<Tables>,
