@@ -13,19 +13,17 @@ use parking_lot::Mutex;
 /// Seeds until a bug must be noticed.
 const SEEDS_MAX: u64 = 2_000;
 
-/// The first outcome of `seeds` that shows the bug, on all cores.
+/// The first outcome of `seeds` that shows the bug, on all cores: a seed that fails without the bug too shows nothing.
 fn noticed(mutation: Mutation, seeds: u64) -> Option<Outcome> {
     let (next, is_found, found) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));
     let work = || {
-        // Of this thread alone.
-        set_active(Some(mutation));
         loop {
             let seed = next.fetch_add(1, Relaxed);
             if seed >= seeds || is_found.load(Relaxed) {
                 return;
             }
-            let outcome = run(&Plan::of(seed), None);
-            if outcome.violation.is_some() {
+            let outcome = run_with(Some(mutation), seed);
+            if outcome.violation.is_some() && run_with(None, seed).violation.is_none() {
                 is_found.store(true, Relaxed);
                 found.lock().get_or_insert(outcome);
             }
@@ -37,6 +35,13 @@ fn noticed(mutation: Mutation, seeds: u64) -> Option<Outcome> {
         }
     });
     found.into_inner()
+}
+
+/// Runs a seed with the bug, or without any.
+fn run_with(mutation: Option<Mutation>, seed: u64) -> Outcome {
+    // Of this thread alone, on which the run is.
+    set_active(mutation);
+    run(&Plan::of(seed), None)
 }
 
 #[test]
