@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::config::Limits;
 use crate::counters::{Counters, count};
@@ -64,6 +64,21 @@ impl Heavy {
         &self,
         work: impl FnOnce(Deadline) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
+        let (answer, answered) = oneshot::channel();
+        let work = move |deadline| {
+            let result = work(deadline);
+            let has_failed = result.is_err();
+            // Nobody may wait for it any more.
+            let _ = answer.send(result);
+            has_failed
+        };
+        self.run_boxed(Box::new(work)).await?;
+        answered.await.unwrap_or_else(|_| Err(Failure::internal("the call failed")))
+    }
+
+    /// As [`run`](Self::run), of work that answers by itself and returns whether it failed. It is boxed so that the
+    /// runtime's tasks are compiled once and not for each kind of work.
+    async fn run_boxed(&self, work: Box<dyn FnOnce(Deadline) -> bool + Send>) -> Result<(), Failure> {
         let deadline = Deadline::after(self.limits.heavy_time);
         let waits = Waits::new(&self.waiting);
         if waits.before >= self.limits.heavy_waiting + self.limits.heavy_at_once {
@@ -80,13 +95,11 @@ impl Heavy {
         let working = tokio::task::spawn_blocking(move || {
             // Kept by the work, not by who waits for it: a client that goes away frees no thread.
             let _place = place;
-            let result = work(deadline);
-            if result.is_err() && deadline.has_passed() {
+            if work(deadline) && deadline.has_passed() {
                 count(&counters.heavy_timeouts);
             }
-            result
         });
-        working.await.unwrap_or_else(|_| Err(Failure::internal("the call failed")))
+        working.await.map_err(|_| Failure::internal("the call failed"))
     }
 }
 
