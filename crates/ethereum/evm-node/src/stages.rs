@@ -99,7 +99,7 @@ hearth_tile::counters! {
         /// Memory of what only older states need, bytes.
         states_bytes: Gauge,
         /// Old states dropped because their memory, `--history-mib`, was used up.
-        dropped_states: Counter,
+        evicted_states: Counter,
     }
 }
 
@@ -314,7 +314,7 @@ impl Teller {
             blocks: metrics.blocks,
             states: metrics.states.blocks,
             states_bytes: metrics.states.bytes,
-            dropped_states: metrics.states.evicted,
+            evicted_states: metrics.states.evicted,
         };
         self.commit.tell(&self.clock, &committed, &counters);
     }

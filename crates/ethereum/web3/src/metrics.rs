@@ -106,7 +106,7 @@ fn of_states(page: &mut Page, states: &Kept) {
         page.one(&format!("hearth_evm_{name}"), "gauge", help, value as f64);
     }
     let help = "Old states dropped because their memory, --history-mib, was used up.";
-    page.one("hearth_evm_states_dropped_total", "counter", help, states.evicted as f64);
+    page.one("hearth_evm_states_evicted_total", "counter", help, states.evicted as f64);
 }
 
 fn of_pool(page: &mut Page, chain: &Metrics) {
