@@ -197,13 +197,17 @@ pub fn decode_network(
     };
     let tx = decode(&signed, chain_id)?;
     let hashes = tx.envelope.blob_versioned_hashes().unwrap_or_default();
-    let mut sidecar = blobs::verify(sidecar, hashes, spec)?;
-    // Decoding leaves room for blobs that did not come, 128 KiB each.
+    let sidecar = fitted(blobs::verify(sidecar, hashes, spec)?);
+    Ok((tx, Some(Arc::new(sidecar))))
+}
+
+/// Without the room that decoding leaves for blobs that did not come, 128 KiB each.
+fn fitted(mut sidecar: Sidecar) -> Sidecar {
     match &mut sidecar {
         Sidecar::Eip4844(sidecar) => sidecar.shrink_to_fit(),
         Sidecar::Eip7594(sidecar) => sidecar.shrink_to_fit(),
     }
-    Ok((tx, Some(Arc::new(sidecar))))
+    sidecar
 }
 
 /// A blob transaction in its network form, taken apart: the form without, and the sidecar, of which nothing is checked
@@ -223,7 +227,7 @@ pub fn split_network(raw: &[u8]) -> Result<Option<(Vec<u8>, Sidecar)>, TxError> 
     let signed = [&[BLOB_TYPE][..], &payload[..payload.len() - fields.len()]].concat();
     let sidecar = Sidecar::decode_7594(&mut fields).map_err(rlp_error)?;
     match fields {
-        [] => Ok(Some((signed, sidecar))),
+        [] => Ok(Some((signed, fitted(sidecar)))),
         _ => Err(TxError::Rlp("input contains more than one value".into())),
     }
 }
