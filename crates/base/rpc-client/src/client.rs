@@ -42,7 +42,7 @@ impl Default for Options {
 /// use hearth_rpc_client::{Options, RpcClient, RpcError};
 ///
 /// let node = RpcClient::new("http://127.0.0.1:1", &Options::default())?;
-/// Nothing listens there.
+/// // Nothing listens there.
 /// let answer = node.call("getSlot", &serde_json::json!([]));
 /// assert!(matches!(answer, Err(RpcError::Connection { .. })));
 /// # Ok::<(), RpcError>(())
