@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 const SEEDS_MAX: u64 = 2_000;
 
 /// Bugs that are noticed, each within 60 seeds when it was added here. Of the others none was within 40 to 60.
-const NOTICED: [Mutation; 15] = [
+const NOTICED: [Mutation; 17] = [
     Mutation::ForgottenLockouts,
     Mutation::LateThreshold,
     Mutation::LowThreshold,
@@ -27,7 +27,9 @@ const NOTICED: [Mutation; 15] = [
     Mutation::LowConfirmation,
     Mutation::IgnoredDuplicate,
     Mutation::KeptVersion,
+    Mutation::StaleSchedule,
     Mutation::ForeignShred,
+    Mutation::UnchainedBlock,
     Mutation::MissedUndo,
     Mutation::DoubleFee,
     Mutation::ForgottenStatus,
