@@ -5,6 +5,7 @@
 //! memory  what the calls at work take
 //! drops   calls for which too many wait already: error -32005; calls that run out of time: error -32000; counted
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
@@ -44,6 +45,12 @@ impl Deadline {
     }
 }
 
+/// A heavy call's answer to come.
+pub type Running<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
+
+/// What a heavy call does; it returns whether it failed.
+type Work = Box<dyn FnOnce(Deadline) -> bool + Send>;
+
 /// The places for heavy calls.
 pub struct Heavy {
     places: Arc<Semaphore>,
@@ -59,11 +66,11 @@ impl Heavy {
     }
 
     /// Runs `work` on a thread of its own, when there is a place. Who stops waiting, as one does whose client has gone,
-    /// leaves no trace.
-    pub async fn run<T: Send + 'static>(
+    /// leaves no trace. The future is boxed, so that what waits for it is compiled once and not for each kind of work.
+    pub fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(Deadline) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+    ) -> Running<'_, T> {
         let (answer, answered) = oneshot::channel();
         let work = move |deadline| {
             let result = work(deadline);
@@ -72,13 +79,20 @@ impl Heavy {
             let _ = answer.send(result);
             has_failed
         };
-        self.run_boxed(Box::new(work)).await?;
-        answered.await.unwrap_or_else(|_| Err(Failure::internal("the call failed")))
+        self.wait(Box::new(work), answered)
+    }
+
+    /// Runs `work`, which answers by itself through `answered`, and waits for the answer.
+    fn wait<T: Send + 'static>(&self, work: Work, answered: oneshot::Receiver<Result<T, Failure>>) -> Running<'_, T> {
+        Box::pin(async move {
+            self.run_boxed(work).await?;
+            answered.await.unwrap_or_else(|_| Err(Failure::internal("the call failed")))
+        })
     }
 
     /// As [`run`](Self::run), of work that answers by itself and returns whether it failed. It is boxed so that the
     /// runtime's tasks are compiled once and not for each kind of work.
-    async fn run_boxed(&self, work: Box<dyn FnOnce(Deadline) -> bool + Send>) -> Result<(), Failure> {
+    async fn run_boxed(&self, work: Work) -> Result<(), Failure> {
         let deadline = Deadline::after(self.limits.heavy_time);
         let waits = Waits::new(&self.waiting);
         if waits.before >= self.limits.heavy_waiting + self.limits.heavy_at_once {

@@ -14,6 +14,7 @@ use hearth_evm::tx::to_tx_env;
 
 use crate::console::{Listener, text};
 use crate::methods::Api;
+use crate::trace::Watcher;
 
 /// Prints what the transactions of new blocks send to the console, where the configuration has it printed.
 pub fn start(api: &Arc<Api>) -> std::io::Result<()> {
@@ -47,7 +48,7 @@ fn of_block(api: &Api, block: &Block) -> Vec<(B256, Vec<String>)> {
             &BlockExtras::default(),
             to_tx_env(tx),
             Checks::of(tx),
-            &mut listener,
+            &mut listener as &mut Watcher<'_>,
         );
         let Ok(done) = done else { break };
         executor.database().absorb(done.state);

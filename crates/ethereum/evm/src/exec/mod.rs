@@ -37,7 +37,7 @@ pub use refusal::{Refusal, RefusalKind};
 pub use requests::BlockFault;
 pub(crate) use requests::{NoOutput, RequestsMade, SystemOutput};
 pub use revm::primitives::hardfork::SpecId;
-pub use simulate::{BlockExtras, Checks, SimulateError, Simulated, simulate};
+pub use simulate::{BlockExtras, Checks, MessageContext, SimulateError, Simulated, simulate};
 pub use withdrawals::credit;
 
 use crate::blobs::{self, BlobEnv};

@@ -2,13 +2,16 @@
 //!
 //! source  geth's `eth_call`: which checks it leaves out
 
+use alloy_primitives::{Address, B256, U256};
+use revm::bytecode::Bytecode;
 use revm::context::result::{EVMError, ExecutionResult, InvalidTransaction};
 use revm::context::{Context, TxEnv};
 use revm::context_interface::block::BlobExcessGasAndPrice;
 use revm::database_interface::WrapDatabaseRef;
+use revm::database_interface::erased_error::ErasedError;
 use revm::handler::MainnetContext;
 use revm::primitives::hardfork::SpecId;
-use revm::state::EvmState;
+use revm::state::{AccountInfo, EvmState};
 use revm::{DatabaseRef, InspectEvm, Inspector, MainBuilder, MainContext};
 
 use super::BlockEnv;
@@ -67,9 +70,36 @@ pub struct BlockExtras {
     pub precompiles: PrecompileOverrides,
 }
 
+/// What executes a message. It knows no type of state, so that revm's interpreter is compiled once for each inspector and
+/// not for each state, too.
+pub type MessageContext<'a> = MainnetContext<WrapDatabaseRef<&'a dyn DatabaseRef<Error = ErasedError>>>;
+
+/// A state whose errors have no type.
+struct Erased<'a, D>(&'a D);
+
+impl<D: DatabaseRef> DatabaseRef for Erased<'_, D> {
+    type Error = ErasedError;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, ErasedError> {
+        self.0.basic_ref(address).map_err(ErasedError::new)
+    }
+
+    fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, ErasedError> {
+        self.0.code_by_hash_ref(code_hash).map_err(ErasedError::new)
+    }
+
+    fn storage_ref(&self, address: Address, index: U256) -> Result<U256, ErasedError> {
+        self.0.storage_ref(address, index).map_err(ErasedError::new)
+    }
+
+    fn block_hash_ref(&self, number: u64) -> Result<B256, ErasedError> {
+        self.0.block_hash_ref(number).map_err(ErasedError::new)
+    }
+}
+
 /// Executes one message on the state `db`, in the block `env` with its `extras`, and shows `inspector` each step.
-pub fn simulate<'a, D, I>(
-    db: &'a D,
+pub fn simulate<D, I>(
+    db: &D,
     env: &BlockEnv,
     extras: &BlockExtras,
     tx: TxEnv,
@@ -78,8 +108,19 @@ pub fn simulate<'a, D, I>(
 ) -> Result<Simulated, SimulateError>
 where
     D: DatabaseRef,
-    I: Inspector<MainnetContext<WrapDatabaseRef<&'a D>>>,
+    I: for<'a> Inspector<MessageContext<'a>>,
 {
+    run(&Erased(db), env, extras, tx, checks, inspector)
+}
+
+fn run<'a, I: Inspector<MessageContext<'a>>>(
+    db: &'a dyn DatabaseRef<Error = ErasedError>,
+    env: &BlockEnv,
+    extras: &BlockExtras,
+    tx: TxEnv,
+    checks: Checks,
+    inspector: I,
+) -> Result<Simulated, SimulateError> {
     let (mut cfg, mut block) = (env.cfg(), env.block());
     cfg.disable_eip3607 = checks != Checks::All;
     if checks == Checks::Call {

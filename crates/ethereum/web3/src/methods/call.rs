@@ -26,7 +26,7 @@ use crate::console::{Listener, text};
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Field, Params};
-use crate::trace::{Budget, Watchman, halt_words, is_precompile};
+use crate::trace::{Budget, Watcher, Watchman, halt_words, is_precompile};
 
 /// Gas of a transfer without data.
 const TRANSFER_GAS: u64 = 21_000;
@@ -178,7 +178,7 @@ impl<D: DatabaseRef> Scene<D> {
     fn print(&self, what: &str, tx: &TxEnv, api: &Api) {
         let Some(print) = api.config.console else { return };
         let mut listener = (Watchman::new(Budget { bytes: usize::MAX, deadline: self.deadline }), Listener::default());
-        let _ = simulate(&self.db, &self.env, &self.extras, tx.clone(), Checks::Call, &mut listener);
+        let _ = simulate(&self.db, &self.env, &self.extras, tx.clone(), Checks::Call, &mut listener as &mut Watcher<'_>);
         if !listener.1.lines.is_empty() {
             print(&text(what, &listener.1.lines));
         }

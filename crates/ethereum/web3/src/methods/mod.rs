@@ -32,7 +32,9 @@ mod simulate;
 mod typed;
 mod typed_data;
 
+use std::future::ready;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};
@@ -213,6 +215,9 @@ fn pending_failure(why: ChainError) -> Failure {
     Failure::stored("the pending block cannot be executed", why)
 }
 
+/// A call's answer to come. It is boxed, so that what waits for it is compiled once and not for each method.
+type Answering<'a> = Pin<Box<dyn Future<Output = Result<String, Failure>> + Send + 'a>>;
+
 /// Who asks.
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
@@ -248,32 +253,30 @@ impl Answerer for Caller<'_> {
         if !matches!(method, "eth_chainId" | "net_version" | "web3_clientVersion" | "eth_sendRawTransactionSync") {
             self.api.read_after_sends().await;
         }
-        match method.split_once('_').map_or("", |(namespace, _)| namespace) {
-            "eth" => self.eth(method, params).await,
-            "net" | "web3" | "rpc" => self.node(method, params),
-            "txpool" => self.txpool(method, params).await,
-            "debug" => self.debug(method, params).await,
-            "trace" => self.parity(method, params).await,
-            "ots" => self.otterscan(method, params).await,
-            "utxo" => self.utxo(method, params).await,
-            "personal" => match method {
-                "personal_sign" => self.signing(method, params).await,
-                unknown => Err(Failure::method_not_found(unknown)),
-            },
+        let answering: Answering<'_> = match method.split_once('_').map_or("", |(namespace, _)| namespace) {
+            "eth" => self.eth(method, params),
+            "net" | "web3" | "rpc" => return self.node(method, params),
+            "txpool" => Box::pin(self.txpool(method, params)),
+            "debug" => Box::pin(self.debug(method, params)),
+            "trace" => Box::pin(self.parity(method, params)),
+            "ots" => Box::pin(self.otterscan(method, params)),
+            "utxo" => Box::pin(self.utxo(method, params)),
+            "personal" if method == "personal_sign" => Box::pin(self.signing(method, params)),
             "hearth" => match method {
-                "hearth_transactionFate" => self.transaction_fate(params).await,
-                _ => self.profile(method, params).await,
+                "hearth_transactionFate" => Box::pin(self.transaction_fate(params)),
+                _ => Box::pin(self.profile(method, params)),
             },
             "erigon" if method == "erigon_getHeaderByNumber" => {
-                self.block_method("eth_getHeaderByNumber", params).await
+                Box::pin(self.block_method("eth_getHeaderByNumber", params))
             }
-            "testing" if self.api.config.dev => self.testing(method, params).await,
+            "testing" if self.api.config.dev => Box::pin(self.testing(method, params)),
             "evm" | "anvil" | "hardhat" if self.api.config.dev => match method {
-                "anvil_getBlobByHash" | "anvil_getBlobsByTransactionHash" => self.anvil_blobs(method, params).await,
-                _ => self.dev(method, params).await,
+                "anvil_getBlobByHash" | "anvil_getBlobsByTransactionHash" => Box::pin(self.anvil_blobs(method, params)),
+                _ => Box::pin(self.dev(method, params)),
             },
-            _ => Err(Failure::method_not_found(method)),
-        }
+            _ => return Err(Failure::method_not_found(method)),
+        };
+        answering.await
     }
 
     fn burst(&self, call: &Call<'_>) -> Option<usize> {
@@ -330,35 +333,35 @@ impl Caller<'_> {
         })
     }
 
-    async fn eth(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+    fn eth<'a>(&'a self, method: &'a str, params: Params<'a>) -> Answering<'a> {
         if let Some(answer) = self.eth_plain(method) {
-            return params.at_most(0).map(|_| answer);
+            return Box::pin(ready(params.at_most(0).map(|_| answer)));
         }
         match method {
-            "eth_call" => self.eth_call(params).await,
-            "eth_simulateV1" => self.eth_simulate(params).await,
-            "eth_estimateGas" => self.eth_estimate_gas(params).await,
-            "eth_createAccessList" => self.eth_create_access_list(params).await,
-            "eth_getTransactionCount" => self.eth_get_transaction_count(params).await,
-            "eth_getBalance" => self.eth_get_balance(params).await,
-            "eth_getCode" => self.eth_get_code(params).await,
-            "eth_getStorageAt" => self.eth_get_storage_at(params).await,
-            "eth_getAccount" => self.eth_get_account(params).await,
-            "eth_getAccountInfo" => self.eth_get_account_info(params).await,
-            "eth_getStorageValues" => self.eth_get_storage_values(params).await,
-            "eth_getProof" => self.eth_get_proof(params).await,
-            "eth_getLogs" => self.eth_get_logs(params).await,
-            "eth_feeHistory" => self.eth_fee_history(params).await,
-            "eth_getBlobSidecars" | "eth_getBlobSidecarByTxHash" => self.blob_sidecars(method, params).await,
+            "eth_call" => Box::pin(self.eth_call(params)),
+            "eth_simulateV1" => Box::pin(self.eth_simulate(params)),
+            "eth_estimateGas" => Box::pin(self.eth_estimate_gas(params)),
+            "eth_createAccessList" => Box::pin(self.eth_create_access_list(params)),
+            "eth_getTransactionCount" => Box::pin(self.eth_get_transaction_count(params)),
+            "eth_getBalance" => Box::pin(self.eth_get_balance(params)),
+            "eth_getCode" => Box::pin(self.eth_get_code(params)),
+            "eth_getStorageAt" => Box::pin(self.eth_get_storage_at(params)),
+            "eth_getAccount" => Box::pin(self.eth_get_account(params)),
+            "eth_getAccountInfo" => Box::pin(self.eth_get_account_info(params)),
+            "eth_getStorageValues" => Box::pin(self.eth_get_storage_values(params)),
+            "eth_getProof" => Box::pin(self.eth_get_proof(params)),
+            "eth_getLogs" => Box::pin(self.eth_get_logs(params)),
+            "eth_feeHistory" => Box::pin(self.eth_fee_history(params)),
+            "eth_getBlobSidecars" | "eth_getBlobSidecarByTxHash" => Box::pin(self.blob_sidecars(method, params)),
             "eth_newFilter"
             | "eth_newBlockFilter"
             | "eth_newPendingTransactionFilter"
             | "eth_uninstallFilter"
             | "eth_getFilterChanges"
-            | "eth_getFilterLogs" => self.filter(method, params).await,
-            "eth_sendRawTransactionSync" => self.send_and_wait(params).await,
-            "eth_subscribe" => self.eth_subscribe(params),
-            "eth_unsubscribe" => self.eth_unsubscribe(params),
+            | "eth_getFilterLogs" => Box::pin(self.filter(method, params)),
+            "eth_sendRawTransactionSync" => Box::pin(self.send_and_wait(params)),
+            "eth_subscribe" => Box::pin(ready(self.eth_subscribe(params))),
+            "eth_unsubscribe" => Box::pin(ready(self.eth_unsubscribe(params))),
             "eth_sendTransaction"
             | "eth_sign"
             | "eth_signTransaction"
@@ -366,8 +369,8 @@ impl Caller<'_> {
             | "eth_sendUnsignedTransaction"
             | "eth_signTypedData"
             | "eth_signTypedData_v3"
-            | "eth_signTypedData_v4" => self.signing(method, params).await,
-            _ => self.block_method(method, params).await,
+            | "eth_signTypedData_v4" => Box::pin(self.signing(method, params)),
+            _ => Box::pin(self.block_method(method, params)),
         }
     }
 }

@@ -18,13 +18,11 @@ mod transfers;
 mod vm;
 mod words;
 
-use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, SimulateError, Simulated, simulate};
+use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, MessageContext, SimulateError, Simulated, simulate};
 use revm::DatabaseRef;
 use revm::Inspector;
 use revm::context::TxEnv;
 use revm::context::result::ExecutionResult;
-use revm::database_interface::WrapDatabaseRef;
-use revm::handler::MainnetContext;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -88,6 +86,9 @@ fn read_config<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TracerConfi
     Ok(config)
 }
 
+/// Any inspector: the interpreter is compiled once for all of them.
+pub type Watcher<'a> = dyn for<'b> Inspector<MessageContext<'b>> + 'a;
+
 /// What is traced, and on what.
 pub struct Subject<'a, D> {
     /// The state before it.
@@ -104,12 +105,9 @@ pub struct Subject<'a, D> {
     pub place: Option<Whereabouts>,
 }
 
-impl<'a, D: DatabaseRef> Subject<'a, D> {
+impl<D: DatabaseRef> Subject<'_, D> {
     /// Executes it, and shows `inspector` each step.
-    pub fn run<I>(&self, inspector: I) -> Result<Simulated, Failure>
-    where
-        I: Inspector<MainnetContext<WrapDatabaseRef<&'a D>>>,
-    {
+    pub fn run(&self, inspector: &mut Watcher<'_>) -> Result<Simulated, Failure> {
         simulate(self.db, self.env, self.extras, self.tx.clone(), self.checks, inspector).map_err(|why| match why {
             SimulateError::State(why) => Failure::state(why),
             why => Failure::server(format!("tracing failed: {why}")),

@@ -29,7 +29,7 @@ use crate::methods::call::{Message, invalid};
 use crate::methods::overrides::BlockOverrides;
 use crate::methods::typed::{Chosen, Fees, narrow, typed, unsigned};
 use crate::shapes::{self, Place, Stage};
-use crate::trace::{Budget, Transfers, halt_words};
+use crate::trace::{Budget, Transfers, Watcher, halt_words};
 
 /// The number of a call that fails otherwise than by a revert.
 const FAILED: i64 = -32_015;
@@ -221,7 +221,7 @@ impl Run<'_> {
         let budget = Budget { bytes, deadline: self.deadline };
         let mut transfers = Transfers::new(self.options.trace_transfers, position.logs, budget);
         let tx = to_tx_env(tx);
-        let done = simulate(db, env, extras, tx.clone(), checks, &mut transfers).map_err(|why| match why {
+        let done = simulate(db, env, extras, tx.clone(), checks, &mut transfers as &mut Watcher<'_>).map_err(|why| match why {
             SimulateError::Invalid(why) => refused(&why, &tx, env),
             SimulateError::State(why) => Failure::state(why),
         })?;
