@@ -178,7 +178,8 @@ impl<D: DatabaseRef> Scene<D> {
     fn print(&self, what: &str, tx: &TxEnv, api: &Api) {
         let Some(print) = api.config.console else { return };
         let mut listener = (Watchman::new(Budget { bytes: usize::MAX, deadline: self.deadline }), Listener::default());
-        let _ = simulate(&self.db, &self.env, &self.extras, tx.clone(), Checks::Call, &mut listener as &mut Watcher<'_>);
+        let _ =
+            simulate(&self.db, &self.env, &self.extras, tx.clone(), Checks::Call, &mut listener as &mut Watcher<'_>);
         if !listener.1.lines.is_empty() {
             print(&text(what, &listener.1.lines));
         }

@@ -221,10 +221,12 @@ impl Run<'_> {
         let budget = Budget { bytes, deadline: self.deadline };
         let mut transfers = Transfers::new(self.options.trace_transfers, position.logs, budget);
         let tx = to_tx_env(tx);
-        let done = simulate(db, env, extras, tx.clone(), checks, &mut transfers as &mut Watcher<'_>).map_err(|why| match why {
-            SimulateError::Invalid(why) => refused(&why, &tx, env),
-            SimulateError::State(why) => Failure::state(why),
-        })?;
+        let done = simulate(db, env, extras, tx.clone(), checks, &mut transfers as &mut Watcher<'_>).map_err(
+            |why| match why {
+                SimulateError::Invalid(why) => refused(&why, &tx, env),
+                SimulateError::State(why) => Failure::state(why),
+            },
+        )?;
         position.logs = transfers.count();
         let logs = transfers.finish()?;
         let result = done.result;
