@@ -230,7 +230,7 @@ fn block_rlp(block: &Block) -> Vec<u8> {
     let mut body = alloy_rlp::encode(&block.header);
     Header { list: true, payload_length: txs.len() }.encode(&mut body);
     body.extend(txs);
-    body.push(alloy_rlp::EMPTY_LIST_CODE);
+    block.ommers.encode(&mut body);
     if block.header.withdrawals_root.is_some() {
         block.withdrawals.encode(&mut body);
     }

@@ -308,7 +308,7 @@ fn push_block(object: &mut Object<'_>, block: &Block) {
     object.data("miner", block.header.beneficiary.as_slice());
     shapes::push_header(object, &block.header);
     object.quantity("size", block.size());
-    object.raw("uncles", "[]");
+    shapes::push_uncles(object, block);
     object.decimal("transactionCount", block.txs.len() as u64);
 }
 
