@@ -14,7 +14,7 @@ use alloy_consensus::{Header, Transaction, TxType};
 use alloy_eips::eip1559::{BaseFeeParams, calc_next_block_base_fee};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_eips::eip7685::Requests;
-use alloy_primitives::{Address, B64, B256, Bloom, Bytes, Log, Sealed};
+use alloy_primitives::{Address, B64, B256, Bloom, Bytes, Log, Sealed, U256};
 use alloy_rlp::{BufMut, Encodable};
 use hearth_crypto::keccak::keccak256_burst;
 use revm::primitives::hardfork::SpecId;
@@ -240,7 +240,8 @@ impl Block {
             gas_used: body.receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used),
             timestamp: env.timestamp,
             extra_data,
-            mix_hash: env.prevrandao,
+            mix_hash: if from(SpecId::MERGE) { env.prevrandao } else { B256::ZERO },
+            difficulty: if from(SpecId::MERGE) { U256::ZERO } else { env.prevrandao.into() },
             nonce: B64::ZERO,
             base_fee_per_gas: from(SpecId::LONDON).then_some(env.base_fee),
             withdrawals_root: from(SpecId::SHANGHAI).then(|| calculate_withdrawals_root(&body.withdrawals)),

@@ -1,5 +1,5 @@
-//! What blocks of others take besides their transactions: withdrawals, and before the merge rewards, and the roots of the
-//! state within the block.
+//! What blocks of others take besides their transactions: withdrawals, and before the merge rewards and the roots of
+//! the state within the block.
 //!
 //! writes  changes; roots
 //! memory  what one block changes

@@ -2,8 +2,8 @@
 //!
 //! reads   a block's header and its ommers, its parent's header, the genesis
 //! writes  a difficulty; who gets how much
-//! source  the yellow paper, 4.3.4 and 11.3; EIP-2 (Homestead), 100 (Byzantium), 649, 1234, 2384, 3554, 4345 and 5133 (the
-//!         bomb is put off, and the first two: rewards)
+//! source  the yellow paper, 4.3.4 and 11.3; EIP-2 (Homestead), 100 (Byzantium); 649 and 1234 (later bomb, lower
+//!         reward), 2384, 3554, 4345 and 5133 (later bomb)
 
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_primitives::{Address, U256};
