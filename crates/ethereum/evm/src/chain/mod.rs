@@ -53,6 +53,7 @@ pub use hub::{ChainEvent, Events};
 pub use pending::{Pending, StateAt};
 pub use produce::Ready;
 pub use restore::{Frozen, RestoreError};
+pub use schedule::limits_in_folder;
 pub use synced::{Recovery, SyncWatch};
 pub use times::{BlockTimes, Metrics};
 

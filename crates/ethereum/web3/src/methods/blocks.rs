@@ -175,7 +175,8 @@ impl Api {
         Ok(self.block(id)?.filter(|block| index < block.txs.len()).map(|block| (block, index)))
     }
 
-    fn transaction(&self, hash: &B256) -> String {
+    /// A transaction of a block, or one that waits; null else.
+    pub(super) fn transaction(&self, hash: &B256) -> String {
         // First where it waits: between the two looks it may have come into a block.
         let waiting = self.chain.pool().get(hash);
         let mut out = String::new();

@@ -29,6 +29,7 @@ mod ranges;
 mod send;
 mod sign;
 mod simulate;
+mod tokens;
 mod typed;
 mod typed_data;
 
@@ -268,6 +269,11 @@ impl Answerer for Caller<'_> {
                 self.block_method("eth_getHeaderByNumber", params).await
             }
             "testing" if self.api.config.dev => self.testing(method, params).await,
+            "tenderly" if self.api.config.dev => match method {
+                "tenderly_setBalance" => self.dev("anvil_setBalance", params).await,
+                "tenderly_addBalance" => self.dev("anvil_addBalance", params).await,
+                unknown => Err(Failure::method_not_found(unknown)),
+            },
             "evm" | "anvil" | "hardhat" if self.api.config.dev => match method {
                 "anvil_getBlobByHash" | "anvil_getBlobsByTransactionHash" => self.anvil_blobs(method, params).await,
                 _ => self.dev(method, params).await,
@@ -325,7 +331,8 @@ impl Caller<'_> {
             "eth_hashrate" => "\"0x0\"".into(),
             "eth_protocolVersion" => "\"0x44\"".into(),
             "eth_coinbase" => crate::json::data(self.api.chain.pending_env().beneficiary.as_slice()),
-            "eth_accounts" => self.eth_accounts(),
+            "eth_accounts" | "eth_requestAccounts" => self.eth_accounts(),
+            "eth_networkId" => crate::json::text(&self.api.chain_id().to_string()),
             _ => return None,
         })
     }
@@ -357,6 +364,11 @@ impl Caller<'_> {
             | "eth_getFilterChanges"
             | "eth_getFilterLogs" => self.filter(method, params).await,
             "eth_sendRawTransactionSync" => self.send_and_wait(params).await,
+            "eth_sendTransactionSync" => self.send_own_and_wait(params).await,
+            "eth_pendingTransactions" => self.pending_transactions(params).await,
+            "eth_getTransactionBySenderAndNonce" => self.transaction_by_nonce(params).await,
+            // Nobody is asked for work.
+            "eth_submitWork" | "eth_submitHashrate" => params.at_most(3).map(|_| "false".into()),
             "eth_subscribe" => self.eth_subscribe(params),
             "eth_unsubscribe" => self.eth_unsubscribe(params),
             "eth_sendTransaction"

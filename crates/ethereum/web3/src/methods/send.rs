@@ -317,14 +317,24 @@ impl Caller<'_> {
         let raw: Bytes = params.required(0)?;
         let asked = params.optional::<Span>(1)?.map(|Span(ms)| Duration::from_millis(ms));
         let patience = asked.filter(|asked| !asked.is_zero()).unwrap_or(PATIENCE).min(PATIENCE_MAX);
+        let answer = self.api.hand_over(vec![raw]).await.pop();
+        let answer = answer.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer").into()));
+        self.receipt_within(answer.map_err(|refused| refused.failure)?, patience).await
+    }
+
+    /// The same of a message of an account whose key the node has, or that is impersonated.
+    pub(super) async fn send_own_and_wait(&self, params: Params<'_>) -> Result<String, Failure> {
+        let hash = self.send_own(params, false).await?;
+        self.receipt_within(hash, PATIENCE).await
+    }
+
+    /// Waits for the receipt of a transaction that was taken.
+    async fn receipt_within(&self, hash: B256, patience: Duration) -> Result<String, Failure> {
         let chain = &self.api.chain;
         let news = Arc::new(Notify::new());
         let wake = Arc::clone(&news);
         let events = chain.subscribe_with(move || wake.notify_one());
         let _watch = self.api.watch_disk(&news);
-        let answer = self.api.hand_over(vec![raw]).await.pop();
-        let answer = answer.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer").into()));
-        let hash = answer.map_err(|refused| refused.failure)?;
         let end = Instant::now() + patience;
         loop {
             while events.try_next().is_some() {}
