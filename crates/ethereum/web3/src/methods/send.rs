@@ -28,7 +28,7 @@ use hearth_evm::tx::{SIZE_MAX, SharedTx};
 use hearth_serve::jsonrpc::Call;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Api, Caller, dev::Span};
@@ -47,6 +47,10 @@ pub(super) const ANSWER_BYTES: usize = 120;
 const QUEUE: usize = 4_096;
 /// Transactions that it takes at once.
 const BURST: usize = 256;
+
+/// Bursts with blobs that are worked on at once. Their proofs take up to seconds of a core, before anybody knows whether
+/// who sent them can pay.
+static WITH_BLOBS: Semaphore = Semaphore::const_new(2);
 
 /// How long requests that have come meanwhile wait where no block comes.
 const LOOK_FOR_OTHERS: Duration = Duration::from_millis(5);
@@ -294,7 +298,10 @@ impl Api {
     }
 
     async fn hand_over(&self, mut burst: Vec<Bytes>) -> Vec<SubmitResult> {
-        if burst.len() > 1 || burst.iter().any(|raw| raw.len() > SIZE_MAX) {
+        let has_blobs = burst.iter().any(|raw| raw.len() > SIZE_MAX);
+        if burst.len() > 1 || has_blobs {
+            // Never closed, so it is always got.
+            let _turn = if has_blobs { WITH_BLOBS.acquire().await.ok() } else { None };
             // It takes as long as the cryptography does, of blobs up to seconds: meanwhile the other connections are
             // another thread's.
             return tokio::task::block_in_place(|| submit(&self.chain, &self.counters, burst));
