@@ -8,12 +8,14 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use hearth_evm::block::{Block, Body, Roots, next_base_fee};
 use hearth_evm::exec::{
     BlockDb, BlockEnv, BlockExecutor, BlockExtras, Checks, Executed, Outcome, PrecompileOverrides, SimulateError,
-    SpecId, Verdict, credit, overridden, simulate,
+    SpecId, Verdict, credit, credit_wei, overridden, simulate,
 };
+use hearth_evm::import::rewards;
 use hearth_evm::state::{StateError, StateView};
 use hearth_evm::tx::{SharedTx, Tx, to_tx_env};
 use revm::DatabaseRef;
@@ -144,6 +146,7 @@ impl Run<'_> {
         let Executed { verdicts, mut changes, requests, .. } = executor.finish(verdicts);
         let withdrawals = asked.overrides.withdrawals.clone().unwrap_or_default();
         credit(&before, &mut changes, &withdrawals).map_err(Failure::state)?;
+        credit_wei(&before, &mut changes, self.rewards(&env)).map_err(Failure::state)?;
         self.hashes = hashes;
         db.append(changes);
         let state_root = self.api.chain.root_on(view, &db.changes).map_err(Failure::chain)?;
@@ -154,6 +157,15 @@ impl Run<'_> {
         let text = told(&block, &calls, self.options.whole);
         self.parent = block;
         Ok(text)
+    }
+
+    /// What the block pays for work, before the merge.
+    fn rewards(&self, env: &BlockEnv) -> Vec<(Address, U256)> {
+        let &BlockEnv { number, timestamp, beneficiary, .. } = env;
+        if env.spec.is_enabled_in(SpecId::MERGE) {
+            return Vec::new();
+        }
+        rewards(&Header { number, timestamp, beneficiary, ..Default::default() }, &[], self.api.chain.genesis())
     }
 
     /// What a block's contracts see of it: what is not overridden is as in the block before it.
