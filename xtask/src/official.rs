@@ -18,7 +18,7 @@ pub fn test(see: impl FnMut(&str)) -> Result<(), String> {
         println!("\n!! SKIPPED: {VARIABLE} names no folder with Ethereum's official tests.");
         println!("!! They are at https://github.com/ethereum/tests (BlockchainTests, GeneralStateTests, RLPTests,");
         println!("!! TransactionTests, TrieTests) and, of newer forks, among the releases of");
-        println!("!! https://github.com/ethereum/execution-spec-tests (fixtures_stable.tar.gz). Recorded RPC tests are");
+        println!("!! https://github.com/ethereum/execution-spec-tests (fixtures_stable.tar.gz). RPC tests are");
         println!("!! the folder `tests` of https://github.com/ethereum/execution-apis, as execution-apis/tests.\n");
         return Ok(());
     };
