@@ -29,7 +29,7 @@ use crate::parallel::{execute_on, execute_parallel};
 use crate::state::{Changes, State, StateError, StateView};
 use crate::tx::SharedTx;
 
-/// By which path a given block is executed.
+/// By which path a given block is executed. One from before Byzantium is executed in order, whatever this says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paths {
     /// One transaction after the other.
@@ -121,7 +121,9 @@ impl Inner {
         let (mut executed, roots) = execute_given(state, &view, &env, &txs, paths);
         credits.add(&view, &mut executed.changes)?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
-        if let Paths::Both(threads) = paths {
+        if let Paths::Both(threads) = paths
+            && env.spec.is_enabled_in(SpecId::BYZANTIUM)
+        {
             let mut again = execute_on(&view, &env, &txs, threads);
             credits.add(&view, &mut again.changes)?;
             compare(state, &executed, &again, threads)?;
