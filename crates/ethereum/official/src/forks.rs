@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use crate::hex;
 
 /// Why a case of an older fork is not run.
-pub const BEFORE_MERGE: &str = "its fork is before the merge: such rules are run by the RPC tests' chain and by state tests of Berlin and London";
+pub const BEFORE_MERGE: &str =
+    "its fork is before the merge: such rules are run by the RPC tests' chain and by state tests of Berlin and London";
 
 /// The forks from the merge on, and the key of each in a genesis, after `Time`.
 const ORDER: [(&str, &str); 10] = [
