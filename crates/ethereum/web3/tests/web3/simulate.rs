@@ -146,6 +146,8 @@ fn calls_that_fail_are_told_and_those_that_cannot_be_refuse_the_whole() {
     assert!(unpriced.0 == -38_012 && unpriced.1.contains("max fee per gas less than block base fee"), "{unpriced:?}");
     let overrides = json!({ account(3).to_string(): { "nonce": "0xffffffffffffffff" } });
     let calls = json!([{ "from": account(3), "to": at(0x44) }]);
+    let told = simulate(&node, json!([{ "stateOverrides": overrides.clone(), "calls": [calls[0], calls[0]] }]));
+    assert_eq!((&told[0]["calls"][0]["status"], &told[0]["calls"][1]["status"]), (&json!("0x1"), &json!("0x1")));
     let last = json!({ "blockStateCalls": [{ "stateOverrides": overrides, "calls": calls }], "validation": true });
     let why = node.fails("eth_simulateV1", json!([last]));
     assert!(why.0 == -32_603 && why.1.starts_with("err: nonce has max value"), "{why:?}");

@@ -12,8 +12,8 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use hearth_evm::block::{Block, Body, Roots, next_base_fee};
 use hearth_evm::exec::{
-    BlockDb, BlockEnv, BlockExecutor, BlockExtras, Checks, Executed, Outcome, PrecompileOverrides, SimulateError,
-    SpecId, Verdict, credit, credit_wei, overridden, simulate,
+    AccountOverride, BlockDb, BlockEnv, BlockExecutor, BlockExtras, Checks, Executed, Outcome, Overlay,
+    PrecompileOverrides, SimulateError, Simulated, SpecId, Verdict, credit, credit_wei, overridden, simulate,
 };
 use hearth_evm::import::rewards;
 use hearth_evm::state::{StateError, StateView};
@@ -240,7 +240,7 @@ impl Run<'_> {
         if self.options.validation {
             check_nonce(db, &tx, env)?;
         }
-        let done = simulate(db, env, extras, tx.clone(), checks, &mut transfers).map_err(|why| match why {
+        let done = execute(db, env, extras, &tx, checks, &mut transfers).map_err(|why| match why {
             SimulateError::Invalid(why) => refused(&why, &tx, env),
             SimulateError::State(why) => Failure::state(why),
         })?;
@@ -276,6 +276,29 @@ struct Position {
 fn nonce_of<D: DatabaseRef>(db: &D, message: &Message) -> Result<u64, Failure> {
     let sender = message.from.map(|from| from.0).unwrap_or_default();
     Ok(db.basic_ref(sender).map_err(Failure::state)?.map_or(0, |info| info.nonce))
+}
+
+/// Executes a call. Where nothing is validated the last of all nonces is followed by the first, as in geth.
+fn execute<D: DatabaseRef>(
+    db: &D,
+    env: &BlockEnv,
+    extras: &BlockExtras,
+    tx: &TxEnv,
+    checks: Checks,
+    transfers: &mut Transfers,
+) -> Result<Simulated, SimulateError> {
+    let sender = db.basic_ref(tx.caller).map_err(|why| SimulateError::State(why.to_string()))?;
+    let is_last = sender.is_some_and(|info| info.nonce == u64::MAX);
+    if checks != Checks::Unvalidated || !is_last || tx.kind.is_create() {
+        return simulate(db, env, extras, tx.clone(), checks, transfers);
+    }
+    let first = AccountOverride { nonce: Some(0), ..Default::default() };
+    let before = Overlay::new(db, [(tx.caller, first)]);
+    let mut done = simulate(&before, env, extras, TxEnv { nonce: 0, ..tx.clone() }, checks, transfers)?;
+    if let Some(sender) = done.state.get_mut(&tx.caller) {
+        sender.info.nonce = 0;
+    }
+    Ok(done)
 }
 
 /// Refuses a nonce that is not the sender's, before anything else is looked at, as geth does.
