@@ -18,7 +18,8 @@ pub fn test(see: impl FnMut(&str)) -> Result<(), String> {
         println!("\n!! SKIPPED: {VARIABLE} names no folder with Ethereum's official tests.");
         println!("!! They are at https://github.com/ethereum/tests (BlockchainTests, GeneralStateTests, RLPTests,");
         println!("!! TransactionTests, TrieTests) and, of newer forks, among the releases of");
-        println!("!! https://github.com/ethereum/execution-spec-tests (fixtures_stable.tar.gz).\n");
+        println!("!! https://github.com/ethereum/execution-spec-tests (fixtures_stable.tar.gz). RPC tests are");
+        println!("!! the folder `tests` of https://github.com/ethereum/execution-apis, as execution-apis/tests.\n");
         return Ok(());
     };
     run_seeing(&mut below(&PathBuf::from(folder))?, see)

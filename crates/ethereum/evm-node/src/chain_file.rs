@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use hearth_command::output::{Say, is_stdout, plural};
 use hearth_command::stop::StopSignal;
-use hearth_evm::chain::{BlockTime, Chain, ChainConfig, Paths};
+use hearth_evm::chain::{BlockTime, Chain, ChainConfig, Paths, limits_in_folder};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::import::{BlockReader, GivenBlock, InvalidBlock, check_genesis};
 use serde_json::Value;
@@ -163,16 +163,21 @@ fn in_folder(command: &'static str, source: &ChainSource, execution: &Execution)
     Ok(Chain::open(ChainConfig { dir: source.data_dir.clone(), ..config })?)
 }
 
+/// The genesis of the chain, with the limits under which its folder's blocks were made.
 fn genesis(source: &ChainSource) -> Result<Genesis, EvmError> {
-    match (&source.genesis, &source.data_dir) {
+    let genesis = match (&source.genesis, &source.data_dir) {
         (Some(path), _) => {
             let failed = |what: String| EvmError::File { option: "--genesis", path: path.clone(), what };
             let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-            of_text(comet::genesis_text(text)).map_err(|error| failed(error.to_string()))
+            of_text(comet::genesis_text(text)).map_err(|error| failed(error.to_string()))?
         }
-        (None, Some(dir)) => run::genesis_of_folder(dir, &source.words),
-        (None, None) => Err(EvmError::Idle("the command", "without --genesis, or --data-dir with a chain's folder")),
-    }
+        (None, Some(dir)) => run::genesis_of_folder(dir, &source.words)?,
+        (None, None) => {
+            return Err(EvmError::Idle("the command", "without --genesis, or --data-dir with a chain's folder"));
+        }
+    };
+    let limits = source.data_dir.as_deref().map_or_else(Default::default, limits_in_folder);
+    Ok(Genesis { limits, ..genesis })
 }
 
 /// Returns the chain of a genesis. It carries a UTXO ledger if the genesis has one, or the contract that leads to it:

@@ -14,7 +14,7 @@ use alloy_consensus::{Header, Transaction, TxType};
 use alloy_eips::eip1559::{BaseFeeParams, calc_next_block_base_fee};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_eips::eip7685::Requests;
-use alloy_primitives::{Address, B64, B256, Bloom, Bytes, Log, Sealed};
+use alloy_primitives::{Address, B64, B256, Bloom, Bytes, Log, Sealed, U256};
 use alloy_rlp::{BufMut, Encodable};
 use hearth_crypto::keccak::keccak256_burst;
 use revm::primitives::hardfork::SpecId;
@@ -38,6 +38,8 @@ pub struct Block {
     pub txs: Vec<SharedTx>,
     /// One for each transaction.
     pub receipts: Vec<Receipt>,
+    /// Headers beside the chain that the block pays for; nothing since the merge.
+    pub ommers: Vec<Header>,
     /// What is credited after the transactions; nothing before Shanghai.
     pub withdrawals: Vec<Withdrawal>,
 }
@@ -49,6 +51,8 @@ pub struct Receipt {
     pub tx_type: TxType,
     /// Whether it took effect; else it only paid.
     pub status: bool,
+    /// The root of the state after the transaction, which the block commits to before Byzantium instead of the status.
+    pub root: Option<B256>,
     /// Units of gas it paid for.
     pub gas_used: u64,
     /// Units of gas that it and all before it in the block paid for.
@@ -76,6 +80,7 @@ impl Receipt {
         Self {
             tx_type: envelope.tx_type(),
             status,
+            root: None,
             gas_used,
             cumulative_gas_used: gas_before + gas_used,
             bloom: Bloom::ZERO,
@@ -90,10 +95,13 @@ impl Receipt {
         if self.tx_type != TxType::Legacy {
             out.put_u8(self.tx_type as u8);
         }
-        let payload_length =
-            self.status.length() + self.cumulative_gas_used.length() + self.bloom.length() + self.logs.length();
+        let outcome = self.root.map_or(self.status.length(), |root| root.length());
+        let payload_length = outcome + self.cumulative_gas_used.length() + self.bloom.length() + self.logs.length();
         alloy_rlp::Header { list: true, payload_length }.encode(out);
-        self.status.encode(out);
+        match &self.root {
+            Some(root) => root.encode(out),
+            None => self.status.encode(out),
+        }
         self.cumulative_gas_used.encode(out);
         self.bloom.encode(out);
         self.logs.encode(out);
@@ -149,6 +157,13 @@ impl Body {
         body
     }
 
+    /// The receipts say the roots of the state after each transaction, as before Byzantium.
+    pub fn set_roots(&mut self, roots: &[B256]) {
+        for (receipt, root) in self.receipts.iter_mut().zip(roots) {
+            receipt.root = Some(*root);
+        }
+    }
+
     /// The root of the trie of transactions.
     pub fn transactions_root(&self) -> B256 {
         transactions_root(&self.txs)
@@ -198,7 +213,8 @@ impl Block {
     /// A block of a header alone: that of the genesis.
     pub fn zero(header: Sealed<Header>) -> Self {
         let (header, hash) = header.into_parts();
-        Self { header, hash, txs: Vec::new(), receipts: Vec::new(), withdrawals: Vec::new() }
+        let (txs, receipts, ommers, withdrawals) = Default::default();
+        Self { header, hash, txs, receipts, ommers, withdrawals }
     }
 
     /// The block of an executed body and its roots, given the root of the state after it.
@@ -224,7 +240,8 @@ impl Block {
             gas_used: body.receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used),
             timestamp: env.timestamp,
             extra_data,
-            mix_hash: env.prevrandao,
+            mix_hash: if from(SpecId::MERGE) { env.prevrandao } else { B256::ZERO },
+            difficulty: if from(SpecId::MERGE) { U256::ZERO } else { env.prevrandao.into() },
             nonce: B64::ZERO,
             base_fee_per_gas: from(SpecId::LONDON).then_some(env.base_fee),
             withdrawals_root: from(SpecId::SHANGHAI).then(|| calculate_withdrawals_root(&body.withdrawals)),
@@ -235,7 +252,8 @@ impl Block {
             ..Default::default()
         };
         let hash = header.hash_slow();
-        Arc::new(Self { header, hash, txs: body.txs, receipts: body.receipts, withdrawals: body.withdrawals })
+        let Body { txs, receipts, withdrawals } = body;
+        Arc::new(Self { header, hash, txs, receipts, ommers: Vec::new(), withdrawals })
     }
 
     /// Height; that of the genesis is 0.
@@ -254,7 +272,7 @@ impl Block {
         alloy_rlp::Header { list: true, payload_length }.length_with_payload() as u64
     }
 
-    /// The block's RLP: header, transactions, no ommers and, from Shanghai on, withdrawals.
+    /// The block's RLP: header, transactions, ommers and, from Shanghai on, withdrawals.
     pub fn encode(&self, out: &mut dyn BufMut) {
         let (payload_length, txs_length) = self.payload_lengths();
         alloy_rlp::Header { list: true, payload_length }.encode(out);
@@ -266,7 +284,7 @@ impl Block {
                 _ => tx.raw.encode(out),
             }
         }
-        alloy_rlp::Header { list: true, payload_length: 0 }.encode(out);
+        self.ommers.encode(out);
         if self.header.withdrawals_root.is_some() {
             self.withdrawals.encode(out);
         }
@@ -281,7 +299,7 @@ impl Block {
         });
         let txs: usize = txs.sum();
         let withdrawals = self.header.withdrawals_root.map_or(0, |_| self.withdrawals.length());
-        (self.header.length() + listed(txs) + listed(0) + withdrawals, txs)
+        (self.header.length() + listed(txs) + self.ommers.length() + withdrawals, txs)
     }
 
     /// Whether it is larger than the rules let a block be.

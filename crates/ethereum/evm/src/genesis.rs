@@ -11,7 +11,7 @@ pub mod dump;
 mod forks;
 mod side;
 
-pub use forks::{Activation, Forks};
+pub use forks::{Activation, Forks, WorkRules};
 pub use side::{KEY as SIDE_KEY, SideGenesis};
 
 use std::collections::BTreeMap;

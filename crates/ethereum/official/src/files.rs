@@ -27,6 +27,8 @@ pub enum Suite {
     Rlp,
     /// Tries.
     Trie(Keys),
+    /// Recorded requests and answers.
+    Rpc,
     /// What is none of these.
     Unknown,
 }
@@ -51,6 +53,7 @@ impl Suite {
             Self::Transactions => "transaction",
             Self::Rlp => "RLP",
             Self::Trie(_) => "trie",
+            Self::Rpc => "RPC",
             Self::Unknown => "unknown",
         }
     }

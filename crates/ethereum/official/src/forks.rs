@@ -4,13 +4,15 @@
 //! writes  a genesis of no accounts
 //! source  execution-spec-tests' list of forks
 
-use hearth_evm::genesis::Genesis;
+use hearth_evm::exec::SpecId;
+use hearth_evm::genesis::{Forks, Genesis};
 use serde_json::{Map, Value, json};
 
 use crate::hex;
 
 /// Why a case of an older fork is not run.
-pub const BEFORE_MERGE: &str = "its fork is before the merge, which no chain here begins with";
+pub const BEFORE_MERGE: &str =
+    "its fork is before the merge: such rules are run by the RPC tests' chain and by state tests of Berlin and London";
 
 /// The forks from the merge on, and the key of each in a genesis, after `Time`.
 const ORDER: [(&str, &str); 10] = [
@@ -29,6 +31,9 @@ const ORDER: [(&str, &str); 10] = [
 const MAINNET: [(&str, [u64; 3]); 2] = [("bpo1", [10, 15, 8_346_193]), ("bpo2", [14, 21, 11_684_671])];
 /// When the second of two forks begins.
 const SECOND_AT: u64 = 15_000;
+
+/// Forks before the merge under which single transactions are executed.
+const OLD: [(&str, SpecId); 2] = [("Berlin", SpecId::BERLIN), ("London", SpecId::LONDON)];
 
 fn place(name: &str) -> Option<usize> {
     let name = if name == "Merge" { "Paris" } else { name };
@@ -70,10 +75,15 @@ pub fn genesis(network: &str, config: Option<&Value>) -> Result<Option<Genesis>,
     Genesis::from_json(&text).map(Some).map_err(|error| error.to_string())
 }
 
+/// The same for what makes no block of it: also the last forks before the merge.
+pub fn of_transactions(network: &str, config: Option<&Value>) -> Result<Option<Genesis>, String> {
+    let Some((_, spec)) = OLD.iter().find(|(name, _)| *name == network) else { return genesis(network, config) };
+    let forks = Forks::all_until(*spec);
+    Ok(genesis("Paris", config)?.map(|rules| Genesis { forks, ..rules }))
+}
+
 #[cfg(test)]
 mod tests {
-    use hearth_evm::exec::SpecId;
-
     use super::*;
 
     #[test]
@@ -86,6 +96,9 @@ mod tests {
         for old in ["London", "Berlin", "ArrowGlacierToParisAtDiffC0000", "Amsterdam"] {
             assert!(genesis(old, None).expect("it reads").is_none(), "{old}");
         }
+        let old = |network: &str| of_transactions(network, None).expect("it reads").map(|rules| rules.spec(1, 1));
+        assert_eq!([old("London"), old("Berlin")], [Some(SpecId::LONDON), Some(SpecId::BERLIN)]);
+        assert_eq!([old("Cancun"), old("Istanbul")], [Some(SpecId::CANCUN), None]);
         let config = json!({ "chainid": "0x07", "blobSchedule": {
             "BPO1": { "target": "0x02", "max": "0x03", "baseFeeUpdateFraction": "0x32f0ed" } } });
         let bpo = genesis("OsakaToBPO1AtTime15k", Some(&config)).expect("it reads").expect("known");

@@ -1,15 +1,17 @@
 //! Ethereum's official tests, run against the EVM ledger: `hearth-evm-official DIR [--page FILE]`.
 //!
 //! reads   a folder of tests in the layout of ethereum/tests and of the fixtures of execution-spec-tests; the list of
-//!         failures that are expected
+//!         failures that are expected; the recorded tests of the execution API, with their chain
 //! writes  each case that is not as expected, and the score; with `--page` the score as a page
 //! memory  one file of tests at a time
-//! source  <https://github.com/ethereum/tests>, <https://github.com/ethereum/execution-spec-tests>
+//! source  <https://github.com/ethereum/tests>, <https://github.com/ethereum/execution-spec-tests>,
+//!         <https://github.com/ethereum/execution-apis>
 //!
 //! ```text
 //!  files ─► suite by what a case holds ─► blocks, state, transactions, rlp, trie ─► score ─► page
-//!                                             each case on every path                ▲
-//!                                                                     expected.txt ──┘
+//!                                             each case on every path                ▲  ▲
+//!  chain.rlp ─► a chain ─► its server ─► rpc: recorded requests and answers ─────────┘  │
+//!                                                                     expected.txt ─────┘
 //! ```
 //!
 //! A case runs in order, on two threads, and, where it has a parent in the same case, ahead of its parent's hash. It
@@ -24,6 +26,7 @@ mod forks;
 mod hex;
 mod page;
 mod rlp;
+mod rpc;
 mod score;
 mod state;
 mod transactions;
@@ -39,9 +42,12 @@ use score::{Ending, Score};
 
 const USAGE: &str = "usage: hearth-evm-official DIR [--page FILE]
 
-Runs the tests below DIR: state, blockchain, transaction, RLP and trie tests of Ethereum's public repositories.
+Runs the tests below DIR: state, blockchain, transaction, RLP and trie tests of Ethereum's public repositories, and
+the recorded RPC tests of its execution API.
 --page FILE writes the score there as a page.";
 
+/// Where the forks of the execution API's chain are told.
+const OF_ITS_CHAIN: &str = "HomesteadToBPO2";
 /// Cases that are shown one by one before only their number is.
 const SHOWN: usize = 100;
 
@@ -93,6 +99,11 @@ fn run(folder: &Path, page: Option<&Path>) -> Result<bool, String> {
         }
     }
     let _ = std::panic::take_hook();
+    for rpc::Ran { method, name, ending } in rpc::run(folder)? {
+        let suite = if method.is_empty() { Suite::Blocks } else { Suite::Rpc };
+        let of = if method.is_empty() { OF_ITS_CHAIN } else { method.as_str() };
+        score.add(suite, of, &name, ending, &expected);
+    }
     score.close(&expected);
     for line in score.wrong().iter().take(SHOWN) {
         println!("{line}");
@@ -123,7 +134,10 @@ fn one(suite: Suite, case: &serde_json::Value) -> Vec<(String, String, Ending)> 
         Suite::Transactions => transactions::run(case),
         Suite::Rlp => vec![(String::new(), String::new(), rlp::run(case))],
         Suite::Trie(kind) => vec![(String::new(), String::new(), trie::run(kind, case))],
-        Suite::Unknown => vec![(String::new(), String::new(), Ending::Unrun("no suite that is known here"))],
+        // Recorded tests are no cases of files in JSON.
+        Suite::Rpc | Suite::Unknown => {
+            vec![(String::new(), String::new(), Ending::Unrun("no suite that is known here"))]
+        }
     };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().cloned();

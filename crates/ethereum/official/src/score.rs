@@ -38,6 +38,16 @@ pub struct Row {
     pub unrun: usize,
 }
 
+impl Row {
+    /// Adds another row's cases.
+    pub fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.expected += other.expected;
+        self.failed += other.failed;
+        self.unrun += other.unrun;
+    }
+}
+
 /// The score.
 #[derive(Debug, Default)]
 pub struct Score {

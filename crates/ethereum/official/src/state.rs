@@ -11,7 +11,7 @@
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use hearth_evm::blobs::BlobEnv;
-use hearth_evm::exec::{BlockEnv, BlockExecutor, Executed, Verdict, execute};
+use hearth_evm::exec::{BlockEnv, BlockExecutor, Executed, SpecId, Verdict, execute};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::parallel::execute_on;
 use hearth_evm::state::{Accounts, Changes, State, StateError, StateView};
@@ -57,7 +57,7 @@ pub fn run(case: &Value) -> Vec<(String, String, Ending)> {
     let forks = case.get("post").and_then(Value::as_object);
     for (fork, entries) in forks.into_iter().flatten() {
         let entries = entries.as_array().map(Vec::as_slice).unwrap_or_default();
-        let rules = forks::genesis(fork, case.get("config"));
+        let rules = forks::of_transactions(fork, case.get("config"));
         for (index, entry) in entries.iter().enumerate() {
             let ending = match &rules {
                 Ok(Some(rules)) => entry_of(case, entry, rules).into(),
@@ -132,18 +132,20 @@ fn env_of(case: &Value, genesis: &Genesis) -> Result<BlockEnv, String> {
     let json = case.get("env").ok_or("it has no `env`")?;
     let optional = |name: &str| json.get(name).and_then(Value::as_str);
     let (number, timestamp) = (hex::small_of(json, "currentNumber")?, hex::small_of(json, "currentTimestamp")?);
+    let spec = genesis.spec(number, timestamp);
+    let least = if spec.is_enabled_in(SpecId::LONDON) { "0x0a" } else { "0x00" };
     let random = optional("currentRandom").or(optional("currentDifficulty")).unwrap_or("0x00");
     Ok(BlockEnv {
         number,
         timestamp,
         beneficiary: hex::address(hex::text(json, "currentCoinbase")?)?,
         gas_limit: hex::small_of(json, "currentGasLimit")?,
-        base_fee: hex::small(optional("currentBaseFee").unwrap_or("0x0a"))?,
+        base_fee: hex::small(optional("currentBaseFee").unwrap_or(least))?,
         prevrandao: hex::word(random)?,
         parent_hash: None,
         parent_beacon_block_root: None,
         chain_id: genesis.chain_id,
-        spec: genesis.spec(number, timestamp),
+        spec,
         limits: genesis.limits,
         blobs: BlobEnv {
             params: genesis.blob_params(number, timestamp),

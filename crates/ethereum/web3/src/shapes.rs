@@ -7,7 +7,7 @@
 
 use alloy_consensus::{Header, Transaction};
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{B256, Log, U256};
+use alloy_primitives::{B256, Log, Sealable, U256};
 use hearth_evm::blobs;
 use hearth_evm::block::{Block, Receipt};
 use hearth_evm::tx::{SharedTx, Tx};
@@ -107,7 +107,7 @@ pub fn block(block: &Block, stage: Stage, with_transactions: bool) -> String {
         push_maker(object, block, stage);
         push_header(object, &block.header);
         object.quantity("size", block.size());
-        object.raw("uncles", "[]");
+        push_uncles(object, block);
         if block.header.withdrawals_root.is_some() {
             push_withdrawals(object, &block.withdrawals);
         }
@@ -117,6 +117,22 @@ pub fn block(block: &Block, stage: Stage, with_transactions: bool) -> String {
         });
     });
     out
+}
+
+/// An uncle: a block of which nothing but the header is known.
+pub fn uncle(header: &Header) -> String {
+    let block = Block::zero(header.clone().seal_slow());
+    json::object(|object| {
+        push_maker(object, &block, Stage::Made);
+        push_header(object, &block.header);
+        object.quantity("size", block.size());
+        push_uncles(object, &block);
+    })
+}
+
+/// The hashes of a block's uncles, as a field of an object.
+pub fn push_uncles(object: &mut Object<'_>, block: &Block) {
+    object.array("uncles", &block.ommers, |out, uncle| json::push_data(out, uncle.hash_slow().as_slice()));
 }
 
 /// What a block credits after its transactions, as a field of an object.
@@ -249,7 +265,10 @@ fn push_receipt_after(out: &mut String, place: Place<'_>, blob_price: u128, logs
         object.data_or_null("contractAddress", receipt.contract_address.as_ref().map(|made| made.as_slice()));
         object.data("logsBloom", receipt.bloom.as_slice());
         object.quantity("type", receipt.tx_type as u64);
-        object.quantity("status", receipt.status.into());
+        match &receipt.root {
+            Some(root) => object.data("root", root.as_slice()),
+            None => object.quantity("status", receipt.status.into()),
+        }
         object.array("logs", receipt.logs.iter().zip(logs_before..), |out, (log, index)| {
             push_log(out, log, &place, index, false);
         });

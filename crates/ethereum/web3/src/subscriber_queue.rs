@@ -319,8 +319,9 @@ mod tests {
         let header = alloy_consensus::Header { number, logs_bloom: [0xff; 256].into(), ..Default::default() };
         let tx = hearth_evm_utxo::prism::call(1, 0, 1, &hearth_utxo::OwnerKey([1; 32]), 1, &signer());
         let receipt = Receipt::new(&tx, true, 1, vec![log; logs], 0, 0);
-        let (txs, receipts, withdrawals) = (vec![Arc::new(tx); 2], vec![receipt; 2], Vec::new());
-        Arc::new(Event::Made(1, Arc::new(Block { hash: header.hash_slow(), header, txs, receipts, withdrawals })))
+        let (txs, receipts) = (vec![Arc::new(tx); 2], vec![receipt; 2]);
+        let (ommers, withdrawals, hash) = (Vec::new(), Vec::new(), header.hash_slow());
+        Arc::new(Event::Made(1, Arc::new(Block { hash, header, txs, receipts, ommers, withdrawals })))
     }
 
     fn signer() -> hearth_crypto::secp256k1::Signer {

@@ -175,8 +175,8 @@ mod tests {
 
     fn block(number: u64) -> Arc<Block> {
         let header = alloy_consensus::Header { number, ..Default::default() };
-        let (txs, receipts, withdrawals) = Default::default();
-        Arc::new(Block { hash: header.hash_slow(), header, txs, receipts, withdrawals })
+        let (txs, receipts, ommers, withdrawals) = Default::default();
+        Arc::new(Block { hash: header.hash_slow(), header, txs, receipts, ommers, withdrawals })
     }
 
     #[test]

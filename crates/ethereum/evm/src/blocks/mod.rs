@@ -595,17 +595,17 @@ pub fn decode_foreign(bytes: &[u8], header: &Header, chain_id: u64) -> Result<Bl
     if !by_sender || recovered.len() != block.txs.len() || !altered.accounts.is_empty() {
         return Err("a transaction was sent by somebody else");
     }
-    let Block { header, hash, txs, receipts, withdrawals } = block;
+    let Block { header, hash, txs, receipts, ommers, withdrawals } = block;
     let body = Body { txs, receipts, withdrawals };
     let roots = Roots::of(&body);
     let withdrawals = alloy_consensus::proofs::calculate_withdrawals_root(&body.withdrawals);
     let of_header =
         Roots { transactions: header.transactions_root, receipts: header.receipts_root, bloom: header.logs_bloom };
-    if roots != of_header || header.withdrawals_root.is_some_and(|root| root != withdrawals) {
+    if roots != of_header || !ommers.is_empty() || header.withdrawals_root.is_some_and(|root| root != withdrawals) {
         return Err("the block is not that of its header");
     }
     let Body { txs, receipts, withdrawals } = body;
-    Ok(Block { header, hash, txs, receipts, withdrawals })
+    Ok(Block { header, hash, txs, receipts, ommers, withdrawals })
 }
 
 #[cfg(test)]

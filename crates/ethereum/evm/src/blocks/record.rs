@@ -2,7 +2,8 @@
 //!
 //! The form is RLP: the header; the transactions, each with its sender before it, which was recovered once; the
 //! receipts but for what follows from the rest; the withdrawals; accounts that no transaction set to what they are; who
-//! signed the authorization lists, of each transaction that has one, recovered once, too.
+//! signed the authorization lists, of each transaction that has one, recovered once, too; of blocks before the merge
+//! what these have besides.
 
 use std::sync::Arc;
 
@@ -80,6 +81,7 @@ impl Hashes {
 }
 
 #[derive(RlpEncodable, RlpDecodable)]
+#[rlp(trailing)]
 struct Record {
     header: Header,
     /// Sender and raw transaction.
@@ -89,6 +91,24 @@ struct Record {
     altered: Vec<Altered>,
     /// 20 B for each tuple: who signed it; zeros where nobody can have.
     authorities: Vec<Bytes>,
+    /// Nothing of a block without ommers from Byzantium on.
+    work: Option<Work>,
+}
+
+/// What blocks before the merge have besides.
+#[derive(Default, RlpEncodable, RlpDecodable)]
+struct Work {
+    ommers: Vec<Header>,
+    /// Those of the state after each transaction; nothing from Byzantium on.
+    roots: Vec<B256>,
+}
+
+impl Work {
+    fn of(block: &Block) -> Option<Self> {
+        let roots: Vec<B256> = block.receipts.iter().filter_map(|receipt| receipt.root).collect();
+        let has_work = !roots.is_empty() || !block.ommers.is_empty();
+        has_work.then(|| Self { ommers: block.ommers.clone(), roots })
+    }
 }
 
 /// What of a receipt does not follow from the transactions.
@@ -150,6 +170,7 @@ pub(super) fn encode(block: &Block, altered: &Changes, out: &mut Vec<u8>) {
         withdrawals: block.withdrawals.clone(),
         altered: altered.accounts.iter().filter_map(Altered::of).collect(),
         authorities: block.txs.iter().filter(|tx| !tx.authorities.is_empty()).map(|tx| authorities(tx)).collect(),
+        work: Work::of(block),
     };
     out.reserve(record.length());
     record.encode(out);
@@ -208,7 +229,14 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<(Block, Changes), &'static str>
         txs.push(Arc::new(tx));
         receipts.push(receipt);
     }
+    let Work { ommers, roots } = record.work.unwrap_or_default();
+    if !roots.is_empty() && roots.len() != receipts.len() {
+        return Err("the record is no block");
+    }
+    for (receipt, root) in receipts.iter_mut().zip(roots) {
+        receipt.root = Some(root);
+    }
     let accounts = record.altered.into_iter().map(Altered::change).collect();
-    let block = Block { header: record.header, hash, txs, receipts, withdrawals: record.withdrawals };
+    let block = Block { header: record.header, hash, txs, receipts, ommers, withdrawals: record.withdrawals };
     Ok((block, Changes { accounts }))
 }

@@ -61,6 +61,20 @@ fn the_file(dir: &Path) -> PathBuf {
 }
 
 #[test]
+fn a_block_from_before_the_merge_keeps_its_ommers_and_roots() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut old = Block::clone(&block(1, 3));
+    old.ommers = vec![alloy_consensus::Header { number: 1, ..Default::default() }];
+    old.receipts.iter_mut().for_each(|receipt| receipt.root = Some(B256::repeat_byte(7)));
+    let old = std::sync::Arc::new(old);
+    let store = open(dir.path()).expect("it opens");
+    store.append(&old, &Changes::default()).expect("it is kept");
+    drop(store);
+    let store = open(dir.path()).expect("it opens");
+    assert_eq!(store.block(1).expect("read").as_ref(), Some(&old));
+}
+
+#[test]
 fn what_is_kept_is_found_again_after_a_restart() {
     let dir = tempfile::tempdir().expect("a folder");
     let blocks: Vec<_> = (1..=9).map(|number| block(number, number * 3 % 7)).collect();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
 
-use super::produce::{Ready, Unsealed};
+use super::produce::{Ready, Unsealed, refuse_work};
 use super::times::{BlockTimes, Lap};
 use super::{Chain, ChainError};
 use crate::block::Block;
@@ -60,6 +60,7 @@ impl Chain {
         clock.beneficiary = input.beneficiary;
         clock.prevrandao = input.prevrandao;
         let mut env = self.inner.env_at(&(&*parent).into(), input.number, timestamp, &clock);
+        refuse_work(&env)?;
         let begin_us = lap.us();
         let part = self.inner.begin_side(&mut env, &input.side);
         let executed = self.inner.execute(&view, &env, &input.txs, part.withdrawals())?;

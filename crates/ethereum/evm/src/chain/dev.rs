@@ -275,26 +275,26 @@ impl Chain {
             drop(gone);
             return Ok(false);
         }
-        // What is in blocks that are to be no more does not wait again, whenever the program ends. Of the files of what
-        // waits nobody would know, once these blocks are gone.
-        self.inner.keep_waiting()?;
-        self.inner.rewind(&mut state, &head, &view)?;
-        let unaware = {
-            let mut dev = self.inner.dev.lock();
+        self.inner.go_back(&mut state, &head, &view, |dev| {
             dev.snapshots.retain(|snapshot| snapshot.id < id);
             dev.clock = clock;
-            dev.keep_clock();
-            let mut published = self.inner.published.write();
-            let gone = published.rewind(head.clone(), state.head());
-            self.inner.hub.tell(&ChainEvent::Reorg(head.clone(), gone))
-        };
-        unaware.wake();
-        self.inner.tell_blobs(&(&*head).into());
-        self.inner.pool.sidecars().rewind(head.number());
-        self.inner.pool.reset(&state.head(), self.inner.base_fee_after(&(&*head).into()));
-        if let Err(error) = self.inner.keep_waiting() {
-            tracing::error!(%error, "what cannot wait any more is still kept as waiting");
+        })?;
+        Ok(true)
+    }
+
+    /// Takes the newest `depth` blocks back, and with them the snapshots taken after the block that is the newest then.
+    /// Says whether that could be: not beyond block zero, nor beyond the states that are kept.
+    pub fn roll_back(&self, depth: u64) -> Result<bool, ChainError> {
+        let mut state = self.inner.writer()?;
+        let _held = self.inner.store.as_ref().map(BlockStore::hold);
+        let Some(number) = self.head().number().checked_sub(depth) else { return Ok(false) };
+        if depth == 0 {
+            return Ok(true);
         }
+        let (Some(head), Some(view)) = (self.block(number), self.view_at(number)) else { return Ok(false) };
+        self.inner.go_back(&mut state, &head, &view, |dev| {
+            dev.snapshots.retain(|snapshot| snapshot.head.number() <= number);
+        })?;
         Ok(true)
     }
 }
@@ -308,6 +308,36 @@ impl Chain {
 }
 
 impl Inner {
+    /// Makes `head`, after which the state was `view`, the newest block; `set` says what becomes of the rest.
+    fn go_back(
+        &self,
+        state: &mut State,
+        head: &Arc<Block>,
+        view: &StateView,
+        set: impl FnOnce(&mut DevState),
+    ) -> Result<(), ChainError> {
+        // What is in blocks that are to be no more does not wait again, whenever the program ends. Of the files of what
+        // waits nobody would know, once these blocks are gone.
+        self.keep_waiting()?;
+        self.rewind(state, head, view)?;
+        let unaware = {
+            let mut dev = self.dev.lock();
+            set(&mut dev);
+            dev.keep_clock();
+            let mut published = self.published.write();
+            let gone = published.rewind(head.clone(), state.head());
+            self.hub.tell(&ChainEvent::Reorg(head.clone(), gone))
+        };
+        unaware.wake();
+        self.tell_blobs(&(&**head).into());
+        self.pool.sidecars().rewind(head.number());
+        self.pool.reset(&state.head(), self.base_fee_after(&(&**head).into()));
+        if let Err(error) = self.keep_waiting() {
+            tracing::error!(%error, "what cannot wait any more is still kept as waiting");
+        }
+        Ok(())
+    }
+
     /// Lets go of the oldest snapshots, as far as they keep too much beside the newest state.
     pub(super) fn forget_snapshots(&self, newest: &StateView) {
         let gone: Vec<Snapshot> = {

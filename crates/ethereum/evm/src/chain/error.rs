@@ -92,10 +92,10 @@ pub enum ChainError {
         /// Why not.
         why: BlockFault,
     },
-    /// A genesis of proof of work.
+    /// The next block is one of proof of work.
     #[error(
-        "the genesis begins under {0:?}, before the merge: this node makes no blocks of such rules. Give a \
-        genesis with terminalTotalDifficulty 0 and all forks up to London from block 0"
+        "the next block is under {0:?}, before the merge: this node makes no blocks of such rules. Give a genesis \
+        with terminalTotalDifficulty 0 and all forks up to London from block 0, or import the blocks up to the merge"
     )]
     BeforeMerge(SpecId),
     /// The state is that of a block that is not there.

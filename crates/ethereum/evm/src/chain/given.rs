@@ -10,23 +10,26 @@
 
 use std::sync::Arc;
 
+use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::B256;
 
 use super::produce::Ready;
 use super::side::Part;
 use super::times::{BlockTimes, Lap};
+use super::work::{Credits, execute_in_order};
 use super::{Chain, ChainError, Inner};
-use crate::block::Block;
-use crate::exec::{BlockEnv, Executed, credit, execute};
+use crate::block::{Block, Body};
+use crate::exec::{BlockEnv, Executed, SpecId};
 use crate::import::{
-    BlockOutcome, GivenBlock, InvalidBlock, check_body, check_header, check_outcome, env_of, expect, senders,
+    BlockOutcome, GENERATIONS, GivenBlock, InvalidBlock, check_body, check_header, check_ommers, check_outcome, env_of,
+    expect, senders,
 };
 use crate::parallel::{execute_on, execute_parallel};
 use crate::state::{Changes, State, StateError, StateView};
 use crate::tx::SharedTx;
 
-/// By which path a given block is executed.
+/// By which path a given block is executed. One from before Byzantium is executed in order, whatever this says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paths {
     /// One transaction after the other.
@@ -104,8 +107,9 @@ impl Inner {
         let mut lap = Lap::new();
         let (parent, view) = self.head_and_view();
         let genesis = &self.config.genesis;
-        let GivenBlock { header, hash, txs, withdrawals, size } = given;
+        let GivenBlock { header, hash, txs, ommers, withdrawals, size } = given;
         check_header(&header, &parent.header, parent.hash, genesis)?;
+        self.check_ommers(&header, &ommers)?;
         let mut env = env_of(&header, genesis);
         let txs = senders(txs)?;
         check_body(&header, env.spec, &txs, withdrawals.as_deref(), size)?;
@@ -113,15 +117,20 @@ impl Inner {
         let mut part = self.begin_side(&mut env, &[]);
         self.check_side(&env, header.parent_beacon_block_root, &part, &withdrawals)?;
         let begin_us = lap.us();
-        let executed = execute_given(&view, &env, &txs, &withdrawals, paths)?;
+        let credits = Credits::of(&header, &ommers, &withdrawals, genesis);
+        let (mut executed, roots) = execute_given(state, &view, &env, &txs, paths);
+        credits.add(&view, &mut executed.changes)?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
-        if let Paths::Both(threads) = paths {
+        if let Paths::Both(threads) = paths
+            && env.spec.is_enabled_in(SpecId::BYZANTIUM)
+        {
             let mut again = execute_on(&view, &env, &txs, threads);
-            credit(&view, &mut again.changes, &withdrawals)?;
+            credits.add(&view, &mut again.changes)?;
             compare(state, &executed, &again, threads)?;
         }
         let outcome = BlockOutcome {
             verdicts: &executed.verdicts,
+            roots: &roots,
             gas_used: executed.gas_used,
             requests: &executed.requests,
             fault: executed.fault.as_ref(),
@@ -129,8 +138,16 @@ impl Inner {
         let body = check_outcome(&header, &txs, withdrawals, outcome)?;
         expect("stateRoot", header.state_root, state.root_after(&executed.changes))?;
         part.receive(env.number, &body);
-        let block = Block { header, hash, txs: body.txs, receipts: body.receipts, withdrawals: body.withdrawals };
+        let Body { txs, receipts, withdrawals } = body;
+        let block = Block { header, hash, txs, receipts, ommers, withdrawals };
         Ok(Ready::given(block, executed.changes, part, times))
+    }
+
+    /// Refuses ommers that a block after the newest cannot have.
+    fn check_ommers(&self, header: &Header, ommers: &[Header]) -> Result<(), InvalidBlock> {
+        let before = (0..header.number).rev().take(if ommers.is_empty() { 0 } else { GENERATIONS });
+        let ancestors: Vec<Arc<Block>> = before.map_while(|number| self.block(number)).collect();
+        check_ommers(header, ommers, &ancestors, &self.config.genesis)
     }
 
     /// Refuses a block in which something would have to happen in the side ledger, where the chain has one.
@@ -155,20 +172,21 @@ impl Inner {
     }
 }
 
-/// Executes the block by the first of the paths, and credits its withdrawals.
+/// Executes the block by the first of the paths. Before Byzantium that is in order, since a receipt has the root of the
+/// state after its transaction; it is given besides.
 fn execute_given(
+    state: &State,
     view: &StateView,
     env: &BlockEnv,
     txs: &[SharedTx],
-    withdrawals: &[Withdrawal],
     paths: Paths,
-) -> Result<Executed, StateError> {
-    let mut executed = match paths {
-        Paths::Serial | Paths::Both(_) => execute(view, env, txs),
-        Paths::Threads(threads) => execute_parallel(view, env, txs, threads),
-    };
-    credit(view, &mut executed.changes, withdrawals)?;
-    Ok(executed)
+) -> (Executed, Vec<B256>) {
+    match paths {
+        Paths::Threads(threads) if env.spec.is_enabled_in(SpecId::BYZANTIUM) => {
+            (execute_parallel(view, env, txs, threads), Vec::new())
+        }
+        _ => execute_in_order(state, view, env, txs),
+    }
 }
 
 /// Refuses two executions of one block that differ.

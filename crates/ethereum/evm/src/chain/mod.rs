@@ -34,6 +34,7 @@ mod supposed;
 mod synced;
 mod testing;
 mod times;
+mod work;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,6 +53,7 @@ pub use hub::{ChainEvent, Events};
 pub use pending::{Pending, StateAt};
 pub use produce::Ready;
 pub use restore::{Frozen, RestoreError};
+pub use schedule::limits_in_folder;
 pub use synced::{Recovery, SyncWatch};
 pub use times::{BlockTimes, Metrics};
 
@@ -185,10 +187,6 @@ impl Chain {
             ChainError::Folder { what, path, source }
         };
         sequencer::check(config.block_time)?;
-        let begins = config.genesis.spec(0, config.genesis.timestamp);
-        if !begins.is_enabled_in(SpecId::MERGE) {
-            return Err(ChainError::BeforeMerge(begins));
-        }
         config.genesis.check_system_contracts()?;
         config.dir.as_ref().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
         config.dir.as_deref().map_or(Ok(()), |dir| restore::clean(dir, &config.genesis))?;
@@ -203,6 +201,10 @@ impl Chain {
         let (mut store, head) = recover::recover(&config, &mut state, &zero)?;
         let (side, head) = recover::recover_side(&config, &mut state, store.as_ref(), &zero, head)?;
         let seen = |store: &BlockStore| store.seen().max(of_state);
+        let next = config.genesis.spec(head.number() + 1, head.header.timestamp);
+        if config.block_time != BlockTime::Manual && !next.is_enabled_in(SpecId::MERGE) {
+            return Err(ChainError::BeforeMerge(next));
+        }
         let recovery = store.as_ref().and_then(|store| Recovery::of(store, seen(store), head.number()));
         let (syncer, sync_waiters) = (Arc::new(Mutex::new(state.syncer())), SyncWaiters::default());
         if let Some(store) = &mut store {

@@ -19,6 +19,7 @@ use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
 use super::overlay::Overlay;
+use super::produce::refuse_work;
 use super::side::Part;
 use super::{Chain, ChainError, Inner};
 use crate::block::{Block, Body, Roots};
@@ -196,6 +197,7 @@ impl Chain {
             return Ok(pending.clone());
         }
         let (plan, base, part) = self.inner.plan(&self.inner.between_blocks());
+        refuse_work(&plan.env)?;
         if let Some(pending) = last.as_ref().filter(|pending| pending.plan.is_same(&plan)) {
             return Ok(pending.clone());
         }

@@ -170,6 +170,11 @@ fn is_final(refusal: &Refusal) -> bool {
     }
 }
 
+/// Refuses to make a block before the merge: nobody works for it here.
+pub(super) fn refuse_work(env: &BlockEnv) -> Result<(), ChainError> {
+    if env.spec.is_enabled_in(SpecId::MERGE) { Ok(()) } else { Err(ChainError::BeforeMerge(env.spec)) }
+}
+
 impl Inner {
     /// The next block's environment, if it is made now.
     pub(super) fn next_env(&self, parent: &Parent, clock: &Clock) -> BlockEnv {
@@ -229,6 +234,7 @@ impl Inner {
         let (parent, view) = self.head_and_view();
         let clock = self.dev.lock().clock.clone();
         let Some(begun) = self.begin(&(&*parent).into(), &clock, empty, &Taken::default()) else { return Ok(None) };
+        refuse_work(&begun.env)?;
         let block = self.run(&view, begun)?;
         if block.is_empty() && empty == Empty::Skipped {
             self.give_up(&block.refused());
@@ -266,6 +272,7 @@ impl Inner {
 
     /// Seals a block that was executed on the newest state, and appends it.
     pub(super) fn finish(&self, state: &mut State, block: Unsealed) -> Result<Arc<Block>, ChainError> {
+        refuse_work(&block.env)?;
         let ready = self.seal(state, block);
         self.append(state, ready)
     }

@@ -11,15 +11,17 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use alloy_primitives::{B256, Bytes};
+use alloy_consensus::Header;
+use alloy_primitives::B256;
 use hearth_wal::files;
 use parking_lot::Mutex;
 
 use super::synced::SyncWaiters;
+use super::work::{Credits, execute_in_order};
 use super::{ChainConfig, ChainError, schedule};
 use crate::block::{Block, Body, Roots};
 use crate::blocks::{BlockStore, RunEnd, SyncOrder};
-use crate::exec::{credit, execute};
+use crate::exec::SpecId;
 use crate::import::env_of;
 use crate::side::{SideLedger, SideStart};
 use crate::state::{State, Syncer};
@@ -152,17 +154,24 @@ fn replay(config: &ChainConfig, state: &mut State, store: &BlockStore, block: &A
     let view = state.head();
     let number = block.number();
     let env = env_of(&block.header, &config.genesis);
-    let mut executed = execute(&view, &env, &block.txs);
-    credit(&view, &mut executed.changes, &block.withdrawals)?;
+    let (mut executed, in_block) = execute_in_order(state, &view, &env, &block.txs);
+    Credits::of(&block.header, &block.ommers, &block.withdrawals, &config.genesis).add(&view, &mut executed.changes)?;
     executed.changes.append(store.altered(number)?);
     let state_root = state.root_after(&executed.changes);
     let withdrawals = block.withdrawals.clone();
-    let body = Body { withdrawals, ..Body::new(&block.txs, executed.verdicts, env.base_fee) };
-    let roots = Roots::of(&body);
-    let extra_data: Bytes = block.header.extra_data.clone();
-    let again = Block::seal(&env, body, roots, executed.requests, state_root, extra_data);
-    if again.hash != block.hash {
-        let (kept, executed): (B256, B256) = (block.hash, again.hash);
+    let mut body = Body { withdrawals, ..Body::new(&block.txs, executed.verdicts, env.base_fee) };
+    body.set_roots(&in_block);
+    let Roots { transactions, receipts, bloom } = Roots::of(&body);
+    let again = if env.spec.is_enabled_in(SpecId::MERGE) {
+        let (roots, extra_data) = (Roots { transactions, receipts, bloom }, block.header.extra_data.clone());
+        Block::seal(&env, body, roots, executed.requests, state_root, extra_data).hash
+    } else {
+        let (transactions_root, receipts_root, logs_bloom) = (transactions, receipts, bloom);
+        let of_kept = block.header.clone();
+        Header { state_root, transactions_root, receipts_root, logs_bloom, ..of_kept }.hash_slow()
+    };
+    if again != block.hash {
+        let (kept, executed): (B256, B256) = (block.hash, again);
         return Err(ChainError::Replay { number, kept, executed });
     }
     state.commit(number, block.hash, executed.changes)?;

@@ -1,7 +1,7 @@
 //! Under which forks a folder's blocks were made.
 //!
 //! reads   `forks` in the folder: a line for each fork and when it begins, one for the bounds on blobs of each, one for
-//!         each limit that is not the usual one, and a checksum
+//!         the contract of deposits, one for each limit that is not the usual one, and a checksum
 //! writes  it anew where the forks to come are others
 //!
 //! The genesis' hash says nothing of the forks after block zero nor of bounds and limits, and the blocks executed under
@@ -13,6 +13,7 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
+use alloy_primitives::Address;
 use hearth_wal::store_file;
 use revm::primitives::hardfork::SpecId;
 
@@ -24,13 +25,19 @@ use crate::checksummed::{verified, with_checksum};
 use crate::genesis::{Activation, Genesis};
 use crate::limits::TxLimits;
 
-const FIRST_LINE: &str = "hearth forks 3";
+/// The file's name.
+const FILE: &str = "forks";
+const FIRST_LINE: &str = "hearth forks 4";
+/// Of files without the contract of deposits.
+const FIRST_LINE_WITHOUT_DEPOSITS: &str = "hearth forks 3";
 /// Of files without bounds on blobs: there were none in blocks.
 const FIRST_LINE_WITHOUT_BLOBS: &str = "hearth forks 2";
 /// Of files without a checksum besides.
 const FIRST_LINE_BEFORE: &str = "hearth forks 1";
 /// Before the name of the bounds, and their target, most and pace.
 const BLOBS: &str = "blobs ";
+/// Before the contract whose logs are deposits from Prague on.
+const DEPOSITS: &str = "deposits ";
 /// Before the bytes that a contract's code may have.
 const CODE_SIZE: &str = "code size ";
 const NO_GAS_CAP: &str = "transactions without a gas cap";
@@ -41,12 +48,20 @@ struct Rules {
     forks: Vec<(SpecId, Activation)>,
     /// Nothing in a file that says nothing of them.
     blobs: Option<BlobSchedule>,
+    /// The same of the contract of deposits.
+    deposits: Option<Address>,
     limits: TxLimits,
+}
+
+/// Under which limits the blocks in a chain's folder were made; the usual ones where it has none.
+pub fn limits_in_folder(dir: &Path) -> TxLimits {
+    let text = fs::read_to_string(dir.join(FILE)).unwrap_or_default();
+    parse(&text).map_or_else(TxLimits::default, |rules| rules.limits)
 }
 
 /// Refuses a genesis whose forks are not those under which the blocks up to `head` were made; keeps its forks.
 pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), ChainError> {
-    let path = dir.join("forks");
+    let path = dir.join(FILE);
     let wrong = |what: String| ChainError::Schedule { path: path.clone(), what };
     let failed = |source: io::Error| wrong(format!("cannot be read or written: {source}"));
     let wanted = genesis.forks.scheduled();
@@ -58,7 +73,7 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
     if let Some(bytes) = &text {
         let what = "it is no list of forks, or its checksum is wrong";
         let damaged = || BlocksError::Damaged { path: path.clone(), offset: 0, what };
-        let Rules { forks: kept, blobs, limits } =
+        let Rules { forks: kept, blobs, deposits, limits } =
             std::str::from_utf8(bytes).ok().and_then(parse).ok_or_else(damaged)?;
         let begun = |forks: &[(SpecId, Activation)]| begun(forks, genesis.timestamp, head);
         let (before, now) = (begun(&kept), begun(wanted));
@@ -81,6 +96,14 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
                 )));
             }
         }
+        let has_deposits = genesis.spec(head.number(), head.header.timestamp).is_enabled_in(SpecId::PRAGUE);
+        if let Some(kept) =
+            deposits.filter(|kept| has_deposits && head.number() > 0 && *kept != genesis.deposit_contract)
+        {
+            let (number, now) = (head.number(), genesis.deposit_contract);
+            let what = format!("block {number} was made with deposits at {kept}, the genesis has them at {now}");
+            return Err(wrong(what));
+        }
         if limits != genesis.limits && head.number() > 0 {
             let name = |limits: &TxLimits| match limit_lines(limits) {
                 lines if lines.is_empty() => "the usual limits".to_owned(),
@@ -90,7 +113,12 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
             return Err(wrong(format!("block {number} was made under \"{before}\", the options say \"{now}\"")));
         }
     }
-    let rules = Rules { forks: wanted.to_vec(), blobs: Some(genesis.blobs.clone()), limits: genesis.limits };
+    let rules = Rules {
+        forks: wanted.to_vec(),
+        blobs: Some(genesis.blobs.clone()),
+        deposits: Some(genesis.deposit_contract),
+        limits: genesis.limits,
+    };
     let lines = list(&rules);
     if text.as_deref() != Some(lines.as_bytes()) {
         store_file::put(&path.with_extension("next"), &path, lines.as_bytes()).map_err(failed)?;
@@ -105,7 +133,8 @@ fn list(rules: &Rules) -> String {
     for (name, params) in rules.blobs.iter().flat_map(BlobSchedule::named) {
         lines += &format!("{BLOBS}{name} {}\n", bound(params));
     }
-    with_checksum(&(lines + &limit_lines(&rules.limits)))
+    let deposits = rules.deposits.map(|contract| format!("{DEPOSITS}{contract}\n"));
+    with_checksum(&(lines + &deposits.unwrap_or_default() + &limit_lines(&rules.limits)))
 }
 
 fn bound(params: &BlobParams) -> String {
@@ -158,9 +187,9 @@ fn parse(text: &str) -> Option<Rules> {
     let mut rules = Rules::default();
     match first {
         FIRST_LINE_BEFORE => {}
-        FIRST_LINE | FIRST_LINE_WITHOUT_BLOBS => {
+        FIRST_LINE | FIRST_LINE_WITHOUT_DEPOSITS | FIRST_LINE_WITHOUT_BLOBS => {
             rest = verified(text.as_bytes())?.get(first.len() + 1..)?;
-            rules.blobs = (first == FIRST_LINE).then(BlobSchedule::default);
+            rules.blobs = (first != FIRST_LINE_WITHOUT_BLOBS).then(BlobSchedule::default);
         }
         _ => return None,
     }
@@ -177,6 +206,8 @@ fn parse(text: &str) -> Option<Rules> {
     for line in rest.lines() {
         if let Some(bytes) = line.strip_prefix(CODE_SIZE) {
             rules.limits.code_size = Some(bytes.parse().ok()?);
+        } else if let Some(contract) = line.strip_prefix(DEPOSITS) {
+            rules.deposits = Some(contract.parse().ok()?);
         } else if line == NO_GAS_CAP {
             rules.limits.without_gas_cap = true;
         } else if let Some(bounds) = line.strip_prefix(BLOBS) {
@@ -204,7 +235,7 @@ mod tests {
             (SpecId::OSAKA, Activation::Time(u64::MAX)),
         ];
         let text: String = forks.iter().map(|fork| line(fork) + "\n").collect();
-        let rules = |blobs| Rules { forks: forks.to_vec(), blobs, limits: TxLimits::default() };
+        let rules = |blobs| Rules { forks: forks.to_vec(), blobs, ..Rules::default() };
         assert_eq!(parse(&format!("{FIRST_LINE_BEFORE}\n{text}")), Some(rules(None)));
         let before_blobs = with_checksum(&format!("{FIRST_LINE_WITHOUT_BLOBS}\n{text}"));
         assert_eq!(parse(&before_blobs), Some(rules(None)));
@@ -212,7 +243,11 @@ mod tests {
         for (name, max) in [("cancun", 7), ("prague", 8), ("osaka", 10), ("1700000000", 11)] {
             blobs.set(name, 5, max, 5_000_000).unwrap();
         }
-        let rules = rules(Some(blobs));
+        let before_deposits = rules(Some(blobs));
+        let older = list(&before_deposits).replacen(FIRST_LINE, FIRST_LINE_WITHOUT_DEPOSITS, 1);
+        let older = with_checksum(older.rsplit_once("crc ").map_or("", |(lines, _)| lines));
+        assert_eq!(parse(&older).as_ref(), Some(&before_deposits));
+        let rules = Rules { deposits: Some(Address::repeat_byte(7)), ..before_deposits };
         let whole = list(&rules);
         assert_eq!(parse(&whole), Some(rules));
         for at in 0..whole.len() {
@@ -222,7 +257,8 @@ mod tests {
             assert_eq!(parse(&whole[..at]), None, "cut at byte {at}");
         }
         let of = |forks: &[(SpecId, Activation)], limits| {
-            let rules = Rules { forks: forks.to_vec(), blobs: Some(BlobSchedule::default()), limits };
+            let blobs = Some(BlobSchedule::default());
+            let rules = Rules { forks: forks.to_vec(), blobs, deposits: None, limits };
             assert_eq!(parse(&list(&rules)), Some(rules));
         };
         for spec in 0..=u8::MAX {

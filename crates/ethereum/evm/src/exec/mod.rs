@@ -38,7 +38,7 @@ pub use requests::BlockFault;
 pub(crate) use requests::{NoOutput, RequestsMade, SystemOutput};
 pub use revm::primitives::hardfork::SpecId;
 pub use simulate::{BlockExtras, Checks, MessageContext, SimulateError, Simulated, simulate};
-pub use withdrawals::credit;
+pub use withdrawals::{credit, credit_wei};
 
 use crate::blobs::{self, BlobEnv};
 use crate::limits::TxLimits;
@@ -58,7 +58,7 @@ pub struct BlockEnv {
     pub gas_limit: u64,
     /// Wei per unit of gas, burnt.
     pub base_fee: u64,
-    /// What `PREVRANDAO` gives.
+    /// What `PREVRANDAO` gives; before the merge the same instruction gives this as the difficulty.
     pub prevrandao: B256,
     /// Hash of the block before. Where it is not known yet the block is executed without the call that keeps it, the
     /// state answers as if that had been made, and whoever learns the hash adds it to the changes.
@@ -104,13 +104,14 @@ impl BlockEnv {
     pub fn block(&self) -> RevmBlock {
         let BlobEnv { excess_gas: excess_blob_gas, .. } = self.blobs;
         let blobs = || BlobExcessGasAndPrice { excess_blob_gas, blob_gasprice: self.blobs.price() };
+        let is_worked = !self.spec.is_enabled_in(SpecId::MERGE);
         RevmBlock {
             number: U256::from(self.number),
             beneficiary: self.beneficiary,
             timestamp: U256::from(self.timestamp),
             gas_limit: self.gas_limit,
             basefee: self.base_fee,
-            difficulty: U256::ZERO,
+            difficulty: if is_worked { self.prevrandao.into() } else { U256::ZERO },
             prevrandao: self.spec.is_enabled_in(SpecId::MERGE).then_some(self.prevrandao),
             blob_excess_gas_and_price: self.spec.is_enabled_in(SpecId::CANCUN).then(blobs),
             slot_num: 0,

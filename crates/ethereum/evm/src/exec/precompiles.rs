@@ -25,9 +25,6 @@ pub enum PrecompileError {
     /// The destination of a move has an override of its own.
     #[error("account {0} is already overridden")]
     AlreadyOverridden(Address),
-    /// Two moves have one destination.
-    #[error("account {0} has already been overridden by a precompile")]
-    SameDestination(Address),
 }
 
 /// Which precompiles run elsewhere or not at all.
@@ -54,9 +51,9 @@ impl PrecompileOverrides {
                 if accounts.iter().any(|(other, _)| *other == to) {
                     return Err(PrecompileError::AlreadyOverridden(to));
                 }
-                if overrides.moved.insert(to, *address).is_some() {
-                    return Err(PrecompileError::SameDestination(to));
-                }
+                // Geth leaves it open which of several runs there.
+                let origin = overrides.moved.entry(to).or_insert(*address);
+                *origin = (*origin).max(*address);
             }
             if is_precompile {
                 overrides.replaced.insert(*address);

@@ -1,34 +1,43 @@
-//! Withdrawals: what a block credits to accounts after its transactions, without gas.
+//! What a block credits to accounts after its transactions, without gas: withdrawals, and before the merge rewards.
 //!
 //! writes  balances
-//! source  EIP-4895
+//! source  EIP-4895; the yellow paper, 11.3
 
 use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::{Address, U256};
 use revm::DatabaseRef;
 
 use crate::state::{AccountChange, Changes};
 
 /// Credits a block's withdrawals. `changes` is what its transactions changed in `before`.
 pub fn credit<D: DatabaseRef>(before: &D, changes: &mut Changes, withdrawals: &[Withdrawal]) -> Result<(), D::Error> {
-    for one in withdrawals.iter().filter(|one| one.amount > 0) {
-        let change = match changes.accounts.entry(one.address) {
+    let due = withdrawals.iter().filter(|one| one.amount > 0);
+    credit_wei(before, changes, due.map(|one| (one.address, one.amount_wei())))
+}
+
+/// Credits so many wei to each of the addresses. `changes` is what the block changed so far in `before`.
+pub fn credit_wei<D: DatabaseRef>(
+    before: &D,
+    changes: &mut Changes,
+    due: impl IntoIterator<Item = (Address, U256)>,
+) -> Result<(), D::Error> {
+    for (address, wei) in due {
+        let change = match changes.accounts.entry(address) {
             alloy_primitives::map::Entry::Occupied(known) => known.into_mut(),
             alloy_primitives::map::Entry::Vacant(new) => {
-                new.insert(AccountChange { info: before.basic_ref(one.address)?, ..AccountChange::default() })
+                new.insert(AccountChange { info: before.basic_ref(address)?, ..AccountChange::default() })
             }
         };
         // An account that is gone, or never was, begins anew with what it gets.
         let info = change.info.get_or_insert_default();
         // There are fewer wei than 2^256 by far: they all came from a genesis, or by a withdrawal of 2^64 gwei at most.
-        info.balance = info.balance.saturating_add(one.amount_wei());
+        info.balance = info.balance.saturating_add(wei);
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use alloy_primitives::{Address, U256};
-
     use super::*;
     use crate::genesis::Genesis;
     use crate::state::State;

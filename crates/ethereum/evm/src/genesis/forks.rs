@@ -10,6 +10,9 @@ use revm::primitives::hardfork::SpecId;
 
 use super::GenesisError;
 
+/// What a block pays for its work before Byzantium, in ether.
+const FIRST_REWARD: u64 = 5;
+
 /// When a fork begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
@@ -29,10 +32,23 @@ impl Activation {
     }
 }
 
+/// What blocks of proof of work have from a height on, as far as the forks of execution do not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkRules {
+    /// The first block's height.
+    pub from: u64,
+    /// By how many blocks the difficulty bomb is put off.
+    pub bomb_delay: u64,
+    /// What a block pays for its work, in ether.
+    pub reward: u64,
+}
+
 /// The forks of a chain, oldest first. What no entry names is Frontier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forks {
     scheduled: Vec<(SpecId, Activation)>,
+    /// The earliest first.
+    work: Vec<WorkRules>,
 }
 
 impl Forks {
@@ -43,7 +59,7 @@ impl Forks {
 
     /// The rules of `spec` from block zero.
     pub fn all_until(spec: SpecId) -> Self {
-        Self { scheduled: vec![(spec, Activation::Height(0))] }
+        Self { scheduled: vec![(spec, Activation::Height(0))], work: Vec::new() }
     }
 
     /// The forks and their beginnings, oldest first.
@@ -55,6 +71,12 @@ impl Forks {
     pub fn spec(&self, number: u64, timestamp: u64) -> SpecId {
         let active = self.scheduled.iter().rev().find(|(_, from)| from.is_active(number, timestamp));
         active.map_or(SpecId::FRONTIER, |(spec, _)| *spec)
+    }
+
+    /// The rules of work of the block of this height.
+    pub fn work(&self, number: u64) -> WorkRules {
+        let first = WorkRules { from: 0, bomb_delay: 0, reward: FIRST_REWARD };
+        self.work.iter().rev().find(|rules| number >= rules.from).copied().unwrap_or(first)
     }
 
     /// The checksum over block zero and the forks that hold for a block of this height and time (EIP-2124). `zero` is
@@ -72,7 +94,8 @@ impl Forks {
         hasher.update(zero.as_slice());
         let (mut heights, mut times) = (BTreeSet::new(), BTreeSet::new());
         let blobs = blob_times.map(Activation::Time);
-        for from in self.scheduled.iter().map(|(_, from)| *from).chain(blobs) {
+        let work = self.work.iter().map(|rules| Activation::Height(rules.from));
+        for from in self.scheduled.iter().map(|(_, from)| *from).chain(work).chain(blobs) {
             match from {
                 _ if !from.is_active(number, timestamp) => {}
                 Activation::Height(height) if height > 0 => {
@@ -95,7 +118,7 @@ impl Forks {
                 return Err(GenesisError::UnknownFork(name));
             }
         }
-        let heights = [
+        let mut heights = [
             ("homesteadBlock", config.homestead_block, Some(SpecId::HOMESTEAD)),
             ("eip150Block", config.eip150_block, Some(SpecId::TANGERINE)),
             ("eip155Block", config.eip155_block, None),
@@ -121,11 +144,33 @@ impl Forks {
             return Err(GenesisError::ForkOrder { earlier: "londonBlock", later: "shanghaiTime", how });
         }
         let mut scheduled: Vec<(SpecId, Activation)> = Vec::new();
+        for (name, at, _) in &mut heights {
+            // Constantinople runs by the rules of Petersburg, which took one of its changes back at once.
+            if *name == "petersburgBlock" {
+                *at = config.constantinople_block.or(*at);
+            }
+        }
         scheduled.extend(heights.iter().filter_map(|(_, at, spec)| Some(((*spec)?, Activation::Height((*at)?)))));
         scheduled.extend(merge(config).map(|height| (SpecId::MERGE, Activation::Height(height))));
         scheduled.extend(times.iter().filter_map(|(_, at, spec)| Some(((*spec)?, Activation::Time((*at)?)))));
-        Ok(Self { scheduled })
+        Ok(Self { scheduled, work: work(config) })
     }
+}
+
+/// What the forks before the merge change of the rules of work.
+fn work(config: &ChainConfig) -> Vec<WorkRules> {
+    let forks = [
+        (config.byzantium_block, 3_000_000, 3),
+        (config.constantinople_block, 5_000_000, 2),
+        (config.petersburg_block, 5_000_000, 2),
+        (config.muir_glacier_block, 9_000_000, 2),
+        (config.london_block, 9_700_000, 2),
+        (config.arrow_glacier_block, 10_700_000, 2),
+        (config.gray_glacier_block, 11_400_000, 2),
+    ];
+    let rules =
+        |(from, bomb_delay, reward): (Option<u64>, u64, u64)| Some(WorkRules { from: from?, bomb_delay, reward });
+    forks.into_iter().filter_map(rules).collect()
 }
 
 /// The height of the merge: named, or that of London where no work was ever to be proven.
@@ -184,6 +229,23 @@ mod tests {
     }
 
     #[test]
+    fn work_pays_less_and_the_bomb_is_put_off() {
+        let config = ChainConfig { muir_glacier_block: Some(55), arrow_glacier_block: Some(80), ..config(7, None) };
+        let forks = Forks::from_config(&config).expect("in order");
+        let rules = [0, 29, 30, 40, 54, 55, 70, 79, 80].map(|number| {
+            let WorkRules { bomb_delay, reward, .. } = forks.work(number);
+            (bomb_delay / 100_000, reward)
+        });
+        let first = [(0, 5), (0, 5), (30, 3), (50, 2), (50, 2)];
+        assert_eq!(rules[..5], first);
+        assert_eq!(rules[5..], [(90, 2), (97, 2), (97, 2), (107, 2)]);
+        // A fork of the bomb alone is one all the same.
+        let without = Forks { work: Vec::new(), ..forks.clone() };
+        let id = |forks: &Forks| forks.id(&B256::ZERO, 0, std::iter::empty(), 60, 0);
+        assert_ne!(id(&forks), id(&without));
+    }
+
+    #[test]
     fn the_checksum_is_that_of_eip_2124() {
         // Ethereum's own: block zero, and the first two forks after it.
         let zero: B256 = "0xd4e56740f876aef8c010b86a40d5f56745a118d0906a34e69aec8c0db1cb8fa3".parse().unwrap();
@@ -192,7 +254,7 @@ mod tests {
             (SpecId::HOMESTEAD, Activation::Height(1_150_000)),
             (SpecId::TANGERINE, Activation::Height(1_920_000)),
         ];
-        let forks = Forks { scheduled };
+        let forks = Forks { scheduled, work: Vec::new() };
         let id = |number| forks.id(&zero, 0, std::iter::empty(), number, 0);
         assert_eq!(id(0), 0xfc64_ec04);
         assert_eq!(id(1_150_000), 0x97c2_c34c);

@@ -73,6 +73,8 @@ fn gas_of_all(txs: &[SharedTx]) -> u64 {
 pub struct BlockOutcome<'a> {
     /// One for each transaction.
     pub verdicts: &'a [Verdict],
+    /// Of the state after each transaction; nothing from Byzantium on.
+    pub roots: &'a [B256],
     /// Of all transactions.
     pub gas_used: u64,
     /// To the consensus layer.
@@ -98,7 +100,8 @@ pub fn check_outcome(
     }
     expect("gasUsed", header.gas_used, outcome.gas_used)?;
     let base_fee = header.base_fee_per_gas.unwrap_or_default();
-    let body = Body { withdrawals, ..Body::new(txs, outcome.verdicts.to_vec(), base_fee) };
+    let mut body = Body { withdrawals, ..Body::new(txs, outcome.verdicts.to_vec(), base_fee) };
+    body.set_roots(outcome.roots);
     expect("receiptsRoot", header.receipts_root, body.receipts_root())?;
     if header.logs_bloom != body.bloom() {
         // Half a kilobyte of digits would say no more.

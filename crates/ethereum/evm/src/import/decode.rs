@@ -15,6 +15,8 @@ use super::rlp::Item;
 use super::{GivenBlock, InvalidBlock, RlpFault, check_rlp};
 use crate::tx::{Unrecovered, decode_in_block};
 
+/// Ommers that a block may have, before the merge.
+const OMMERS_MAX: usize = 2;
 /// The parts of a block, in order. Blocks before Shanghai lack the last.
 const PARTS: [&str; 4] = ["header", "transactions", "ommers", "withdrawals"];
 
@@ -36,13 +38,14 @@ pub fn decode_block(bytes: &[u8], at: u64) -> Result<GivenBlock, InvalidBlock> {
     };
     let decoded = decode_header(header)?;
     let count = ommers.items().count();
-    if count > 0 {
-        return Err(InvalidBlock::field("uncles", format!("a list of {count}"), "not an empty one as since the merge"));
+    if count > OMMERS_MAX {
+        return Err(InvalidBlock::field("uncles", format!("a list of {count}"), format!("more than {OMMERS_MAX}")));
     }
+    let ommers = ommers.items().map(|ommer| decode_header(&ommer)).collect::<Result<_, _>>()?;
     let txs = txs.items().enumerate().map(|(index, item)| decode_tx(index, &item)).collect::<Result<_, _>>()?;
     let withdrawals = withdrawals.first().map(decode_withdrawals).transpose()?;
     let hash = B256::from(keccak256(header.whole));
-    Ok(GivenBlock { header: decoded, hash, txs, withdrawals, size: bytes.len() as u64 })
+    Ok(GivenBlock { header: decoded, hash, txs, ommers, withdrawals, size: bytes.len() as u64 })
 }
 
 fn decode_header(item: &Item<'_>) -> Result<Header, RlpFault> {

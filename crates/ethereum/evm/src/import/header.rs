@@ -2,18 +2,20 @@
 //!
 //! reads   a header, its parent's, the genesis
 //! writes  the first field that breaks a rule, by its name in JSON-RPC
-//! source  the yellow paper, 4.3.4; EIP-1559 (gas limit, base fee), 3675 (what is zero since the merge), 4844, 7691,
-//!         7892 and 7918 (blobs), 4895, 4788, 7685 (which fork brings which field)
+//! source  the yellow paper, 4.3.4; EIP-1559 (gas limit, base fee, and what holds for the first block with one), 3675
+//!         (what is zero since the merge), 4844, 7691, 7892 and 7918 (blobs), 4895, 4788, 7685 (which fork brings which
+//!         field)
 
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_primitives::{B64, B256, U256};
 use revm::primitives::hardfork::SpecId;
 
 use super::rlp::Item;
+use super::work::difficulty;
 use super::{InvalidBlock, RlpFault, expect};
 use crate::blobs::{BlobEnv, GAS_PER_BLOB};
 use crate::block::next_base_fee;
-use crate::genesis::Genesis;
+use crate::genesis::{FIRST_BASE_FEE, Genesis};
 
 /// Bytes of extra data, at most.
 const EXTRA_DATA_MAX: usize = 32;
@@ -108,21 +110,30 @@ pub fn check_header(
         let rule = format!("not above the parent's, {}", parent.timestamp);
         return Err(InvalidBlock::field("timestamp", header.timestamp, rule));
     }
-    expect("sha3Uncles", header.ommers_hash, EMPTY_OMMER_ROOT_HASH)?;
-    expect("difficulty", header.difficulty, U256::ZERO)?;
-    expect("nonce", header.nonce, B64::ZERO)?;
+    let spec = genesis.spec(header.number, header.timestamp);
+    if spec.is_enabled_in(SpecId::MERGE) {
+        expect("sha3Uncles", header.ommers_hash, EMPTY_OMMER_ROOT_HASH)?;
+        expect("difficulty", header.difficulty, U256::ZERO)?;
+        expect("nonce", header.nonce, B64::ZERO)?;
+    } else {
+        let bomb_delay = genesis.forks.work(header.number).bomb_delay;
+        expect("difficulty", header.difficulty, difficulty(spec, bomb_delay, header.timestamp, parent))?;
+    }
     if header.extra_data.len() > EXTRA_DATA_MAX {
         let length = format!("{} bytes long", header.extra_data.len());
         return Err(InvalidBlock::field("extraData", length, format!("more than {EXTRA_DATA_MAX}")));
     }
-    check_gas(header, parent)?;
-    let spec = genesis.spec(header.number, header.timestamp);
+    check_gas(header, parent, spec)?;
     check_presence(header, spec)?;
     if spec.is_enabled_in(SpecId::CANCUN) { check_blobs(header, parent, genesis) } else { Ok(()) }
 }
 
-fn check_gas(header: &Header, parent: &Header) -> Result<(), InvalidBlock> {
-    let (limit, before) = (header.gas_limit, parent.gas_limit);
+fn check_gas(header: &Header, parent: &Header, spec: SpecId) -> Result<(), InvalidBlock> {
+    let from_london = spec.is_enabled_in(SpecId::LONDON);
+    let is_first = from_london && parent.base_fee_per_gas.is_none();
+    // London made of the limit a target of half as much.
+    let before = if is_first { parent.gas_limit.saturating_mul(2) } else { parent.gas_limit };
+    let limit = header.gas_limit;
     let bound = before / GAS_LIMIT_DIVISOR;
     let rule = match limit {
         _ if limit.abs_diff(before) >= bound => format!("{bound} or more from the parent's, {before}"),
@@ -136,14 +147,24 @@ fn check_gas(header: &Header, parent: &Header) -> Result<(), InvalidBlock> {
     if header.gas_used > limit {
         return Err(InvalidBlock::field("gasUsed", header.gas_used, format!("more than the gas limit, {limit}")));
     }
-    let base_fee = parent.base_fee_per_gas.unwrap_or_default();
-    let next = next_base_fee(parent.gas_used, parent.gas_limit, base_fee);
-    let found = header.base_fee_per_gas.ok_or_else(|| missing("baseFeePerGas", "London"))?;
-    expect("baseFeePerGas", found, next)
+    let next = match parent.base_fee_per_gas {
+        Some(base_fee) => next_base_fee(parent.gas_used, parent.gas_limit, base_fee),
+        None => FIRST_BASE_FEE,
+    };
+    match header.base_fee_per_gas {
+        Some(found) if from_london => expect("baseFeePerGas", found, next),
+        None if from_london => Err(missing("baseFeePerGas", "London")),
+        Some(_) => Err(early("baseFeePerGas", "London")),
+        None => Ok(()),
+    }
 }
 
 fn missing(field: &'static str, fork: &str) -> InvalidBlock {
     InvalidBlock::field(field, "missing", format!("though every header from {fork} on has it"))
+}
+
+fn early(field: &'static str, fork: &str) -> InvalidBlock {
+    InvalidBlock::field(field, "there", format!("though no header before {fork} has it"))
 }
 
 /// Each field that a fork has brought is there from this fork on, and not before.
@@ -158,9 +179,7 @@ fn check_presence(header: &Header, spec: SpecId) -> Result<(), InvalidBlock> {
     for (field, is_there, from, fork) in fields {
         match (is_there, spec.is_enabled_in(from)) {
             (false, true) => return Err(missing(field, fork)),
-            (true, false) => {
-                return Err(InvalidBlock::field(field, "there", format!("though no header before {fork} has it")));
-            }
+            (true, false) => return Err(early(field, fork)),
             _ => {}
         }
     }

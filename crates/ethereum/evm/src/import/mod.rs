@@ -4,7 +4,7 @@
 //! writes  [`GivenBlock`]; or the first thing that is wrong with a block, by the name of its field or the byte
 //! memory  one block
 //! drops   nothing
-//! source  the yellow paper, 4.3 and 4.4; EIP-1559, 2718, 3675, 4399, 4788, 4844, 4895, 7685, 7691, 7892, 7918, 7934
+//! source  the yellow paper, 4.3 and 4.4; EIP-100, 1559, 2718, 3675, 4399, 4788, 4844, 4895, 7685, 7691, 7892, 7918, 7934
 //!
 //! ```text
 //!  chain.rlp ─► stream ─► rlp ─► decode ─► header, body ─► execution ─► outcome ─► appended, or not
@@ -13,25 +13,31 @@
 //!
 //! The chain's own blocks keep the rules because of how they are made; [`crate::chain::Chain::import`] has given blocks
 //! checked here. What the pool asks of transactions besides (their size, the gas of authorization lists) is no rule of
-//! blocks. Rules of proof of work are not known: every chain here begins with the merge or later.
+//! blocks. Blocks before the merge are held to the rules of difficulty, ommers and rewards; the seal itself, which says
+//! that the work was done, is not looked at: such blocks are believed to be those of their chain.
 
 mod body;
 mod decode;
 mod header;
+mod ommers;
 mod rlp;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::B256;
+use revm::primitives::hardfork::SpecId;
 
 pub use body::{BlockOutcome, check_body, check_outcome, senders};
 pub use decode::decode_block;
 pub use header::{check_genesis, check_header};
+pub use ommers::{GENERATIONS, check_ommers};
 pub use rlp::{RlpFault, check_rlp};
 pub use stream::{BLOCK_BYTES_MAX, BlockReader, ReadError};
+pub use work::rewards;
 
 use crate::blobs::BlobEnv;
 use crate::exec::{BlockEnv, BlockFault};
@@ -47,6 +53,8 @@ pub struct GivenBlock {
     pub hash: B256,
     /// In order; their senders are not known yet.
     pub txs: Vec<Unrecovered>,
+    /// Headers beside the chain; none since the merge.
+    pub ommers: Vec<Header>,
     /// What is credited after the transactions; nothing where the block has no such list.
     pub withdrawals: Option<Vec<Withdrawal>>,
     /// Bytes of its RLP.
@@ -117,17 +125,19 @@ pub(crate) fn expect<T: PartialEq + std::fmt::Display>(
 /// What executing the block of this header takes, in a chain of that genesis.
 pub fn env_of(header: &Header, genesis: &Genesis) -> BlockEnv {
     let (number, timestamp) = (header.number, header.timestamp);
+    let spec = genesis.spec(number, timestamp);
+    let is_merged = spec.is_enabled_in(SpecId::MERGE);
     BlockEnv {
         number,
         timestamp,
         beneficiary: header.beneficiary,
         gas_limit: header.gas_limit,
         base_fee: header.base_fee_per_gas.unwrap_or_default(),
-        prevrandao: header.mix_hash,
+        prevrandao: if is_merged { header.mix_hash } else { header.difficulty.into() },
         parent_hash: Some(header.parent_hash),
         parent_beacon_block_root: header.parent_beacon_block_root,
         chain_id: genesis.chain_id,
-        spec: genesis.spec(number, timestamp),
+        spec,
         limits: genesis.limits,
         blobs: BlobEnv {
             params: genesis.blob_params(number, timestamp),

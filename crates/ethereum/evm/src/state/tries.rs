@@ -18,7 +18,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::Encodable;
 use alloy_trie::{EMPTY_ROOT_HASH, KECCAK_EMPTY, TrieAccount};
 use hearth_crypto::keccak::{keccak256, keccak256_burst};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::WINDOW;
 use super::code::{NO_CODE, PASSING};
@@ -196,7 +196,7 @@ impl Kept {
 pub(crate) struct Tries {
     accounts: RwLock<Arena<AccountLeaf>>,
     slots: RwLock<Arena<SlotLeaf>>,
-    kept: Mutex<Kept>,
+    kept: RwLock<Kept>,
     threads: AtomicUsize,
 }
 
@@ -211,7 +211,7 @@ impl Tries {
     pub(crate) fn new() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(4));
         let (accounts, slots) = (RwLock::new(Arena::new()), RwLock::new(Arena::new()));
-        Self { accounts, slots, kept: Mutex::default(), threads: AtomicUsize::new(threads) }
+        Self { accounts, slots, kept: RwLock::default(), threads: AtomicUsize::new(threads) }
     }
 
     /// How many threads compute a root.
@@ -263,7 +263,7 @@ impl Tries {
         let Prepared { accounts, slots } = prepared;
         let mut arena = self.accounts.write();
         let mut slot_arena = self.slots.write();
-        let mut kept = self.kept();
+        let mut kept = self.kept_to_change();
         let undo = (
             advance(&mut arena, accounts.nodes, accounts.patches),
             advance(&mut slot_arena, slots.nodes, slots.patches),
@@ -300,7 +300,7 @@ impl Tries {
 
     /// From now on keeps every version until it is let go of, and finds what was replaced by its place.
     pub(crate) fn keep_all(&self) {
-        let mut kept = self.kept();
+        let mut kept = self.kept_to_change();
         let mut replaced = Replaced::default();
         kept.retired.iter().for_each(|retired| replaced.add(retired.sequence, &retired.undo));
         kept.replaced = Some(replaced);
@@ -313,7 +313,7 @@ impl Tries {
         }
         let mut arena = self.accounts.write();
         let mut slot_arena = self.slots.write();
-        let mut kept = self.kept();
+        let mut kept = self.kept_to_change();
         let mut gone = Vec::new();
         while let Some(retired) = kept.retired.pop_front_if(|retired| retired.sequence <= oldest) {
             kept.free(&retired, &mut arena, &mut slot_arena);
@@ -387,8 +387,12 @@ impl Tries {
         Some(source.prove(top, &view, &slot_view, slots))
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock()
+    fn kept(&self) -> RwLockReadGuard<'_, Kept> {
+        self.kept.read()
+    }
+
+    fn kept_to_change(&self) -> RwLockWriteGuard<'_, Kept> {
+        self.kept.write()
     }
 
     /// Bytes that the nodes of all versions take, and of those what only older versions need.

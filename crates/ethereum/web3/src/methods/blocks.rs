@@ -34,6 +34,7 @@ enum Asked {
     Receipts(BlockId),
     TransactionCount(BlockId),
     UncleCount(BlockId),
+    Uncle(BlockId, u64),
     TransactionAt(BlockId, u64),
     RawTransactionAt(BlockId, u64),
     Transaction(B256),
@@ -45,14 +46,14 @@ enum Asked {
 type Whole = bool;
 
 impl Asked {
-    /// What a method asks; `None` where the answer is null whatever there is.
-    fn read(method: &str, params: Params<'_>) -> Result<Option<Self>, Failure> {
+    /// What a method asks.
+    fn read(method: &str, params: Params<'_>) -> Result<Self, Failure> {
         let by_hash = method.contains("ByHash") || method.contains("ByBlockHash");
         let block = |params: &Params<'_>| match by_hash {
             true => params.required(0).map(BlockId::Hash),
             false => params.required(0),
         };
-        Ok(Some(match method {
+        Ok(match method {
             "eth_getBlockByNumber" | "eth_getBlockByHash" => {
                 let params = params.at_most(2)?;
                 Self::Block(block(&params)?, params.optional(1)?.unwrap_or(false))
@@ -65,12 +66,9 @@ impl Asked {
             "eth_getUncleCountByBlockNumber" | "eth_getUncleCountByBlockHash" => {
                 Self::UncleCount(block(&params.at_most(1)?)?)
             }
-            // No block has an uncle.
             "eth_getUncleByBlockNumberAndIndex" | "eth_getUncleByBlockHashAndIndex" => {
                 let params = params.at_most(2)?;
-                block(&params)?;
-                params.required::<u64>(1)?;
-                return Ok(None);
+                Self::Uncle(block(&params)?, params.required(1)?)
             }
             "eth_getTransactionByHash" => Self::Transaction(params.at_most(1)?.required(0)?),
             "eth_getRawTransactionByHash" => Self::RawTransaction(params.at_most(1)?.required(0)?),
@@ -84,7 +82,7 @@ impl Asked {
                 Self::RawTransactionAt(block(&params)?, params.required(1)?)
             }
             unknown => return Err(Failure::method_not_found(unknown)),
-        }))
+        })
     }
 }
 
@@ -111,6 +109,7 @@ impl Api {
             Asked::Header(id)
             | Asked::TransactionCount(id)
             | Asked::UncleCount(id)
+            | Asked::Uncle(id, _)
             | Asked::TransactionAt(id, _)
             | Asked::RawTransactionAt(id, _) => self.is_at_hand(id),
             Asked::Transaction(hash) | Asked::RawTransaction(hash) | Asked::Receipt(hash) => {
@@ -136,7 +135,11 @@ impl Api {
                 json::quantity(pending.txs().len() as u64)
             }
             Asked::TransactionCount(id) => or_null(self.block(id)?.map(|block| json::quantity(block.txs.len() as u64))),
-            Asked::UncleCount(id) => or_null(self.block(id)?.map(|_| json::quantity(0))),
+            Asked::UncleCount(id) => or_null(self.block(id)?.map(|block| json::quantity(block.ommers.len() as u64))),
+            Asked::Uncle(id, index) => or_null(self.block(id)?.and_then(|block| {
+                let index = usize::try_from(index).ok()?;
+                block.ommers.get(index).map(shapes::uncle)
+            })),
             Asked::TransactionAt(id, index) => or_null(self.transaction_at(id, index)?.map(|(block, index)| {
                 let mut out = String::new();
                 shapes::push_transaction(&mut out, &block.txs[index], Some(Place { block: &block, index }));
@@ -172,7 +175,8 @@ impl Api {
         Ok(self.block(id)?.filter(|block| index < block.txs.len()).map(|block| (block, index)))
     }
 
-    fn transaction(&self, hash: &B256) -> String {
+    /// A transaction of a block, or one that waits; null else.
+    pub(super) fn transaction(&self, hash: &B256) -> String {
         // First where it waits: between the two looks it may have come into a block.
         let waiting = self.chain.pool().get(hash);
         let mut out = String::new();
@@ -189,10 +193,9 @@ impl Api {
 
 impl Caller<'_> {
     pub(super) async fn block_method(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
-        let Some(asked) = Asked::read(method, params)? else { return Ok(NULL.into()) };
-        let asked = match asked {
+        let asked = match Asked::read(method, params)? {
             Asked::Receipts(id) => self.api.block_on_disk(id).await.map(Asked::Receipts),
-            Asked::Receipt(hash) => self.api.tx_on_disk(&hash).await.then_some(asked),
+            asked @ Asked::Receipt(hash) => self.api.tx_on_disk(&hash).await.then_some(asked),
             asked => Some(asked),
         };
         let Some(asked) = asked else { return Ok(NULL.into()) };

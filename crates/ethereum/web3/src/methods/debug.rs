@@ -135,7 +135,7 @@ impl Caller<'_> {
             "debug_accountRange" => self.debug_account_range(params).await,
             "debug_traceCall" => self.debug_trace_call(params).await,
             "debug_getRawTransaction" => self.block_method("eth_getRawTransactionByHash", params).await,
-            "debug_getRawHeader" | "debug_getRawBlock" | "debug_getRawReceipts" => {
+            "debug_getRawHeader" | "debug_getRawBlock" | "debug_getRawReceipts" | "debug_getRawTransactions" => {
                 let id: BlockId = params.at_most(1)?.required(0)?;
                 let (api, method) = (Arc::clone(self.api), method.to_owned());
                 let read = move |_| {
@@ -144,6 +144,9 @@ impl Caller<'_> {
                 };
                 self.api.heavy.run(read).await
             }
+            "debug_clearTxpool" if self.api.config.dev => self.drop_waiting("dropAllTransactions", params.at_most(0)?),
+            // Memory that is free goes back by itself.
+            "debug_freeOSMemory" => params.at_most(0).map(|_| "null".into()),
             // There is nothing here that this node had found bad.
             "debug_getBadBlocks" => params.at_most(0).map(|_| "[]".into()),
             unknown => Err(Failure::method_not_found(unknown)),
@@ -214,6 +217,9 @@ fn raw(method: &str, block: &Block) -> String {
             receipt.encode_2718(&mut bytes);
             json::push_data(out, &bytes);
         }),
+        "debug_getRawTransactions" => {
+            json::array(&block.txs, |out, tx| json::push_data(out, &tx.envelope.encoded_2718()))
+        }
         _ => json::data(&block_rlp(block)),
     }
 }
@@ -230,7 +236,7 @@ fn block_rlp(block: &Block) -> Vec<u8> {
     let mut body = alloy_rlp::encode(&block.header);
     Header { list: true, payload_length: txs.len() }.encode(&mut body);
     body.extend(txs);
-    body.push(alloy_rlp::EMPTY_LIST_CODE);
+    block.ommers.encode(&mut body);
     if block.header.withdrawals_root.is_some() {
         block.withdrawals.encode(&mut body);
     }

@@ -124,7 +124,7 @@ fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Fa
             })
         }
         "setNextBlockBaseFeePerGas" => silent(span()?, Chain::set_next_base_fee),
-        "setPrevRandao" => silent(params.required::<B256>(0)?, Chain::set_prevrandao),
+        "setPrevRandao" | "setNextBlockPrevRandao" => silent(params.required::<B256>(0)?, Chain::set_prevrandao),
         "setCoinbase" => silent(params.required::<Address>(0)?, Chain::set_beneficiary),
         _ => return Err(Failure::method_not_found(method)),
     })
@@ -175,6 +175,23 @@ impl Caller<'_> {
             }
             "dropTransaction" | "dropAllTransactions" | "removePoolTransactions" => self.drop_waiting(name, params),
             "setLoggingEnabled" => done(),
+            "dealERC20" | "setERC20Balance" | "setERC20Allowance" => {
+                self.set_token(name, params).await.and_then(|()| done())
+            }
+            "rollback" => {
+                let depth = params.at_most(1)?.optional::<Span>(0)?.map_or(1, |Span(depth)| depth);
+                self.roll_back(depth).await.and_then(|()| done())
+            }
+            // Of a chain that forks no other nothing becomes of it, as with anvil.
+            "setRpcUrl" if namespace == "anvil" => {
+                params.at_most(1)?.required::<String>(0)?;
+                done()
+            }
+            // In anvil's words: there is always a base fee.
+            "setMinGasPrice" if namespace != "evm" => {
+                params.at_most(1)?.required::<U256>(0)?;
+                Err(Failure::invalid_params(format!("{method} is not supported when EIP-1559 is active")))
+            }
             "nodeInfo" if namespace != "evm" => Ok(self.node_info()),
             "metadata" if namespace != "evm" => Ok(self.metadata(namespace)),
             "setBalance" | "addBalance" | "setNonce" | "setAccountNonce" | "setCode" | "setStorageAt" => {
@@ -271,6 +288,22 @@ impl Caller<'_> {
         .await
     }
 
+    /// Takes back the newest blocks.
+    async fn roll_back(&self, depth: u64) -> Result<(), Failure> {
+        self.blocking(move |chain| {
+            let head = chain.head().number();
+            if depth > head {
+                let why = "Rollback depth must not exceed current chain height: current height";
+                return Err(Failure::invalid_params(format!("{why} {head}, depth {depth}")));
+            }
+            match chain.roll_back(depth).map_err(failed)? {
+                true => Ok(()),
+                false => Err(Failure::server(format!("the state {depth} blocks ago is no longer kept"))),
+            }
+        })
+        .await
+    }
+
     async fn block_time(&self, namespace: &str, name: &str, params: Params<'_>) -> Result<String, Failure> {
         let now = self.api.chain.block_time();
         let set = |block_time| {
@@ -321,7 +354,7 @@ impl Caller<'_> {
         namespace == "anvil" || self.api.config.client_version.starts_with("anvil/")
     }
 
-    fn drop_waiting(&self, name: &str, params: Params<'_>) -> Result<String, Failure> {
+    pub(super) fn drop_waiting(&self, name: &str, params: Params<'_>) -> Result<String, Failure> {
         let chain = &self.api.chain;
         let all = match name {
             "dropTransaction" => {

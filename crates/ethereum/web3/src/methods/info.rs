@@ -69,7 +69,8 @@ impl Api {
             named.into_iter().for_each(|(name, address)| object.data(name, address.as_slice()));
         });
         object.object("systemContracts", |object| {
-            system_contracts(spec).for_each(|(name, address)| object.data(name, address.as_slice()));
+            let contracts = system_contracts(spec, genesis.deposit_contract);
+            contracts.for_each(|(name, address)| object.data(name, address.as_slice()));
         });
     }
 
@@ -117,11 +118,12 @@ fn begin_time(from: Activation) -> u64 {
     }
 }
 
-/// Names and addresses of the contracts that blocks call under these rules.
-fn system_contracts(spec: SpecId) -> impl Iterator<Item = (&'static str, Address)> {
+/// Names and addresses of the contracts that blocks call under these rules, or whose logs they read.
+fn system_contracts(spec: SpecId, of_deposits: Address) -> impl Iterator<Item = (&'static str, Address)> {
     let all = [
         ("BEACON_ROOTS_ADDRESS", eip4788::BEACON_ROOTS_ADDRESS, SpecId::CANCUN),
         ("CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS", eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, SpecId::PRAGUE),
+        ("DEPOSIT_CONTRACT_ADDRESS", of_deposits, SpecId::PRAGUE),
         ("HISTORY_STORAGE_ADDRESS", eip2935::HISTORY_STORAGE_ADDRESS, SpecId::PRAGUE),
         ("WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS", eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, SpecId::PRAGUE),
     ];

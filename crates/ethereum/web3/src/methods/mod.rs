@@ -29,6 +29,7 @@ mod ranges;
 mod send;
 mod sign;
 mod simulate;
+mod tokens;
 mod typed;
 mod typed_data;
 
@@ -270,6 +271,11 @@ impl Answerer for Caller<'_> {
                 Box::pin(self.block_method("eth_getHeaderByNumber", params))
             }
             "testing" if self.api.config.dev => Box::pin(self.testing(method, params)),
+            "tenderly" if self.api.config.dev => match method {
+                "tenderly_setBalance" => Box::pin(self.dev("anvil_setBalance", params)),
+                "tenderly_addBalance" => Box::pin(self.dev("anvil_addBalance", params)),
+                unknown => return Err(Failure::method_not_found(unknown)),
+            },
             "evm" | "anvil" | "hardhat" if self.api.config.dev => match method {
                 "anvil_getBlobByHash" | "anvil_getBlobsByTransactionHash" => Box::pin(self.anvil_blobs(method, params)),
                 _ => Box::pin(self.dev(method, params)),
@@ -328,7 +334,8 @@ impl Caller<'_> {
             "eth_hashrate" => "\"0x0\"".into(),
             "eth_protocolVersion" => "\"0x44\"".into(),
             "eth_coinbase" => crate::json::data(self.api.chain.pending_env().beneficiary.as_slice()),
-            "eth_accounts" => self.eth_accounts(),
+            "eth_accounts" | "eth_requestAccounts" => self.eth_accounts(),
+            "eth_networkId" => crate::json::text(&self.api.chain_id().to_string()),
             _ => return None,
         })
     }
@@ -360,6 +367,13 @@ impl Caller<'_> {
             | "eth_getFilterChanges"
             | "eth_getFilterLogs" => Box::pin(self.filter(method, params)),
             "eth_sendRawTransactionSync" => Box::pin(self.send_and_wait(params)),
+            "eth_sendTransactionSync" => Box::pin(self.send_own_and_wait(params)),
+            "eth_pendingTransactions" => Box::pin(self.pending_transactions(params)),
+            "eth_getTransactionBySenderAndNonce" => Box::pin(self.transaction_by_nonce(params)),
+            // Nobody is asked for work.
+            "eth_submitWork" | "eth_submitHashrate" => {
+                Box::pin(ready(params.at_most(3).map(|_| "false".into())))
+            }
             "eth_subscribe" => Box::pin(ready(self.eth_subscribe(params))),
             "eth_unsubscribe" => Box::pin(ready(self.eth_unsubscribe(params))),
             "eth_sendTransaction"

@@ -108,11 +108,8 @@ impl Caller<'_> {
                 let params = params.at_most(2)?;
                 let (sender, nonce): (Address, u64) = (params.required(0)?, params.required(1)?);
                 self.looked_up(move |api, deadline| {
-                    let found = api.find(deadline, |block, index| {
-                        let tx = &block.txs[index];
-                        tx.sender == sender && tx.envelope.nonce() == nonce
-                    })?;
-                    Ok(found.map_or_else(|| NULL.into(), |(block, index)| json::data(block.txs[index].hash.as_slice())))
+                    let found = api.find_sent(&sender, nonce, deadline)?;
+                    Ok(found.map_or_else(|| NULL.into(), |hash| json::data(hash.as_slice())))
                 })
                 .await
             }
@@ -139,6 +136,22 @@ impl Caller<'_> {
         }
     }
 
+    /// The transaction of an account with a nonce: one that waits, or one of a block.
+    pub(super) async fn transaction_by_nonce(&self, params: Params<'_>) -> Result<String, Failure> {
+        let params = params.at_most(2)?;
+        let (sender, nonce): (Address, u64) = (params.required(0)?, params.required(1)?);
+        self.looked_up(move |api, deadline| {
+            let waiting = api.chain.pool().content_from(&sender);
+            let mut waiting = waiting.iter().flat_map(|content| content.pending.iter().chain(&content.queued));
+            let found = match waiting.find(|tx| tx.envelope.nonce() == nonce) {
+                Some(tx) => Some(tx.hash),
+                None => api.find_sent(&sender, nonce, deadline)?,
+            };
+            Ok(found.map_or_else(|| NULL.into(), |hash| api.transaction(&hash)))
+        })
+        .await
+    }
+
     async fn looked_up(
         &self,
         work: impl FnOnce(&Api, Deadline) -> Result<String, Failure> + Send + 'static,
@@ -157,6 +170,15 @@ impl Api {
             Ok((frames.finish()?, done.state))
         })?;
         Ok(all.into_iter().next().unwrap_or_default())
+    }
+
+    /// The transaction of a block that this account sent with this nonce.
+    fn find_sent(&self, sender: &Address, nonce: u64, deadline: Deadline) -> Result<Option<B256>, Failure> {
+        let found = self.find(deadline, |block, index| {
+            let tx = &block.txs[index];
+            tx.sender == *sender && tx.envelope.nonce() == nonce
+        })?;
+        Ok(found.map(|(block, index)| block.txs[index].hash))
     }
 
     /// The newest transaction that is meant, with its place.
@@ -308,7 +330,7 @@ fn push_block(object: &mut Object<'_>, block: &Block) {
     object.data("miner", block.header.beneficiary.as_slice());
     shapes::push_header(object, &block.header);
     object.quantity("size", block.size());
-    object.raw("uncles", "[]");
+    shapes::push_uncles(object, block);
     object.decimal("transactionCount", block.txs.len() as u64);
 }
 

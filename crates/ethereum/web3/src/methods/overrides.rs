@@ -119,8 +119,9 @@ impl BlockOverrides {
         if self.number.is_some() || self.time.is_some() {
             env.number = self.number.map_or(env.number, |field| field.0);
             env.timestamp = self.time.map_or(env.timestamp, |field| field.0);
-            // The rules follow from both. Every block of this chain is after the merge.
-            env.spec = genesis.spec(env.number, env.timestamp).max(SpecId::MERGE);
+            // The rules follow from both; who looks from after the merge sees none of before it.
+            let spec = genesis.spec(env.number, env.timestamp);
+            env.spec = if env.spec.is_enabled_in(SpecId::MERGE) { spec.max(SpecId::MERGE) } else { spec };
         }
         env.gas_limit = self.gas_limit.map_or(env.gas_limit, |field| field.0);
         env.beneficiary = self.fee_recipient.map_or(env.beneficiary, |field| field.0);

@@ -23,7 +23,7 @@ use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Field, First, Params, shape_error};
-use crate::trace::{Budget, Frame, Frames, Subject, VmSteps, Words, output_of, push_frame, state_diff};
+use crate::trace::{Budget, Frame, Frames, OpcodeGas, Subject, VmSteps, Words, output_of, push_frame, state_diff};
 
 /// Blocks of one filter: reth's bound.
 const BLOCKS_MAX: u64 = 100;
@@ -153,6 +153,23 @@ impl Api {
         Ok(all.into_iter().flatten().collect())
     }
 
+    /// What the instructions of a block's transactions cost, or of the one at `only`: the JSON of each.
+    fn opcode_gas(&self, block: &Block, only: Option<usize>, mut budget: Budget) -> Result<Vec<String>, Failure> {
+        self.replay(block, only, budget.deadline, |subject| {
+            let mut counts = OpcodeGas::new(budget);
+            let done = subject.run(&mut counts)?;
+            let counts = counts.finish()?;
+            let text = json::object(|object| {
+                if let Some(place) = &subject.place {
+                    object.data("transactionHash", place.tx_hash.as_slice());
+                }
+                object.raw("opcodeGas", &counts);
+            });
+            budget.bytes = budget.bytes.checked_sub(text.len()).ok_or_else(Failure::too_large)?;
+            Ok((text, done.state))
+        })
+    }
+
     fn filtered(&self, filter: &Filter, mut budget: Budget) -> Result<String, Failure> {
         let number = |id: Option<Field<BlockId>>| {
             let id = id.map_or(BlockId::Latest, |field| field.0);
@@ -218,6 +235,8 @@ impl Caller<'_> {
                 })
                 .await
             }
+            "trace_transactionOpcodeGas" => self.trace_opcode_gas(params).await,
+            "trace_blockOpcodeGas" => self.trace_opcode_gas_of_block(params).await,
             "trace_filter" => {
                 let filter: Filter = params.at_most(1)?.shape(0)?;
                 self.told_by(move |api, budget| api.filtered(&filter, budget)).await
@@ -249,6 +268,29 @@ impl Caller<'_> {
             "trace_rawTransaction" => self.trace_raw(params).await,
             unknown => Err(Failure::method_not_found(unknown)),
         }
+    }
+
+    async fn trace_opcode_gas(&self, params: Params<'_>) -> Result<String, Failure> {
+        let hash: B256 = params.at_most(1)?.required(0)?;
+        self.told_by(move |api, budget| {
+            let Some((block, index)) = api.chain.tx(&hash) else { return Ok("null".into()) };
+            Ok(api.opcode_gas(&block, Some(index), budget)?.pop().unwrap_or_else(|| "null".into()))
+        })
+        .await
+    }
+
+    async fn trace_opcode_gas_of_block(&self, params: Params<'_>) -> Result<String, Failure> {
+        let id: BlockId = params.at_most(1)?.required(0)?;
+        self.told_by(move |api, budget| {
+            let Some(block) = api.block(id)? else { return Ok("null".into()) };
+            let all = if block.txs.is_empty() { Vec::new() } else { api.opcode_gas(&block, None, budget)? };
+            Ok(json::object(|object| {
+                object.data("blockHash", block.hash.as_slice());
+                object.decimal("blockNumber", block.number());
+                object.raw("transactions", &list(&all));
+            }))
+        })
+        .await
     }
 
     /// Runs `work` on the threads of calls, within what one answer may take.

@@ -96,6 +96,30 @@ impl Caller<'_> {
         }
     }
 
+    /// The transactions that the next block may hold, whoever sent them.
+    pub(super) async fn pending_transactions(&self, params: Params<'_>) -> Result<String, Failure> {
+        params.at_most(0)?;
+        let api = std::sync::Arc::clone(self.api);
+        let bytes_max = api.config.limits.answer_bytes;
+        let tell = move |_| {
+            let content = api.chain.pool().content();
+            let pending = content.iter().flat_map(|content| &content.pending);
+            let mut out = String::from("[");
+            for (index, tx) in pending.enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                push_whole(&mut out, tx);
+                if out.len() > bytes_max {
+                    return Err(Failure::too_large());
+                }
+            }
+            out.push(']');
+            Ok(out)
+        };
+        self.api.heavy.run(tell).await
+    }
+
     /// What became of a transaction of either ledger that was acknowledged: it waits, is in a block, or was given up,
     /// and why.
     pub(super) async fn transaction_fate(&self, params: Params<'_>) -> Result<String, Failure> {

@@ -28,7 +28,7 @@ use hearth_evm::tx::{SIZE_MAX, SharedTx};
 use hearth_serve::jsonrpc::Call;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Api, Caller, dev::Span};
@@ -47,6 +47,10 @@ pub(super) const ANSWER_BYTES: usize = 120;
 const QUEUE: usize = 4_096;
 /// Transactions that it takes at once.
 const BURST: usize = 256;
+
+/// Bursts with blobs that are worked on at once. Their proofs take up to seconds of a core, before anybody knows whether
+/// who sent them can pay.
+static WITH_BLOBS: Semaphore = Semaphore::const_new(2);
 
 /// How long requests that have come meanwhile wait where no block comes.
 const LOOK_FOR_OTHERS: Duration = Duration::from_millis(5);
@@ -294,7 +298,10 @@ impl Api {
     }
 
     async fn hand_over(&self, mut burst: Vec<Bytes>) -> Vec<SubmitResult> {
-        if burst.len() > 1 || burst.iter().any(|raw| raw.len() > SIZE_MAX) {
+        let has_blobs = burst.iter().any(|raw| raw.len() > SIZE_MAX);
+        if burst.len() > 1 || has_blobs {
+            // Never closed, so it is always got.
+            let _turn = if has_blobs { WITH_BLOBS.acquire().await.ok() } else { None };
             // It takes as long as the cryptography does, of blobs up to seconds: meanwhile the other connections are
             // another thread's.
             return tokio::task::block_in_place(|| submit(&self.chain, &self.counters, burst));
@@ -317,14 +324,24 @@ impl Caller<'_> {
         let raw: Bytes = params.required(0)?;
         let asked = params.optional::<Span>(1)?.map(|Span(ms)| Duration::from_millis(ms));
         let patience = asked.filter(|asked| !asked.is_zero()).unwrap_or(PATIENCE).min(PATIENCE_MAX);
+        let answer = self.api.hand_over(vec![raw]).await.pop();
+        let answer = answer.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer").into()));
+        self.receipt_within(answer.map_err(|refused| refused.failure)?, patience).await
+    }
+
+    /// The same of a message of an account whose key the node has, or that is impersonated.
+    pub(super) async fn send_own_and_wait(&self, params: Params<'_>) -> Result<String, Failure> {
+        let hash = self.send_own(params, false).await?;
+        self.receipt_within(hash, PATIENCE).await
+    }
+
+    /// Waits for the receipt of a transaction that was taken.
+    async fn receipt_within(&self, hash: B256, patience: Duration) -> Result<String, Failure> {
         let chain = &self.api.chain;
         let news = Arc::new(Notify::new());
         let wake = Arc::clone(&news);
         let events = chain.subscribe_with(move || wake.notify_one());
         let _watch = self.api.watch_disk(&news);
-        let answer = self.api.hand_over(vec![raw]).await.pop();
-        let answer = answer.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer").into()));
-        let hash = answer.map_err(|refused| refused.failure)?;
         let end = Instant::now() + patience;
         loop {
             while events.try_next().is_some() {}

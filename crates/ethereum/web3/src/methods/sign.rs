@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use alloy_eips::eip2718::Encodable2718;
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
 use hearth_crypto::keccak::keccak256;
 use hearth_crypto::secp256k1::Signer;
 use hearth_evm::tx::{Tx, TypedTransaction};
@@ -133,12 +133,15 @@ impl Caller<'_> {
                 Ok(raw_and_shape(&tx))
             }
             "eth_sendUnsignedTransaction" if !self.api.config.dev => Err(Failure::method_not_found(method)),
-            _ => self.eth_send_transaction(params, method == "eth_sendUnsignedTransaction").await,
+            _ => {
+                let hash = self.send_own(params, method == "eth_sendUnsignedTransaction").await?;
+                self.api.as_hardhat(Ok(hash)).await.map(|hash| json::data(hash.as_slice()))
+            }
         }
     }
 
     /// For an account whose key the node has, or that is impersonated; `for_anyone`: as if each were.
-    async fn eth_send_transaction(&self, params: Params<'_>, for_anyone: bool) -> Result<String, Failure> {
+    pub(super) async fn send_own(&self, params: Params<'_>, for_anyone: bool) -> Result<B256, Failure> {
         let message: Message = params.at_most(1)?.shape(0)?;
         let own = self.api.accounts.signers.first().map(|(address, _)| *address);
         let from = message.from.map(|from| from.0).or(own).ok_or_else(|| Failure::server("unknown account"))?;
@@ -159,7 +162,7 @@ impl Caller<'_> {
             api.send_now(Tx::signed(transaction, signer).envelope.encoded_2718().into())
         })?;
         api.mined(hash).await;
-        api.as_hardhat(Ok(hash)).await.map(|hash| json::data(hash.as_slice()))
+        Ok(hash)
     }
 
     /// The gas that a message asks for, or needs.

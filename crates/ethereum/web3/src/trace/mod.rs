@@ -10,6 +10,7 @@ mod calls;
 mod flat;
 mod frames;
 mod mux;
+mod opcodes;
 mod prestate;
 mod selectors;
 mod state_diff;
@@ -35,6 +36,7 @@ pub use flat::{Whereabouts, Words, call_type, push_frame};
 #[cfg(test)]
 pub use frames::frame_of;
 pub use frames::{Frame, Frames, Kind};
+pub use opcodes::OpcodeGas;
 pub use state_diff::state_diff;
 pub use transfers::Transfers;
 pub use vm::VmSteps;

@@ -1,6 +1,7 @@
 //! The default tracer: every instruction.
 //!
-//! source  `eth/tracers/logger/logger.go` of go-ethereum 1.16: its legacy form, which tools read
+//! source  `eth/tracers/logger/logger.go` of go-ethereum 1.16: its legacy form, which tools read, with `0x` before the
+//!         words of memory and storage as the execution API has them
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -120,7 +121,7 @@ impl Steps {
         let mut text = String::from("{");
         for (index, (key, value)) in known.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
-            write!(text, "{comma}\"{key:064x}\":\"{value:064x}\"").expect("a string takes all");
+            write!(text, "{comma}\"0x{key:064x}\":\"0x{value:064x}\"").expect("a string takes all");
         }
         text.push('}');
         Some(text)
@@ -151,11 +152,9 @@ impl<CTX: ContextTr> Inspector<CTX> for Steps {
         if !self.options.disable_stack {
             before.stack = json::array(stack, json::push_quantity_256);
         }
-        if self.options.enable_memory {
+        if self.options.enable_memory && interpreter.memory.size() > 0 {
             let memory = interpreter.memory.slice(0..interpreter.memory.size());
-            before.memory = json::array(memory.chunks(32), |out, word| {
-                write!(out, "\"{}\"", alloy_primitives::hex::encode(word)).expect("a string takes all");
-            });
+            before.memory = json::array(memory.chunks(32), json::push_data);
         }
         if self.options.enable_return_data && !interpreter.return_data.buffer().is_empty() {
             before.return_data = json::data(interpreter.return_data.buffer());

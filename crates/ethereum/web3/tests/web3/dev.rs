@@ -1,10 +1,10 @@
 //! What developers do to their chain.
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, hex};
 use hearth_evm::chain::BlockTime;
 use serde_json::json;
 
-use crate::node::{LOGS, Node, Plan, account, number, word};
+use crate::node::{LOGS, NUMBERS, Node, Plan, account, number, word};
 
 #[test]
 fn going_back_makes_undone() {
@@ -41,6 +41,84 @@ fn accounts_become_what_is_asked_for() {
     assert_eq!(node.call("eth_getTransactionCount", json!([who, "latest"])), "0x5");
     assert_eq!(node.call("eth_getCode", json!([who, "latest"])), "0x6001");
     assert_eq!(node.call("eth_getStorageAt", json!([who, "0x2", "latest"])), word(3));
+}
+
+#[test]
+fn the_newest_blocks_are_taken_back() {
+    let node = Node::new(BlockTime::Instant);
+    let early = node.call("evm_snapshot", json!([]));
+    node.run(&Plan::transfer(1, 0));
+    let late = node.call("evm_snapshot", json!([]));
+    for nonce in 1..4 {
+        node.run(&Plan::transfer(1, nonce));
+    }
+    assert_eq!(node.call("anvil_rollback", json!([])), json!(null));
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0x3");
+    assert_eq!(node.call("anvil_rollback", json!([3])), json!(null));
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0x0");
+    assert_eq!(node.call("eth_getTransactionCount", json!([account(1), "latest"])), "0x0");
+    let (code, why) = node.fails("anvil_rollback", json!([1]));
+    assert!(code == -32602 && why.contains("current height 0, depth 1"), "{why}");
+    assert_eq!(node.call("evm_revert", json!([late])), false, "it was of a block that is no more");
+    node.run(&Plan::transfer(1, 0));
+    assert_eq!(node.call("evm_revert", json!([early])), true);
+}
+
+#[test]
+fn tokens_are_dealt_where_their_contract_keeps_them() {
+    let node = Node::new(BlockTime::Instant);
+    // Of whoever is the first argument it gives the slot with that number.
+    let token = node.deploy(1, 0, "600435545f5260205ff3");
+    let [owner, spender] = [0x66, 0x77].map(Address::repeat_byte);
+    let of_owner = |selector: &str| {
+        let data = format!("{selector}{}", hex::encode(owner.into_word()));
+        number(&node.call("eth_call", json!([{ "to": token, "input": data }, "latest"])))
+    };
+    assert_eq!(node.call("anvil_dealERC20", json!([owner, token, "0x64"])), json!(null));
+    assert_eq!(of_owner("0x70a08231"), 0x64);
+    assert_eq!(node.call("hardhat_dealERC20", json!([owner, token, "0x65"])), true);
+    assert_eq!(of_owner("0x70a08231"), 0x65);
+    assert_eq!(node.call("anvil_setERC20Allowance", json!([owner, spender, token, "0x7"])), json!(null));
+    assert_eq!(of_owner("0xdd62ed3e"), 7);
+    let none = node.deploy(1, 1, NUMBERS);
+    assert!(node.fails("anvil_setERC20Balance", json!([owner, none, "0x1"])).1.starts_with("no slot of 0x"));
+}
+
+#[test]
+fn more_of_anvils_names_are_known() {
+    let node = Node::new(BlockTime::Manual);
+    assert_eq!(node.call("eth_networkId", json!([])), node.call("net_version", json!([])));
+    assert_eq!(node.call("eth_requestAccounts", json!([])), node.call("eth_accounts", json!([])));
+    let hash = node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 0).raw()]));
+    assert_eq!(node.call("eth_pendingTransactions", json!([]))[0]["hash"], hash);
+    let sent = || node.call("eth_getTransactionBySenderAndNonce", json!([account(1), "0x0"]));
+    assert!(sent()["hash"] == hash && sent()["blockNumber"].is_null());
+    node.call("evm_mine", json!([]));
+    assert!(sent()["hash"] == hash && sent()["blockNumber"] == "0x1");
+    assert_eq!(node.call("debug_getRawTransactions", json!(["0x1"])), json!([Plan::transfer(1, 0).raw()]));
+    node.call("eth_sendRawTransaction", json!([Plan::transfer(1, 1).raw()]));
+    assert_eq!(node.call("debug_clearTxpool", json!([])), json!(null));
+    assert_eq!(node.call("eth_pendingTransactions", json!([])), json!([]));
+    node.call("tenderly_setBalance", json!([account(9), "0x5"]));
+    node.call("tenderly_addBalance", json!([account(9), "0x5"]));
+    assert_eq!(node.call("eth_getBalance", json!([account(9), "latest"])), "0xa");
+    node.call("anvil_setNextBlockPrevRandao", json!([word(7)]));
+    node.call("evm_mine", json!([]));
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["latest", false]))["mixHash"], word(7));
+    assert_eq!(node.call("eth_submitHashrate", json!(["0x1", word(1)])), false);
+    assert_eq!(node.call("debug_freeOSMemory", json!([])), json!(null));
+    assert_eq!(node.call("anvil_setRpcUrl", json!(["http://127.0.0.1:1"])), json!(null));
+    let why = "anvil_setMinGasPrice is not supported when EIP-1559 is active".to_owned();
+    assert_eq!(node.fails("anvil_setMinGasPrice", json!(["0x1"])), (-32602, why));
+}
+
+#[test]
+fn an_accounts_message_is_answered_with_its_receipt() {
+    let node = Node::new(BlockTime::Instant);
+    node.call("hardhat_impersonateAccount", json!([account(7)]));
+    let receipt =
+        node.call("eth_sendTransactionSync", json!([{ "from": account(7), "to": account(1), "value": "0x1" }]));
+    assert_eq!((&receipt["status"], &receipt["blockNumber"]), (&json!("0x1"), &json!("0x1")));
 }
 
 #[test]
@@ -118,9 +196,15 @@ fn impersonated_accounts_need_no_key() {
 #[test]
 fn they_are_not_served_where_the_chain_is_no_developers() {
     let node = Node::with(BlockTime::Instant, |config| config.dev = false);
-    for method in
-        ["evm_mine", "anvil_setBalance", "hardhat_reset", "testing_buildBlockV1", "eth_sendUnsignedTransaction"]
-    {
+    for method in [
+        "evm_mine",
+        "anvil_setBalance",
+        "hardhat_reset",
+        "tenderly_setBalance",
+        "debug_clearTxpool",
+        "testing_buildBlockV1",
+        "eth_sendUnsignedTransaction",
+    ] {
         assert_eq!(node.fails(method, json!([])).0, -32601, "{method}");
     }
     assert!(node.call("rpc_modules", json!([])).get("evm").is_none());

@@ -19,6 +19,7 @@ fn forks_and_what_is_kept() {
     assert_eq!(current["precompiles"]["P256VERIFY"], "0x0000000000000000000000000000000000000100");
     assert_eq!(current["precompiles"].as_object().unwrap().len(), 18);
     assert_eq!(current["systemContracts"]["HISTORY_STORAGE_ADDRESS"], "0x0000f90827f1c53a10cb7a02335b175320002935");
+    assert_eq!(current["systemContracts"]["DEPOSIT_CONTRACT_ADDRESS"], "0x00000000219ab540356cbb839cbe05303d7705fa");
     assert_eq!((&config["next"], &config["last"]), (&json!(null), &json!(null)));
     let pending = node.call("eth_getBlockByNumber", json!(["pending", false]));
     assert_eq!(node.call("eth_baseFee", json!([])), pending["baseFeePerGas"]);

@@ -126,7 +126,7 @@ fn calls_that_fail_are_told_and_those_that_cannot_be_refuse_the_whole() {
         simulate(&node, json!([{ "calls": [{ "to": reverts, "input": "0x11" }, { "to": loops, "gas": "0x186a0" }] }]));
     let call = |index: usize| &told[0]["calls"][index];
     assert_eq!(call(0)["error"], json!({ "message": "execution reverted", "code": 3, "data": "0x11" }));
-    assert_eq!((&call(0)["status"], &call(0)["returnData"]), (&json!("0x0"), &json!("0x11")));
+    assert_eq!((&call(0)["status"], &call(0)["returnData"]), (&json!("0x0"), &json!("0x")));
     assert_eq!(call(1)["error"], json!({ "message": "out of gas", "code": -32015 }));
     let one = |call: Value, validation: bool| {
         let request = json!({ "blockStateCalls": [{ "calls": [call] }], "validation": validation });
@@ -144,6 +144,13 @@ fn calls_that_fail_are_told_and_those_that_cannot_be_refuse_the_whole() {
     }
     let unpriced = one(json!({ "from": account(3), "to": at(0x44) }), true);
     assert!(unpriced.0 == -38_012 && unpriced.1.contains("max fee per gas less than block base fee"), "{unpriced:?}");
+    let overrides = json!({ account(3).to_string(): { "nonce": "0xffffffffffffffff" } });
+    let calls = json!([{ "from": account(3), "to": at(0x44) }]);
+    let told = simulate(&node, json!([{ "stateOverrides": overrides.clone(), "calls": [calls[0], calls[0]] }]));
+    assert_eq!((&told[0]["calls"][0]["status"], &told[0]["calls"][1]["status"]), (&json!("0x1"), &json!("0x1")));
+    let last = json!({ "blockStateCalls": [{ "stateOverrides": overrides, "calls": calls }], "validation": true });
+    let why = node.fails("eth_simulateV1", json!([last]));
+    assert!(why.0 == -32_603 && why.1.starts_with("err: nonce has max value"), "{why:?}");
     let gas = one(json!({ "from": account(3), "to": at(0x44), "gas": "0x1" }), false);
     assert_eq!(gas, (-38_013, "err: intrinsic gas too low: have 1, want 21000 (supplied gas 1)".into()));
     let full = one(json!({ "to": at(0x44), "gas": "0xffffffffff" }), false);

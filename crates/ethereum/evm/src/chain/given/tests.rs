@@ -2,12 +2,14 @@
 
 use alloy_consensus::Header;
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
-use alloy_primitives::{B64, Bytes, U256};
+use alloy_primitives::{Address, B64, Bytes, Sealable, U256};
 
 use super::super::tests::{GWEI, accepted, chain, transfer, unsigned};
 use super::super::{BlockTime, ChainConfig};
 use super::*;
-use crate::builders::{account, signer};
+use crate::builders::{account, rich, signer};
+use crate::exec::credit_wei;
+use crate::genesis::{Forks, Genesis};
 use crate::import::{BlockReader, decode_block};
 use crate::tx::{Tx, TypedTransaction};
 
@@ -131,6 +133,38 @@ fn each_wrong_field_is_named_and_leaves_nothing() {
     let missing = to.import(given(&from, 2), Paths::Serial).expect_err("block 1 is missing");
     assert_eq!(field_of(missing), "number");
     to.import(given(&from, 1), Paths::Serial).expect("what was given before has left nothing");
+}
+
+#[test]
+fn a_block_of_proof_of_work_pays_for_it_and_is_made_by_others() {
+    let (forks, difficulty) = (Forks::all_until(SpecId::HOMESTEAD), U256::from(1 << 20));
+    let genesis = Genesis { forks, difficulty, timestamp: 1_000, ..Genesis::dev(31337, &rich(1..=2), 30_000_000) };
+    let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+    let chain = Chain::open(config).expect("it may take such blocks");
+    assert!(matches!(chain.mine(), Err(ChainError::BeforeMerge(SpecId::HOMESTEAD))));
+    let (zero, view) = chain.head_and_view();
+    let (miner, reward) = (Address::repeat_byte(0x33), U256::from(5_000_000_000_000_000_000_u64));
+    let mut changes = Changes::default();
+    credit_wei(&view, &mut changes, [(miner, reward)]).expect("it reads");
+    let header = Header {
+        parent_hash: zero.hash,
+        number: 1,
+        beneficiary: miner,
+        timestamp: 1_015,
+        difficulty,
+        gas_limit: zero.header.gas_limit,
+        state_root: chain.root_on(&view, &changes).expect("it is kept"),
+        ..Default::default()
+    };
+    let given = |header: Header| {
+        let mut bytes = Vec::new();
+        Block::zero(header.seal_slow()).encode(&mut bytes);
+        decode_block(&bytes, 0).expect("it decodes")
+    };
+    let easy = Header { difficulty: difficulty - U256::ONE, ..header.clone() };
+    assert_eq!(field_of(chain.import(given(easy), Paths::Serial).expect_err("too easy")), "difficulty");
+    chain.import(given(header), Paths::Both(2)).expect("it is valid");
+    assert_eq!(chain.view().account(&miner).expect("paid").balance, reward);
 }
 
 #[test]

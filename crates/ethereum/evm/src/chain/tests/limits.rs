@@ -64,7 +64,27 @@ fn folder_keeps_the_limits_of_its_blocks() {
     drop(chain);
     let refused = limited(Some(dir.path()), TxLimits::default()).err().expect("it is refused").to_string();
     assert!(refused.contains("code size 30000, transactions without a gas cap"), "{refused}");
+    assert_eq!(super::super::limits_in_folder(dir.path()), lifted);
+    assert_eq!(super::super::limits_in_folder(&dir.path().join("none")), TxLimits::default());
     limited(Some(dir.path()), lifted).expect("it opens");
+}
+
+#[test]
+fn folder_keeps_the_contract_of_deposits() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let opened = |byte: u8| {
+        let deposit_contract = alloy_primitives::Address::repeat_byte(byte);
+        let genesis = Genesis { deposit_contract, ..Genesis::dev(CHAIN, &rich(1..=2), 500_000_000) };
+        let dir = Some(dir.path().to_owned());
+        Chain::open(ChainConfig { dir, block_time: BlockTime::Manual, ..ChainConfig::new(genesis) })
+    };
+    let chain = opened(7).expect("it opens");
+    chain.mine().expect("it is made");
+    chain.stop();
+    drop(chain);
+    let refused = opened(8).err().expect("it is refused").to_string();
+    assert!(refused.contains("deposits at 0x0707") && refused.contains("has them at 0x0808"), "{refused}");
+    opened(7).expect("it opens");
 }
 
 #[test]

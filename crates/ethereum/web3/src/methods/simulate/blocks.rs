@@ -4,15 +4,18 @@
 //! writes  the JSON of each block
 //! memory  what all blocks change; of the block that is executed its transactions, logs and outputs
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use hearth_evm::block::{Block, Body, Roots, next_base_fee};
 use hearth_evm::exec::{
-    BlockDb, BlockEnv, BlockExecutor, BlockExtras, Checks, Executed, Outcome, PrecompileOverrides, SimulateError,
-    SpecId, Verdict, credit, overridden, simulate,
+    AccountOverride, BlockDb, BlockEnv, BlockExecutor, BlockExtras, Checks, Executed, Outcome, Overlay,
+    PrecompileOverrides, SimulateError, Simulated, SpecId, Verdict, credit, credit_wei, overridden, simulate,
 };
+use hearth_evm::import::rewards;
 use hearth_evm::state::{StateError, StateView};
 use hearth_evm::tx::{SharedTx, Tx, to_tx_env};
 use revm::DatabaseRef;
@@ -143,6 +146,7 @@ impl Run<'_> {
         let Executed { verdicts, mut changes, requests, .. } = executor.finish(verdicts);
         let withdrawals = asked.overrides.withdrawals.clone().unwrap_or_default();
         credit(&before, &mut changes, &withdrawals).map_err(Failure::state)?;
+        credit_wei(&before, &mut changes, self.rewards(&env)).map_err(Failure::state)?;
         self.hashes = hashes;
         db.append(changes);
         let state_root = self.api.chain.root_on(view, &db.changes).map_err(Failure::chain)?;
@@ -155,14 +159,26 @@ impl Run<'_> {
         Ok(text)
     }
 
+    /// What the block pays for work, before the merge.
+    fn rewards(&self, env: &BlockEnv) -> Vec<(Address, U256)> {
+        let &BlockEnv { number, timestamp, beneficiary, .. } = env;
+        if env.spec.is_enabled_in(SpecId::MERGE) {
+            return Vec::new();
+        }
+        rewards(&Header { number, timestamp, beneficiary, ..Default::default() }, &[], self.api.chain.genesis())
+    }
+
     /// What a block's contracts see of it: what is not overridden is as in the block before it.
     fn env(&self, overrides: &BlockOverrides) -> BlockEnv {
         let parent = &self.parent.header;
         let genesis = self.api.chain.genesis();
         let number = overrides.number.map_or(parent.number + 1, |field| field.0);
         let timestamp = overrides.time.map_or(parent.timestamp + 1, |field| field.0);
-        // Every block of this chain is after the merge.
-        let spec = genesis.spec(number, timestamp).max(SpecId::MERGE);
+        let spec = genesis.spec(number, timestamp);
+        // What follows a block after the merge is after it.
+        let spec = if parent.difficulty.is_zero() { spec.max(SpecId::MERGE) } else { spec };
+        // Before it, as difficult as the block before.
+        let drawn = if spec.is_enabled_in(SpecId::MERGE) { B256::ZERO } else { parent.difficulty.into() };
         let base_fee = match overrides.base_fee_per_gas {
             Some(field) => field.0,
             None if self.options.validation => next_base_fee(parent.gas_used, parent.gas_limit, self.parent.base_fee()),
@@ -175,7 +191,7 @@ impl Run<'_> {
             beneficiary: overrides.fee_recipient.map_or(parent.beneficiary, |field| field.0),
             gas_limit: overrides.gas_limit.map_or(parent.gas_limit, |field| field.0),
             base_fee,
-            prevrandao: overrides.prev_randao.map_or(B256::ZERO, |field| field.0),
+            prevrandao: overrides.prev_randao.map_or(drawn, |field| field.0),
             parent_hash: Some(self.parent.hash),
             parent_beacon_block_root: spec.is_enabled_in(SpecId::CANCUN).then_some(beacon_root),
             blobs: self.parent.blobs_after(genesis.blob_params(number, timestamp)),
@@ -221,12 +237,13 @@ impl Run<'_> {
         let budget = Budget { bytes, deadline: self.deadline };
         let mut transfers = Transfers::new(self.options.trace_transfers, position.logs, budget);
         let tx = to_tx_env(tx);
-        let done = simulate(db, env, extras, tx.clone(), checks, &mut transfers as &mut Watcher<'_>).map_err(
-            |why| match why {
-                SimulateError::Invalid(why) => refused(&why, &tx, env),
-                SimulateError::State(why) => Failure::state(why),
-            },
-        )?;
+        if self.options.validation {
+            check_nonce(db, &tx, env)?;
+        }
+        let done = execute(db, env, extras, &tx, checks, &mut transfers).map_err(|why| match why {
+            SimulateError::Invalid(why) => refused(&why, &tx, env),
+            SimulateError::State(why) => Failure::state(why),
+        })?;
         position.logs = transfers.count();
         let logs = transfers.finish()?;
         let result = done.result;
@@ -261,6 +278,42 @@ fn nonce_of<D: DatabaseRef>(db: &D, message: &Message) -> Result<u64, Failure> {
     Ok(db.basic_ref(sender).map_err(Failure::state)?.map_or(0, |info| info.nonce))
 }
 
+/// Executes a call. Where nothing is validated the last of all nonces is followed by the first, as in geth.
+fn execute<D: DatabaseRef>(
+    db: &D,
+    env: &BlockEnv,
+    extras: &BlockExtras,
+    tx: &TxEnv,
+    checks: Checks,
+    transfers: &mut Watcher<'_>,
+) -> Result<Simulated, SimulateError> {
+    let sender = db.basic_ref(tx.caller).map_err(|why| SimulateError::State(why.to_string()))?;
+    let is_last = sender.is_some_and(|info| info.nonce == u64::MAX);
+    if checks != Checks::Unvalidated || !is_last || tx.kind.is_create() {
+        return simulate(db, env, extras, tx.clone(), checks, transfers);
+    }
+    let first = AccountOverride { nonce: Some(0), ..Default::default() };
+    let before = Overlay::new(db, [(tx.caller, first)]);
+    let mut done = simulate(&before, env, extras, TxEnv { nonce: 0, ..tx.clone() }, checks, transfers)?;
+    if let Some(sender) = done.state.get_mut(&tx.caller) {
+        sender.info.nonce = 0;
+    }
+    Ok(done)
+}
+
+/// Refuses a nonce that is not the sender's, before anything else is looked at, as geth does.
+fn check_nonce<D: DatabaseRef>(db: &D, tx: &TxEnv, env: &BlockEnv) -> Result<(), Failure> {
+    use InvalidTransaction as Error;
+    let state = db.basic_ref(tx.caller).map_err(Failure::state)?.map_or(0, |info| info.nonce);
+    let why = match tx.nonce.cmp(&state) {
+        Ordering::Less => Error::NonceTooLow { tx: tx.nonce, state },
+        Ordering::Greater => Error::NonceTooHigh { tx: tx.nonce, state },
+        Ordering::Equal if state == u64::MAX => Error::NonceOverflowInTransaction,
+        Ordering::Equal => return Ok(()),
+    };
+    Err(refused(&why, tx, env))
+}
+
 /// Why a call cannot be in its block.
 fn refused(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> Failure {
     use InvalidTransaction as Error;
@@ -285,7 +338,9 @@ fn told(block: &Block, calls: &[Called], whole: bool) -> String {
     out.push_str(",\"calls\":");
     json::push_array(&mut out, calls.iter().enumerate(), |out, (index, call)| {
         json::push_object(out, |object| {
-            object.data("returnData", &call.output);
+            // Of a call that failed it is with the error.
+            let returned: &[u8] = if call.failure.is_none() { &call.output } else { &[] };
+            object.data("returnData", returned);
             object.array("logs", &call.logs, |out, (log, position)| {
                 shapes::push_log(out, log, &Place { block, index }, *position, false);
             });

@@ -1,0 +1,55 @@
+//! What blocks of others take besides their transactions: withdrawals, and before the merge rewards and the roots of
+//! the state within the block.
+//!
+//! writes  changes; roots
+//! memory  what one block changes
+
+use alloy_consensus::Header;
+use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::{Address, B256, U256};
+
+use crate::exec::{BlockEnv, BlockExecutor, Executed, SpecId, credit, credit_wei, execute};
+use crate::genesis::Genesis;
+use crate::import::rewards;
+use crate::state::{Changes, State, StateError, StateView};
+use crate::tx::SharedTx;
+
+/// What a block credits after its transactions.
+pub(super) struct Credits {
+    withdrawals: Vec<Withdrawal>,
+    rewards: Vec<(Address, U256)>,
+}
+
+impl Credits {
+    /// Those of a block with these parts.
+    pub fn of(header: &Header, ommers: &[Header], withdrawals: &[Withdrawal], genesis: &Genesis) -> Self {
+        Self { withdrawals: withdrawals.to_vec(), rewards: rewards(header, ommers, genesis) }
+    }
+
+    /// Adds them to what the block's transactions changed in `view`.
+    pub fn add(&self, view: &StateView, changes: &mut Changes) -> Result<(), StateError> {
+        credit(view, changes, &self.withdrawals)?;
+        credit_wei(view, changes, self.rewards.iter().copied())
+    }
+}
+
+/// Executes a block on the newest state, one transaction after the other; before Byzantium with the root of the state
+/// after each of them.
+pub(super) fn execute_in_order(
+    state: &State,
+    view: &StateView,
+    env: &BlockEnv,
+    txs: &[SharedTx],
+) -> (Executed, Vec<B256>) {
+    if env.spec.is_enabled_in(SpecId::BYZANTIUM) {
+        return (execute(view, env, txs), Vec::new());
+    }
+    let mut block = BlockExecutor::new(view, env);
+    block.begin();
+    let (mut verdicts, mut roots) = (Vec::with_capacity(txs.len()), Vec::with_capacity(txs.len()));
+    for tx in txs {
+        verdicts.push(block.run(tx));
+        roots.push(state.root_after(&block.database().changes));
+    }
+    (block.finish(verdicts), roots)
+}

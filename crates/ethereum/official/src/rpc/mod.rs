@@ -1,0 +1,188 @@
+//! The recorded tests of the execution API: a chain as a file, requests, and what must be answered.
+//!
+//! reads   `chain.rlp`, `genesis.json` and `METHOD/NAME.io` of a folder of tests
+//! writes  the chain's case, and one for each file, in the order of their names
+//! memory  a chain and its server; one file
+//! source  <https://github.com/ethereum/execution-apis>, and for how answers are compared the program that runs them,
+//!         `rpc-compat` of <https://github.com/ethereum/hive>
+//!
+//! The chain is imported with both paths, and served over HTTP on a loopback address by the server that every node has.
+//! A file may leave transactions in the pool that a later one asks for.
+
+mod compare;
+mod shape;
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use hearth_evm::chain::{BlockTime, Chain, ChainConfig, Paths};
+use hearth_evm::genesis::Genesis;
+use hearth_evm::import::BlockReader;
+use hearth_rpc_client::{Options, RpcClient};
+use hearth_web3::{Config, Instruments, Server, serve};
+use serde_json::Value;
+
+use crate::hex;
+use crate::score::Ending;
+
+/// Threads of the parallel path.
+const THREADS: usize = 2;
+/// Where the tests are, from the folder that is given on.
+const PLACES: [&str; 3] = ["execution-apis/tests", "tests", "."];
+/// Before a comment, a request, an answer.
+const COMMENT: &str = "//";
+const REQUEST: &str = ">>";
+const ANSWER: &str = "<<";
+/// In the comment of a file whose answers need only have the right form.
+const FORM_ALONE: &str = "speconly";
+
+/// A case that was run: of which method, its name, how it ended.
+pub struct Ran {
+    /// Empty for the chain itself.
+    pub method: String,
+    /// From the given folder on.
+    pub name: String,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// Runs the recorded tests of a folder; nothing where it has none.
+pub fn run(folder: &Path) -> Result<Vec<Ran>, String> {
+    let Some(tests) = PLACES.iter().map(|place| folder.join(place)).find(|at| at.join("chain.rlp").is_file()) else {
+        return Ok(Vec::new());
+    };
+    let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
+    let of_chain = |ending| Ran { method: String::new(), name: name(&tests.join("chain.rlp")), ending };
+    let files = recorded(&tests)?;
+    let chain = match imported(&tests) {
+        Ok(chain) => chain,
+        Err(why) => {
+            // Without the chain every answer is another.
+            let unrun = |(method, path): (String, PathBuf)| Ran {
+                method,
+                name: name(&path),
+                ending: Ending::Failed("its chain cannot be imported".into()),
+            };
+            return Ok(std::iter::once(of_chain(Ending::Failed(why))).chain(files.into_iter().map(unrun)).collect());
+        }
+    };
+    let (server, client) = served(&chain)?;
+    let mut ran = vec![of_chain(Ending::Passed)];
+    for (method, path) in files {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        ran.push(Ran { method, name: name(&path), ending: converse(&client, &text).into() });
+    }
+    server.stop();
+    chain.stop();
+    Ok(ran)
+}
+
+/// The files of tests, with the method of each, by name.
+fn recorded(tests: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    let mut files = Vec::new();
+    for folder in entries(tests)?.into_iter().filter(|path| path.is_dir()) {
+        let method = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let recorded = entries(&folder)?.into_iter().filter(|path| path.extension().is_some_and(|it| it == "io"));
+        files.extend(recorded.map(|path| (method.clone(), path)));
+    }
+    Ok(files)
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let entries = fs::read_dir(folder).map_err(failed)?;
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.map(|it| it.path())).collect::<Result<_, _>>().map_err(failed)?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// The chain of the folder, with all its blocks.
+fn imported(tests: &Path) -> Result<Chain, String> {
+    let text = fs::read_to_string(tests.join("genesis.json")).map_err(|error| format!("genesis.json: {error}"))?;
+    let genesis = Genesis::from_json(&text).map_err(|error| error.to_string())?;
+    let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+    let chain = Chain::open(config).map_err(|error| error.to_string())?;
+    let fed = feed(&chain, tests);
+    if fed.is_err() {
+        chain.stop();
+    }
+    fed.map(|()| chain)
+}
+
+fn feed(chain: &Chain, tests: &Path) -> Result<(), String> {
+    let file = File::open(tests.join("chain.rlp")).map_err(|error| format!("chain.rlp: {error}"))?;
+    for block in BlockReader::new(BufReader::new(file)) {
+        let block = block.map_err(|error| error.to_string())?;
+        chain.import(block, Paths::Both(THREADS)).map_err(|error| error.to_string())?;
+    }
+    // The consensus client's message that makes the last block the newest.
+    let Ok(text) = fs::read_to_string(tests.join("headfcu.json")) else { return Ok(()) };
+    let message: Value = serde_json::from_str(&text).map_err(|error| format!("headfcu.json: {error}"))?;
+    let last = hex::word(hex::text(&message["params"][0], "headBlockHash")?)?;
+    let newest = chain.head().hash;
+    if last == newest { Ok(()) } else { Err(format!("the last block is {newest}, not {last}")) }
+}
+
+/// A server of the chain, and a client of the server.
+fn served(chain: &Chain) -> Result<(Server, RpcClient), String> {
+    let config = Config::new(([127, 0, 0, 1], 0).into());
+    let server = serve(config, chain.clone(), Instruments::default()).map_err(|error| error.to_string())?;
+    let url = format!("http://{}", server.address());
+    let client = RpcClient::new(&url, &Options::default()).map_err(|error| error.to_string())?;
+    Ok((server, client))
+}
+
+/// Asks what a file says, and compares each answer.
+fn converse(client: &RpcClient, text: &str) -> Result<(), String> {
+    let comments = text.lines().filter_map(|line| line.trim().strip_prefix(COMMENT));
+    let form_alone = comments.into_iter().any(|comment| comment.trim_start().starts_with(FORM_ALONE));
+    let mut answered = None;
+    let mut compared = 0;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(COMMENT)) {
+        if let Some(request) = line.strip_prefix(REQUEST) {
+            let (_, bytes) = client.exchange(request.trim().as_bytes()).map_err(|error| error.to_string())?;
+            let answer: Value = serde_json::from_slice(&bytes).map_err(|error| format!("the answer: {error}"))?;
+            answered = Some(answer);
+        } else if let Some(answer) = line.strip_prefix(ANSWER) {
+            let wanted: Value = serde_json::from_str(answer.trim()).map_err(|error| format!("the test: {error}"))?;
+            let found = answered.take().ok_or("an answer comes before its request")?;
+            compare::answers(&found, &wanted, form_alone)?;
+            compared += 1;
+        } else {
+            return Err(format!("a line is neither a request nor an answer: {line:.60}"));
+        }
+    }
+    match (answered, compared) {
+        (None, 1..) => Ok(()),
+        _ => Err("a request has no answer".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_evm::builders::rich;
+
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_compared_line_by_line() {
+        let genesis = Genesis::dev(7, &rich(1..=1), 30_000_000);
+        let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+        let chain = Chain::open(config).expect("it opens");
+        let (server, client) = served(&chain).expect("it listens");
+        let ask = r#">> {"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
+        let answer =
+            |result: &str| format!("// a chain's id\n{ask}\n<< {{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n");
+        assert_eq!(converse(&client, &answer("\"0x7\"")), Ok(()));
+        assert!(converse(&client, &answer("\"0x8\"")).is_err());
+        assert_eq!(converse(&client, &format!("// speconly: form\n{}", answer("\"0x8\""))), Ok(()));
+        assert!(converse(&client, &format!("// speconly: form\n{}", answer("8"))).is_err());
+        assert!(converse(&client, ask).is_err(), "nothing is compared");
+        assert!(converse(&client, "<< {}").is_err(), "nothing was asked");
+        assert!(converse(&client, &format!("{}?", answer("\"0x7\""))).is_err(), "a line of another kind");
+        server.stop();
+        chain.stop();
+    }
+}
