@@ -33,6 +33,7 @@ mod receiver;
 mod resolve;
 mod retransmit;
 mod runs;
+mod senders;
 mod set;
 mod shredder;
 mod signing;
