@@ -20,11 +20,14 @@ const HEADER_BYTES: usize = 28;
 /// The longest jitter, in means: one of 22,000 datagrams would take longer.
 const JITTER_MEANS_MAX: f64 = 10.0;
 
-/// Arrivals are rounded to this if a rule's jitter is large, or small on a long link: otherwise the datagrams of one
-/// FEC set would wake sender and receiver once each.
+/// Arrivals are rounded to this or more if a rule's jitter is large, or small on a long link: otherwise the datagrams of
+/// one FEC set would wake sender and receiver once each.
 const GRID_NS: u64 = 1_000_000;
 /// From this delay on a link is long.
 const LONG_NS: u64 = 10 * GRID_NS;
+/// Arrivals are rounded to the largest power of two of [`GRID_NS`] that fits into a link's delay this often: none is off
+/// by more than a thirty-second of the delay, or by half of [`GRID_NS`].
+const GRIDS_PER_DELAY: u64 = 16;
 
 /// A datagram, or a run of equal ones to one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,8 +103,17 @@ pub struct Emulator<T> {
     /// Until when accepted datagrams keep the node's line busy, ns.
     busy_until_ns: u64,
     random: fastrand::Rng,
+    /// How far the machine's time is ahead of the caller's.
+    ahead_ns: u64,
     /// Counts of outcomes.
     pub counters: Counters,
+}
+
+/// What the arrivals of a rule are rounded to, if they are.
+fn grid_ns(rule: &Rule) -> Option<u64> {
+    let is_rounded = rule.jitter_ns > GRID_NS / 2 || (rule.jitter_ns > 0 && rule.delay_ns >= LONG_NS);
+    let fit = rule.delay_ns / (GRIDS_PER_DELAY * GRID_NS);
+    is_rounded.then(|| GRID_NS << fit.checked_ilog2().unwrap_or(0))
 }
 
 impl<T> Emulator<T> {
@@ -114,6 +126,7 @@ impl<T> Emulator<T> {
             number: 0,
             busy_until_ns: 0,
             random: fastrand::Rng::with_seed(seed),
+            ahead_ns: 0,
             counters: Counters::default(),
         }
     }
@@ -121,6 +134,12 @@ impl<T> Emulator<T> {
     /// Replaces the rules. Datagrams in flight arrive as drawn before.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
+    }
+
+    /// Sets how far the machine's time is ahead of the time that the caller gives. Arrivals are rounded to instants of the
+    /// machine's time, so that those of all its nodes fall together: a node that wakes for one finds the others there.
+    pub fn set_ahead(&mut self, ahead_ns: u64) {
+        self.ahead_ns = ahead_ns;
     }
 
     /// Accepts datagrams sent now. Returns them if no rule covers their address: then they go at once.
@@ -142,8 +161,9 @@ impl<T> Emulator<T> {
             return None;
         }
         let mut at_ns = self.busy_until_ns + rule.delay_ns + self.jitter(&rule);
-        if rule.jitter_ns > GRID_NS / 2 || (rule.jitter_ns > 0 && rule.delay_ns >= LONG_NS) {
-            at_ns = (at_ns + GRID_NS / 2) / GRID_NS * GRID_NS;
+        if let Some(grid_ns) = grid_ns(&rule) {
+            let phase_ns = self.ahead_ns % grid_ns;
+            at_ns = ((at_ns + phase_ns + grid_ns / 2) / grid_ns * grid_ns).saturating_sub(phase_ns);
         }
         self.counters.delayed += datagrams.count();
         self.bytes += datagrams.data.len();
@@ -277,6 +297,35 @@ mod tests {
         let short = arrivals(Rule { delay_ns: 5 * MS, ..small });
         assert!(short.iter().any(|at| !at.is_multiple_of(GRID_NS)));
         assert!(arrivals(Rule { jitter_ns: 0, ..PLAIN }).iter().any(|at| !at.is_multiple_of(GRID_NS)));
+    }
+
+    #[test]
+    fn longer_links_have_fewer_instants() {
+        let grid = |delay_us: u64, jitter_us: u64| {
+            grid_ns(&Rule { delay_ns: delay_us * 1_000, jitter_ns: jitter_us * 1_000, ..PLAIN })
+        };
+        // Links of the shipped map.
+        for (delay_us, jitter_us, ms) in
+            [(30_000, 500, 1), (37_500, 500, 2), (82_500, 1_000, 4), (87_500, 1_000, 4), (115_000, 1_000, 4)]
+        {
+            assert_eq!(grid(delay_us, jitter_us), Some(ms * MS), "{delay_us} us");
+        }
+        assert_eq!([grid(250, 50), grid(7_500, 200), grid(115_000, 0)], [None; 3]);
+        assert_eq!(grid(0, 501), Some(MS));
+    }
+
+    #[test]
+    fn clocks_that_began_apart_share_instants() {
+        for ahead_ns in [0, 12_345, 3 * MS + 999_999, 1_700_000_000_123_456_789] {
+            let mut emulator = of(Rule { delay_ns: 87 * MS + MS / 2, jitter_ns: MS, ..PLAIN }, 1e15, 1 << 20);
+            emulator.set_ahead(ahead_ns);
+            (0..1_000).for_each(|number| assert!(emulator.offer(number * 10_009, one(0, 1)).is_none()));
+            let out: Vec<u64> = drain(&mut emulator).into_iter().map(|(at, _)| at).collect();
+            assert!(out.iter().all(|at| (at + ahead_ns).is_multiple_of(4 * MS)), "{ahead_ns} ns ahead");
+            let mean = out.iter().sum::<u64>() as f64 / out.len() as f64 / MS as f64;
+            // Sent at 5 ms on average, 1 ms of jitter, each off by 2 ms at most.
+            assert!((93.0..94.0).contains(&mean), "{mean} ms, {ahead_ns} ns ahead; seed {SEED}");
+        }
     }
 
     #[test]

@@ -169,7 +169,7 @@ impl Links {
     }
 
     /// Rereads the file if it has changed, and counts the fate of datagrams.
-    fn housekeep(&mut self, now_ns: u64, count: &mut Counters) {
+    fn housekeep(&mut self, now_ns: u64, wall_ns: u64, count: &mut Counters) {
         let told = self.emulator.counters;
         (count.links_delayed, count.links_lost) = (told.delayed, told.lost);
         (count.links_cut, count.dropped_links_full) = (told.cut, told.full);
@@ -177,6 +177,7 @@ impl Links {
             return;
         }
         self.look_at_ns = now_ns + links::LOOK_NS;
+        self.emulator.set_ahead(wall_ns.saturating_sub(now_ns));
         match self.watch.look() {
             None => {}
             Some(Ok(rules)) => self.emulator.set_rules(rules),
@@ -298,7 +299,7 @@ impl Tile for Net {
             out.count.dropped_by_kernel = self.sockets.iter().map(|(_, s)| s.kernel_drops()).sum();
         }
         if let Some(links) = &mut self.links {
-            links.housekeep(out.now(), out.count);
+            links.housekeep(out.now(), out.wall_ns(), out.count);
         }
     }
 
