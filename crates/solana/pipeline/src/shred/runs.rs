@@ -9,7 +9,7 @@
 //! The root of a shred's tree sends it to all others of the tree's first layer, and a burst of datagrams brings several
 //! shreds of which this node is the root. In a message of its own each shred would be for each child a frag, a delay on
 //! an emulated link, a datagram that the kernel carries alone and a wake-up of the child. A run of equal sizes is one of
-//! each.
+//! each. The runs for one address, of data and of parity, follow each other: an emulated link carries them as a train.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -47,12 +47,11 @@ pub(super) fn send_run(net: Port, to: SocketAddr, shreds: &[&[u8]], out: &mut Ou
     all
 }
 
-/// The held shreds of one size for one address.
-struct Run {
+/// The shreds that are held for one address.
+struct Destination {
     to: SocketAddr,
-    size: usize,
-    /// Where each begins in the bytes.
-    starts: Vec<usize>,
+    /// A run for each size: the size, and where each shred begins in the bytes.
+    runs: Vec<(usize, Vec<usize>)>,
 }
 
 /// Holds shreds until they are sent, in the order in which their destinations were first named.
@@ -60,23 +59,27 @@ struct Run {
 pub(super) struct Runs {
     bytes: Vec<u8>,
     count: usize,
-    runs: Vec<Run>,
-    /// The place in `runs` of an address and a size.
-    places: HashMap<(SocketAddr, usize), usize>,
+    destinations: Vec<Destination>,
+    /// The place of an address in `destinations`.
+    places: HashMap<SocketAddr, usize>,
 }
 
 impl Runs {
     /// Holds a shred for these destinations.
     pub fn hold(&mut self, shred: &[u8], to: impl Iterator<Item = SocketAddr>) {
-        let Self { bytes, count, runs, places } = self;
+        let Self { bytes, count, destinations, places } = self;
         let (start, size) = (bytes.len(), shred.len());
         let mut is_wanted = false;
         for to in to {
-            let place = *places.entry((to, size)).or_insert(runs.len());
-            if place == runs.len() {
-                runs.push(Run { to, size, starts: vec![] });
+            let place = *places.entry(to).or_insert(destinations.len());
+            if place == destinations.len() {
+                destinations.push(Destination { to, runs: vec![] });
             }
-            runs[place].starts.push(start);
+            let runs = &mut destinations[place].runs;
+            match runs.iter().position(|(of, _)| *of == size) {
+                Some(at) => runs[at].1.push(start),
+                None => runs.push((size, vec![start])),
+            }
             is_wanted = true;
         }
         if is_wanted {
@@ -93,11 +96,13 @@ impl Runs {
     /// Sends all that is held, as far as net has room, and drops the rest.
     pub fn send(&mut self, net: Port, out: &mut Out<'_, impl Tile>) -> Sent {
         let mut all = Sent::default();
-        for Run { to, size, starts } in self.runs.drain(..) {
-            let shreds: Vec<&[u8]> = starts.iter().map(|start| &self.bytes[*start..start + size]).collect();
-            let Sent { sent, dropped } = send_run(net, to, &shreds, out);
-            all.sent += sent;
-            all.dropped += dropped;
+        for Destination { to, runs } in self.destinations.drain(..) {
+            for (size, starts) in runs {
+                let shreds: Vec<&[u8]> = starts.iter().map(|start| &self.bytes[*start..start + size]).collect();
+                let Sent { sent, dropped } = send_run(net, to, &shreds, out);
+                all.sent += sent;
+                all.dropped += dropped;
+            }
         }
         self.places.clear();
         self.bytes.clear();
@@ -170,10 +175,10 @@ mod tests {
         let [first, second, third] = [0, 1, 2].map(address);
         let expected = [
             (first, 1_203, vec![1, 4]),
-            (second, 1_203, vec![1, 4]),
             (first, 1_228, vec![2, 5]),
-            (third, 1_203, vec![4]),
+            (second, 1_203, vec![1, 4]),
             (second, 1_228, vec![5]),
+            (third, 1_203, vec![4]),
         ];
         assert_eq!(messages(&mut rig), expected);
         assert_eq!(rig.tile().all, Sent { sent: 8, dropped: 0 });
