@@ -6,8 +6,8 @@
 //! drops   datagrams that the rules lose or cut off, and those that arrive when the queue is full: each is counted
 //! source  the map of `hearth cluster simulate`, whose distributions these are
 //!
-//! Datagrams that leave together form one run: loss is drawn for each datagram, the delay once per run, and once for the
-//! runs of a train, which follow each other to one address. Time advances only as the caller says.
+//! Datagrams that leave together form one run: loss is drawn for each datagram, the delay once per run, and once for
+//! the runs of a train, which follow each other to one address. Time advances only as the caller says.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -20,13 +20,13 @@ const HEADER_BYTES: usize = 28;
 /// The longest jitter, in means: one of 22,000 datagrams would take longer.
 const JITTER_MEANS_MAX: f64 = 10.0;
 
-/// Arrivals are rounded to this or more if a rule's jitter is large, or small on a long link: otherwise the datagrams of
-/// one FEC set would wake sender and receiver once each.
+/// Arrivals are rounded to this or more if a rule's jitter is large, or small on a long link: otherwise the datagrams
+/// of one FEC set would wake sender and receiver once each.
 const GRID_NS: u64 = 1_000_000;
 /// From this delay on a link is long.
 const LONG_NS: u64 = 10 * GRID_NS;
-/// Arrivals are rounded to the largest power of two of [`GRID_NS`] that fits into a link's delay this often: none is off
-/// by more than a thirty-second of the delay, or by half of [`GRID_NS`].
+/// Arrivals are rounded to the largest power of two of [`GRID_NS`] that fits into a link's delay this often: none is
+/// off by more than a thirty-second of the delay, or by half of [`GRID_NS`].
 const GRIDS_PER_DELAY: u64 = 16;
 /// What follows to the same address within this time is of the same train: the data and the parity of an FEC set.
 const TRAIN_NS: u64 = 100_000;
@@ -150,8 +150,9 @@ impl<T> Emulator<T> {
         self.rules = rules;
     }
 
-    /// Sets how far the machine's time is ahead of the time that the caller gives. Arrivals are rounded to instants of the
-    /// machine's time, so that those of all its nodes fall together: a node that wakes for one finds the others there.
+    /// Sets how far the machine's time is ahead of the time that the caller gives. Arrivals are rounded to instants of
+    /// the machine's time, so that those of all its nodes fall together: a node that wakes for one finds the others
+    /// there.
     pub fn set_ahead(&mut self, ahead_ns: u64) {
         self.ahead_ns = ahead_ns;
     }

@@ -19,8 +19,8 @@ const SLOT: usize = 65_536;
 pub const MAX_POLLED: usize = 16;
 /// Maximum messages per system call.
 pub const MAX_BATCH: usize = 64;
-/// Maximum messages for which a send uses small tables. Those for [`MAX_BATCH`] messages are 21 KB that must be cleared,
-/// and a core that wakes for one datagram has none of that in its caches.
+/// Maximum messages for which a send uses small tables. Those for [`MAX_BATCH`] messages are 21 KB that must be
+/// cleared, and a core that wakes for one datagram has none of that in its caches.
 const FEW_SENT: usize = 8;
 /// The same for a receive, whose tables are 5 KB.
 const FEW_RECEIVED: usize = 16;

@@ -11,7 +11,8 @@
 //! `turbine_ingress` passes each datagram through `parse` → `check` (is it signed by the leader?) → `resolve` (its FEC
 //! set: `fec_resolver`; `eviction` if there are too many; `block_versions`, `equivocation` and `equivocation_proof` if
 //! the leader made two blocks) → `retransmit` (down its tree: `trees`; `runs` gathers what goes to one child) →
-//! `hand_on` (store, reports). `gaps` reports missing shreds to [`crate::repair`], which requests them from other nodes.
+//! `hand_on` (store, reports). `gaps` reports missing shreds to [`crate::repair`], which requests them from other
+//! nodes.
 
 mod arrival;
 mod block_versions;

@@ -2,14 +2,14 @@
 //!
 //! reads   shreds, and the addresses to which each goes
 //! writes  `shred_net`: messages of shreds of equal size
-//! memory  the bytes of the held shreds: those of [`HELD_MAX`], and of the call that reached it; 8 B for each of them and
-//!         destination
+//! memory  the bytes of at most [`HELD_MAX`] shreds; 8 B for each of them and destination
 //! drops   shreds for which net has no room: the caller counts them
 //!
 //! The root of a shred's tree sends it to all others of the tree's first layer, and a burst of datagrams brings several
 //! shreds of which this node is the root. In a message of its own each shred would be for each child a frag, a delay on
-//! an emulated link, a datagram that the kernel carries alone and a wake-up of the child. A run of equal sizes is one of
-//! each. The runs for one address, of data and of parity, follow each other: an emulated link carries them as a train.
+//! an emulated link, a datagram that the kernel carries alone and a wake-up of the child. A run of equal sizes is one
+//! of each. The runs for one address, of data and of parity, follow each other: an emulated link carries them as a
+//! train.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -5,8 +5,8 @@
 //! memory  1 MiB of tables of keys; [`KNOWN_MAX`] signatures, 128 B each
 //! source  `docs/cluster-protocol.md`, section 2.4
 //!
-//! A node signs a root once, for all shreds of the set that it sends on: among ten nodes a set has one signature of each
-//! of eight parents. A signature that was found right is remembered, so that it is verified once and not for each shred.
+//! A node signs a root once, for all shreds of the set that it sends on: among ten nodes a set has one signature of
+//! each of eight parents. A valid signature is remembered, so that it is verified once and not for each shred.
 
 use std::collections::VecDeque;
 
