@@ -185,7 +185,7 @@ impl UdpSocket {
     }
 
     /// Sends `messages` in order; returns how many the kernel took (fewer if its buffer is full). An error refers to
-    /// the first of them; see [`is_unreachable`].
+    /// the first of them; see [`is_unreachable`] and [`may_be_split`].
     pub fn send(&self, messages: &[Message<'_>]) -> Result<usize> {
         match messages.len() {
             0 => Ok(0),
@@ -252,6 +252,12 @@ pub fn readable<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> u16 {
 pub fn is_unreachable(error: &Error) -> bool {
     use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | PermissionDenied)
+}
+
+/// Whether a send of a run may have failed only because it is a run: the kernel or the device on its way does not split
+/// such runs. Its datagrams may still be sent one by one.
+pub fn may_be_split(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE))
 }
 
 /// One send: a datagram, or a run of equal datagrams (the last may be shorter) to one address.

@@ -23,7 +23,9 @@ use std::net::{IpAddr, SocketAddr};
 use hearth_netem::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
-use hearth_tile::sys::udp::{MAX_POLLED, Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable, readable};
+use hearth_tile::sys::udp::{
+    MAX_POLLED, Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable, may_be_split, readable,
+};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Tile, WaitFor};
 
 use crate::links::{DATAGRAM_MTU, Datagram, NET_TXSEND, Outgoing, PortKind};
@@ -153,6 +155,13 @@ fn refused(unsent: &Unsent, error: &std::io::Error, count: &mut Counters) {
         true => count.dropped_unreachable += unsent.count(),
         false => count.send_errors += 1,
     }
+}
+
+/// Replaces a run by its datagrams.
+fn split(unsent: &mut Vec<Unsent>, place: usize) {
+    let Unsent { to, data, segment, tag } = unsent.remove(place);
+    let datagrams = data.chunks(segment.into()).map(|data| Unsent { to, data: data.to_vec(), segment: 0, tag });
+    drop(unsent.splice(place..place, datagrams));
 }
 
 /// An emulated network, and the file that describes it.
@@ -371,7 +380,9 @@ impl Net {
                 .map(|u| Message { to: u.to, data: &u.data, segment: (u.segment > 0).then_some(u.segment) })
                 .collect();
             let socket = self.sockets.iter().find(|(kind, _)| *kind == port).unwrap_or(&self.sockets[0]);
-            match socket.1.send(&batch) {
+            let taken = socket.1.send(&batch);
+            drop(batch);
+            match taken {
                 Ok(0) => break,
                 Ok(sent) => {
                     for u in &self.unsent[done..done + sent] {
@@ -381,6 +392,8 @@ impl Net {
                     }
                     done += sent;
                 }
+                // Not every kernel and device splits runs.
+                Err(error) if may_be_split(&error) && self.unsent[done].count() > 1 => split(&mut self.unsent, done),
                 Err(error) => {
                     refused(&self.unsent[done], &error, out.count);
                     done += 1;

@@ -299,6 +299,33 @@ fn bytes_are_told_by_peer_in_both_directions() {
     assert_eq!(carried as u64, total.received + count.received * Datagram::HEADER as u64);
 }
 
+/// The kernel refuses a run of so many datagrams, like a device that cannot split any.
+#[test]
+fn a_refused_run_leaves_as_single_datagrams() {
+    const COUNT: u16 = 200;
+    let mut rig = rig(&[NET_QUIC]);
+    let receiver = sender();
+    let give = |rig: &mut Rig<Net>, data: &[u8], segment: u16| {
+        let mut frag = vec![0; Outgoing::HEADER + data.len()];
+        frag[Outgoing::HEADER..].copy_from_slice(data);
+        Outgoing::write_header(&mut frag, (receiver.local_addr(), PortKind::Quic), segment, data.len());
+        rig.give(QUIC_NET, 0, &frag);
+    };
+    give(&mut rig, b"before", 0);
+    let run: Vec<u8> = (0..COUNT).flat_map(|number| [number.to_le_bytes(), [7; 2]].concat()).collect();
+    give(&mut rig, &run, 4);
+    give(&mut rig, b"after", 0);
+    let (mut batch, mut came) = (RecvBatch::new(16), vec![]);
+    turn_until(&mut rig, "all come", |_| {
+        receiver.receive(&mut batch).unwrap();
+        came.extend(batch.datagrams().map(|(_, data)| data.to_vec()));
+        came.len() == usize::from(COUNT) + 2
+    });
+    let expected = [&b"before"[..]].into_iter().chain(run.chunks(4)).chain([&b"after"[..]]);
+    assert!(came.iter().map(Vec::as_slice).eq(expected), "each once and in order");
+    assert_eq!((rig.count().sent, rig.count().send_errors), (u64::from(COUNT) + 2, 0));
+}
+
 #[test]
 fn requests_go_to_rserve_and_excess_is_counted() {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
