@@ -6,8 +6,8 @@
 //! drops   datagrams that the rules lose or cut off, and those that arrive when the queue is full: each is counted
 //! source  the map of `hearth cluster simulate`, whose distributions these are
 //!
-//! Datagrams that leave together form one run: loss is drawn for each datagram, the delay once per run. Time advances
-//! only as the caller says.
+//! Datagrams that leave together form one run: loss is drawn for each datagram, the delay once per run, and once for
+//! the runs of a train, which follow each other to one address. Time advances only as the caller says.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -20,11 +20,16 @@ const HEADER_BYTES: usize = 28;
 /// The longest jitter, in means: one of 22,000 datagrams would take longer.
 const JITTER_MEANS_MAX: f64 = 10.0;
 
-/// Arrivals are rounded to this if a rule's jitter is large, or small on a long link: otherwise the datagrams of one
-/// FEC set would wake sender and receiver once each.
+/// Arrivals are rounded to this or more if a rule's jitter is large, or small on a long link: otherwise the datagrams
+/// of one FEC set would wake sender and receiver once each.
 const GRID_NS: u64 = 1_000_000;
 /// From this delay on a link is long.
 const LONG_NS: u64 = 10 * GRID_NS;
+/// Arrivals are rounded to the largest power of two of [`GRID_NS`] that fits into a link's delay this often: none is
+/// off by more than a thirty-second of the delay, or by half of [`GRID_NS`].
+const GRIDS_PER_DELAY: u64 = 16;
+/// What follows to the same address within this time is of the same train: the data and the parity of an FEC set.
+const TRAIN_NS: u64 = 100_000;
 
 /// A datagram, or a run of equal ones to one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +96,15 @@ impl<T> Ord for Held<T> {
     }
 }
 
+/// Runs that travel together.
+#[derive(Clone, Copy)]
+struct Train {
+    to: SocketAddr,
+    /// When the first of them was sent.
+    began_ns: u64,
+    jitter_ns: u64,
+}
+
 /// The emulated network of one node's outgoing datagrams.
 pub struct Emulator<T> {
     rules: Rules,
@@ -100,8 +114,19 @@ pub struct Emulator<T> {
     /// Until when accepted datagrams keep the node's line busy, ns.
     busy_until_ns: u64,
     random: fastrand::Rng,
+    /// That of the last run.
+    train: Option<Train>,
+    /// How far the machine's time is ahead of the caller's.
+    ahead_ns: u64,
     /// Counts of outcomes.
     pub counters: Counters,
+}
+
+/// What the arrivals of a rule are rounded to, if they are.
+fn grid_ns(rule: &Rule) -> Option<u64> {
+    let is_rounded = rule.jitter_ns > GRID_NS / 2 || (rule.jitter_ns > 0 && rule.delay_ns >= LONG_NS);
+    let fit = rule.delay_ns / (GRIDS_PER_DELAY * GRID_NS);
+    is_rounded.then(|| GRID_NS << fit.checked_ilog2().unwrap_or(0))
 }
 
 impl<T> Emulator<T> {
@@ -114,6 +139,8 @@ impl<T> Emulator<T> {
             number: 0,
             busy_until_ns: 0,
             random: fastrand::Rng::with_seed(seed),
+            train: None,
+            ahead_ns: 0,
             counters: Counters::default(),
         }
     }
@@ -121,6 +148,13 @@ impl<T> Emulator<T> {
     /// Replaces the rules. Datagrams in flight arrive as drawn before.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
+    }
+
+    /// Sets how far the machine's time is ahead of the time that the caller gives. Arrivals are rounded to instants of
+    /// the machine's time, so that those of all its nodes fall together: a node that wakes for one finds the others
+    /// there.
+    pub fn set_ahead(&mut self, ahead_ns: u64) {
+        self.ahead_ns = ahead_ns;
     }
 
     /// Accepts datagrams sent now. Returns them if no rule covers their address: then they go at once.
@@ -141,9 +175,10 @@ impl<T> Emulator<T> {
         if !self.lose(&rule, &mut datagrams) {
             return None;
         }
-        let mut at_ns = self.busy_until_ns + rule.delay_ns + self.jitter(&rule);
-        if rule.jitter_ns > GRID_NS / 2 || (rule.jitter_ns > 0 && rule.delay_ns >= LONG_NS) {
-            at_ns = (at_ns + GRID_NS / 2) / GRID_NS * GRID_NS;
+        let mut at_ns = self.busy_until_ns + rule.delay_ns + self.jitter(&rule, datagrams.to, now_ns);
+        if let Some(grid_ns) = grid_ns(&rule) {
+            let phase_ns = self.ahead_ns % grid_ns;
+            at_ns = ((at_ns + phase_ns + grid_ns / 2) / grid_ns * grid_ns).saturating_sub(phase_ns);
         }
         self.counters.delayed += datagrams.count();
         self.bytes += datagrams.data.len();
@@ -167,12 +202,19 @@ impl<T> Emulator<T> {
         self.held.peek().map(|Reverse(held)| held.at_ns)
     }
 
-    fn jitter(&mut self, rule: &Rule) -> u64 {
+    /// The jitter of a run: that of its train, if it is not the first there.
+    fn jitter(&mut self, rule: &Rule, to: SocketAddr, now_ns: u64) -> u64 {
         if rule.jitter_ns == 0 {
             return 0;
         }
+        let is_of = |train: &Train| train.to == to && now_ns.saturating_sub(train.began_ns) < TRAIN_NS;
+        if let Some(train) = self.train.filter(is_of) {
+            return train.jitter_ns;
+        }
         let means = -(1.0 - self.random.f64()).ln();
-        (means.min(JITTER_MEANS_MAX) * rule.jitter_ns as f64) as u64
+        let jitter_ns = (means.min(JITTER_MEANS_MAX) * rule.jitter_ns as f64) as u64;
+        self.train = Some(Train { to, began_ns: now_ns, jitter_ns });
+        jitter_ns
     }
 
     /// Removes lost datagrams; returns whether any are left.
@@ -219,6 +261,12 @@ mod tests {
         Datagrams { to: to(3), data: vec![number as u8; size], segment: 0, tag: number }
     }
 
+    /// Makes one that is not of the train of the number before.
+    fn apart(number: u64) -> Datagrams<u32> {
+        let port = 8_003 + (number % 2) as u16;
+        Datagrams { to: SocketAddr::from(([127, 0, 0, 3], port)), ..one(number as u32, 1) }
+    }
+
     /// Returns all datagrams that come out, each exactly at the time announced for it.
     fn drain(emulator: &mut Emulator<u32>) -> Vec<(u64, u32)> {
         let mut out = vec![];
@@ -248,7 +296,7 @@ mod tests {
     #[test]
     fn jitter_has_the_given_mean() {
         let mut emulator = of(Rule { jitter_ns: 2 * MS, ..PLAIN }, 1e15, 1 << 20);
-        (0..10_000).for_each(|number| assert!(emulator.offer(0, one(number, 1)).is_none()));
+        (0..10_000).for_each(|number| assert!(emulator.offer(0, apart(number)).is_none()));
         let extra: Vec<u64> = drain(&mut emulator).into_iter().map(|(at, _)| at - 30 * MS).collect();
         assert!(extra.is_sorted() && *extra.last().unwrap() <= 20 * MS + GRID_NS / 2);
         assert!(extra.iter().all(|extra| extra.is_multiple_of(GRID_NS)), "they come out together");
@@ -266,7 +314,7 @@ mod tests {
         let arrivals = |rule: Rule| {
             let mut emulator = of(rule, 1e15, 1 << 20);
             // At all instants of a millisecond.
-            (0..1_000).for_each(|number| assert!(emulator.offer(number * 1_009, one(0, 1)).is_none()));
+            (0..1_000).for_each(|number| assert!(emulator.offer(number * 1_009, apart(number)).is_none()));
             drain(&mut emulator).into_iter().map(|(at, _)| at).collect::<Vec<u64>>()
         };
         let long = arrivals(small);
@@ -277,6 +325,62 @@ mod tests {
         let short = arrivals(Rule { delay_ns: 5 * MS, ..small });
         assert!(short.iter().any(|at| !at.is_multiple_of(GRID_NS)));
         assert!(arrivals(Rule { jitter_ns: 0, ..PLAIN }).iter().any(|at| !at.is_multiple_of(GRID_NS)));
+    }
+
+    #[test]
+    fn what_follows_at_once_travels_along() {
+        // Of a short link with small jitter the instants are exact.
+        let rule = Rule { delay_ns: 5 * MS, jitter_ns: MS / 4, ..PLAIN };
+        let mut emulator = of(rule, 1e15, 1 << 20);
+        let mut differ = 0;
+        for begin in (0..200).map(|number| number * 20 * MS) {
+            let times = [0, 1_000, TRAIN_NS - 1, TRAIN_NS].map(|later| begin + later);
+            for (at, number) in times.into_iter().zip(0..) {
+                assert!(emulator.offer(at, one(number, 1)).is_none());
+            }
+            let mut jitters = [0; 4];
+            drain(&mut emulator)
+                .iter()
+                .for_each(|(at, n)| jitters[*n as usize] = at - times[*n as usize] - rule.delay_ns);
+            assert!(jitters[..3].iter().all(|jitter| *jitter == jitters[0]), "{jitters:?}; seed {SEED}");
+            differ += u64::from(jitters[3] != jitters[0]);
+        }
+        assert!(differ > 190, "{differ} of 200 trains have a jitter of their own; seed {SEED}");
+        // Another address, or the same one after another, begins a train.
+        let [first, second] = [apart(0), apart(1)].map(|datagrams| datagrams.to);
+        assert_ne!(first, second);
+        let mut drawn = [(); 2].map(|()| [first, second].map(|to| emulator.jitter(&rule, to, 0)));
+        drawn.as_flattened_mut().sort_unstable();
+        assert!(drawn.as_flattened().windows(2).all(|pair| pair[0] != pair[1]), "{drawn:?}; seed {SEED}");
+    }
+
+    #[test]
+    fn longer_links_have_fewer_instants() {
+        let grid = |delay_us: u64, jitter_us: u64| {
+            grid_ns(&Rule { delay_ns: delay_us * 1_000, jitter_ns: jitter_us * 1_000, ..PLAIN })
+        };
+        // Links of the shipped map.
+        for (delay_us, jitter_us, ms) in
+            [(30_000, 500, 1), (37_500, 500, 2), (82_500, 1_000, 4), (87_500, 1_000, 4), (115_000, 1_000, 4)]
+        {
+            assert_eq!(grid(delay_us, jitter_us), Some(ms * MS), "{delay_us} us");
+        }
+        assert_eq!([grid(250, 50), grid(7_500, 200), grid(115_000, 0)], [None; 3]);
+        assert_eq!(grid(0, 501), Some(MS));
+    }
+
+    #[test]
+    fn clocks_that_began_apart_share_instants() {
+        for ahead_ns in [0, 12_345, 3 * MS + 999_999, 1_700_000_000_123_456_789] {
+            let mut emulator = of(Rule { delay_ns: 87 * MS + MS / 2, jitter_ns: MS, ..PLAIN }, 1e15, 1 << 20);
+            emulator.set_ahead(ahead_ns);
+            (0..1_000).for_each(|number| assert!(emulator.offer(number * 10_009, apart(number)).is_none()));
+            let out: Vec<u64> = drain(&mut emulator).into_iter().map(|(at, _)| at).collect();
+            assert!(out.iter().all(|at| (at + ahead_ns).is_multiple_of(4 * MS)), "{ahead_ns} ns ahead");
+            let mean = out.iter().sum::<u64>() as f64 / out.len() as f64 / MS as f64;
+            // Sent at 5 ms on average, 1 ms of jitter, each off by 2 ms at most.
+            assert!((93.0..94.0).contains(&mean), "{mean} ms, {ahead_ns} ns ahead; seed {SEED}");
+        }
     }
 
     #[test]

@@ -34,6 +34,10 @@ pub enum Activity {
 
 /// Interval between two housekeepings, in nanoseconds.
 pub const HOUSEKEEPING_NS: u64 = 1_000_000;
+/// Interval at which the counters and the heartbeat of a tile without work are written, in nanoseconds. What a tile
+/// counts changes only where it works, and then the next housekeeping writes it; a core without work that wakes every
+/// few milliseconds for one of its tiles need not write those of all.
+pub const IDLE_WRITE_NS: u64 = 20_000_000;
 
 /// What a tile's loop is built from.
 pub struct Parts {
@@ -80,7 +84,7 @@ pub trait Runnable: Send {
     /// Writes the counters to shared memory now.
     fn flush(&mut self);
     /// Writes the counters to shared memory if the tile has worked since the last write. Changes of idle turns are
-    /// written at the next housekeeping.
+    /// written within [`IDLE_WRITE_NS`] of it, if the core is awake then, else when it wakes.
     fn flush_work(&mut self);
     /// Called when the node stops.
     fn stop(&mut self);
@@ -121,6 +125,8 @@ pub struct Runner<T: Tile> {
     neighbours: Neighbours,
     told: Told,
     next_housekeeping: u64,
+    /// When the counters are written even if the tile has not worked.
+    write_at: u64,
     next_input: usize,
     /// Whether frags were read and [`Tile::end_burst`] was not called yet.
     burst_open: bool,
@@ -188,6 +194,7 @@ impl<T: Tile> Runner<T> {
             neighbours,
             told,
             next_housekeeping: now,
+            write_at: now,
             next_input: 0,
             burst_open: false,
             moved: false,
@@ -251,13 +258,16 @@ impl<T: Tile> Runner<T> {
 
     fn housekeep(&mut self, now: u64) {
         self.call(now, |tile, out| tile.housekeep(out));
-        self.shared.heartbeat_unix_ns = self.clock.unix_ns(now);
         self.next_housekeeping = now + HOUSEKEEPING_NS;
-        self.write_counters(now);
+        if self.is_unwritten || now >= self.write_at {
+            self.write_counters(now);
+        }
     }
 
     fn write_counters(&mut self, now: u64) {
         self.is_unwritten = false;
+        self.write_at = now + IDLE_WRITE_NS;
+        self.shared.heartbeat_unix_ns = self.clock.unix_ns(now);
         self.shared.set_regimes(self.line.ns());
         self.shared.frags_out = self.published();
         let words = self.words.words();
@@ -471,9 +481,7 @@ impl<T: Tile> Runnable for Runner<T> {
     }
 
     fn flush(&mut self) {
-        let now = self.clock.now();
-        self.shared.heartbeat_unix_ns = self.clock.unix_ns(now);
-        self.write_counters(now);
+        self.write_counters(self.clock.now());
     }
 
     fn flush_work(&mut self) {

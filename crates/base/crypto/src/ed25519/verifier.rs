@@ -41,6 +41,27 @@ impl Default for VerifierConfig {
     }
 }
 
+/// The jobs of a burst, by whether their key has a table.
+#[derive(Default)]
+struct Jobs<'a> {
+    known: Vec<Job<'a>>,
+    /// The table of each of the known ones.
+    slots: Vec<u32>,
+    fresh: Vec<Job<'a>>,
+}
+
+impl<'a> Jobs<'a> {
+    fn push(&mut self, job: Job<'a>, cache: &mut TableCache) {
+        match cache.find(job.item.public_key) {
+            Some(slot) => {
+                self.slots.push(slot);
+                self.known.push(job);
+            }
+            None => self.fresh.push(job),
+        }
+    }
+}
+
 /// Verifies signatures, and is faster for keys that it meets again.
 pub struct Verifier {
     cache: TableCache,
@@ -93,23 +114,20 @@ impl Verifier {
     pub fn verify_burst(&mut self, items: &[VerifyItem<'_>], results: &mut Vec<Result<(), VerifyError>>) {
         results.clear();
         results.resize(items.len(), Ok(()));
-        let (mut known, mut fresh, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        let mut jobs = Jobs::default();
         for (index, item) in items.iter().enumerate() {
             let (r, s) = split(item.signature);
             match canonical_scalar(&s) {
                 Err(error) => results[index] = Err(error),
-                Ok(s) => {
-                    let job = Job { index, item: *item, r, s };
-                    match self.cache.find(item.public_key) {
-                        Some(slot) => {
-                            slots.push(slot);
-                            known.push(job);
-                        }
-                        None => fresh.push(job),
-                    }
-                }
+                Ok(s) => jobs.push(Job { index, item: *item, r, s }, &mut self.cache),
             }
         }
+        if self.build_tables(&jobs.fresh) {
+            // The keys of the new tables are known now, and keys whose tables these replaced no longer are.
+            let Jobs { known, fresh, .. } = std::mem::take(&mut jobs);
+            known.into_iter().chain(fresh).for_each(|job| jobs.push(job, &mut self.cache));
+        }
+        let Jobs { known, slots, fresh } = jobs;
         self.points.clear();
         self.verify_known(&known, &slots);
         let fresh = self.verify_fresh(fresh, results);
@@ -143,9 +161,9 @@ impl Verifier {
         }
     }
 
-    /// Appends s·B − k·A for the jobs that it returns; the others have their verdict in `results`. Keys that
-    /// have come often enough get their tables.
-    fn verify_fresh<'a>(&mut self, jobs: Vec<Job<'a>>, results: &mut [Result<(), VerifyError>]) -> Vec<Job<'a>> {
+    /// Builds the tables of those keys that have come often enough. Returns whether there were any.
+    fn build_tables(&mut self, jobs: &[Job<'_>]) -> bool {
+        let mut has_built = false;
         for key in jobs.iter().map(|job| job.item.public_key) {
             // A key that comes several times in one burst may have got its table a moment ago.
             if self.cache.wants_table(key)
@@ -154,8 +172,14 @@ impl Verifier {
                 && let Some(point) = Point::decode(key)
             {
                 self.cache.insert(*key, |entries| KeyComb::build(&point.negated(), entries));
+                has_built = true;
             }
         }
+        has_built
+    }
+
+    /// Appends s·B − k·A for the jobs that it returns; the others have their verdict in `results`.
+    fn verify_fresh<'a>(&mut self, jobs: Vec<Job<'a>>, results: &mut [Result<(), VerifyError>]) -> Vec<Job<'a>> {
         let mut summed = Vec::new();
         let mut rest = jobs;
         #[cfg(target_arch = "x86_64")]
@@ -203,6 +227,41 @@ impl Verifier {
 mod tests {
     use super::*;
     use crate::ed25519::SigningKey;
+
+    /// A verifier with room for two tables, of which each burst replaces some that serve it, gives the right verdicts.
+    #[test]
+    fn tables_that_a_burst_builds_serve_it() {
+        let keys: Vec<_> = (0..12).map(|n| SigningKey::from_seed(&[n; 32])).collect();
+        let messages: Vec<[u8; 8]> = (0..600u64).map(u64::to_le_bytes).collect();
+        let signed: Vec<_> = messages.iter().enumerate().map(|(n, message)| keys[n * 7 % 12].sign(message)).collect();
+        let public: Vec<[u8; 32]> = keys.iter().map(SigningKey::public_key).collect();
+        let table_bytes = KeyComb::ENTRIES * size_of::<Entry>();
+        for arithmetic in [Arithmetic::Detect, Arithmetic::FourLanes, Arithmetic::Portable] {
+            let config = VerifierConfig { cache_bytes: 2 * table_bytes + 1_024, build_after: 0, arithmetic };
+            let mut verifier = Verifier::new(config);
+            let mut results = Vec::new();
+            for (burst, numbers) in (0..messages.len()).collect::<Vec<_>>().chunks(100).enumerate() {
+                let item = |n: &usize| {
+                    // Every ninth is another key's.
+                    let key = if n.is_multiple_of(9) { n * 7 + 1 } else { n * 7 };
+                    VerifyItem { public_key: &public[key % 12], signature: &signed[*n], message: &messages[*n] }
+                };
+                let items: Vec<_> = numbers.iter().map(item).collect();
+                verifier.verify_burst(&items, &mut results);
+                let right: Vec<bool> = numbers.iter().map(|n| !n.is_multiple_of(9)).collect();
+                assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), right, "burst {burst}");
+                assert!(verifier.cached_keys() <= 2);
+            }
+            assert_eq!(verifier.cached_keys(), 2);
+        }
+        // Alone, too: a wrong table that the call builds would refuse it.
+        let mut verifier = Verifier::new(VerifierConfig::default());
+        for _ in 0..5 {
+            assert!(verifier.verify(&public[0], &signed[0], &messages[0]).is_ok());
+            assert!(verifier.verify(&public[1], &signed[0], &messages[0]).is_err());
+        }
+        assert_eq!(verifier.cached_keys(), 2);
+    }
 
     /// A path with wrong tables must not keep accepting: otherwise the differential tests would prove nothing.
     #[test]

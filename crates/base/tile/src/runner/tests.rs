@@ -394,9 +394,34 @@ fn before_a_sleep_counters_are_written_where_there_was_work() {
     stage.runner.turn(0);
     stage.runner.flush_work();
     assert_eq!(written(&stage, "regime_wait_ns"), waited);
-    stage.wires.clock.advance(Duration::from_nanos(HOUSEKEEPING_NS));
+    stage.wires.clock.advance(Duration::from_nanos(IDLE_WRITE_NS));
     stage.runner.turn(0);
     assert!(written(&stage, "regime_wait_ns") > waited);
+}
+
+#[test]
+fn without_work_counters_are_written_now_and_then() {
+    let mut stage = Stage::<1>::new(&[IN]);
+    let mut feed = stage.wires.feed("in");
+    let beat = |stage: &Stage<1>| stage.wires.word("scripted:0", "heartbeat_unix_ns");
+    let millisecond = |stage: &mut Stage<1>| {
+        stage.wires.clock.advance(Duration::from_nanos(HOUSEKEEPING_NS));
+        stage.settle();
+    };
+    stage.settle();
+    let begun = beat(&stage);
+    for _ in 1..IDLE_WRITE_NS / HOUSEKEEPING_NS {
+        millisecond(&mut stage);
+        assert_eq!(beat(&stage), begun);
+    }
+    millisecond(&mut stage);
+    assert_eq!(beat(&stage), begun + IDLE_WRITE_NS);
+    // After work the next housekeeping writes.
+    give(&mut feed, [1]);
+    millisecond(&mut stage);
+    millisecond(&mut stage);
+    assert_eq!(beat(&stage), begun + IDLE_WRITE_NS + 2 * HOUSEKEEPING_NS);
+    assert_eq!(stage.wires.word("scripted:0", "frags_in"), 1);
 }
 
 #[test]

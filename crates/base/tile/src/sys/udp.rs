@@ -19,6 +19,11 @@ const SLOT: usize = 65_536;
 pub const MAX_POLLED: usize = 16;
 /// Maximum messages per system call.
 pub const MAX_BATCH: usize = 64;
+/// Maximum messages for which a send uses small tables. Those for [`MAX_BATCH`] messages are 21 KB that must be
+/// cleared, and a core that wakes for one datagram has none of that in its caches.
+const FEW_SENT: usize = 8;
+/// The same for a receive, whose tables are 5 KB.
+const FEW_RECEIVED: usize = 16;
 const CONTROL: usize = 128;
 /// More than a socket's buffer holds: bounds [`UdpSocket::discard`] even if a sender is faster.
 const DISCARDED_MAX: usize = 1 << 17;
@@ -133,12 +138,21 @@ impl UdpSocket {
 
     /// Receives available datagrams, at most the batch's size. Returns zero if there are none.
     pub fn receive(&self, batch: &mut RecvBatch) -> Result<usize> {
+        match batch.slots() {
+            ..=FEW_RECEIVED => self.receive_up_to::<FEW_RECEIVED>(batch),
+            _ => self.receive_up_to::<MAX_BATCH>(batch),
+        }
+    }
+
+    /// Receives into a batch of at most `N` slots.
+    fn receive_up_to<const N: usize>(&self, batch: &mut RecvBatch) -> Result<usize> {
         batch.received = 0;
         let count = batch.slots();
-        let mut iovecs: [libc::iovec; MAX_BATCH] =
+        assert!(count <= N, "a table for each slot");
+        let mut iovecs: [libc::iovec; N] =
             std::array::from_fn(|_| libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 });
         // SAFETY: an all-zero mmsghdr is a valid empty message.
-        let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { zeroed() };
+        let mut messages: [libc::mmsghdr; N] = unsafe { zeroed() };
         for (i, buffer) in batch.buffers.chunks_exact_mut(SLOT).enumerate() {
             iovecs[i] = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: SLOT };
             let header = &mut messages[i].msg_hdr;
@@ -171,19 +185,25 @@ impl UdpSocket {
     }
 
     /// Sends `messages` in order; returns how many the kernel took (fewer if its buffer is full). An error refers to
-    /// the first of them; see [`is_unreachable`].
+    /// the first of them; see [`is_unreachable`] and [`may_be_split`].
     pub fn send(&self, messages: &[Message<'_>]) -> Result<usize> {
-        let count = messages.len().min(MAX_BATCH);
-        if count == 0 {
-            return Ok(0);
+        match messages.len() {
+            0 => Ok(0),
+            1..=FEW_SENT => self.send_up_to::<FEW_SENT>(messages),
+            _ => self.send_up_to::<MAX_BATCH>(messages),
         }
+    }
+
+    /// Sends the first `N` messages, or all of fewer.
+    fn send_up_to<const N: usize>(&self, messages: &[Message<'_>]) -> Result<usize> {
+        let count = messages.len().min(N);
         // SAFETY: all-zero values of these plain C structs are valid.
-        let mut names: [libc::sockaddr_storage; MAX_BATCH] = unsafe { zeroed() };
-        let mut iovecs: [libc::iovec; MAX_BATCH] =
+        let mut names: [libc::sockaddr_storage; N] = unsafe { zeroed() };
+        let mut iovecs: [libc::iovec; N] =
             std::array::from_fn(|_| libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 });
-        let mut controls = [Control([0; CONTROL]); MAX_BATCH];
+        let mut controls = [Control([0; CONTROL]); N];
         // SAFETY: an all-zero mmsghdr is a valid empty message.
-        let mut headers: [libc::mmsghdr; MAX_BATCH] = unsafe { zeroed() };
+        let mut headers: [libc::mmsghdr; N] = unsafe { zeroed() };
         for (i, message) in messages.iter().take(count).enumerate() {
             let (name, len) = to_raw(message.to);
             names[i] = name;
@@ -232,6 +252,12 @@ pub fn readable<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> u16 {
 pub fn is_unreachable(error: &Error) -> bool {
     use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | PermissionDenied)
+}
+
+/// Whether a send of a run may have failed only because it is a run: the kernel or the device on its way does not split
+/// such runs. Its datagrams may still be sent one by one.
+pub fn may_be_split(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE))
 }
 
 /// One send: a datagram, or a run of equal datagrams (the last may be shorter) to one address.
@@ -401,6 +427,33 @@ mod tests {
         assert_eq!((readable(&sockets), readable(&sockets[..2])), (0b100, 0));
         assert_eq!(receive_all(&sockets[2], 1), [b"one"]);
         assert_eq!(readable(&sockets), 0);
+    }
+
+    #[test]
+    fn batches_of_any_size_arrive_whole_and_in_order() {
+        let sender = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), OPTIONS).unwrap();
+        for slots in [1, FEW_RECEIVED, FEW_RECEIVED + 1, MAX_BATCH] {
+            let receiver = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), OPTIONS).unwrap();
+            let mut batch = RecvBatch::new(slots);
+            assert_eq!(receiver.receive(&mut batch).unwrap(), 0);
+            for count in [1, FEW_SENT, FEW_SENT + 1, MAX_BATCH, MAX_BATCH + 5] {
+                let numbers: Vec<[u8; 2]> = (0..count as u16).map(u16::to_le_bytes).collect();
+                let messages: Vec<Message<'_>> = numbers
+                    .iter()
+                    .map(|number| Message { to: receiver.local_addr(), data: number, segment: None })
+                    .collect();
+                let sent = sender.send(&messages).unwrap();
+                assert_eq!(sent, count.min(MAX_BATCH));
+                let mut came = vec![];
+                wait_until("the datagrams", || {
+                    receiver.receive(&mut batch).unwrap();
+                    came.extend(batch.datagrams().map(|(_, data)| data.to_vec()));
+                    came.len() >= sent
+                });
+                assert_eq!(came, numbers[..sent], "{count} sent, {slots} slots");
+            }
+        }
+        assert_eq!(sender.send(&[]).unwrap(), 0);
     }
 
     #[test]

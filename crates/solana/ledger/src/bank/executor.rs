@@ -160,8 +160,10 @@ impl Executor {
             loaded_bytes_limit: checked.budget.loaded_accounts_bytes,
             rules: &self.rules,
         };
-        let lamports = |set: &WorkingSet| places.iter().map(|&place| set.get(place).lamports).collect::<Vec<_>>();
-        let before = self.recording.then(|| (self.set.get(places[0]).clone(), lamports(&self.set)));
+        let before = self.recording.then(|| {
+            let balances: Vec<(u64, u64)> = places.iter().map(|&place| (self.set.get(place).lamports, 0)).collect();
+            (self.set.get(places[0]).clone(), balances)
+        });
         match (transfers.run(&mut self.set, &mut self.touched), before) {
             (Run::General, _) => None,
             (Run::Refused(error), _) => Some(Outcome::NotCommitted(error)),
@@ -171,8 +173,9 @@ impl Executor {
                 None
             }
             (Run::Landed { result, compute_units, loaded_bytes }, before) => {
-                if let Some((_, before)) = before {
-                    let balances = before.into_iter().zip(lamports(&self.set)).collect();
+                if let Some((_, mut balances)) = before {
+                    let afterwards = places.iter().map(|&place| self.set.get(place).lamports);
+                    balances.iter_mut().zip(afterwards).for_each(|((_, after), lamports)| *after = lamports);
                     let logs = if result.is_ok() { transfer_logs(txn) } else { vec![] };
                     self.records[index] = Some(Box::new(Record { logs, balances, ..Record::default() }));
                 }

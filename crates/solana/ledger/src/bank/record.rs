@@ -64,8 +64,27 @@ pub(super) fn transfer_logs(txn: &Txn<'_>) -> Vec<String> {
     let mut logs = Vec::with_capacity(2 * txn.instruction_count());
     for instruction in txn.instructions() {
         let program = encode_32(&txn.account_keys()[usize::from(instruction.program_id_index)]);
-        logs.push(format!("Program {program} invoke [1]"));
-        logs.push(format!("Program {program} success"));
+        let program: &str = &program;
+        logs.extend([" invoke [1]", " success"].map(|end| ["Program ", program, end].concat()));
     }
     logs
+}
+
+#[cfg(test)]
+mod tests {
+    use hearth_wire::message::Message;
+    use hearth_wire::program::system;
+
+    use super::*;
+
+    #[test]
+    fn each_transfer_logs_its_call_and_success() {
+        let transfers = [1, 2].map(|lamports| system::transfer(&[5; 32], &[6; 32], lamports));
+        let message = Message::compile(&[5; 32], &transfers, &[1; 32]).unwrap();
+        let bytes = [&[1][..], &[7; 64], message.bytes()].concat();
+        let logs = transfer_logs(&Txn::parse(&bytes).unwrap());
+        let of_one =
+            ["Program 11111111111111111111111111111111 invoke [1]", "Program 11111111111111111111111111111111 success"];
+        assert_eq!(logs, [of_one, of_one].concat());
+    }
 }

@@ -51,12 +51,12 @@ impl BatchWriter {
 
     /// Adds a transaction, in block order.
     pub fn push(&mut self, parts: &MetaParts<'_>) {
-        let lost = Details { logs: vec!["Log truncated".into()], ..Details::default() };
         let start = self.bytes.len();
         self.entry(parts);
         if self.bytes.len() > BATCH_SIZE_MAX && parts.details.is_some() {
+            let lost = Details { logs: vec!["Log truncated".into()], ..Details::default() };
             self.bytes.truncate(start);
-            self.entry(&MetaParts { details: Some(&lost), ..*parts });
+            self.entry(&MetaParts { details: Some(lost.parts()), ..*parts });
         }
         self.count += 1;
     }

@@ -29,6 +29,17 @@ pub struct Details {
     pub return_data: Option<(Pubkey, Vec<u8>)>,
 }
 
+/// Borrowed [`Details`].
+#[derive(Clone, Copy, Debug)]
+pub struct DetailsParts<'a> {
+    /// The fields are those of [`Details`].
+    pub logs: &'a [String],
+    /// The inner instructions.
+    pub inner: &'a [(u8, Vec<InnerCall>)],
+    /// The last return value.
+    pub return_data: Option<&'a (Pubkey, Vec<u8>)>,
+}
+
 /// The stored metadata of a transaction that landed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionMeta {
@@ -86,7 +97,7 @@ pub struct MetaParts<'a> {
     /// The memos, joined.
     pub memo: Option<&'a str>,
     /// Logs and inner calls, where they are stored.
-    pub details: Option<&'a Details>,
+    pub details: Option<DetailsParts<'a>>,
 }
 
 /// Why a payment was made at the end of a block.
@@ -244,12 +255,12 @@ impl TransactionMeta {
     }
 }
 
-impl Details {
+impl DetailsParts<'_> {
     fn encode(&self, out: &mut Vec<u8>) {
         put(out, self.logs.len() as u64);
         self.logs.iter().for_each(|line| put_bytes(out, line.as_bytes()));
         put(out, self.inner.len() as u64);
-        for (index, calls) in &self.inner {
+        for (index, calls) in self.inner {
             out.push(*index);
             put(out, calls.len() as u64);
             for call in calls {
@@ -259,10 +270,17 @@ impl Details {
             }
         }
         out.push(self.return_data.is_some().into());
-        if let Some((program, data)) = &self.return_data {
+        if let Some((program, data)) = self.return_data {
             out.extend_from_slice(program);
             put_bytes(out, data);
         }
+    }
+}
+
+impl Details {
+    /// Borrows all of it.
+    pub fn parts(&self) -> DetailsParts<'_> {
+        DetailsParts { logs: &self.logs, inner: &self.inner, return_data: self.return_data.as_ref() }
     }
 
     fn decode(r: &mut Cursor<'_>) -> Option<Self> {

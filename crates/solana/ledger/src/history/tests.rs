@@ -105,7 +105,7 @@ fn batch(writer: &mut BatchWriter, slot: u64, microblock: u64, first: u32, txns:
             loaded_writable: &meta.loaded_writable,
             loaded_readonly: &meta.loaded_readonly,
             memo: meta.memo.as_deref(),
-            details: meta.details.as_ref(),
+            details: meta.details.as_ref().map(Details::parts),
         });
     }
     writer.finish().expect("a microblock has transactions").to_vec()

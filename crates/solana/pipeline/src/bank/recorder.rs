@@ -7,7 +7,7 @@
 //! source  [`hearth_ledger::history`]
 
 use hearth_ledger::bank::Record;
-use hearth_ledger::history::{BatchWriter, Details, HistoryKey, MetaParts, memos};
+use hearth_ledger::history::{BatchWriter, DetailsParts, HistoryKey, MetaParts, memos};
 use hearth_ledger::{Executor, Outcome};
 use hearth_tile::{Out, Port};
 use hearth_wire::txn::Txn;
@@ -76,8 +76,7 @@ impl Recorder {
 pub fn push(writer: &mut BatchWriter, extended: bool, txn: &Txn<'_>, outcome: &Outcome, record: Option<&Record>) {
     let Outcome::Committed(landed) = outcome else { return };
     let record = record.expect("what landed has a record while recording");
-    let details =
-        || Details { logs: record.logs.clone(), inner: record.inner.clone(), return_data: record.return_data.clone() };
+    let details = DetailsParts { logs: &record.logs, inner: &record.inner, return_data: record.return_data.as_ref() };
     writer.push(&MetaParts {
         signature: txn.first_signature(),
         static_accounts: txn.account_keys(),
@@ -91,6 +90,6 @@ pub fn push(writer: &mut BatchWriter, extended: bool, txn: &Txn<'_>, outcome: &O
         loaded_writable: &record.loaded_writable,
         loaded_readonly: &record.loaded_readonly,
         memo: memos(txn).as_deref(),
-        details: extended.then(details).as_ref(),
+        details: extended.then_some(details),
     });
 }

@@ -23,7 +23,9 @@ use std::net::{IpAddr, SocketAddr};
 use hearth_netem::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
-use hearth_tile::sys::udp::{MAX_POLLED, Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable, readable};
+use hearth_tile::sys::udp::{
+    MAX_POLLED, Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable, may_be_split, readable,
+};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Tile, WaitFor};
 
 use crate::links::{DATAGRAM_MTU, Datagram, NET_TXSEND, Outgoing, PortKind};
@@ -155,6 +157,13 @@ fn refused(unsent: &Unsent, error: &std::io::Error, count: &mut Counters) {
     }
 }
 
+/// Replaces a run by its datagrams.
+fn split(unsent: &mut Vec<Unsent>, place: usize) {
+    let Unsent { to, data, segment, tag } = unsent.remove(place);
+    let datagrams = data.chunks(segment.into()).map(|data| Unsent { to, data: data.to_vec(), segment: 0, tag });
+    drop(unsent.splice(place..place, datagrams));
+}
+
 /// An emulated network, and the file that describes it.
 struct Links {
     emulator: Emulator<PortKind>,
@@ -169,7 +178,7 @@ impl Links {
     }
 
     /// Rereads the file if it has changed, and counts the fate of datagrams.
-    fn housekeep(&mut self, now_ns: u64, count: &mut Counters) {
+    fn housekeep(&mut self, now_ns: u64, wall_ns: u64, count: &mut Counters) {
         let told = self.emulator.counters;
         (count.links_delayed, count.links_lost) = (told.delayed, told.lost);
         (count.links_cut, count.dropped_links_full) = (told.cut, told.full);
@@ -177,6 +186,7 @@ impl Links {
             return;
         }
         self.look_at_ns = now_ns + links::LOOK_NS;
+        self.emulator.set_ahead(wall_ns.saturating_sub(now_ns));
         match self.watch.look() {
             None => {}
             Some(Ok(rules)) => self.emulator.set_rules(rules),
@@ -298,7 +308,7 @@ impl Tile for Net {
             out.count.dropped_by_kernel = self.sockets.iter().map(|(_, s)| s.kernel_drops()).sum();
         }
         if let Some(links) = &mut self.links {
-            links.housekeep(out.now(), out.count);
+            links.housekeep(out.now(), out.wall_ns(), out.count);
         }
     }
 
@@ -370,7 +380,9 @@ impl Net {
                 .map(|u| Message { to: u.to, data: &u.data, segment: (u.segment > 0).then_some(u.segment) })
                 .collect();
             let socket = self.sockets.iter().find(|(kind, _)| *kind == port).unwrap_or(&self.sockets[0]);
-            match socket.1.send(&batch) {
+            let taken = socket.1.send(&batch);
+            drop(batch);
+            match taken {
                 Ok(0) => break,
                 Ok(sent) => {
                     for u in &self.unsent[done..done + sent] {
@@ -380,6 +392,8 @@ impl Net {
                     }
                     done += sent;
                 }
+                // Not every kernel and device splits runs.
+                Err(error) if may_be_split(&error) && self.unsent[done].count() > 1 => split(&mut self.unsent, done),
                 Err(error) => {
                     refused(&self.unsent[done], &error, out.count);
                     done += 1;

@@ -255,8 +255,8 @@ impl World {
         }
     }
 
-    /// Broadcasts a block as its leader: stores it, and sends each shred to the root of its tree.
-    fn broadcast(&mut self, sets: &[FecSet]) {
+    /// Returns each shred of a block, with the address of the root of its tree.
+    fn roots(&self, sets: &[FecSet]) -> Vec<(SocketAddr, Vec<u8>)> {
         let slot = sets[0].header().slot;
         let leader = self.leader(slot);
         let all: Vec<Contact> = (0..self.peers.len()).map(contact).collect();
@@ -265,11 +265,20 @@ impl World {
         let stakes = stakes.votes.iter().map(|vote| (vote.node, vote.stake)).collect();
         let nodes = NodeSet::new(contact(leader), &all, &stakes, Features::of(epoch).cipher, false);
         let mut scratch = Scratch::default();
-        for bytes in sets.iter().flat_map(FecSet::shreds) {
+        let root = |bytes: &[u8]| {
             let shred = Piece::parse(bytes).unwrap();
             let id = ShredId { slot, kind: shred.variant().kind, index: shred.index() };
             let root = nodes.root(&id, &key(leader).public_key(), &mut scratch).and_then(|node| node.address);
-            self.send(address(leader, TVU), root.expect("all have one"), bytes.to_vec());
+            (root.expect("all have one"), bytes.to_vec())
+        };
+        sets.iter().flat_map(FecSet::shreds).map(root).collect()
+    }
+
+    /// Broadcasts a block as its leader: sends each shred to the root of its tree.
+    fn broadcast(&mut self, sets: &[FecSet]) {
+        let leader = self.leader(sets[0].header().slot);
+        for (root, bytes) in self.roots(sets) {
+            self.send(address(leader, TVU), root, bytes);
         }
     }
 
@@ -376,7 +385,10 @@ impl World {
                     PortKind::ServeRepair => SERVE,
                     _ => TVU,
                 };
-                self.send(address(node, port), message.to, message.data.to_vec());
+                let size = if message.segment == 0 { message.data.len() } else { message.segment.into() };
+                for data in message.data.chunks(size) {
+                    self.send(address(node, port), message.to, data.to_vec());
+                }
             }
             if asked.is_empty() && outgoing.is_empty() {
                 return;
@@ -635,6 +647,43 @@ fn who_sends_a_last_set_on_must_sign_for_it_from_epoch_1_on() {
         assert_eq!(count.shreds_taken + count.dropped_sender + count.dropped_duplicate, 64, "{count:?}");
         assert!(count.shreds_taken > 0);
     }
+}
+
+#[test]
+fn shreds_of_a_burst_go_to_each_child_in_runs() {
+    let (mut world, slot) = (World::new(5, 4_096, (64, 256), 1), 9);
+    let block = world.make(slot, 1, 5);
+    let leader = world.leader(slot);
+    let node = (leader + 1) % 5;
+    let shreds = world.roots(&block);
+    let rig = &mut world.peers[node].rig;
+    let (mut messages, mut sent) = (0, BTreeMap::<SocketAddr, Vec<Vec<u8>>>::new());
+    for burst in shreds.chunks(BATCH) {
+        for (_, bytes) in burst {
+            let mut buffer = [0; 2_048];
+            let size = Datagram { from: address(9, TVU), port: PortKind::Tvu, data: bytes }.write(&mut buffer);
+            rig.give("net_shred:0", 0, &buffer[..size]);
+        }
+        rig.run();
+        for (_, message) in rig.take("shred_net:0") {
+            let message = Outgoing::read(&message);
+            let run = message.data.chunks(message.segment.into()).map(<[u8]>::to_vec);
+            sent.entry(message.to).or_default().extend(run);
+            messages += 1;
+        }
+    }
+    let rooted = shreds.into_iter().filter(|(root, _)| *root == address(node, TVU));
+    let mut rooted: Vec<Vec<u8>> = rooted.map(|(_, bytes)| bytes).collect();
+    rooted.sort_unstable();
+    assert!(rooted.len() > 6, "of 64 shreds a quarter: {}", rooted.len());
+    let children: Vec<SocketAddr> = (0..5).filter(|n| ![leader, node].contains(n)).map(|n| address(n, TVU)).collect();
+    assert!(sent.keys().eq(&children), "{:?}", sent.keys());
+    for (child, mut came) in sent {
+        came.sort_unstable();
+        assert_eq!(came, rooted, "{child}: each of them once, those too that were recovered");
+    }
+    assert!(2 * messages < children.len() * rooted.len(), "{messages} messages of {} shreds", rooted.len());
+    assert_eq!(rig.count().shreds_sent_on, (children.len() * rooted.len()) as u64);
 }
 
 #[test]

@@ -10,8 +10,9 @@
 //! The path of this node's own blocks: `shredder` → `set` → `tile`. Other leaders' shreds take a straight path:
 //! `turbine_ingress` passes each datagram through `parse` → `check` (is it signed by the leader?) → `resolve` (its FEC
 //! set: `fec_resolver`; `eviction` if there are too many; `block_versions`, `equivocation` and `equivocation_proof` if
-//! the leader made two blocks) → `retransmit` (down its tree: `trees`) → `hand_on` (store, reports). `gaps` reports
-//! missing shreds to [`crate::repair`], which requests them from other nodes.
+//! the leader made two blocks) → `retransmit` (down its tree: `trees`; `runs` gathers what goes to one child) →
+//! `hand_on` (store, reports). `gaps` reports missing shreds to [`crate::repair`], which requests them from other
+//! nodes.
 
 mod arrival;
 mod block_versions;
@@ -32,6 +33,8 @@ mod parse;
 mod receiver;
 mod resolve;
 mod retransmit;
+mod runs;
+mod senders;
 mod set;
 mod shredder;
 mod signing;

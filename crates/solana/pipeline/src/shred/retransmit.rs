@@ -2,13 +2,13 @@
 //!
 //! reads   kept and recovered shreds; this node's signatures of last sets' roots
 //! writes  `shred_net`: shreds for this node's children
-//! memory  the shreds of the last sets of [`RESIGNED_MAX`] slots while they wait for this node's signature
+//! memory  the shreds of the last sets of [`RESIGNED_MAX`] slots while they wait for this node's signature; those of a
+//!         burst until it ends (runs.rs)
 //! drops   shreds for children when net has no room, no signature can be requested, or newer slots wait for theirs:
 //!         counted
 //! source  `solana-turbine` 4.2.2, `retransmit_stage.rs`; `docs/cluster-protocol.md`, sections 1 and 2.4
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use hearth_tile::{Out, Port, Tile};
 use hearth_wire::shred::{SHREDS_PER_SET, Shred as Piece};
@@ -18,9 +18,9 @@ use super::arrival::ShredSource;
 use super::counters::Counters;
 use super::parse::leading_shred;
 use super::receiver::Resolved;
+use super::runs::{Runs, Sent};
 use super::signing::Signing;
 use super::trees::Trees;
-use crate::links::{Outgoing, PortKind};
 
 /// Slots whose last set is signed, or waits for the signature.
 const RESIGNED_MAX: usize = 16;
@@ -42,12 +42,14 @@ struct Resigned {
 /// Retransmits shreds.
 pub(super) struct Retransmit {
     resigned: BTreeMap<u64, Resigned>,
+    /// Shreds for the children, until the burst ends that brought them.
+    runs: Runs,
     net: Port,
 }
 
 impl Retransmit {
     pub fn new(net: Port) -> Self {
-        Self { resigned: BTreeMap::new(), net }
+        Self { resigned: BTreeMap::new(), runs: Runs::default(), net }
     }
 
     /// Retransmits a shred that came down the tree, and those recovered with it. A repaired shred has already gone down
@@ -132,30 +134,24 @@ impl Retransmit {
         }
     }
 
-    /// Sends a shred to the children.
+    /// Holds a shred for the children.
     fn give(
-        &self,
+        &mut self,
         trees: &mut Trees,
         shred: &Piece<'_>,
         leader: &Pubkey,
         out: &mut Out<'_, impl Tile<Counters = Counters>>,
     ) {
-        let now = out.now();
-        for to in trees.children(shred, leader, now) {
-            if out.credits(self.net, 1) == 0 {
-                out.count.dropped_shreds += 1;
-                continue;
-            }
-            send(self.net, (to, PortKind::Tvu), shred.bytes(), out);
-            out.count.shreds_sent_on += 1;
+        self.runs.hold(shred.bytes(), trees.children(shred, leader, out.now()));
+        if self.runs.is_full() {
+            self.send(out);
         }
     }
-}
 
-/// Sends one shred to net.
-fn send(net: Port, to: (SocketAddr, PortKind), data: &[u8], out: &mut Out<'_, impl Tile<Counters = Counters>>) {
-    out.publish_with(net, 0, |buffer| {
-        buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(data);
-        Outgoing::write_header(buffer, to, 0, data.len())
-    });
+    /// Sends the held shreds to the children.
+    pub fn send(&mut self, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
+        let Sent { sent, dropped } = self.runs.send(self.net, out);
+        out.count.shreds_sent_on += sent;
+        out.count.dropped_shreds += dropped;
+    }
 }

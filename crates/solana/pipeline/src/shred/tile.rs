@@ -25,15 +25,15 @@ use hearth_wire::shred::DATA_PER_SET;
 
 use super::cluster::Cluster;
 use super::counters::Counters;
+use super::runs::{Sent, send_run};
 use super::set::{FecSet, SET_CAPACITY};
 use super::shredder::{Shredder, ShredderConfig, ShredderError};
 use super::signing::TAG;
 use super::store_message::write_message;
 use super::turbine_ingress::{Ingress, Ports};
 use crate::links::{
-    CHAINS_TO, Datagram, GOSSIP_SHRED, MICROBLOCK_MTU, NET_SHRED, OUTGOING_MTU, Outgoing, POH_SHRED, PeerNews,
-    PohEntry, PortKind, REPLAY_SHRED, SHRED_GOSSIP, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED,
-    TOWER_SHRED,
+    CHAINS_TO, Datagram, GOSSIP_SHRED, MICROBLOCK_MTU, NET_SHRED, POH_SHRED, PeerNews, PohEntry, REPLAY_SHRED,
+    SHRED_GOSSIP, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, TOWER_SHRED,
 };
 
 /// The chain for which shreds are made.
@@ -236,6 +236,12 @@ impl Tile for Shred {
         }
     }
 
+    fn end_burst(&mut self, out: &mut Out<'_, Self>) {
+        if let Some(ingress) = &mut self.ingress {
+            ingress.end_burst(out);
+        }
+    }
+
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         if self.coalesce_until.is_some_and(|until| out.now() >= until) && self.unsigned.len() < UNSIGNED_MAX {
             self.early_ends_left -= 1;
@@ -380,19 +386,9 @@ impl Shred {
 /// Sends shreds to net, with runs of equal size in one message.
 fn send(net: Port, to: SocketAddr, shreds: &[&[u8]], out: &mut Out<'_, Shred>) {
     for run in shreds.chunk_by(|a, b| a.len() == b.len()) {
-        let per_message = (OUTGOING_MTU - Outgoing::HEADER) / run[0].len();
-        for part in run.chunks(per_message) {
-            if out.credits(net, 1) == 0 {
-                out.count.dropped_shreds += part.len() as u64;
-                continue;
-            }
-            out.publish_with(net, 0, |buffer| {
-                let data = part.concat();
-                buffer[Outgoing::HEADER..][..data.len()].copy_from_slice(&data);
-                Outgoing::write_header(buffer, (to, PortKind::Tvu), part[0].len() as u16, data.len())
-            });
-            out.count.shreds_sent += part.len() as u64;
-        }
+        let Sent { sent, dropped } = send_run(net, to, run, out);
+        out.count.shreds_sent += sent;
+        out.count.dropped_shreds += dropped;
     }
 }
 

@@ -6,7 +6,7 @@ use hearth_tile::rig::Rig;
 use hearth_wire::entry::Entries;
 
 use super::*;
-use crate::links::{PohEntryAt, read_set};
+use crate::links::{Outgoing, PohEntryAt, read_set};
 
 const INPUTS: [&str; 2] = ["poh_shred", "sign_shred:0"];
 const OUTPUTS: [&str; 3] = ["shred_sign:0", "shred_store:0", "shred_net:0"];

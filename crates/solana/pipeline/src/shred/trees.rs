@@ -2,7 +2,7 @@
 //!
 //! reads   gossip's contact information; the ledger's stakes
 //! writes  roots, parents and children
-//! memory  the nodes of two epochs, and 120 B for each node of the cluster
+//! memory  the nodes of two epochs, and 120 B for each node of the cluster; that of senders.rs
 //! drops   the nodes of any third epoch, which are rebuilt for the next shred of that epoch
 //! source  `solana-turbine` 4.2.2, `cluster_nodes.rs`; `docs/cluster-protocol.md`, section 1
 
@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_ledger::Ledger;
 use hearth_turbine::{Contact, NodeSet, Scratch, ShredId};
 use hearth_wire::Pubkey;
@@ -21,13 +20,12 @@ use super::check::Genuine;
 use super::cluster::Cluster;
 use super::features::Features;
 use super::parse::leading_shred;
+use super::senders::Senders;
 use crate::cluster_view::View;
 use crate::links::PeerNews;
 
 /// The nodes of an epoch are rebuilt after this long if gossip has changed.
 const NODES_NS: u64 = 1_000_000_000;
-/// Bytes for the precomputed tables of the keys that sign last sets.
-const TABLE_BYTES: usize = 1 << 20;
 
 /// The nodes of a shred's trees.
 struct Nodes {
@@ -44,7 +42,7 @@ pub(super) struct Trees {
     nodes: BTreeMap<u64, Nodes>,
     scratch: Scratch,
     children: Vec<usize>,
-    verifier: Verifier,
+    senders: Senders,
 }
 
 /// Identifies a shred.
@@ -61,7 +59,7 @@ impl Trees {
             nodes: BTreeMap::new(),
             scratch: Scratch::default(),
             children: vec![],
-            verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
+            senders: Senders::new(),
         }
     }
 
@@ -100,7 +98,7 @@ impl Trees {
         }
         let parent = self.nodes[&epoch].set.parent(&id(shred), &genuine.leader, &mut self.scratch);
         let is_signed =
-            parent.is_none_or(|parent| self.verifier.verify(&parent.identity, &signature, &genuine.root).is_ok());
+            parent.is_none_or(|parent| self.senders.have_signed(&parent.identity, &genuine.root, &signature));
         if is_signed { Ok(()) } else { Err(Refused::Sender) }
     }
 

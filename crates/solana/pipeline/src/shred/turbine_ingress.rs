@@ -100,6 +100,11 @@ impl Ingress {
         })
     }
 
+    /// Sends what a burst of shreds has left for this node's children.
+    pub fn end_burst(&mut self, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
+        self.retransmit.send(out);
+    }
+
     /// When there is work to do without any input.
     pub fn deadline(&self) -> u64 {
         if self.has_news { self.look_at.min(self.wake_at) } else { self.wake_at }

@@ -26,7 +26,7 @@ use super::blocks::{Blocks, Frozen};
 use super::join_wait::{JoinWait, VoteRefresh, VoteTally, Wait};
 use super::messages::{Command, Event, FrozenBlock, Start, StoredBlock};
 use super::saved::{Files, SavedError};
-use super::votes;
+use super::votes::{self, VoteReader};
 
 /// How far above the executed slots tower requests a slot that has votes and is missing here.
 const ASKED_AHEAD: u64 = 1_024;
@@ -157,6 +157,7 @@ pub struct Core {
     epochs: BTreeMap<u64, Arc<EpochStakes>>,
     /// The authorized voters of accounts with stake.
     voters: BTreeMap<Pubkey, Pubkey>,
+    vote_reader: VoteReader,
     blocks: Blocks,
     /// The last block that replay executed.
     head: Frozen,
@@ -235,6 +236,7 @@ impl Core {
             schedule,
             epochs,
             voters: voters.into_iter().collect(),
+            vote_reader: VoteReader::default(),
             blocks: Blocks::new(frozen),
             head: frozen,
             // Until replay reports that there is nothing to execute.
@@ -340,7 +342,7 @@ impl Core {
 
     /// Handles a vote transaction that gossip received; its signatures are not verified yet.
     pub fn on_vote(&mut self, transaction: &[u8]) {
-        let voted = votes::heard(transaction, &self.voters);
+        let voted = self.vote_reader.read(transaction, &self.voters);
         let counts = voted.is_some_and(|voted| {
             let id = BankId { slot: voted.slot, hash: voted.bank_hash };
             self.consensus.on_vote(&voted.account, id).is_ok()

@@ -7,7 +7,8 @@
 //!         votes, once their tower is on disk; to gossip: the root; to repair: which nodes to ask for ancestors;
 //!         `tower.bin` and `root.bin`; if the node is alone, to pack: votes; to the ledger: what is confirmed and final
 //! memory  120 B per block above the root; 40 B per slot above it of which the store has anything, for up to 65,536
-//!         slots; 104 B per vote account with stake; a vote; what [`hearth_consensus`] keeps
+//!         slots; 104 B per vote account with stake; a vote; 4 MiB of tables of voters' keys; what [`hearth_consensus`]
+//!         keeps
 //! drops   other nodes' votes that do not count: counted
 //! source  `docs/consensus.md`
 //!
@@ -58,8 +59,8 @@ use hearth_tile::{Out, Port, Tile};
 
 /// Maximum bytes that tower takes in a cluster with this many vote accounts and blocks above the root.
 pub const fn memory(accounts: u64, blocks: u64) -> u64 {
-    // 40 B per stored slot, 120 B per block, 104 B per vote account with stake; an event with all accounts.
-    let own = 40 * SLOTS_MAX as u64 + 120 * blocks + (104 + 450) * accounts;
+    // 40 B per stored slot, 120 B per block, 104 B per vote account with stake; an event with all accounts; tables.
+    let own = 40 * SLOTS_MAX as u64 + 120 * blocks + (104 + 450) * accounts + votes::TABLE_BYTES as u64;
     own + hearth_consensus::memory(accounts, blocks)
 }
 

@@ -367,6 +367,21 @@ fn only_signed_votes_of_authorized_voters_count() {
 }
 
 #[test]
+fn known_voters_are_verified_like_new_ones() {
+    let mut node = Node::new(0);
+    node.step();
+    // From the third vote on its key has a table.
+    for slot in 1..=8 {
+        node.core.on_vote(&vote_by(1, 1, id(slot)));
+        let mut damaged = vote_by(1, 1, id(slot + 1));
+        damaged[7] ^= 1;
+        node.core.on_vote(&damaged);
+        assert_eq!(node.core.count.heard_votes, slot);
+        assert_eq!(node.core.count.refused_votes, slot);
+    }
+}
+
+#[test]
 fn epochs_first_block_names_all_voters() {
     let mut node = Node::new(0);
     node.step();

@@ -2,14 +2,14 @@
 //!
 //! reads   towers to send; transactions that gossip received; the authorized voter of each account
 //! writes  messages to sign, transactions
-//! memory  none
+//! memory  tables of keys that sign votes, at most [`TABLE_BYTES`]
 //! drops   transactions that are not votes, or not signed by the account's authorized voter
 //! source  `voting_service.rs`, `cluster_info_vote_listener.rs` of `solana-core` 4.2
 
 use std::collections::BTreeMap;
 
 use hearth_consensus::TowerVote;
-use hearth_crypto::ed25519::verify_strict;
+use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_wire::message::Message;
 use hearth_wire::vote::{TowerSync, Voted, VotedBlock, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
@@ -21,12 +21,28 @@ pub(super) fn message(vote: &TowerVote, node: &Pubkey, account: &Pubkey, blockha
     TowerSync { votes: &vote.votes, root, timestamp, is_switch }.message(node, account, &block)
 }
 
-/// Returns what a gossip transaction votes for, if it has a valid signature of the account's authorized voter.
-pub(super) fn heard(transaction: &[u8], voters: &BTreeMap<Pubkey, Pubkey>) -> Option<Voted> {
-    let txn = Txn::parse(transaction).ok()?;
-    let voted = voted_for(&txn)?;
-    let voter = voters.get(&voted.account)?;
-    let pairs = txn.signatures().iter().zip(txn.signer_keys());
-    let mut signed = pairs.map(|(signature, key)| verify_strict(key, signature, txn.message()));
-    (txn.signer_keys().contains(voter) && signed.all(|verdict| verdict.is_ok())).then_some(voted)
+/// Bytes for the precomputed tables of keys that sign votes: each voter signs one vote per slot.
+pub(super) const TABLE_BYTES: usize = 4 << 20;
+
+/// Reads the votes of other nodes.
+#[derive(Default)]
+pub(super) struct VoteReader {
+    /// Created for the first vote: a lone node receives none.
+    verifier: Option<Verifier>,
+}
+
+impl VoteReader {
+    /// Returns what a gossip transaction votes for, if it has a valid signature of the account's authorized voter.
+    pub fn read(&mut self, transaction: &[u8], voters: &BTreeMap<Pubkey, Pubkey>) -> Option<Voted> {
+        let txn = Txn::parse(transaction).ok()?;
+        let voted = voted_for(&txn)?;
+        let voter = voters.get(&voted.account)?;
+        if !txn.signer_keys().contains(voter) {
+            return None;
+        }
+        let tables = VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() };
+        let verifier = self.verifier.get_or_insert_with(|| Verifier::new(tables));
+        let mut pairs = txn.signatures().iter().zip(txn.signer_keys());
+        pairs.all(|(signature, key)| verifier.verify(key, signature, txn.message()).is_ok()).then_some(voted)
+    }
 }
