@@ -9,18 +9,18 @@
 //! inflation the same happens with no lamports in it, and only advances the credits that stakes have observed.
 
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 use std::sync::Arc;
 
 use hearth_wire::{Hash, Pubkey};
-use siphasher::sip::SipHasher13;
 
 use crate::accounts::Accounts;
 use crate::bank_hash::{Hashing, StakeIndex};
 use crate::block::{BlockRewards, Reward};
 use crate::epoch::EpochSchedule;
 use crate::leaders::Leader;
-use crate::rewards::{Boundary, Calculated, Payday, RewardFeatures, RewardRules, StakeReward, pay_commissions};
+use crate::rewards::{
+    Boundary, Calculated, Payday, RewardFeatures, RewardRules, StakeReward, partition_of, pay_commissions,
+};
 use crate::stakes::{self, EpochStakes, StakeHistory, VoteStake};
 use crate::sysvars::EpochRewards;
 
@@ -197,7 +197,7 @@ impl Epochs {
         let count = self.part_count(self.schedule.epoch(new.slot), calculated.stakes.len());
         let mut parts = vec![vec![]; count];
         for reward in calculated.stakes {
-            parts[part_of(&reward.key, new.parent_blockhash, count)].push(reward);
+            parts[partition_of(&reward.key, new.parent_blockhash, count)].push(reward);
         }
         let first_height = new.height + 1;
         let told = EpochRewards {
@@ -247,12 +247,4 @@ impl Epochs {
         }
         paid
     }
-}
-
-/// The index of the block that rewards a stake account.
-fn part_of(key: &Pubkey, blockhash: &Hash, count: usize) -> usize {
-    let mut hasher = SipHasher13::new();
-    hasher.write(blockhash);
-    hasher.write(key);
-    ((u128::from(hasher.finish()) * count as u128) >> 64) as usize
 }

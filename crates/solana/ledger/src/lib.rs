@@ -65,6 +65,7 @@ pub use error::{InstructionError, TransactionError};
 pub use fees::Fee;
 pub use genesis::{Genesis, GenesisConfig, GenesisError};
 pub use ledger::{ChangedAccount, Forks, Frozen, KeptForks, Ledger, LedgerConfig, RewindError, SlotChanges, SlotError};
+pub use rewards::partition_of;
 pub use seed::Seed;
 pub use slot_history::SlotHistory;
 pub use status_cache::{StatusCache, StatusCacheConfig};

@@ -17,8 +17,11 @@ mod inflation;
 mod payout;
 mod points;
 
-use hearth_wire::Pubkey;
+use std::hash::Hasher;
+
 use hearth_wire::consts::INCINERATOR;
+use hearth_wire::{Hash, Pubkey};
+use siphasher::sip::SipHasher13;
 
 use crate::account::Account;
 use crate::genesis::GenesisConfig;
@@ -96,6 +99,15 @@ impl RewardFeatures {
             || *key == INCINERATOR;
         account.is_system_owned() && !is_reserved(key) && is_lasting
     }
+}
+
+/// Which of `count` blocks after the first of an epoch pays a stake, the first of them being 0. `blockhash` is the last
+/// one before the epoch.
+pub fn partition_of(stake: &Pubkey, blockhash: &Hash, count: usize) -> usize {
+    let mut hasher = SipHasher13::new();
+    hasher.write(blockhash);
+    hasher.write(stake);
+    ((u128::from(hasher.finish()) * count as u128) >> 64) as usize
 }
 
 #[cfg(test)]
