@@ -29,6 +29,7 @@ pub use forks::{Forks, Frozen, KeptForks, RewindError};
 use hearth_wire::consts::INCINERATOR;
 use hearth_wire::{Hash, Pubkey};
 
+use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath, Shared};
 use crate::bank_hash::{Ended, Hashing};
@@ -42,7 +43,7 @@ use crate::genesis::Genesis;
 use crate::lattice::Lattice;
 use crate::notifier::Tap;
 use crate::performance::{Mark, Samples};
-use crate::rewards::{InflationFeatures, RewardFeatures, RewardRules};
+use crate::rewards::{Inflating, InflationFeatures, RewardFeatures, RewardRules};
 use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
@@ -135,7 +136,7 @@ pub struct Ledger {
     genesis_hash: Hash,
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
-    pub(crate) reward_rules: RewardRules,
+    genesis_inflation: Inflating,
     snapshots: OnceLock<Arc<Snapshots>>,
     /// A listener wants the summaries of blocks from this slot on.
     wanted_from: AtomicU64,
@@ -218,8 +219,7 @@ impl Ledger {
             genesis_hash: *genesis.hash(),
             epoch_schedule,
             slot_ns: genesis.config().slot_ms * 1_000_000,
-            // Every feature of rewards is active on our chains, from genesis on.
-            reward_rules: RewardRules::of(genesis.config(), RewardFeatures::ALL, &InflationFeatures::AT_GENESIS),
+            genesis_inflation: Inflating::of(genesis.config()),
             snapshots: OnceLock::new(),
             wanted_from: AtomicU64::new(u64::MAX),
         };
@@ -248,7 +248,7 @@ impl Ledger {
             return Err(SlotError::WrongParent { slot, parent, last });
         }
         let (height, parent_blockhash) = (chain.last().height + 1, chain.last().blockhash);
-        let rules = &self.reward_rules;
+        let rules = &self.reward_rules();
         let new = NewSlot { slot, parent, height, parent_blockhash: &parent_blockhash, rules };
         let Shared { accounts, hashing, .. } = &*self.shared;
         let Begun { parent_epoch, rewards } = chain.epochs.begin_slot(accounts, hashing, &new);
@@ -289,8 +289,9 @@ impl Ledger {
         let Shared { accounts, hashing, .. } = &*self.shared;
         // It usually is by now, unless no thread had time for it during a whole slot.
         hashing.complete(accounts);
-        let collector = chain.epochs.fee_collector(slot, &self.reward_rules.features);
-        let reward = self.pay_out(collector.unwrap_or((self.collector, false)), &counts);
+        let features = &self.reward_rules().features;
+        let collector = chain.epochs.fee_collector(slot, features).unwrap_or((self.collector, false));
+        let reward = self.pay_out(collector, &counts, features);
         let rewards = std::mem::take(&mut chain.begun);
         Arc::make_mut(&mut chain.blockhashes).register(last_hash);
         sysvars::end_slot(accounts, slot, chain.blockhashes.newest_first());
@@ -332,30 +333,36 @@ impl Ledger {
         Ok(block)
     }
 
-    /// Burns the burned part of a block's fees, and everything sent to the incinerator. The collector, of whom it is
-    /// known whether it is the leader's vote account, gets the rest, which is burned too if it cannot receive it.
-    fn pay_out(&self, (collector, is_vote_account): (Pubkey, bool), counts: &BankCounts) -> Option<FeeReward> {
-        let (mut burned, lamports) = (counts.fees.burned(), counts.fees.reward());
-        let deposited = if lamports == 0 { None } else { self.deposit(&collector, is_vote_account, lamports) };
-        if deposited.is_none() {
-            burned += lamports;
-        }
-        burned += self.shared.accounts.update(&INCINERATOR, |account| std::mem::take(&mut account.lamports));
-        self.burned_lamports.fetch_add(burned, Relaxed);
-        deposited.map(|post_balance| FeeReward { collector, lamports, post_balance })
+    /// The rules of rewards: every feature that concerns them is active, from genesis on.
+    pub(crate) fn reward_rules(&self) -> RewardRules {
+        RewardRules::of(self.genesis_inflation, RewardFeatures::ALL, &InflationFeatures::AT_GENESIS)
     }
 
-    /// Pays the collector if the rules allow it; returns its new balance.
-    fn deposit(&self, collector: &Pubkey, is_vote_account: bool, lamports: u64) -> Option<u64> {
-        let features = &self.reward_rules.features;
-        self.shared.accounts.update(collector, |account| {
+    /// Burns the burned part of a block's fees, and everything sent to the incinerator. The collector, of whom it is
+    /// known whether it is the leader's vote account, gets the rest, which is burned too if it cannot receive it.
+    fn pay_out(
+        &self,
+        (collector, is_vote_account): (Pubkey, bool),
+        counts: &BankCounts,
+        features: &RewardFeatures,
+    ) -> Option<FeeReward> {
+        let (mut burned, lamports) = (counts.fees.burned(), counts.fees.reward());
+        let accounts = &self.shared.accounts;
+        let receive = |account: &mut Account| {
             let (before, after) = (account.lamports, account.lamports.checked_add(lamports)?);
-            let may = is_vote_account || features.may_collect(collector, account, before, after);
+            let may = is_vote_account || features.may_collect(&collector, account, before, after);
             may.then(|| {
                 account.lamports = after;
                 after
             })
-        })
+        };
+        let deposited = if lamports == 0 { None } else { accounts.update(&collector, receive) };
+        if deposited.is_none() {
+            burned += lamports;
+        }
+        burned += accounts.update(&INCINERATOR, |account| std::mem::take(&mut account.lamports));
+        self.burned_lamports.fetch_add(burned, Relaxed);
+        deposited.map(|post_balance| FeeReward { collector, lamports, post_balance })
     }
 
     /// Hashes at most `limit` changed accounts for the last ended bank, unless another thread is at it. Returns whether

@@ -24,13 +24,12 @@ use hearth_wire::{Hash, Pubkey};
 use siphasher::sip::SipHasher13;
 
 use crate::account::Account;
-use crate::genesis::GenesisConfig;
 use crate::programs::is_reserved;
 use crate::rent::minimum_balance;
 
 pub(crate) use calculation::{Boundary, Calculated, StakeReward};
 pub(crate) use inflation::{Inflating, InflationFeatures};
-pub(crate) use payout::{Paid, Payday, pay_commissions};
+pub(crate) use payout::{Payday, pay_commissions};
 
 /// What decides the rewards of a chain.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +41,9 @@ pub(crate) struct RewardRules {
 }
 
 impl RewardRules {
-    /// The rules of a chain with this genesis while these features are active.
-    pub(crate) fn of(genesis: &GenesisConfig, features: RewardFeatures, inflation: &InflationFeatures) -> Self {
-        Self { inflating: Inflating::of(genesis).with_features(inflation), features }
+    /// The rules of a chain that began with this inflation, while these features are active.
+    pub(crate) fn of(genesis: Inflating, features: RewardFeatures, inflation: &InflationFeatures) -> Self {
+        Self { inflating: genesis.with_features(inflation), features }
     }
 }
 

@@ -5,7 +5,6 @@ use hearth_wire::program::compute_budget::ComputeBudgetInstruction::{SetComputeU
 use hearth_wire::program::system;
 
 use super::*;
-use crate::account::Account;
 use crate::commitment::Commitment;
 use crate::rent;
 use crate::stakes;

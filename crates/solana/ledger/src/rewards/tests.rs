@@ -13,7 +13,7 @@ use solana_inflation::Inflation;
 use super::*;
 use crate::accounts::Accounts;
 use crate::block::{BlockRewards, BlockSummary, Reward, RewardKind};
-use crate::genesis::Genesis;
+use crate::genesis::{Genesis, GenesisConfig};
 use crate::ledger::{Forks, Ledger, LedgerConfig};
 use crate::stakes::{Delegation, StakeAccount, StakeHistory, new_stake_account};
 use crate::sysvars::EpochRewards;
