@@ -5,7 +5,7 @@
 //! memory  the stakes of 5 epochs; 64 B per stake account while rewards are distributed
 //! source  `process_new_epoch` of `bank.rs`, `bank/partitioned_epoch_rewards` of `solana-runtime` 4.2
 //!
-//! The first block of an epoch pays the commissions, and the blocks after it the stakes, at most 4,096 in each. Without
+//! The first block of an epoch pays the commissions, and the blocks after it the stakes, about 4,096 in each. Without
 //! inflation the same happens with no lamports in it, and only advances the credits that stakes have observed.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use crate::sysvars::EpochRewards;
 
 /// Number of epochs whose stakes are kept.
 const EPOCHS_KEPT: u64 = 5;
-/// Stake accounts rewarded per block.
+/// Stake accounts rewarded per block, on average: a hash divides them among the blocks.
 const REWARDED_IN_BLOCK: usize = 4096;
 
 /// The start of a slot.
