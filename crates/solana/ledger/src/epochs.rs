@@ -248,3 +248,23 @@ impl Epochs {
         paid
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `get_reward_distribution_num_blocks` says: a block for each 4,096 stakes, at least one and at most a tenth of
+    /// an epoch of full length, and one while epochs warm up.
+    #[test]
+    fn stakes_are_paid_in_a_tenth_of_the_epoch() {
+        let blocks = |schedule: EpochSchedule, epoch: u64, stakes: usize| {
+            Epochs { schedule, stakes: BTreeMap::new(), rewards: None }.part_count(epoch, stakes)
+        };
+        let plain = EpochSchedule::without_warmup(512);
+        assert_eq!([0, 1, 4_096, 4_097, 8_193].map(|stakes| blocks(plain, 9, stakes)), [1, 1, 1, 2, 3]);
+        assert_eq!([51 * 4_096, 1_000_000].map(|stakes| blocks(plain, 9, stakes)), [51, 51]);
+        assert_eq!(blocks(EpochSchedule::without_warmup(8), 9, 1_000_000), 1);
+        let warm = EpochSchedule { warmup: true, first_normal_epoch: 4, first_normal_slot: 480, ..plain };
+        assert_eq!([3, 4].map(|epoch| blocks(warm, epoch, 1_000_000)), [1, 51]);
+    }
+}

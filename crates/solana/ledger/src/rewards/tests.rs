@@ -266,6 +266,16 @@ fn a_delegation_shrinks_to_what_its_account_holds() {
     assert_eq!(strict.calculate().stakes.len(), 1);
 }
 
+/// SipHash 1-3 without a key over blockhash and address, as `solana-epoch-rewards-hasher` has it, computed by a second
+/// implementation of the paper's algorithm: 0x0f5352ac656a5e82, 0x3cbed8f496042609, 0x5ab6bf28f3647998 and
+/// 0x723db6caf180a104, each divided by 2^64 and multiplied by the number of blocks.
+#[test]
+fn a_hash_says_which_block_pays_a_stake() {
+    let of = |count| [1, 2, 3, 200].map(|n| partition_of(&[n; 32], &[7; 32], count));
+    assert_eq!((of(43), of(1_000)), ([2, 10, 15, 19], [59, 237, 354, 446]));
+    assert_eq!(of(1), [0; 4]);
+}
+
 #[test]
 fn features_say_how_a_commission_is_told() {
     let all = RewardFeatures::ALL;
