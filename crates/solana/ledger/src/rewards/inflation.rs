@@ -76,7 +76,7 @@ impl Inflating {
     }
 
     /// The lamports for validators and stakes that are added when `epoch` begins, for the epoch `rewarded`.
-    pub(super) fn lamports(&self, schedule: &EpochSchedule, capitalization: u64, rewarded: u64, epoch: u64) -> u64 {
+    pub(crate) fn lamports(&self, schedule: &EpochSchedule, capitalization: u64, rewarded: u64, epoch: u64) -> u64 {
         let rate = self.inflation.validator(self.years(schedule, epoch));
         let duration = schedule.slots_in_epoch(rewarded) as f64 / self.slots_per_year;
         (rate * capitalization as f64 * duration) as u64
