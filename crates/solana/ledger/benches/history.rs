@@ -127,6 +127,7 @@ fn append_block(history: &mut History, writer: &mut BatchWriter, slot: u64) {
         previous_blockhash: [2; 32],
         transaction_count: BLOCK as u32,
         rewards: vec![],
+        num_partitions: None,
     };
     history.close(&block).expect("there is room");
 }

@@ -1,33 +1,32 @@
 //! Epoch boundaries: stakes of the coming epochs, the stake history, the distribution of rewards.
 //!
 //! reads   vote and stake accounts when an epoch begins
-//! writes  the stake history and epoch rewards sysvars; the credits up to which stakes were rewarded
-//! memory  the stakes of 5 epochs; 40 B per stake account while rewards are distributed
-//! source  `process_new_epoch` of `bank.rs`, `bank/partitioned_epoch_rewards` and `inflation_rewards` of
-//!         `solana-runtime` 4.2
+//! writes  the stake history and epoch rewards sysvars; commissions and stakes, through [`crate::rewards`]
+//! memory  the stakes of 5 epochs; 64 B per stake account while rewards are distributed
+//! source  `process_new_epoch` of `bank.rs`, `bank/partitioned_epoch_rewards` of `solana-runtime` 4.2
 //!
-//! Inflation is off, as on a development chain: rewards are distributed with no lamports in them, and only advance the
-//! credits observed by stakes, which is also what the cluster does in that case.
+//! The first block of an epoch pays the commissions, and the blocks after it the stakes, about 4,096 in each. Without
+//! inflation the same happens with no lamports in it, and only advances the credits that stakes have observed.
 
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 use std::sync::Arc;
 
 use hearth_wire::{Hash, Pubkey};
-use siphasher::sip::SipHasher13;
 
-use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::bank_hash::{Hashing, StakeIndex};
+use crate::block::{BlockRewards, Reward};
 use crate::epoch::EpochSchedule;
 use crate::leaders::Leader;
-use crate::stakes::{self, Delegation, EpochStakes, StakeHistory, VoteStake};
+use crate::rewards::{
+    Boundary, Calculated, Payday, RewardFeatures, RewardRules, StakeReward, partition_of, pay_commissions,
+};
+use crate::stakes::{self, EpochStakes, StakeHistory, VoteStake};
 use crate::sysvars::EpochRewards;
-use crate::vote_state::VoteState;
 
 /// Number of epochs whose stakes are kept.
 const EPOCHS_KEPT: u64 = 5;
-/// Stake accounts rewarded per block.
+/// Stake accounts rewarded per block, on average: a hash divides them among the blocks.
 const REWARDED_IN_BLOCK: usize = 4096;
 
 /// The start of a slot.
@@ -36,6 +35,15 @@ pub(crate) struct NewSlot<'a> {
     pub(crate) parent: u64,
     pub(crate) height: u64,
     pub(crate) parent_blockhash: &'a Hash,
+    pub(crate) rules: &'a RewardRules,
+}
+
+/// What happened as a slot began.
+pub(crate) struct Begun {
+    /// The epoch of the slot's parent.
+    pub(crate) parent_epoch: u64,
+    /// The rewards that were paid.
+    pub(crate) rewards: BlockRewards,
 }
 
 /// The state of the epoch boundaries.
@@ -55,7 +63,11 @@ pub(crate) struct KeptEpochs {
 
 /// A vote account's stake in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-struct KeptStake(#[serde(with = "VoteStakeFields")] VoteStake);
+struct KeptStake {
+    #[serde(with = "VoteStakeFields")]
+    vote: VoteStake,
+    commission_bps: u16,
+}
 
 /// The fields of a [`VoteStake`], for serde: its crate knows only the network's format.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -71,16 +83,16 @@ struct VoteStakeFields {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct Rewards {
     first_height: u64,
-    parts: Vec<Vec<(Pubkey, u64)>>,
-    told: EpochRewards,
+    parts: Vec<Vec<StakeReward>>,
 }
 
 impl Epochs {
     /// At genesis, in `slot`: its stakes apply to every epoch whose leaders are already computed.
     pub(crate) fn at_genesis(schedule: EpochSchedule, slot: u64, accounts: &Accounts, index: &StakeIndex) -> Self {
-        let history = StakeHistory::load(accounts);
+        let (history, all) = (StakeHistory::load(accounts), stakes::stake_accounts(accounts, index));
         let now = schedule.epoch(slot);
-        let of = |epoch| (epoch, Arc::new(stakes::epoch_stakes(accounts, index, &history, now, epoch)));
+        let votes = stakes::vote_stakes(accounts, index, &all, &history, now);
+        let of = |epoch| (epoch, Arc::new(EpochStakes::new(epoch, votes.iter().copied())));
         let stakes = (now..=schedule.leader_schedule_epoch(slot)).map(of).collect();
         Self { schedule, stakes, rewards: None }
     }
@@ -88,7 +100,7 @@ impl Epochs {
     /// Restores the state that [`Epochs::kept`] returned.
     pub(crate) fn restore(schedule: EpochSchedule, kept: KeptEpochs) -> Self {
         let of = |(epoch, votes): (u64, Vec<KeptStake>)| {
-            let votes = votes.into_iter().map(|KeptStake(vote)| vote).collect();
+            let votes = votes.into_iter().map(|KeptStake { vote, commission_bps }| (vote, commission_bps));
             (epoch, Arc::new(EpochStakes::new(epoch, votes)))
         };
         Self { schedule, stakes: kept.stakes.into_iter().map(of).collect(), rewards: kept.rewards.map(Arc::new) }
@@ -96,7 +108,10 @@ impl Epochs {
 
     /// The state that must survive a restart.
     pub(crate) fn kept(&self) -> KeptEpochs {
-        let kept = |stakes: &EpochStakes| stakes.votes.iter().copied().map(KeptStake).collect();
+        let kept = |stakes: &EpochStakes| {
+            let kept = |(vote, commission_bps): (&VoteStake, u16)| KeptStake { vote: *vote, commission_bps };
+            stakes.with_commissions().map(kept).collect()
+        };
         let stakes = self.stakes.iter().map(|(epoch, stakes)| (*epoch, kept(stakes))).collect();
         KeptEpochs { stakes, rewards: self.rewards.as_deref().cloned() }
     }
@@ -106,17 +121,25 @@ impl Epochs {
         self.stakes.get(&epoch)
     }
 
+    /// The stakes that are active in the epoch of a slot, which are those that lead the next one.
+    pub(crate) fn active_stakes(&self, slot: u64) -> Option<&Arc<EpochStakes>> {
+        self.stakes(self.schedule.epoch(slot) + 1)
+    }
+
     /// The leader of a slot, if its epoch's stakes are known and not empty.
     pub(crate) fn leader(&self, slot: u64) -> Option<Leader> {
         let (epoch, index) = self.schedule.epoch_and_index(slot);
         self.stakes(epoch)?.leaders(self.schedule.slots_in_epoch(epoch)).leader(index).copied()
     }
 
-    /// The recipient of a slot's fees, if the slot has a leader.
-    pub(crate) fn fee_collector(&self, slot: u64) -> Option<Pubkey> {
+    /// The recipient of a slot's fees, if the slot has a leader, and whether that is the leader's vote account.
+    pub(crate) fn fee_collector(&self, slot: u64, features: &RewardFeatures) -> Option<(Pubkey, bool)> {
         let leader = self.leader(slot)?;
+        if !features.custom_commission_collector {
+            return Some((leader.node, false));
+        }
         let vote = self.stakes(self.schedule.epoch(slot))?.vote(&leader.vote)?;
-        Some(vote.collector)
+        Some((vote.collector, vote.collector == leader.vote))
     }
 
     /// Whether rewards are in distribution. Stakes are locked until they are paid.
@@ -124,123 +147,124 @@ impl Epochs {
         self.rewards.is_some()
     }
 
-    /// Runs the epoch logic that precedes a slot's sysvars. Returns the epoch of the slot's parent.
-    pub(crate) fn begin_slot(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> u64 {
-        let (epoch, parent) = (self.schedule.epoch(new.slot), self.schedule.epoch(new.parent));
-        if parent < epoch {
-            // The stake index is complete only after this.
+    /// Runs the epoch logic that precedes a slot's sysvars.
+    pub(crate) fn begin_slot(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> Begun {
+        let (epoch, parent_epoch) = (self.schedule.epoch(new.slot), self.schedule.epoch(new.parent));
+        let mut rewards = BlockRewards::default();
+        if parent_epoch < epoch {
+            // The stake index, and the lamports of all accounts, are complete only after this.
             hashing.complete(accounts);
-            self.begin_epoch(accounts, &hashing.stake_index(), epoch, parent, new);
+            rewards = self.begin_epoch(accounts, hashing, new);
         }
-        self.give_rewards(accounts, new.height);
-        parent
+        rewards.rewards.extend(self.give_rewards(accounts, epoch, new));
+        Begun { parent_epoch, rewards }
     }
 
-    fn begin_epoch(&mut self, accounts: &Accounts, index: &StakeIndex, epoch: u64, parent: u64, new: &NewSlot<'_>) {
+    fn begin_epoch(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> BlockRewards {
+        let (epoch, rewarded) = (self.schedule.epoch(new.slot), self.schedule.epoch(new.parent));
+        let index = hashing.stake_index();
+        let all = stakes::stake_accounts(accounts, &index);
         let mut history = StakeHistory::load(accounts);
-        let delegations = stakes::delegations(accounts, index);
-        history.add(parent, stakes::all_activation(&delegations, parent, &history));
+        history.add(rewarded, stakes::all_activation(&all, rewarded, &history));
+        // The stakes by which an epoch's leaders are drawn were counted as the epoch before began.
+        let earlier = [rewarded, epoch].map(|epoch| self.stakes.get(&epoch).map(|stakes| &**stakes));
+        let boundary = Boundary {
+            accounts,
+            stakes: &all,
+            history: &history,
+            rewarded,
+            earlier,
+            features: &new.rules.features,
+            // Whatever feature activations create or burn in this slot comes before, and counts too.
+            lamports: new.rules.inflating.lamports(&self.schedule, hashing.capitalization(), rewarded, epoch),
+        };
+        let calculated = boundary.calculate();
+        let votes = stakes::vote_stakes(accounts, &index, &all, &history, epoch);
         // If whole epochs had no block, the leaders of this epoch are not computed yet either.
         for to_lead in [epoch, self.schedule.leader_schedule_epoch(new.slot)] {
-            let of = || Arc::new(stakes::epoch_stakes(accounts, index, &history, epoch, to_lead));
+            let of = || Arc::new(EpochStakes::new(to_lead, votes.iter().copied()));
             self.stakes.entry(to_lead).or_insert_with(of);
         }
         let newest = *self.stakes.keys().next_back().expect("stakes were just added");
         self.stakes.retain(|epoch, _| epoch + EPOCHS_KEPT > newest);
-        self.begin_rewards(accounts, &delegations, &history, new);
         history.store(accounts);
+        self.begin_rewards(accounts, calculated, new)
     }
 
-    fn begin_rewards(
-        &mut self,
-        accounts: &Accounts,
-        delegations: &[(Pubkey, Delegation)],
-        history: &StakeHistory,
-        new: &NewSlot<'_>,
-    ) {
-        let mut votes = BTreeMap::new();
-        let (mut points, mut credits) = (0, vec![]);
-        for (key, delegation) in delegations {
-            let vote = votes.entry(delegation.vote).or_insert_with(|| vote_state(accounts, &delegation.vote));
-            let Some(vote) = vote else { continue };
-            let (earned, observed) = earned(delegation, vote, history);
-            points += earned;
-            credits.push((*key, observed));
-        }
-        if points == 0 {
-            credits.clear();
-        }
-        let most = (self.schedule.slots_per_epoch / 10).max(1) as usize;
-        let count = credits.len().div_ceil(REWARDED_IN_BLOCK).clamp(1, most);
+    /// Pays the commissions, and prepares the blocks that pay the stakes.
+    fn begin_rewards(&mut self, accounts: &Accounts, calculated: Calculated, new: &NewSlot<'_>) -> BlockRewards {
+        let paid = pay_commissions(accounts, &calculated.commissions, &new.rules.features);
+        let count = self.part_count(self.schedule.epoch(new.slot), calculated.stakes.len());
         let mut parts = vec![vec![]; count];
-        for (key, observed) in credits {
-            parts[part_of(&key, new.parent_blockhash, count)].push((key, observed));
+        for reward in calculated.stakes {
+            parts[partition_of(&reward.key, new.parent_blockhash, count)].push(reward);
         }
         let first_height = new.height + 1;
         let told = EpochRewards {
             distribution_starting_block_height: first_height,
             num_partitions: count as u64,
             parent_blockhash: *new.parent_blockhash,
-            total_points: points,
+            total_points: calculated.points,
+            total_rewards: calculated.lamports,
+            distributed_rewards: paid.distributed,
             active: true,
-            ..EpochRewards::default()
         };
         told.store(accounts);
-        self.rewards = Some(Arc::new(Rewards { first_height, parts, told }));
+        self.rewards = Some(Arc::new(Rewards { first_height, parts }));
+        BlockRewards { rewards: paid.rewards, num_partitions: Some(count as u64) }
     }
 
-    fn give_rewards(&mut self, accounts: &Accounts, height: u64) {
-        let Some(rewards) = &self.rewards else { return };
-        let Some(part) = height.checked_sub(rewards.first_height) else { return };
-        for (key, observed) in rewards.parts.get(part as usize).into_iter().flatten() {
-            accounts.update(key, |account| observe(account, *observed));
+    /// The number of blocks that pay this many stakes in an epoch.
+    fn part_count(&self, epoch: u64, stakes: usize) -> usize {
+        if self.schedule.warmup && epoch < self.schedule.first_normal_epoch {
+            return 1;
         }
-        if part + 1 >= rewards.parts.len() as u64 {
-            EpochRewards { active: false, ..rewards.told }.store(accounts);
+        // At most a tenth of the epoch.
+        let most = (self.schedule.slots_per_epoch / 10).max(1) as usize;
+        stakes.div_ceil(REWARDED_IN_BLOCK).clamp(1, most)
+    }
+
+    /// Pays the stakes that are due in the slot.
+    fn give_rewards(&mut self, accounts: &Accounts, epoch: u64, new: &NewSlot<'_>) -> Vec<Reward> {
+        let Some(rewards) = &self.rewards else { return vec![] };
+        let Some(part) = new.height.checked_sub(rewards.first_height) else { return vec![] };
+        let (part, features) = (part as usize, &new.rules.features);
+        let mut told = EpochRewards::load(accounts);
+        let mut paid = vec![];
+        if let Some(due) = rewards.parts.get(part) {
+            let history = &StakeHistory::load(accounts);
+            let done = Payday { accounts, history, epoch, features }.pay(due);
+            told.distributed_rewards += done.distributed;
+            paid = done.rewards;
+        }
+        if part + 1 >= rewards.parts.len() {
+            told.active = false;
             self.rewards = None;
         }
+        told.store(accounts);
+        if !told.active && features.block_revenue_sharing {
+            EpochRewards::burn_excess(accounts);
+        }
+        paid
     }
 }
 
-fn observe(account: &mut Account, credits: u64) {
-    if Delegation::read(account.data()).is_some() {
-        let mut data = account.data().to_vec();
-        stakes::set_credits_observed(&mut data, credits);
-        account.set_data(&data);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn vote_state(accounts: &Accounts, vote: &Pubkey) -> Option<VoteState> {
-    accounts.with(vote, VoteState::of_account)?
-}
-
-/// The points that a stake has earned since its last reward, and the credits observed up to now.
-fn earned(delegation: &Delegation, vote: &VoteState, history: &StakeHistory) -> (u128, u64) {
-    let seen = delegation.credits_observed;
-    if vote.credits() < seen {
-        // The vote account was recreated.
-        return (0, vote.credits());
-    }
-    let (mut points, mut observed) = (0, seen);
-    for &(epoch, last, first) in &vote.epoch_credits {
-        let stake = delegation.activation(epoch, history).effective;
-        let credits = if seen < first {
-            last - first
-        } else if seen < last {
-            last - observed
-        } else {
-            0
+    /// As `get_reward_distribution_num_blocks` says: a block for each 4,096 stakes, at least one and at most a tenth of
+    /// an epoch of full length, and one while epochs warm up.
+    #[test]
+    fn stakes_are_paid_in_a_tenth_of_the_epoch() {
+        let blocks = |schedule: EpochSchedule, epoch: u64, stakes: usize| {
+            Epochs { schedule, stakes: BTreeMap::new(), rewards: None }.part_count(epoch, stakes)
         };
-        observed = observed.max(last);
-        points += u128::from(stake) * u128::from(credits);
+        let plain = EpochSchedule::without_warmup(512);
+        assert_eq!([0, 1, 4_096, 4_097, 8_193].map(|stakes| blocks(plain, 9, stakes)), [1, 1, 1, 2, 3]);
+        assert_eq!([51 * 4_096, 1_000_000].map(|stakes| blocks(plain, 9, stakes)), [51, 51]);
+        assert_eq!(blocks(EpochSchedule::without_warmup(8), 9, 1_000_000), 1);
+        let warm = EpochSchedule { warmup: true, first_normal_epoch: 4, first_normal_slot: 480, ..plain };
+        assert_eq!([3, 4].map(|epoch| blocks(warm, epoch, 1_000_000)), [1, 51]);
     }
-    (points, observed)
-}
-
-/// The index of the block that rewards a stake account.
-fn part_of(key: &Pubkey, blockhash: &Hash, count: usize) -> usize {
-    let mut hasher = SipHasher13::new();
-    hasher.write(blockhash);
-    hasher.write(key);
-    ((u128::from(hasher.finish()) * count as u128) >> 64) as usize
 }

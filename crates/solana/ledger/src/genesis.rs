@@ -81,7 +81,7 @@ impl GenesisError {
 }
 
 /// The genesis of a chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Genesis {
     config: GenesisConfig,
     funded: Vec<Pubkey>,

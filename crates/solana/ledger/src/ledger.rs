@@ -2,8 +2,9 @@
 //!
 //! reads   the genesis; the last hash of each block; which blocks are durable
 //! writes  banks, one at a time; the fees' distribution; a summary of each block
-//! memory  accounts and statuses as said there; 512 block summaries of 200 B, and those that a listener wants; where
-//!         forks are kept, the data to rewind (ledger/forks.rs)
+//! memory  accounts and statuses as said there; 512 block summaries of 200 B, and those that a listener wants, with
+//!         56 B for each reward of inflation in those blocks; where forks are kept, the data to rewind
+//!         (ledger/forks.rs)
 //! drops   a slot that does not follow the last: a [`SlotError`]
 //! source  `bank.rs`, `bank/fee_distribution.rs` of `solana-runtime` 4.2 for the end of a block
 //!
@@ -28,21 +29,21 @@ pub use forks::{Forks, Frozen, KeptForks, RewindError};
 use hearth_wire::consts::INCINERATOR;
 use hearth_wire::{Hash, Pubkey};
 
+use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath, Shared};
 use crate::bank_hash::{Ended, Hashing};
-use crate::block::{BlockSummary, FeeReward};
+use crate::block::{BlockRewards, BlockSummary, FeeReward};
 use crate::blockhash::BlockhashQueue;
 use crate::clock::Times;
 use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
-use crate::epochs::{Epochs, NewSlot};
+use crate::epochs::{Begun, Epochs, NewSlot};
 use crate::genesis::Genesis;
 use crate::lattice::Lattice;
 use crate::notifier::Tap;
 use crate::performance::{Mark, Samples};
-use crate::programs::is_reserved;
-use crate::rent;
+use crate::rewards::{Inflating, InflationFeatures, RewardFeatures, RewardRules};
 use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
@@ -103,6 +104,10 @@ pub(crate) struct Chain {
     pub(crate) eras: VecDeque<u32>,
     pub(crate) epochs: Epochs,
     pub(crate) samples: Samples,
+    /// The rewards of the slot in progress.
+    begun: BlockRewards,
+    /// The rewards of ended blocks that are kept, by slot; only of those that have some.
+    pub(crate) rewards: VecDeque<(u64, Arc<BlockRewards>)>,
     /// The blocks that the ledger can rewind to; empty if forks are not kept.
     checkpoints: VecDeque<Checkpoint>,
 }
@@ -131,6 +136,7 @@ pub struct Ledger {
     genesis_hash: Hash,
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
+    genesis_inflation: Inflating,
     snapshots: OnceLock<Arc<Snapshots>>,
     /// A listener wants the summaries of blocks from this slot on.
     wanted_from: AtomicU64,
@@ -164,6 +170,7 @@ impl Ledger {
             transaction_count: 0,
             counts: BankCounts::default(),
             reward: None,
+            has_rewards: false,
         };
         let state = State {
             accounts,
@@ -198,6 +205,8 @@ impl Ledger {
             blocks: state.blocks,
             epochs: state.epochs,
             samples: state.samples,
+            begun: BlockRewards::default(),
+            rewards: VecDeque::new(),
             checkpoints: VecDeque::new(),
         };
         let ledger = Self {
@@ -210,6 +219,7 @@ impl Ledger {
             genesis_hash: *genesis.hash(),
             epoch_schedule,
             slot_ns: genesis.config().slot_ms * 1_000_000,
+            genesis_inflation: Inflating::of(genesis.config()),
             snapshots: OnceLock::new(),
             wanted_from: AtomicU64::new(u64::MAX),
         };
@@ -238,15 +248,18 @@ impl Ledger {
             return Err(SlotError::WrongParent { slot, parent, last });
         }
         let (height, parent_blockhash) = (chain.last().height + 1, chain.last().blockhash);
-        let new = NewSlot { slot, parent, height, parent_blockhash: &parent_blockhash };
+        let rules = &self.reward_rules();
+        let new = NewSlot { slot, parent, height, parent_blockhash: &parent_blockhash, rules };
         let Shared { accounts, hashing, .. } = &*self.shared;
-        let parent_epoch = chain.epochs.begin_slot(accounts, hashing, &new);
+        let Begun { parent_epoch, rewards } = chain.epochs.begin_slot(accounts, hashing, &new);
+        chain.begun = rewards;
         hashing.begin(accounts);
         let times = Times { schedule: &self.epoch_schedule, slot_ns: self.slot_ns, parent_epoch };
         let stakes = chain.epochs.stakes(self.epoch_schedule.epoch(slot));
         let stakes = stakes.into_iter().flat_map(|stakes| stakes.votes.iter().map(|vote| (vote.vote, vote.stake)));
         times.begin_slot(accounts, slot, stakes);
-        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes));
+        let stakes = chain.epochs.active_stakes(slot).cloned();
+        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes), stakes);
         let bank = Arc::new(bank);
         chain.working = Some(Arc::clone(&bank));
         Ok(bank)
@@ -276,8 +289,10 @@ impl Ledger {
         let Shared { accounts, hashing, .. } = &*self.shared;
         // It usually is by now, unless no thread had time for it during a whole slot.
         hashing.complete(accounts);
-        let collector = chain.epochs.fee_collector(slot).unwrap_or(self.collector);
-        let reward = self.pay_out(&collector, &counts);
+        let features = &self.reward_rules().features;
+        let collector = chain.epochs.fee_collector(slot, features).unwrap_or((self.collector, false));
+        let reward = self.pay_out(collector, &counts, features);
+        let rewards = std::mem::take(&mut chain.begun);
         Arc::make_mut(&mut chain.blockhashes).register(last_hash);
         sysvars::end_slot(accounts, slot, chain.blockhashes.newest_first());
         let era = accounts.end_era();
@@ -292,7 +307,11 @@ impl Ledger {
             transaction_count: chain.last().transaction_count + counts.committed,
             counts,
             reward,
+            has_rewards: !rewards.is_empty(),
         };
+        if block.has_rewards {
+            chain.rewards.push_back((slot, Arc::new(rewards)));
+        }
         let transactions = block.transaction_count;
         let BlockSummary { unix_timestamp, .. } = block;
         chain.samples.note(Mark { slot, transactions, unix_timestamp }, counts.votes);
@@ -306,34 +325,44 @@ impl Ledger {
             chain.blocks.pop_front();
             chain.eras.pop_front();
         }
+        let oldest = chain.blocks[0].slot;
+        while chain.rewards.front().is_some_and(|(slot, _)| *slot < oldest) {
+            chain.rewards.pop_front();
+        }
         self.cut_if_due(&chain);
         Ok(block)
     }
 
-    /// Burns the burned part of a block's fees, and everything sent to the incinerator. The collector gets the rest,
-    /// which is burned too if the collector cannot receive it.
-    fn pay_out(&self, collector: &Pubkey, counts: &BankCounts) -> Option<FeeReward> {
-        let (mut burned, lamports) = (counts.fees.burned(), counts.fees.reward());
-        let deposited = if lamports == 0 { None } else { self.deposit(collector, lamports) };
-        if deposited.is_none() {
-            burned += lamports;
-        }
-        burned += self.shared.accounts.update(&INCINERATOR, |account| std::mem::take(&mut account.lamports));
-        self.burned_lamports.fetch_add(burned, Relaxed);
-        deposited.map(|post_balance| FeeReward { collector: *collector, lamports, post_balance })
+    /// The rules of rewards: every feature that concerns them is active, from genesis on.
+    pub(crate) fn reward_rules(&self) -> RewardRules {
+        RewardRules::of(self.genesis_inflation, RewardFeatures::ALL, &InflationFeatures::AT_GENESIS)
     }
 
-    /// Pays the collector if the rules allow it; returns its new balance.
-    fn deposit(&self, collector: &Pubkey, lamports: u64) -> Option<u64> {
-        self.shared.accounts.update(collector, |account| {
+    /// Burns the burned part of a block's fees, and everything sent to the incinerator. The collector, of whom it is
+    /// known whether it is the leader's vote account, gets the rest, which is burned too if it cannot receive it.
+    fn pay_out(
+        &self,
+        (collector, is_vote_account): (Pubkey, bool),
+        counts: &BankCounts,
+        features: &RewardFeatures,
+    ) -> Option<FeeReward> {
+        let (mut burned, lamports) = (counts.fees.burned(), counts.fees.reward());
+        let accounts = &self.shared.accounts;
+        let receive = |account: &mut Account| {
             let (before, after) = (account.lamports, account.lamports.checked_add(lamports)?);
-            let lasting = before != 0 || after >= rent::minimum_balance(account.data().len());
-            let may = account.is_system_owned() && !is_reserved(collector) && (lasting || *collector == INCINERATOR);
+            let may = is_vote_account || features.may_collect(&collector, account, before, after);
             may.then(|| {
                 account.lamports = after;
                 after
             })
-        })
+        };
+        let deposited = if lamports == 0 { None } else { accounts.update(&collector, receive) };
+        if deposited.is_none() {
+            burned += lamports;
+        }
+        burned += accounts.update(&INCINERATOR, |account| std::mem::take(&mut account.lamports));
+        self.burned_lamports.fetch_add(burned, Relaxed);
+        deposited.map(|post_balance| FeeReward { collector, lamports, post_balance })
     }
 
     /// Hashes at most `limit` changed accounts for the last ended bank, unless another thread is at it. Returns whether
@@ -375,7 +404,7 @@ impl Ledger {
     }
 
     /// Lamports burned since genesis. Together with the lamports of all accounts and the fees of the slot in progress
-    /// they equal the lamports at genesis.
+    /// they equal the lamports at genesis and the rewards since then.
     pub fn burned_lamports(&self) -> u64 {
         self.burned_lamports.load(Relaxed)
     }

@@ -225,9 +225,13 @@ pub fn stakes_at_genesis(genesis: &Genesis) -> BTreeMap<Pubkey, u64> {
     stakes
 }
 
-/// Updates the observed credits in a stake account's data.
-pub(crate) fn set_credits_observed(data: &mut [u8], credits: u64) {
-    data[CREDITS..CREDITS + 8].copy_from_slice(&credits.to_le_bytes());
+/// Updates what rewards change in a stake account's data: the delegated lamports, the epoch of deactivation and the
+/// observed credits.
+pub(crate) fn set_rewarded(data: &mut [u8], delegation: &Delegation) {
+    let mut put = |at: usize, word: u64| data[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    put(DELEGATION + 32, delegation.stake);
+    put(DELEGATION + 48, delegation.deactivation_epoch);
+    put(CREDITS, delegation.credits_observed);
 }
 
 /// The stakes that determine an epoch's leaders and the weight of its votes.
@@ -237,13 +241,27 @@ pub struct EpochStakes {
     pub epoch: u64,
     /// Every vote account that existed, sorted by address.
     pub votes: Vec<VoteStake>,
+    /// The commission of each of them on rewards, in hundredths of a percent.
+    commissions_bps: Vec<u16>,
     leaders: OnceLock<LeaderSchedule>,
 }
 
 impl EpochStakes {
-    /// `votes` must be sorted by address.
-    pub(crate) fn new(epoch: u64, votes: Vec<VoteStake>) -> Self {
-        Self { epoch, votes, leaders: OnceLock::new() }
+    /// The vote accounts must be sorted by address; each comes with its commission in hundredths of a percent.
+    pub(crate) fn new(epoch: u64, votes: impl IntoIterator<Item = (VoteStake, u16)>) -> Self {
+        let (votes, commissions_bps) = votes.into_iter().unzip();
+        Self { epoch, votes, commissions_bps, leaders: OnceLock::new() }
+    }
+
+    /// The vote accounts, each with its commission on rewards in hundredths of a percent.
+    pub(crate) fn with_commissions(&self) -> impl Iterator<Item = (&VoteStake, u16)> {
+        self.votes.iter().zip(self.commissions_bps.iter().copied())
+    }
+
+    /// The commission that a vote account had when these stakes were counted, in hundredths of a percent.
+    pub(crate) fn commission_bps(&self, vote: &Pubkey) -> Option<u16> {
+        let at = self.votes.binary_search_by_key(vote, |vote| vote.vote).ok()?;
+        self.commissions_bps.get(at).copied()
     }
 
     /// Lamports of all vote accounts.
@@ -270,15 +288,34 @@ impl EpochStakes {
     }
 }
 
-/// Every delegation, with its stake account.
-pub(crate) fn delegations(accounts: &Accounts, index: &StakeIndex) -> Vec<(Pubkey, Delegation)> {
-    let read = |account: &Account| Delegation::read(account.data());
-    index.stakes.iter().filter_map(|key| Some((*key, accounts.with(key, read)??))).collect()
+/// A stake account that delegates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StakeAccount {
+    /// Its address.
+    pub(crate) key: Pubkey,
+    /// Its balance.
+    pub(crate) lamports: u64,
+    /// Bytes of its data.
+    pub(crate) data_len: usize,
+    /// What it delegates.
+    pub(crate) delegation: Delegation,
 }
 
-/// The activation of all delegations in an epoch.
-pub(crate) fn all_activation(delegations: &[(Pubkey, Delegation)], epoch: u64, history: &StakeHistory) -> Activation {
-    let each = delegations.iter().map(|(_, delegation)| delegation.activation(epoch, history));
+/// Every stake account that delegates, by address.
+pub(crate) fn stake_accounts(accounts: &Accounts, index: &StakeIndex) -> Vec<StakeAccount> {
+    let read = |key: &Pubkey| {
+        let read = |account: &Account| {
+            let (lamports, data_len) = (account.lamports, account.data().len());
+            Some(StakeAccount { key: *key, lamports, data_len, delegation: Delegation::read(account.data())? })
+        };
+        accounts.with(key, read)?
+    };
+    index.stakes.iter().filter_map(read).collect()
+}
+
+/// The activation of all stakes in an epoch.
+pub(crate) fn all_activation(stakes: &[StakeAccount], epoch: u64, history: &StakeHistory) -> Activation {
+    let each = stakes.iter().map(|stake| stake.delegation.activation(epoch, history));
     each.fold(Activation::default(), |sum, one| Activation {
         effective: sum.effective + one.effective,
         activating: sum.activating + one.activating,
@@ -286,24 +323,26 @@ pub(crate) fn all_activation(delegations: &[(Pubkey, Delegation)], epoch: u64, h
     })
 }
 
-/// The stakes that lead `epoch`, by vote account: those that are effective in `counted`.
-pub(crate) fn epoch_stakes(
+/// Every vote account, with the stake that is effective in the epoch `counted`, and its commission on rewards in
+/// hundredths of a percent.
+pub(crate) fn vote_stakes(
     accounts: &Accounts,
     index: &StakeIndex,
+    all: &[StakeAccount],
     history: &StakeHistory,
     counted: u64,
-    epoch: u64,
-) -> EpochStakes {
+) -> Vec<(VoteStake, u16)> {
     let mut stakes = BTreeMap::<Pubkey, u64>::new();
-    for (_, delegation) in delegations(accounts, index) {
+    for StakeAccount { delegation, .. } in all {
         *stakes.entry(delegation.vote).or_default() += delegation.activation(counted, history).effective;
     }
-    let votes = index.votes.iter().filter_map(|vote| {
+    let read = |vote: &Pubkey| {
         let state = accounts.with(vote, VoteState::of_account)??;
         let collector = state.block_revenue_collector.unwrap_or(state.node);
-        Some(VoteStake { vote: *vote, node: state.node, collector, stake: stakes.get(vote).copied().unwrap_or(0) })
-    });
-    EpochStakes { epoch, votes: votes.collect(), leaders: OnceLock::new() }
+        let stake = stakes.get(vote).copied().unwrap_or(0);
+        Some((VoteStake { vote: *vote, node: state.node, collector, stake }, state.commission_bps))
+    };
+    index.votes.iter().filter_map(read).collect()
 }
 
 #[cfg(test)]

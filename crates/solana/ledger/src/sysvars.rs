@@ -127,6 +127,30 @@ pub struct EpochRewards {
 }
 
 impl EpochRewards {
+    /// Reads the sysvar.
+    pub(crate) fn load(accounts: &Accounts) -> Self {
+        accounts.with(&SYSVAR_EPOCH_REWARDS, |account| Self::read(account.data())).flatten().unwrap_or_default()
+    }
+
+    fn read(data: &[u8]) -> Option<Self> {
+        let data: &[u8; EPOCH_REWARDS_BYTES] = data.first_chunk()?;
+        Some(Self {
+            distribution_starting_block_height: u64_at(data, 0),
+            num_partitions: u64_at(data, 8),
+            parent_blockhash: *data[16..].first_chunk()?,
+            total_points: u128::from_le_bytes(*data[48..].first_chunk()?),
+            total_rewards: u64_at(data, 64),
+            distributed_rewards: u64_at(data, 72),
+            active: data[80] != 0,
+        })
+    }
+
+    /// Burns what the sysvar holds above the minimum balance.
+    pub(crate) fn burn_excess(accounts: &Accounts) {
+        let most = minimum_balance(EPOCH_REWARDS_BYTES);
+        accounts.update(&SYSVAR_EPOCH_REWARDS, |account| account.lamports = account.lamports.min(most));
+    }
+
     pub(crate) fn store(&self, accounts: &Accounts) {
         let mut data = Vec::with_capacity(EPOCH_REWARDS_BYTES);
         data.extend(self.distribution_starting_block_height.to_le_bytes());

@@ -11,10 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
 use hearth_wire::{Hash, Pubkey, Signature};
+use solana_inflation::Inflation;
 
 use crate::account::Account;
 use crate::accounts::Accounts;
-use crate::block::BlockSummary;
+use crate::block::{BlockRewards, BlockSummary};
 use crate::blockhash::BlockhashQueue;
 use crate::commitment::Commitment;
 use crate::error::TransactionError;
@@ -147,6 +148,24 @@ impl Ledger {
         let chain = self.chain();
         let block = chain.blocks[chain.find(slot)?];
         Some(BlockSummary { bank_hash: self.shared.hashing.hash_of(slot), ..block })
+    }
+
+    /// The rewards that inflation paid in this block of the current fork; `None` if it has none, or is no longer kept.
+    pub fn rewards(&self, block: &BlockSummary) -> Option<Arc<BlockRewards>> {
+        let chain = self.chain();
+        let is_this = chain.find(block.slot).is_some_and(|at| chain.blocks[at].blockhash == block.blockhash);
+        let at = chain.rewards.binary_search_by_key(&block.slot, |(slot, _)| *slot).ok().filter(|_| is_this)?;
+        Some(Arc::clone(&chain.rewards[at].1))
+    }
+
+    /// The yearly rates of inflation.
+    pub fn inflation(&self) -> Inflation {
+        self.reward_rules().inflating.inflation
+    }
+
+    /// The years of inflation that have passed when an epoch begins, on which its rates depend.
+    pub fn years_of_inflation(&self, epoch: u64) -> f64 {
+        self.reward_rules().inflating.years(self.epoch_schedule(), epoch)
     }
 
     /// At most `count` performance samples, the newest first.

@@ -26,6 +26,8 @@ pub struct VoteState {
     pub node: Pubkey,
     /// The authority for withdrawals.
     pub withdrawer: Pubkey,
+    /// The recipient of the commission on inflation rewards; the account itself in versions without this field.
+    pub inflation_rewards_collector: Option<Pubkey>,
     /// The recipient of block rewards; the node itself in versions without this field.
     pub block_revenue_collector: Option<Pubkey>,
     /// Commission on inflation rewards, in hundredths of a percent.
@@ -66,7 +68,7 @@ impl VoteState {
         match version {
             1 | 2 => state.commission_bps = u16::from(input.take::<1>()?[0]) * 100,
             3 => {
-                input.key()?;
+                state.inflation_rewards_collector = Some(input.key()?);
                 state.block_revenue_collector = Some(input.key()?);
                 state.commission_bps = u16::from_le_bytes(*input.take()?);
                 input.take::<10>()?; // Commission of blocks, pending rewards.
@@ -218,7 +220,8 @@ mod tests {
             four.bls_pubkey_compressed = bls;
             let state = VoteState::read(&written(&VoteStateVersions::V4(Box::new(four.clone())))).unwrap();
             check(&state);
-            assert_eq!(state.block_revenue_collector, Some([9; 32]));
+            let collectors = (state.inflation_rewards_collector, state.block_revenue_collector);
+            assert_eq!(collectors, (Some([8; 32]), Some([9; 32])));
         }
         let three = VoteStateV3 {
             node_pubkey: key(1),

@@ -137,7 +137,8 @@ impl<'a> Replayer<'a> {
                 history.append(batch);
                 history.write_some()?;
             }
-            history.close(&block_meta(&ended, &ledger.recent_blocks(2)[1]))?;
+            let rewards = ledger.rewards(&ended).unwrap_or_default();
+            history.close(&block_meta(&ended, &ledger.recent_blocks(2)[1], &rewards))?;
         }
         ledger.mark_stored(ended.slot);
         // With forks: blocks replayed at startup are final.

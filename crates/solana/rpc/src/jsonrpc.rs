@@ -149,6 +149,24 @@ impl Failure {
         Self::new(-32004, format!("Block not available for slot {slot}"))
     }
 
+    /// The stakes of an epoch are still being paid at this slot and height, and are paid at a later height.
+    pub fn rewards_active(slot: u64, height: u64, complete_height: u64) -> Self {
+        Self::new(-32017, format!("Epoch rewards period still active at slot {slot}")).with_data(json!({
+            "currentBlockHeight": height,
+            "rewardsCompleteBlockHeight": complete_height,
+            "slot": slot,
+        }))
+    }
+
+    /// The first block that is here of an epoch is not the first of that epoch.
+    pub fn not_a_boundary(slot: u64) -> Self {
+        let message = format!(
+            "Rewards cannot be found because slot {slot} is not the epoch boundary. This may be due to gap in the \
+             queried node's local ledger or long-term storage"
+        );
+        Self::new(-32018, message).with_data(json!({ "slot": slot }))
+    }
+
     /// The slot was skipped.
     pub fn skipped(slot: u64) -> Self {
         Self::new(-32007, format!("Slot {slot} was skipped, or missing due to ledger jump to recent snapshot"))

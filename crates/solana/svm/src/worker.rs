@@ -37,6 +37,7 @@ use hearth_ledger::Account;
 use hearth_ledger::bank::{
     AccountReader, GeneralBatch, GeneralOutcome, GeneralTxn, GeneralWorker, InnerCall, Record, TokenAmount,
 };
+use hearth_ledger::stakes::EpochStakes;
 
 use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, LOADER_V4};
 
@@ -161,7 +162,7 @@ impl State {
     }
 
     fn callbacks<'a>(&'a self, shared: &'a Shared, batch: &GeneralBatch<'a>) -> Callbacks<'a> {
-        Callbacks { state: self, shared, accounts: batch.accounts }
+        Callbacks { state: self, shared, accounts: batch.accounts, stakes: batch.stakes }
     }
 
     /// Prepares the program cache for an account that a transaction names, if it is a program.
@@ -357,6 +358,7 @@ struct Callbacks<'a> {
     state: &'a State,
     shared: &'a Shared,
     accounts: &'a dyn AccountReader,
+    stakes: Option<&'a EpochStakes>,
 }
 
 impl TransactionProcessingCallback for Callbacks<'_> {
@@ -369,6 +371,15 @@ impl TransactionProcessingCallback for Callbacks<'_> {
 }
 
 impl InvokeContextCallback for Callbacks<'_> {
+    fn get_epoch_stake(&self) -> u64 {
+        self.stakes.map_or(0, EpochStakes::total)
+    }
+
+    fn get_epoch_stake_for_vote_account(&self, vote_address: &Pubkey) -> u64 {
+        let vote = self.stakes.and_then(|stakes| stakes.vote(vote_address.as_array()));
+        vote.map_or(0, |vote| vote.stake)
+    }
+
     fn is_precompile(&self, program_id: &Pubkey) -> bool {
         precompiles::check(program_id.as_array()).is_some()
     }

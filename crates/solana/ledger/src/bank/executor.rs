@@ -225,8 +225,9 @@ impl Executor {
         let (slot, blockhash, recording) = (bank.slot, bank.blockhashes.last(), self.recording);
         let worker = self.worker.get_or_insert_with(|| bank.shared.general.worker());
         let mut results = Vec::with_capacity(txns.len());
-        let ahead = !bank.ahead.is_empty();
-        worker.execute(&GeneralBatch { txns, slot, blockhash, accounts, recording, trial, ahead }, &mut results);
+        let (stakes, ahead) = (bank.stakes.as_deref(), !bank.ahead.is_empty());
+        let batch = GeneralBatch { txns, slot, blockhash, accounts, stakes, recording, trial, ahead };
+        worker.execute(&batch, &mut results);
         assert_eq!(results.len(), txns.len(), "an outcome for each transaction");
         results
     }

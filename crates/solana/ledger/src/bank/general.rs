@@ -17,6 +17,7 @@ use crate::account::Account;
 use crate::budget::Budget;
 use crate::error::TransactionError;
 use crate::fees::Fee;
+use crate::stakes::EpochStakes;
 
 /// Read access to the accounts as the transactions before this batch have left them.
 pub trait AccountReader {
@@ -50,6 +51,8 @@ pub struct GeneralBatch<'a> {
     pub blockhash: &'a Hash,
     /// The accounts before the batch.
     pub accounts: &'a dyn AccountReader,
+    /// The stakes that are active in the slot's epoch, by vote account; `None` if they are not known.
+    pub stakes: Option<&'a EpochStakes>,
     /// Whether to make a [`Record`] of each transaction.
     pub recording: bool,
     /// Whether this is a simulation, after which the engine must not retain any result.

@@ -45,6 +45,7 @@ use crate::blockhash::BlockhashQueue;
 use crate::cost::Cost;
 use crate::error::TransactionError;
 use crate::fees::Fee;
+use crate::stakes::EpochStakes;
 use crate::status_cache::{Claim, LandedKeys, LandedStatus, SignatureKey};
 
 /// Identifies an account by a keyed hash of its address, for which nobody can construct collisions. Two accounts with
@@ -130,6 +131,8 @@ pub struct Bank {
     parent: u64,
     height: u64,
     blockhashes: Arc<BlockhashQueue>,
+    /// The stakes that are active in its epoch, which programs may ask for.
+    stakes: Option<Arc<EpochStakes>>,
     /// Read-locked while a microblock runs, so that the block ends between microblocks.
     ended: RwLock<bool>,
     counts: AtomicCounts,
@@ -140,10 +143,17 @@ pub struct Bank {
 }
 
 impl Bank {
-    pub(crate) fn new(shared: Arc<Shared>, slot: u64, parent: u64, blockhashes: Arc<BlockhashQueue>) -> Self {
+    /// A block on `parent`; `stakes` are those that are active in its epoch.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        slot: u64,
+        parent: u64,
+        blockhashes: Arc<BlockhashQueue>,
+        stakes: Option<Arc<EpochStakes>>,
+    ) -> Self {
         let (height, counts) = (blockhashes.last_height() + 1, AtomicCounts::default());
         let (ended, landed) = (RwLock::new(false), shared.keeps_forks.then(Mutex::default));
-        Self { shared, slot, parent, height, blockhashes, ended, counts, ahead: vec![], landed }
+        Self { shared, slot, parent, height, blockhashes, stakes, ended, counts, ahead: vec![], landed }
     }
 
     /// Turns this into the bank of a slot that has not begun, for simulations.

@@ -3,6 +3,10 @@
 //! memory  the additional accounts
 
 use hearth_wire::Pubkey;
+use solana_cluster_type::ClusterType;
+use solana_fee_calculator::FeeRateGovernor;
+use solana_inflation::Inflation;
+use solana_rent::Rent;
 
 use crate::account::Account;
 use crate::rent::minimum_balance;
@@ -18,7 +22,7 @@ pub const SLOT_HASHES_MAX: u64 = 1 << 40;
 /// Maximum genesis slot: it leaves room for ten million years, and sums of slots do not overflow.
 const GENESIS_SLOT_MAX: u64 = 1 << 50;
 /// The configuration of a new chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GenesisConfig {
     /// Number of accounts with public seeds to fund.
     pub fund_initial_accounts: usize,
@@ -45,6 +49,16 @@ pub struct GenesisConfig {
     pub genesis_slot: u64,
     /// Creation time of the chain, in Unix seconds.
     pub creation_time: u64,
+    /// Whether the first epochs are shorter: 32 slots, then twice as many in each, up to `slots_per_epoch`.
+    pub warmup_epochs: bool,
+    /// How prices follow the signatures of the slots before. The prices appear in the recent blockhashes and in nonces.
+    pub fee_rate_governor: FeeRateGovernor,
+    /// What decides an account's minimum balance.
+    pub rent: Rent,
+    /// How many lamports an epoch adds, for validators and stakes.
+    pub inflation: Inflation,
+    /// The kind of cluster.
+    pub cluster_type: ClusterType,
     /// Programs and accounts besides the wallets and the builtin programs. Of several with one address the last counts,
     /// and it overrides what the chain would have there.
     pub extra_accounts: Vec<(Pubkey, Account)>,
@@ -67,6 +81,11 @@ impl GenesisConfig {
             slots_per_epoch: 432_000,
             genesis_slot: 0,
             creation_time,
+            warmup_epochs: false,
+            fee_rate_governor: FeeRateGovernor::default(),
+            rent: Rent::default(),
+            inflation: Inflation::new_disabled(),
+            cluster_type: ClusterType::Development,
             extra_accounts: vec![],
         }
     }

@@ -16,6 +16,7 @@ use hearth_wire::{CompiledInstruction, Hash, Pubkey, Signature, Txn};
 
 use super::record::{array_at, u32_at, u64_at};
 use crate::bank::{InnerCall, TokenAmount};
+use crate::block::{Reward, RewardKind};
 use crate::error::{PackedStatus, TransactionError};
 
 /// Metadata that is stored only with extended metadata enabled.
@@ -100,32 +101,6 @@ pub struct MetaParts<'a> {
     pub details: Option<DetailsParts<'a>>,
 }
 
-/// Why a payment was made at the end of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RewardKind {
-    /// The leader's share of the fees.
-    Fee,
-    /// The reward of a validator's or a delegator's stake.
-    Staking,
-    /// The commission of a vote account.
-    Voting,
-}
-
-/// A payment at the end of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reward {
-    /// The recipient.
-    pub pubkey: Pubkey,
-    /// The amount in lamports.
-    pub lamports: i64,
-    /// The balance afterwards, in lamports.
-    pub post_balance: u64,
-    /// The reason.
-    pub kind: RewardKind,
-    /// The vote account's commission in percent, for staking and voting.
-    pub commission: Option<u8>,
-}
-
 /// The stored metadata of a block, without its transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockMeta {
@@ -143,8 +118,10 @@ pub struct BlockMeta {
     pub previous_blockhash: Hash,
     /// Number of its transactions.
     pub transaction_count: u32,
-    /// Payments at its end.
+    /// Payments in it: rewards of inflation, then the leader's fees.
     pub rewards: Vec<Reward>,
+    /// In the first block of an epoch: the number of blocks after it that pay rewards to stakes.
+    pub num_partitions: Option<u64>,
 }
 
 /// The addresses of the memo program's three versions.
@@ -317,25 +294,33 @@ impl BlockMeta {
             put(&mut out, zigzag(reward.lamports));
             put(&mut out, reward.post_balance);
             out.push(reward.kind as u8);
-            out.push(reward.commission.is_some().into());
+            out.push(u8::from(reward.commission.is_some()) | u8::from(reward.commission_bps.is_some()) << 1);
             out.push(reward.commission.unwrap_or(0));
+            reward.commission_bps.into_iter().for_each(|bps| put(&mut out, bps.into()));
         }
+        // Only the first block of an epoch has it, so that other records are as they always were.
+        self.num_partitions.into_iter().for_each(|count| put(&mut out, count));
         out
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (fixed, rest) = bytes.split_at_checked(100)?;
-        let rewards = Cursor(rest).list(|r| {
+        let r = &mut Cursor(rest);
+        let rewards = r.list(|r| {
             let (pubkey, lamports, post_balance) = (r.array()?, unzigzag(r.number()?), r.number()?);
             let kind = match r.byte()? {
                 0 => RewardKind::Fee,
                 1 => RewardKind::Staking,
                 2 => RewardKind::Voting,
+                3 => RewardKind::DeactivatedStake,
                 _ => return None,
             };
-            let (has_commission, commission) = (r.byte()? != 0, r.byte()?);
-            Some(Reward { pubkey, lamports, post_balance, kind, commission: has_commission.then_some(commission) })
+            let (has, percent) = (r.byte()?, r.byte()?);
+            let commission = (has & 1 != 0).then_some(percent);
+            let commission_bps = if has & 2 != 0 { Some(u16::try_from(r.number()?).ok()?) } else { None };
+            Some(Reward { pubkey, lamports, post_balance, kind, commission, commission_bps })
         })?;
+        let num_partitions = if r.0.is_empty() { None } else { Some(r.number()?) };
         Some(Self {
             slot: u64_at(fixed, 0),
             parent: u64_at(fixed, 8),
@@ -345,6 +330,7 @@ impl BlockMeta {
             previous_blockhash: array_at(fixed, 64),
             transaction_count: u32_at(fixed, 96),
             rewards,
+            num_partitions,
         })
     }
 }

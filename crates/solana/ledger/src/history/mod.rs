@@ -40,7 +40,7 @@ mod writer;
 
 pub use batch::{BATCH_SIZE_MAX, Batch, BatchWriter};
 pub use check::check;
-pub use meta::{BlockMeta, Details, DetailsParts, MetaParts, Reward, RewardKind, TransactionMeta, memos};
+pub use meta::{BlockMeta, Details, DetailsParts, MetaParts, TransactionMeta, memos};
 pub use reader::{AddressEntry, HistoryReader, Located, Place};
 pub use recovery::{Checked, Damage, Recovery};
 pub use writer::History;

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bank::{InnerCall, TokenAmount};
+use crate::block::{Reward, RewardKind};
 use crate::error::{InstructionError, TransactionError};
 
 const GENESIS: [u8; 32] = [9; 32];
@@ -112,8 +113,15 @@ fn batch(writer: &mut BatchWriter, slot: u64, microblock: u64, first: u32, txns:
 }
 
 fn block_of(slot: u64, transaction_count: u32) -> BlockMeta {
-    let reward =
-        Reward { pubkey: [1; 32], lamports: -5, post_balance: slot, kind: RewardKind::Fee, commission: Some(7) };
+    let bps = slot.is_multiple_of(4).then_some(700 + (slot % 100) as u16);
+    let reward = Reward {
+        pubkey: [1; 32],
+        lamports: -5,
+        post_balance: slot,
+        kind: if bps.is_some() { RewardKind::DeactivatedStake } else { RewardKind::Fee },
+        commission: bps.is_none().then_some(7),
+        commission_bps: bps,
+    };
     BlockMeta {
         slot,
         parent: slot.saturating_sub(2),
@@ -123,6 +131,7 @@ fn block_of(slot: u64, transaction_count: u32) -> BlockMeta {
         previous_blockhash: [slot as u8 ^ 1; 32],
         transaction_count,
         rewards: if slot.is_multiple_of(3) { vec![] } else { vec![reward] },
+        num_partitions: slot.is_multiple_of(5).then_some(slot * 100),
     }
 }
 

@@ -26,7 +26,8 @@ impl Ledger {
         let (hashed, hash) = self.shared.hashing.newest();
         assert_eq!(hashed, parent, "all that has ended is hashed");
         let ahead = sysvars::ahead(&self.shared.accounts, &self.epoch_schedule, slot, (parent, &hash));
-        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes));
+        let stakes = chain.epochs.active_stakes(slot).cloned();
+        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes), stakes);
         Arc::new(bank.standing(ahead))
     }
 

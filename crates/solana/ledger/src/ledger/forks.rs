@@ -236,6 +236,7 @@ impl Ledger {
         assert_eq!(checkpoint.slot, last.slot, "blocks that may be gone back to have a checkpoint each");
         chain.blockhashes = Arc::clone(&checkpoint.blockhashes);
         (chain.epochs, chain.samples) = (checkpoint.epochs.clone(), checkpoint.samples.clone());
+        chain.rewards.truncate(chain.rewards.partition_point(|(slot, _)| *slot <= last.slot));
         self.burned_lamports.store(checkpoint.burned_lamports, Relaxed);
         self.shared.transaction_count.store(last.transaction_count, Relaxed);
         self.stored_slot.fetch_min(last.slot, Relaxed);

@@ -29,6 +29,7 @@ fn manifest(slot: u64) -> Manifest {
         transaction_count: 5 * slot,
         counts: BankCounts { committed: 5, ..BankCounts::default() },
         reward: None,
+        has_rewards: false,
         bank_hash: None,
         unix_timestamp: 1_000,
     };

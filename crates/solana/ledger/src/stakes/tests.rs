@@ -64,10 +64,18 @@ fn a_stake_of_genesis_is_what_the_cluster_makes() {
     expected.resize(STAKE_STATE_BYTES, 0);
     assert_eq!(account.data(), expected);
     let mut data = account.data().to_vec();
-    set_credits_observed(&mut data, 77);
     let read = Delegation::read(&data).unwrap();
-    assert_eq!((read.vote, read.stake, read.credits_observed), ([4; 32], 10_000_000_000 - reserve, 77));
+    assert_eq!((read.vote, read.stake, read.credits_observed), ([4; 32], 10_000_000_000 - reserve, 0));
     assert_eq!((read.activation_epoch, read.deactivation_epoch), (u64::MAX, u64::MAX));
+    let rewarded = Delegation { stake: 5, deactivation_epoch: 6, credits_observed: 77, ..read };
+    set_rewarded(&mut data, &rewarded);
+    assert_eq!(Delegation::read(&data), Some(rewarded));
+    let mut theirs = Theirs::new(&[4; 32].into(), 5, u64::MAX);
+    theirs.deactivation_epoch = 6;
+    let stake = Stake { delegation: theirs, credits_observed: 77 };
+    let mut expected = bincode::serialize(&StakeStateV2::Stake(meta, stake, Default::default())).unwrap();
+    expected.resize(STAKE_STATE_BYTES, 0);
+    assert_eq!(data, expected);
     assert_eq!(Delegation::read(&[0; STAKE_STATE_BYTES]), None);
 }
 

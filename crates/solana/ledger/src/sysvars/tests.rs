@@ -71,6 +71,7 @@ fn clock_and_rewards_are_read_as_written() {
         active: true,
     };
     rewards.store(&accounts);
+    assert_eq!(EpochRewards::load(&accounts), rewards);
     let theirs: TheirRewards = bincode::deserialize(&data(&accounts, &SYSVAR_EPOCH_REWARDS)).unwrap();
     assert_eq!((theirs.distribution_starting_block_height, theirs.num_partitions), (1, 2));
     assert_eq!((theirs.parent_blockhash.to_bytes(), theirs.total_points), ([3; 32], 1 << 100));

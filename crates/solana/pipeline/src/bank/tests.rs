@@ -171,7 +171,7 @@ fn store_hears_of_what_landed_in_pieces_and_the_bank_waits_for_room() {
     assert_eq!(history.seen(1), 40);
     ledger.end_slot(1, [1; 32]).unwrap();
     let (genesis, block) = (ledger.recent_blocks(2)[1], ledger.recent_blocks(2)[0]);
-    history.close(&crate::store::block_meta(&block, &genesis)).unwrap();
+    history.close(&crate::store::block_meta(&block, &genesis, &Default::default())).unwrap();
     let reader = history.reader();
     hearth_testkit::wait_until("the block is on disk", || reader.last_slot() >= 1);
     for (index, txn) in (0..).zip(&txns) {

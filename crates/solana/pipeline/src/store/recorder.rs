@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hearth_ledger::history::{BlockMeta, History, HistoryError, Reward, RewardKind};
-use hearth_ledger::{BlockSummary, Ledger};
+use hearth_ledger::history::{BlockMeta, History, HistoryError};
+use hearth_ledger::{BlockRewards, BlockSummary, Ledger, Reward, RewardKind};
 
 use super::unconfirmed::Unconfirmed;
 use crate::links::MORE;
@@ -178,10 +178,11 @@ impl Recorder {
         }
         // Not while the ledger is on another fork.
         let (block, parent) = self.ledger.next_on_line(self.closed, confirmed)?;
+        let rewards = rewards_of(&self.ledger, &block)?;
         let unconfirmed = self.unconfirmed.as_mut().expect("only a cluster confirms blocks");
         let (batches, is_dropped) = unconfirmed.take(block.slot, block.counts.committed)?;
         batches.iter().for_each(|batch| self.history.append(batch));
-        let mut meta = block_meta(&block, &parent);
+        let mut meta = block_meta(&block, &parent, &rewards);
         if is_dropped {
             // The index treats a block that lacks transactions as damaged.
             meta.transaction_count = 0;
@@ -196,18 +197,24 @@ impl Recorder {
         if self.history.seen(slot) < block.counts.committed {
             return None;
         }
-        Some(block_meta(&block, &self.ledger.summary(block.parent)?))
+        Some(block_meta(&block, &self.ledger.summary(block.parent)?, &rewards_of(&self.ledger, &block)?))
     }
 }
 
-/// Builds the record of a block.
-pub fn block_meta(block: &BlockSummary, parent: &BlockSummary) -> BlockMeta {
+/// The rewards of inflation in a block; `None` if the ledger is on another fork than a moment ago.
+fn rewards_of(ledger: &Ledger, block: &BlockSummary) -> Option<Arc<BlockRewards>> {
+    if block.has_rewards { ledger.rewards(block) } else { Some(Arc::default()) }
+}
+
+/// Builds the record of a block, in which inflation paid these rewards.
+pub fn block_meta(block: &BlockSummary, parent: &BlockSummary, rewards: &BlockRewards) -> BlockMeta {
     let reward = block.reward.map(|reward| Reward {
         pubkey: reward.collector,
         lamports: reward.lamports as i64,
         post_balance: reward.post_balance,
         kind: RewardKind::Fee,
         commission: None,
+        commission_bps: None,
     });
     BlockMeta {
         slot: block.slot,
@@ -217,6 +224,7 @@ pub fn block_meta(block: &BlockSummary, parent: &BlockSummary) -> BlockMeta {
         blockhash: block.blockhash,
         previous_blockhash: parent.blockhash,
         transaction_count: block.counts.committed as u32,
-        rewards: reward.into_iter().collect(),
+        rewards: rewards.rewards.iter().copied().chain(reward).collect(),
+        num_partitions: rewards.num_partitions,
     }
 }

@@ -8,7 +8,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hearth_ledger::bank::{InnerCall, TokenAmount};
-use hearth_ledger::history::{BlockMeta, Details, Reward, RewardKind, TransactionMeta};
+use hearth_ledger::history::{BlockMeta, Details, TransactionMeta};
+use hearth_ledger::{Reward, RewardKind};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use serde_json::json;
@@ -52,7 +53,7 @@ pub fn block(meta: &BlockMeta, transactions: Vec<TransactionWithStatusMeta>) -> 
         parent_slot: meta.parent,
         transactions,
         rewards: meta.rewards.iter().map(reward).collect(),
-        num_partitions: None,
+        num_partitions: meta.num_partitions,
         block_time: Some(meta.time),
         block_height: Some(meta.height),
     }
@@ -63,6 +64,7 @@ fn reward(reward: &Reward) -> solana_transaction_status::Reward {
         RewardKind::Fee => RewardType::Fee,
         RewardKind::Staking => RewardType::Staking,
         RewardKind::Voting => RewardType::Voting,
+        RewardKind::DeactivatedStake => RewardType::DeactivatedStake,
     };
     solana_transaction_status::Reward {
         pubkey: encode_32(&reward.pubkey).to_string(),
@@ -70,7 +72,7 @@ fn reward(reward: &Reward) -> solana_transaction_status::Reward {
         post_balance: reward.post_balance,
         reward_type: Some(kind),
         commission: reward.commission,
-        commission_bps: None,
+        commission_bps: reward.commission_bps,
     }
 }
 

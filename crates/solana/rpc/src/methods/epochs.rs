@@ -1,4 +1,4 @@
-//! Epochs: the schedule, leaders, block production, and the absence of inflation.
+//! Epochs: the schedule, leaders, block production.
 //!
 //! reads   the ledger; the slot history sysvar
 //! memory  for a leader schedule at most an epoch's slots as numbers
@@ -15,12 +15,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Api, with_context};
 use crate::jsonrpc::Failure;
-use crate::params::{Options, Params};
+use crate::params::Params;
 
 /// Maximum slots of `getSlotLeaders`.
 const LEADERS_MAX: u64 = 5_000;
-/// Maximum addresses of `getInflationReward`: as many as fit into a request.
-const REWARDS_MAX: usize = 1_000;
 
 impl Api {
     pub fn get_epoch_info(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -139,39 +137,6 @@ impl Api {
             wanted.map(|(leader, counts)| (encode_32(&leader).to_string(), json!(counts))).collect();
         let value = json!({ "byIdentity": by_identity, "range": { "firstSlot": first, "lastSlot": last } });
         Ok(with_context(self.ledger.slot(options.commitment()?), value))
-    }
-
-    /// Inflation is off, as on a development chain by `solana-genesis`.
-    pub fn get_inflation_governor(&self, params: Params<'_>) -> Result<Value, Failure> {
-        params.at_most(1)?.options(0)?.commitment()?;
-        Ok(json!({ "initial": 0.0, "terminal": 0.0, "taper": 0.0, "foundation": 0.0, "foundationTerm": 0.0 }))
-    }
-
-    pub fn get_inflation_rate(&self, params: Params<'_>) -> Result<Value, Failure> {
-        params.at_most(0)?;
-        let epoch = self.epoch(self.ledger.slot(hearth_ledger::Commitment::Finalized));
-        Ok(json!({ "total": 0.0, "validator": 0.0, "foundation": 0.0, "epoch": epoch }))
-    }
-
-    /// Without inflation all rewards are zero, and the cluster reports zero rewards as `null`.
-    pub fn get_inflation_reward(&self, params: Params<'_>) -> Result<Value, Failure> {
-        let addresses = params.at_most(2)?.pubkeys(0, "addresses", REWARDS_MAX)?;
-        let options: Options<'_> = params.options(1)?;
-        let slot = self.slot_for(options.commitment()?, options)?;
-        let epoch = match options.number("epoch")? {
-            Some(epoch) => epoch,
-            None => self.epoch(slot).saturating_sub(1),
-        };
-        // Rewards are paid in the first block of the next epoch.
-        let paid_at = epoch.saturating_add(1).saturating_mul(self.ledger.slots_per_epoch());
-        let first = self.first_available_slot();
-        if paid_at < first {
-            return Err(Failure::cleaned_up(paid_at, first));
-        }
-        if paid_at > slot {
-            return Err(Failure::no_block(paid_at));
-        }
-        Ok(json!(vec![Value::Null; addresses.len()]))
     }
 
     /// The leader of a slot by the stake-weighted schedule; this node if there is no stake or no known leader.

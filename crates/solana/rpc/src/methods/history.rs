@@ -65,7 +65,7 @@ impl Wanted {
 
 impl Api {
     /// The history; fails if the node keeps none.
-    fn history(&self) -> Result<&HistoryView, Failure> {
+    pub fn history(&self) -> Result<&HistoryView, Failure> {
         self.history.as_ref().ok_or_else(Failure::no_history)
     }
 
@@ -191,6 +191,11 @@ impl Api {
     }
 
     fn blocks_json(&self, start: u64, end: u64, limit: usize) -> Value {
+        json!(self.block_slots(start, end, limit))
+    }
+
+    /// The slots of at most `limit` blocks from `start` to `end`, in order.
+    pub fn block_slots(&self, start: u64, end: u64, limit: usize) -> Vec<u64> {
         let first = self.first_available_slot();
         let genesis = self.genesis_slot;
         let from = start.max(first).max(genesis + 1);
@@ -202,7 +207,7 @@ impl Api {
         let history = SlotHistory::of(&self.ledger);
         let is_left = |slot| history.as_ref().is_some_and(|history| !history.may_have(slot));
         let stored = stored.iter().filter(|block| block.whole && !is_left(block.slot)).map(|block| block.slot);
-        json!(genesis.into_iter().chain(stored).take(limit).collect::<Vec<u64>>())
+        genesis.into_iter().chain(stored).take(limit).collect()
     }
 
     pub fn get_signatures_for_address(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -301,7 +306,7 @@ fn entry_json(entry: &AddressEntry, final_slot: u64) -> Value {
 }
 
 /// The commitment, which must be at least confirmed; finalized if it is missing.
-fn at_least_confirmed(options: Options<'_>) -> Result<Commitment, Failure> {
+pub fn at_least_confirmed(options: Options<'_>) -> Result<Commitment, Failure> {
     match options.commitment()? {
         Commitment::Processed => Err(Failure::invalid_params("Method does not support commitment below `confirmed`")),
         commitment => Ok(commitment),

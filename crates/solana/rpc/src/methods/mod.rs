@@ -16,10 +16,12 @@ mod epochs;
 mod fate;
 mod health;
 mod history;
+mod inflation;
 mod prices;
 mod resend;
 mod scan;
 mod simulation;
+mod supply;
 mod tokens;
 mod transactions;
 mod validators;
@@ -177,7 +179,7 @@ impl Api {
             "getStakeMinimumDelegation" => self.get_stake_minimum_delegation(params()?),
             "getInflationGovernor" => self.get_inflation_governor(params()?),
             "getInflationRate" => self.get_inflation_rate(params()?),
-            "getInflationReward" => self.get_inflation_reward(params()?),
+            "getInflationReward" => self.get_inflation_reward(params()?).await,
             "getFirstAvailableBlock" => self.get_first_available_block(params()?),
             "minimumLedgerSlot" => self.minimum_ledger_slot(params()?),
             "getBlock" => self.get_block(params()?).await,

@@ -1,4 +1,4 @@
-//! Methods that scan all accounts: those of a program, the largest, the supply.
+//! Methods that scan all accounts: those of a program, the largest.
 //!
 //! reads   every account, a shard at a time
 //! memory  the accounts found, at most [`Limits::answer_bytes`](crate::Limits) of data; one scan at a time
@@ -16,12 +16,13 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
 
+use super::supply::Supply;
 use super::{Api, with_context};
 use crate::encoding::account::AccountFormat;
 use crate::encoding::token::TokenView;
 use crate::filters::Filters;
 use crate::jsonrpc::Failure;
-use crate::params::{Options, Params};
+use crate::params::Params;
 
 /// Number of accounts in a list of the largest.
 pub const LARGEST_MAX: usize = 20;
@@ -103,10 +104,10 @@ impl Api {
     pub async fn get_largest_accounts(&self, params: Params<'_>) -> Result<Value, Failure> {
         let options = params.at_most(1)?.options(0)?;
         options.flag_or("sortResults", true)?;
-        let wanted = match options.text("filter")? {
-            None | Some("circulating") => true,
-            // Only founders' accounts are non-circulating, and this chain has none.
-            Some("nonCirculating") => false,
+        let in_circulation = match options.text("filter")? {
+            None => None,
+            Some("circulating") => Some(true),
+            Some("nonCirculating") => Some(false),
             Some(other) => {
                 let message = format!("filter: {other:?} is none of \"circulating\", \"nonCirculating\"");
                 return Err(Failure::invalid_params(message));
@@ -114,31 +115,20 @@ impl Api {
         };
         let state = self.state(options)?;
         let mut largest = Largest::new();
-        if wanted {
-            self.at_length(|| {
-                state.for_each(|key, account| largest.offer(account.lamports, key));
-            })
-            .await;
-        }
+        self.at_length(|| {
+            let held = in_circulation.map(|wanted| (wanted, Supply::of(&state)));
+            state.for_each(|key, account| {
+                if held.as_ref().is_none_or(|(wanted, held)| held.is_circulating(key) == *wanted) {
+                    largest.offer(account.lamports, key);
+                }
+            });
+        })
+        .await;
         let shown = largest
             .descending()
             .map(|(key, lamports)| json!({ "address": &*encode_32(&key), "lamports": lamports }))
             .collect();
         Ok(with_context(state.slot, Value::Array(shown)))
-    }
-
-    pub async fn get_supply(&self, params: Params<'_>) -> Result<Value, Failure> {
-        let options: Options<'_> = params.at_most(1)?.options(0)?;
-        options.flag("excludeNonCirculatingAccountsList")?;
-        let state = self.state(options)?;
-        let total = self.at_length(|| state.total_lamports()).await;
-        let value = json!({
-            "total": u64::try_from(total).unwrap_or(u64::MAX),
-            "circulating": u64::try_from(total).unwrap_or(u64::MAX),
-            "nonCirculating": 0,
-            "nonCirculatingAccounts": [],
-        });
-        Ok(with_context(state.slot, value))
     }
 }
 

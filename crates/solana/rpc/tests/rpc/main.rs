@@ -8,6 +8,7 @@ mod dashboard;
 mod epochs;
 mod fate;
 mod http;
+mod inflation;
 mod methods;
 mod subscriptions;
 mod transactions;

@@ -3,6 +3,7 @@
 
 use hearth_ledger::bank::Outcome;
 use hearth_ledger::rent::minimum_balance;
+use hearth_ledger::stakes::{STAKE_STATE_BYTES, validator_accounts};
 use hearth_ledger::{Account, InstructionError, TransactionError};
 use hearth_wire::Pubkey;
 use hearth_wire::consts::*;
@@ -12,7 +13,7 @@ use hearth_wire::program::system::{SystemInstruction, transfer};
 
 use crate::common::elf::{HEAP, program, wrap};
 use crate::common::instructions::*;
-use crate::common::{Chain, SOL, wallet};
+use crate::common::{Chain, SOL, ledger, wallet};
 
 const AUTHORITY: u64 = 0;
 
@@ -255,4 +256,33 @@ fn a_program_may_not_write_what_is_not_its_own() {
     let (index, error) = chain.fail(&[steal]);
     assert_eq!((index, error), (0, InstructionError::ExternalAccountLamportSpend));
     assert_eq!(chain.ledger.balance(&wallet(1)), before);
+}
+
+#[test]
+fn a_program_may_ask_for_the_stakes_of_the_epoch() {
+    // Asks for the vote account whose address is its input, or for all, and returns the answer by way of the heap.
+    let source = format!(
+        "entrypoint:\n mov64 r6, r1\n ldxdw r2, [r1+8]\n mov64 r1, 0\n jeq r2, 0, ask\n mov64 r1, r6\n add64 r1, 16\n\
+         ask:\n syscall sol_get_epoch_stake\n mov64 r1, {}\n lsh64 r1, 32\n stxdw [r1+0], r0\n mov64 r2, 8\n \
+         syscall sol_set_return_data\n mov64 r0, 0\n exit",
+        HEAP >> 32
+    );
+    let (key, votes) = (wallet(80), [wallet(90), wallet(91)]);
+    let mut accounts = hearth_svm::programs::genesis_accounts();
+    for (n, vote) in (1..).zip(&votes) {
+        accounts.extend(validator_accounts(vote, &wallet(94 + n), &wallet(99), n * 1_000 * SOL));
+    }
+    accounts.extend(hearth_svm::programs::upgradeable_program(&key, &program(&source), &wallet(0)));
+    accounts.push((wallet(0), Account::wallet(SOL)));
+    let ledger = ledger(Box::new(hearth_svm::Svm::new()), accounts);
+    let bank = ledger.begin_slot(1, 0).expect("the first slot");
+    let mut chain = Chain { ledger, bank, executor: hearth_ledger::Executor::new(), records: vec![] };
+    let mut told = |asked: &[u8]| {
+        chain.succeed(&[call(key, vec![], asked.to_vec())]);
+        let (_, answer) = chain.records[0].clone().expect("a record").return_data.expect("an answer");
+        u64::from_le_bytes(answer.try_into().expect("8 bytes"))
+    };
+    let of = |n: u64| n * 1_000 * SOL - minimum_balance(STAKE_STATE_BYTES);
+    assert_eq!([told(&votes[0]), told(&votes[1]), told(&wallet(98))], [of(1), of(2), 0]);
+    assert_eq!(told(&[]), of(1) + of(2));
 }

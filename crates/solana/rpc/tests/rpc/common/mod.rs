@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use hearth_ledger::blockstore::{self, BlockStore};
+use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord};
 use hearth_ledger::genesis::funded_account_key;
-use hearth_ledger::history::{self, History};
-use hearth_ledger::{Executor, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig};
+use hearth_ledger::history::{self, BlockMeta, History};
+use hearth_ledger::{
+    Account, BlockSummary, Executor, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig,
+};
 use hearth_rpc::{Admin, Busy, Counters, Limits, Liveness, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_rpc_client::http::Patience;
 use hearth_rpc_client::{Options, RpcClient};
@@ -110,7 +112,7 @@ pub struct Chain {
     /// The server under test.
     pub server: RpcServer,
     /// The block store and the history, if the chain has them.
-    _kept: Option<Kept>,
+    kept: Option<Kept>,
 }
 
 /// A block store and a history, both initially empty.
@@ -141,6 +143,8 @@ struct Extra {
     admin: Option<Admin>,
     genesis_slot: u64,
     chain_faucet: Option<Pubkey>,
+    /// Epochs of 32 slots, full inflation, and these accounts.
+    inflating: Option<Vec<(Pubkey, Account)>>,
 }
 
 impl Chain {
@@ -178,6 +182,12 @@ impl Chain {
         Self::build(config, true, true, Extra { genesis_slot, ..Extra::default() }).unwrap()
     }
 
+    /// A chain with a history, inflation, epochs of 32 slots, and these accounts.
+    pub fn inflating(accounts: Vec<(Pubkey, Account)>) -> Self {
+        let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
+        Self::build(config, true, true, Extra { inflating: Some(accounts), ..Extra::default() }).unwrap()
+    }
+
     /// A chain whose node holds another faucet key than the funded one.
     pub fn of_another_faucet(chain_faucet: Pubkey) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
@@ -194,7 +204,11 @@ impl Chain {
     fn build(config: RpcConfig, transaction_history: bool, keep: bool, extra: Extra) -> Result<Self, RpcError> {
         let genesis_slot = extra.genesis_slot;
         let genesis = GenesisConfig::development(address(500), address(FAUCET), 0);
-        let genesis = GenesisConfig { fund_initial_accounts: 8, genesis_slot, ..genesis };
+        let mut genesis = GenesisConfig { fund_initial_accounts: 8, genesis_slot, ..genesis };
+        if let Some(accounts) = extra.inflating {
+            (genesis.slots_per_epoch, genesis.extra_accounts) = (32, accounts);
+            genesis.inflation = Default::default();
+        }
         let genesis = Genesis::create(genesis, |_| {}).unwrap();
         let status_cache = StatusCacheConfig { enabled: transaction_history, capacity_txns: 1_000 };
         let ledger = Ledger::new(&genesis, LedgerConfig { status_cache, ..LedgerConfig::default() });
@@ -242,7 +256,7 @@ impl Chain {
             look_at: extra.look_at.ok_or("[rpc] dashboard"),
         };
         let server = RpcServer::start(config, node)?;
-        Ok(Self { ledger, fates, full, taken, again, server, _kept: kept, liveness })
+        Ok(Self { ledger, fates, full, taken, again, server, kept, liveness })
     }
 
     /// Ends the slot in progress and begins the next.
@@ -252,6 +266,43 @@ impl Chain {
         hash[..8].copy_from_slice(&bank.slot().to_le_bytes());
         self.ledger.end_slot(bank.slot(), hash).unwrap();
         self.ledger.begin_slot(bank.slot() + 1, bank.slot()).unwrap();
+    }
+
+    /// Runs a slot, whose empty block is durable and in the history once it has ended; returns the block.
+    pub fn recorded_slot(&mut self) -> BlockSummary {
+        self.next_slot();
+        let (block, parent) = (self.ledger.recent_blocks(1)[0], self.ledger.recent_blocks(2)[1]);
+        let Kept { blocks, history, .. } = self.kept.as_mut().unwrap();
+        let set = FecSetRecord {
+            slot: block.slot,
+            parent_slot: block.parent,
+            fec_set_index: 0,
+            reference_tick: 63,
+            last_in_slot: true,
+            merkle_root: [1; 32],
+            chained_root: [2; 32],
+            signature: [3; 64],
+            data: &[0; 8],
+        };
+        blocks.append_set(&set).unwrap();
+        // The call also publishes what was appended.
+        blocks.durable_slots().for_each(drop);
+        let rewards = self.ledger.rewards(&block).unwrap_or_default();
+        let meta = BlockMeta {
+            slot: block.slot,
+            parent: block.parent,
+            height: block.height,
+            time: block.unix_timestamp,
+            blockhash: block.blockhash,
+            previous_blockhash: parent.blockhash,
+            transaction_count: 0,
+            rewards: rewards.rewards.clone(),
+            num_partitions: rewards.num_partitions,
+        };
+        history.close(&meta).unwrap();
+        history.wait_until_indexed().unwrap();
+        self.ledger.mark_stored(block.slot);
+        block
     }
 
     /// Runs `count` slots, each durable once it has ended.
