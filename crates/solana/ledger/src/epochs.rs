@@ -112,11 +112,12 @@ impl Epochs {
         self.stakes(epoch)?.leaders(self.schedule.slots_in_epoch(epoch)).leader(index).copied()
     }
 
-    /// The recipient of a slot's fees, if the slot has a leader.
-    pub(crate) fn fee_collector(&self, slot: u64) -> Option<Pubkey> {
+    /// The recipient of a slot's fees, if the slot has a leader: the leader, or with custom collectors the one that its
+    /// vote account names.
+    pub(crate) fn fee_collector(&self, slot: u64, has_custom: bool) -> Option<Pubkey> {
         let leader = self.leader(slot)?;
         let vote = self.stakes(self.schedule.epoch(slot))?.vote(&leader.vote)?;
-        Some(vote.collector)
+        Some(if has_custom { vote.collector } else { vote.node })
     }
 
     /// Whether rewards are in distribution. Stakes are locked until they are paid.

@@ -28,6 +28,7 @@ pub use forks::{Forks, Frozen, KeptForks, RewindError};
 use hearth_wire::consts::INCINERATOR;
 use hearth_wire::{Hash, Pubkey};
 
+use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath, Shared};
 use crate::bank_hash::{Ended, Hashing};
@@ -37,6 +38,7 @@ use crate::clock::Times;
 use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
 use crate::epochs::{Epochs, NewSlot};
+use crate::features::{ActiveFeatures, FeatureError};
 use crate::genesis::Genesis;
 use crate::lattice::Lattice;
 use crate::notifier::Tap;
@@ -91,6 +93,14 @@ pub enum SlotError {
         /// The slot of the last ended block.
         last: u64,
     },
+    /// With this slot the chain would have rules that this program lacks.
+    #[error("slot {slot} cannot begin: {source}")]
+    Feature {
+        /// The slot that was to begin.
+        slot: u64,
+        /// The feature.
+        source: FeatureError,
+    },
 }
 
 /// The chain's blocks.
@@ -102,6 +112,8 @@ pub(crate) struct Chain {
     /// The account era that each block ended; 0 for the block with which the ledger started and earlier ones.
     pub(crate) eras: VecDeque<u32>,
     pub(crate) epochs: Epochs,
+    /// Those of the newest slot.
+    pub(crate) features: Arc<ActiveFeatures>,
     pub(crate) samples: Samples,
     /// The blocks that the ledger can rewind to; empty if forks are not kept.
     checkpoints: VecDeque<Checkpoint>,
@@ -115,6 +127,7 @@ struct State {
     blockhashes: BlockhashQueue,
     blocks: VecDeque<BlockSummary>,
     epochs: Epochs,
+    features: Arc<ActiveFeatures>,
     samples: Samples,
     burned_lamports: u64,
 }
@@ -144,6 +157,8 @@ impl Ledger {
             accounts.store(&key, account);
         }
         let began = genesis.config();
+        let features = Arc::new(ActiveFeatures::load(&accounts, began.genesis_slot));
+        features.absent_programs().for_each(|program| accounts.store(&program, Account::default()));
         let schedule = EpochSchedule::without_warmup(began.slots_per_epoch);
         let creation_time = began.creation_time as i64;
         let slot = began.genesis_slot;
@@ -172,6 +187,7 @@ impl Ledger {
             blockhashes: BlockhashQueue::new(*genesis.hash()),
             blocks: VecDeque::from([block]),
             epochs,
+            features,
             samples: Samples::new(Mark { slot, unix_timestamp: creation_time, ..Mark::default() }),
             burned_lamports: 0,
         };
@@ -197,6 +213,7 @@ impl Ledger {
             eras: state.blocks.iter().map(|_| 0).collect(),
             blocks: state.blocks,
             epochs: state.epochs,
+            features: state.features,
             samples: state.samples,
             checkpoints: VecDeque::new(),
         };
@@ -227,7 +244,8 @@ impl Ledger {
         self.chain.write()
     }
 
-    /// Begins a slot on top of the last block.
+    /// Begins a slot on top of the last block. Fails if a feature would become active that this program does not
+    /// support; the ledger is then as before.
     pub fn begin_slot(&self, slot: u64, parent: u64) -> Result<Arc<Bank>, SlotError> {
         let mut chain = self.chain_mut();
         if let Some(bank) = &chain.working {
@@ -237,6 +255,7 @@ impl Ledger {
         if parent != last || slot <= parent {
             return Err(SlotError::WrongParent { slot, parent, last });
         }
+        self.begin_features(&mut chain, slot).map_err(|source| SlotError::Feature { slot, source })?;
         let (height, parent_blockhash) = (chain.last().height + 1, chain.last().blockhash);
         let new = NewSlot { slot, parent, height, parent_blockhash: &parent_blockhash };
         let Shared { accounts, hashing, .. } = &*self.shared;
@@ -246,10 +265,25 @@ impl Ledger {
         let stakes = chain.epochs.stakes(self.epoch_schedule.epoch(slot));
         let stakes = stakes.into_iter().flat_map(|stakes| stakes.votes.iter().map(|vote| (vote.vote, vote.stake)));
         times.begin_slot(accounts, slot, stakes);
-        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes));
+        let (blockhashes, features) = (Arc::clone(&chain.blockhashes), Arc::clone(&chain.features));
+        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, blockhashes, features);
         let bank = Arc::new(bank);
         chain.working = Some(Arc::clone(&bank));
         Ok(bank)
+    }
+
+    /// Activates the pending features if `slot` is the first of an epoch.
+    fn begin_features(&self, chain: &mut Chain, slot: u64) -> Result<(), FeatureError> {
+        let is_later = self.epoch_schedule.epoch(chain.last().slot) < self.epoch_schedule.epoch(slot);
+        if !is_later {
+            return Ok(());
+        }
+        let Shared { accounts, hashing, .. } = &*self.shared;
+        hashing.complete(accounts);
+        if let Some(features) = chain.features.begin_epoch(accounts, slot)? {
+            chain.features = features;
+        }
+        Ok(())
     }
 
     /// The bank in progress, if its slot is this one.
@@ -276,8 +310,9 @@ impl Ledger {
         let Shared { accounts, hashing, .. } = &*self.shared;
         // It usually is by now, unless no thread had time for it during a whole slot.
         hashing.complete(accounts);
-        let collector = chain.epochs.fee_collector(slot).unwrap_or(self.collector);
-        let reward = self.pay_out(&collector, &counts);
+        let has_custom = bank.features().rules.has_custom_collectors;
+        let collector = chain.epochs.fee_collector(slot, has_custom).unwrap_or(self.collector);
+        let reward = self.pay_out(&collector, &bank);
         Arc::make_mut(&mut chain.blockhashes).register(last_hash);
         sysvars::end_slot(accounts, slot, chain.blockhashes.newest_first());
         let era = accounts.end_era();
@@ -312,9 +347,10 @@ impl Ledger {
 
     /// Burns the burned part of a block's fees, and everything sent to the incinerator. The collector gets the rest,
     /// which is burned too if the collector cannot receive it.
-    fn pay_out(&self, collector: &Pubkey, counts: &BankCounts) -> Option<FeeReward> {
-        let (mut burned, lamports) = (counts.fees.burned(), counts.fees.reward());
-        let deposited = if lamports == 0 { None } else { self.deposit(collector, lamports) };
+    fn pay_out(&self, collector: &Pubkey, bank: &Bank) -> Option<FeeReward> {
+        let fees = bank.counts().fees;
+        let (mut burned, lamports) = (fees.burned(), fees.reward());
+        let deposited = if lamports == 0 { None } else { self.deposit(collector, lamports, bank.features()) };
         if deposited.is_none() {
             burned += lamports;
         }
@@ -324,11 +360,15 @@ impl Ledger {
     }
 
     /// Pays the collector if the rules allow it; returns its new balance.
-    fn deposit(&self, collector: &Pubkey, lamports: u64) -> Option<u64> {
+    fn deposit(&self, collector: &Pubkey, lamports: u64, features: &ActiveFeatures) -> Option<u64> {
+        let rules = &features.rules;
         self.shared.accounts.update(collector, |account| {
             let (before, after) = (account.lamports, account.lamports.checked_add(lamports)?);
-            let lasting = before != 0 || after >= rent::minimum_balance(account.data().len());
-            let may = account.is_system_owned() && !is_reserved(collector) && (lasting || *collector == INCINERATOR);
+            let is_kept = rules.relaxes_minimum_balance && before != 0;
+            let lasting = is_kept || after >= rent::minimum_balance(account.data().len());
+            // Only a vote account can name a reserved address or the incinerator.
+            let suits = !is_reserved(collector) && (lasting || *collector == INCINERATOR);
+            let may = account.is_system_owned() && if rules.has_custom_collectors { suits } else { lasting };
             may.then(|| {
                 account.lamports = after;
                 after
@@ -383,6 +423,11 @@ impl Ledger {
     /// The genesis hash, which identifies the chain.
     pub fn genesis_hash(&self) -> &Hash {
         &self.genesis_hash
+    }
+
+    /// The features that are active in the newest slot.
+    pub fn features(&self) -> Arc<ActiveFeatures> {
+        Arc::clone(&self.chain().features)
     }
 
     /// Slots in an epoch.

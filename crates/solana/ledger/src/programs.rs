@@ -87,6 +87,16 @@ pub fn is_cheap_builtin(key: &Pubkey) -> bool {
     CHEAP.contains(&key)
 }
 
+/// The builtin programs that a chain has only with a feature: address, and the feature's.
+pub(crate) fn gated_programs() -> [(Pubkey, Pubkey); 2] {
+    use agave_feature_set::{zk_elgamal_proof_program_enabled, zk_token_sdk_enabled};
+    let program = |text| decode_32(text).expect("the text of an address");
+    [
+        (program(RESERVED_TEXTS[1]), zk_elgamal_proof_program_enabled::ID.to_bytes()),
+        (program(RESERVED_TEXTS[2]), zk_token_sdk_enabled::ID.to_bytes()),
+    ]
+}
+
 /// Whether `owner` is a loader, which may own programs.
 pub fn is_loader(owner: &Pubkey) -> bool {
     [NATIVE_LOADER, BPF_LOADER_UPGRADEABLE, BPF_LOADER, BPF_LOADER_DEPRECATED, LOADER_V4].contains(owner)

@@ -159,6 +159,7 @@ impl Executor {
             compute_unit_limit: checked.budget.compute_unit_limit.into(),
             loaded_bytes_limit: checked.budget.loaded_accounts_bytes,
             rules: &self.rules,
+            relaxes_minimum_balance: bank.features.rules.relaxes_minimum_balance,
         };
         let lamports = |set: &WorkingSet| places.iter().map(|&place| set.get(place).lamports).collect::<Vec<_>>();
         let before = self.recording.then(|| (self.set.get(places[0]).clone(), lamports(&self.set)));
@@ -223,7 +224,9 @@ impl Executor {
         let worker = self.worker.get_or_insert_with(|| bank.shared.general.worker());
         let mut results = Vec::with_capacity(txns.len());
         let ahead = !bank.ahead.is_empty();
-        worker.execute(&GeneralBatch { txns, slot, blockhash, accounts, recording, trial, ahead }, &mut results);
+        let features = &bank.features;
+        let batch = GeneralBatch { txns, slot, blockhash, features, accounts, recording, trial, ahead };
+        worker.execute(&batch, &mut results);
         assert_eq!(results.len(), txns.len(), "an outcome for each transaction");
         results
     }

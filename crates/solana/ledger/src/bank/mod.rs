@@ -44,6 +44,7 @@ use crate::account::Account;
 use crate::blockhash::BlockhashQueue;
 use crate::cost::Cost;
 use crate::error::TransactionError;
+use crate::features::ActiveFeatures;
 use crate::fees::Fee;
 use crate::status_cache::{Claim, LandedKeys, LandedStatus, SignatureKey};
 
@@ -130,6 +131,7 @@ pub struct Bank {
     parent: u64,
     height: u64,
     blockhashes: Arc<BlockhashQueue>,
+    features: Arc<ActiveFeatures>,
     /// Read-locked while a microblock runs, so that the block ends between microblocks.
     ended: RwLock<bool>,
     counts: AtomicCounts,
@@ -140,10 +142,16 @@ pub struct Bank {
 }
 
 impl Bank {
-    pub(crate) fn new(shared: Arc<Shared>, slot: u64, parent: u64, blockhashes: Arc<BlockhashQueue>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        slot: u64,
+        parent: u64,
+        blockhashes: Arc<BlockhashQueue>,
+        features: Arc<ActiveFeatures>,
+    ) -> Self {
         let (height, counts) = (blockhashes.last_height() + 1, AtomicCounts::default());
         let (ended, landed) = (RwLock::new(false), shared.keeps_forks.then(Mutex::default));
-        Self { shared, slot, parent, height, blockhashes, ended, counts, ahead: vec![], landed }
+        Self { shared, slot, parent, height, blockhashes, features, ended, counts, ahead: vec![], landed }
     }
 
     /// Turns this into the bank of a slot that has not begun, for simulations.
@@ -169,6 +177,11 @@ impl Bank {
     /// The last hash of the parent block, which is the newest that a transaction may name.
     pub fn parent_blockhash(&self) -> &Hash {
         self.blockhashes.last()
+    }
+
+    /// The features that are active in the block.
+    pub fn features(&self) -> &Arc<ActiveFeatures> {
+        &self.features
     }
 
     /// The counts of transactions so far.

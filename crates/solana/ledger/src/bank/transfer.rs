@@ -85,6 +85,8 @@ pub(super) struct Transfers<'a> {
     pub(super) compute_unit_limit: u64,
     pub(super) loaded_bytes_limit: u32,
     pub(super) rules: &'a TransferRules,
+    /// Whether `relax_post_exec_min_balance_check` is active.
+    pub(super) relaxes_minimum_balance: bool,
 }
 
 /// The result of loading a transaction's accounts.
@@ -144,7 +146,7 @@ impl Transfers<'_> {
         let Some(after) = payer.lamports.checked_sub(self.fee) else {
             return Err(Some(TransactionError::InsufficientFundsForFee));
         };
-        if !rent::transition_allowed(payer.lamports, after, 0) {
+        if !self.transition_allowed(payer.lamports, after, 0) {
             return Err(Some(TransactionError::InsufficientFundsForRent { account_index: 0 }));
         }
         Ok(())
@@ -207,7 +209,7 @@ impl Transfers<'_> {
         }
         let rent = match self.rules.leaves_rent_alone {
             true => Ok(()),
-            false => touched.check_rent(keys, self.places, set),
+            false => self.check_rent(touched, set),
         };
         (rent, self.compute_unit_limit - units_left)
     }
@@ -255,6 +257,27 @@ impl Transfers<'_> {
         Ok(())
     }
 
+    /// Checks that every touched account may keep its new balance; the error has the index of the first that may not.
+    fn check_rent(&self, touched: &TouchedAccounts, set: &WorkingSet) -> Result<(), TransactionError> {
+        let keys = self.txn.account_keys();
+        let broken = touched.0.iter().filter(|touched| {
+            let account = set.get(self.places[usize::from(touched.index)]);
+            keys[usize::from(touched.index)] != INCINERATOR
+                && !self.transition_allowed(touched.lamports, account.lamports, account.data().len())
+        });
+        match broken.map(|touched| touched.index).min() {
+            Some(account_index) => Err(TransactionError::InsufficientFundsForRent { account_index }),
+            None => Ok(()),
+        }
+    }
+
+    fn transition_allowed(&self, before: u64, after: u64, data_len: usize) -> bool {
+        match self.relaxes_minimum_balance {
+            true => rent::transition_allowed(before, after, data_len),
+            false => rent::strict_transition_allowed(before, after, data_len),
+        }
+    }
+
     /// Whether the account is writable after demotions: reserved accounts are demoted, and so are programs, all of
     /// which are reserved here.
     fn may_write(&self, index: u8) -> bool {
@@ -298,19 +321,6 @@ impl TouchedAccounts {
             settle_rent_epoch(&mut account.rent_epoch, before, data_len);
         }
         account.lamports = lamports;
-    }
-
-    /// Checks that every account may keep its new balance; the error has the index of the first that may not.
-    fn check_rent(&self, keys: &[Pubkey], places: &[Place], set: &WorkingSet) -> Result<(), TransactionError> {
-        let broken = self.0.iter().filter(|touched| {
-            let account = set.get(places[usize::from(touched.index)]);
-            keys[usize::from(touched.index)] != INCINERATOR
-                && !rent::transition_allowed(touched.lamports, account.lamports, account.data().len())
-        });
-        match broken.map(|touched| touched.index).min() {
-            Some(account_index) => Err(TransactionError::InsufficientFundsForRent { account_index }),
-            None => Ok(()),
-        }
     }
 
     /// Commits or undoes the changes. The fee stays paid either way.

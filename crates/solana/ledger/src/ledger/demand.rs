@@ -26,7 +26,8 @@ impl Ledger {
         let (hashed, hash) = self.shared.hashing.newest();
         assert_eq!(hashed, parent, "all that has ended is hashed");
         let ahead = sysvars::ahead(&self.shared.accounts, &self.epoch_schedule, slot, (parent, &hash));
-        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes));
+        let (blockhashes, features) = (Arc::clone(&chain.blockhashes), Arc::clone(&chain.features));
+        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, blockhashes, features);
         Arc::new(bank.standing(ahead))
     }
 
