@@ -90,9 +90,14 @@ impl Chain {
 
     /// Ends the slot and begins the next.
     pub fn next_slot(&mut self) {
+        self.skip_to(self.bank.slot() + 1);
+    }
+
+    /// Ends the slot and begins a later one.
+    pub fn skip_to(&mut self, later: u64) {
         let slot = self.bank.slot();
         self.ledger.end_slot(slot, blockhash_of(slot)).expect("the slot ends");
-        self.bank = self.ledger.begin_slot(slot + 1, slot).expect("the next slot");
+        self.bank = self.ledger.begin_slot(later, slot).expect("the slot begins");
     }
 
     /// Rewinds to the end of a slot and begins another there.
