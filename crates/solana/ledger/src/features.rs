@@ -30,10 +30,16 @@ pub use table::MAINNET_AS_OF;
 
 use crate::account::Account;
 use crate::accounts::Accounts;
+use crate::epoch::EpochSchedule;
 use crate::rent::minimum_balance;
 
 /// Bytes of a feature's account: whether it is active, and since which slot.
 const FEATURE_BYTES: usize = 9;
+
+/// Turbine's trees are shuffled by ChaCha8 instead of ChaCha20.
+pub const SWITCH_TO_CHACHA8_TURBINE: Pubkey = agave_feature_set::switch_to_chacha8_turbine::ID.to_bytes();
+/// Retransmitters sign the shreds of a block's last FEC set.
+pub const VERIFY_RETRANSMITTER_SIGNATURE: Pubkey = agave_feature_set::verify_retransmitter_signature::ID.to_bytes();
 
 /// How this program treats a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +230,11 @@ impl ActiveFeatures {
         self.slots.get(id).copied()
     }
 
+    /// Whether a feature applies to the shreds of an epoch: it became active in an earlier one.
+    pub fn applies_to_shreds(&self, id: &Pubkey, epoch: u64, schedule: &EpochSchedule) -> bool {
+        self.since(id).is_some_and(|slot| schedule.epoch(slot) < epoch)
+    }
+
     /// The active features with their slots, sorted by address.
     pub fn iter(&self) -> impl Iterator<Item = (&Pubkey, u64)> {
         self.slots.iter().map(|(id, slot)| (id, *slot))
@@ -244,6 +255,12 @@ impl ActiveFeatures {
             }
         }
         Ok(())
+    }
+
+    /// [`ActiveFeatures::check`] of a whole chain, `active` being its set. A bare chain has no features here.
+    pub(crate) fn check_chain(active: &Self, accounts: &Accounts) -> Result<(), FeatureError> {
+        let is_bare = all().iter().all(|feature| accounts.with(&feature.id, state_of).flatten().is_none());
+        if is_bare { Self::new([]).check() } else { active.check() }
     }
 
     /// The builtin programs that a chain without these features lacks.

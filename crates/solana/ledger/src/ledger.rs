@@ -430,6 +430,14 @@ impl Ledger {
         Arc::clone(&self.chain().features)
     }
 
+    /// Whether this program can run the chain with the features that its accounts say are active.
+    ///
+    /// # Errors
+    /// The first feature that is active and unsupported, or required and not active.
+    pub fn check_features(&self) -> Result<(), FeatureError> {
+        ActiveFeatures::check_chain(&self.features(), &self.shared.accounts)
+    }
+
     /// Slots in an epoch.
     pub fn slots_per_epoch(&self) -> u64 {
         self.epoch_schedule.slots_per_epoch

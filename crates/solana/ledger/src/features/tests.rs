@@ -105,6 +105,9 @@ fn a_bare_chain_has_all_that_is_supported() {
     let bare = crate::testing::Chain::new(&[]);
     assert_eq!(*bare.ledger.features(), ActiveFeatures::supported());
     assert_eq!(*chain(&[], &[]).features(), ActiveFeatures::supported());
+    // Tests make bare chains; a node runs none.
+    assert_eq!(chain(&[], &[]).check_features(), Ok(()));
+    assert!(matches!(bare.ledger.check_features(), Err(FeatureError::Missing { .. })));
 }
 
 #[test]
@@ -175,6 +178,15 @@ fn forks_cross_the_boundary_differently() {
     ledger.rewind(2).expect("it is kept");
     assert!(!ledger.features().is_active(&id(LIMIT)));
     assert_eq!(ledger.account(&id(LIMIT)), Some(feature_account(None)));
+}
+
+#[test]
+fn shreds_follow_one_epoch_later() {
+    let schedule = EpochSchedule::without_warmup(BOUNDARY);
+    let features = ActiveFeatures::new([(SWITCH_TO_CHACHA8_TURBINE, BOUNDARY)]);
+    let applies = |id, epoch| features.applies_to_shreds(id, epoch, &schedule);
+    assert_eq!([0, 1, 2, 3].map(|epoch| applies(&SWITCH_TO_CHACHA8_TURBINE, epoch)), [false, false, true, true]);
+    assert!(!applies(&VERIFY_RETRANSMITTER_SIGNATURE, 3));
 }
 
 #[test]
