@@ -1,7 +1,7 @@
 //! features: which rules of the cluster are active on a chain, and since which slot.
 //!
 //! reads   the feature accounts, at the start and at each epoch boundary
-//! writes  the slot of activation into the accounts of pending features, at the boundary
+//! writes  the slot of activation into the accounts of pending features, at the boundary; the rent sysvar
 //! memory  a slot per active feature, 25 KB
 //! drops   a chain with a feature that this program lacks, by name: a [`FeatureError`]
 //! source  `compute_active_feature_set` and `compute_and_apply_new_feature_activations` of `bank.rs` of
@@ -15,6 +15,7 @@
 //! this program supports. [`ActiveFeatures::check`] refuses such a chain as it refuses any that lacks a required one.
 
 mod docs;
+mod rules;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -26,12 +27,14 @@ use hearth_wire::Pubkey;
 use hearth_wire::consts::FEATURE_PROGRAM;
 
 pub use docs::markdown;
+pub(crate) use rules::Rules;
 pub use table::MAINNET_AS_OF;
 
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::epoch::EpochSchedule;
 use crate::rent::minimum_balance;
+use crate::sysvars;
 
 /// Bytes of a feature's account: whether it is active, and since which slot.
 const FEATURE_BYTES: usize = 9;
@@ -167,19 +170,6 @@ impl Feature {
     }
 }
 
-/// The ledger's own rules that depend on features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rules {
-    /// Whether a transaction may lock 128 accounts, and not only 64.
-    pub(crate) locks_more_accounts: bool,
-    /// Whether an instruction with more than 255 accounts keeps its transaction out of a block.
-    pub(crate) limits_instruction_accounts: bool,
-    /// Whether an account below the minimum balance may be credited without reaching the minimum.
-    pub(crate) relaxes_minimum_balance: bool,
-    /// Whether vote accounts name the collector of a block's fees.
-    pub(crate) has_custom_collectors: bool,
-}
-
 /// The features that are active on a chain, with the slots since which they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveFeatures {
@@ -190,15 +180,8 @@ pub struct ActiveFeatures {
 impl ActiveFeatures {
     /// A set with these features, each with the slot since which it is active.
     pub fn new(features: impl IntoIterator<Item = (Pubkey, u64)>) -> Self {
-        use agave_feature_set as names;
         let slots = BTreeMap::from_iter(features);
-        let has = |id: [u8; 32]| slots.contains_key(&id);
-        let rules = Rules {
-            locks_more_accounts: has(names::increase_tx_account_lock_limit::ID.to_bytes()),
-            limits_instruction_accounts: has(names::limit_instruction_accounts::ID.to_bytes()),
-            relaxes_minimum_balance: has(names::relax_post_exec_min_balance_check::ID.to_bytes()),
-            has_custom_collectors: has(names::custom_commission_collector::ID.to_bytes()),
-        };
+        let rules = Rules::of(|id| slots.get(id).copied());
         Self { slots, rules }
     }
 
@@ -228,6 +211,16 @@ impl ActiveFeatures {
     /// The slot since which a feature is active.
     pub fn since(&self, id: &Pubkey) -> Option<u64> {
         self.slots.get(id).copied()
+    }
+
+    /// The minimum balance in lamports of an account with `data_len` bytes of data.
+    pub fn minimum_balance(&self, data_len: usize) -> u64 {
+        self.rules.minimum_balance(data_len)
+    }
+
+    /// The lamports that an account must hold for each byte.
+    pub fn lamports_per_byte(&self) -> u64 {
+        self.rules.lamports_per_byte
     }
 
     /// Whether a feature applies to the shreds of an epoch: it became active in an earlier one.
@@ -269,8 +262,8 @@ impl ActiveFeatures {
         absent.map(|(program, _)| program)
     }
 
-    /// Begins an epoch in `slot`: pending features become active, which their accounts then say. Returns the new set if
-    /// it differs.
+    /// Begins an epoch in `slot`: pending features become active, which their accounts then say, and so does the rent
+    /// sysvar. Returns the new set if it differs.
     ///
     /// # Errors
     /// A feature would become active that this program does not support; nothing has changed.
@@ -303,6 +296,10 @@ impl ActiveFeatures {
             });
         }
         active.extend(self.iter().map(|(id, since)| (*id, since)));
-        Ok(Some(Arc::new(Self::new(active))))
+        let new = Self::new(active);
+        if new.lamports_per_byte() != self.lamports_per_byte() {
+            sysvars::set_lamports_per_byte(accounts, new.lamports_per_byte());
+        }
+        Ok(Some(Arc::new(new)))
     }
 }

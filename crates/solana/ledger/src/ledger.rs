@@ -44,7 +44,6 @@ use crate::lattice::Lattice;
 use crate::notifier::Tap;
 use crate::performance::{Mark, Samples};
 use crate::programs::is_reserved;
-use crate::rent;
 use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
@@ -364,8 +363,7 @@ impl Ledger {
         let rules = &features.rules;
         self.shared.accounts.update(collector, |account| {
             let (before, after) = (account.lamports, account.lamports.checked_add(lamports)?);
-            let is_kept = rules.relaxes_minimum_balance && before != 0;
-            let lasting = is_kept || after >= rent::minimum_balance(account.data().len());
+            let lasting = rules.transition_allowed(before, after, account.data().len());
             // Only a vote account can name a reserved address or the incinerator.
             let suits = !is_reserved(collector) && (lasting || *collector == INCINERATOR);
             let may = account.is_system_owned() && if rules.has_custom_collectors { suits } else { lasting };

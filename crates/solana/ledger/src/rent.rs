@@ -1,4 +1,5 @@
-//! Rent: the minimum balance of an account, and which changes of a balance are allowed.
+//! Rent: the minimum balance of an account, and which changes of a balance are allowed, as chains begin. Features may
+//! lower the minimum and change the rule later ([`crate::features`]).
 //!
 //! reads   an account's balance and data size, before and after
 //! source  `solana-rent` 4.3, `rent_calculator.rs` of `solana-svm` 4.2 with every feature active: an account that is
@@ -29,14 +30,6 @@ pub const fn transition_allowed(before: u64, after: u64, data_len: usize) -> boo
     after == 0 || after >= minimum_balance(data_len) || (before != 0 && after >= before)
 }
 
-/// [`transition_allowed`] before `relax_post_exec_min_balance_check`: an account below the minimum must not be credited
-/// unless it reaches the minimum, and may be debited.
-#[inline]
-pub const fn strict_transition_allowed(before: u64, after: u64, data_len: usize) -> bool {
-    let minimum = minimum_balance(data_len);
-    after == 0 || after >= minimum || (before != 0 && before < minimum && after <= before)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,12 +51,6 @@ mod tests {
         assert!(transition_allowed(100, 101, 0));
         assert!(!transition_allowed(100, 99, 0));
         assert!(transition_allowed(100, 0, 0));
-        // Before the rule was relaxed it was the other way round.
-        assert!(strict_transition_allowed(100, 100, 0));
-        assert!(!strict_transition_allowed(100, 101, 0));
-        assert!(strict_transition_allowed(100, 99, 0));
-        assert!(!strict_transition_allowed(0, 1, 0) && !strict_transition_allowed(minimum, minimum - 1, 0));
-        assert!(strict_transition_allowed(100, minimum, 0) && strict_transition_allowed(minimum, 0, 0));
         // More data raises the minimum.
         assert!(!transition_allowed(0, minimum, 1));
         assert!(transition_allowed(0, minimum + LAMPORTS_PER_BYTE, 1));

@@ -129,7 +129,7 @@ impl Environment {
             epoch_total_stake: 0,
             feature_set: self.runtime_features,
             program_runtime_environments: ProgramRuntimeEnvironments::new(self.programs.clone(), self.programs.clone()),
-            rent: Rent::default(),
+            rent: Rent { lamports_per_byte: self.active.lamports_per_byte(), ..Rent::default() },
         }
     }
 }

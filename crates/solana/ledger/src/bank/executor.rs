@@ -159,7 +159,7 @@ impl Executor {
             compute_unit_limit: checked.budget.compute_unit_limit.into(),
             loaded_bytes_limit: checked.budget.loaded_accounts_bytes,
             rules: &self.rules,
-            relaxes_minimum_balance: bank.features.rules.relaxes_minimum_balance,
+            of_block: &bank.features.rules,
         };
         let lamports = |set: &WorkingSet| places.iter().map(|&place| set.get(place).lamports).collect::<Vec<_>>();
         let before = self.recording.then(|| (self.set.get(places[0]).clone(), lamports(&self.set)));

@@ -1,12 +1,12 @@
 //! The table of features, and features that become active at an epoch boundary.
 
 use hearth_crypto::sha256::sha256;
-use hearth_wire::consts::LAMPORTS_PER_SOL;
+use hearth_wire::consts::{LAMPORTS_PER_SOL, SYSVAR_RENT};
 use hearth_wire::message::AccountMeta;
 use hearth_wire::program::system;
 
 use super::*;
-use crate::testing::{IDENTITY, bytes_of, parse, wallet};
+use crate::testing::{IDENTITY, bytes_of, landed, parse, wallet};
 use crate::{Executor, Forks, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome, SlotError, TransactionError};
 
 /// The first slot of the second epoch.
@@ -81,8 +81,9 @@ fn sets_are_checked_by_name() {
     };
     assert_eq!(set(&mut supported()), Ok(()));
     assert_eq!(set(&mut mainnet()), Ok(()));
-    let error = set(&mut supported().filter(|feature| feature.name != "delay_commission_updates")).unwrap_err();
-    assert!(error.to_string().contains("the feature delay_commission_updates is not active"), "{error}");
+    let error =
+        set(&mut supported().filter(|feature| feature.name != "bls_pubkey_management_in_vote_account")).unwrap_err();
+    assert!(error.to_string().contains("the feature bls_pubkey_management_in_vote_account is not active"), "{error}");
     let alpenglow = [(id("alpenglow"), 17)].into_iter();
     let error = ActiveFeatures::new(supported().map(|feature| (feature.id, 0)).chain(alpenglow)).check().unwrap_err();
     assert!(error.to_string().contains("the feature alpenglow is active from slot 17 on"), "{error}");
@@ -150,6 +151,37 @@ fn an_unsupported_feature_stops_the_chain_at_the_boundary() {
         assert_eq!(ledger.account(&id(name)), Some(feature_account(None)), "nothing has changed");
         make_slot(&ledger, BOUNDARY - 1, 1);
     }
+}
+
+/// The outcome of a transfer of this much to a new account.
+fn fund(ledger: &Ledger, to: u64, lamports: u64) -> Option<TransactionError> {
+    let bank = ledger.working_bank().expect("a slot is in progress");
+    let transfer = system::transfer(&wallet(0), &wallet(to), lamports);
+    let bytes = bytes_of(&wallet(0), &[transfer], bank.parent_blockhash());
+    let mut outcomes = vec![];
+    bank.execute(&mut Executor::new(), &[parse(&bytes)], &mut outcomes);
+    landed(outcomes[0]).err
+}
+
+#[test]
+fn rent_falls_at_the_boundary() {
+    let name = "set_lamports_per_byte_to_6333";
+    let ledger = chain(&[name], &[(id(name), feature_account(None))]);
+    let rent = || ledger.account(&SYSVAR_RENT).expect("a sysvar").data()[..8].to_vec();
+    ledger.begin_slot(1, 0).expect("the slot begins");
+    let (before, after) = (128 * 6_960, 128 * 6_333);
+    let too_little = Some(TransactionError::InsufficientFundsForRent { account_index: 1 });
+    assert_eq!(fund(&ledger, 1, after), too_little);
+    assert_eq!(fund(&ledger, 1, before), None);
+    assert_eq!(rent(), 6_960u64.to_le_bytes());
+    ledger.end_slot(1, [1; 32]).expect("the slot ends");
+    ledger.begin_slot(BOUNDARY, 1).expect("the slot begins");
+    assert_eq!(fund(&ledger, 2, after - 1), too_little);
+    assert_eq!(fund(&ledger, 2, after), None);
+    assert_eq!(rent(), 6_333u64.to_le_bytes());
+    assert_eq!(ledger.features().minimum_balance(0), after);
+    ledger.rewind(1).expect("it is kept");
+    assert_eq!((rent(), ledger.features().minimum_balance(0)), (6_960u64.to_le_bytes().to_vec(), before));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use hearth_wire::program::system;
 use super::*;
 use crate::account::Account;
 use crate::commitment::Commitment;
+use crate::rent;
 use crate::stakes;
 use crate::testing::{Chain, IDENTITY, landed, parse, wallet};
 use crate::view::SignatureStatus;

@@ -129,8 +129,11 @@ mod tests {
         let less = without(&["enable_alt_bn128_syscall"]).unwrap().features();
         assert_eq!(less.len(), all.len() - 1);
         assert!(!less.contains(&named("enable_alt_bn128_syscall")));
-        let error = without(&["delay_commission_updates"]).err().expect("it is required").to_string();
-        assert!(error.contains("--deactivate-feature: delay_commission_updates is required here"), "{error}");
+        let error = without(&["bls_pubkey_management_in_vote_account"]).err().expect("it is required").to_string();
+        assert!(
+            error.contains("--deactivate-feature: bls_pubkey_management_in_vote_account is required here"),
+            "{error}"
+        );
         for (text, what) in [("x", "no address"), ("11111111111111111111111111111111", "no feature")] {
             let flags = Flags { deactivate_feature: vec![text.to_owned()], ..Flags::default() };
             let error = FeatureRequest::of(&flags, false).err().expect("it is refused").to_string();
@@ -187,6 +190,9 @@ mod tests {
         );
         let notices = request.notices().join("\n");
         assert!(notices.contains("alpenglow is active there and not supported here"), "{notices}");
-        assert!(notices.contains("delay_commission_updates is not active there and required here"), "{notices}");
+        assert!(
+            notices.contains("bls_pubkey_management_in_vote_account is not active there and required here"),
+            "{notices}"
+        );
     }
 }
