@@ -94,7 +94,7 @@ pub(super) const ASKED_FOR: &[Feature] = rows! {
     delay_commission_updates Implemented "ledger: rewards; svm: vote program";
     deprecate_rent_exemption_threshold Required "ledger: the minimum balance is that of one byte, times the bytes";
     poseidon_enforce_padding Implemented "svm: system calls";
-    replace_spl_token_with_p_token FromStart "no effect from the start; replacing the program at a boundary is missing";
+    replace_spl_token_with_p_token FromStart "no effect from the start; replacing the program later is missing";
     alt_bn128_little_endian Implemented "svm: system calls";
     bls_pubkey_management_in_vote_account Required "ledger: the default compute units in budget.rs; svm: vote program";
     relax_programdata_account_check_migration NoEffect "concerns programs replaced at a boundary, which is refused";
@@ -113,7 +113,7 @@ pub(super) const ASKED_FOR: &[Feature] = rows! {
     validate_chained_block_id Required "pipeline: every block must name its parent's id";
     validator_admission_ticket Unsupported "vote accounts pay no tickets (SIMD-0357)";
     direct_account_pointers_in_program_input Implemented "svm: virtual machine";
-    upgrade_bpf_stake_program_to_v5 FromStart "no effect from the start; replacing the program at a boundary is missing";
+    upgrade_bpf_stake_program_to_v5 FromStart "no effect from the start; replacing the program later is missing";
     loader_v3_minimum_extend_program_size Implemented "svm: upgradeable loader";
     enable_sha512_syscall Implemented "svm: system calls";
     relax_post_exec_min_balance_check Implemented "ledger: features/rules.rs; svm";
