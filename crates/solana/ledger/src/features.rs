@@ -1,7 +1,8 @@
 //! features: which rules of the cluster are active on a chain, and since which slot.
 //!
 //! reads   the feature accounts, at the start and at each epoch boundary
-//! writes  the slot of activation into the accounts of pending features, at the boundary; the rent sysvar
+//! writes  the slot of activation into the accounts of pending features, at the boundary; the rent sysvar; builtin
+//!         programs
 //! memory  a slot per active feature, 25 KB
 //! drops   a chain with a feature that this program lacks, by name: a [`FeatureError`]
 //! source  `compute_active_feature_set` and `compute_and_apply_new_feature_activations` of `bank.rs` of
@@ -33,6 +34,7 @@ pub use table::MAINNET_AS_OF;
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::epoch::EpochSchedule;
+use crate::programs::{GatedProgram, gated_programs};
 use crate::rent::minimum_balance;
 use crate::sysvars;
 
@@ -257,13 +259,12 @@ impl ActiveFeatures {
     }
 
     /// The builtin programs that a chain without these features lacks.
-    pub(crate) fn absent_programs(&self) -> impl Iterator<Item = Pubkey> {
-        let absent = crate::programs::gated_programs().into_iter().filter(|(_, feature)| !self.is_active(feature));
-        absent.map(|(program, _)| program)
+    pub(crate) fn absent_programs(&self) -> impl Iterator<Item = GatedProgram> {
+        gated_programs().into_iter().filter(|program| !self.is_active(&program.feature))
     }
 
-    /// Begins an epoch in `slot`: pending features become active, which their accounts then say, and so does the rent
-    /// sysvar. Returns the new set if it differs.
+    /// Begins an epoch in `slot`: pending features become active, which their accounts then say, the rent sysvar
+    /// follows, and builtin programs appear. Returns the new set if it differs.
     ///
     /// # Errors
     /// A feature would become active that this program does not support; nothing has changed.
@@ -299,6 +300,10 @@ impl ActiveFeatures {
         let new = Self::new(active);
         if new.lamports_per_byte() != self.lamports_per_byte() {
             sysvars::set_lamports_per_byte(accounts, new.lamports_per_byte());
+        }
+        for program in self.absent_programs().filter(|program| new.is_active(&program.feature)) {
+            // No transaction can have written there: the address is reserved.
+            accounts.store(&program.key, program.account());
         }
         Ok(Some(Arc::new(new)))
     }

@@ -157,7 +157,7 @@ impl Ledger {
         }
         let began = genesis.config();
         let features = Arc::new(ActiveFeatures::load(&accounts, began.genesis_slot));
-        features.absent_programs().for_each(|program| accounts.store(&program, Account::default()));
+        features.absent_programs().for_each(|program| accounts.store(&program.key, Account::default()));
         let schedule = EpochSchedule::without_warmup(began.slots_per_epoch);
         let creation_time = began.creation_time as i64;
         let slot = began.genesis_slot;

@@ -52,7 +52,7 @@ pub(super) const ASKED_FOR: &[Feature] = rows! {
     pico_inflation FromStart "the genesis says the inflation; changing it at a boundary is missing";
     blake3_syscall_enabled Implemented "svm: system calls";
     disable_fees_sysvar Implemented "svm: system calls";
-    zk_token_sdk_enabled FromStart "the program is absent without it; adding it at a boundary is missing";
+    zk_token_sdk_enabled Implemented "ledger: the program appears with it; svm";
     curve25519_syscall_enabled Implemented "svm: system calls";
     increase_tx_account_lock_limit Implemented "ledger: bank/checks.rs";
     enable_bpf_loader_set_authority_checked_ix Implemented "svm: upgradeable loader";
@@ -69,7 +69,7 @@ pub(super) const ASKED_FOR: &[Feature] = rows! {
     abort_on_invalid_curve Implemented "svm: system calls";
     get_sysvar_syscall_enabled Implemented "svm: system calls";
     enable_get_epoch_stake_syscall Implemented "svm: system calls";
-    zk_elgamal_proof_program_enabled FromStart "the program is absent without it; adding it at a boundary is missing";
+    zk_elgamal_proof_program_enabled Implemented "ledger: the program appears with it; svm";
     verify_retransmitter_signature Implemented "pipeline: shred/features.rs, from the epoch after";
     deprecate_legacy_vote_ixs Implemented "svm: vote program";
     disable_sbpf_v0_execution Implemented "svm: virtual machine";

@@ -222,8 +222,14 @@ fn shreds_follow_one_epoch_later() {
 }
 
 #[test]
-fn a_chain_without_the_feature_lacks_the_program() {
-    let program = crate::programs::gated_programs()[1].0;
-    assert!(chain(&[], &[]).account(&program).is_some());
-    assert_eq!(chain(&["zk_token_sdk_enabled"], &[]).account(&program), None);
+fn a_builtin_program_comes_with_its_feature() {
+    let (program, name) = (gated_programs()[1], "zk_token_sdk_enabled");
+    assert_eq!(chain(&[], &[]).account(&program.key), Some(program.account()));
+    let ledger = chain(&[name], &[(id(name), feature_account(None))]);
+    make_slot(&ledger, 1, 0);
+    assert_eq!(ledger.account(&program.key), None);
+    make_slot(&ledger, BOUNDARY, 1);
+    assert_eq!(ledger.account(&program.key), Some(program.account()));
+    ledger.rewind(1).expect("it is kept");
+    assert_eq!(ledger.account(&program.key), None);
 }
