@@ -55,7 +55,8 @@ pub enum Support {
     NoEffect,
     /// It must be active from the start.
     Required,
-    /// It may be active from the start, but must not become active later.
+    /// It may be active from the start, but must not become active later, unless it would then find no buffer with which
+    /// to replace a program.
     FromStart,
     /// It must not be active.
     Unsupported,
@@ -165,6 +166,12 @@ impl Feature {
     /// Whether it was active on mainnet on [`MAINNET_AS_OF`].
     pub fn is_on_mainnet(&self) -> bool {
         !table::NOT_ON_MAINNET.contains(&self.name)
+    }
+
+    /// Whether it would replace a program by the content of a buffer that is not there: then nothing happens.
+    fn lacks_buffer(&self, accounts: &Accounts) -> bool {
+        let buffer = table::BUFFERS.iter().find(|(feature, _)| *feature == self.id);
+        buffer.is_some_and(|(_, buffer)| accounts.with(buffer, |_| ()).is_none())
     }
 
     fn unsupported(&self, slot: u64) -> FeatureError {
@@ -281,7 +288,8 @@ impl ActiveFeatures {
                 Some(Some(since)) if since <= slot => since,
                 Some(Some(_)) => continue,
             };
-            if matches!(feature.support, Support::Unsupported | Support::FromStart) {
+            let is_late = feature.support == Support::FromStart && !feature.lacks_buffer(accounts);
+            if feature.support == Support::Unsupported || is_late {
                 return Err(feature.unsupported(slot));
             }
             active.push((feature.id, since));

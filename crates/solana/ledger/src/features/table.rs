@@ -3,6 +3,8 @@
 //! source  `agave-feature-set` 4.2.2; the sources of Agave 4.2.2, for which of them its code still asks; for mainnet,
 //!         `app/entities/feature-gate/feature-gates.json` of solana-foundation/explorer at commit 808ff1a
 
+use hearth_wire::Pubkey;
+
 use super::{Feature, Support};
 
 /// The day of the list of mainnet's features.
@@ -94,7 +96,7 @@ pub(super) const ASKED_FOR: &[Feature] = rows! {
     delay_commission_updates Implemented "ledger: rewards; svm: vote program";
     deprecate_rent_exemption_threshold Required "ledger: the minimum balance is that of one byte, times the bytes";
     poseidon_enforce_padding Implemented "svm: system calls";
-    replace_spl_token_with_p_token FromStart "no effect from the start; replacing the program later is missing";
+    replace_spl_token_with_p_token FromStart "no effect from the start, nor later without its buffer; replacing the program is missing";
     alt_bn128_little_endian Implemented "svm: system calls";
     bls_pubkey_management_in_vote_account Required "ledger: the default compute units in budget.rs; svm: vote program";
     relax_programdata_account_check_migration NoEffect "concerns programs replaced at a boundary, which is refused";
@@ -113,7 +115,7 @@ pub(super) const ASKED_FOR: &[Feature] = rows! {
     validate_chained_block_id Required "pipeline: every block must name its parent's id";
     validator_admission_ticket Unsupported "vote accounts pay no tickets (SIMD-0357)";
     direct_account_pointers_in_program_input Implemented "svm: virtual machine";
-    upgrade_bpf_stake_program_to_v5 FromStart "no effect from the start; replacing the program later is missing";
+    upgrade_bpf_stake_program_to_v5 FromStart "no effect from the start, nor later without its buffer; replacing the program is missing";
     loader_v3_minimum_extend_program_size Implemented "svm: upgradeable loader";
     enable_sha512_syscall Implemented "svm: system calls";
     relax_post_exec_min_balance_check Implemented "ledger: features/rules.rs; svm";
@@ -202,6 +204,18 @@ pub(super) const SETTLED: &[Feature] = all_alike! {
     provide_instruction_data_offset_in_vm_r2 static_instruction_limit vote_state_v4
     increase_cpi_account_info_limit fix_alt_bn128_pairing_length_check remove_simple_vote_from_cost_model
 };
+
+/// The features that replace a program, and the buffers that they take it from.
+pub(super) const BUFFERS: [(Pubkey, Pubkey); 2] = [
+    (
+        agave_feature_set::replace_spl_token_with_p_token::ID.to_bytes(),
+        agave_feature_set::replace_spl_token_with_p_token::PTOKEN_PROGRAM_BUFFER.to_bytes(),
+    ),
+    (
+        agave_feature_set::upgrade_bpf_stake_program_to_v5::ID.to_bytes(),
+        agave_feature_set::upgrade_bpf_stake_program_to_v5::buffer::ID.to_bytes(),
+    ),
+];
 
 /// Features that were not active on mainnet on [`MAINNET_AS_OF`]: those that the list has without an epoch, and newer
 /// ones and the other clusters' that it lacks.

@@ -185,6 +185,18 @@ fn rent_falls_at_the_boundary() {
 }
 
 #[test]
+fn a_program_is_replaced_only_if_the_buffer_is_there() {
+    let (name, buffer) = ("upgrade_bpf_stake_program_to_v5", table::BUFFERS[1].1);
+    let pending = (id(name), feature_account(None));
+    let ledger = chain(&[name], std::slice::from_ref(&pending));
+    make_slot(&ledger, BOUNDARY, 0);
+    assert!(ledger.features().is_active(&id(name)));
+    let ledger = chain(&[name], &[pending, (buffer, Account::wallet(LAMPORTS_PER_SOL))]);
+    let error = ledger.begin_slot(BOUNDARY, 0).err().expect("it is refused").to_string();
+    assert!(error.contains(name), "{error}");
+}
+
+#[test]
 fn forks_cross_the_boundary_differently() {
     let ledger = chain(&[LIMIT], &[]);
     make_slot(&ledger, 1, 0);
