@@ -190,7 +190,7 @@ impl ActiveFeatures {
     /// A set with these features, each with the slot since which it is active.
     pub fn new(features: impl IntoIterator<Item = (Pubkey, u64)>) -> Self {
         let slots = BTreeMap::from_iter(features);
-        let rules = Rules::of(|id| slots.get(id).copied());
+        let rules = Rules::of(|id| slots.contains_key(id));
         Self { slots, rules }
     }
 
@@ -199,8 +199,8 @@ impl ActiveFeatures {
         Self::new(supported().map(|feature| (feature.id, 0)))
     }
 
-    /// The features that the accounts say are active in `slot`. If there is no feature account at all, the supported
-    /// ones.
+    /// The features that the accounts say are active in `slot`, and the rent that its sysvar says. If there is no
+    /// feature account at all, the supported ones.
     pub(crate) fn load(accounts: &Accounts, slot: u64) -> Self {
         let mut is_bare = true;
         let mut active = vec![];
@@ -209,7 +209,10 @@ impl ActiveFeatures {
             is_bare = false;
             active.extend(state.filter(|since| *since <= slot).map(|since| (feature.id, since)));
         }
-        if is_bare { Self::supported() } else { Self::new(active) }
+        let mut features = if is_bare { Self::supported() } else { Self::new(active) };
+        features.rules.lamports_per_byte =
+            sysvars::lamports_per_byte(accounts).unwrap_or(features.rules.lamports_per_byte);
+        features
     }
 
     /// Whether a feature is active.
@@ -297,19 +300,21 @@ impl ActiveFeatures {
         if active.is_empty() {
             return Ok(None);
         }
-        for id in pending {
-            accounts.update(&id, |account| {
+        for id in &pending {
+            accounts.update(id, |account| {
                 let mut data = account.data().to_vec();
                 data[..FEATURE_BYTES].copy_from_slice(&encode(Some(slot)));
                 account.set_data(&data);
             });
         }
         active.extend(self.iter().map(|(id, since)| (*id, since)));
-        let new = Self::new(active);
+        let mut new = Self::new(active);
+        new.rules.lamports_per_byte = self.rules.lamports_per_byte_after(&pending);
         if new.lamports_per_byte() != self.lamports_per_byte() {
             sysvars::set_lamports_per_byte(accounts, new.lamports_per_byte());
         }
-        for program in self.absent_programs().filter(|program| new.is_active(&program.feature)) {
+        // As in the cluster's bank, a feature whose account names its slot in advance has no effect but on rules.
+        for program in self.absent_programs().filter(|program| pending.contains(&program.feature)) {
             // No transaction can have written there: the address is reserved.
             accounts.store(&program.key, program.account());
         }

@@ -155,6 +155,11 @@ pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, clock: 
     end_slot(accounts, clock.slot, std::iter::once(genesis_hash));
 }
 
+/// The lamports that an account must hold for each byte; `None` before the sysvars exist.
+pub(crate) fn lamports_per_byte(accounts: &Accounts) -> Option<u64> {
+    accounts.with(&SYSVAR_RENT, |account| u64_at(account.data(), 0))
+}
+
 /// Sets the lamports that an account must hold for each byte.
 pub(crate) fn set_lamports_per_byte(accounts: &Accounts, lamports: u64) {
     accounts.update(&SYSVAR_RENT, |account| {

@@ -1,6 +1,6 @@
 //! The ledger's own rules that depend on features.
 //!
-//! reads   the slots since which features are active
+//! reads   which features are active
 //! memory  16 bytes
 //! source  `solana-runtime` 4.2.2, `bank.rs`; `rent_calculator.rs` and `account_loader.rs` of `solana-svm` 4.2.2
 
@@ -14,7 +14,7 @@ use hearth_wire::Pubkey;
 
 use crate::rent::{ACCOUNT_OVERHEAD_BYTES, LAMPORTS_PER_BYTE};
 
-/// The features that set the rent, and the lamports per byte. Of several that become active in one slot the last counts.
+/// The features that set the rent, and the lamports per byte. Of several that are activated together the last counts.
 const RENTS: [(Pubkey, u64); 6] = [
     (set_lamports_per_byte_to_6333::ID.to_bytes(), 6_333),
     (set_lamports_per_byte_to_5080::ID.to_bytes(), 5_080),
@@ -42,19 +42,24 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The rules of a chain, by the slots since which its features are active.
-    pub(super) fn of(since: impl Fn(&Pubkey) -> Option<u64>) -> Self {
-        let has = |id: [u8; 32]| since(&id).is_some();
-        // Features that are active from the start leave the rent of the genesis.
-        let later = RENTS.iter().filter_map(|(id, lamports)| Some((since(id).filter(|slot| *slot > 0)?, *lamports)));
+    /// The rules of a chain with these features and the rent with which chains begin.
+    pub(super) fn of(is_active: impl Fn(&Pubkey) -> bool) -> Self {
+        let has = |id: [u8; 32]| is_active(&id);
         Self {
-            lamports_per_byte: later.max_by_key(|(slot, _)| *slot).map_or(LAMPORTS_PER_BYTE, |(_, lamports)| lamports),
+            lamports_per_byte: LAMPORTS_PER_BYTE,
             locks_more_accounts: has(increase_tx_account_lock_limit::ID.to_bytes()),
             limits_instruction_accounts: has(limit_instruction_accounts::ID.to_bytes()),
             relaxes_minimum_balance: has(relax_post_exec_min_balance_check::ID.to_bytes()),
             counts_failed_loads: has(define_ltds_fee_only_semantics::ID.to_bytes()),
             has_custom_collectors: has(custom_commission_collector::ID.to_bytes()),
         }
+    }
+
+    /// The lamports per byte once these features were activated. One that is active from the start, or whose account
+    /// names the slot in advance, changes nothing.
+    pub(super) fn lamports_per_byte_after(&self, activated: &[Pubkey]) -> u64 {
+        let newest = RENTS.iter().rev().find(|(feature, _)| activated.contains(feature));
+        newest.map_or(self.lamports_per_byte, |(_, lamports)| *lamports)
     }
 
     /// The minimum balance in lamports of an account with `data_len` bytes of data.
@@ -79,29 +84,29 @@ mod tests {
     use super::*;
     use crate::rent;
 
-    fn active(features: &[([u8; 32], u64)]) -> Rules {
-        Rules::of(|id| features.iter().find(|(known, _)| known == id).map(|(_, slot)| *slot))
+    fn active(features: &[Pubkey]) -> Rules {
+        Rules::of(|id| features.contains(id))
     }
 
     #[test]
     fn the_newest_rent_counts() {
-        let rents = |slots: &[(usize, u64)]| {
-            let features: Vec<_> = slots.iter().map(|(index, slot)| (RENTS[*index].0, *slot)).collect();
-            active(&features).lamports_per_byte
+        let all = active(&RENTS.map(|(feature, _)| feature));
+        assert_eq!(all.lamports_per_byte, 6_960, "the genesis says what it is at the start");
+        let after = |rules: Rules, indexes: &[usize]| {
+            let activated: Vec<_> = indexes.iter().map(|index| RENTS[*index].0).collect();
+            Rules { lamports_per_byte: rules.lamports_per_byte_after(&activated), ..rules }
         };
-        assert_eq!(rents(&[]), 6_960);
-        assert_eq!(rents(&[(0, 0), (4, 0)]), 6_960, "the genesis says what it is at the start");
-        assert_eq!(rents(&[(0, 32)]), 6_333);
-        assert_eq!(rents(&[(0, 32), (3, 64)]), 1_322);
-        assert_eq!(rents(&[(3, 32), (0, 64)]), 6_333, "in whatever order");
-        assert_eq!(rents(&[(0, 32), (2, 32), (1, 32)]), 2_575, "the lowest of one slot");
-        assert_eq!(rents(&[(4, 32), (5, 32)]), 6_960, "but the safeguard");
-        assert_eq!(rents(&[(5, 32), (4, 64)]), 696);
+        let low = after(all, &[3]);
+        assert_eq!(low.lamports_per_byte, 1_322);
+        assert_eq!(after(low, &[]), low);
+        assert_eq!(after(low, &[0]).lamports_per_byte, 6_333, "in whatever order");
+        assert_eq!(after(all, &[0, 2, 1]).lamports_per_byte, 2_575, "the lowest of those activated together");
+        assert_eq!(after(all, &[4, 5]).lamports_per_byte, 6_960, "but the safeguard");
     }
 
     #[test]
     fn balances_change_as_the_rule_says() {
-        let relaxed = active(&[(relax_post_exec_min_balance_check::ID.to_bytes(), 0)]);
+        let relaxed = active(&[relax_post_exec_min_balance_check::ID.to_bytes()]);
         let strict = active(&[]);
         let minimum = rent::minimum_balance(0);
         for (before, after) in [(0, 1), (0, minimum), (minimum, minimum - 1), (100, 100), (100, 99), (100, 0)] {
@@ -111,7 +116,7 @@ mod tests {
         assert!(!strict.transition_allowed(100, 101, 0) && strict.transition_allowed(100, 99, 0));
         assert!(strict.transition_allowed(100, 100, 0) && strict.transition_allowed(100, minimum, 0));
         assert!(!strict.transition_allowed(0, 1, 0) && !strict.transition_allowed(minimum, minimum - 1, 0));
-        let cheap = active(&[(RENTS[4].0, 32)]);
+        let cheap = Rules { lamports_per_byte: 696, ..strict };
         assert_eq!(cheap.minimum_balance(165), 293 * 696);
         assert!(cheap.transition_allowed(0, 128 * 696, 0) && !cheap.transition_allowed(0, 128 * 696 - 1, 0));
     }

@@ -139,6 +139,15 @@ fn a_feature_with_a_later_slot_waits_for_it() {
 }
 
 #[test]
+fn a_slot_named_in_advance_changes_no_rent() {
+    let name = "set_lamports_per_byte_to_6333";
+    let ledger = chain(&[name], &[(id(name), feature_account(Some(5)))]);
+    make_slot(&ledger, BOUNDARY, 0);
+    assert_eq!(ledger.features().since(&id(name)), Some(5));
+    assert_eq!(ledger.features().lamports_per_byte(), 6_960);
+}
+
+#[test]
 fn an_unsupported_feature_stops_the_chain_at_the_boundary() {
     for name in ["alpenglow", "pico_inflation"] {
         let ledger = chain(&[name], &[(id(name), feature_account(None))]);
@@ -180,6 +189,7 @@ fn rent_falls_at_the_boundary() {
     assert_eq!(fund(&ledger, 2, after), None);
     assert_eq!(rent(), 6_333u64.to_le_bytes());
     assert_eq!(ledger.features().minimum_balance(0), after);
+    assert_eq!(ActiveFeatures::load(ledger.accounts(), BOUNDARY), *ledger.features(), "a restart finds the rent");
     ledger.rewind(1).expect("it is kept");
     assert_eq!((rent(), ledger.features().minimum_balance(0)), (6_960u64.to_le_bytes().to_vec(), before));
 }
