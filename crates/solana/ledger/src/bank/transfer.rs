@@ -5,8 +5,8 @@
 //! memory  a list of the accounts that one transaction touches
 //! drops   nothing: a transaction that it cannot run is reported before anything has changed
 //! source  `account_loader.rs`, `transaction_processor.rs` of `solana-svm` 4.2, `system_processor.rs` of
-//!         `solana-system-program` 4.2, `instruction_accounts.rs` of `solana-transaction-context` 4.2, every feature
-//!         active. The order of the checks is theirs: it decides which error is reported
+//!         `solana-system-program` 4.2, `instruction_accounts.rs` of `solana-transaction-context` 4.2, by the
+//!         features of the block. The order of the checks is theirs: it decides which error is reported
 
 use hearth_mutation::{Mutation, active};
 use hearth_wire::Txn;
