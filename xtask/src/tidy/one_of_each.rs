@@ -16,8 +16,9 @@ const READS: [&str; 2] = ["SystemTime::now", "UNIX_EPOCH.elapsed"];
 /// The standard library's locks.
 const LOCKS: [&str; 3] = ["Mutex", "RwLock", "Condvar"];
 /// Where they are all the same, and why. Loom's locks, in `tile`, are not the standard library's.
-const LOCKED: [(&str, &str); 4] = [
+const LOCKED: [(&str, &str); 5] = [
     ("crates/solana/svm/src/engine.rs", ENGINE),
+    ("crates/solana/svm/src/environment.rs", ENGINE),
     ("crates/solana/svm/src/worker.rs", ENGINE),
     ("crates/solana/svm/src/delayed.rs", ENGINE),
     ("crates/solana/svm/benches/svm/raw.rs", ENGINE),

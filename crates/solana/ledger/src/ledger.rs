@@ -39,6 +39,7 @@ use crate::clock::Times;
 use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
 use crate::epochs::{Begun, Epochs, NewSlot};
+use crate::features::{ActiveFeatures, FeatureError};
 use crate::genesis::Genesis;
 use crate::lattice::Lattice;
 use crate::notifier::Tap;
@@ -92,6 +93,14 @@ pub enum SlotError {
         /// The slot of the last ended block.
         last: u64,
     },
+    /// With this slot the chain would have rules that this program lacks.
+    #[error("slot {slot} cannot begin: {source}")]
+    Feature {
+        /// The slot that was to begin.
+        slot: u64,
+        /// The feature.
+        source: FeatureError,
+    },
 }
 
 /// The chain's blocks.
@@ -103,6 +112,8 @@ pub(crate) struct Chain {
     /// The account era that each block ended; 0 for the block with which the ledger started and earlier ones.
     pub(crate) eras: VecDeque<u32>,
     pub(crate) epochs: Epochs,
+    /// Those of the newest slot.
+    pub(crate) features: Arc<ActiveFeatures>,
     pub(crate) samples: Samples,
     /// The rewards of the slot in progress.
     begun: BlockRewards,
@@ -120,6 +131,7 @@ struct State {
     blockhashes: BlockhashQueue,
     blocks: VecDeque<BlockSummary>,
     epochs: Epochs,
+    features: Arc<ActiveFeatures>,
     samples: Samples,
     burned_lamports: u64,
 }
@@ -150,6 +162,8 @@ impl Ledger {
             accounts.store(&key, account);
         }
         let began = genesis.config();
+        let features = Arc::new(ActiveFeatures::load(&accounts, began.genesis_slot));
+        features.absent_programs().for_each(|program| accounts.store(&program.key, Account::default()));
         let schedule = EpochSchedule::without_warmup(began.slots_per_epoch);
         let creation_time = began.creation_time as i64;
         let slot = began.genesis_slot;
@@ -179,6 +193,7 @@ impl Ledger {
             blockhashes: BlockhashQueue::new(*genesis.hash()),
             blocks: VecDeque::from([block]),
             epochs,
+            features,
             samples: Samples::new(Mark { slot, unix_timestamp: creation_time, ..Mark::default() }),
             burned_lamports: 0,
         };
@@ -204,6 +219,7 @@ impl Ledger {
             eras: state.blocks.iter().map(|_| 0).collect(),
             blocks: state.blocks,
             epochs: state.epochs,
+            features: state.features,
             samples: state.samples,
             begun: BlockRewards::default(),
             rewards: VecDeque::new(),
@@ -237,7 +253,8 @@ impl Ledger {
         self.chain.write()
     }
 
-    /// Begins a slot on top of the last block.
+    /// Begins a slot on top of the last block. Fails if a feature would become active that this program does not
+    /// support; the ledger is then as before.
     pub fn begin_slot(&self, slot: u64, parent: u64) -> Result<Arc<Bank>, SlotError> {
         let mut chain = self.chain_mut();
         if let Some(bank) = &chain.working {
@@ -247,8 +264,9 @@ impl Ledger {
         if parent != last || slot <= parent {
             return Err(SlotError::WrongParent { slot, parent, last });
         }
+        self.begin_features(&mut chain, slot).map_err(|source| SlotError::Feature { slot, source })?;
         let (height, parent_blockhash) = (chain.last().height + 1, chain.last().blockhash);
-        let rules = &self.reward_rules();
+        let rules = &self.reward_rules(&chain.features);
         let new = NewSlot { slot, parent, height, parent_blockhash: &parent_blockhash, rules };
         let Shared { accounts, hashing, .. } = &*self.shared;
         let Begun { parent_epoch, rewards } = chain.epochs.begin_slot(accounts, hashing, &new);
@@ -259,10 +277,25 @@ impl Ledger {
         let stakes = stakes.into_iter().flat_map(|stakes| stakes.votes.iter().map(|vote| (vote.vote, vote.stake)));
         times.begin_slot(accounts, slot, stakes);
         let stakes = chain.epochs.active_stakes(slot).cloned();
-        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes), stakes);
+        let (blockhashes, features) = (Arc::clone(&chain.blockhashes), Arc::clone(&chain.features));
+        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, blockhashes, features, stakes);
         let bank = Arc::new(bank);
         chain.working = Some(Arc::clone(&bank));
         Ok(bank)
+    }
+
+    /// Activates the pending features if `slot` is the first of an epoch.
+    fn begin_features(&self, chain: &mut Chain, slot: u64) -> Result<(), FeatureError> {
+        let is_later = self.epoch_schedule.epoch(chain.last().slot) < self.epoch_schedule.epoch(slot);
+        if !is_later {
+            return Ok(());
+        }
+        let Shared { accounts, hashing, .. } = &*self.shared;
+        hashing.complete(accounts);
+        if let Some(features) = chain.features.begin_epoch(accounts, slot)? {
+            chain.features = features;
+        }
+        Ok(())
     }
 
     /// The bank in progress, if its slot is this one.
@@ -289,7 +322,7 @@ impl Ledger {
         let Shared { accounts, hashing, .. } = &*self.shared;
         // It usually is by now, unless no thread had time for it during a whole slot.
         hashing.complete(accounts);
-        let features = &self.reward_rules().features;
+        let features = &RewardFeatures::of(bank.features());
         let collector = chain.epochs.fee_collector(slot, features).unwrap_or((self.collector, false));
         let reward = self.pay_out(collector, &counts, features);
         let rewards = std::mem::take(&mut chain.begun);
@@ -333,9 +366,9 @@ impl Ledger {
         Ok(block)
     }
 
-    /// The rules of rewards: every feature that concerns them is active, from genesis on.
-    pub(crate) fn reward_rules(&self) -> RewardRules {
-        RewardRules::of(self.genesis_inflation, RewardFeatures::ALL, &InflationFeatures::AT_GENESIS)
+    /// The rules of rewards while these features are active.
+    pub(crate) fn reward_rules(&self, features: &ActiveFeatures) -> RewardRules {
+        RewardRules::of(self.genesis_inflation, RewardFeatures::of(features), &InflationFeatures::of(features))
     }
 
     /// Burns the burned part of a block's fees, and everything sent to the incinerator. The collector, of whom it is
@@ -412,6 +445,19 @@ impl Ledger {
     /// The genesis hash, which identifies the chain.
     pub fn genesis_hash(&self) -> &Hash {
         &self.genesis_hash
+    }
+
+    /// The features that are active in the newest slot.
+    pub fn features(&self) -> Arc<ActiveFeatures> {
+        Arc::clone(&self.chain().features)
+    }
+
+    /// Whether this program can run the chain with the features that its accounts say are active.
+    ///
+    /// # Errors
+    /// The first feature that is active and unsupported, or required and not active.
+    pub fn check_features(&self) -> Result<(), FeatureError> {
+        ActiveFeatures::check_chain(&self.features(), &self.shared.accounts)
     }
 
     /// Slots in an epoch.

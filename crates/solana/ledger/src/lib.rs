@@ -8,7 +8,7 @@
 //!
 //! A transaction passes through [`genesis`] → [`ledger`] (the life of a slot) → [`bank`] (a microblock) → its checks
 //! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`lattice`] (the hash of all accounts) →
-//! [`view`] (client queries). [`sysvars`], [`stakes`] and [`leaders`] make up an epoch. On disk: [`blockstore`], and
+//! [`view`] (client queries). [`sysvars`], [`stakes`], [`leaders`] and [`features`] make up an epoch. On disk: [`blockstore`], and
 //! [`snapshot`], written by [`snapshot_taker`].
 
 pub mod account;
@@ -28,6 +28,7 @@ pub mod drop_log;
 pub mod epoch;
 mod epochs;
 pub mod error;
+pub mod features;
 pub mod fees;
 pub mod genesis;
 pub mod history;
@@ -62,6 +63,7 @@ pub use commitment::Commitment;
 pub use cost::{BlockLimits, Cost};
 pub use drop_log::{DropReason, Fates};
 pub use error::{InstructionError, TransactionError};
+pub use features::{ActiveFeatures, FeatureError};
 pub use fees::Fee;
 pub use genesis::{Genesis, GenesisConfig, GenesisError};
 pub use ledger::{ChangedAccount, Forks, Frozen, KeptForks, Ledger, LedgerConfig, RewindError, SlotChanges, SlotError};

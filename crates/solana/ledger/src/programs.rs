@@ -87,6 +87,35 @@ pub fn is_cheap_builtin(key: &Pubkey) -> bool {
     CHEAP.contains(&key)
 }
 
+/// A builtin program that a chain has only with a feature.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GatedProgram {
+    pub(crate) key: Pubkey,
+    name: &'static str,
+    /// The address of the feature.
+    pub(crate) feature: Pubkey,
+}
+
+impl GatedProgram {
+    /// The program's account.
+    pub(crate) fn account(&self) -> Account {
+        Account::native_program(self.name)
+    }
+}
+
+/// The builtin programs that a chain has only with a feature.
+pub(crate) fn gated_programs() -> [GatedProgram; 2] {
+    use agave_feature_set::{zk_elgamal_proof_program_enabled, zk_token_sdk_enabled};
+    let program = |text, name, feature| {
+        let key = decode_32(text).expect("the text of an address");
+        GatedProgram { key, name, feature }
+    };
+    [
+        program(RESERVED_TEXTS[1], "zk_elgamal_proof_program", zk_elgamal_proof_program_enabled::ID.to_bytes()),
+        program(RESERVED_TEXTS[2], "zk_token_proof_program", zk_token_sdk_enabled::ID.to_bytes()),
+    ]
+}
+
 /// Whether `owner` is a loader, which may own programs.
 pub fn is_loader(owner: &Pubkey) -> bool {
     [NATIVE_LOADER, BPF_LOADER_UPGRADEABLE, BPF_LOADER, BPF_LOADER_DEPRECATED, LOADER_V4].contains(owner)
@@ -109,12 +138,7 @@ pub fn builtin_accounts() -> Vec<(Pubkey, Account)> {
     .into_iter()
     .map(|(key, name)| (key, Account::native_program(name)))
     .collect();
-    accounts.extend(
-        RESERVED_TEXTS[1..]
-            .iter()
-            .zip(["zk_elgamal_proof_program", "zk_token_proof_program"])
-            .map(|(text, name)| (decode_32(text).expect("the text of an address"), Account::native_program(name))),
-    );
+    accounts.extend(gated_programs().map(|program| (program.key, program.account())));
     accounts
 }
 

@@ -1,8 +1,9 @@
-//! Rent: the minimum balance of an account, and which changes of a balance are allowed.
+//! Rent: the minimum balance of an account, and which changes of a balance are allowed, as chains begin. Features may
+//! lower the minimum and change the rule later ([`crate::features`]).
 //!
 //! reads   an account's balance and data size, before and after
-//! source  `solana-rent` 4.3, `rent_calculator.rs` of `solana-svm` 4.2 with every feature active: an account that is
-//!         already below the minimum may stay there unless it is debited
+//! source  `solana-rent` 4.3, `rent_calculator.rs` of `solana-svm` 4.2 with every feature active from the start: an
+//!         account that is already below the minimum may stay there unless it is debited
 
 /// Bytes charged for an account beyond its data.
 pub const ACCOUNT_OVERHEAD_BYTES: u64 = 128;

@@ -19,13 +19,18 @@ mod points;
 
 use std::hash::Hasher;
 
+use agave_feature_set::{
+    block_revenue_sharing, commission_rate_in_basis_points, custom_commission_collector, delay_commission_updates,
+    relax_post_exec_min_balance_check,
+};
 use hearth_wire::consts::INCINERATOR;
 use hearth_wire::{Hash, Pubkey};
 use siphasher::sip::SipHasher13;
 
 use crate::account::Account;
+use crate::features::ActiveFeatures;
 use crate::programs::is_reserved;
-use crate::rent::minimum_balance;
+use crate::rent::{ACCOUNT_OVERHEAD_BYTES, LAMPORTS_PER_BYTE};
 
 pub(crate) use calculation::{Boundary, Calculated, StakeReward};
 pub(crate) use inflation::{Inflating, InflationFeatures};
@@ -61,17 +66,39 @@ pub(crate) struct RewardFeatures {
     pub(crate) relax_post_exec_min_balance_check: bool,
     /// What the sysvar of epoch rewards holds above its minimum balance is burned after the distribution.
     pub(crate) block_revenue_sharing: bool,
+    /// The lamports that an account must hold for each byte.
+    pub(crate) lamports_per_byte: u64,
 }
 
 impl RewardFeatures {
     /// All are active.
+    #[cfg(test)]
     pub(crate) const ALL: Self = Self {
         delay_commission_updates: true,
         commission_rate_in_basis_points: true,
         custom_commission_collector: true,
         relax_post_exec_min_balance_check: true,
         block_revenue_sharing: true,
+        lamports_per_byte: LAMPORTS_PER_BYTE,
     };
+
+    /// Those of a block.
+    pub(crate) fn of(features: &ActiveFeatures) -> Self {
+        let has = |id: [u8; 32]| features.is_active(&id);
+        Self {
+            delay_commission_updates: has(delay_commission_updates::ID.to_bytes()),
+            commission_rate_in_basis_points: has(commission_rate_in_basis_points::ID.to_bytes()),
+            custom_commission_collector: has(custom_commission_collector::ID.to_bytes()),
+            relax_post_exec_min_balance_check: has(relax_post_exec_min_balance_check::ID.to_bytes()),
+            block_revenue_sharing: has(block_revenue_sharing::ID.to_bytes()),
+            lamports_per_byte: features.lamports_per_byte(),
+        }
+    }
+
+    /// The minimum balance in lamports of an account with `data_len` bytes of data.
+    pub(crate) const fn minimum_balance(&self, data_len: usize) -> u64 {
+        (ACCOUNT_OVERHEAD_BYTES + data_len as u64).saturating_mul(self.lamports_per_byte)
+    }
 
     /// The commission with which lamports are divided, of a vote account with this one.
     fn counted_commission_bps(&self, commission_bps: u16) -> u16 {
@@ -93,7 +120,7 @@ impl RewardFeatures {
     /// Whether an account, other than the vote account that earned them, may collect commission or fees that change
     /// its balance from `before` to `after` lamports.
     pub(crate) fn may_collect(&self, key: &Pubkey, account: &Account, before: u64, after: u64) -> bool {
-        let is_lasting = after >= minimum_balance(account.data().len())
+        let is_lasting = after >= self.minimum_balance(account.data().len())
             || (self.relax_post_exec_min_balance_check && before != 0)
             || *key == INCINERATOR;
         account.is_system_owned() && !is_reserved(key) && is_lasting

@@ -179,6 +179,22 @@ pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, clock: 
     end_slot(accounts, clock.slot, std::iter::once(genesis_hash));
 }
 
+/// The lamports that an account must hold for each byte; `None` before the sysvars exist.
+pub(crate) fn lamports_per_byte(accounts: &Accounts) -> Option<u64> {
+    accounts.with(&SYSVAR_RENT, |account| u64_at(account.data(), 0))
+}
+
+/// Sets the lamports that an account must hold for each byte.
+pub(crate) fn set_lamports_per_byte(accounts: &Accounts, lamports: u64) {
+    accounts.update(&SYSVAR_RENT, |account| {
+        let mut data = account.data().to_vec();
+        if let Some(first) = data.first_chunk_mut() {
+            *first = lamports.to_le_bytes();
+        }
+        account.set_data(&data);
+    });
+}
+
 /// Writes the sysvars of a slot's end: the recent blockhashes, the newest first, and the history.
 pub(crate) fn end_slot<'a>(accounts: &Accounts, slot: u64, blockhashes: impl Iterator<Item = &'a Hash>) {
     let (mut data, mut count) = (vec![0; RECENT_BLOCKHASHES_BYTES], 0u64);

@@ -160,12 +160,12 @@ impl Ledger {
 
     /// The yearly rates of inflation.
     pub fn inflation(&self) -> Inflation {
-        self.reward_rules().inflating.inflation
+        self.reward_rules(&self.chain().features).inflating.inflation
     }
 
     /// The years of inflation that have passed when an epoch begins, on which its rates depend.
     pub fn years_of_inflation(&self, epoch: u64) -> f64 {
-        self.reward_rules().inflating.years(self.epoch_schedule(), epoch)
+        self.reward_rules(&self.chain().features).inflating.years(self.epoch_schedule(), epoch)
     }
 
     /// At most `count` performance samples, the newest first.

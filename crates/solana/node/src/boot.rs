@@ -28,7 +28,7 @@ use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::Taker;
 use hearth_ledger::stakes::genesis_accounts;
-use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_ledger::{Account, Fates, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
@@ -115,6 +115,9 @@ pub enum BootError {
     /// The snapshots cannot be read.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// The chain has other features than this program.
+    #[error("cannot run this chain: {0}")]
+    Feature(#[from] FeatureError),
     /// The blocks on disk cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -396,6 +399,7 @@ fn open_files(
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
     let plan = history_repair::plan(config, (&genesis, &snapshots), history.as_mut(), &store.reader(), refused)?;
     let Restored { ledger, block_id } = plan.restored;
+    ledger.check_features()?;
     if let Some(after) = plan.cut_after {
         drop(history.take());
         history = open_history(config, folder, (&genesis, &store), after)?;
@@ -466,6 +470,7 @@ fn genesis(
         return Ok(genesis);
     }
     let mut began = genesis_config(&config.development.genesis, identity, faucet);
+    began.extra_accounts = hearth_svm::programs::genesis_accounts_with(beginning.features().into_iter());
     let vote = keys::read_or_create(&folder.join("vote-account.json"))?.public;
     let stake = keys::read_or_create(&folder.join("stake-account.json"))?.public;
     began.extra_accounts.extend(genesis_accounts(&vote, &stake, &identity.public));
@@ -532,7 +537,6 @@ fn genesis_config(genesis: &config::Genesis, identity: &Identity, faucet: &Ident
         slots_per_epoch: genesis.slots_per_epoch,
         genesis_slot: genesis.warp_slot,
         faucet_lamports: genesis.faucet_lamports,
-        extra_accounts: hearth_svm::programs::genesis_accounts(),
         ..GenesisConfig::development(identity.public, faucet.public, unix_time().as_secs())
     }
 }

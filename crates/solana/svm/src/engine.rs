@@ -1,4 +1,4 @@
-//! The state shared by all executing threads: the rules, the builtin programs, the compiled programs.
+//! The state shared by all executing threads: the environments, the builtin programs, the compiled programs.
 //!
 //! writes  workers
 //! memory  at most 512 compiled programs, shared by the workers; an idle worker is kept for reuse
@@ -21,8 +21,9 @@ use solana_svm::transaction_processor::TransactionBatchProcessor;
 use hearth_ledger::bank::{GeneralPath, GeneralWorker};
 
 use crate::delayed::Delayed;
-use crate::environment::Environment;
-use crate::worker::{Line, Shared, Worker};
+use crate::environment::Environments;
+use crate::line::Line;
+use crate::worker::{Shared, Worker};
 
 /// Default log limit per transaction in bytes; the rest is cut.
 pub const LOG_BYTES: usize = 10_000;
@@ -47,23 +48,19 @@ impl Svm {
 
     /// The same with another log limit per transaction.
     pub fn with_log_bytes(log_bytes: usize) -> Self {
-        let environment = Environment::new();
-        let mut root = TransactionBatchProcessor::new_uninitialized(0, 0);
-        root.program_runtime_environment = environment.programs.clone();
-        root.set_execution_cost(environment.costs.to_cost());
+        let first = TransactionBatchProcessor::new_uninitialized(0, 0);
         let line = Arc::new(RwLock::new(Line));
-        let cache = root.global_program_cache.clone();
+        let cache = Arc::clone(&first.global_program_cache);
         cache.write().unwrap_or_else(PoisonError::into_inner).set_fork_graph(Arc::downgrade(&line));
+        // The environment of a slot says which of them it has.
         for builtin in BUILTINS {
-            if builtin.enable_feature_id.is_none_or(|feature| environment.features.is_active(&feature)) {
-                let entry = ProgramCacheEntry::new_builtin(0, builtin.name.len(), builtin.register_fn);
-                root.add_builtin(builtin.program_id, entry);
-            }
+            let entry = ProgramCacheEntry::new_builtin(0, builtin.name.len(), builtin.register_fn);
+            first.add_builtin(builtin.program_id, entry);
         }
+        let environments = Environments::default();
         let (delayed, idle) = (Delayed::new(), Mutex::default());
-        Self {
-            shared: Arc::new(Shared { environment, log_bytes, root, line, delayed, rewinds: AtomicU64::new(0), idle }),
-        }
+        let rewinds = AtomicU64::new(0);
+        Self { shared: Arc::new(Shared { environments, cache, log_bytes, line, delayed, rewinds, idle }) }
     }
 }
 
@@ -76,7 +73,7 @@ impl GeneralPath for Svm {
         self.shared.rewinds.fetch_add(1, AcqRel);
         // Deployments, upgrades and closes in these slots are void. The earlier versions of the programs are reloaded
         // from their accounts.
-        let mut cache = self.shared.root.global_program_cache.write().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.shared.cache.write().unwrap_or_else(PoisonError::into_inner);
         slots.for_each(|slot| cache.prune_by_deployment_slot(slot));
     }
 }

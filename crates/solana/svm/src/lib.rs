@@ -15,6 +15,7 @@ mod convert;
 mod delayed;
 mod engine;
 mod environment;
+mod line;
 mod message;
 mod precompiles;
 pub mod programs;

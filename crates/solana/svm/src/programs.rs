@@ -1,5 +1,5 @@
 //! The genesis accounts of a chain besides its builtin programs: the cluster's programs that have become ordinary ones,
-//! SPL's, the mint of wrapped SOL, the stake program's former configuration, and the accounts of the active features.
+//! SPL's, the mint of wrapped SOL, the stake program's former configuration, and the accounts of features.
 //!
 //! reads   the released binaries in `solana-program-binaries`
 //! writes  accounts for the genesis
@@ -15,13 +15,14 @@ use solana_program_runtime::program_metrics::LoadProgramMetrics;
 use solana_pubkey::Pubkey;
 use solana_rent::Rent;
 
-use hearth_ledger::Account;
+use hearth_ledger::features::{self, Feature};
 use hearth_ledger::rent::minimum_balance;
+use hearth_ledger::{Account, ActiveFeatures};
 use hearth_wire::base58::decode_32;
-use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, CONFIG_PROGRAM, FEATURE_PROGRAM, LAMPORTS_PER_SOL};
+use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, CONFIG_PROGRAM, LAMPORTS_PER_SOL};
 
 use crate::convert::from_engine;
-use crate::environment::{Environment, active_features};
+use crate::environment::virtual_machine;
 
 const TOKEN: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 const NATIVE_MINT: &str = "So11111111111111111111111111111111111111112";
@@ -31,13 +32,19 @@ const MINT_BYTES: usize = 82;
 const MINT_DECIMALS: usize = 44;
 const MINT_IS_INITIALIZED: usize = 45;
 
-/// The genesis accounts for programs, wrapped SOL and features.
+/// The genesis accounts for programs, wrapped SOL and the features of a local chain, [`features::mainnet`].
 pub fn genesis_accounts() -> Vec<(hearth_wire::Pubkey, Account)> {
+    genesis_accounts_with(features::mainnet())
+}
+
+/// The same for a chain with other features.
+pub fn genesis_accounts_with(features: impl Iterator<Item = &'static Feature>) -> Vec<(hearth_wire::Pubkey, Account)> {
     let rent = Rent::default();
-    let features = active_features();
-    let programs = spl_programs(&rent).into_iter().chain(core_bpf_programs(&rent, |id| features.is_active(id)));
+    let features: Vec<&Feature> = features.collect();
+    let is_active = |id: &Pubkey| features.iter().any(|feature| feature.id == *id.as_array());
+    let programs = spl_programs(&rent).into_iter().chain(core_bpf_programs(&rent, is_active));
     let mut accounts: Vec<_> = programs.map(|(key, account)| (key.to_bytes(), from_engine(&account))).collect();
-    accounts.extend(features.active().keys().map(|feature| (feature.to_bytes(), feature_account())));
+    accounts.extend(features::feature_accounts(features.iter().copied()));
     accounts.extend([native_mint(), stake_config()]);
     accounts.sort_unstable_by_key(|(key, _)| *key);
     accounts
@@ -71,16 +78,11 @@ fn address(text: &str) -> hearth_wire::Pubkey {
     decode_32(text).expect("the text of an address")
 }
 
-/// The account of a feature that is active since slot 0: one tag byte, and the slot.
-fn feature_account() -> Account {
-    let mut data = [0; 9];
-    data[0] = 1;
-    Account::with_data(minimum_balance(data.len()), FEATURE_PROGRAM, &data)
-}
-
-/// Checks that a program could be deployed: its ELF file is well formed and its code verifies.
+/// Checks that a program runs with the features of [`features::mainnet`]: its ELF file is well formed and its code
+/// verifies.
 pub fn verify(elf: &[u8]) -> Result<(), String> {
-    let environment = Environment::new().programs;
+    let active = features::mainnet().map(|feature| (feature.id, 0));
+    let environment = virtual_machine(&ActiveFeatures::new(active));
     let loader = Pubkey::new_from_array(BPF_LOADER_UPGRADEABLE);
     let entry = ProgramCacheEntry::new(&loader, environment, 0, 0, elf, elf.len(), &mut LoadProgramMetrics::default());
     entry.map(|_| ()).map_err(|why| why.to_string())
@@ -110,6 +112,8 @@ pub fn upgradeable_program(
 
 #[cfg(test)]
 mod tests {
+    use hearth_wire::consts::FEATURE_PROGRAM;
+
     use super::*;
 
     /// The programs of the genesis of `solana-test-validator` 4.2.2, and whether the upgradeable loader owns them.
@@ -146,7 +150,7 @@ mod tests {
         // The rest is only the data of upgradeable programs, and the features.
         let of_programs = PROGRAMS.len() + PROGRAMS.iter().filter(|(_, upgradeable)| *upgradeable).count();
         let features = accounts.iter().filter(|(_, account)| account.owner == FEATURE_PROGRAM).count();
-        assert_eq!(features, active_features().active().len());
+        assert_eq!(features, features::mainnet().count());
         assert_eq!(accounts.len(), of_programs + features + 2);
     }
 }

@@ -7,7 +7,6 @@
 //!         accounts are stored
 
 use std::cell::{Cell, RefCell};
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Acquire;
@@ -19,7 +18,7 @@ use solana_fee_structure::FeeDetails;
 use solana_message::inner_instruction::InnerInstruction;
 use solana_precompile_error::PrecompileError;
 use solana_program_runtime::execution_budget::SVMTransactionExecutionAndFeeBudgetLimits;
-use solana_program_runtime::loaded_programs::{BlockRelation, ForkGraph};
+use solana_program_runtime::loaded_programs::ProgramCache;
 use solana_program_runtime::program_cache_entry::ProgramCacheEntry;
 use solana_pubkey::Pubkey;
 use solana_svm::account_loader::{CheckedTransactionDetails, TransactionCheckResult};
@@ -33,39 +32,27 @@ use solana_svm_callback::{InvokeContextCallback, TransactionProcessingCallback};
 use solana_svm_transaction::svm_message::SVMMessage;
 use solana_transaction_error::TransactionError as EngineError;
 
-use hearth_ledger::Account;
 use hearth_ledger::bank::{
     AccountReader, GeneralBatch, GeneralOutcome, GeneralTxn, GeneralWorker, InnerCall, Record, TokenAmount,
 };
 use hearth_ledger::stakes::EpochStakes;
+use hearth_ledger::{Account, ActiveFeatures};
 
 use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, LOADER_V4};
 
 use crate::convert::{error, from_engine, to_engine};
 use crate::delayed::{CacheAt, Delayed};
-use crate::environment::Environment;
+use crate::environment::{Environment, Environments};
+use crate::line::Line;
 use crate::message::Message;
 use crate::precompiles;
 
-/// The fork graph of a linear chain.
-pub(crate) struct Line;
-
-impl ForkGraph for Line {
-    fn relationship(&self, a: u64, b: u64) -> BlockRelation {
-        match a.cmp(&b) {
-            Ordering::Less => BlockRelation::Ancestor,
-            Ordering::Equal => BlockRelation::Equal,
-            Ordering::Greater => BlockRelation::Descendant,
-        }
-    }
-}
-
 /// Shared by the workers of an engine.
 pub(crate) struct Shared {
-    pub(crate) environment: Environment,
+    pub(crate) environments: Environments,
+    /// The compiled programs of all environments.
+    pub(crate) cache: Arc<RwLock<ProgramCache<Line>>>,
     pub(crate) log_bytes: usize,
-    /// The template from which the processor of each slot is made.
-    pub(crate) root: TransactionBatchProcessor<Line>,
     /// The fork graph of the program cache, which holds only a weak reference to it.
     pub(crate) line: Arc<RwLock<Line>>,
     /// Programs whose header names a later slot.
@@ -80,6 +67,9 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     slot: u64,
     blockhash: hearth_wire::Hash,
+    features: Arc<ActiveFeatures>,
+    /// What the features mean for programs.
+    rules: Arc<Environment>,
     processor: TransactionBatchProcessor<Line>,
     environment: TransactionProcessingEnvironment,
     /// Shared by accounts without data; one per thread, so that threads do not contend for its reference count.
@@ -129,8 +119,12 @@ impl std::fmt::Debug for Worker {
 impl GeneralWorker for Worker {
     fn execute(&mut self, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
         let rewinds = self.shared.rewinds.load(Acquire);
-        let stale =
-            |state: &State| state.slot != batch.slot || state.blockhash != *batch.blockhash || state.rewinds != rewinds;
+        let stale = |state: &State| {
+            state.slot != batch.slot
+                || state.blockhash != *batch.blockhash
+                || state.rewinds != rewinds
+                || !Arc::ptr_eq(&state.features, batch.features)
+        };
         if batch.ahead || self.state.as_ref().is_none_or(stale) {
             self.state = Some(State::enter(&self.shared, batch));
         }
@@ -147,11 +141,14 @@ impl GeneralWorker for Worker {
 
 impl State {
     fn enter(shared: &Shared, batch: &GeneralBatch<'_>) -> Self {
+        let rules = shared.environments.of(batch.features, &shared.cache);
         let state = Self {
             slot: batch.slot,
             blockhash: *batch.blockhash,
-            processor: shared.root.new_from(batch.slot, 0),
-            environment: shared.environment.of_slot(batch.blockhash),
+            features: Arc::clone(batch.features),
+            processor: rules.root.new_from(batch.slot, 0),
+            environment: rules.of_slot(batch.blockhash),
+            rules,
             empty: Arc::default(),
             rewinds: shared.rewinds.load(Acquire),
             deployed: RefCell::default(),
@@ -172,7 +169,7 @@ impl State {
         }
         let at = CacheAt {
             cache: &self.processor.global_program_cache,
-            environment: &shared.environment.programs,
+            environment: &self.rules.programs,
             graph: &shared.line,
             slot: self.slot,
         };
@@ -183,7 +180,7 @@ impl State {
 
     fn execute(&self, shared: &Shared, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
         let messages: Vec<_> = batch.txns.iter().map(Message::new).collect();
-        let checks = batch.txns.iter().zip(&messages).map(|(txn, message)| check(shared, txn, message)).collect();
+        let checks = batch.txns.iter().zip(&messages).map(|(txn, message)| check(&self.rules, txn, message)).collect();
         let config = TransactionProcessingConfig {
             log_messages_bytes_limit: Some(shared.log_bytes),
             recording_config: ExecutionRecordingConfig::new_single_setting(batch.recording),
@@ -232,18 +229,18 @@ impl State {
             let line = shared.line.read().unwrap_or_else(PoisonError::into_inner);
             cache.prune(root, None, &line);
         }
-        cache.merge(&shared.environment.programs, self.slot, programs);
+        cache.merge(&self.rules.programs, self.slot, programs);
     }
 }
 
 /// The checks that the engine may assume to have passed.
-fn check(shared: &Shared, txn: &GeneralTxn<'_>, message: &Message<'_>) -> TransactionCheckResult {
+fn check(rules: &Environment, txn: &GeneralTxn<'_>, message: &Message<'_>) -> TransactionCheckResult {
     let nonce = match txn.needs_nonce {
         true => Some(*message.get_durable_nonce().ok_or(EngineError::BlockhashNotFound)?),
         false => None,
     };
     let limits = SVMTransactionExecutionAndFeeBudgetLimits {
-        budget: shared.environment.budget(&txn.budget),
+        budget: rules.budget(&txn.budget),
         loaded_accounts_data_size_limit: txn.budget.loaded_accounts_bytes,
         fee_details: FeeDetails::new(txn.fee.signatures, txn.fee.priority),
     };

@@ -14,11 +14,14 @@ use super::Bank;
 use super::lookup::LoadedAddresses;
 use crate::budget::Budget;
 use crate::error::TransactionError;
+use crate::features::Rules;
 use crate::fees::Fee;
 use crate::status_cache::{Claim, MessageKey};
 
 /// Maximum instructions of a transaction.
 const MAX_INSTRUCTIONS: usize = 64;
+/// Maximum accounts of a transaction before `increase_tx_account_lock_limit`.
+const FEWER_ACCOUNT_LOCKS: usize = 64;
 /// Maximum accounts of one instruction, repeats included.
 const MAX_INSTRUCTION_ACCOUNTS: usize = 255;
 
@@ -45,7 +48,7 @@ impl Bank {
         loaded: &mut LoadedAddresses,
         locked: Option<u64>,
     ) -> Result<Checked, TransactionError> {
-        check_shape(txn)?;
+        check_shape(txn, &self.features.rules)?;
         if txn.loaded_count() != 0 {
             // The slot hashes decide whether a deactivated table still counts.
             self.shared.hashing.complete(&self.shared.accounts);
@@ -66,6 +69,7 @@ impl Bank {
             None => return Err(TransactionError::BlockhashNotFound),
         };
         let is_general = needs_nonce || txn.loaded_count() != 0 || calls_others(txn);
+        let is_general = is_general || !self.features.rules.limits_instruction_accounts && has_large_instruction(txn);
         Ok(Checked { budget, fee: Fee::of(txn, &budget), blockhash_height, is_general, needs_nonce })
     }
 
@@ -95,19 +99,23 @@ impl Checked {
     }
 }
 
-fn check_shape(txn: &Txn<'_>) -> Result<(), TransactionError> {
-    if txn.instruction_count() > MAX_INSTRUCTIONS
-        || txn.instructions().any(|instruction| instruction.accounts.len() > MAX_INSTRUCTION_ACCOUNTS)
-    {
+fn check_shape(txn: &Txn<'_>, rules: &Rules) -> Result<(), TransactionError> {
+    if txn.instruction_count() > MAX_INSTRUCTIONS || rules.limits_instruction_accounts && has_large_instruction(txn) {
         return Err(TransactionError::SanitizeFailure);
     }
-    if txn.account_count() > MAX_ACCOUNT_LOCKS {
+    if txn.account_count() > if rules.locks_more_accounts { MAX_ACCOUNT_LOCKS } else { FEWER_ACCOUNT_LOCKS } {
         return Err(TransactionError::TooManyAccountLocks);
     }
     if txn.has_duplicate_accounts() {
         return Err(TransactionError::AccountLoadedTwice);
     }
     Ok(())
+}
+
+/// Whether an instruction has more accounts than the engine accepts. The fast path does not know this limit.
+#[inline]
+fn has_large_instruction(txn: &Txn<'_>) -> bool {
+    txn.instructions().any(|instruction| instruction.accounts.len() > MAX_INSTRUCTION_ACCOUNTS)
 }
 
 /// Checks that no address from a lookup table repeats another address of the transaction.

@@ -159,6 +159,7 @@ impl Executor {
             compute_unit_limit: checked.budget.compute_unit_limit.into(),
             loaded_bytes_limit: checked.budget.loaded_accounts_bytes,
             rules: &self.rules,
+            of_block: &bank.features.rules,
         };
         let before = self.recording.then(|| {
             let balances: Vec<(u64, u64)> = places.iter().map(|&place| (self.set.get(place).lamports, 0)).collect();
@@ -226,7 +227,8 @@ impl Executor {
         let worker = self.worker.get_or_insert_with(|| bank.shared.general.worker());
         let mut results = Vec::with_capacity(txns.len());
         let (stakes, ahead) = (bank.stakes.as_deref(), !bank.ahead.is_empty());
-        let batch = GeneralBatch { txns, slot, blockhash, accounts, stakes, recording, trial, ahead };
+        let features = &bank.features;
+        let batch = GeneralBatch { txns, slot, blockhash, features, accounts, stakes, recording, trial, ahead };
         worker.execute(&batch, &mut results);
         assert_eq!(results.len(), txns.len(), "an outcome for each transaction");
         results

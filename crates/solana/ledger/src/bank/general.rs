@@ -8,6 +8,7 @@
 
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use hearth_wire::{Hash, Pubkey, Txn};
 
@@ -16,6 +17,7 @@ use super::record::Record;
 use crate::account::Account;
 use crate::budget::Budget;
 use crate::error::TransactionError;
+use crate::features::ActiveFeatures;
 use crate::fees::Fee;
 use crate::stakes::EpochStakes;
 
@@ -49,6 +51,8 @@ pub struct GeneralBatch<'a> {
     pub slot: u64,
     /// The newest blockhash that a transaction may name.
     pub blockhash: &'a Hash,
+    /// The features that are active in the block.
+    pub features: &'a Arc<ActiveFeatures>,
     /// The accounts before the batch.
     pub accounts: &'a dyn AccountReader,
     /// The stakes that are active in the slot's epoch, by vote account; `None` if they are not known.

@@ -44,6 +44,7 @@ use crate::account::Account;
 use crate::blockhash::BlockhashQueue;
 use crate::cost::Cost;
 use crate::error::TransactionError;
+use crate::features::ActiveFeatures;
 use crate::fees::Fee;
 use crate::stakes::EpochStakes;
 use crate::status_cache::{Claim, LandedKeys, LandedStatus, SignatureKey};
@@ -133,6 +134,7 @@ pub struct Bank {
     blockhashes: Arc<BlockhashQueue>,
     /// The stakes that are active in its epoch, which programs may ask for.
     stakes: Option<Arc<EpochStakes>>,
+    features: Arc<ActiveFeatures>,
     /// Read-locked while a microblock runs, so that the block ends between microblocks.
     ended: RwLock<bool>,
     counts: AtomicCounts,
@@ -149,11 +151,12 @@ impl Bank {
         slot: u64,
         parent: u64,
         blockhashes: Arc<BlockhashQueue>,
+        features: Arc<ActiveFeatures>,
         stakes: Option<Arc<EpochStakes>>,
     ) -> Self {
         let (height, counts) = (blockhashes.last_height() + 1, AtomicCounts::default());
         let (ended, landed) = (RwLock::new(false), shared.keeps_forks.then(Mutex::default));
-        Self { shared, slot, parent, height, blockhashes, stakes, ended, counts, ahead: vec![], landed }
+        Self { shared, slot, parent, height, blockhashes, features, stakes, ended, counts, ahead: vec![], landed }
     }
 
     /// Turns this into the bank of a slot that has not begun, for simulations.
@@ -179,6 +182,11 @@ impl Bank {
     /// The last hash of the parent block, which is the newest that a transaction may name.
     pub fn parent_blockhash(&self) -> &Hash {
         self.blockhashes.last()
+    }
+
+    /// The features that are active in the block.
+    pub fn features(&self) -> &Arc<ActiveFeatures> {
+        &self.features
     }
 
     /// The counts of transactions so far.

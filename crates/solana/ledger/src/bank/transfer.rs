@@ -5,8 +5,8 @@
 //! memory  a list of the accounts that one transaction touches
 //! drops   nothing: a transaction that it cannot run is reported before anything has changed
 //! source  `account_loader.rs`, `transaction_processor.rs` of `solana-svm` 4.2, `system_processor.rs` of
-//!         `solana-system-program` 4.2, `instruction_accounts.rs` of `solana-transaction-context` 4.2, every feature
-//!         active. The order of the checks is theirs: it decides which error is reported
+//!         `solana-system-program` 4.2, `instruction_accounts.rs` of `solana-transaction-context` 4.2, by the
+//!         features of the block. The order of the checks is theirs: it decides which error is reported
 
 use hearth_mutation::{Mutation, active};
 use hearth_wire::Txn;
@@ -16,8 +16,9 @@ use hearth_wire::txn::CompiledInstruction;
 
 use super::working_set::{Place, WorkingSet};
 use crate::error::{InstructionError, TransactionError};
+use crate::features::Rules;
 use crate::programs::is_reserved;
-use crate::rent;
+use crate::rent::RENT_EXEMPT_EPOCH;
 
 /// The rules of the fast path. Tests vary them, to check that a wrong fast path is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,8 @@ pub(super) struct Transfers<'a> {
     pub(super) compute_unit_limit: u64,
     pub(super) loaded_bytes_limit: u32,
     pub(super) rules: &'a TransferRules,
+    /// The rules of the block.
+    pub(super) of_block: &'a Rules,
 }
 
 /// The result of loading a transaction's accounts.
@@ -122,7 +125,7 @@ impl Transfers<'_> {
                 let rent_epoch = payer.rent_epoch;
                 touched.begin(payer.lamports, rent_epoch);
                 // The payer's rent epoch depends on its balance before the fee.
-                settle_rent_epoch(&mut payer.rent_epoch, before_fee, 0);
+                settle_rent_epoch(&mut payer.rent_epoch, before_fee, self.of_block.minimum_balance(0));
                 let (result, units) = self.execute(set, touched);
                 touched.finish(self.places, set, result.is_ok() || self.rules.keeps_failures);
                 (result, units, bytes)
@@ -144,7 +147,7 @@ impl Transfers<'_> {
         let Some(after) = payer.lamports.checked_sub(self.fee) else {
             return Err(Some(TransactionError::InsufficientFundsForFee));
         };
-        if !rent::transition_allowed(payer.lamports, after, 0) {
+        if !self.of_block.transition_allowed(payer.lamports, after, 0) {
             return Err(Some(TransactionError::InsufficientFundsForRent { account_index: 0 }));
         }
         Ok(())
@@ -166,6 +169,9 @@ impl Transfers<'_> {
             let size = u32::try_from(self.rules.account_base_bytes + account.data().len()).unwrap_or(u32::MAX);
             bytes = bytes.saturating_add(size);
             if bytes > limit {
+                if !self.of_block.counts_failed_loads {
+                    return Loaded::General;
+                }
                 return Loaded::Failed(TransactionError::MaxLoadedAccountsDataSizeExceeded, limit);
             }
             if account.owner == BPF_LOADER_UPGRADEABLE {
@@ -207,7 +213,7 @@ impl Transfers<'_> {
         }
         let rent = match self.rules.leaves_rent_alone {
             true => Ok(()),
-            false => touched.check_rent(keys, self.places, set),
+            false => self.check_rent(touched, set),
         };
         (rent, self.compute_unit_limit - units_left)
     }
@@ -242,7 +248,7 @@ impl Transfers<'_> {
         if !self.may_write(from) {
             return Err(InstructionError::ReadonlyLamportChange);
         }
-        touched.set_lamports(from, left, self.places, set);
+        self.set_lamports(from, left, touched, set);
 
         let account = set.get(self.places[usize::from(to)]);
         let Some(sum) = account.lamports.checked_add(lamports) else {
@@ -251,8 +257,36 @@ impl Transfers<'_> {
         if !self.may_write(to) {
             return Err(InstructionError::ReadonlyLamportChange);
         }
-        touched.set_lamports(to, sum, self.places, set);
+        self.set_lamports(to, sum, touched, set);
         Ok(())
+    }
+
+    /// Sets a balance, and remembers the previous one.
+    fn set_lamports(&self, index: u8, lamports: u64, touched: &mut TouchedAccounts, set: &mut WorkingSet) {
+        let account = set.get_mut(self.places[usize::from(index)]);
+        if account.lamports == lamports {
+            return;
+        }
+        if !touched.0.iter().any(|touched| touched.index == index) {
+            touched.0.push(Touched { index, lamports: account.lamports, rent_epoch: account.rent_epoch });
+            let (before, minimum) = (account.lamports, self.of_block.minimum_balance(account.data().len()));
+            settle_rent_epoch(&mut account.rent_epoch, before, minimum);
+        }
+        account.lamports = lamports;
+    }
+
+    /// Checks that every touched account may keep its new balance; the error has the index of the first that may not.
+    fn check_rent(&self, touched: &TouchedAccounts, set: &WorkingSet) -> Result<(), TransactionError> {
+        let keys = self.txn.account_keys();
+        let broken = touched.0.iter().filter(|touched| {
+            let account = set.get(self.places[usize::from(touched.index)]);
+            keys[usize::from(touched.index)] != INCINERATOR
+                && !self.of_block.transition_allowed(touched.lamports, account.lamports, account.data().len())
+        });
+        match broken.map(|touched| touched.index).min() {
+            Some(account_index) => Err(TransactionError::InsufficientFundsForRent { account_index }),
+            None => Ok(()),
+        }
     }
 
     /// Whether the account is writable after demotions: reserved accounts are demoted, and so are programs, all of
@@ -269,9 +303,9 @@ fn is_transfer_or_invalid(data: &[u8]) -> bool {
 }
 
 /// An account that was rent-exempt when it was loaded is marked so permanently.
-fn settle_rent_epoch(rent_epoch: &mut u64, lamports: u64, data_len: usize) {
-    if *rent_epoch != rent::RENT_EXEMPT_EPOCH && lamports >= rent::minimum_balance(data_len) {
-        *rent_epoch = rent::RENT_EXEMPT_EPOCH;
+fn settle_rent_epoch(rent_epoch: &mut u64, lamports: u64, minimum: u64) {
+    if *rent_epoch != RENT_EXEMPT_EPOCH && lamports >= minimum {
+        *rent_epoch = RENT_EXEMPT_EPOCH;
     }
 }
 
@@ -284,33 +318,6 @@ impl TouchedAccounts {
     fn begin(&mut self, lamports: u64, rent_epoch: u64) {
         self.0.clear();
         self.0.push(Touched { index: 0, lamports, rent_epoch });
-    }
-
-    /// Sets a balance, and remembers the previous one.
-    fn set_lamports(&mut self, index: u8, lamports: u64, places: &[Place], set: &mut WorkingSet) {
-        let account = set.get_mut(places[usize::from(index)]);
-        if account.lamports == lamports {
-            return;
-        }
-        if !self.0.iter().any(|touched| touched.index == index) {
-            self.0.push(Touched { index, lamports: account.lamports, rent_epoch: account.rent_epoch });
-            let (before, data_len) = (account.lamports, account.data().len());
-            settle_rent_epoch(&mut account.rent_epoch, before, data_len);
-        }
-        account.lamports = lamports;
-    }
-
-    /// Checks that every account may keep its new balance; the error has the index of the first that may not.
-    fn check_rent(&self, keys: &[Pubkey], places: &[Place], set: &WorkingSet) -> Result<(), TransactionError> {
-        let broken = self.0.iter().filter(|touched| {
-            let account = set.get(places[usize::from(touched.index)]);
-            keys[usize::from(touched.index)] != INCINERATOR
-                && !rent::transition_allowed(touched.lamports, account.lamports, account.data().len())
-        });
-        match broken.map(|touched| touched.index).min() {
-            Some(account_index) => Err(TransactionError::InsufficientFundsForRent { account_index }),
-            None => Ok(()),
-        }
     }
 
     /// Commits or undoes the changes. The fee stays paid either way.

@@ -15,6 +15,7 @@ use crate::blockhash::BlockhashQueue;
 use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
 use crate::epochs::Epochs;
+use crate::features::ActiveFeatures;
 use crate::genesis::Genesis;
 use crate::snapshot::{Cut, Loaded, Manifest, Snapshots};
 
@@ -26,6 +27,7 @@ impl Ledger {
     pub fn restore(genesis: &Genesis, config: LedgerConfig, loaded: Loaded) -> Arc<Self> {
         let Loaded { accounts, statuses, manifest, .. } = loaded;
         let height = manifest.last().height;
+        let features = Arc::new(ActiveFeatures::load(&accounts, manifest.last().slot));
         let hashing = Hashing::restore(&accounts, manifest.hashes, config.hash_accounts);
         accounts.note_changes();
         let schedule = EpochSchedule::without_warmup(genesis.config().slots_per_epoch);
@@ -36,6 +38,7 @@ impl Ledger {
             blockhashes: BlockhashQueue::restore(&manifest.blockhashes, height),
             blocks: VecDeque::from(manifest.blocks),
             epochs: Epochs::restore(schedule, manifest.epochs),
+            features,
             samples: manifest.samples,
             burned_lamports: manifest.burned_lamports,
         };

@@ -27,7 +27,8 @@ impl Ledger {
         assert_eq!(hashed, parent, "all that has ended is hashed");
         let ahead = sysvars::ahead(&self.shared.accounts, &self.epoch_schedule, slot, (parent, &hash));
         let stakes = chain.epochs.active_stakes(slot).cloned();
-        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes), stakes);
+        let (blockhashes, features) = (Arc::clone(&chain.blockhashes), Arc::clone(&chain.features));
+        let bank = Bank::new(Arc::clone(&self.shared), slot, parent, blockhashes, features, stakes);
         Arc::new(bank.standing(ahead))
     }
 

@@ -26,6 +26,7 @@ use super::{Chain, Ledger, NO_VOTES};
 use crate::bank::Bank;
 use crate::blockhash::BlockhashQueue;
 use crate::epochs::Epochs;
+use crate::features::ActiveFeatures;
 use crate::performance::Samples;
 use crate::status_cache::LandedKeys;
 use crate::vote_state::VoteState;
@@ -123,6 +124,7 @@ pub(super) struct Checkpoint {
     height: u64,
     blockhashes: Arc<BlockhashQueue>,
     epochs: Epochs,
+    features: Arc<ActiveFeatures>,
     samples: Samples,
     burned_lamports: u64,
     /// The transactions that landed in it.
@@ -147,6 +149,7 @@ impl Ledger {
             height,
             blockhashes: Arc::clone(&chain.blockhashes),
             epochs: chain.epochs.clone(),
+            features: Arc::clone(&chain.features),
             samples: chain.samples.clone(),
             burned_lamports: self.burned_lamports.load(Relaxed),
             landed,
@@ -235,6 +238,7 @@ impl Ledger {
         let last = *chain.blocks.back().expect("a block is gone back to");
         assert_eq!(checkpoint.slot, last.slot, "blocks that may be gone back to have a checkpoint each");
         chain.blockhashes = Arc::clone(&checkpoint.blockhashes);
+        chain.features = Arc::clone(&checkpoint.features);
         (chain.epochs, chain.samples) = (checkpoint.epochs.clone(), checkpoint.samples.clone());
         chain.rewards.truncate(chain.rewards.partition_point(|(slot, _)| *slot <= last.slot));
         self.burned_lamports.store(checkpoint.burned_lamports, Relaxed);

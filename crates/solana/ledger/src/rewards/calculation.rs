@@ -11,7 +11,6 @@ use hearth_wire::Pubkey;
 use super::RewardFeatures;
 use super::points::{Earned, split};
 use crate::accounts::Accounts;
-use crate::rent::minimum_balance;
 use crate::stakes::{EpochStakes, StakeAccount, StakeHistory};
 use crate::vote_state::VoteState;
 
@@ -209,7 +208,7 @@ impl Boundary<'_> {
 
     /// Whether the balance of a stake account no longer covers the delegation besides the minimum.
     fn must_adjust(&self, stake: &StakeAccount) -> bool {
-        let covered = stake.lamports.saturating_sub(minimum_balance(stake.data_len));
+        let covered = stake.lamports.saturating_sub(self.features.minimum_balance(stake.data_len));
         if !self.features.relax_post_exec_min_balance_check || stake.delegation.stake <= covered {
             return false;
         }

@@ -4,9 +4,11 @@
 //! source  `calculate_epoch_inflation_rewards` and its neighbours in `bank.rs` of `solana-runtime` 4.2,
 //!         `solana-time-utils`; floating point, so the order of the operations counts
 
+use agave_feature_set::{full_inflation, pico_inflation};
 use solana_inflation::Inflation;
 
 use crate::epoch::EpochSchedule;
+use crate::features::ActiveFeatures;
 use crate::genesis::GenesisConfig;
 
 /// Seconds in a year, as the cluster counts it.
@@ -39,7 +41,19 @@ pub(crate) struct InflationFeatures {
 }
 
 impl InflationFeatures {
+    /// Those of a block.
+    pub(crate) fn of(features: &ActiveFeatures) -> Self {
+        let since = |id: [u8; 32]| features.since(&id);
+        Self {
+            pico: since(pico_inflation::ID.to_bytes()),
+            full_on_testnets: since(full_inflation::devnet_and_testnet::ID.to_bytes()),
+            full_enable: since(full_inflation::mainnet::certusone::enable::ID.to_bytes()),
+            full_vote: since(full_inflation::mainnet::certusone::vote::ID.to_bytes()),
+        }
+    }
+
     /// All are active from genesis on, which leaves the inflation of the genesis.
+    #[cfg(test)]
     pub(crate) const AT_GENESIS: Self =
         Self { pico: Some(0), full_on_testnets: Some(0), full_enable: Some(0), full_vote: Some(0) };
 }

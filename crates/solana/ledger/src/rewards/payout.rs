@@ -15,7 +15,6 @@ use super::calculation::{Commission, StakeReward};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::block::{Reward, RewardKind};
-use crate::rent::minimum_balance;
 use crate::stakes::{self, Delegation, StakeHistory};
 
 /// What was paid.
@@ -91,7 +90,7 @@ impl Payday<'_> {
         let was = Delegation::read(account.data()).filter(|_| account.owner == STAKE_PROGRAM)?;
         let lamports = account.lamports.checked_add(reward.lamports)?;
         let mut delegation = Delegation { stake: reward.delegated, credits_observed: reward.credits_observed, ..was };
-        let covered = lamports.saturating_sub(minimum_balance(account.data().len()));
+        let covered = lamports.saturating_sub(self.features.minimum_balance(account.data().len()));
         if self.features.relax_post_exec_min_balance_check && covered < delegation.stake {
             delegation.stake = covered;
             if covered == 0 {

@@ -1,6 +1,7 @@
 //! Which blocks a start regards as final.
 
 mod damage;
+mod features;
 
 use hearth_consensus::{BankId, Tower};
 use hearth_crypto::sha256::sha256;

@@ -47,6 +47,12 @@ pub struct Flags {
     /// A program that can be upgraded, with its data, from the node at --url.
     #[arg(long, value_name = "ADDRESS", num_args = 1.., requires = "url")]
     pub clone_upgradeable_program: Vec<String>,
+    /// Begin without a feature that mainnet has. May be repeated.
+    #[arg(long, value_name = "FEATURE")]
+    pub deactivate_feature: Vec<String>,
+    /// Begin with the features that are active at the node at --url.
+    #[arg(long, requires = "url")]
+    pub clone_feature_set: bool,
     /// The RPC of the node to clone from, as of its newest confirmed block: `http://host:port`.
     #[arg(short = 'u', long, value_name = "URL")]
     pub url: Option<String>,

@@ -15,6 +15,7 @@ use std::path::Path;
 
 use hearth_command::shell;
 use hearth_keys as keys;
+use hearth_ledger::features::Feature;
 use hearth_ledger::program_header::{clear_deployment_slot, code_address};
 use hearth_ledger::programs::is_reserved;
 use hearth_ledger::rent::minimum_balance;
@@ -25,6 +26,7 @@ use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 
 use super::dump::{self, Dump};
+use super::feature_set::FeatureRequest;
 use super::remote::{self, AS_OF, COMMITMENT};
 use super::{FlagError, Flags};
 
@@ -40,6 +42,7 @@ pub struct Beginning {
     /// Requests that were overridden.
     replaced: Vec<String>,
     numbers: Vec<(&'static str, fn(&GenesisConfig) -> u64)>,
+    features: FeatureRequest,
 }
 
 /// An account that an option requests.
@@ -55,7 +58,7 @@ struct AccountRequest {
 impl Beginning {
     /// The requests of `flags`. If the chain `exists`, accounts of other nodes are not fetched again.
     pub fn of(flags: &Flags, exists: bool) -> Result<Self, FlagError> {
-        let mut beginning = Self::default();
+        let mut beginning = Self { features: FeatureRequest::of(flags, exists)?, ..Self::default() };
         beginning.numbers(flags);
         // In order of precedence: the last account of an address counts.
         beginning.files(flags)?;
@@ -118,7 +121,8 @@ impl Beginning {
                 )
             })
         };
-        self.replaced.iter().cloned().chain(self.accounts.iter().filter_map(notice)).collect()
+        let replaced = self.replaced.iter().cloned().chain(self.features.notices());
+        replaced.chain(self.accounts.iter().filter_map(notice)).collect()
     }
 
     /// How many accounts were read from the node at `--url`, and at which commitment; `None` if none was.
@@ -127,6 +131,11 @@ impl Beginning {
         let count = self.accounts.iter().filter(|request| request.account.is_some() && request.from == *url).count();
         let accounts = if count == 1 { "account" } else { "accounts" };
         (count > 0).then(|| format!("{count} {accounts} of {url} at commitment `{COMMITMENT}`"))
+    }
+
+    /// The features that are active in a new chain from its start.
+    pub fn features(&self) -> Vec<&'static Feature> {
+        self.features.features()
     }
 
     /// The accounts for a new chain.
@@ -142,6 +151,9 @@ impl Beginning {
             if wanted != has {
                 return began(flag, format!("with {has} and not {wanted}"));
             }
+        }
+        if let Some((flag, what)) = self.features.difference(genesis) {
+            return began(flag, what);
         }
         if self.accounts.is_empty() {
             return Ok(());

@@ -7,6 +7,7 @@
 //! source  the options of `solana-test-validator` 4.2; `docs/solana-test-validator.md` compares them one by one
 
 mod dump;
+mod feature_set;
 mod flags;
 mod genesis_overrides;
 mod overrides;

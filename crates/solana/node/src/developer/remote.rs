@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use super::dump;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Accounts that a node answers for in one request.
+const ACCOUNTS_MAX: usize = 100;
 
 /// The commitment at which the other node is read: a program that a tool has just deployed has reached it by the time
 /// the tool exits.
@@ -39,6 +41,24 @@ pub fn account(url: &str, key: &Pubkey) -> Result<Option<Account>, String> {
         Some(account) => dump::account(account).map(Some).map_err(|why| format!("the answer of {url}: {why}")),
         None => Err(format!("{url} answers getAccountInfo without a value")),
     }
+}
+
+/// Accounts of the node, `None` for those that it lacks.
+pub fn accounts(url: &str, keys: &[Pubkey]) -> Result<Vec<Option<Account>>, String> {
+    let mut accounts = Vec::with_capacity(keys.len());
+    for keys in keys.chunks(ACCOUNTS_MAX) {
+        let texts: Vec<String> = keys.iter().map(|key| encode_32(key).to_string()).collect();
+        let params = json!([texts, { "encoding": "base64", "commitment": COMMITMENT }]);
+        let answer = call(url, "getMultipleAccounts", &params)?;
+        let found = answer["value"].as_array().filter(|found| found.len() == keys.len());
+        for account in found.ok_or_else(|| format!("{url} answers getMultipleAccounts without the accounts"))? {
+            accounts.push(match account {
+                Value::Null => None,
+                account => Some(dump::account(account).map_err(|why| format!("the answer of {url}: {why}"))?),
+            });
+        }
+    }
+    Ok(accounts)
 }
 
 fn call(url: &str, method: &str, params: &Value) -> Result<Value, String> {

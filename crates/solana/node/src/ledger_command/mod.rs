@@ -20,7 +20,7 @@ use hearth_command::shell;
 use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy};
 use hearth_ledger::history::HistoryError;
 use hearth_ledger::snapshot::{Folder, SnapshotError, SnapshotFile};
-use hearth_ledger::{Genesis, GenesisError};
+use hearth_ledger::{FeatureError, Genesis, GenesisError};
 use hearth_wire::entry::EntryError;
 
 use crate::config::{Config, ConfigError, ConfigFile};
@@ -66,6 +66,9 @@ pub enum LedgerError {
     /// The snapshots cannot be read.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// The chain has other features than this program.
+    #[error("cannot run this chain: {0}")]
+    Feature(#[from] FeatureError),
     /// The blocks cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),

@@ -32,6 +32,7 @@ pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &S
             (Ledger::restore(&chain.genesis, made, loaded), Some(block_id))
         }
     };
+    ledger.check_features()?;
     // Only readable snapshots: `verify` reports the others.
     let mut recorded = BTreeMap::new();
     for file in chain.snapshots.iter().filter(|file| file.slot > from) {

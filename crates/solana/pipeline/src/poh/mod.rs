@@ -203,7 +203,8 @@ impl Tile for Poh {
                 Step::Hashed => {}
                 Step::SlotBegan { slot, start_ns, end_ns, max_microblocks } => {
                     let bank = self.ledger.begin_slot(slot, self.parent_slot);
-                    let bank = bank.expect("poh alone begins slots, one after the other");
+                    // Poh alone begins slots, one after the other; what is left is a feature that this program lacks.
+                    let bank = bank.unwrap_or_else(|why| panic!("no block can be made: {why}"));
                     let blockhash = *bank.parent_blockhash();
                     // While epoch rewards are distributed, transactions that change stakes are rejected. With slots on
                     // demand the next slot is a moment away, so all work waits for the end of the distribution.

@@ -263,7 +263,8 @@ impl World {
         let epoch = self.ledger.epoch_schedule().epoch(slot);
         let stakes = self.ledger.epoch_stakes(epoch).expect("of the first two epochs stakes are known");
         let stakes = stakes.votes.iter().map(|vote| (vote.node, vote.stake)).collect();
-        let nodes = NodeSet::new(contact(leader), &all, &stakes, Features::of(epoch).cipher, false);
+        let features = Features::of(&self.ledger.features(), epoch, self.ledger.epoch_schedule());
+        let nodes = NodeSet::new(contact(leader), &all, &stakes, features.cipher, false);
         let mut scratch = Scratch::default();
         let root = |bytes: &[u8]| {
             let shred = Piece::parse(bytes).unwrap();

@@ -1,18 +1,18 @@
 //! features: which of the cluster's features apply to the shreds of an epoch.
 //!
-//! reads   an epoch
+//! reads   the active features, an epoch
 //! writes  the cipher of its Turbine trees; whether retransmitters sign shreds
 //! memory  none
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs` `check_feature_activation`; `docs/cluster-protocol.md`, the head
 //!         and sections 1.3 and 2.4
 //!
-//! A feature applies to shreds from the epoch after its activation. Our chains have all features active from the first
-//! slot, so these apply from epoch 1 on. The result depends on the epoch alone, so leaders and followers agree.
+//! A feature applies to shreds from the epoch after its activation. So the result depends on the epoch alone once the
+//! ledger has reached the epoch before, and leaders and followers agree.
 
+use hearth_ledger::ActiveFeatures;
+use hearth_ledger::epoch::EpochSchedule;
+use hearth_ledger::features::{SWITCH_TO_CHACHA8_TURBINE, VERIFY_RETRANSMITTER_SIGNATURE};
 use hearth_turbine::Cipher;
-
-/// The epoch in which every feature became active: that of the genesis.
-const ACTIVATED_IN: u64 = 0;
 
 /// The features that apply to the shreds of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +24,13 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Returns the features of an epoch.
-    pub fn of(epoch: u64) -> Self {
-        let count = epoch > ACTIVATED_IN;
-        Self { cipher: if count { Cipher::ChaCha8 } else { Cipher::ChaCha20 }, retransmitters_sign: count }
+    /// Returns the features of an epoch's shreds on a chain with these active features.
+    pub fn of(active: &ActiveFeatures, epoch: u64, schedule: &EpochSchedule) -> Self {
+        let applies = |feature| active.applies_to_shreds(feature, epoch, schedule);
+        Self {
+            cipher: if applies(&SWITCH_TO_CHACHA8_TURBINE) { Cipher::ChaCha8 } else { Cipher::ChaCha20 },
+            retransmitters_sign: applies(&VERIFY_RETRANSMITTER_SIGNATURE),
+        }
     }
 }
 
@@ -37,9 +40,16 @@ mod tests {
 
     #[test]
     fn they_count_from_the_epoch_after() {
-        assert_eq!(Features::of(0), Features { cipher: Cipher::ChaCha20, retransmitters_sign: false });
+        let schedule = EpochSchedule::without_warmup(32);
+        let none = Features { cipher: Cipher::ChaCha20, retransmitters_sign: false };
+        let both = Features { cipher: Cipher::ChaCha8, retransmitters_sign: true };
+        let all = ActiveFeatures::supported();
+        assert_eq!(Features::of(&all, 0, &schedule), none);
         for epoch in [1, 2, 1 << 40] {
-            assert_eq!(Features::of(epoch), Features { cipher: Cipher::ChaCha8, retransmitters_sign: true });
+            assert_eq!(Features::of(&all, epoch, &schedule), both);
         }
+        let late = ActiveFeatures::new([(SWITCH_TO_CHACHA8_TURBINE, 32)]);
+        assert_eq!(Features::of(&late, 1, &schedule), none);
+        assert_eq!(Features::of(&late, 2, &schedule), Features { cipher: Cipher::ChaCha8, ..none });
     }
 }

@@ -30,6 +30,9 @@ const NODES_NS: u64 = 1_000_000_000;
 /// The nodes of a shred's trees.
 struct Nodes {
     set: NodeSet,
+    features: Features,
+    /// Whether the ledger had reached the epoch before, so that the features are certain.
+    is_certain: bool,
     view: u64,
     made_ns: u64,
 }
@@ -93,7 +96,7 @@ impl Trees {
             return Ok(());
         }
         let epoch = self.freshen(shred.slot(), arrival.now_ns);
-        if !Features::of(epoch).retransmitters_sign {
+        if !self.nodes[&epoch].features.retransmitters_sign {
             return Ok(());
         }
         let parent = self.nodes[&epoch].set.parent(&id(shred), &genuine.leader, &mut self.scratch);
@@ -114,14 +117,23 @@ impl Trees {
 
     /// Whether retransmitters must sign shreds of a slot's last set.
     pub fn retransmitters_sign(&self, slot: u64) -> bool {
-        Features::of(self.ledger.epoch_schedule().epoch(slot)).retransmitters_sign
+        let epoch = self.ledger.epoch_schedule().epoch(slot);
+        match self.nodes.get(&epoch) {
+            Some(nodes) => nodes.features.retransmitters_sign,
+            None => self.features(epoch).retransmitters_sign,
+        }
+    }
+
+    fn features(&self, epoch: u64) -> Features {
+        Features::of(&self.ledger.features(), epoch, self.ledger.epoch_schedule())
     }
 
     /// Builds or rebuilds the nodes of a slot's epoch. Returns the epoch.
     fn freshen(&mut self, slot: u64, now: u64) -> u64 {
         let epoch = self.ledger.epoch_schedule().epoch(slot);
         let number = self.view.number();
-        let is_fresh = |nodes: &Nodes| nodes.view == number || now < nodes.made_ns + NODES_NS;
+        let is_fresh =
+            |nodes: &Nodes| nodes.view == number && nodes.is_certain || now < nodes.made_ns.saturating_add(NODES_NS);
         if self.nodes.get(&epoch).is_some_and(is_fresh) {
             return epoch;
         }
@@ -130,8 +142,10 @@ impl Trees {
             *stakes.entry(vote.node).or_default() += vote.stake;
         }
         let own = Contact { identity: self.own, address: self.view.own_tvu().map(Into::into) };
-        let set = NodeSet::new(own, self.view.tvu(), &stakes, Features::of(epoch).cipher, false);
-        self.nodes.insert(epoch, Nodes { set, view: number, made_ns: now });
+        let features = self.features(epoch);
+        let is_certain = self.ledger.epoch_schedule().epoch(self.ledger.open_slot()) + 1 >= epoch;
+        let set = NodeSet::new(own, self.view.tvu(), &stakes, features.cipher, false);
+        self.nodes.insert(epoch, Nodes { set, features, is_certain, view: number, made_ns: now });
         while self.nodes.len() > 2 {
             // Never the one that was just built: old slots are repaired too.
             let other = self.nodes.keys().copied().find(|other| *other != epoch);

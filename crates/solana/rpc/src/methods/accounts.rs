@@ -64,7 +64,9 @@ impl Api {
         let data_len = params.at_most(2)?.number(0, "bytes of data")?;
         params.options(1)?.commitment()?;
         match usize::try_from(data_len) {
-            Ok(data_len) if data_len <= rent::MAX_DATA_BYTES => Ok(json!(rent::minimum_balance(data_len))),
+            Ok(data_len) if data_len <= rent::MAX_DATA_BYTES => {
+                Ok(json!(self.ledger.features().minimum_balance(data_len)))
+            }
             _ => {
                 let most = rent::MAX_DATA_BYTES;
                 Err(Failure::invalid_request(format!("an account holds at most {most} bytes, not {data_len}")))

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hearth_ledger::bank::{
     BankCounts, GeneralBatch, GeneralOutcome, GeneralPath, GeneralWorker, Outcome, TransferRules,
 };
+use hearth_ledger::features::{feature_accounts, supported};
 use hearth_ledger::rent::minimum_balance;
 use hearth_ledger::{Account, Executor};
 use hearth_svm::Svm;
@@ -171,8 +172,18 @@ struct Seen {
     counts: BankCounts,
 }
 
-fn run(engine: &Counted, mut executor: Executor, (accounts, txns): &Case) -> Seen {
-    let ledger = ledger(Box::new(engine.clone()), vec![]);
+fn run(engine: &Counted, executor: Executor, case: &Case) -> Seen {
+    run_with(vec![], engine, executor, case)
+}
+
+/// The same on a chain that begins with more accounts, those of its features.
+fn run_with(
+    extra_accounts: Vec<(Pubkey, Account)>,
+    engine: &Counted,
+    mut executor: Executor,
+    (accounts, txns): &Case,
+) -> Seen {
+    let ledger = ledger(Box::new(engine.clone()), extra_accounts);
     for (n, account) in accounts.iter().enumerate() {
         if let Some(account) = account {
             ledger.accounts().store(&wallet(n as u64), account.clone());
@@ -214,6 +225,24 @@ fn the_fast_path_is_the_engine() {
     let (seen, general, landed) = (seen.into_inner(), fast.1.load(Relaxed), landed.into_inner());
     assert!(general * 2 < seen, "of {seen} transactions the fast path left {general} alone");
     assert!(landed * 3 > seen && landed < seen, "of {seen} transactions {landed} landed");
+}
+
+#[test]
+fn the_fast_path_is_the_engine_under_older_rules() {
+    use agave_feature_set::{define_ltds_fee_only_semantics, relax_post_exec_min_balance_check};
+    let newer = [define_ltds_fee_only_semantics::ID, relax_post_exec_min_balance_check::ID].map(|id| id.to_bytes());
+    let features = feature_accounts(supported().filter(|feature| !newer.contains(&feature.id)));
+    let (fast, slow) = (engine(), engine());
+    let differs = AtomicU64::new(0);
+    TestRunner::new(Config { cases: cases() / 3, failure_persistence: None, ..Config::default() })
+        .run(&case(), |case| {
+            let by_engine = run_with(features.clone(), &slow, Executor::without_fast_path(), &case);
+            differs.fetch_add(u64::from(run(&slow, Executor::without_fast_path(), &case) != by_engine), Relaxed);
+            prop_assert_eq!(run_with(features.clone(), &fast, Executor::new(), &case), by_engine);
+            Ok(())
+        })
+        .unwrap_or_else(|failure| panic!("{failure}\nrun it again with PROPTEST_RNG_SEED"));
+    assert!(differs.into_inner() > 0, "no case depends on the rules");
 }
 
 #[test]

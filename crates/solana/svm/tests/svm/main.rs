@@ -2,6 +2,7 @@
 
 mod common;
 mod differential;
+mod features;
 mod headers;
 mod loader;
 mod programs;

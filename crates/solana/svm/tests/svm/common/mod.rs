@@ -6,6 +6,7 @@ pub mod instructions;
 use std::sync::Arc;
 
 use hearth_ledger::bank::{GeneralPath, Outcome, Record, Simulation};
+use hearth_ledger::features;
 use hearth_ledger::{
     Account, Bank, Committed, Executor, Forks, Genesis, GenesisConfig, InstructionError, Ledger, LedgerConfig,
     StatusCacheConfig, TransactionError,
@@ -74,7 +75,12 @@ impl Chain {
 
     fn with_config(wallets: u64, config: LedgerConfig) -> Self {
         let config = LedgerConfig { general: Box::new(Svm::new()), ..config };
-        let ledger = ledger_with(config, hearth_svm::programs::genesis_accounts());
+        Self::on(config, hearth_svm::programs::genesis_accounts_with(features::supported()), wallets)
+    }
+
+    /// A chain with these accounts and the same wallets.
+    pub fn on(config: LedgerConfig, accounts: Vec<(Pubkey, Account)>, wallets: u64) -> Self {
+        let ledger = ledger_with(config, accounts);
         for n in 0..wallets {
             ledger.accounts().store(&wallet(n), Account::wallet(1_000 * SOL));
         }
@@ -84,9 +90,14 @@ impl Chain {
 
     /// Ends the slot and begins the next.
     pub fn next_slot(&mut self) {
+        self.skip_to(self.bank.slot() + 1);
+    }
+
+    /// Ends the slot and begins a later one.
+    pub fn skip_to(&mut self, later: u64) {
         let slot = self.bank.slot();
         self.ledger.end_slot(slot, blockhash_of(slot)).expect("the slot ends");
-        self.bank = self.ledger.begin_slot(slot + 1, slot).expect("the next slot");
+        self.bank = self.ledger.begin_slot(later, slot).expect("the slot begins");
     }
 
     /// Rewinds to the end of a slot and begins another there.
