@@ -30,7 +30,9 @@ use siphasher::sip::SipHasher13;
 use crate::account::Account;
 use crate::features::ActiveFeatures;
 use crate::programs::is_reserved;
-use crate::rent::{ACCOUNT_OVERHEAD_BYTES, LAMPORTS_PER_BYTE};
+use crate::rent::ACCOUNT_OVERHEAD_BYTES;
+#[cfg(test)]
+use crate::rent::{LAMPORTS_PER_BYTE, minimum_balance};
 
 pub(crate) use calculation::{Boundary, Calculated, StakeReward};
 pub(crate) use inflation::{Inflating, InflationFeatures};
