@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use solana_fee_calculator::FeeRateGovernor;
 
 pub use changed::{ChangedAccount, SlotChanges};
 pub use forks::{Forks, Frozen, KeptForks, RewindError};
@@ -37,6 +38,7 @@ use crate::clock::Times;
 use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
 use crate::epochs::{Epochs, NewSlot};
+use crate::fees::next_price;
 use crate::genesis::Genesis;
 use crate::lattice::Lattice;
 use crate::notifier::Tap;
@@ -131,6 +133,7 @@ pub struct Ledger {
     genesis_hash: Hash,
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
+    fee_rate_governor: FeeRateGovernor,
     snapshots: OnceLock<Arc<Snapshots>>,
     /// A listener wants the summaries of blocks from this slot on.
     wanted_from: AtomicU64,
@@ -210,6 +213,7 @@ impl Ledger {
             genesis_hash: *genesis.hash(),
             epoch_schedule,
             slot_ns: genesis.config().slot_ms * 1_000_000,
+            fee_rate_governor: genesis.config().fee_rate_governor.clone(),
             snapshots: OnceLock::new(),
             wanted_from: AtomicU64::new(u64::MAX),
         };
@@ -278,7 +282,8 @@ impl Ledger {
         hashing.complete(accounts);
         let collector = chain.epochs.fee_collector(slot).unwrap_or(self.collector);
         let reward = self.pay_out(&collector, &counts);
-        Arc::make_mut(&mut chain.blockhashes).register(last_hash);
+        let price = next_price(&self.fee_rate_governor, chain.blockhashes.last_price(), chain.last().counts.signatures);
+        Arc::make_mut(&mut chain.blockhashes).register(last_hash, price);
         sysvars::end_slot(accounts, slot, chain.blockhashes.newest_first());
         let era = accounts.end_era();
         let final_era = chain.eras[self.position(&chain, Commitment::Finalized)];

@@ -219,11 +219,12 @@ impl Executor {
             self.set.get_mut(place).clone_from(account);
         }
         let accounts = &WorkingReader { set: &self.set, accounts: &bank.shared.accounts };
-        let (slot, blockhash, recording) = (bank.slot, bank.blockhashes.last(), self.recording);
+        let (slot, recording) = (bank.slot, self.recording);
+        let (blockhash, price) = (bank.blockhashes.last(), bank.blockhashes.last_price());
         let worker = self.worker.get_or_insert_with(|| bank.shared.general.worker());
         let mut results = Vec::with_capacity(txns.len());
         let ahead = !bank.ahead.is_empty();
-        worker.execute(&GeneralBatch { txns, slot, blockhash, accounts, recording, trial, ahead }, &mut results);
+        worker.execute(&GeneralBatch { txns, slot, blockhash, price, accounts, recording, trial, ahead }, &mut results);
         assert_eq!(results.len(), txns.len(), "an outcome for each transaction");
         results
     }

@@ -48,6 +48,8 @@ pub struct GeneralBatch<'a> {
     pub slot: u64,
     /// The newest blockhash that a transaction may name.
     pub blockhash: &'a Hash,
+    /// The price of that blockhash in lamports per signature, which nonces that advance store.
+    pub price: u64,
     /// The accounts before the batch.
     pub accounts: &'a dyn AccountReader,
     /// Whether to make a [`Record`] of each transaction.

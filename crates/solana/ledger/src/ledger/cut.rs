@@ -79,7 +79,7 @@ impl Ledger {
         let older = chain.blocks.len().saturating_sub(RECENT_BLOCKS);
         let manifest = Manifest {
             blocks: chain.blocks.iter().skip(older).copied().collect(),
-            blockhashes: chain.blockhashes.by_age().copied().collect(),
+            blockhashes: chain.blockhashes.by_age().map(|(hash, price)| (*hash, price)).collect(),
             block_id: [0; 32],
             hashes: Hashes::default(),
             epochs: chain.epochs.kept(),

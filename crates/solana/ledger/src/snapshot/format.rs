@@ -13,7 +13,7 @@ use super::error::Fault;
 use crate::seed::Seed;
 
 /// Version of the format, stored in each file's first chunk.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 pub(super) const CHUNK_HEAD_SIZE: usize = 24;
 /// A chunk is closed once its content has this length: accounts are not split.
