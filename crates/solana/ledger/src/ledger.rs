@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use solana_fee_calculator::FeeRateGovernor;
+use solana_hard_forks::HardForks;
 
 pub use changed::{ChangedAccount, SlotChanges};
 pub use forks::{Forks, Frozen, KeptForks, RewindError};
@@ -40,6 +41,7 @@ use crate::epoch::EpochSchedule;
 use crate::epochs::{Epochs, NewSlot};
 use crate::fees::next_price;
 use crate::genesis::Genesis;
+use crate::hard_forks;
 use crate::lattice::Lattice;
 use crate::notifier::Tap;
 use crate::performance::{Mark, Samples};
@@ -65,12 +67,14 @@ pub struct LedgerConfig {
     pub hash_accounts: bool,
     /// What to keep for rewinds to an earlier block; `None` if the chain has no forks.
     pub forks: Option<Forks>,
+    /// The slots of the chain's hard forks: [`crate::hard_forks`].
+    pub hard_forks: Vec<u64>,
 }
 
 impl Default for LedgerConfig {
     fn default() -> Self {
         let status_cache = StatusCacheConfig::default();
-        Self { status_cache, general: Box::new(NoGeneralPath), hash_accounts: true, forks: None }
+        Self { status_cache, general: Box::new(NoGeneralPath), hash_accounts: true, forks: None, hard_forks: vec![] }
     }
 }
 
@@ -133,6 +137,7 @@ pub struct Ledger {
     genesis_hash: Hash,
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
+    hard_forks: HardForks,
     fee_rate_governor: FeeRateGovernor,
     snapshots: OnceLock<Arc<Snapshots>>,
     /// A listener wants the summaries of blocks from this slot on.
@@ -178,10 +183,13 @@ impl Ledger {
             samples: Samples::new(Mark { slot, unix_timestamp: creation_time, ..Mark::default() }),
             burned_lamports: 0,
         };
-        Self::assemble(genesis, (config.general, config.forks), state)
+        Self::assemble(genesis, config, state)
     }
 
-    fn assemble(genesis: &Genesis, (general, forks): (Box<dyn GeneralPath>, Option<Forks>), state: State) -> Arc<Self> {
+    fn assemble(genesis: &Genesis, config: LedgerConfig, state: State) -> Arc<Self> {
+        let LedgerConfig { general, forks, .. } = config;
+        let hard_forks = hard_forks::of_slots(&config.hard_forks);
+        state.hashing.set_hard_forks(hard_forks.clone());
         let last = *state.blocks.back().expect("genesis is a block");
         let shared = Shared {
             accounts: state.accounts,
@@ -213,6 +221,7 @@ impl Ledger {
             genesis_hash: *genesis.hash(),
             epoch_schedule,
             slot_ns: genesis.config().slot_ms * 1_000_000,
+            hard_forks,
             fee_rate_governor: genesis.config().fee_rate_governor.clone(),
             snapshots: OnceLock::new(),
             wanted_from: AtomicU64::new(u64::MAX),
@@ -250,6 +259,7 @@ impl Ledger {
         let stakes = chain.epochs.stakes(self.epoch_schedule.epoch(slot));
         let stakes = stakes.into_iter().flat_map(|stakes| stakes.votes.iter().map(|vote| (vote.vote, vote.stake)));
         times.begin_slot(accounts, slot, stakes);
+        hard_forks::begin_slot(accounts, &self.hard_forks, slot);
         let bank = Bank::new(Arc::clone(&self.shared), slot, parent, Arc::clone(&chain.blockhashes));
         let bank = Arc::new(bank);
         chain.working = Some(Arc::clone(&bank));

@@ -30,6 +30,7 @@ mod epochs;
 pub mod error;
 pub mod fees;
 pub mod genesis;
+pub mod hard_forks;
 pub mod history;
 pub mod lattice;
 pub mod leaders;

@@ -13,7 +13,8 @@
 //! | clock | when a slot begins |
 //! | stake history, epoch rewards | when an epoch begins; see [`crate::stakes`] |
 //! | recent blockhashes, slot history | when a slot ends |
-//! | rent, epoch schedule, last restart slot | at genesis |
+//! | last restart slot | at genesis, and when the slot of a hard fork begins; see [`crate::hard_forks`] |
+//! | rent, epoch schedule | at genesis |
 
 use hearth_wire::consts::*;
 use hearth_wire::{Hash, Pubkey};

@@ -39,7 +39,7 @@ impl Ledger {
             samples: manifest.samples,
             burned_lamports: manifest.burned_lamports,
         };
-        Self::assemble(genesis, (config.general, config.forks), state)
+        Self::assemble(genesis, config, state)
     }
 
     /// Enables snapshots. Only the first call has an effect.
