@@ -216,7 +216,7 @@ fn compare_accounts(place: &Place, ran: &Ran, recorded: &BTreeMap<String, String
 }
 
 /// Compares the reason for which the cluster's bank refused a transaction, which `run` executes in the block of `slot`.
-pub(super) fn refused(slot: u64, recorded: &Refused, run: impl FnOnce(&Txn<'_>) -> Ran) -> Compared {
+pub(super) fn refused(slot: u64, recorded: &Refused, run: impl FnOnce(&Txn<'_>) -> Outcome) -> Compared {
     let Ok(txn) = Txn::parse(&recorded.bytes) else {
         let place = Place { slot, transaction: Some("that was refused".into()) };
         return place.same("the reason", TransactionError::SanitizeFailure, recorded.err);
@@ -225,7 +225,7 @@ pub(super) fn refused(slot: u64, recorded: &Refused, run: impl FnOnce(&Txn<'_>) 
     if txn.instruction_count() <= MAX_INSTRUCTIONS && !signatures_are_valid(&txn) {
         return place.same("the reason", TransactionError::SignatureFailure, recorded.err);
     }
-    match run(&txn).outcome {
+    match run(&txn) {
         Outcome::NotCommitted(error) => place.same("the reason", error, recorded.err),
         outcome => place.differs(format_args!("it is {outcome:?} here, refused with {:?} as recorded", recorded.err)),
     }

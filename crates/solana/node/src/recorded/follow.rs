@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hearth_ledger::bank::LoadedAddresses;
-use hearth_ledger::{Bank, Executor, Forks, Genesis, Ledger, LedgerConfig, StatusCacheConfig};
+use hearth_ledger::{Bank, Executor, Forks, Genesis, Ledger, LedgerConfig, Outcome, StatusCacheConfig};
 use hearth_svm::Svm;
 use hearth_wire::Pubkey;
 use hearth_wire::txn::Txn;
 
 use super::compare::{self, Ran};
-use super::format::{Block, Recorded};
+use super::format::{Block, Recorded, Refused};
 use super::{Difference, Replayed};
 
 /// Replays a ledger up to the first difference.
@@ -94,15 +94,16 @@ impl<'a> Replay<'a> {
         let (slot, parent) = (block.slot, block.parent);
         let bank = self.timed(|replay| replay.ledger.begin_slot(slot, parent)).expect("the ledger is at its parent");
         compare::leader(&self.ledger, block)?;
-        let mut refused = block.refused.iter().peekable();
+        // Those of an unknown place are tried out before each transaction until they are refused as recorded.
+        let mut anywhere: Vec<&Refused> = block.refused.iter().filter(|one| one.after.is_none()).collect();
         for (number, landed) in block.txs.iter().enumerate() {
-            while let Some(one) = refused.next_if(|one| one.after.is_some_and(|after| after <= number)) {
-                compare::refused(slot, one, |txn| self.run(&bank, txn))?;
-            }
+            self.refuse(&bank, block, number)?;
+            anywhere.retain(|one| compare::refused(slot, one, |txn| self.try_out(&bank, txn)).is_err());
             compare::landed(slot, number, landed, |txn| self.run(&bank, txn))?;
         }
-        for one in refused {
-            compare::refused(slot, one, |txn| self.run(&bank, txn))?;
+        self.refuse(&bank, block, block.txs.len())?;
+        for one in anywhere {
+            compare::refused(slot, one, |txn| self.try_out(&bank, txn))?;
         }
         let ended = self.timed(|replay| {
             let ended = replay.ledger.end_slot(slot, block.blockhash).expect("the slot is in progress");
@@ -113,6 +114,19 @@ impl<'a> Replay<'a> {
         self.done.transactions += block.txs.len() as u64;
         self.done.refused += block.refused.len() as u64;
         compare::block(&self.ledger, block, &ended)
+    }
+
+    /// Executes those that are to be refused after so many transactions of the block.
+    fn refuse(&mut self, bank: &Bank, block: &Block, after: usize) -> Result<(), Box<Difference>> {
+        for one in block.refused.iter().filter(|one| one.after == Some(after)) {
+            compare::refused(block.slot, one, |txn| self.run(bank, txn).outcome)?;
+        }
+        Ok(())
+    }
+
+    /// What a transaction would come to now; nothing changes.
+    fn try_out(&mut self, bank: &Bank, txn: &Txn<'_>) -> Outcome {
+        bank.simulate(&mut self.executor, txn).outcome
     }
 
     /// Executes a transaction.

@@ -85,7 +85,7 @@ pub struct Refused {
     pub bytes: Vec<u8>,
     /// The reason.
     pub err: TransactionError,
-    /// How many of the block's transactions were executed before it; all, where the field is absent.
+    /// How many of the block's transactions were executed before it; `None` if that was not recorded.
     pub after: Option<usize>,
 }
 
