@@ -5,6 +5,7 @@
 //! memory  the state; blocks above the last one from which a fork parts can be undone
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -97,11 +98,11 @@ impl<'a> Replay<'a> {
         // Those of an unknown place are tried out before each transaction until they are refused as recorded.
         let mut anywhere: Vec<&Refused> = block.refused.iter().filter(|one| one.after.is_none()).collect();
         for (number, landed) in block.txs.iter().enumerate() {
-            self.refuse(&bank, block, number)?;
+            self.refuse(&bank, block, number..=number)?;
             anywhere.retain(|one| compare::refused(slot, one, |txn| self.try_out(&bank, txn)).is_err());
             compare::landed(slot, number, landed, |txn| self.run(&bank, txn))?;
         }
-        self.refuse(&bank, block, block.txs.len())?;
+        self.refuse(&bank, block, block.txs.len()..=usize::MAX)?;
         for one in anywhere {
             compare::refused(slot, one, |txn| self.try_out(&bank, txn))?;
         }
@@ -116,9 +117,9 @@ impl<'a> Replay<'a> {
         compare::block(&self.ledger, block, &ended)
     }
 
-    /// Executes those that are to be refused after so many transactions of the block.
-    fn refuse(&mut self, bank: &Bank, block: &Block, after: usize) -> Result<(), Box<Difference>> {
-        for one in block.refused.iter().filter(|one| one.after == Some(after)) {
+    /// Executes those that are to be refused once so many of the block's transactions are executed.
+    fn refuse(&mut self, bank: &Bank, block: &Block, after: RangeInclusive<usize>) -> Result<(), Box<Difference>> {
+        for one in block.refused.iter().filter(|one| one.after.is_some_and(|at| after.contains(&at))) {
             compare::refused(block.slot, one, |txn| self.run(bank, txn).outcome)?;
         }
         Ok(())
