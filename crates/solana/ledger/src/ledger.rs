@@ -291,8 +291,7 @@ impl Ledger {
         // It usually is by now, unless no thread had time for it during a whole slot.
         hashing.complete(accounts);
         let collector = chain.epochs.fee_collector(slot).unwrap_or(self.collector);
-        let is_leaders_vote = chain.epochs.leader(slot).is_some_and(|leader| leader.vote == collector);
-        let reward = self.pay_out(&collector, is_leaders_vote, &counts);
+        let reward = self.pay_out(&collector, &counts);
         let price = next_price(&self.fee_rate_governor, chain.blockhashes.last_price(), chain.last().counts.signatures);
         Arc::make_mut(&mut chain.blockhashes).register(last_hash, price);
         sysvars::end_slot(accounts, slot, chain.blockhashes.newest_first());
@@ -327,11 +326,10 @@ impl Ledger {
     }
 
     /// Burns the burned part of a block's fees, and everything sent to the incinerator. The collector gets the rest,
-    /// which is burned too if the collector cannot receive it. If it `is_leaders_vote` account, it
-    /// always can.
-    fn pay_out(&self, collector: &Pubkey, is_leaders_vote: bool, counts: &BankCounts) -> Option<FeeReward> {
+    /// which is burned too if the collector cannot receive it.
+    fn pay_out(&self, collector: &Pubkey, counts: &BankCounts) -> Option<FeeReward> {
         let (mut burned, lamports) = (counts.fees.burned(), counts.fees.reward());
-        let deposited = if lamports == 0 { None } else { self.deposit(collector, is_leaders_vote, lamports) };
+        let deposited = if lamports == 0 { None } else { self.deposit(collector, lamports) };
         if deposited.is_none() {
             burned += lamports;
         }
@@ -341,12 +339,12 @@ impl Ledger {
     }
 
     /// Pays the collector if the rules allow it; returns its new balance.
-    fn deposit(&self, collector: &Pubkey, is_leaders_vote: bool, lamports: u64) -> Option<u64> {
+    fn deposit(&self, collector: &Pubkey, lamports: u64) -> Option<u64> {
         self.shared.accounts.update(collector, |account| {
             let (before, after) = (account.lamports, account.lamports.checked_add(lamports)?);
             let lasting = before != 0 || after >= rent::minimum_balance(account.data().len());
             let may = account.is_system_owned() && !is_reserved(collector) && (lasting || *collector == INCINERATOR);
-            (may || is_leaders_vote).then(|| {
+            may.then(|| {
                 account.lamports = after;
                 after
             })

@@ -342,35 +342,6 @@ fn fees_go_to_who_leads() {
     assert_eq!((reward.collector, reward.lamports, ledger.balance(&IDENTITY)), (IDENTITY, 2_500, before + 2_500));
 }
 
-/// A vote account that collects its own fees gets them, although it is no system account.
-#[test]
-fn a_vote_account_may_collect_its_fees() {
-    use crate::genesis::GenesisConfig;
-    let (vote, stake) = ([20; 32], [21; 32]);
-    let mut accounts = stakes::genesis_accounts(&vote, &stake, &IDENTITY);
-    // The collector of block rewards is the fourth key of the state.
-    let mut data = accounts[0].1.data().to_vec();
-    data[4 + 96..4 + 128].copy_from_slice(&vote);
-    accounts[0].1.set_data(&data);
-    let config = GenesisConfig {
-        fund_initial_accounts: 0,
-        extra_accounts: accounts.into_iter().chain([(wallet(0), Account::wallet(RICH))]).collect(),
-        ..GenesisConfig::development(IDENTITY, [2; 32], 0)
-    };
-    let genesis = Genesis::create(config, |_| {}).unwrap();
-    let ledger = Ledger::new(&genesis, LedgerConfig::default());
-    let before = ledger.balance(&vote);
-    let bank = ledger.begin_slot(1, 0).unwrap();
-    let transfer = system::transfer(&wallet(0), &wallet(1), RICH / 2);
-    let bytes = crate::testing::bytes_of(&wallet(0), &[transfer], bank.parent_blockhash());
-    let mut outcomes = vec![];
-    bank.execute(&mut crate::Executor::new(), &[parse(&bytes)], &mut outcomes);
-    landed(outcomes[0]);
-    let reward = ledger.end_slot(1, [1; 32]).unwrap().reward.unwrap();
-    assert_eq!((reward.collector, reward.lamports, ledger.balance(&vote)), (vote, 2_500, before + 2_500));
-    assert_eq!(ledger.burned_lamports(), 2_500);
-}
-
 /// Four signatures a slot are the target, so that three raise the price: by 500 a slot, down to 5,000 again.
 #[test]
 fn prices_follow_the_signatures_of_the_parent() {

@@ -127,8 +127,7 @@ impl Recorded {
         let failed = |source| RecordedError::Io { path: path.clone(), source };
         let mut bytes = vec![];
         unpacked(&path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes)).map_err(failed)?;
-        let genesis = Genesis::read_bin(&bytes)
-            .map_err(|why| RecordedError::Genesis { path: path.clone(), why: why.to_string() })?;
+        let genesis = Genesis::from_bytes(&bytes).map_err(|why| RecordedError::Genesis { path: path.clone(), why })?;
         Ok(Self { genesis, blocks: read_blocks(&folder.join(BLOCKS))? })
     }
 }
