@@ -50,13 +50,12 @@ impl Bank {
             // The slot hashes decide whether a deactivated table still counts.
             self.shared.hashing.complete(&self.shared.accounts);
             *loaded = LoadedAddresses::resolve(txn, &self.shared.accounts, self.slot)?;
-        }
-        check_locks(txn, loaded.all())?;
-        // A table only grows, and a closed one cannot return at its address while the chain follows the program's rules,
-        // so this condition never holds. It keeps the locks correct in case anything else changes a table.
-        let differs = |locked| locked != loaded.digest(&self.shared.accounts);
-        if txn.loaded_count() != 0 && locked.is_some_and(differs) {
-            return Err(TransactionError::InvalidAddressLookupTableIndex);
+            check_loaded(txn, loaded.all())?;
+            // A table only grows, and a closed one cannot return at its address while the chain follows the program's
+            // rules, so this condition never holds. It keeps the locks correct in case anything else changes a table.
+            if locked.is_some_and(|locked| locked != loaded.digest(&self.shared.accounts)) {
+                return Err(TransactionError::InvalidAddressLookupTableIndex);
+            }
         }
         let budget = Budget::of(txn)?;
         let (blockhash_height, needs_nonce) = match self.blockhashes.height_of(txn.recent_blockhash()) {
@@ -102,18 +101,20 @@ fn check_shape(txn: &Txn<'_>) -> Result<(), TransactionError> {
     {
         return Err(TransactionError::SanitizeFailure);
     }
-    Ok(())
-}
-
-/// Checks that there are not too many accounts, and that no address repeats another, be it from a lookup table.
-#[inline]
-fn check_locks(txn: &Txn<'_>, loaded: &[Pubkey]) -> Result<(), TransactionError> {
     if txn.account_count() > MAX_ACCOUNT_LOCKS {
         return Err(TransactionError::TooManyAccountLocks);
     }
+    if txn.has_duplicate_accounts() {
+        return Err(TransactionError::AccountLoadedTwice);
+    }
+    Ok(())
+}
+
+/// Checks that no address from a lookup table repeats another address of the transaction.
+fn check_loaded(txn: &Txn<'_>, loaded: &[Pubkey]) -> Result<(), TransactionError> {
     let keys = txn.account_keys();
     let twice = |(index, key): (usize, &Pubkey)| keys.contains(key) || loaded[..index].contains(key);
-    match txn.has_duplicate_accounts() || loaded.iter().enumerate().any(twice) {
+    match loaded.iter().enumerate().any(twice) {
         true => Err(TransactionError::AccountLoadedTwice),
         false => Ok(()),
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt::{Debug, Display, Write};
 
 use hearth_crypto::sha256::sha256;
-use hearth_ledger::{Account, BlockSummary, Committed, Ledger, Outcome, TransactionError};
+use hearth_ledger::{Account, BlockSummary, Committed, Ledger, Outcome, SlotError, TransactionError};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::consts::*;
@@ -62,6 +62,11 @@ pub(super) fn first_block(ledger: &Ledger, recorded: &Block) -> Compared {
     let ours = ledger.recent_blocks(1)[0];
     Place::block(recorded.slot).same("the last hash", text(&ours.blockhash), text(&recorded.blockhash))?;
     block(ledger, recorded, &ours)
+}
+
+/// The difference that the ledger does not begin a slot: it lacks a rule of the chain.
+pub(super) fn cannot_begin(slot: u64, why: &SlotError) -> Box<Difference> {
+    Box::new(Difference { slot, transaction: None, what: why.to_string() })
 }
 
 /// Compares the leader of a slot.

@@ -93,7 +93,8 @@ impl<'a> Replay<'a> {
         let blocks = self.blocks;
         let block = &blocks[index];
         let (slot, parent) = (block.slot, block.parent);
-        let bank = self.timed(|replay| replay.ledger.begin_slot(slot, parent)).expect("the ledger is at its parent");
+        let begun = self.timed(|replay| replay.ledger.begin_slot(slot, parent));
+        let bank = begun.map_err(|why| compare::cannot_begin(slot, &why))?;
         compare::leader(&self.ledger, block)?;
         // Those of an unknown place are tried out before each transaction until they are refused as recorded.
         let mut anywhere: Vec<&Refused> = block.refused.iter().filter(|one| one.after.is_none()).collect();
