@@ -9,10 +9,10 @@ use std::fmt::{Debug, Display, Write};
 
 use hearth_crypto::sha256::sha256;
 use hearth_ledger::{Account, BlockSummary, Committed, Ledger, Outcome, SlotError, TransactionError};
-use hearth_wire::Pubkey;
 use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::consts::*;
 use hearth_wire::txn::Txn;
+use hearth_wire::{ParseErrorKind, Pubkey};
 
 use super::Difference;
 use super::format::{Block, Landed, Refused};
@@ -222,9 +222,16 @@ fn compare_accounts(place: &Place, ran: &Ran, recorded: &BTreeMap<String, String
 
 /// Compares the reason for which the cluster's bank refused a transaction, which `run` executes in the block of `slot`.
 pub(super) fn refused(slot: u64, recorded: &Refused, run: impl FnOnce(&Txn<'_>) -> Outcome) -> Compared {
-    let Ok(txn) = Txn::parse(&recorded.bytes) else {
-        let place = Place { slot, transaction: Some("that was refused".into()) };
-        return place.same("the reason", TransactionError::SanitizeFailure, recorded.err);
+    let txn = match Txn::parse(&recorded.bytes) {
+        Ok(txn) => txn,
+        Err(why) => {
+            let place = Place { slot, transaction: Some("that was refused".into()) };
+            let reason = match why.kind {
+                ParseErrorKind::UnsupportedVersion => TransactionError::UnsupportedVersion,
+                _ => TransactionError::SanitizeFailure,
+            };
+            return place.same("the reason", reason, recorded.err);
+        }
     };
     let place = Place::transaction(slot, "that was refused", &txn);
     if txn.instruction_count() <= MAX_INSTRUCTIONS && !signatures_are_valid(&txn) {
