@@ -47,10 +47,10 @@ impl Account {
         account
     }
 
-    /// A native program, whose data is its name.
+    /// A native program, whose data is its name. The bank that adds it leaves its rent epoch at 0.
     pub fn native_program(name: &str) -> Self {
         let owner = hearth_wire::consts::NATIVE_LOADER;
-        Self { executable: true, ..Self::with_data(1, owner, name.as_bytes()) }
+        Self { executable: true, rent_epoch: 0, ..Self::with_data(1, owner, name.as_bytes()) }
     }
 
     /// The data; empty for a wallet.

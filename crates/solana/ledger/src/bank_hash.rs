@@ -24,10 +24,12 @@ use hearth_mutation::{Mutation, active};
 use hearth_wire::consts::{STAKE_PROGRAM, VOTE_PROGRAM};
 use hearth_wire::{Hash, Pubkey};
 use parking_lot::{Mutex, MutexGuard};
+use solana_hard_forks::HardForks;
 
 use crate::account::Account;
 use crate::accounts::changes::Change;
 use crate::accounts::{Accounts, SHARDS};
+use crate::hard_forks::bank_hash_with;
 use crate::lattice::Lattice;
 use crate::sysvars;
 use points::Points;
@@ -122,6 +124,7 @@ struct State {
     index: StakeIndex,
     lamports: u64,
     hash_accounts: bool,
+    hard_forks: HardForks,
     /// Bank hashes by slot, the newest last; never empty.
     hashes: VecDeque<(u64, Hash)>,
     under_way: Option<UnderWay>,
@@ -171,6 +174,11 @@ impl Hashing {
     fn of(state: State) -> Self {
         let capitalization = AtomicU64::new(state.lamports);
         Self { state: Mutex::new(state), behind: AtomicBool::new(false), capitalization }
+    }
+
+    /// Sets the hard forks, which change the hashes of slots that end from now on.
+    pub(crate) fn set_hard_forks(&self, hard_forks: HardForks) {
+        self.state().hard_forks = hard_forks;
     }
 
     /// Retains the hashing state at the end of `slot`, which has just ended, until it is fetched.
@@ -261,8 +269,9 @@ impl Hashing {
     }
 
     fn finish(&self, state: &mut State, accounts: &Accounts, slot: &Ended) {
-        let parent = state.newest().1;
+        let (parent_slot, parent) = state.newest();
         let hash = state.lattice.bank_hash(&parent, slot.signatures, &slot.blockhash);
+        let hash = bank_hash_with(&state.hard_forks, slot.slot, parent_slot, hash);
         state.hashes.push_back((slot.slot, hash));
         while state.hashes.get(RECENT).is_some_and(|(of, _)| *of <= slot.oldest_slot) {
             state.hashes.pop_front();
@@ -318,6 +327,7 @@ impl State {
             index,
             lamports,
             hash_accounts,
+            hard_forks: HardForks::default(),
             hashes,
             under_way: None,
             past: VecDeque::new(),

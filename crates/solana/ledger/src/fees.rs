@@ -1,13 +1,15 @@
-//! Fees: what a transaction pays, how much is burned, and the block producer's share.
+//! Fees: what a transaction pays, how much is burned, and the block producer's share; and the price of a block, which
+//! nobody pays.
 //!
 //! reads   a transaction and its budget
 //! writes  lamports
 //! memory  16 bytes
 //! source  `solana-fee` 4.2 and `bank/fee_distribution.rs` of `solana-runtime` 4.2: half of the signature fee is
-//!         burned, and the producer gets all of the priority fee
+//!         burned, and the producer gets all of the priority fee; `solana-fee-calculator` 3.2 for prices
 
 use hearth_wire::Txn;
 use hearth_wire::consts::{ED25519_PROGRAM, SECP256K1_PROGRAM, SECP256R1_PROGRAM};
+use solana_fee_calculator::FeeRateGovernor;
 
 use crate::budget::Budget;
 
@@ -15,6 +17,14 @@ use crate::budget::Budget;
 pub const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
 /// Burned share of the signature fees, in percent.
 pub const BURN_PERCENT: u64 = 50;
+
+/// The price of a block, in lamports per signature, which nonces and the recent blockhashes have: `governor`'s rule,
+/// given the parent's price and the number of signatures in the parent. From 0 at genesis it rises at once to half of
+/// the target, and moves by a twentieth of the target a block while more signatures than the target's half land.
+pub fn next_price(governor: &FeeRateGovernor, parent_price: u64, parent_signatures: u64) -> u64 {
+    let parent = governor.clone_with_lamports_per_signature(parent_price);
+    FeeRateGovernor::new_derived(&parent, parent_signatures).lamports_per_signature
+}
 
 /// Numbers of signatures for which a transaction pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

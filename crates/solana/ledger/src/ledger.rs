@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use solana_fee_calculator::FeeRateGovernor;
+use solana_hard_forks::HardForks;
 
 pub use changed::{ChangedAccount, SlotChanges};
 pub use forks::{Forks, Frozen, KeptForks, RewindError};
@@ -40,7 +42,9 @@ use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
 use crate::epochs::{Begun, Epochs, NewSlot};
 use crate::features::{ActiveFeatures, FeatureError};
+use crate::fees::next_price;
 use crate::genesis::Genesis;
+use crate::hard_forks;
 use crate::lattice::Lattice;
 use crate::notifier::Tap;
 use crate::performance::{Mark, Samples};
@@ -65,12 +69,14 @@ pub struct LedgerConfig {
     pub hash_accounts: bool,
     /// What to keep for rewinds to an earlier block; `None` if the chain has no forks.
     pub forks: Option<Forks>,
+    /// The slots of the chain's hard forks: [`crate::hard_forks`].
+    pub hard_forks: Vec<u64>,
 }
 
 impl Default for LedgerConfig {
     fn default() -> Self {
         let status_cache = StatusCacheConfig::default();
-        Self { status_cache, general: Box::new(NoGeneralPath), hash_accounts: true, forks: None }
+        Self { status_cache, general: Box::new(NoGeneralPath), hash_accounts: true, forks: None, hard_forks: vec![] }
     }
 }
 
@@ -149,6 +155,8 @@ pub struct Ledger {
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
     genesis_inflation: Inflating,
+    hard_forks: HardForks,
+    fee_rate_governor: FeeRateGovernor,
     snapshots: OnceLock<Arc<Snapshots>>,
     /// A listener wants the summaries of blocks from this slot on.
     wanted_from: AtomicU64,
@@ -197,10 +205,13 @@ impl Ledger {
             samples: Samples::new(Mark { slot, unix_timestamp: creation_time, ..Mark::default() }),
             burned_lamports: 0,
         };
-        Self::assemble(genesis, (config.general, config.forks), state)
+        Self::assemble(genesis, config, state)
     }
 
-    fn assemble(genesis: &Genesis, (general, forks): (Box<dyn GeneralPath>, Option<Forks>), state: State) -> Arc<Self> {
+    fn assemble(genesis: &Genesis, config: LedgerConfig, state: State) -> Arc<Self> {
+        let LedgerConfig { general, forks, .. } = config;
+        let hard_forks = hard_forks::of_slots(&config.hard_forks);
+        state.hashing.set_hard_forks(hard_forks.clone());
         let last = *state.blocks.back().expect("genesis is a block");
         let shared = Shared {
             accounts: state.accounts,
@@ -236,6 +247,8 @@ impl Ledger {
             epoch_schedule,
             slot_ns: genesis.config().slot_ms * 1_000_000,
             genesis_inflation: Inflating::of(genesis.config()),
+            hard_forks,
+            fee_rate_governor: genesis.config().fee_rate_governor.clone(),
             snapshots: OnceLock::new(),
             wanted_from: AtomicU64::new(u64::MAX),
         };
@@ -276,6 +289,7 @@ impl Ledger {
         let stakes = chain.epochs.stakes(self.epoch_schedule.epoch(slot));
         let stakes = stakes.into_iter().flat_map(|stakes| stakes.votes.iter().map(|vote| (vote.vote, vote.stake)));
         times.begin_slot(accounts, slot, stakes);
+        hard_forks::begin_slot(accounts, &self.hard_forks, slot);
         let stakes = chain.epochs.active_stakes(slot).cloned();
         let (blockhashes, features) = (Arc::clone(&chain.blockhashes), Arc::clone(&chain.features));
         let bank = Bank::new(Arc::clone(&self.shared), slot, parent, blockhashes, features, stakes);
@@ -326,7 +340,8 @@ impl Ledger {
         let collector = chain.epochs.fee_collector(slot, features).unwrap_or((self.collector, false));
         let reward = self.pay_out(collector, &counts, features);
         let rewards = std::mem::take(&mut chain.begun);
-        Arc::make_mut(&mut chain.blockhashes).register(last_hash);
+        let price = next_price(&self.fee_rate_governor, chain.blockhashes.last_price(), chain.last().counts.signatures);
+        Arc::make_mut(&mut chain.blockhashes).register(last_hash, price);
         sysvars::end_slot(accounts, slot, chain.blockhashes.newest_first());
         let era = accounts.end_era();
         let final_era = chain.eras[self.position(&chain, Commitment::Finalized)];

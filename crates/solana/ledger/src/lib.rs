@@ -31,6 +31,7 @@ pub mod error;
 pub mod features;
 pub mod fees;
 pub mod genesis;
+pub mod hard_forks;
 pub mod history;
 pub mod lattice;
 pub mod leaders;

@@ -147,6 +147,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn native_programs_are_as_the_bank_adds_them() {
+        let accounts = builtin_accounts();
+        assert!(accounts.iter().all(|(_, account)| account.executable && account.lamports == 1));
+        assert!(accounts.iter().all(|(_, account)| account.rent_epoch == 0));
+    }
+
+    #[test]
     fn knows_the_reserved() {
         assert_eq!(RESERVED_SET.sorted.len(), 31);
         assert!(RESERVED_SET.sorted.windows(2).all(|pair| pair[0] != pair[1]));

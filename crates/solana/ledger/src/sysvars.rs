@@ -13,7 +13,8 @@
 //! | clock | when a slot begins |
 //! | stake history, epoch rewards | when an epoch begins; see [`crate::stakes`] |
 //! | recent blockhashes, slot history | when a slot ends |
-//! | rent, epoch schedule, last restart slot | at genesis |
+//! | last restart slot | at genesis, and when the slot of a hard fork begins; see [`crate::hard_forks`] |
+//! | rent, epoch schedule | at genesis |
 
 use hearth_wire::consts::*;
 use hearth_wire::{Hash, Pubkey};
@@ -31,8 +32,6 @@ pub const MAX_RECENT_BLOCKHASHES: usize = 150;
 pub const MAX_STAKE_HISTORY: usize = 512;
 /// Number of slots in the slot history.
 pub const SLOT_HISTORY_SLOTS: u64 = 1024 * 1024;
-/// Lamports per signature in the recent blockhashes sysvar.
-const LAMPORTS_PER_SIGNATURE: u64 = 5_000;
 
 const SLOT_HASH_BYTES: usize = 8 + 32;
 const SLOT_HASHES_BYTES: usize = 8 + MAX_SLOT_HASHES * SLOT_HASH_BYTES;
@@ -176,7 +175,7 @@ pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, clock: 
     write(accounts, &SYSVAR_STAKE_HISTORY, &[0; STAKE_HISTORY_BYTES]);
     EpochRewards::default().store(accounts);
     clock.store(accounts);
-    end_slot(accounts, clock.slot, std::iter::once(genesis_hash));
+    end_slot(accounts, clock.slot, std::iter::once((genesis_hash, 0)));
 }
 
 /// The lamports that an account must hold for each byte; `None` before the sysvars exist.
@@ -195,13 +194,13 @@ pub(crate) fn set_lamports_per_byte(accounts: &Accounts, lamports: u64) {
     });
 }
 
-/// Writes the sysvars of a slot's end: the recent blockhashes, the newest first, and the history.
-pub(crate) fn end_slot<'a>(accounts: &Accounts, slot: u64, blockhashes: impl Iterator<Item = &'a Hash>) {
+/// Writes the sysvars of a slot's end: the recent blockhashes with their prices, the newest first, and the history.
+pub(crate) fn end_slot<'a>(accounts: &Accounts, slot: u64, blockhashes: impl Iterator<Item = (&'a Hash, u64)>) {
     let (mut data, mut count) = (vec![0; RECENT_BLOCKHASHES_BYTES], 0u64);
     let places = data[8..].as_chunks_mut::<40>().0;
-    for (place, hash) in places.iter_mut().zip(blockhashes) {
+    for (place, (hash, price)) in places.iter_mut().zip(blockhashes) {
         place[..32].copy_from_slice(hash);
-        place[32..].copy_from_slice(&LAMPORTS_PER_SIGNATURE.to_le_bytes());
+        place[32..].copy_from_slice(&price.to_le_bytes());
         count += 1;
     }
     data[..8].copy_from_slice(&count.to_le_bytes());

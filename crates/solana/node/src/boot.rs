@@ -342,6 +342,7 @@ pub fn join(
         gossip: at.gossip,
         entrypoints: peers::entrypoints(&config.gossip.entrypoints)?,
         links: PeerLinks::of(config),
+        hard_forks: &config.consensus.hard_forks,
         stop,
     };
     let refused = |source| JoinError::Listen { address: at.gossip, source };
@@ -622,7 +623,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone())),
         cluster_nodes: Box::new(move || board.iter().flat_map(|board| peers::gossip::nodes(board)).collect()),
         gossip: gossip_address(&config.gossip),
-        shred_version: genesis.shred_version(),
+        shred_version: restore::shred_version(config, &genesis),
         tpu: reachable(ports.udp),
         tpu_quic: reachable(ports.quic),
         transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
@@ -683,7 +684,7 @@ struct Peers {
 impl Peers {
     fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
         let ports = bound.ports;
-        let version = chain.genesis.shred_version();
+        let version = restore::shred_version(config, &chain.genesis);
         let told = |address| at.told(address);
         let mut sockets = vec![
             (SocketKind::Gossip, Some(at.gossip)),

@@ -7,7 +7,8 @@
 //! A start goes through [`config`] → [`ports`] (bound before anything is created) → [`peers::join`] (in a cluster: the
 //! genesis and a snapshot from peers) → [`boot::open_chain`] ([`restore`], [`history_repair`], [`mod@replay`]) →
 //! [`boot::boot`] (tiles and RPC) → [`mod@run`], which waits for the end. [`developer`] sets up a new chain,
-//! [`ledger_command`] inspects a chain offline. The other modules are parts of `hearth config`.
+//! [`ledger_command`] inspects a chain offline, and [`recorded`] replays what the cluster's own bank did. The other
+//! modules are parts of `hearth config`.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
@@ -21,6 +22,7 @@ pub mod ledger_command;
 pub mod memory;
 pub mod peers;
 pub mod ports;
+pub mod recorded;
 pub mod replay;
 pub mod restore;
 pub mod run;

@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hearth_ledger::hard_forks::shred_version_with;
 use hearth_ledger::ledger::LedgerConfig;
 use hearth_ledger::snapshot::{self, Folder, SnapshotConfig, SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::{SnapshotEvent, Taker};
@@ -46,8 +47,14 @@ pub fn ledger_config(config: &Config) -> LedgerConfig {
         status_cache,
         general: Box::new(Svm::with_log_bytes(config.rpc.log_messages_bytes_limit)),
         forks: config.gossip.enabled.then(Forks::default),
+        hard_forks: config.consensus.hard_forks.clone(),
         ..LedgerConfig::default()
     }
+}
+
+/// The shred version of the configured chain, with its hard forks.
+pub fn shred_version(config: &Config, genesis: &Genesis) -> u16 {
+    shred_version_with(genesis.hash(), &config.consensus.hard_forks)
 }
 
 /// The state of the newest valid snapshot in `folder`, or of the genesis if there is none. `refused` receives why each

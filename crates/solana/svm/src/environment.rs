@@ -25,7 +25,6 @@ use solana_syscalls::create_program_runtime_environment;
 
 use hearth_ledger::ActiveFeatures;
 use hearth_ledger::budget::Budget;
-use hearth_ledger::fees::LAMPORTS_PER_SIGNATURE;
 
 use crate::line::Line;
 
@@ -120,11 +119,11 @@ impl Environment {
         }
     }
 
-    /// The environment of a slot's transactions.
-    pub(crate) fn of_slot(&self, blockhash: &hearth_wire::Hash) -> TransactionProcessingEnvironment {
+    /// The environment of a slot's transactions: its newest blockhash, and the price of that.
+    pub(crate) fn of_slot(&self, blockhash: &hearth_wire::Hash, price: u64) -> TransactionProcessingEnvironment {
         TransactionProcessingEnvironment {
             blockhash: (*blockhash).into(),
-            blockhash_lamports_per_signature: LAMPORTS_PER_SIGNATURE,
+            blockhash_lamports_per_signature: price,
             alpenglow_migration_succeeded: false,
             epoch_total_stake: 0,
             feature_set: self.runtime_features,

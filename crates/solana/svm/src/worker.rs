@@ -36,8 +36,7 @@ use hearth_ledger::bank::{
     AccountReader, GeneralBatch, GeneralOutcome, GeneralTxn, GeneralWorker, InnerCall, Record, TokenAmount,
 };
 use hearth_ledger::stakes::EpochStakes;
-use hearth_ledger::{Account, ActiveFeatures};
-
+use hearth_ledger::{Account, ActiveFeatures, TransactionError};
 use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, LOADER_V4};
 
 use crate::convert::{error, from_engine, to_engine};
@@ -147,7 +146,7 @@ impl State {
             blockhash: *batch.blockhash,
             features: Arc::clone(batch.features),
             processor: rules.root.new_from(batch.slot, 0),
-            environment: rules.of_slot(batch.blockhash),
+            environment: rules.of_slot(batch.blockhash, batch.price),
             rules,
             empty: Arc::default(),
             rewinds: shared.rewinds.load(Acquire),
@@ -205,7 +204,12 @@ impl State {
         let mut balances = balances;
         for ((result, message), txn) in output.processing_results.into_iter().zip(&messages).zip(batch.txns) {
             let record = balances.as_mut().and_then(|balances| balances.next(txn));
-            outcomes.push(outcome(result, message, record));
+            outcomes.push(match outcome(result, message, record) {
+                GeneralOutcome::Refused(TransactionError::AccountNotFound) if lacks_nonce(batch, txn, message) => {
+                    GeneralOutcome::Refused(TransactionError::BlockhashNotFound)
+                }
+                outcome => outcome,
+            });
         }
     }
 
@@ -245,6 +249,13 @@ fn check(rules: &Environment, txn: &GeneralTxn<'_>, message: &Message<'_>) -> Tr
         fee_details: FeeDetails::new(txn.fee.signatures, txn.fee.priority),
     };
     Ok(CheckedTransactionDetails::new(nonce, limits))
+}
+
+/// Whether the nonce account that a transaction relies on does not exist. The cluster's bank notices that before its
+/// engine does, and calls it an unknown blockhash.
+fn lacks_nonce(batch: &GeneralBatch<'_>, txn: &GeneralTxn<'_>, message: &Message<'_>) -> bool {
+    let is_missing = |nonce: &Pubkey| batch.accounts.load(bytemuck::cast_ref(nonce)).is_none();
+    txn.needs_nonce && message.get_durable_nonce().is_some_and(is_missing)
 }
 
 /// Balances before and after, transaction by transaction.

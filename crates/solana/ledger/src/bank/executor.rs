@@ -223,12 +223,13 @@ impl Executor {
             self.set.get_mut(place).clone_from(account);
         }
         let accounts = &WorkingReader { set: &self.set, accounts: &bank.shared.accounts };
-        let (slot, blockhash, recording) = (bank.slot, bank.blockhashes.last(), self.recording);
+        let (slot, recording) = (bank.slot, self.recording);
+        let (blockhash, price) = (bank.blockhashes.last(), bank.blockhashes.last_price());
         let worker = self.worker.get_or_insert_with(|| bank.shared.general.worker());
         let mut results = Vec::with_capacity(txns.len());
         let (stakes, ahead) = (bank.stakes.as_deref(), !bank.ahead.is_empty());
         let features = &bank.features;
-        let batch = GeneralBatch { txns, slot, blockhash, features, accounts, stakes, recording, trial, ahead };
+        let batch = GeneralBatch { txns, slot, blockhash, price, features, accounts, stakes, recording, trial, ahead };
         worker.execute(&batch, &mut results);
         assert_eq!(results.len(), txns.len(), "an outcome for each transaction");
         results

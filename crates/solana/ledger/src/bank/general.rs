@@ -51,6 +51,8 @@ pub struct GeneralBatch<'a> {
     pub slot: u64,
     /// The newest blockhash that a transaction may name.
     pub blockhash: &'a Hash,
+    /// The price of that blockhash in lamports per signature, which nonces that advance store.
+    pub price: u64,
     /// The features that are active in the block.
     pub features: &'a Arc<ActiveFeatures>,
     /// The accounts before the batch.

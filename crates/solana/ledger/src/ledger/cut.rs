@@ -42,7 +42,7 @@ impl Ledger {
             samples: manifest.samples,
             burned_lamports: manifest.burned_lamports,
         };
-        Self::assemble(genesis, (config.general, config.forks), state)
+        Self::assemble(genesis, config, state)
     }
 
     /// Enables snapshots. Only the first call has an effect.
@@ -82,7 +82,7 @@ impl Ledger {
         let older = chain.blocks.len().saturating_sub(RECENT_BLOCKS);
         let manifest = Manifest {
             blocks: chain.blocks.iter().skip(older).copied().collect(),
-            blockhashes: chain.blockhashes.by_age().copied().collect(),
+            blockhashes: chain.blockhashes.by_age().map(|(hash, price)| (*hash, price)).collect(),
             block_id: [0; 32],
             hashes: Hashes::default(),
             epochs: chain.epochs.kept(),

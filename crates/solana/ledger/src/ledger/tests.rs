@@ -296,7 +296,8 @@ fn epochs_turn() {
     let clock = ledger.clock();
     assert_eq!((clock.slot, clock.epoch, clock.leader_schedule_epoch), (32, 1, 2));
     assert_eq!(clock.epoch_start_timestamp, clock.unix_timestamp);
-    assert_eq!(clock.unix_timestamp, 1_700_000_000 + 32 * 400 / 1000);
+    // Nobody has voted with a timestamp: 12.8 s of slots less a quarter, each rounded down.
+    assert_eq!(clock.unix_timestamp, 1_700_000_000 + 12 - 3);
     let counts = stakes::GENESIS_STAKE_LAMPORTS - rent::minimum_balance(stakes::STAKE_STATE_BYTES);
     assert_eq!(ledger.stake_history().get(0).unwrap().effective, counts);
     assert_eq!(ledger.leader_schedule(2).unwrap().len(), 32);
@@ -339,4 +340,49 @@ fn fees_go_to_who_leads() {
     landed(outcomes[0]);
     let reward = ledger.end_slot(1, [1; 32]).unwrap().reward.unwrap();
     assert_eq!((reward.collector, reward.lamports, ledger.balance(&IDENTITY)), (IDENTITY, 2_500, before + 2_500));
+}
+
+/// Four signatures a slot are the target, so that three raise the price: by 500 a slot, down to 5,000 again.
+#[test]
+fn prices_follow_the_signatures_of_the_parent() {
+    use crate::genesis::GenesisConfig;
+    let governor = FeeRateGovernor { target_signatures_per_slot: 4, ..FeeRateGovernor::default() };
+    let config = GenesisConfig {
+        fund_initial_accounts: 0,
+        fee_rate_governor: governor.clone(),
+        extra_accounts: vec![(wallet(0), Account::wallet(RICH))],
+        ..GenesisConfig::development(IDENTITY, [2; 32], 0)
+    };
+    let genesis = Genesis::create(config, |_| {}).unwrap();
+    let ledger = Ledger::new(&genesis, LedgerConfig { forks: Some(Forks::default()), ..LedgerConfig::default() });
+    assert_eq!(ledger.blockhashes().last_price(), 0);
+    let mut executor = crate::Executor::new();
+    let mut make = |slot: u64, parent: u64, count: u64| {
+        let bank = ledger.begin_slot(slot, parent).unwrap();
+        for n in 0..count {
+            let transfer = system::transfer(&wallet(0), &wallet(1), 1_000_000 + n);
+            let bytes = crate::testing::bytes_of(&wallet(0), &[transfer], bank.parent_blockhash());
+            let mut outcomes = vec![];
+            bank.execute(&mut executor, &[parse(&bytes)], &mut outcomes);
+            assert_eq!(landed(outcomes[0]).fee, 5_000, "the fee is not the price");
+        }
+        ledger.end_slot(slot, [slot as u8; 32]).unwrap();
+        ledger.blockhashes().last_price()
+    };
+    let (mut theirs, mut signatures) = (governor.clone_with_lamports_per_signature(0), 0);
+    let expected = [5_000, 5_500, 6_000, 6_500, 6_000, 5_500, 5_000, 5_000];
+    for ((count, price), slot) in [3, 4, 9, 0, 0, 0, 0, 0].into_iter().zip(expected).zip(1..) {
+        theirs = FeeRateGovernor::new_derived(&theirs, signatures);
+        signatures = count;
+        let ours = make(slot, slot - 1, count);
+        assert_eq!((ours, theirs.lamports_per_signature), (price, price), "slot {slot}");
+    }
+    // On another fork the price follows from what its own parent had.
+    ledger.rewind(3).unwrap();
+    assert_eq!(ledger.blockhashes().last_price(), 6_000);
+    assert_eq!(make(20, 3, 0), 6_500);
+    let listed = ledger.account(&hearth_wire::consts::SYSVAR_RECENT_BLOCKHASHES).unwrap();
+    let (entries, _) = listed.data()[8..].as_chunks::<40>();
+    let prices: Vec<u64> = entries[..5].iter().map(|entry| sysvars::u64_at(entry, 32)).collect();
+    assert_eq!(prices, [6_500, 6_000, 5_500, 5_000, 0]);
 }

@@ -24,8 +24,8 @@ const BLOCKHASHES: u64 = MAX_BLOCKHASH_AGE_BLOCKS + 1;
 pub struct Manifest {
     /// The last blocks, the newest last.
     pub blocks: Vec<BlockSummary>,
-    /// The blockhashes that transactions may name, the newest last.
-    pub blockhashes: Vec<Hash>,
+    /// The blockhashes that transactions may name, each with its price in lamports per signature; the newest last.
+    pub blockhashes: Vec<(Hash, u64)>,
     /// The Merkle root of the last block's last FEC set, to which the next block chains.
     pub block_id: Hash,
     /// Lamports burned since genesis.
@@ -61,8 +61,9 @@ impl Manifest {
         let fits = |last: &BlockSummary| {
             self.hashes.is_whole()
                 && self.hashes.slot == last.slot
-                && hashes.last() == Some(&last.blockhash)
-                && hashes.len() as u64 <= (last.height + 1).min(BLOCKHASHES)
+                && hashes.last().is_some_and(|(hash, _)| *hash == last.blockhash)
+                // Of height 0 there are two: the genesis hash, and that of slot 0.
+                && hashes.len() as u64 <= last.height.saturating_add(2).min(BLOCKHASHES)
         };
         follows && self.blocks.last().is_some_and(fits)
     }

@@ -34,7 +34,7 @@ fn manifest(slot: u64) -> Manifest {
         unix_timestamp: 1_000,
     };
     let blocks = (1..=slot).map(block).collect::<Vec<_>>();
-    let blockhashes = blocks.iter().map(|block| block.blockhash).collect();
+    let blockhashes = blocks.iter().map(|block| (block.blockhash, 5_000)).collect();
     let (hashes, samples) = (Hashes::sample(slot), Samples::new(Mark::default()));
     Manifest { blocks, blockhashes, block_id: [3; 32], burned_lamports: 9, hashes, epochs: Default::default(), samples }
 }

@@ -115,6 +115,8 @@ fn a_snapshot_is_of_its_slot_though_the_chain_goes_on() {
     let hash_of_3 = ledger.hash_all();
     assert_eq!(hash_of_3.0, 3);
     assert_eq!(ledger.blockhashes().last(), &last.blockhash);
+    let prices = |ledger: &Ledger| ledger.blockhashes().newest_first().map(|(_, price)| price).collect::<Vec<_>>();
+    assert_eq!(prices(&ledger), prices(&chain.ledger)[1..]);
     let signature = *parse(&before).first_signature();
     assert_eq!(ledger.signature_status(&signature).unwrap().slot, 3);
 

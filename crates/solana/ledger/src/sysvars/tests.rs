@@ -98,7 +98,7 @@ fn slot_history_remembers_a_million_slots() {
     let (accounts, mut theirs) = (chain(), solana_slot_history::SlotHistory::default());
     theirs.add(0);
     for slot in [1, 2, 5, 63, 64, 1_048_575, 1_048_577, 1_048_640, 5_000_000, 5_000_001] {
-        end_slot(&accounts, slot, std::iter::once(&[7; 32]));
+        end_slot(&accounts, slot, std::iter::once((&[7; 32], 5_000)));
         theirs.add(slot);
         assert_eq!(data(&accounts, &SYSVAR_SLOT_HISTORY), bincode::serialize(&theirs).unwrap(), "{slot}");
     }
@@ -111,14 +111,14 @@ fn recent_blockhashes_are_the_newest_150() {
     let accounts = chain();
     let hashes: Vec<Hash> = (0..151u64).map(|n| hearth_crypto::sha256::sha256(&[&n.to_le_bytes()])).collect();
     for count in [1, 2, 150, 151] {
-        end_slot(&accounts, 1, hashes[..count].iter());
+        end_slot(&accounts, 1, hashes[..count].iter().zip(7_000..));
         let data = data(&accounts, &SYSVAR_RECENT_BLOCKHASHES);
         assert_eq!(data.len(), 6_008);
         let theirs: RecentBlockhashes = bincode::deserialize(&data).unwrap();
         assert_eq!(theirs.len(), count.min(150));
-        for (entry, hash) in theirs.iter().zip(&hashes) {
+        for (entry, (hash, price)) in theirs.iter().zip(hashes.iter().zip(7_000..)) {
             assert_eq!(entry.blockhash.to_bytes(), *hash);
-            assert_eq!(entry.fee_calculator.lamports_per_signature, 5_000);
+            assert_eq!(entry.fee_calculator.lamports_per_signature, price);
         }
     }
 }

@@ -48,6 +48,7 @@ use crate::config::{
 };
 use crate::peers::socket::links_config;
 use crate::ports::BoundPorts;
+use crate::restore;
 
 /// Maximum incomplete slots in the FEC resolver.
 const SLOTS_BEGUN_MAX: usize = 256;
@@ -76,7 +77,7 @@ pub(super) fn tile_configs(
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
     let bench = &config.development.bench;
-    let shreds = cluster.map(|_| shred_cluster(bench, &chain));
+    let shreds = cluster.map(|_| shred_cluster(config, &chain));
     let Chain {
         genesis, ledger, folder, identity: Identity { keypair, public: own }, store, replayed, history, ..
     } = chain;
@@ -106,7 +107,7 @@ pub(super) fn tile_configs(
             ledger: ledger.clone(),
         })
         .each::<Shred>(topology, |_| shred::Config {
-            shred_version: genesis.shred_version(),
+            shred_version: restore::shred_version(config, &genesis),
             shreds_per_slot_max: block_limits(bench).shreds as u32,
             // The first set of a chain chains to its genesis.
             chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
@@ -217,9 +218,9 @@ fn net_config(config: &NetTile, makes_blocks: bool, links: Option<LinksConfig>, 
 }
 
 /// How shred handles other nodes' shreds.
-fn shred_cluster(bench: &Bench, chain: &Chain) -> shred::Cluster {
+fn shred_cluster(config: &Config, chain: &Chain) -> shred::Cluster {
     shred::Cluster {
-        receiver: receiver_config(bench, &chain.genesis, chain.identity.public),
+        receiver: receiver_config(config, &chain.genesis, chain.identity.public),
         ledger: chain.ledger.clone(),
         blocks: chain.store.reader(),
         nonces: nonce_key(),
@@ -246,12 +247,12 @@ fn nonce_key() -> NonceKey {
     NonceKey(key)
 }
 
-fn receiver_config(bench: &Bench, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {
+fn receiver_config(config: &Config, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {
     shred::ReceiverConfig {
-        version: genesis.shred_version(),
+        version: restore::shred_version(config, genesis),
         own,
         slots_per_epoch: genesis.config().slots_per_epoch,
-        ..receiver_limits(bench)
+        ..receiver_limits(&config.development.bench)
     }
 }
 

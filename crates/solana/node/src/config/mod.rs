@@ -74,7 +74,7 @@ macro_rules! plain_values {
     };
 }
 
-plain_values!(String, PathBuf, bool, u16, u32, u64, IpAddr, Ipv4Addr, Vec<SocketAddr>);
+plain_values!(String, PathBuf, bool, u16, u32, u64, IpAddr, Ipv4Addr, Vec<SocketAddr>, Vec<u64>);
 plain_values!(
     Affinity,
     Blocklist,
@@ -262,6 +262,9 @@ tables! {
         /// that is older than the account's votes. The node then takes the votes in the account for its tower; a vote
         /// that did not land may still lock it out. Without this option such a node only follows.
         pub vote_without_tower: bool = false,
+        /// Slots of the chain's hard forks, as after a restart of the cluster. Every node must have the same ones:
+        /// they change bank hashes from the slot on, and the shred version at once.
+        pub hard_forks: Vec<u64> = vec![],
     }
 
     /// `[gossip]`

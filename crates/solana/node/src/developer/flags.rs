@@ -92,6 +92,9 @@ pub struct Flags {
     /// votes may still bind.
     #[arg(long, help_heading = "How the node runs")]
     pub vote_without_tower: bool,
+    /// A slot of a hard fork of the chain, beside those of the configuration. May be repeated.
+    #[arg(long, value_name = "SLOT", value_parser = number, allow_negative_numbers = true, help_heading = "How the node runs")]
+    pub hard_fork: Vec<u64>,
     /// JSON-RPC on this port, WebSocket on the next.
     #[arg(long, value_name = "PORT", value_parser = port, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub rpc_port: Option<u16>,

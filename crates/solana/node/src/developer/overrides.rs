@@ -33,6 +33,7 @@ impl Flags {
             config.development.slots = SlotTiming::OnDemand;
         }
         config.consensus.vote_without_tower |= self.vote_without_tower;
+        config.consensus.hard_forks.extend(&self.hard_fork);
         let rpc = &mut config.rpc;
         rpc.log_messages_bytes_limit = self.log_messages_bytes_limit.unwrap_or(rpc.log_messages_bytes_limit);
         for (asked, key) in [

@@ -26,6 +26,10 @@ pub enum Command {
         /// End with this slot [default: the last].
         #[arg(long, value_name = "SLOT")]
         to: Option<u64>,
+        /// Replay what the cluster's own bank recorded instead: each folder at or below this one that holds
+        /// `genesis.bin.zst` and `blocks.jsonl.zst`. Compare all of it, and print seconds a slot.
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "config", "name", "ledger"])]
+        recorded: Option<PathBuf>,
     },
     /// List the blocks: FEC sets, entries, transactions, bytes.
     Blocks {

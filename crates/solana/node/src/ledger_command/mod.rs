@@ -24,10 +24,11 @@ use hearth_ledger::{FeatureError, Genesis, GenesisError};
 use hearth_wire::entry::EntryError;
 
 use crate::config::{Config, ConfigError, ConfigFile};
+use crate::recorded::{self, RecordedError};
 use crate::replay::{ReplayError, entries, is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::restore;
-pub use command::{Command, TowerCommand};
 use command::Slots;
+pub use command::{Command, TowerCommand};
 
 /// Why a chain cannot be inspected.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +73,9 @@ pub enum LedgerError {
     /// The blocks cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// Recorded ledgers cannot be read, or differ.
+    #[error(transparent)]
+    Recorded(#[from] RecordedError),
     /// A block is not a valid sequence of entries.
     #[error("slot {slot}: {source}")]
     Entries {
@@ -251,6 +255,7 @@ fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError
     let chain = || Offline::open(config);
     match command {
         Command::Verify { .. } => verify::run(&chain()?, config, say),
+        Command::Replay { recorded: Some(folder), .. } => Ok(recorded::run(folder, say)?),
         Command::Replay { from, to, .. } => replay::run(&chain()?, config, *from, *to, say),
         Command::Blocks { slots, .. } => list(&chain()?, slots, say),
         Command::Export { slots, out, .. } => export::run(&chain()?, slots, out.as_deref(), say),

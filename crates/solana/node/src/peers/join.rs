@@ -22,7 +22,7 @@ use hearth_command::stop::StopSignal;
 use hearth_gossip::board::Served;
 use hearth_keys::{self as keys, Identity};
 use hearth_ledger::blockstore::BlockStore;
-use hearth_ledger::genesis::shred_version as shred_version_of;
+use hearth_ledger::hard_forks::shred_version_with;
 use hearth_ledger::snapshot::prove;
 use hearth_ledger::{Genesis, GenesisError};
 use hearth_pipeline::tower::{root_saved_at, saved_root};
@@ -125,6 +125,8 @@ pub struct Joiner<'a> {
     pub entrypoints: Vec<SocketAddrV4>,
     /// The emulated links of its datagrams.
     pub links: PeerLinks,
+    /// Slots of the chain's hard forks.
+    pub hard_forks: &'a [u64],
     /// The stop signal (Ctrl-C).
     pub stop: &'a StopSignal,
 }
@@ -141,7 +143,7 @@ impl Joiner<'_> {
         let takes_snapshot = self.snapshots.is_some() && self.may_be_behind();
         if path.exists() {
             // Only checks that it is the same chain; whether the cluster is still running turns out once the node runs.
-            let own = Genesis::load(&path).ok().map(|genesis| genesis.shred_version());
+            let own = Genesis::load(&path).ok().map(|genesis| self.shred_version_of(genesis.hash()));
             let theirs = self.entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)));
             match (own, theirs) {
                 (Some(own), Some((entrypoint, theirs))) if own != theirs => {
@@ -157,7 +159,7 @@ impl Joiner<'_> {
             entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)))
         })?;
         // Checked before another chain's genesis is written beside the blocks.
-        let stored = BlockStore::genesis_hash(&self.folder.join("blocks")).map(|hash| shred_version_of(&hash));
+        let stored = BlockStore::genesis_hash(&self.folder.join("blocks")).map(|hash| self.shred_version_of(&hash));
         if let Some(own) = stored.filter(|own| *own != shred_version) {
             return Err(JoinError::OtherChain { own, theirs: shred_version, entrypoint });
         }
@@ -179,6 +181,10 @@ impl Joiner<'_> {
         }
     }
 
+    fn shred_version_of(&self, genesis_hash: &Hash) -> u16 {
+        shred_version_with(genesis_hash, self.hard_forks)
+    }
+
     /// Whether the cluster may be so far ahead that the blocks in between are not worth replaying, or are gone: not if
     /// a slot became final here a moment ago.
     fn may_be_behind(&self) -> bool {
@@ -197,7 +203,7 @@ impl Joiner<'_> {
         wait(self.stop, "looking for a node that has the genesis", || {
             let peers = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
             let peer = peers.filter_map(|node| node.rpc).find(|rpc| !failed.contains(rpc))?;
-            match fetch_genesis(peer, self.folder, shred_version, self.stop) {
+            match fetch_genesis(peer, self.folder, shred_version, self.hard_forks, self.stop) {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
                 Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
@@ -336,8 +342,15 @@ enum Fetch {
     Stopped,
 }
 
-/// Downloads both files of a genesis, and keeps them if they match the cluster.
-fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16, stop: &StopSignal) -> Result<(), Fetch> {
+/// Downloads both files of a genesis, and keeps them if they match the cluster: with its hard forks they have its shred
+/// version.
+fn fetch_genesis(
+    peer: SocketAddr,
+    folder: &Path,
+    shred_version: u16,
+    hard_forks: &[u64],
+    stop: &StopSignal,
+) -> Result<(), Fetch> {
     let joining = folder.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
@@ -345,8 +358,8 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, shred_version: u16, stop: &Sto
         download(peer, &format!("/{name}"), &joining.join(name), GENESIS_MAX, stop)?;
     }
     let found = Genesis::load(&joining.join("genesis.json")).map_err(|why| Fetch::Peer(why.to_string()))?;
-    if found.shred_version() != shred_version {
-        let found = found.shred_version();
+    let found = shred_version_with(found.hash(), hard_forks);
+    if found != shred_version {
         return Err(Fetch::Peer(format!("its shred version is {found}, the cluster's {shred_version}")));
     }
     // The file of accounts first: a genesis exists once its own file does.

@@ -428,7 +428,8 @@ impl Pack {
         let blockhashes = &mut self.blockhashes;
         // The first slot builds on a block that was known at startup.
         if *blockhashes.last() != leader.blockhash {
-            blockhashes.register(leader.blockhash);
+            // Only its age matters here.
+            blockhashes.register(leader.blockhash, 0);
         }
         let expires_at = |bytes: &[u8]| {
             let txn = Txn::parse(bytes).expect("verify has parsed it");

@@ -339,7 +339,7 @@ fn a_nonce_lives_as_long_as_a_blockhash_of_its_arrival() {
 #[test]
 fn blockhashes_of_before_the_start_are_known() {
     let mut blockhashes = BlockhashQueue::new(FIRST_HASH);
-    (1..=1_000).for_each(|height| blockhashes.register(blockhash_before(height)));
+    (1..=1_000).for_each(|height| blockhashes.register(blockhash_before(height), 0));
     let mut rig = rig(Config { blockhashes, ..small() });
     // The first holds the account.
     for (to, height) in [(1, 1_000), (2, 850), (3, 851)] {

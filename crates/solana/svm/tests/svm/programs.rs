@@ -276,6 +276,8 @@ fn a_nonce_outlives_blockhashes_and_is_used_once() {
     let create = create_account(nonce, minimum_balance(80), 80, SYSTEM_PROGRAM);
     chain.succeed(&[create, call(SYSTEM_PROGRAM, accounts, initialize)]);
     let value = nonce_value(&chain, &nonce);
+    let price = |chain: &Chain| u64::from_le_bytes(chain.data(&nonce)[72..].try_into().expect("8 bytes"));
+    assert_eq!(price(&chain), 0, "the genesis hash is free");
     let with_nonce = |value: &[u8; 32], lamports: u64| {
         bytes_of(&wallet(0), &[advance(nonce, wallet(0)), transfer(&wallet(0), &wallet(1), lamports)], value)
     };
@@ -291,6 +293,7 @@ fn a_nonce_outlives_blockhashes_and_is_used_once() {
     assert_eq!(chain.ledger.balance(&wallet(0)), before - 5_000);
     let next = nonce_value(&chain, &nonce);
     assert_ne!(next, value);
+    assert_eq!(price(&chain), 5_000, "that of the newest blockhash");
     chain.next_slot();
     assert_eq!(chain.run(&[with_nonce(&value, 2)]), not_found, "used");
     let (good, again) = (with_nonce(&next, 3), with_nonce(&next, 4));
@@ -304,6 +307,22 @@ fn a_nonce_outlives_blockhashes_and_is_used_once() {
     assert_eq!(chain.run(std::slice::from_ref(&good)), not_found);
     let txn = hearth_wire::Txn::parse(&good).unwrap();
     assert_eq!(chain.bank.simulate(&mut chain.executor, &txn).outcome, not_found[0]);
+}
+
+#[test]
+fn a_nonce_that_is_none_is_an_unknown_blockhash() {
+    let mut chain = Chain::new(2);
+    chain.next_slot();
+    let not_found = [Outcome::NotCommitted(TransactionError::BlockhashNotFound)];
+    let pays = |payer: u64, nonce: Pubkey| bytes_of(&wallet(payer), &[advance(nonce, wallet(payer))], &[8; 32]);
+    assert_eq!(chain.run(&[pays(0, wallet(61))]), not_found, "no account");
+    assert_eq!(chain.run(&[pays(9, wallet(61))]), not_found, "neither nonce nor payer");
+    assert_eq!(chain.run(&[pays(0, wallet(1))]), not_found, "a wallet");
+    // A nonce that the transaction may only read is none.
+    let accounts =
+        vec![readonly(wallet(61)), readonly(SYSVAR_RECENT_BLOCKHASHES), AccountMeta::readonly(wallet(0), true)];
+    let reads = call(SYSTEM_PROGRAM, accounts, SystemInstruction::AdvanceNonceAccount.encode());
+    assert_eq!(chain.run(&[bytes_of(&wallet(0), &[reads], &[8; 32])]), not_found);
 }
 
 #[test]

@@ -170,7 +170,7 @@ struct Whole {
     lattice: Vec<u8>,
     capitalization: u64,
     blocks: Vec<BlockSummary>,
-    blockhashes: Vec<Hash>,
+    blockhashes: Vec<(Hash, u64)>,
     burned_lamports: u64,
     transaction_count: u64,
     samples: Samples,
@@ -206,7 +206,8 @@ fn whole(ledger: &Ledger, blocks: &[Block]) -> Whole {
         (status.map(|status| status.slot), ledger.statuses().has_landed(&txn, now))
     };
     let statuses = statuses.iter().map(status).collect();
-    let (blockhashes, samples) = (chain.blockhashes.by_age().copied().collect(), chain.samples.clone());
+    let blockhashes = chain.blockhashes.by_age().map(|(hash, price)| (*hash, price)).collect();
+    let samples = chain.samples.clone();
     let epochs = chain.epochs.kept();
     drop(chain);
     Whole {
