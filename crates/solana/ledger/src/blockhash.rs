@@ -30,9 +30,22 @@ impl BlockhashQueue {
         Self { heights: HashMap::from([(genesis_hash, 0)]), by_age: VecDeque::from([genesis_hash]), last_height: 0 }
     }
 
+    /// The queue at the end of slot 0: transactions may name the genesis hash and slot 0's last hash, which in low power
+    /// is the same.
+    pub fn at_genesis(genesis_hash: Hash, slot_0_hash: Hash) -> Self {
+        let mut queue = Self::new(genesis_hash);
+        if slot_0_hash != genesis_hash {
+            queue.heights.insert(slot_0_hash, 0);
+            queue.by_age.push_back(slot_0_hash);
+        }
+        queue
+    }
+
     /// Restores a queue from its hashes, the newest last; the newest ended the block of height `last_height`.
     pub(crate) fn restore(hashes: &[Hash], last_height: u64) -> Self {
-        let heights = hashes.iter().rev().enumerate().map(|(age, hash)| (*hash, last_height - age as u64)).collect();
+        // The genesis hash, before that of slot 0, has height 0 too.
+        let height = |age: usize| last_height.saturating_sub(age as u64);
+        let heights = hashes.iter().rev().enumerate().map(|(age, hash)| (*hash, height(age))).collect();
         Self { heights, by_age: hashes.iter().copied().collect(), last_height }
     }
 
@@ -101,5 +114,23 @@ mod tests {
         assert_eq!((queue.heights.len(), queue.by_age.len()), (151, 151));
         // With 150 registered, the next block, of height 151, is the last that accepts the genesis hash.
         assert_eq!(last_valid_block_height(0), 151);
+    }
+
+    #[test]
+    fn slot_0_has_a_hash_of_its_own_unless_it_costs_none() {
+        let mut queue = BlockhashQueue::at_genesis(hash(0), hash(1_000));
+        assert_eq!((queue.last(), queue.last_height()), (&hash(1_000), 0));
+        assert_eq!((queue.height_of(&hash(0)), queue.height_of(&hash(1_000))), (Some(0), Some(0)));
+        for height in 1..=149 {
+            queue.register(hash(height));
+        }
+        assert_eq!((queue.height_of(&hash(0)), queue.height_of(&hash(1_000))), (Some(0), Some(0)));
+        let kept: Vec<Hash> = queue.by_age().copied().collect();
+        let restored = BlockhashQueue::restore(&kept, queue.last_height());
+        assert_eq!(restored.heights, queue.heights);
+        queue.register(hash(150));
+        assert_eq!((queue.height_of(&hash(0)), queue.height_of(&hash(1_000))), (None, Some(0)));
+        let low_power = BlockhashQueue::at_genesis(hash(0), hash(0));
+        assert_eq!(low_power.by_age().count(), 1);
     }
 }

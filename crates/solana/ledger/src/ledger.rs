@@ -129,6 +129,7 @@ pub struct Ledger {
     collector: Pubkey,
     burned_lamports: AtomicU64,
     genesis_hash: Hash,
+    slot_0_hash: Hash,
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
     snapshots: OnceLock<Arc<Snapshots>>,
@@ -137,19 +138,21 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger at genesis: the genesis slot has ended with the genesis hash, and the next may begin.
+    /// The ledger at genesis: slot 0, or the later slot at which the chain begins, has ended with slot 0's last hash, and
+    /// the next may begin.
     pub fn new(genesis: &Genesis, config: LedgerConfig) -> Arc<Self> {
         let accounts = Accounts::new();
         for (key, account) in genesis.accounts() {
             accounts.store(&key, account);
         }
         let began = genesis.config();
-        let schedule = EpochSchedule::without_warmup(began.slots_per_epoch);
+        let schedule = began.epoch_schedule();
         let creation_time = began.creation_time as i64;
         let slot = began.genesis_slot;
-        let clock = Clock::at_genesis(&schedule, slot, began.slot_ms * 1_000_000, creation_time);
-        sysvars::begin_chain(&accounts, &schedule, &clock, genesis.hash());
-        let blockhash = *genesis.hash();
+        let clock = Clock::at_genesis(&schedule, slot, began.slot_ns(), creation_time);
+        let blockhash = *genesis.slot_0_hash();
+        let blockhashes = BlockhashQueue::at_genesis(*genesis.hash(), blockhash);
+        sysvars::begin_chain(&accounts, &schedule, &clock, &began.rent_sysvar(), blockhashes.newest_first());
         let ended = Ended { slot, era: 0, signatures: 0, blockhash, final_era: 0, kept_bytes: 0, oldest_slot: slot };
         let hashing = Hashing::new(&accounts, &[0; 32], ended, config.hash_accounts);
         accounts.note_changes();
@@ -158,7 +161,7 @@ impl Ledger {
             slot,
             parent: slot,
             height: 0,
-            blockhash: *genesis.hash(),
+            blockhash,
             bank_hash: None,
             unix_timestamp: creation_time,
             transaction_count: 0,
@@ -169,7 +172,7 @@ impl Ledger {
             accounts,
             statuses: StatusCache::new(&config.status_cache),
             hashing,
-            blockhashes: BlockhashQueue::new(*genesis.hash()),
+            blockhashes,
             blocks: VecDeque::from([block]),
             epochs,
             samples: Samples::new(Mark { slot, unix_timestamp: creation_time, ..Mark::default() }),
@@ -209,7 +212,8 @@ impl Ledger {
             burned_lamports: AtomicU64::new(state.burned_lamports),
             genesis_hash: *genesis.hash(),
             epoch_schedule,
-            slot_ns: genesis.config().slot_ms * 1_000_000,
+            slot_0_hash: *genesis.slot_0_hash(),
+            slot_ns: genesis.config().slot_ns(),
             snapshots: OnceLock::new(),
             wanted_from: AtomicU64::new(u64::MAX),
         };
@@ -385,7 +389,12 @@ impl Ledger {
         &self.genesis_hash
     }
 
-    /// Slots in an epoch.
+    /// The last hash of slot 0.
+    pub fn slot_0_hash(&self) -> &Hash {
+        &self.slot_0_hash
+    }
+
+    /// Slots in an epoch of full length.
     pub fn slots_per_epoch(&self) -> u64 {
         self.epoch_schedule.slots_per_epoch
     }
