@@ -24,6 +24,7 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_gossip::board::Board;
 use hearth_keys::{self as keys, Identity, KeyError};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
+use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME};
 use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::Taker;
@@ -32,6 +33,7 @@ use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, GenesisError, Ledger
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
+use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho, gossip};
@@ -328,6 +330,7 @@ pub fn join(
     stop: &StopSignal,
 ) -> Result<(), BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
+    Genesis::refuse_older(folder)?;
     std::fs::create_dir_all(folder).map_err(io)?;
     let known = &config.snapshots.known_validators;
     let joiner = Joiner {
@@ -375,7 +378,8 @@ fn open_files(
     replaying: impl FnMut(&Replayed) -> Go,
 ) -> Result<Chain, BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
-    if !folder.join("genesis.json").exists() {
+    Genesis::refuse_older(folder)?;
+    if !folder.join(GENESIS_NAME).exists() {
         // Before anything is written: a second genesis beside the blocks of the first would make neither chain usable.
         no_orphans(config, folder)?;
     }
@@ -390,12 +394,15 @@ fn open_files(
         disable_from_slot: (disable_from > 0).then_some(disable_from),
         ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())
     };
-    let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
+    let (mut store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
     let snapshots = restore::folder(config, folder);
     let refused = |why: &SnapshotError| hearth_command::output::note(format_args!("notice: {why}; it is not used"));
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
     let plan = history_repair::plan(config, (&genesis, &snapshots), history.as_mut(), &store.reader(), refused)?;
     let Restored { ledger, block_id } = plan.restored;
+    if genesis.config().genesis_slot == 0 && block_id.is_none() && store.reader().first_slot().is_none() {
+        store.append_set(&Slot0::of(&genesis).record())?;
+    }
     if let Some(after) = plan.cut_after {
         drop(history.take());
         history = open_history(config, folder, (&genesis, &store), after)?;
@@ -445,7 +452,7 @@ fn genesis(
     (identity, faucet): (&Identity, &Identity),
     funded: impl FnMut(usize),
 ) -> Result<Genesis, BootError> {
-    let path = folder.join("genesis.json");
+    let path = folder.join(GENESIS_NAME);
     if path.exists() {
         let genesis = Genesis::load(&path)?;
         let began = genesis.config();
@@ -456,7 +463,9 @@ fn genesis(
             ..genesis_config(&config.development.genesis, identity, faucet)
         };
         beginning.check(&genesis, folder, &wanted)?;
-        if wanted != *began && !config.joins() {
+        // What began elsewhere is not measured by this node's configuration.
+        let is_ours = folder.join(CHAIN_NAME).exists() && !config.joins();
+        if is_ours && !differences(began, &wanted).is_empty() {
             let which = differences(began, &wanted).join(", ");
             hearth_command::output::note(format_args!(
                 "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
@@ -498,7 +507,7 @@ fn no_orphans(config: &Config, folder: &Path) -> Result<(), GenesisError> {
         if let Some(file) =
             entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == extension))
         {
-            return Err(GenesisError::Missing { path: folder.join("genesis.json"), file });
+            return Err(GenesisError::Missing { path: folder.join(GENESIS_NAME), file });
         }
     }
     Ok(())
@@ -523,18 +532,19 @@ fn open_history(
 }
 
 fn genesis_config(genesis: &config::Genesis, identity: &Identity, faucet: &Identity) -> GenesisConfig {
-    GenesisConfig {
+    let mut began = GenesisConfig {
         fund_initial_accounts: genesis.fund_initial_accounts,
         initial_lamports: genesis.fund_initial_amount_lamports,
         hashes_per_tick: (genesis.hashes_per_tick > 0).then_some(genesis.hashes_per_tick),
         ticks_per_slot: genesis.ticks_per_slot,
-        slot_ms: genesis.ticks_per_slot * genesis.target_tick_duration_micros / 1000,
         slots_per_epoch: genesis.slots_per_epoch,
         genesis_slot: genesis.warp_slot,
         faucet_lamports: genesis.faucet_lamports,
         extra_accounts: hearth_svm::programs::genesis_accounts(),
         ..GenesisConfig::development(identity.public, faucet.public, unix_time().as_secs())
-    }
+    };
+    began.set_tick_ns(genesis.target_tick_duration_micros.saturating_mul(1_000));
+    began
 }
 
 /// The differences between the genesis and the wanted values, by configuration key.
@@ -658,11 +668,18 @@ fn call_for_slot(calls: &Mutex<Inlet>, slot: u64) {
     let _ = calls.lock().send_tag(slot);
 }
 
-/// Downloads for joining nodes: the genesis, and snapshots.
+/// Downloads for joining nodes: the genesis, which is packed at the first request, what is known beside it, and
+/// snapshots.
 fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
-    let files = ["genesis.json", "genesis.accounts"].map(|name| (format!("/{name}"), folder.join(name)));
+    let files = [ARCHIVE_NAME, CHAIN_NAME].map(|name| (format!("/{name}"), folder.join(name)));
+    let genesis = Mutex::new(folder.join(GENESIS_NAME));
     Box::new(move |path| {
         let file = files.iter().find(|(name, _)| *name == path).map(|(_, file)| file.clone());
+        if file.as_ref().is_some_and(|file| file.ends_with(ARCHIVE_NAME))
+            && let Err(why) = Genesis::write_archive(&genesis.lock())
+        {
+            tracing::warn!("the genesis cannot be offered: {why}");
+        }
         let snapshot = || snapshots.as_ref()?.file(peers::join::snapshot_slot(path)?);
         file.or_else(snapshot).map(Download::File)
     })

@@ -36,7 +36,9 @@ const OLDER_NAME: &str = "genesis.json";
 impl Genesis {
     /// Writes `genesis.bin` at `path`, after `chain.json` beside it. Both are replaced atomically.
     pub fn save(&self, path: &Path) -> Result<(), GenesisError> {
-        let mut chain = serde_json::to_string_pretty(&ChainFile::of(self)).expect("it has only numbers and texts");
+        let chain = Chain::of(self);
+        let file = ChainFile { checksum: chain.checksum(), chain };
+        let mut chain = serde_json::to_string_pretty(&file).expect("it has only numbers and texts");
         chain.push('\n');
         write_whole(&path.with_file_name(CHAIN_NAME), chain.as_bytes())?;
         // Of an earlier chain.
@@ -77,10 +79,15 @@ impl Genesis {
 
     /// Adds what the bytes of a `chain.json` say. The error says what is wrong with them.
     pub fn with_chain(mut self, bytes: &[u8]) -> Result<Self, String> {
-        let chain: ChainFile = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+        let ChainFile { checksum, chain } = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+        let found = chain.checksum();
+        if found != checksum {
+            return Err(format!("its checksum is {found}, it says {checksum}"));
+        }
         let hash = key("genesis hash", &chain.genesis_hash)?;
         if hash != self.hash {
-            return Err(format!("it is of the genesis {}, and not of {}", encode_32(&hash), encode_32(&self.hash)));
+            let (said, found) = (encode_32(&hash), encode_32(&self.hash));
+            return Err(format!("it is of the genesis {said}, and {GENESIS_NAME} is {found}"));
         }
         let count = self.config.extra_accounts.len();
         self.hard_forks = chain.hard_forks()?;
@@ -158,10 +165,17 @@ fn key(what: &str, text: &str) -> Result<Pubkey, String> {
     decode_32(text).map_err(|error| format!("{what} {text:?}: {error}"))
 }
 
-/// The content of `chain.json`.
+/// `chain.json`: its content, and a checksum of that.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChainFile {
+    checksum: u32,
+    chain: Chain,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Chain {
     genesis_hash: String,
     identity: String,
     identity_lamports: u64,
@@ -174,7 +188,7 @@ struct ChainFile {
     funded_accounts: Vec<String>,
 }
 
-impl ChainFile {
+impl Chain {
     fn of(genesis: &Genesis) -> Self {
         let config = &genesis.config;
         Self {
@@ -188,6 +202,10 @@ impl ChainFile {
             initial_lamports: config.initial_lamports,
             funded_accounts: genesis.funded.iter().map(|key| encode_32(key).to_string()).collect(),
         }
+    }
+
+    fn checksum(&self) -> u32 {
+        crc32fast::hash(serde_json::to_string(self).expect("it has only numbers and texts").as_bytes())
     }
 
     fn hard_forks(&self) -> Result<HardForks, String> {

@@ -122,7 +122,7 @@ fn a_chain_keeps_the_accounts_it_began_with() {
     for key in ["identity.json", "faucet.json"] {
         std::fs::copy(folder.path().join(key), before.path().join(key)).unwrap();
     }
-    older.save(&before.path().join("genesis.json")).unwrap();
+    older.save(&before.path().join(GENESIS_NAME)).unwrap();
     let opened = open(&config, before.path()).unwrap();
     assert_eq!(opened.genesis.hash(), older.hash());
     assert_eq!(opened.ledger.account(&wrapped_sol), None);
@@ -147,15 +147,15 @@ fn blocks_without_genesis_are_refused_untouched() {
     let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
     let folder = folder.path();
     chain(&config, folder, &[(1, 0), (2, 1)]);
-    let path = folder.join("genesis.json");
+    let path = folder.join(GENESIS_NAME);
     let good = std::fs::read(&path).unwrap();
     std::fs::write(&path, &good[..good.len() / 2]).unwrap();
     let damaged = open(&config, folder).err().expect("half a genesis").to_string();
-    assert!(damaged.contains("genesis.json is damaged") && damaged.contains("--reset"), "{damaged}");
+    assert!(damaged.contains("genesis.bin is damaged") && damaged.contains("--reset"), "{damaged}");
     std::fs::remove_file(&path).unwrap();
     let before = names(folder);
     let missing = open(&config, folder).err().expect("no genesis").to_string();
-    assert!(missing.contains("genesis.json is missing") && missing.contains("0000000001.log"), "{missing}");
+    assert!(missing.contains("genesis.bin is missing") && missing.contains("0000000001.log"), "{missing}");
     assert_eq!(names(folder), before, "nothing was written");
     // The advice of both errors.
     crate::developer::reset(&config, folder).unwrap();
