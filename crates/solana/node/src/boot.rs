@@ -43,8 +43,9 @@ use hearth_serve::dashboard::{LookAt, View};
 use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
-use hearth_wire::Pubkey;
+use hearth_wire::base58::decode_32;
 use hearth_wire::gossip::SocketKind;
+use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
 use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator, huge_pages, workspace_path};
@@ -337,6 +338,7 @@ pub fn join(
         folder,
         snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
         behind_max: config.snapshots.maximum_local_snapshot_age,
+        expected_genesis: expected_genesis(&config.consensus.expected_genesis_hash)?,
         known: known.iter().map(|address| address.0).collect(),
         identity: Arc::new(identity(config, folder)?),
         gossip: at.gossip,
@@ -348,6 +350,12 @@ pub fn join(
     let joined = joiner.join(bound.share_gossip().map_err(refused)?);
     bound.hold_gossip().map_err(refused)?;
     joined.map_err(|why| BootError::from(why).with_advice(config))
+}
+
+/// Parses the configured genesis hash.
+fn expected_genesis(text: &str) -> Result<Option<Hash>, JoinError> {
+    let hash = (!text.is_empty()).then(|| decode_32(text)).transpose();
+    hash.map_err(|_| JoinError::ExpectedGenesis(text.to_owned()))
 }
 
 /// The node's identity: the configured key, or the ledger folder's.

@@ -262,6 +262,9 @@ tables! {
         /// that is older than the account's votes. The node then takes the votes in the account for its tower; a vote
         /// that did not land may still lock it out. Without this option such a node only follows.
         pub vote_without_tower: bool = false,
+        /// The genesis hash of the cluster, in base58. A node that joins takes no other genesis, and refuses a ledger
+        /// folder that has another. Empty: the shred version of the entrypoint decides alone.
+        pub expected_genesis_hash: String = String::new(),
     }
 
     /// `[gossip]`

@@ -99,6 +99,9 @@ pub enum JoinError {
         /// The entrypoint's address.
         entrypoint: SocketAddrV4,
     },
+    /// The configured genesis hash is none.
+    #[error("consensus.expected_genesis_hash: `{0}` is no hash in base58")]
+    ExpectedGenesis(String),
     /// The folder has another genesis than the operator named.
     #[error(
         "the chain in the ledger folder has the genesis {}, and consensus.expected_genesis_hash is {}: name another folder (--ledger), or --reset this one",
