@@ -121,6 +121,13 @@ impl GenesisConfig {
         }
     }
 
+    /// Sets what decides an account's minimum balance: lamports for each byte, a factor, and the former share that was
+    /// burned, in percent.
+    pub fn set_rent(&mut self, lamports_per_byte: u64, threshold: f64, burn_percent: u8) {
+        let bytes = [&lamports_per_byte.to_le_bytes()[..], &threshold.to_le_bytes(), &[burn_percent]].concat();
+        self.rent = bincode::deserialize(&bytes).expect("any 17 bytes are a rent");
+    }
+
     /// The division of slots into epochs.
     pub fn epoch_schedule(&self) -> EpochSchedule {
         match self.warmup_epochs {

@@ -48,6 +48,11 @@ impl Genesis {
         {
             return Err(GenesisError::Io { action: "write", path: archive, source });
         }
+        self.save_alone(path)
+    }
+
+    /// Writes `genesis.bin` at `path` and nothing beside it, as for a chain that others begin.
+    pub fn save_alone(&self, path: &Path) -> Result<(), GenesisError> {
         write_whole(path, &self.to_bytes())
     }
 
