@@ -286,7 +286,7 @@ fn accounts_are_cloned_from_dumps_and_from_another_node() {
     refused(&here, &["--url", &url, "--clone", &nowhere], &["--clone: there is no account", &nowhere]);
     refused(&here, &["--clone", &nowhere], &["--clone: ", "needs the file of a dump, or --url"]);
     refused(&here, &["--url", "https://node", "--clone", MEMO], &["--clone: `https://node` is not http://"]);
-    assert!(!here.ledger().join("genesis.json").exists());
+    assert!(!here.ledger().join("genesis.bin").exists());
     let process = Process::start(here.command("run").args(clones));
     let lines = process.wait_for_line("ready;");
     let cloned = format!("  cloned    3 accounts of {url} at commitment `confirmed`");
@@ -339,7 +339,7 @@ fn quiet_is_quiet_and_listens_where_it_is_told() {
     let process = super::node::Process::start(setup.command("run").args(&options[1..]));
     let node = Node { process, ports: setup.ports };
     wait_until("an answer", || node.rpc().try_call("getHealth", json!([])));
-    assert!(Path::new(&ledger).join("genesis.json").exists() && !setup.ledger().exists());
+    assert!(Path::new(&ledger).join("genesis.bin").exists() && !setup.ledger().exists());
     node.process.signal(rustix::process::Signal::INT);
     let (status, said) = node.process.wait_with_errors();
     assert!(status.success() && said.is_empty(), "{said}");

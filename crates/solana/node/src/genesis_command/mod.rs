@@ -14,6 +14,8 @@ mod date;
 mod files;
 mod options;
 mod show;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
