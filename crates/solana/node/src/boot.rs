@@ -386,7 +386,6 @@ fn open_files(
     replaying: impl FnMut(&Replayed) -> Go,
 ) -> Result<Chain, BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
-    Genesis::refuse_older(folder)?;
     if !folder.join(GENESIS_NAME).exists() {
         // Before anything is written: a second genesis beside the blocks of the first would make neither chain usable.
         no_orphans(config, folder)?;
@@ -407,10 +406,8 @@ fn open_files(
     let refused = |why: &SnapshotError| hearth_command::output::note(format_args!("notice: {why}; it is not used"));
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
     let plan = history_repair::plan(config, (&genesis, &snapshots), history.as_mut(), &store.reader(), refused)?;
+    store_slot_0(&mut store, &genesis, &plan.restored)?;
     let Restored { ledger, block_id } = plan.restored;
-    if genesis.config().genesis_slot == 0 && block_id.is_none() && store.reader().first_slot().is_none() {
-        store.append_set(&Slot0::of(&genesis).record())?;
-    }
     if let Some(after) = plan.cut_after {
         drop(history.take());
         history = open_history(config, folder, (&genesis, &store), after)?;
@@ -503,8 +500,18 @@ fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
     Ok(tower::final_slot(folder, &identity.public)?.unwrap_or(0))
 }
 
-/// Fails if a folder has blocks, a history or snapshots but no genesis for them.
+/// Stores the block of slot 0 of a chain that begins there and has no blocks yet.
+fn store_slot_0(store: &mut BlockStore, genesis: &Genesis, restored: &Restored) -> Result<(), StoreError> {
+    let begins = genesis.config().genesis_slot == 0 && restored.block_id.is_none();
+    if begins && store.reader().first_slot().is_none() {
+        store.append_set(&Slot0::of(genesis).record())?;
+    }
+    Ok(())
+}
+
+/// Fails if a folder has the chain of an older version, or blocks, a history or snapshots but no genesis for them.
 fn no_orphans(config: &Config, folder: &Path) -> Result<(), GenesisError> {
+    Genesis::refuse_older(folder)?;
     let places = [
         (folder.join("blocks"), "log"),
         (folder.join("history"), "history"),
