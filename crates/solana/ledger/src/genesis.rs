@@ -23,7 +23,6 @@ use std::sync::OnceLock;
 
 use hearth_crypto::sha256::{sha256, sha256_chain};
 use hearth_wire::{Hash, Pubkey};
-use solana_hard_forks::HardForks;
 
 use crate::account::Account;
 use crate::programs::builtin_accounts;
@@ -101,7 +100,6 @@ pub struct Genesis {
     config: GenesisConfig,
     funded: Vec<Pubkey>,
     hash: Hash,
-    hard_forks: HardForks,
     /// The hashes of slot 0's ticks, once they are computed.
     ticks: OnceLock<Vec<Hash>>,
 }
@@ -113,10 +111,7 @@ impl PartialEq for Genesis {
             let GenesisConfig { identity, faucet, genesis_slot, .. } = genesis.config;
             (identity, faucet, genesis_slot)
         };
-        self.hash == other.hash
-            && self.funded == other.funded
-            && self.hard_forks == other.hard_forks
-            && beside(self) == beside(other)
+        self.hash == other.hash && self.funded == other.funded && beside(self) == beside(other)
     }
 }
 
@@ -130,7 +125,7 @@ impl Genesis {
     }
 
     fn begun(config: GenesisConfig, funded: Vec<Pubkey>, hash: Hash) -> Self {
-        Self { config, funded, hash, hard_forks: HardForks::default(), ticks: OnceLock::new() }
+        Self { config, funded, hash, ticks: OnceLock::new() }
     }
 
     /// The configuration of the chain.
@@ -148,22 +143,9 @@ impl Genesis {
         &self.hash
     }
 
-    /// The slots at which the chain was restarted on purpose, and how often at each.
-    pub fn hard_forks(&self) -> &HardForks {
-        &self.hard_forks
-    }
-
-    /// Adds a hard fork at `slot`.
-    pub fn add_hard_fork(&mut self, slot: u64) {
-        self.hard_forks.register(slot);
-    }
-
-    /// The 16 bits by which a node recognizes the shreds of its chain.
+    /// The 16 bits by which a node recognizes the shreds of its chain, if that has no hard forks.
     pub fn shred_version(&self) -> u16 {
-        let mix = |hash: Hash, (slot, count): &(u64, usize)| {
-            sha256(&[&hash, &slot.to_le_bytes(), &(*count as u64).to_le_bytes()])
-        };
-        shred_version(&self.hard_forks.iter().fold(self.hash, mix))
+        shred_version(&self.hash)
     }
 
     /// Every account at the end of slot 0 but the sysvars, sorted by address: those of the file, and the builtin
@@ -199,7 +181,7 @@ impl Genesis {
     }
 }
 
-/// Folds a hash into a shred version. For a chain without hard forks it is the genesis hash.
+/// Folds a hash into a shred version: the genesis hash, into which a chain with hard forks has mixed those.
 pub fn shred_version(hash: &Hash) -> u16 {
     let folded = hash.as_chunks::<2>().0.iter().fold([0; 2], |sum, pair| [sum[0] ^ pair[0], sum[1] ^ pair[1]]);
     u16::from_be_bytes(folded).saturating_add(1)

@@ -6,7 +6,7 @@
 //! drops   files that are cut, altered, contradict each other or are of an older version: a [`GenesisError`]
 //!
 //! `chain.json` holds what a node knows about the chain that began here and that `genesis.bin` cannot say: the identity,
-//! the faucet, which accounts have public seeds, the slot to start at, and hard forks.
+//! the faucet, which accounts have public seeds, and the slot to start at.
 
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read};
@@ -16,7 +16,6 @@ use hearth_crypto::sha256::sha256;
 use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, encode_32};
 use serde::{Deserialize, Serialize};
-use solana_hard_forks::HardForks;
 
 use super::archive::{ARCHIVE_NAME, GENESIS_NAME, pack};
 use super::{Genesis, GenesisConfig, GenesisError, binary, config, file_accounts};
@@ -28,8 +27,6 @@ pub const CHAIN_NAME: &str = "chain.json";
 pub const GENESIS_BYTES_MAX: u64 = 1 << 30;
 /// Maximum size of `chain.json` in bytes: a name for each of a million accounts.
 pub const CHAIN_BYTES_MAX: u64 = 64 << 20;
-/// Maximum number of hard forks at one slot.
-const HARD_FORKS_MAX: u64 = 1_000;
 /// The genesis of versions before `genesis.bin`.
 const OLDER_NAME: &str = "genesis.json";
 
@@ -95,7 +92,6 @@ impl Genesis {
             return Err(format!("it is of the genesis {said}, and {GENESIS_NAME} is {found}"));
         }
         let count = self.config.extra_accounts.len();
-        self.hard_forks = chain.hard_forks()?;
         self.funded = chain.funded_accounts.iter().map(|text| key("funded account", text)).collect::<Result<_, _>>()?;
         chain.settle(&mut self.config, &self.funded)?;
         config::check(&self.config)?;
@@ -187,8 +183,6 @@ struct Chain {
     faucet: String,
     faucet_lamports: u64,
     start_slot: u64,
-    /// Slots, and how many forks are there.
-    hard_forks: Vec<(u64, u64)>,
     initial_lamports: u64,
     funded_accounts: Vec<String>,
 }
@@ -203,7 +197,6 @@ impl Chain {
             faucet: encode_32(&config.faucet).to_string(),
             faucet_lamports: config.faucet_lamports,
             start_slot: config.genesis_slot,
-            hard_forks: genesis.hard_forks.iter().map(|(slot, count)| (*slot, *count as u64)).collect(),
             initial_lamports: config.initial_lamports,
             funded_accounts: genesis.funded.iter().map(|key| encode_32(key).to_string()).collect(),
         }
@@ -211,17 +204,6 @@ impl Chain {
 
     fn checksum(&self) -> u32 {
         crc32fast::hash(serde_json::to_string(self).expect("it has only numbers and texts").as_bytes())
-    }
-
-    fn hard_forks(&self) -> Result<HardForks, String> {
-        let mut forks = HardForks::default();
-        for (slot, count) in &self.hard_forks {
-            if *count == 0 || *count > HARD_FORKS_MAX {
-                return Err(format!("it has {count} hard forks at slot {slot}, not from 1 to {HARD_FORKS_MAX}"));
-            }
-            (0..*count).for_each(|_| forks.register(*slot));
-        }
-        Ok(forks)
     }
 
     /// Moves the accounts that it names out of the extra ones of a configuration that was just decoded.

@@ -170,29 +170,14 @@ fn slot_0_is_the_ticks_of_a_chain() {
 }
 
 #[test]
-fn hard_forks_change_the_shred_version_as_the_cluster_does() {
-    let mut genesis = Genesis::from_bytes(&bincode::serialize(&TheirConfig::default()).unwrap()).unwrap();
-    genesis.hash = [0; 32];
-    assert_eq!(genesis.shred_version(), 1);
-    // The values are those of the tests of `solana-shred-version`.
-    genesis.add_hard_fork(1);
-    assert_eq!(genesis.shred_version(), 55_551);
-    genesis.add_hard_fork(1);
-    assert_eq!(genesis.shred_version(), 46_353);
-}
-
-#[test]
 fn survives_the_files() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(GENESIS_NAME);
     let mut genesis = unusual();
     genesis.config.genesis_slot = 1_000;
-    genesis.add_hard_fork(5);
-    genesis.add_hard_fork(5);
     genesis.save(&path).unwrap();
     let loaded = Genesis::load(&path).unwrap();
     assert_eq!(loaded, genesis);
-    assert_eq!(loaded.shred_version(), genesis.shred_version());
     let (found, made) = (loaded.config(), genesis.config());
     assert_eq!((found.fund_initial_accounts, found.initial_lamports), (3, made.initial_lamports));
     assert_eq!((found.identity_lamports, found.faucet_lamports), (made.identity_lamports, made.faucet_lamports));

@@ -38,9 +38,6 @@ pub fn genesis(genesis: &Genesis, say: &Say) {
     for (node, stake) in stakes_at_genesis(genesis) {
         say.line(format_args!("stake           {} has {stake} lamports", encode_32(&node)));
     }
-    for (slot, count) in genesis.hard_forks().iter() {
-        say.line(format_args!("hard fork       slot {slot}, {count} times"));
-    }
     say.line(format_args!("slot 0          ends with {}", encode_32(genesis.slot_0_hash())));
     say.line(format_args!("                its block is {}", encode_32(Slot0::of(genesis).block_id())));
     if config.genesis_slot > 0 {

@@ -182,10 +182,9 @@ impl Joiner<'_> {
         let (entrypoint, shred_version) = wait(self.stop, &format!("waiting for {entrypoints:?}"), || {
             entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)))
         })?;
-        // Checked before another chain's genesis is written beside the blocks. Where the genesis is there, it knows the
-        // hard forks, which change the version.
-        let stored = BlockStore::genesis_hash(&self.folder.join("blocks")).filter(|_| !path.exists());
-        if let Some(own) = stored.map(|hash| shred_version_of(&hash)).filter(|own| *own != shred_version) {
+        // Checked before another chain's genesis is written beside the blocks.
+        let stored = BlockStore::genesis_hash(&self.folder.join("blocks")).map(|hash| shred_version_of(&hash));
+        if let Some(own) = stored.filter(|own| *own != shred_version) {
             return Err(JoinError::OtherChain { own, theirs: shred_version, entrypoint });
         }
         let own = contact(&self.identity, shred_version).with(SocketKind::Gossip, self.gossip);
@@ -384,7 +383,7 @@ fn fetch_genesis(
             let (found, expected) = (encode_32(genesis.hash()), encode_32(expected));
             return Err(Fetch::Peer(format!("its genesis is {found}, and not {expected}")));
         }
-        // Only a node of this program has it, and only it knows hard forks and a later start.
+        // Only a node of this program has it, and only it knows of a later start.
         let chain = joining.join(CHAIN_NAME);
         let (genesis, chain) = match download(peer, &format!("/{CHAIN_NAME}"), &chain, CHAIN_BYTES_MAX, stop) {
             Ok(()) => {
