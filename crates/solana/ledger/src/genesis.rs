@@ -29,7 +29,7 @@ use crate::programs::builtin_accounts;
 
 pub use archive::{ARCHIVE_NAME, GENESIS_NAME, pack, unpack};
 pub use config::{GenesisConfig, SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, TICKS_PER_SLOT_MAX};
-pub use file::{CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, is_ours, write_whole};
+pub use file::{CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, is_ours};
 pub use funded::{derive_funded_accounts, funded_account_key, funded_account_seed};
 pub use solana_cluster_type::ClusterType;
 pub use solana_fee_calculator::FeeRateGovernor;

@@ -37,20 +37,24 @@ impl Genesis {
         let file = ChainFile { checksum: chain.checksum(), chain };
         let mut chain = serde_json::to_string_pretty(&file).expect("it has only numbers and texts");
         chain.push('\n');
-        write_whole(&path.with_file_name(CHAIN_NAME), chain.as_bytes())?;
-        // Of an earlier chain.
-        let archive = path.with_file_name(ARCHIVE_NAME);
-        if let Err(source) = std::fs::remove_file(&archive)
-            && source.kind() != ErrorKind::NotFound
-        {
-            return Err(GenesisError::Io { action: "write", path: archive, source });
-        }
-        self.save_alone(path)
+        Self::install(path, &self.to_bytes(), Some(chain.as_bytes()))
     }
 
     /// Writes `genesis.bin` at `path` and nothing beside it, as for a chain that others begin.
     pub fn save_alone(&self, path: &Path) -> Result<(), GenesisError> {
-        write_whole(path, &self.to_bytes())
+        Self::install(path, &self.to_bytes(), None)
+    }
+
+    /// Writes the bytes of a `genesis.bin` at `path`, after those of a `chain.json` beside it, each atomically. Removes
+    /// what an earlier chain has left there.
+    pub fn install(path: &Path, genesis: &[u8], chain: Option<&[u8]>) -> Result<(), GenesisError> {
+        remove(&path.with_file_name(ARCHIVE_NAME))?;
+        let chain_path = path.with_file_name(CHAIN_NAME);
+        match chain {
+            Some(chain) => write_whole(&chain_path, chain)?,
+            None => remove(&chain_path)?,
+        }
+        write_whole(path, genesis)
     }
 
     /// Reads `genesis.bin` at `path`, and `chain.json` beside it if there is one.
@@ -150,8 +154,17 @@ fn read_up_to(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, GenesisErr
     Ok(Some(bytes))
 }
 
+fn remove(path: &Path) -> Result<(), GenesisError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            Err(GenesisError::Io { action: "write", path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file of the chain atomically and durably.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GenesisError> {
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GenesisError> {
     let failed = |source| GenesisError::Io { action: "write", path: path.to_owned(), source };
     let part = path.with_extension("part");
     std::fs::write(&part, bytes).map_err(failed)?;

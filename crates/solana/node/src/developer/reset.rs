@@ -37,10 +37,11 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     if !config.joins() {
         gone(&folder.join("tower.bin"), |path| std::fs::remove_file(path))?;
     }
-    // The last two are of older versions; another program's file of that name stays.
+    // A genesis without the file beside it would be taken for one of the cluster's tools, so that file goes later. The
+    // last two are of older versions; another program's file of that name stays.
     let older = folder.join("genesis.json");
     let is_older = is_ours(&older);
-    for name in [ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME, "genesis.accounts"] {
+    for name in [ARCHIVE_NAME, GENESIS_NAME, CHAIN_NAME, "genesis.accounts"] {
         gone(&folder.join(name), |path| std::fs::remove_file(path))?;
     }
     if is_older { gone(&older, |path| std::fs::remove_file(path)) } else { Ok(()) }

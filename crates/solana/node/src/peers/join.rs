@@ -24,7 +24,7 @@ use hearth_keys::{self as keys, Identity};
 use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::{
     ARCHIVE_NAME, CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, GENESIS_NAME, shred_version as shred_version_of,
-    unpack, write_whole,
+    unpack,
 };
 use hearth_ledger::snapshot::prove;
 use hearth_ledger::{Genesis, GenesisError};
@@ -398,26 +398,18 @@ fn fetch_genesis(
         if found != shred_version {
             return Err(Fetch::Peer(format!("its shred version is {found}, the cluster's {shred_version}")));
         }
-        keep(folder, &bytes, chain.as_deref())
+        let path = folder.join(GENESIS_NAME);
+        Genesis::install(&path, &bytes, chain.as_deref()).map_err(|why| {
+            let source = match why {
+                GenesisError::Io { source, .. } => source,
+                other => io::Error::other(other),
+            };
+            Fetch::Write(path.display().to_string(), source)
+        })
     };
     let taken = taken();
     let removed = std::fs::remove_dir_all(&joining).map_err(write);
     taken.and(removed)
-}
-
-/// Writes a genesis that was taken. The file beside it comes first: a genesis exists once its own file does.
-fn keep(folder: &Path, genesis: &[u8], chain: Option<&[u8]>) -> Result<(), Fetch> {
-    let written = |result: Result<(), GenesisError>, path: &Path| match result {
-        Err(GenesisError::Io { source, .. }) => Err(Fetch::Write(path.display().to_string(), source)),
-        Err(other) => Err(Fetch::Write(path.display().to_string(), io::Error::other(other))),
-        Ok(()) => Ok(()),
-    };
-    if let Some(chain) = chain {
-        let path = folder.join(CHAIN_NAME);
-        written(write_whole(&path, chain), &path)?;
-    }
-    let path = folder.join(GENESIS_NAME);
-    written(write_whole(&path, genesis), &path)
 }
 
 /// Downloads a snapshot, and keeps it if it matches its announcement; otherwise removes it.
