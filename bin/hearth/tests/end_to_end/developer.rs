@@ -354,9 +354,9 @@ fn the_genesis_of_a_cluster_is_run() {
     create.args(["genesis", "create", "--ledger"]).arg(&ledger).arg("--bootstrap-validator").arg(&identity);
     create.args([&vote, &stake]).args(["--hashes-per-tick", "500", "--inflation", "none"]);
     create.args(["--usual-programs", "--enable-warmup-epochs"]);
-    NOT_RUN.iter().for_each(|feature| {
+    for feature in NOT_RUN {
         create.args(["--deactivate-feature", feature]);
-    });
+    }
     let made = output(&mut create);
     assert!(made.status.success(), "{made:?}");
     let said = String::from_utf8(made.stdout).unwrap();
