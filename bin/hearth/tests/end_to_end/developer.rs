@@ -330,8 +330,8 @@ fn the_faucet_gives_no_more_than_it_may() {
     node.stop();
 }
 
-/// Features of the cluster's release that this program does not run: shorter slots, tickets, and what comes with another
-/// consensus.
+/// Features of the cluster's release that this program does not run: shorter slots, tickets, and what comes with
+/// another consensus.
 const NOT_RUN: [&str; 7] = [
     "iBRL5RuWhw4yqaAZu96RUULHckHTZAoe2b77qaV38JZ",
     "iBRLL3k18HST852F1Mf3Lv83waTNQmmqvKDxvYGwQFL",

@@ -30,8 +30,8 @@ impl BlockhashQueue {
         Self { heights: HashMap::from([(genesis_hash, 0)]), by_age: VecDeque::from([genesis_hash]), last_height: 0 }
     }
 
-    /// The queue at the end of slot 0: transactions may name the genesis hash and slot 0's last hash, which in low power
-    /// is the same.
+    /// The queue at the end of slot 0: transactions may name the genesis hash and slot 0's last hash, which in low
+    /// power is the same.
     pub fn at_genesis(genesis_hash: Hash, slot_0_hash: Hash) -> Self {
         let mut queue = Self::new(genesis_hash);
         if slot_0_hash != genesis_hash {

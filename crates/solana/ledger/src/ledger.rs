@@ -138,8 +138,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger at genesis: slot 0, or the later slot at which the chain begins, has ended with slot 0's last hash, and
-    /// the next may begin.
+    /// The ledger at genesis: slot 0, or the later slot at which the chain begins, has ended with slot 0's last hash,
+    /// and the next may begin.
     pub fn new(genesis: &Genesis, config: LedgerConfig) -> Arc<Self> {
         let accounts = Accounts::new();
         for (key, account) in genesis.accounts() {

@@ -106,7 +106,8 @@ pub(super) fn encode(config: &GenesisConfig, accounts: &[(Pubkey, Account)]) -> 
     bytes
 }
 
-/// Decodes a genesis. All its accounts are among the extra ones; identity and faucet, which it does not name, are zeros.
+/// Decodes a genesis. All its accounts are among the extra ones; identity and faucet, which it does not name, are
+/// zeros.
 pub(super) fn decode(bytes: &[u8]) -> Result<GenesisConfig, String> {
     let mut file = Bytes { bytes, at: 0 };
     let creation_time = file.number("the creation time")?;

@@ -5,8 +5,8 @@
 //! memory  their content
 //! drops   files that are cut, altered, contradict each other or are of an older version: a [`GenesisError`]
 //!
-//! `chain.json` holds what a node knows about the chain that began here and that `genesis.bin` cannot say: the identity,
-//! the faucet, which accounts have public seeds, and the slot to start at.
+//! `chain.json` holds what a node knows about the chain that began here and that `genesis.bin` cannot say: the
+//! identity, the faucet, which accounts have public seeds, and the slot to start at.
 
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read};

@@ -61,8 +61,8 @@ pub struct Options {
     /// Add the cluster's programs and SPL's, which `hearth run` begins a chain with.
     #[arg(long)]
     pub usual_programs: bool,
-    /// Hashes of a tick; `auto`: 62500, or on a development cluster half of what this machine can do; `sleep`: ticks are
-    /// timed.
+    /// Hashes of a tick; `auto`: 62500, or on a development cluster half of what this machine can do; `sleep`: ticks
+    /// are timed.
     #[arg(long, value_name = "NUMBER|auto|sleep", default_value = "auto")]
     pub hashes_per_tick: String,
     /// Length of a tick in microseconds.

@@ -3,8 +3,8 @@
 //! reads   the entrypoint's answers; gossip; a peer's genesis and snapshot, over HTTP
 //! writes  `genesis.bin` in the ledger folder, `chain.json` where the peer has one, and a snapshot, each atomically
 //! memory  64 KiB; the genesis, while it is unpacked; the state, while a snapshot is verified against its hash
-//! drops   a genesis that is damaged, is not the expected one or has another shred version than the cluster; a snapshot that is damaged, does
-//!         not match its announced hash, or has too few vouchers: the next peer is asked
+//! drops   a genesis that is damaged, is not the expected one or has another shred version than the cluster; a snapshot
+//!         that is damaged, does not match its announced hash, or has too few vouchers: the next peer is asked
 
 pub mod scout;
 mod trust;
@@ -362,8 +362,8 @@ enum Fetch {
     Stopped,
 }
 
-/// Downloads a genesis and what the peer knows beside it, and keeps them if they match the cluster's shred version and the
-/// expected hash.
+/// Downloads a genesis and what the peer knows beside it, and keeps them if they match the cluster's shred version and
+/// the expected hash.
 fn fetch_genesis(
     peer: SocketAddr,
     folder: &Path,

@@ -3,6 +3,7 @@
 //! reads   the ticks of slot 0
 //! writes  the block's FEC set, as the block store takes it, and its id
 //! memory  the entries, at most 12 KB, and one set while it is made
+//! drops   nothing
 //! source  `create_new_ledger` of `solana-ledger` 4.2
 //!
 //! The id is the Merkle root of the set. Shreds of slot 0 have a version of their own, which is folded from the last
