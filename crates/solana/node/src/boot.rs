@@ -394,14 +394,7 @@ fn open_files(
     let identity = identity(config, folder)?;
     let faucet = keys::read_or_create(&folder.join("faucet.json"))?;
     let genesis = genesis(config, folder, beginning, (&identity, &faucet), &mut funded)?;
-    let bench = &config.development.bench;
-    let disable_from = bench.disable_blockstore_from_slot;
-    let store_config = blockstore::Config {
-        sync: if config.ledger.sync { SyncPolicy::EachSlot } else { SyncPolicy::Kernel },
-        disable_from_slot: (disable_from > 0).then_some(disable_from),
-        ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())
-    };
-    let (mut store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
+    let (mut store, recovery) = open_blocks(config, folder, &genesis)?;
     let snapshots = restore::folder(config, folder);
     let refused = |why: &SnapshotError| hearth_command::output::note(format_args!("notice: {why}; it is not used"));
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
@@ -498,6 +491,17 @@ fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
         hearth_command::output::note(format_args!("notice: {} is not whole; the tower's root counts", path.display()));
     }
     Ok(tower::final_slot(folder, &identity.public)?.unwrap_or(0))
+}
+
+/// Opens the block store.
+fn open_blocks(config: &Config, folder: &Path, genesis: &Genesis) -> Result<(BlockStore, Recovery), StoreError> {
+    let disable_from = config.development.bench.disable_blockstore_from_slot;
+    let store_config = blockstore::Config {
+        sync: if config.ledger.sync { SyncPolicy::EachSlot } else { SyncPolicy::Kernel },
+        disable_from_slot: (disable_from > 0).then_some(disable_from),
+        ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())
+    };
+    BlockStore::open(&folder.join("blocks"), store_config)
 }
 
 /// Stores the block of slot 0 of a chain that begins there and has no blocks yet.
