@@ -48,7 +48,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
         3 => bytes.truncate(at),
         _ => {
             let more = random.bytes(1 + random.index(40));
-            bytes.splice(at..at, more);
+            bytes.splice(at..at, more).for_each(drop);
         }
     }
 }
