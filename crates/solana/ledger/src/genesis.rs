@@ -118,7 +118,7 @@ impl PartialEq for Genesis {
 impl Genesis {
     /// Creates the genesis of `config` and derives the funded accounts; `progress` as in [`derive_funded_accounts`].
     pub fn create(config: GenesisConfig, progress: impl FnMut(usize)) -> Result<Self, GenesisError> {
-        config::check(&config).map_err(GenesisError::Config)?;
+        config::check(&config).and_then(|()| config.check_blocks()).map_err(GenesisError::Config)?;
         let funded = derive_funded_accounts(config.fund_initial_accounts, progress);
         let hash = sha256(&[&binary::encode(&config, &file_accounts(&config, &funded))]);
         Ok(Self::begun(config, funded, hash))

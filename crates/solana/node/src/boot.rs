@@ -454,6 +454,7 @@ fn genesis(
     if path.exists() {
         let genesis = Genesis::load(&path)?;
         let began = genesis.config();
+        began.check_blocks().map_err(GenesisError::Config)?;
         // The chain keeps the builtin programs of the release that created it.
         let wanted = GenesisConfig {
             creation_time: began.creation_time,

@@ -136,6 +136,11 @@ fn what_the_cluster_writes_is_read() {
     assert_eq!(config.inflation, theirs.inflation);
     assert_eq!(config.extra_accounts.len(), 1);
     assert_eq!(config.extra_accounts[0].1.lamports, 10_000_000_000);
+    // No transaction has room there, but others' blocks can be executed.
+    let mut narrow = theirs.clone();
+    narrow.poh_config.hashes_per_tick = Some(1);
+    let narrow = Genesis::from_bytes(&bincode::serialize(&narrow).unwrap()).unwrap();
+    assert!(narrow.config().check_blocks().is_err() && config.check_blocks().is_ok());
     // A folder of the cluster's tools has no file beside it.
     let dir = tempfile::tempdir().unwrap();
     theirs.write(dir.path()).unwrap();
@@ -259,7 +264,7 @@ fn what_cannot_run_here_is_named() {
         (|theirs| theirs.creation_time = -1, "creation time"),
         (|theirs| theirs.ticks_per_slot = 0, "ticks_per_slot"),
         (|theirs| theirs.ticks_per_slot = 300, "ticks_per_slot"),
-        (|theirs| theirs.poh_config.hashes_per_tick = Some(1), "hashes_per_tick"),
+        (|theirs| theirs.poh_config.hashes_per_tick = Some(0), "hashes_per_tick"),
         (|theirs| theirs.poh_config.target_tick_duration = Duration::ZERO, "tick"),
         (|theirs| theirs.poh_config.target_tick_duration = Duration::from_secs(u64::MAX), "tick"),
         (|theirs| theirs.rent.lamports_per_byte = 3_480, "rent"),
