@@ -220,10 +220,11 @@ impl Joiner<'_> {
 
     fn genesis(&self, scout: &Scout, shred_version: u16) -> Result<(), JoinError> {
         let mut failed: Vec<SocketAddr> = vec![];
+        let wanted = Wanted { shred_version, genesis: self.expected_genesis };
         wait(self.stop, "looking for a node that has the genesis", || {
             let peers = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
             let peer = peers.filter_map(|node| node.rpc).find(|rpc| !failed.contains(rpc))?;
-            match fetch_genesis(peer, self.folder, (shred_version, self.expected_genesis.as_ref()), self.stop) {
+            match fetch_genesis(peer, self.folder, &wanted, self.stop) {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
                 Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
@@ -362,14 +363,31 @@ enum Fetch {
     Stopped,
 }
 
-/// Downloads a genesis and what the peer knows beside it, and keeps them if they match the cluster's shred version and
-/// the expected hash.
-fn fetch_genesis(
-    peer: SocketAddr,
-    folder: &Path,
-    (shred_version, expected): (u16, Option<&Hash>),
-    stop: &StopSignal,
-) -> Result<(), Fetch> {
+/// The genesis that a node wants.
+struct Wanted {
+    /// The cluster's shred version.
+    shred_version: u16,
+    /// Its hash, if the operator named it.
+    genesis: Option<Hash>,
+}
+
+impl Wanted {
+    /// Fails if a genesis is another.
+    fn check(&self, genesis: &Genesis) -> Result<(), Fetch> {
+        if let Some(expected) = self.genesis.filter(|expected| expected != genesis.hash()) {
+            let (found, expected) = (encode_32(genesis.hash()), encode_32(&expected));
+            return Err(Fetch::Peer(format!("its genesis is {found}, and not {expected}")));
+        }
+        let (found, wanted) = (genesis.shred_version(), self.shred_version);
+        match found == wanted {
+            true => Ok(()),
+            false => Err(Fetch::Peer(format!("its shred version is {found}, the cluster's {wanted}"))),
+        }
+    }
+}
+
+/// Downloads a genesis and what the peer knows beside it, and keeps them if they are what is wanted.
+fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &Wanted, stop: &StopSignal) -> Result<(), Fetch> {
     let joining = folder.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
@@ -379,25 +397,18 @@ fn fetch_genesis(
         let packed = BufReader::new(File::open(&archive).map_err(write)?);
         let bytes = unpack(packed, GENESIS_BYTES_MAX).map_err(Fetch::Peer)?;
         let genesis = Genesis::from_bytes(&bytes).map_err(|why| Fetch::Peer(format!("{GENESIS_NAME}: {why}")))?;
-        if let Some(expected) = expected.filter(|expected| *expected != genesis.hash()) {
-            let (found, expected) = (encode_32(genesis.hash()), encode_32(expected));
-            return Err(Fetch::Peer(format!("its genesis is {found}, and not {expected}")));
-        }
+        wanted.check(&genesis)?;
         // Only a node of this program has it, and only it knows of a later start.
         let chain = joining.join(CHAIN_NAME);
-        let (genesis, chain) = match download(peer, &format!("/{CHAIN_NAME}"), &chain, CHAIN_BYTES_MAX, stop) {
+        let chain = match download(peer, &format!("/{CHAIN_NAME}"), &chain, CHAIN_BYTES_MAX, stop) {
             Ok(()) => {
                 let text = std::fs::read(&chain).map_err(write)?;
-                let genesis = genesis.with_chain(&text).map_err(|why| Fetch::Peer(format!("{CHAIN_NAME}: {why}")))?;
-                (genesis, Some(text))
+                genesis.with_chain(&text).map_err(|why| Fetch::Peer(format!("{CHAIN_NAME}: {why}")))?;
+                Some(text)
             }
-            Err(Fetch::Peer(_)) => (genesis, None),
+            Err(Fetch::Peer(_)) => None,
             Err(other) => return Err(other),
         };
-        let found = genesis.shred_version();
-        if found != shred_version {
-            return Err(Fetch::Peer(format!("its shred version is {found}, the cluster's {shred_version}")));
-        }
         let path = folder.join(GENESIS_NAME);
         Genesis::install(&path, &bytes, chain.as_deref()).map_err(|why| {
             let source = match why {
@@ -560,7 +571,7 @@ mod tests {
         files: &[(&str, Vec<u8>)],
         requests: usize,
         folder: &Path,
-        wanted: (u16, Option<&Hash>),
+        wanted: &Wanted,
     ) -> Result<(), String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = listener.local_addr().unwrap();
@@ -591,7 +602,7 @@ mod tests {
         genesis.save(&there.path().join(GENESIS_NAME)).unwrap();
         let chain = std::fs::read(there.path().join(CHAIN_NAME)).unwrap();
         let archive = pack(&genesis.to_bytes()).unwrap();
-        let wanted = (genesis.shred_version(), Some(genesis.hash()));
+        let wanted = &Wanted { shred_version: genesis.shred_version(), genesis: Some(*genesis.hash()) };
         let files = [("/genesis.tar.bz2", archive.clone()), ("/chain.json", chain)];
         assert_eq!(genesis_from(&files, 2, here.path(), wanted), Ok(()));
         assert_eq!(Genesis::load(&here.path().join(GENESIS_NAME)).unwrap(), genesis);
@@ -607,17 +618,17 @@ mod tests {
         let genesis = began(0);
         let version = genesis.shred_version();
         let archive = || ("/genesis.tar.bz2", pack(&genesis.to_bytes()).unwrap());
-        let refused = |files: &[(&str, Vec<u8>)], requests, wanted| {
-            genesis_from(files, requests, folder.path(), wanted).unwrap_err()
+        let refused = |files: &[(&str, Vec<u8>)], requests, (shred_version, genesis)| {
+            genesis_from(files, requests, folder.path(), &Wanted { shred_version, genesis }).unwrap_err()
         };
         assert!(refused(&[], 1, (version, None)).contains("404"));
         let garbage = refused(&[("/genesis.tar.bz2", vec![7; 500])], 1, (version, None));
         assert!(garbage.contains("unpacked"), "{garbage}");
         let nothing = refused(&[("/genesis.tar.bz2", pack(b"no genesis").unwrap())], 1, (version, None));
         assert!(nothing.contains("genesis.bin: at byte"), "{nothing}");
-        let other = refused(&[archive()], 1, (version, Some(&[9; 32])));
+        let other = refused(&[archive()], 1, (version, Some([9; 32])));
         assert!(other.contains("its genesis is"), "{other}");
-        let other = refused(&[archive()], 2, (version.wrapping_add(1), None));
+        let other = refused(&[archive()], 1, (version.wrapping_add(1), None));
         assert!(other.contains("its shred version is"), "{other}");
         let beside = refused(&[archive(), ("/chain.json", b"{}".to_vec())], 2, (version, None));
         assert!(beside.contains("chain.json"), "{beside}");
