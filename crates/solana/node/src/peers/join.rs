@@ -567,12 +567,7 @@ mod tests {
     }
 
     /// What becomes of a genesis from a peer with these files, which is asked `requests` times.
-    fn genesis_from(
-        files: &[(&str, Vec<u8>)],
-        requests: usize,
-        folder: &Path,
-        wanted: &Wanted,
-    ) -> Result<(), String> {
+    fn genesis_from(files: &[(&str, Vec<u8>)], requests: usize, folder: &Path, wanted: &Wanted) -> Result<(), String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = listener.local_addr().unwrap();
         let taken = std::thread::scope(|scope| {
