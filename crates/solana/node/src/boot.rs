@@ -692,13 +692,17 @@ fn call_for_slot(calls: &Mutex<Inlet>, slot: u64) {
 /// snapshots.
 fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
     let files = [ARCHIVE_NAME, CHAIN_NAME].map(|name| (format!("/{name}"), folder.join(name)));
-    let genesis = Mutex::new(folder.join(GENESIS_NAME));
+    // Until it cannot be packed: who asks again does not make the node try again.
+    let unpacked = Mutex::new(Some(folder.join(GENESIS_NAME)));
     Box::new(move |path| {
         let file = files.iter().find(|(name, _)| *name == path).map(|(_, file)| file.clone());
-        if file.as_ref().is_some_and(|file| file.ends_with(ARCHIVE_NAME))
-            && let Err(why) = Genesis::write_archive(&genesis.lock())
-        {
-            tracing::warn!("the genesis cannot be offered: {why}");
+        if file.as_ref().is_some_and(|file| file.ends_with(ARCHIVE_NAME)) {
+            let mut unpacked = unpacked.lock();
+            let packed = unpacked.as_ref().map_or(Ok(()), |genesis| Genesis::write_archive(genesis));
+            if let Err(why) = packed {
+                tracing::warn!("the genesis cannot be offered: {why}");
+                *unpacked = None;
+            }
         }
         let snapshot = || snapshots.as_ref()?.file(peers::join::snapshot_slot(path)?);
         file.or_else(snapshot).map(Download::File)
