@@ -4,7 +4,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use hearth_command::NO_LAB;
 use hearth_evm_node::EvmCommand;
-use hearth_node::{ledger_command, run};
+use hearth_node::{genesis_command, ledger_command, run};
 
 #[cfg(feature = "lab")]
 use crate::lab::{monitor, profile};
@@ -82,6 +82,9 @@ pub enum Command {
     /// samples to tell anything the exit code is 1. `hearth profile bench` profiles a bench.
     #[cfg(feature = "lab")]
     Profile(profile::Options),
+    /// Make the genesis of a cluster, or show one.
+    #[command(subcommand)]
+    Genesis(genesis_command::Command),
     /// Look at a chain on disk: check it, execute it again, list and export its blocks.
     ///
     /// No node may run on it meanwhile. Exit code 1 when something is wrong with it.

@@ -28,7 +28,7 @@ use hearth_command::exit_code::{Failure, INTERRUPTED};
 use hearth_command::output::{Say, note};
 use hearth_command::stop::{self, StopSignal};
 use hearth_evm_node::EvmCommand;
-use hearth_node::{config, ledger_command, run};
+use hearth_node::{config, genesis_command, ledger_command, run};
 
 use cli::{Cli, Command};
 
@@ -93,6 +93,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
         Command::Monitor(options) => lab::monitor(&options, say),
         #[cfg(feature = "lab")]
         Command::Profile(options) => lab::profile(&options, say),
+        Command::Genesis(command) => Ok(genesis_command::run(&command, say)?),
         Command::Ledger(command) => Ok(ledger_command::run(&command, &command.chain().read()?, say)?),
         #[cfg(feature = "lab")]
         Command::Load(options) => lab::load(&options, say),

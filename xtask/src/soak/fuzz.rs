@@ -12,7 +12,7 @@ use serde_json::json;
 use super::Outcome;
 use crate::run::{self, Args, cargo, cargo_nightly};
 
-const TARGETS: [&str; 6] = ["txn", "entry", "shred", "gossip", "repair", "tower"];
+const TARGETS: [&str; 7] = ["txn", "entry", "shred", "gossip", "repair", "tower", "genesis"];
 /// Mutants of each input for one seed: some seconds' worth.
 const ROUNDS: u64 = 100_000;
 

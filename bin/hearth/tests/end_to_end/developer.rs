@@ -286,7 +286,7 @@ fn accounts_are_cloned_from_dumps_and_from_another_node() {
     refused(&here, &["--url", &url, "--clone", &nowhere], &["--clone: there is no account", &nowhere]);
     refused(&here, &["--clone", &nowhere], &["--clone: ", "needs the file of a dump, or --url"]);
     refused(&here, &["--url", "https://node", "--clone", MEMO], &["--clone: `https://node` is not http://"]);
-    assert!(!here.ledger().join("genesis.json").exists());
+    assert!(!here.ledger().join("genesis.bin").exists());
     let process = Process::start(here.command("run").args(clones));
     let lines = process.wait_for_line("ready;");
     let cloned = format!("  cloned    3 accounts of {url} at commitment `confirmed`");
@@ -330,6 +330,57 @@ fn the_faucet_gives_no_more_than_it_may() {
     node.stop();
 }
 
+/// Features of the cluster's release that this program does not run: shorter slots, tickets, and what comes with
+/// another consensus.
+const NOT_RUN: [&str; 7] = [
+    "iBRL5RuWhw4yqaAZu96RUULHckHTZAoe2b77qaV38JZ",
+    "iBRLL3k18HST852F1Mf3Lv83waTNQmmqvKDxvYGwQFL",
+    "iBRLMc81UjRa8fn8A6eE8bJTnRbgQoPTynM51akENCV",
+    "iBRLjhJnkmDZgNoZRDMW11d8ZV7HvsL3vAyRjZB5npW",
+    "VAT9huvhPjRN9cyrPytq9rwvEJ3J4ADtjdncgZRyANJ",
+    "txv1aq4pp281K9um3tnPgkfX8UqtFT6wcVW3hNezGLL",
+    "FLHoAWBDjNh6zwmJ5i1NKK4KyD8otAiv7XxvmnFnVnKH",
+];
+
+#[test]
+fn the_genesis_of_a_cluster_is_run() {
+    let setup = Setup::new("cluster-genesis");
+    let (ledger, identity) = (setup.ledger(), setup.ledger().join("identity.json"));
+    fs::create_dir_all(&ledger).unwrap();
+    let made = output(hearth().args(["keys", "new"]).arg(&identity));
+    assert!(made.status.success(), "{made:?}");
+    let (vote, stake) = (text(&fresh_address(0xc1, 1)), text(&fresh_address(0xc1, 2)));
+    let mut create = hearth();
+    create.args(["genesis", "create", "--ledger"]).arg(&ledger).arg("--bootstrap-validator").arg(&identity);
+    create.args([&vote, &stake]).args(["--hashes-per-tick", "500", "--inflation", "none"]);
+    create.args(["--usual-programs", "--enable-warmup-epochs"]);
+    for feature in NOT_RUN {
+        create.args(["--deactivate-feature", feature]);
+    }
+    let made = output(&mut create);
+    assert!(made.status.success(), "{made:?}");
+    let said = String::from_utf8(made.stdout).unwrap();
+    assert!(ledger.join("genesis.tar.bz2").exists());
+    let node = setup.start();
+    let rpc = node.rpc();
+    let says = |value: &Value| value.as_str().is_some_and(|text| said.contains(text));
+    assert!(says(&rpc.call("getGenesisHash", json!([]))), "{said}");
+    let zero = rpc.call("getBlock", json!([0]));
+    assert!(says(&zero["blockhash"]), "{zero}: {said}");
+    assert_eq!(rpc.call("getEpochSchedule", json!([]))["warmup"], true);
+    // Its votes land.
+    wait_until("a rooted slot", || {
+        let slot = rpc.call("getSlot", json!([{ "commitment": "finalized" }]));
+        if slot.as_u64() > Some(0) { Ok(()) } else { Err(slot.to_string()) }
+    });
+    node.stop();
+    let shown = output(hearth().args(["genesis", "show"]).arg(&ledger));
+    assert_eq!(String::from_utf8(shown.stdout).unwrap(), said);
+    // A second one is not written over it.
+    let again = output(&mut create);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("a genesis is never overwritten"), "{again:?}");
+}
+
 #[test]
 fn quiet_is_quiet_and_listens_where_it_is_told() {
     let setup = Setup::new("quiet");
@@ -339,7 +390,7 @@ fn quiet_is_quiet_and_listens_where_it_is_told() {
     let process = super::node::Process::start(setup.command("run").args(&options[1..]));
     let node = Node { process, ports: setup.ports };
     wait_until("an answer", || node.rpc().try_call("getHealth", json!([])));
-    assert!(Path::new(&ledger).join("genesis.json").exists() && !setup.ledger().exists());
+    assert!(Path::new(&ledger).join("genesis.bin").exists() && !setup.ledger().exists());
     node.process.signal(rustix::process::Signal::INT);
     let (status, said) = node.process.wait_with_errors();
     assert!(status.success() && said.is_empty(), "{said}");

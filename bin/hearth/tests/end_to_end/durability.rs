@@ -175,10 +175,10 @@ fn blocks_and_transactions_are_exported() {
             .all(|line| [2, 3].contains(&serde_json::from_str::<Value>(line).unwrap()["slot"].as_u64().unwrap()))
     );
     assert_eq!(ledger(&setup, "export", &["--out", "/does/not/exist"]).status.code(), Some(1));
-    // A changed bit in the log is named.
+    // A changed bit in the log, behind the block of slot 0, is named.
     let log = setup.ledger().join("blocks/0000000001.log");
     let mut bytes = fs::read(&log).unwrap();
-    bytes[1000] ^= 1;
+    bytes[1500] ^= 1;
     fs::write(&log, bytes).unwrap();
     let wrong = ledger(&setup, "verify", &[]);
     assert_eq!(wrong.status.code(), Some(1));

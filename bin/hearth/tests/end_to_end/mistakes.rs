@@ -169,7 +169,7 @@ fn options_of_a_chain() {
     ];
     for (arguments, parts) in cases {
         says(&error(&setup.output("run", arguments), WRONG_USE, 1), parts);
-        assert!(!setup.ledger().join("genesis.json").exists(), "{arguments:?}: nothing is begun");
+        assert!(!setup.ledger().join("genesis.bin").exists(), "{arguments:?}: nothing is begun");
     }
     // An invalid value gets the usage text.
     for (arguments, part) in [
@@ -194,7 +194,7 @@ fn options_of_a_chain() {
     other.with("ledger.path", setup.ledger().display().to_string());
     let said = error(&other.output("run", &["--reset"]), FAILED, 1);
     says(&said, &["--reset: ", "in use"]);
-    assert!(setup.ledger().join("genesis.json").exists());
+    assert!(setup.ledger().join("genesis.bin").exists());
     node.stop();
 }
 
@@ -443,17 +443,28 @@ fn ledger_folder() {
     let ledger = setup.folder.path().join("damaged");
     setup.with("ledger.path", ledger.display().to_string());
     setup.start().stop();
-    let genesis = ledger.join("genesis.json");
-    let whole = fs::read_to_string(&genesis).unwrap();
-    let changed = whole.replacen("\"ticks_per_slot\":64", "\"ticks_per_slot\":65", 1);
-    assert_ne!(changed, whole);
-    for text in [&whole[..whole.len() / 2], "", &changed] {
-        fs::write(&genesis, text).unwrap();
-        run_fails(&setup, &["genesis file", "genesis.json is damaged", "--reset"]);
+    let genesis = ledger.join("genesis.bin");
+    let whole = fs::read(&genesis).unwrap();
+    let changed_at = |at: usize| {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x40;
+        changed
+    };
+    // The last byte is of the kind of cluster.
+    for bytes in [&whole[..whole.len() / 2], &[], &changed_at(whole.len() - 1)] {
+        fs::write(&genesis, bytes).unwrap();
+        run_fails(&setup, &["genesis file", "genesis.bin is damaged", "--reset"]);
     }
+    // The first is of the time at which another chain has begun.
+    fs::write(&genesis, changed_at(0)).unwrap();
+    run_fails(&setup, &["genesis file", "chain.json is damaged", "and genesis.bin is", "--reset"]);
     fs::remove_file(&genesis).unwrap();
-    run_fails(&setup, &["genesis file", "genesis.json is missing", "--reset"]);
+    run_fails(&setup, &["genesis file", "genesis.bin is missing", "--reset"]);
     assert!(!genesis.exists(), "no other chain has begun beside the blocks");
+    // What an older version left.
+    let older = ledger.join("genesis.json");
+    fs::write(&older, "{\"checksum\":1,\"genesis\":{}}").unwrap();
+    run_fails(&setup, &["genesis.json is the genesis of a chain of an older version", "`hearth run --reset`"]);
     fs::write(&genesis, &whole).unwrap();
     setup.start().stop();
 }

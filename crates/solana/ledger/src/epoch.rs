@@ -4,7 +4,7 @@
 //! source  `solana-epoch-schedule` 3.2
 
 /// Slots of the first epoch, while epochs double in length.
-const MINIMUM_SLOTS_PER_EPOCH: u64 = 32;
+pub(crate) const MINIMUM_SLOTS_PER_EPOCH: u64 = 32;
 
 /// The division of slots into epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,19 @@ impl EpochSchedule {
             warmup: false,
             first_normal_epoch: 0,
             first_normal_slot: 0,
+        }
+    }
+
+    /// A schedule whose first epoch has 32 slots and each of the next twice as many, up to `slots_per_epoch`, which is
+    /// at least 32.
+    pub const fn with_warmup(slots_per_epoch: u64) -> Self {
+        let end = slots_per_epoch.next_power_of_two();
+        let epochs = end.trailing_zeros().saturating_sub(MINIMUM_SLOTS_PER_EPOCH.trailing_zeros());
+        Self {
+            warmup: true,
+            first_normal_epoch: epochs as u64,
+            first_normal_slot: end.saturating_sub(MINIMUM_SLOTS_PER_EPOCH),
+            ..Self::without_warmup(slots_per_epoch)
         }
     }
 
@@ -88,14 +101,16 @@ mod tests {
 
     #[test]
     fn equals_the_cluster_s_own() {
-        for (slots, warmup) in [(32, false), (8192, false), (432_000, false), (8192, true), (432_000, true)] {
+        let lengths =
+            [(32, false), (8192, false), (432_000, false), (32, true), (100, true), (8192, true), (432_000, true)];
+        for (slots, warmup) in lengths {
             let theirs = solana_epoch_schedule::EpochSchedule::custom(slots, slots, warmup);
-            let ours = EpochSchedule {
-                warmup,
-                first_normal_epoch: theirs.first_normal_epoch,
-                first_normal_slot: theirs.first_normal_slot,
-                ..EpochSchedule::without_warmup(slots)
+            let ours = match warmup {
+                true => EpochSchedule::with_warmup(slots),
+                false => EpochSchedule::without_warmup(slots),
             };
+            assert_eq!(ours.first_normal_epoch, theirs.first_normal_epoch);
+            assert_eq!(ours.first_normal_slot, theirs.first_normal_slot);
             for slot in (0..2_000).chain((2_000..3_000_000).step_by(997)) {
                 assert_eq!(ours.epoch_and_index(slot), theirs.get_epoch_and_slot_index(slot));
                 assert_eq!(ours.leader_schedule_epoch(slot), theirs.get_leader_schedule_epoch(slot));

@@ -152,6 +152,7 @@ pub struct Ledger {
     collector: Pubkey,
     burned_lamports: AtomicU64,
     genesis_hash: Hash,
+    slot_0_hash: Hash,
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
     genesis_inflation: Inflating,
@@ -163,7 +164,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger at genesis: the genesis slot has ended with the genesis hash, and the next may begin.
+    /// The ledger at genesis: slot 0, or the later slot at which the chain begins, has ended with slot 0's last hash,
+    /// and the next may begin.
     pub fn new(genesis: &Genesis, config: LedgerConfig) -> Arc<Self> {
         let accounts = Accounts::new();
         for (key, account) in genesis.accounts() {
@@ -172,12 +174,13 @@ impl Ledger {
         let began = genesis.config();
         let features = Arc::new(ActiveFeatures::load(&accounts, began.genesis_slot));
         features.absent_programs().for_each(|program| accounts.store(&program.key, Account::default()));
-        let schedule = EpochSchedule::without_warmup(began.slots_per_epoch);
+        let schedule = began.epoch_schedule();
         let creation_time = began.creation_time as i64;
         let slot = began.genesis_slot;
-        let clock = Clock::at_genesis(&schedule, slot, began.slot_ms * 1_000_000, creation_time);
-        sysvars::begin_chain(&accounts, &schedule, &clock, genesis.hash());
-        let blockhash = *genesis.hash();
+        let clock = Clock::at_genesis(&schedule, slot, began.slot_ns(), creation_time);
+        let blockhash = *genesis.slot_0_hash();
+        let blockhashes = BlockhashQueue::at_genesis(*genesis.hash(), blockhash);
+        sysvars::begin_chain(&accounts, &schedule, &clock, &began.rent_sysvar(), blockhashes.newest_first());
         let ended = Ended { slot, era: 0, signatures: 0, blockhash, final_era: 0, kept_bytes: 0, oldest_slot: slot };
         let hashing = Hashing::new(&accounts, &[0; 32], ended, config.hash_accounts);
         accounts.note_changes();
@@ -186,7 +189,7 @@ impl Ledger {
             slot,
             parent: slot,
             height: 0,
-            blockhash: *genesis.hash(),
+            blockhash,
             bank_hash: None,
             unix_timestamp: creation_time,
             transaction_count: 0,
@@ -198,7 +201,7 @@ impl Ledger {
             accounts,
             statuses: StatusCache::new(&config.status_cache),
             hashing,
-            blockhashes: BlockhashQueue::new(*genesis.hash()),
+            blockhashes,
             blocks: VecDeque::from([block]),
             epochs,
             features,
@@ -245,7 +248,8 @@ impl Ledger {
             burned_lamports: AtomicU64::new(state.burned_lamports),
             genesis_hash: *genesis.hash(),
             epoch_schedule,
-            slot_ns: genesis.config().slot_ms * 1_000_000,
+            slot_0_hash: *genesis.slot_0_hash(),
+            slot_ns: genesis.config().slot_ns(),
             genesis_inflation: Inflating::of(genesis.config()),
             hard_forks,
             fee_rate_governor: genesis.config().fee_rate_governor.clone(),
@@ -475,7 +479,12 @@ impl Ledger {
         ActiveFeatures::check_chain(&self.features(), &self.shared.accounts)
     }
 
-    /// Slots in an epoch.
+    /// The last hash of slot 0.
+    pub fn slot_0_hash(&self) -> &Hash {
+        &self.slot_0_hash
+    }
+
+    /// Slots in an epoch of full length.
     pub fn slots_per_epoch(&self) -> u64 {
         self.epoch_schedule.slots_per_epoch
     }

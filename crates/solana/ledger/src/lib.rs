@@ -18,6 +18,7 @@ mod bank_hash;
 pub mod block;
 pub mod blockhash;
 pub mod blockstore;
+pub mod bootstrap;
 pub mod budget;
 #[doc(hidden)]
 pub mod builders;

@@ -18,7 +18,6 @@ pub use hearth_wire::vote::VoteStake;
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::bank_hash::StakeIndex;
-use crate::epoch::EpochSchedule;
 use crate::genesis::Genesis;
 use crate::leaders::{Leader, LeaderSchedule};
 use crate::rent::minimum_balance;
@@ -212,7 +211,7 @@ pub fn validator_accounts(vote: &Pubkey, stake: &Pubkey, node: &Pubkey, lamports
 /// The lamports delegated at genesis to the vote accounts of each node.
 pub fn stakes_at_genesis(genesis: &Genesis) -> BTreeMap<Pubkey, u64> {
     let (began, accounts) = (genesis.config(), genesis.accounts());
-    let epoch = EpochSchedule::without_warmup(began.slots_per_epoch).epoch(began.genesis_slot);
+    let epoch = began.epoch_schedule().epoch(began.genesis_slot);
     let of = |program| accounts.iter().filter(move |(_, account)| account.owner == program);
     let node = |(key, account): &(Pubkey, Account)| Some((*key, VoteState::of_account(account)?.node));
     let nodes: BTreeMap<Pubkey, Pubkey> = of(VOTE_PROGRAM).filter_map(node).collect();

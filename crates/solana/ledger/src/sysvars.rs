@@ -22,7 +22,7 @@ use hearth_wire::{Hash, Pubkey};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::epoch::EpochSchedule;
-use crate::rent::{LAMPORTS_PER_BYTE, minimum_balance};
+use crate::rent::minimum_balance;
 
 /// Number of slot hashes that are kept.
 pub const MAX_SLOT_HASHES: usize = 512;
@@ -163,11 +163,16 @@ impl EpochRewards {
     }
 }
 
-/// Writes the sysvars of a new chain, as the end of its first slot leaves them.
-pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, clock: &Clock, genesis_hash: &Hash) {
-    // Rent: lamports per byte paid once (a threshold of one year), and 50 % burned.
-    let rent = [&LAMPORTS_PER_BYTE.to_le_bytes()[..], &1f64.to_le_bytes(), &[50]].concat();
-    write(accounts, &SYSVAR_RENT, &rent);
+/// Writes the sysvars of a new chain, as the end of its first slot leaves them: `rent` as that sysvar's data, the
+/// blockhashes with the newest first.
+pub(crate) fn begin_chain<'a>(
+    accounts: &Accounts,
+    schedule: &EpochSchedule,
+    clock: &Clock,
+    rent: &[u8],
+    blockhashes: impl Iterator<Item = (&'a Hash, u64)>,
+) {
+    write(accounts, &SYSVAR_RENT, rent);
     let words = [schedule.first_normal_epoch, schedule.first_normal_slot].map(u64::to_le_bytes).concat();
     let lengths = [schedule.slots_per_epoch, schedule.leader_schedule_slot_offset].map(u64::to_le_bytes).concat();
     write(accounts, &SYSVAR_EPOCH_SCHEDULE, &[&lengths[..], &[schedule.warmup.into()], &words].concat());
@@ -175,7 +180,7 @@ pub(crate) fn begin_chain(accounts: &Accounts, schedule: &EpochSchedule, clock: 
     write(accounts, &SYSVAR_STAKE_HISTORY, &[0; STAKE_HISTORY_BYTES]);
     EpochRewards::default().store(accounts);
     clock.store(accounts);
-    end_slot(accounts, clock.slot, std::iter::once((genesis_hash, 0)));
+    end_slot(accounts, clock.slot, blockhashes);
 }
 
 /// The lamports that an account must hold for each byte; `None` before the sysvars exist.

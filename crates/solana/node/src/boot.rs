@@ -24,6 +24,7 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_gossip::board::Board;
 use hearth_keys::{self as keys, Identity, KeyError};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
+use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME};
 use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::Taker;
@@ -32,6 +33,7 @@ use hearth_ledger::{Account, Fates, FeatureError, Genesis, GenesisConfig, Genesi
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
+use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho, gossip};
@@ -41,8 +43,9 @@ use hearth_serve::dashboard::{LookAt, View};
 use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
-use hearth_wire::Pubkey;
+use hearth_wire::base58::decode_32;
 use hearth_wire::gossip::SocketKind;
+use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
 use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator, huge_pages, workspace_path};
@@ -331,12 +334,14 @@ pub fn join(
     stop: &StopSignal,
 ) -> Result<(), BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
+    Genesis::refuse_older(folder)?;
     std::fs::create_dir_all(folder).map_err(io)?;
     let known = &config.snapshots.known_validators;
     let joiner = Joiner {
         folder,
         snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
         behind_max: config.snapshots.maximum_local_snapshot_age,
+        expected_genesis: expected_genesis(&config.consensus.expected_genesis_hash)?,
         known: known.iter().map(|address| address.0).collect(),
         identity: Arc::new(identity(config, folder)?),
         gossip: at.gossip,
@@ -349,6 +354,12 @@ pub fn join(
     let joined = joiner.join(bound.share_gossip().map_err(refused)?);
     bound.hold_gossip().map_err(refused)?;
     joined.map_err(|why| BootError::from(why).with_advice(config))
+}
+
+/// Parses the configured genesis hash.
+fn expected_genesis(text: &str) -> Result<Option<Hash>, JoinError> {
+    let hash = (!text.is_empty()).then(|| decode_32(text)).transpose();
+    hash.map_err(|_| JoinError::ExpectedGenesis(text.to_owned()))
 }
 
 /// The node's identity: the configured key, or the ledger folder's.
@@ -379,7 +390,7 @@ fn open_files(
     replaying: impl FnMut(&Replayed) -> Go,
 ) -> Result<Chain, BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
-    if !folder.join("genesis.json").exists() {
+    if !folder.join(GENESIS_NAME).exists() {
         // Before anything is written: a second genesis beside the blocks of the first would make neither chain usable.
         no_orphans(config, folder)?;
     }
@@ -387,18 +398,12 @@ fn open_files(
     let identity = identity(config, folder)?;
     let faucet = keys::read_or_create(&folder.join("faucet.json"))?;
     let genesis = genesis(config, folder, beginning, (&identity, &faucet), &mut funded)?;
-    let bench = &config.development.bench;
-    let disable_from = bench.disable_blockstore_from_slot;
-    let store_config = blockstore::Config {
-        sync: if config.ledger.sync { SyncPolicy::EachSlot } else { SyncPolicy::Kernel },
-        disable_from_slot: (disable_from > 0).then_some(disable_from),
-        ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())
-    };
-    let (store, recovery) = BlockStore::open(&folder.join("blocks"), store_config)?;
+    let (mut store, recovery) = open_blocks(config, folder, &genesis)?;
     let snapshots = restore::folder(config, folder);
     let refused = |why: &SnapshotError| hearth_command::output::note(format_args!("notice: {why}; it is not used"));
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
     let plan = history_repair::plan(config, (&genesis, &snapshots), history.as_mut(), &store.reader(), refused)?;
+    store_slot_0(&mut store, &genesis, &plan.restored)?;
     let Restored { ledger, block_id } = plan.restored;
     ledger.check_features()?;
     if let Some(after) = plan.cut_after {
@@ -450,10 +455,11 @@ fn genesis(
     (identity, faucet): (&Identity, &Identity),
     funded: impl FnMut(usize),
 ) -> Result<Genesis, BootError> {
-    let path = folder.join("genesis.json");
+    let path = folder.join(GENESIS_NAME);
     if path.exists() {
         let genesis = Genesis::load(&path)?;
         let began = genesis.config();
+        began.check_blocks().map_err(GenesisError::Config)?;
         // The chain keeps the builtin programs of the release that created it.
         let wanted = GenesisConfig {
             creation_time: began.creation_time,
@@ -461,7 +467,9 @@ fn genesis(
             ..genesis_config(&config.development.genesis, identity, faucet)
         };
         beginning.check(&genesis, folder, &wanted)?;
-        if wanted != *began && !config.joins() {
+        // What began elsewhere is not measured by this node's configuration.
+        let is_ours = folder.join(CHAIN_NAME).exists() && !config.joins();
+        if is_ours && !differences(began, &wanted).is_empty() {
             let which = differences(began, &wanted).join(", ");
             hearth_command::output::note(format_args!(
                 "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
@@ -492,8 +500,29 @@ fn final_slot(folder: &Path, identity: &Identity) -> Result<u64, SavedError> {
     Ok(tower::final_slot(folder, &identity.public)?.unwrap_or(0))
 }
 
-/// Fails if a folder has blocks, a history or snapshots but no genesis for them.
+/// Opens the block store.
+fn open_blocks(config: &Config, folder: &Path, genesis: &Genesis) -> Result<(BlockStore, Recovery), StoreError> {
+    let disable_from = config.development.bench.disable_blockstore_from_slot;
+    let store_config = blockstore::Config {
+        sync: if config.ledger.sync { SyncPolicy::EachSlot } else { SyncPolicy::Kernel },
+        disable_from_slot: (disable_from > 0).then_some(disable_from),
+        ..blockstore::Config::new(config.ledger.limit_size, *genesis.hash())
+    };
+    BlockStore::open(&folder.join("blocks"), store_config)
+}
+
+/// Stores the block of slot 0 of a chain that begins there and has no blocks yet.
+fn store_slot_0(store: &mut BlockStore, genesis: &Genesis, restored: &Restored) -> Result<(), StoreError> {
+    let begins = genesis.config().genesis_slot == 0 && restored.block_id.is_none();
+    if begins && store.reader().first_slot().is_none() {
+        store.append_set(&Slot0::of(genesis).record())?;
+    }
+    Ok(())
+}
+
+/// Fails if a folder has the chain of an older version, or blocks, a history or snapshots but no genesis for them.
 fn no_orphans(config: &Config, folder: &Path) -> Result<(), GenesisError> {
+    Genesis::refuse_older(folder)?;
     let places = [
         (folder.join("blocks"), "log"),
         (folder.join("history"), "history"),
@@ -504,7 +533,7 @@ fn no_orphans(config: &Config, folder: &Path) -> Result<(), GenesisError> {
         if let Some(file) =
             entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == extension))
         {
-            return Err(GenesisError::Missing { path: folder.join("genesis.json"), file });
+            return Err(GenesisError::Missing { path: folder.join(GENESIS_NAME), file });
         }
     }
     Ok(())
@@ -529,17 +558,18 @@ fn open_history(
 }
 
 fn genesis_config(genesis: &config::Genesis, identity: &Identity, faucet: &Identity) -> GenesisConfig {
-    GenesisConfig {
+    let mut began = GenesisConfig {
         fund_initial_accounts: genesis.fund_initial_accounts,
         initial_lamports: genesis.fund_initial_amount_lamports,
         hashes_per_tick: (genesis.hashes_per_tick > 0).then_some(genesis.hashes_per_tick),
         ticks_per_slot: genesis.ticks_per_slot,
-        slot_ms: genesis.ticks_per_slot * genesis.target_tick_duration_micros / 1000,
         slots_per_epoch: genesis.slots_per_epoch,
         genesis_slot: genesis.warp_slot,
         faucet_lamports: genesis.faucet_lamports,
         ..GenesisConfig::development(identity.public, faucet.public, unix_time().as_secs())
-    }
+    };
+    began.set_tick_ns(genesis.target_tick_duration_micros.saturating_mul(1_000));
+    began
 }
 
 /// The differences between the genesis and the wanted values, by configuration key.
@@ -663,11 +693,22 @@ fn call_for_slot(calls: &Mutex<Inlet>, slot: u64) {
     let _ = calls.lock().send_tag(slot);
 }
 
-/// Downloads for joining nodes: the genesis, and snapshots.
+/// Downloads for joining nodes: the genesis, which is packed at the first request, what is known beside it, and
+/// snapshots.
 fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
-    let files = ["genesis.json", "genesis.accounts"].map(|name| (format!("/{name}"), folder.join(name)));
+    let files = [ARCHIVE_NAME, CHAIN_NAME].map(|name| (format!("/{name}"), folder.join(name)));
+    // Until it cannot be packed: who asks again does not make the node try again.
+    let unpacked = Mutex::new(Some(folder.join(GENESIS_NAME)));
     Box::new(move |path| {
         let file = files.iter().find(|(name, _)| *name == path).map(|(_, file)| file.clone());
+        if file.as_ref().is_some_and(|file| file.ends_with(ARCHIVE_NAME)) {
+            let mut unpacked = unpacked.lock();
+            let packed = unpacked.as_ref().map_or(Ok(()), |genesis| Genesis::write_archive(genesis));
+            if let Err(why) = packed {
+                tracing::warn!("the genesis cannot be offered: {why}");
+                *unpacked = None;
+            }
+        }
         let snapshot = || snapshots.as_ref()?.file(peers::join::snapshot_slot(path)?);
         file.or_else(snapshot).map(Download::File)
     })

@@ -7,8 +7,8 @@
 //! A start goes through [`config`] → [`ports`] (bound before anything is created) → [`peers::join`] (in a cluster: the
 //! genesis and a snapshot from peers) → [`boot::open_chain`] ([`restore`], [`history_repair`], [`mod@replay`]) →
 //! [`boot::boot`] (tiles and RPC) → [`mod@run`], which waits for the end. [`developer`] sets up a new chain,
-//! [`ledger_command`] inspects a chain offline, and [`recorded`] replays what the cluster's own bank did. The other
-//! modules are parts of `hearth config`.
+//! [`genesis_command`] makes the genesis of a cluster, [`ledger_command`] inspects a chain offline, and [`recorded`]
+//! replays what the cluster's own bank did. The other modules are parts of `hearth config`.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
@@ -16,6 +16,7 @@ pub mod boot;
 pub mod check;
 pub mod config;
 pub mod developer;
+pub mod genesis_command;
 pub mod history_repair;
 pub mod hugepages;
 pub mod ledger_command;

@@ -9,6 +9,7 @@ use hearth_command::exit_code::{ExitCode, FAILED};
 use hearth_command::output::{Say, note, plural};
 use hearth_command::stop::StopSignal;
 use hearth_ledger::blockstore;
+use hearth_ledger::genesis::GENESIS_NAME;
 use hearth_machine::port::reachable;
 use hearth_wire::base58::encode_32;
 use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
@@ -103,7 +104,7 @@ pub fn run(
     boot::unused_places(config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     short_slots(config).iter().for_each(|short| note(format_args!("notice: {short}")));
     let folder = config.expand(&config.ledger.path);
-    let exists = folder.join("genesis.json").exists() && !flags.reset;
+    let exists = folder.join(GENESIS_NAME).exists() && !flags.reset;
     let beginning = Beginning::of(flags, exists)?;
     if flags.reset {
         developer::reset(config, &folder)?;
@@ -216,7 +217,9 @@ fn short_slots(config: &Config) -> Option<String> {
 /// Reports which chain it is, and its height.
 fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
     let found = match chain.recovery.segment_count {
-        0 | 1 if chain.recovery.last_whole_slot.is_none() && chain.recovery.torn.is_none() => "a new chain".into(),
+        0 | 1 if chain.recovery.last_whole_slot.unwrap_or(0) == 0 && chain.recovery.torn.is_none() => {
+            "a new chain".into()
+        }
         _ => chain.recovery.to_string(),
     };
     let place = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());

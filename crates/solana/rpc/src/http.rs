@@ -25,7 +25,7 @@ use crate::methods::{Api, Caller};
 const DISCARDED_MAX: usize = 1024 * 1024;
 
 /// Body of a 405: the supported methods and paths.
-const KNOWN: &str = "JSON-RPC is asked by POST; GET knows /health, /dashboard, and of the chain /genesis.json, /genesis.accounts and /snapshot\n";
+const KNOWN: &str = "JSON-RPC is asked by POST; GET knows /health, /dashboard, and of the chain /genesis.tar.bz2, /chain.json and /snapshot\n";
 
 /// Answers one request.
 pub async fn handle(api: &Api, address: IpAddr, request: Request<Body>) -> Response<Body> {

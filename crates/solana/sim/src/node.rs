@@ -42,7 +42,7 @@ use hearth_pipeline::repair::{self, Repair};
 use hearth_pipeline::replay::position::{self, PositionError};
 use hearth_pipeline::replay::{self, ReplayTile};
 use hearth_pipeline::rserve::{self, Rserve};
-use hearth_pipeline::shred::{self, Shred};
+use hearth_pipeline::shred::{self, Shred, Slot0};
 use hearth_pipeline::sign::{self, Sign};
 use hearth_pipeline::store::{self, Store};
 use hearth_pipeline::topology::{self, Affinity, Counts};
@@ -251,7 +251,7 @@ fn open(setup: &Setup, place: &Place<'_>, node: &Pubkey) -> Result<Opened, Start
     let go_on = |_: &start::Replayed| ControlFlow::Continue(());
     let replayed = start::replay(&ledger, begin, genesis, &store.reader(), Some(root), None, go_on)?;
     let is_begin = replayed.last_slot == genesis.config().genesis_slot && recovery.last_whole_slot.is_none();
-    let block_id = replayed.block_id.unwrap_or(*genesis.hash());
+    let block_id = replayed.block_id.unwrap_or_else(|| *Slot0::of(genesis).block_id());
     Ok(Opened { ledger, store, keeper, block_id, last_slot: replayed.last_slot, is_begin })
 }
 

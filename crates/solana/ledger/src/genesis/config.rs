@@ -9,7 +9,8 @@ use solana_inflation::Inflation;
 use solana_rent::Rent;
 
 use crate::account::Account;
-use crate::rent::minimum_balance;
+use crate::epoch::{EpochSchedule, MINIMUM_SLOTS_PER_EPOCH};
+use crate::rent::{LAMPORTS_PER_BYTE, MAX_DATA_BYTES, minimum_balance};
 
 /// Maximum ticks per slot: a tick's number is sent in one byte.
 pub const TICKS_PER_SLOT_MAX: u64 = 255;
@@ -21,6 +22,12 @@ pub const SLOT_MS_MAX: u64 = 3_600_000;
 pub const SLOT_HASHES_MAX: u64 = 1 << 40;
 /// Maximum genesis slot: it leaves room for ten million years, and sums of slots do not overflow.
 const GENESIS_SLOT_MAX: u64 = 1 << 50;
+/// Latest creation time in Unix seconds: beyond the year 36,000.
+const CREATION_TIME_MAX: u64 = 1 << 40;
+/// Maximum price of a signature in lamports: products of it and a slot's signatures stay far from overflow.
+const SIGNATURE_LAMPORTS_MAX: u64 = 1_000_000_000;
+const MS_NS: u64 = 1_000_000;
+
 /// The configuration of a new chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GenesisConfig {
@@ -40,8 +47,10 @@ pub struct GenesisConfig {
     pub hashes_per_tick: Option<u64>,
     /// Ticks in a slot.
     pub ticks_per_slot: u64,
-    /// Slot duration in milliseconds.
+    /// Slot duration in milliseconds, rounded where `odd_tick_ns` says it exactly.
     pub slot_ms: u64,
+    /// Nanoseconds of a tick where they do not follow from `slot_ms`: see [`GenesisConfig::set_tick_ns`].
+    pub odd_tick_ns: Option<u64>,
     /// Slots in an epoch.
     pub slots_per_epoch: u64,
     /// The slot of the genesis; the first block is in the slot after it. It is 0 except for a chain that starts late,
@@ -78,6 +87,7 @@ impl GenesisConfig {
             hashes_per_tick: None,
             ticks_per_slot: 64,
             slot_ms: 400,
+            odd_tick_ns: None,
             slots_per_epoch: 432_000,
             genesis_slot: 0,
             creation_time,
@@ -89,9 +99,81 @@ impl GenesisConfig {
             extra_accounts: vec![],
         }
     }
+
+    /// Nanoseconds of a tick.
+    pub fn tick_ns(&self) -> u64 {
+        let even = || self.slot_ms.saturating_mul(MS_NS) / self.ticks_per_slot.max(1);
+        self.odd_tick_ns.unwrap_or_else(even)
+    }
+
+    /// Nanoseconds of a slot: those of its ticks.
+    pub fn slot_ns(&self) -> u64 {
+        self.tick_ns().saturating_mul(self.ticks_per_slot)
+    }
+
+    /// Sets the length of a tick, and with it that of a slot of `ticks_per_slot` ticks.
+    pub fn set_tick_ns(&mut self, tick_ns: u64) {
+        let slot_ns = tick_ns.saturating_mul(self.ticks_per_slot);
+        self.slot_ms = (slot_ns.saturating_add(MS_NS / 2) / MS_NS).max(1);
+        self.odd_tick_ns = None;
+        if self.tick_ns() != tick_ns {
+            self.odd_tick_ns = Some(tick_ns);
+        }
+    }
+
+    /// Sets what decides an account's minimum balance: lamports for each byte, a factor, and the former share that was
+    /// burned, in percent.
+    pub fn set_rent(&mut self, lamports_per_byte: u64, threshold: f64, burn_percent: u8) {
+        let bytes = [&lamports_per_byte.to_le_bytes()[..], &threshold.to_le_bytes(), &[burn_percent]].concat();
+        self.rent = bincode::deserialize(&bytes).expect("any 17 bytes are a rent");
+    }
+
+    /// The division of slots into epochs.
+    pub fn epoch_schedule(&self) -> EpochSchedule {
+        match self.warmup_epochs {
+            true => EpochSchedule::with_warmup(self.slots_per_epoch),
+            false => EpochSchedule::without_warmup(self.slots_per_epoch),
+        }
+    }
+
+    /// Whether this program can make blocks of such a chain. Those of others can be executed in any case.
+    ///
+    /// # Errors
+    ///
+    /// A tick leaves no room for transactions.
+    pub fn check_blocks(&self) -> Result<(), String> {
+        match self.hashes_per_tick {
+            Some(1) => Err("hashes_per_tick is 1: a tick of one hash has no room for transactions".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rent sysvar as programs see it: lamports per byte with the former threshold folded in, a threshold of one
+    /// year, and the former share that was burned.
+    pub(crate) fn rent_sysvar(&self) -> Vec<u8> {
+        let burned = bincode::serialize(&self.rent).ok().and_then(|bytes| bytes.last().copied()).unwrap_or_default();
+        [&LAMPORTS_PER_BYTE.to_le_bytes()[..], &1f64.to_le_bytes(), &[burned]].concat()
+    }
 }
 
 pub(super) fn check(config: &GenesisConfig) -> Result<(), String> {
+    lamports(config)?;
+    time(config)?;
+    money(config)?;
+    if config.genesis_slot > GENESIS_SLOT_MAX {
+        return Err(format!("slot {} is too late to begin at: at most {GENESIS_SLOT_MAX}", config.genesis_slot));
+    }
+    if config.creation_time > CREATION_TIME_MAX {
+        return Err(format!("the creation time is {}, more than {CREATION_TIME_MAX}", config.creation_time));
+    }
+    if config.identity == config.faucet && config.faucet_lamports > 0 {
+        return Err("identity and faucet are the same key".to_owned());
+    }
+    Ok(())
+}
+
+/// Checks the balances.
+fn lamports(config: &GenesisConfig) -> Result<(), String> {
     let least = minimum_balance(0);
     let amounts = [
         ("each funded account", config.initial_lamports, config.fund_initial_accounts > 0),
@@ -111,18 +193,21 @@ pub(super) fn check(config: &GenesisConfig) -> Result<(), String> {
     if total > u128::from(u64::MAX / 2) {
         return Err(format!("{total} lamports are more than a chain can count"));
     }
+    Ok(())
+}
+
+/// Checks ticks, slots and epochs.
+fn time(config: &GenesisConfig) -> Result<(), String> {
     for (what, value) in [
         ("ticks_per_slot", config.ticks_per_slot),
         ("slot_ms", config.slot_ms),
+        ("the length of a tick", config.tick_ns()),
         ("slots_per_epoch", config.slots_per_epoch),
         ("hashes_per_tick", config.hashes_per_tick.unwrap_or(1)),
     ] {
         if value == 0 {
             return Err(format!("{what} is 0"));
         }
-    }
-    if config.genesis_slot > GENESIS_SLOT_MAX {
-        return Err(format!("slot {} is too late to begin at: at most {GENESIS_SLOT_MAX}", config.genesis_slot));
     }
     let (ticks, hashes) = (config.ticks_per_slot, config.hashes_per_tick.unwrap_or(2));
     if ticks > TICKS_PER_SLOT_MAX {
@@ -131,14 +216,47 @@ pub(super) fn check(config: &GenesisConfig) -> Result<(), String> {
     if config.slots_per_epoch > SLOTS_PER_EPOCH_MAX {
         return Err(format!("slots_per_epoch is {}, more than {SLOTS_PER_EPOCH_MAX}", config.slots_per_epoch));
     }
-    if config.slot_ms > SLOT_MS_MAX {
-        return Err(format!("slot_ms is {}, more than {SLOT_MS_MAX}", config.slot_ms));
+    if config.warmup_epochs && config.slots_per_epoch < MINIMUM_SLOTS_PER_EPOCH {
+        return Err(format!(
+            "slots_per_epoch is {}, and epochs that warm up begin with {MINIMUM_SLOTS_PER_EPOCH}",
+            config.slots_per_epoch
+        ));
     }
-    if hashes == 1 || hashes.saturating_mul(ticks) > SLOT_HASHES_MAX {
-        return Err(format!("hashes_per_tick is {hashes}: at least 2, and at most {SLOT_HASHES_MAX} in a slot"));
+    if config.slot_ns() > SLOT_MS_MAX * MS_NS {
+        return Err(format!("a slot of {} ns is longer than {SLOT_MS_MAX} ms", config.slot_ns()));
     }
-    if config.identity == config.faucet {
-        return Err("identity and faucet are the same key".to_owned());
+    if hashes.saturating_mul(ticks) > SLOT_HASHES_MAX {
+        return Err(format!("hashes_per_tick is {hashes}: at most {SLOT_HASHES_MAX} are possible in a slot"));
+    }
+    Ok(())
+}
+
+/// Checks rent, prices and inflation.
+fn money(config: &GenesisConfig) -> Result<(), String> {
+    let GenesisConfig { rent, inflation, fee_rate_governor, .. } = config;
+    let is_known = |len: usize| rent.try_minimum_balance(len) == Some(minimum_balance(len));
+    // Above that their sum overflows.
+    if rent.lamports_per_byte > u32::MAX.into() || ![0, 1, MAX_DATA_BYTES].into_iter().all(is_known) {
+        return Err(format!(
+            "its rent of {} lamports does not come to {LAMPORTS_PER_BYTE} a byte, the only price that this program knows",
+            rent.lamports_per_byte
+        ));
+    }
+    let rates = [
+        ("initial", inflation.initial),
+        ("terminal", inflation.terminal),
+        ("taper", inflation.taper),
+        ("foundation", inflation.foundation),
+        ("foundation_term", inflation.foundation_term),
+    ];
+    for (what, rate) in rates {
+        if !(0.0..=1_000.0).contains(&rate) {
+            return Err(format!("inflation's {what} is {rate}, not from 0 to 1,000"));
+        }
+    }
+    let price = fee_rate_governor.target_lamports_per_signature;
+    if price > SIGNATURE_LAMPORTS_MAX {
+        return Err(format!("a signature is to cost {price} lamports, more than {SIGNATURE_LAMPORTS_MAX}"));
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
-//! Tests of the genesis: its hash, its file, and what is refused.
+//! Tests of the genesis: its files against the cluster's own types, its hash, slot 0, and what is refused.
+
+use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
+use solana_genesis_config::GenesisConfig as TheirConfig;
 
-use super::file::EXTRA_EXTENSION;
 use super::*;
 
 fn development(accounts: usize) -> GenesisConfig {
@@ -17,6 +19,7 @@ fn begins_with_what_the_configuration_says() {
     assert_eq!(progress.last(), Some(&700));
     assert!(progress.is_sorted());
     let accounts = genesis.accounts();
+    assert!(accounts.is_sorted_by_key(|(key, _)| *key));
     assert_eq!(accounts.len(), 700 + 2 + builtin_accounts().len());
     let lamports: u64 = accounts.iter().map(|(_, account)| account.lamports).sum();
     let config = genesis.config();
@@ -30,8 +33,12 @@ fn begins_with_what_the_configuration_says() {
 fn everything_that_matters_changes_the_hash() {
     let base = *Genesis::create(development(1), |_| {}).unwrap().hash();
     assert_eq!(base, *Genesis::create(development(1), |_| {}).unwrap().hash());
-    let changes: [fn(&mut GenesisConfig); 11] = [
-        |config| config.genesis_slot = 1,
+    let changes: [fn(&mut GenesisConfig); 15] = [
+        |config| config.warmup_epochs = true,
+        |config| config.inflation = solana_inflation::Inflation::full(),
+        |config| config.fee_rate_governor.target_signatures_per_slot += 1,
+        |config| config.cluster_type = solana_cluster_type::ClusterType::Devnet,
+        |config| config.set_tick_ns(3_333_333),
         |config| config.fund_initial_accounts = 2,
         |config| config.initial_lamports += 1,
         |config| config.identity = [3; 32],
@@ -62,47 +69,281 @@ fn the_shred_version_is_folded_as_the_cluster_does() {
     assert_eq!(pairs(&[0x12, 0x34, 0x01, 0x00]), 0x1335);
 }
 
+/// A genesis in which every field differs from the usual.
+fn unusual() -> Genesis {
+    let mut config = development(3);
+    config.hashes_per_tick = Some(10);
+    config.ticks_per_slot = 7;
+    config.set_tick_ns(3_333_333);
+    config.slots_per_epoch = 100;
+    config.warmup_epochs = true;
+    config.inflation = solana_inflation::Inflation::pico();
+    config.fee_rate_governor.target_lamports_per_signature = 8_000;
+    config.fee_rate_governor.burn_percent = 25;
+    config.cluster_type = solana_cluster_type::ClusterType::Testnet;
+    let mut program = Account::with_data(1_000_000, [8; 32], b"program");
+    (program.executable, program.rent_epoch) = (true, 0);
+    config.extra_accounts = vec![([9; 32], program), ([7; 32], Account::with_data(5_000_000, [8; 32], &[1; 300]))];
+    Genesis::create(config, |_| {}).unwrap()
+}
+
 #[test]
-fn survives_the_file() {
+fn the_cluster_reads_what_is_written() {
+    for genesis in [Genesis::create(development(5), |_| {}).unwrap(), unusual()] {
+        let (bytes, config) = (genesis.to_bytes(), genesis.config());
+        let theirs: TheirConfig = bincode::deserialize(&bytes).unwrap();
+        assert_eq!(bincode::serialize(&theirs).unwrap(), bytes);
+        assert_eq!(theirs.hash().to_bytes(), *genesis.hash());
+        assert_eq!(theirs.creation_time, 1_700_000_000);
+        assert_eq!((theirs.ticks_per_slot, theirs.hashes_per_tick()), (config.ticks_per_slot, config.hashes_per_tick));
+        assert_eq!(theirs.ns_per_slot(), u128::from(config.slot_ns()));
+        let epochs = &theirs.epoch_schedule;
+        assert_eq!((epochs.slots_per_epoch, epochs.warmup), (config.slots_per_epoch, config.warmup_epochs));
+        assert_eq!((&theirs.inflation, &theirs.rent), (&config.inflation, &config.rent));
+        assert_eq!((&theirs.fee_rate_governor, theirs.cluster_type), (&config.fee_rate_governor, config.cluster_type));
+        let accounts: Vec<_> = theirs.accounts.iter().map(|(key, account)| (key.to_bytes(), account)).collect();
+        let ours = file_accounts(config, genesis.funded_accounts());
+        assert_eq!(accounts.len(), ours.len());
+        for ((key, theirs), (our_key, ours)) in accounts.iter().zip(&ours) {
+            assert_eq!((key, theirs.lamports, &theirs.data[..]), (our_key, ours.lamports, ours.data()));
+            assert_eq!((theirs.owner.to_bytes(), theirs.executable), (ours.owner, ours.executable));
+            assert_eq!(theirs.rent_epoch, ours.rent_epoch);
+        }
+    }
+}
+
+/// A genesis as the cluster's tools make it.
+fn theirs() -> TheirConfig {
+    let (mut theirs, _) = solana_genesis_config::create_genesis_config(10_000_000_000);
+    theirs.creation_time = 1_600_000_000;
+    theirs.poh_config.hashes_per_tick = Some(5);
+    theirs.poh_config.target_tick_duration = Duration::from_micros(6_250);
+    theirs.add_native_instruction_processor("former".into(), [6; 32].into());
+    theirs.epoch_schedule = solana_epoch_schedule::EpochSchedule::custom(8_192, 8_192, true);
+    theirs
+}
+
+#[test]
+fn what_the_cluster_writes_is_read() {
+    let theirs = theirs();
+    let bytes = bincode::serialize(&theirs).unwrap();
+    let genesis = Genesis::from_bytes(&bytes).unwrap();
+    assert_eq!(*genesis.hash(), theirs.hash().to_bytes());
+    let config = genesis.config();
+    assert_eq!((config.slot_ms, config.odd_tick_ns, config.hashes_per_tick), (400, None, Some(5)));
+    assert_eq!((config.slots_per_epoch, config.warmup_epochs), (8_192, true));
+    assert_eq!((config.creation_time, config.genesis_slot), (1_600_000_000, 0));
+    assert_eq!(config.inflation, theirs.inflation);
+    assert_eq!(config.extra_accounts.len(), 1);
+    assert_eq!(config.extra_accounts[0].1.lamports, 10_000_000_000);
+    // No transaction has room there, but others' blocks can be executed.
+    let mut narrow = theirs.clone();
+    narrow.poh_config.hashes_per_tick = Some(1);
+    let narrow = Genesis::from_bytes(&bincode::serialize(&narrow).unwrap()).unwrap();
+    assert!(narrow.config().check_blocks().is_err() && config.check_blocks().is_ok());
+    // A folder of the cluster's tools has no file beside it.
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("genesis.json");
-    let mut config = development(50);
-    config.hashes_per_tick = Some(62_500);
-    config.genesis_slot = 1_000;
-    config.extra_accounts = vec![([9; 32], Account::with_data(1_000_000, [8; 32], b"program"))];
+    theirs.write(dir.path()).unwrap();
+    assert_eq!(Genesis::load(&dir.path().join(GENESIS_NAME)).unwrap(), genesis);
+}
+
+#[test]
+fn odd_ticks_are_kept_to_the_nanosecond() {
+    let mut config = development(0);
+    for (ticks, tick_ns, slot_ms, odd) in
+        [(64, 6_250_000, 400, false), (64, 7_000, 1, true), (7, 3_333_333, 23, true), (64, 16_000, 1, true)]
+    {
+        config.ticks_per_slot = ticks;
+        config.set_tick_ns(tick_ns);
+        assert_eq!((config.slot_ms, config.odd_tick_ns.is_some()), (slot_ms, odd), "{ticks} of {tick_ns} ns");
+        assert_eq!((config.tick_ns(), config.slot_ns()), (tick_ns, ticks * tick_ns));
+    }
+}
+
+#[test]
+fn slot_0_is_the_ticks_of_a_chain() {
+    let genesis = unusual();
+    let mut hash = *genesis.hash();
+    for tick in genesis.ticks() {
+        (0..10).for_each(|_| hash = sha256(&[&hash]));
+        assert_eq!(*tick, hash);
+    }
+    assert_eq!((genesis.ticks().len(), *genesis.slot_0_hash()), (7, hash));
+    // In low power a tick of slot 0 has no hash.
+    let low_power = Genesis::create(development(1), |_| {}).unwrap();
+    assert_eq!((low_power.ticks().len(), low_power.slot_0_hash()), (64, low_power.hash()));
+}
+
+#[test]
+fn survives_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(GENESIS_NAME);
+    let mut genesis = unusual();
+    genesis.config.genesis_slot = 1_000;
+    genesis.save(&path).unwrap();
+    let loaded = Genesis::load(&path).unwrap();
+    assert_eq!(loaded, genesis);
+    let (found, made) = (loaded.config(), genesis.config());
+    assert_eq!((found.fund_initial_accounts, found.initial_lamports), (3, made.initial_lamports));
+    assert_eq!((found.identity_lamports, found.faucet_lamports), (made.identity_lamports, made.faucet_lamports));
+    assert_eq!(found.extra_accounts.len(), 2);
+    assert_eq!(loaded.to_bytes(), std::fs::read(&path).unwrap());
+    let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    // The archive holds it, and is of no other chain.
+    Genesis::write_archive(&path).unwrap();
+    let archive = dir.path().join(ARCHIVE_NAME);
+    let unpacked = unpack(std::fs::File::open(&archive).unwrap(), GENESIS_BYTES_MAX).unwrap();
+    assert_eq!(unpacked, genesis.to_bytes());
+    Genesis::create(development(1), |_| {}).unwrap().save(&path).unwrap();
+    assert!(!archive.exists());
+}
+
+#[test]
+fn an_account_that_overrides_another_survives_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(GENESIS_NAME);
+    let mut config = development(2);
+    config.extra_accounts =
+        vec![([1; 32], Account::wallet(3_000_000)), (funded_account_key(1).public_key(), Account::wallet(4_000_000))];
     let genesis = Genesis::create(config, |_| {}).unwrap();
     genesis.save(&path).unwrap();
-    assert_eq!(Genesis::load(&path).unwrap(), genesis);
-    assert!(!dir.path().join("genesis.part").exists());
+    let loaded = Genesis::load(&path).unwrap();
+    assert_eq!((&loaded, loaded.accounts()), (&genesis, genesis.accounts()));
+}
+
+#[test]
+fn a_file_that_is_cut_or_has_more_is_refused() {
+    for bytes in [unusual().to_bytes(), bincode::serialize(&theirs()).unwrap()] {
+        assert!(Genesis::from_bytes(&bytes).is_ok());
+        for end in 0..bytes.len() {
+            assert!(Genesis::from_bytes(&bytes[..end]).is_err(), "cut at {end}");
+        }
+        assert!(Genesis::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
+    }
+}
+
+#[test]
+fn changed_bytes_are_refused_or_another_chain() {
+    let genesis = unusual();
+    let bytes = genesis.to_bytes();
+    for at in 0..bytes.len() {
+        for bit in [1, 0x80] {
+            let mut changed = bytes.clone();
+            changed[at] ^= bit;
+            let Ok(other) = Genesis::from_bytes(&changed) else { continue };
+            assert_ne!(other.hash(), genesis.hash(), "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn lying_lengths_are_refused_without_memory() {
+    let bytes = unusual().to_bytes();
+    let with = |at: usize, number: u64| {
+        let mut changed = bytes.clone();
+        changed[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        Genesis::from_bytes(&changed).unwrap_err()
+    };
+    // The number of accounts, and the length of the first one's data.
+    for number in [u64::MAX, u64::MAX / 2, 1 << 40] {
+        assert!(!with(8, number).is_empty());
+        assert!(with(16 + 32 + 8, number).contains("its data takes"), "{}", with(56, number));
+    }
+    assert!(with(16 + 32, 0).contains("no lamports"));
+}
+
+#[test]
+fn what_cannot_run_here_is_named() {
+    let refused = |change: fn(&mut TheirConfig)| {
+        let mut theirs = theirs();
+        change(&mut theirs);
+        Genesis::from_bytes(&bincode::serialize(&theirs).unwrap()).unwrap_err()
+    };
+    let cases: [(fn(&mut TheirConfig), &str); 16] = [
+        (|theirs| theirs.creation_time = -1, "creation time"),
+        (|theirs| theirs.ticks_per_slot = 0, "ticks_per_slot"),
+        (|theirs| theirs.ticks_per_slot = 300, "ticks_per_slot"),
+        (|theirs| theirs.poh_config.hashes_per_tick = Some(0), "hashes_per_tick"),
+        (|theirs| theirs.poh_config.target_tick_duration = Duration::ZERO, "tick"),
+        (|theirs| theirs.poh_config.target_tick_duration = Duration::from_secs(u64::MAX), "tick"),
+        (|theirs| theirs.rent.lamports_per_byte = 3_480, "rent"),
+        (|theirs| theirs.rent.lamports_per_byte = u64::MAX, "rent"),
+        (|theirs| theirs.inflation.initial = f64::NAN, "inflation"),
+        (|theirs| theirs.inflation.taper = -1.0, "inflation"),
+        (|theirs| theirs.epoch_schedule.leader_schedule_slot_offset = 5, "epoch schedule"),
+        (|theirs| theirs.epoch_schedule.first_normal_slot += 1, "epoch schedule"),
+        (|theirs| theirs.epoch_schedule.slots_per_epoch = u64::MAX, "slots_per_epoch"),
+        (|theirs| theirs.rewards_pools = theirs.accounts.clone(), "reward pools"),
+        (|theirs| theirs.fee_rate_governor.target_lamports_per_signature = u64::MAX, "signature"),
+        (|theirs| theirs.accounts.values_mut().for_each(|account| account.lamports = u64::MAX), "lamports"),
+    ];
+    for (change, word) in cases {
+        let why = refused(change);
+        assert!(why.contains(word), "{word}: {why}");
+    }
+}
+
+#[test]
+fn accounts_out_of_order_are_refused() {
+    let genesis = unusual();
+    let mut accounts = file_accounts(genesis.config(), genesis.funded_accounts());
+    let encode = |accounts: &[(Pubkey, Account)]| binary::encode(genesis.config(), accounts);
+    assert!(Genesis::from_bytes(&encode(&accounts)).is_ok());
+    accounts.swap(0, 1);
+    assert!(Genesis::from_bytes(&encode(&accounts)).unwrap_err().contains("lower addresses"));
+    accounts[1] = accounts[0].clone();
+    assert!(Genesis::from_bytes(&encode(&accounts)).unwrap_err().contains("lower addresses"));
 }
 
 #[test]
 fn a_damaged_file_is_told_from_a_missing_one() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("genesis.json");
+    let path = dir.path().join(GENESIS_NAME);
     let error = Genesis::load(&path).unwrap_err();
-    assert!(matches!(error, GenesisError::Io { action: "read", .. }) && error.to_string().contains("genesis.json"));
+    assert!(matches!(error, GenesisError::Io { action: "read", .. }) && error.to_string().contains("genesis.bin"));
     Genesis::create(development(5), |_| {}).unwrap().save(&path).unwrap();
-    let text = std::fs::read_to_string(&path).unwrap();
-    let changes = [
+    let chain = dir.path().join(CHAIN_NAME);
+    let (bytes, text) = (std::fs::read(&path).unwrap(), std::fs::read_to_string(&chain).unwrap());
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let error = Genesis::load(&path).unwrap_err();
+    assert!(error.is_damage() && error.to_string().contains("genesis.bin is damaged: "), "{error}");
+    std::fs::write(&path, &bytes).unwrap();
+    for changed in [
         text[..text.len() / 2].to_owned(),
-        text.replace("\"ticks_per_slot\":64", "\"ticks_per_slot\":63"),
-        text.replace("\"version\":2", "\"version\":1"),
-        text.replace("\"slot_ms\"", "\"slot_s\""),
-    ];
-    for changed in changes {
-        std::fs::write(&path, &changed).unwrap();
+        text.replace("start_slot", "start"),
+        text.replace("\"start_slot\": 0", "\"start_slot\": 1"),
+        text.replace("\"identity_lamports\": 5", "\"identity_lamports\": 6"),
+        text.replace("\"genesis_hash\": \"", "\"genesis_hash\": \"1"),
+    ] {
+        assert_ne!(changed, text);
+        std::fs::write(&chain, &changed).unwrap();
         let error = Genesis::load(&path).unwrap_err();
-        assert!(matches!(error, GenesisError::Damaged { .. }) && error.is_damage(), "{error}");
+        assert!(error.is_damage() && error.to_string().contains("chain.json is damaged: "), "{error}");
     }
-    std::fs::write(&path, [0xff, 0xfe, 0x00]).unwrap();
+    // Of another chain.
+    let other = tempfile::tempdir().unwrap();
+    Genesis::create(development(6), |_| {}).unwrap().save(&other.path().join(GENESIS_NAME)).unwrap();
+    std::fs::copy(other.path().join(CHAIN_NAME), &chain).unwrap();
     let error = Genesis::load(&path).unwrap_err();
-    assert!(error.is_damage() && error.to_string().contains("genesis.json is damaged: it is not UTF-8"), "{error}");
-    // The additional accounts are half of it.
-    std::fs::write(&path, &text).unwrap();
-    std::fs::remove_file(path.with_extension("accounts")).unwrap();
-    let error = Genesis::load(&path).unwrap_err();
-    assert!(error.is_damage() && error.to_string().contains("genesis.accounts is missing"), "{error}");
+    assert!(error.is_damage() && error.to_string().contains("it is of the genesis"), "{error}");
+}
+
+#[test]
+fn an_older_chain_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let older = dir.path().join("genesis.json");
+    // Another program's file.
+    std::fs::write(&older, "{\"config\":{\"chainId\":1}}").unwrap();
+    assert!(Genesis::refuse_older(dir.path()).is_ok());
+    std::fs::write(&older, "{\"checksum\":7,\"genesis\":{\"version\":2}}").unwrap();
+    let path = dir.path().join(GENESIS_NAME);
+    for error in [Genesis::refuse_older(dir.path()).unwrap_err(), Genesis::load(&path).unwrap_err()] {
+        let text = error.to_string();
+        assert!(text.contains("genesis.json") && text.contains("`hearth run --reset`"), "{text}");
+    }
+    Genesis::create(development(1), |_| {}).unwrap().save(&path).unwrap();
+    assert!(Genesis::refuse_older(dir.path()).is_ok(), "a new chain has begun");
 }
 
 #[test]
@@ -113,32 +354,6 @@ fn the_last_extra_account_of_an_address_counts() {
     let accounts = Genesis::create(config, |_| {}).unwrap().accounts();
     let found: Vec<_> = accounts.iter().filter(|(key, _)| *key == [1; 32]).collect();
     assert_eq!(found, [&([1; 32], Account::wallet(2_000_000))]);
-}
-
-#[test]
-fn damaged_extra_accounts_are_told() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("genesis.json");
-    let with = |lamports| {
-        let extra_accounts = vec![([9; 32], Account::wallet(lamports))];
-        Genesis::create(GenesisConfig { extra_accounts, ..development(1) }, |_| {}).unwrap()
-    };
-    with(1_000_000).save(&path).unwrap();
-    let extra = path.with_extension(EXTRA_EXTENSION);
-    let right = std::fs::read(&extra).unwrap();
-    std::fs::write(&extra, &right[1..]).unwrap();
-    let error = Genesis::load(&path).unwrap_err().to_string();
-    assert!(error.contains("genesis.accounts is damaged"), "{error}");
-    // Complete, but of another chain.
-    std::fs::write(&extra, extra::encode(&with(2_000_000).config.extra_accounts)).unwrap();
-    let error = Genesis::load(&path).unwrap_err().to_string();
-    assert!(error.contains("genesis.json is damaged: its content has the hash"), "{error}");
-    std::fs::remove_file(&extra).unwrap();
-    let error = Genesis::load(&path).unwrap_err();
-    let GenesisError::Missing { path: missing, file } = &error else { panic!("{error}") };
-    assert_eq!(missing, &extra);
-    assert_eq!(file, &path);
-    assert!(error.to_string().contains("genesis.accounts is missing"), "{error}");
 }
 
 #[test]
@@ -158,4 +373,6 @@ fn impossible_chains_are_refused() {
     assert!(refused(|config| config.hashes_per_tick = Some(1)));
     assert!(refused(|config| config.faucet = config.identity));
     assert!(refused(|config| config.genesis_slot = u64::MAX));
+    assert!(refused(|config| config.rent.lamports_per_byte += 1));
+    assert!(refused(|config| (config.warmup_epochs, config.slots_per_epoch) = (true, 31)));
 }

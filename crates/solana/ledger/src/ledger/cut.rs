@@ -13,7 +13,6 @@ use super::{Chain, Ledger, LedgerConfig, RECENT_BLOCKS, State};
 use crate::bank_hash::{Hashes, Hashing};
 use crate::blockhash::BlockhashQueue;
 use crate::commitment::Commitment;
-use crate::epoch::EpochSchedule;
 use crate::epochs::Epochs;
 use crate::features::ActiveFeatures;
 use crate::genesis::Genesis;
@@ -30,7 +29,7 @@ impl Ledger {
         let features = Arc::new(ActiveFeatures::load(&accounts, manifest.last().slot));
         let hashing = Hashing::restore(&accounts, manifest.hashes, config.hash_accounts);
         accounts.note_changes();
-        let schedule = EpochSchedule::without_warmup(genesis.config().slots_per_epoch);
+        let schedule = genesis.config().epoch_schedule();
         let state = State {
             accounts,
             statuses,

@@ -61,8 +61,7 @@ impl InflationFeatures {
 impl Inflating {
     /// The inflation of a new chain.
     pub(crate) fn of(genesis: &GenesisConfig) -> Self {
-        let tick_ns = genesis.slot_ms * 1_000_000 / genesis.ticks_per_slot;
-        let slots_per_year = SECONDS_PER_YEAR * (NS_PER_SECOND / tick_ns as f64) / genesis.ticks_per_slot as f64;
+                let slots_per_year = SECONDS_PER_YEAR * (NS_PER_SECOND / genesis.tick_ns() as f64) / genesis.ticks_per_slot as f64;
         Self { inflation: genesis.inflation, start_slot: 0, slots_per_year }
     }
 

@@ -11,10 +11,15 @@ fn data(accounts: &Accounts, key: &Pubkey) -> Vec<u8> {
     account.data().to_vec()
 }
 
+fn begin(accounts: &Accounts, schedule: &EpochSchedule, clock: &Clock) {
+    let rent = crate::GenesisConfig::development([1; 32], [2; 32], 0).rent_sysvar();
+    begin_chain(accounts, schedule, clock, &rent, std::iter::once((&[7; 32], 0)));
+}
+
 fn chain() -> Accounts {
     let accounts = Accounts::new();
     let schedule = EpochSchedule::without_warmup(432_000);
-    begin_chain(&accounts, &schedule, &Clock::at_genesis(&schedule, 0, 400_000_000, 1_700_000_000), &[7; 32]);
+    begin(&accounts, &schedule, &Clock::at_genesis(&schedule, 0, 400_000_000, 1_700_000_000));
     accounts
 }
 
@@ -45,7 +50,7 @@ fn a_chain_may_begin_late() {
     let clock = Clock::at_genesis(&schedule, 5_000_050, 400_000_000, 1_700_000_000);
     assert_eq!((clock.epoch, clock.leader_schedule_epoch), (50_000, 50_001));
     assert_eq!((clock.unix_timestamp, clock.epoch_start_timestamp), (1_700_000_000, 1_700_000_000 - 20));
-    begin_chain(&accounts, &schedule, &clock, &[7; 32]);
+    begin(&accounts, &schedule, &clock);
     assert_eq!(Clock::load(&accounts), clock);
     let mut history = solana_slot_history::SlotHistory::default();
     history.add(5_000_050);

@@ -15,6 +15,7 @@ use hearth_pipeline::exec::{self, Exec, WorkerConfig};
 use hearth_pipeline::failure::Failure;
 use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
 use hearth_pipeline::replay::{ReplayTile, position};
+use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::tower::{
     Alone, Core, CoreConfig, Membership, NoFiles, Now, Start, Tower, TowerError, Writer, saved_tower,
 };
@@ -86,7 +87,7 @@ impl Consensus {
         let node = identity.public;
         let saved = saved_tower(folder, &node).map_err(TowerError::from).map_err(DivergenceError::from)?;
         let given = vote_account(config, folder)?;
-        let block_id = chain.replayed.block_id.unwrap_or(*genesis.hash());
+        let block_id = chain.replayed.block_id.unwrap_or_else(|| *Slot0::of(genesis).block_id());
         let blocks = chain.store.reader();
         // For a tower from another program the root's hash is unknown.
         let rooted = saved.as_ref().and_then(|tower| tower.lockouts().root);
@@ -103,7 +104,7 @@ impl Consensus {
             gossips: true,
             // Blocks that are not final are replayed later.
             is_begin: chain.replayed.last_slot == genesis.config().genesis_slot
-                && chain.recovery.last_whole_slot.is_none(),
+                && chain.recovery.last_whole_slot.unwrap_or(0) == 0,
             slot: Duration::from_millis(genesis.config().slot_ms),
         };
         let core = Core::new(core, start, saved, Now::of(clock)).map_err(DivergenceError::from)?;
@@ -135,7 +136,7 @@ impl Consensus {
     /// For a node that is a cluster of one. Continues from the ledger's last block, which is the root.
     fn alone(chain: &Chain, clock: &Clock) -> Self {
         let Chain { genesis, ledger, identity, replayed, .. } = chain;
-        let block_id = replayed.block_id.unwrap_or(*genesis.hash());
+        let block_id = replayed.block_id.unwrap_or_else(|| *Slot0::of(genesis).block_id());
         let slot = Duration::from_millis(genesis.config().slot_ms.max(1));
         let (core, alone) = Alone::new(ledger.clone(), identity.public, block_id, slot, Now::of(clock));
         let vote_account = alone.account();

@@ -7,6 +7,8 @@ use hearth_consensus::{BankId, Tower};
 use hearth_crypto::sha256::sha256;
 use hearth_ledger::Commitment;
 use hearth_ledger::blockstore::FecSetRecord;
+use hearth_ledger::bootstrap::Bootstrap;
+use hearth_ledger::features::{feature_accounts, supported};
 use hearth_pipeline::tower::{save_root, save_tower};
 use hearth_wire::base58::decode_32;
 use hearth_wire::entry::{write_batch_header, write_entry};
@@ -123,10 +125,66 @@ fn a_chain_keeps_the_accounts_it_began_with() {
     for key in ["identity.json", "faucet.json"] {
         std::fs::copy(folder.path().join(key), before.path().join(key)).unwrap();
     }
-    older.save(&before.path().join("genesis.json")).unwrap();
+    older.save(&before.path().join(GENESIS_NAME)).unwrap();
     let opened = open(&config, before.path()).unwrap();
     assert_eq!(opened.genesis.hash(), older.hash());
     assert_eq!(opened.ledger.account(&wrapped_sol), None);
+}
+
+#[test]
+fn a_folder_of_the_clusters_tools_is_run() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
+    let folder = folder.path();
+    let identity = keys::read_or_create(&folder.join("identity.json")).unwrap().public;
+    let bootstrap = Bootstrap {
+        identity,
+        vote: [7; 32],
+        stake: [8; 32],
+        lamports: 500_000_000_000,
+        stake_lamports: 1_000_000_000,
+        stake_authority: identity,
+        commission_percent: 100,
+    };
+    let began = GenesisConfig {
+        identity_lamports: 0,
+        faucet_lamports: 0,
+        fund_initial_accounts: 0,
+        hashes_per_tick: Some(10),
+        slots_per_epoch: 64,
+        warmup_epochs: true,
+        extra_accounts: [&bootstrap.accounts()[..], &feature_accounts(supported())].concat(),
+        ..GenesisConfig::development([0; 32], [0; 32], 1_700_000_000)
+    };
+    let genesis = Genesis::create(began, |_| {}).unwrap();
+    genesis.save_alone(&folder.join(GENESIS_NAME)).unwrap();
+    for _ in 0..2 {
+        let chain = open(&config, folder).unwrap();
+        assert_eq!(chain.genesis.hash(), genesis.hash());
+        assert_eq!(chain.ledger.leader_at(40).map(|leader| leader.node), Some(identity));
+        assert_eq!(chain.ledger.epoch_schedule().epoch(40), 1);
+        let slot_0 = Slot0::of(&genesis);
+        let block = chain.store.reader().block(0).unwrap().expect("slot 0 is stored");
+        assert!(block.info.whole);
+        assert_eq!((&block.block_id, &block.data[..]), (slot_0.block_id(), slot_0.record().data));
+        assert_eq!(chain.ledger.recent_blocks(1)[0].blockhash, *genesis.slot_0_hash());
+        assert!(chain.ledger.is_blockhash_valid(genesis.hash()));
+    }
+    assert!(!folder.join(CHAIN_NAME).exists());
+}
+
+#[test]
+fn the_chain_of_an_older_version_is_refused_untouched() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
+    let folder = folder.path();
+    std::fs::write(folder.join("genesis.json"), "{\"checksum\":1,\"genesis\":{\"version\":2}}").unwrap();
+    std::fs::write(folder.join("genesis.accounts"), "hearthGA").unwrap();
+    let before = names(folder);
+    let refused = open(&config, folder).err().expect("an older chain").to_string();
+    assert!(refused.contains("genesis.json") && refused.contains("`hearth run --reset`"), "{refused}");
+    assert_eq!(names(folder), before, "nothing was written");
+    crate::developer::reset(&config, folder).unwrap();
+    assert_eq!(started(&config, folder), (0, 0));
+    assert!(!folder.join("genesis.json").exists() && !folder.join("genesis.accounts").exists());
 }
 
 /// All paths in a folder, recursively.
@@ -148,15 +206,15 @@ fn blocks_without_genesis_are_refused_untouched() {
     let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
     let folder = folder.path();
     chain(&config, folder, &[(1, 0), (2, 1)]);
-    let path = folder.join("genesis.json");
+    let path = folder.join(GENESIS_NAME);
     let good = std::fs::read(&path).unwrap();
     std::fs::write(&path, &good[..good.len() / 2]).unwrap();
     let damaged = open(&config, folder).err().expect("half a genesis").to_string();
-    assert!(damaged.contains("genesis.json is damaged") && damaged.contains("--reset"), "{damaged}");
+    assert!(damaged.contains("genesis.bin is damaged") && damaged.contains("--reset"), "{damaged}");
     std::fs::remove_file(&path).unwrap();
     let before = names(folder);
     let missing = open(&config, folder).err().expect("no genesis").to_string();
-    assert!(missing.contains("genesis.json is missing") && missing.contains("0000000001.log"), "{missing}");
+    assert!(missing.contains("genesis.bin is missing") && missing.contains("0000000001.log"), "{missing}");
     assert_eq!(names(folder), before, "nothing was written");
     // The advice of both errors.
     crate::developer::reset(&config, folder).unwrap();

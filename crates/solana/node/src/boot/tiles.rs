@@ -29,7 +29,7 @@ use hearth_pipeline::quic::{self, Quic};
 use hearth_pipeline::repair::nonce::NonceKey;
 use hearth_pipeline::repair::{self, Repair};
 use hearth_pipeline::rserve::{self, Rserve};
-use hearth_pipeline::shred::{self, Shred};
+use hearth_pipeline::shred::{self, Shred, Slot0};
 use hearth_pipeline::sign::{self, Sign};
 use hearth_pipeline::store::{self, Store};
 use hearth_pipeline::txsend::{self, TxSend};
@@ -109,8 +109,8 @@ pub(super) fn tile_configs(
         .each::<Shred>(topology, |_| shred::Config {
             shred_version: restore::shred_version(config, &genesis),
             shreds_per_slot_max: block_limits(bench).shreds as u32,
-            // The first set of a chain chains to its genesis.
-            chained_root: replayed.block_id.unwrap_or(*genesis.hash()),
+            // The first set after slot 0 chains to that slot's block.
+            chained_root: replayed.block_id.unwrap_or_else(|| *Slot0::of(&genesis).block_id()),
             first_slot: replayed.last_slot + 1,
             takes_turns,
             destinations: config.tiles.shred.additional_shred_destinations.clone(),
@@ -326,7 +326,7 @@ pub(super) fn poh_config(genesis: &Genesis) -> poh::chain::Config {
     poh::chain::Config {
         hashes_per_tick: config.hashes_per_tick,
         ticks_per_slot: config.ticks_per_slot,
-        slot_ns: config.slot_ms * 1_000_000,
+        slot_ns: config.slot_ns(),
         max_microblocks: poh::chain::MAX_MICROBLOCKS,
     }
 }

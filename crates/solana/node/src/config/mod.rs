@@ -265,6 +265,9 @@ tables! {
         /// Slots of the chain's hard forks, as after a restart of the cluster. Every node must have the same ones:
         /// they change bank hashes from the slot on, and the shred version at once.
         pub hard_forks: Vec<u64> = vec![],
+        /// The genesis hash of the cluster, in base58. A node that joins takes no other genesis, and refuses a ledger
+        /// folder that has another. Empty: the shred version of the entrypoint decides alone.
+        pub expected_genesis_hash: String = String::new(),
     }
 
     /// `[gossip]`

@@ -339,7 +339,7 @@ fn fetch(flags: &Flags, flag: &'static str, key: &Pubkey) -> Result<Option<Accou
 }
 
 /// Parses an address, or reads that of a key file.
-fn address(flag: &'static str, text: &str) -> Result<Pubkey, FlagError> {
+pub(crate) fn address(flag: &'static str, text: &str) -> Result<Pubkey, FlagError> {
     if let Ok(key) = decode_32(text) {
         return Ok(key);
     }

@@ -18,8 +18,10 @@ use std::path::PathBuf;
 
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 
+pub(crate) use dump::read_program;
 pub use flags::Flags;
 pub use genesis_overrides::Beginning;
+pub(crate) use genesis_overrides::address;
 pub use reset::reset;
 
 /// Why options cannot be applied.

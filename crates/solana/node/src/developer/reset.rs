@@ -12,6 +12,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use hearth_ledger::blockstore::BlockStore;
+use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME, is_ours};
 
 use super::FlagError;
 use crate::config::Config;
@@ -36,19 +37,24 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     if !config.joins() {
         gone(&folder.join("tower.bin"), |path| std::fs::remove_file(path))?;
     }
-    gone(&folder.join("genesis.json"), |path| std::fs::remove_file(path))?;
-    gone(&folder.join("genesis.accounts"), |path| std::fs::remove_file(path))
+    // A genesis without the file beside it would be taken for one of the cluster's tools, so that file goes later. The
+    // last two are of older versions; another program's file of that name stays.
+    let older = folder.join("genesis.json");
+    let is_older = is_ours(&older);
+    for name in [ARCHIVE_NAME, GENESIS_NAME, CHAIN_NAME, "genesis.accounts"] {
+        gone(&folder.join(name), |path| std::fs::remove_file(path))?;
+    }
+    if is_older { gone(&older, |path| std::fs::remove_file(path)) } else { Ok(()) }
 }
 
-/// Whether the folder is empty, or has or had a chain of this program. `history`, `blocks` and a `genesis.json` may
-/// belong to others; our genesis file starts with its checksum.
+/// Whether the folder is empty, or has or had a chain of this program. `history`, `blocks`, `genesis.bin` and a
+/// `genesis.json` may belong to others; that file of our older versions starts with its checksum.
 fn is_chain(folder: &Path) -> Result<bool, FlagError> {
     let failed = |source| FlagError::Remove { path: folder.into(), source };
     let is_empty = std::fs::read_dir(folder).map_err(failed)?.next().is_none();
-    let is_ours = |text: String| text.starts_with("{\"checksum\":");
     Ok(is_empty
-        || ["genesis.accounts", "faucet.json"].iter().any(|name| folder.join(name).exists())
-        || std::fs::read_to_string(folder.join("genesis.json")).is_ok_and(is_ours))
+        || [CHAIN_NAME, "genesis.accounts", "faucet.json"].iter().any(|name| folder.join(name).exists())
+        || is_ours(&folder.join("genesis.json")))
 }
 
 /// The folder may be elsewhere, and contain other files.

@@ -18,6 +18,7 @@ use hearth_command::exit_code::ExitCode;
 use hearth_command::output::Say;
 use hearth_command::shell;
 use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy};
+use hearth_ledger::genesis::GENESIS_NAME;
 use hearth_ledger::history::HistoryError;
 use hearth_ledger::snapshot::{Folder, SnapshotError, SnapshotFile};
 use hearth_ledger::{FeatureError, Genesis, GenesisError};
@@ -209,11 +210,12 @@ struct Offline {
 impl Offline {
     fn open(config: &Config) -> Result<Self, LedgerError> {
         let folder = config.expand(&config.ledger.path);
-        let (genesis, blocks) = (folder.join("genesis.json"), folder.join("blocks"));
+        let (genesis, blocks) = (folder.join(GENESIS_NAME), folder.join("blocks"));
         // Blocks without their genesis are a damaged chain, which the next line reports.
         if !blocks.is_dir() {
             return Err(LedgerError::NoChain { folder, options: options(config) });
         }
+        Genesis::refuse_older(&folder)?;
         if !genesis.exists() {
             return Err(GenesisError::Missing { path: genesis, file: blocks }.into());
         }
@@ -321,10 +323,10 @@ mod tests {
             format!("ut back a copy of the ledger folder, or begin a new chain with `hearth run {options} --reset`");
         let verify = format!(". `hearth ledger verify {options}` says all that is wrong there; p{way_out}");
         let [missing, _] = said(&config);
-        assert!(missing.contains("genesis.json is missing") && missing.ends_with(&verify), "{missing}");
-        std::fs::write(place.join("genesis.json"), "{").unwrap();
+        assert!(missing.contains("genesis.bin is missing") && missing.ends_with(&verify), "{missing}");
+        std::fs::write(place.join(GENESIS_NAME), "{").unwrap();
         let [damaged, by_verify] = said(&config);
-        assert!(damaged.contains("genesis.json is damaged") && damaged.ends_with(&verify), "{damaged}");
+        assert!(damaged.contains("genesis.bin is damaged") && damaged.ends_with(&verify), "{damaged}");
         assert!(by_verify.ends_with(&format!(". P{way_out}")), "{by_verify}");
         assert!(!by_verify.contains("hearth ledger verify"), "{by_verify}");
     }

@@ -23,7 +23,9 @@ use hearth_ledger::history::{self, HistoryError};
 use hearth_ledger::lattice::Lattice;
 use hearth_ledger::snapshot;
 use hearth_pipeline::poh;
+use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::tower::{is_root_damaged, saved_tower};
+use hearth_wire::base58::encode_32;
 use hearth_wire::entry::Entry;
 use hearth_wire::{Hash, Pubkey, Txn};
 
@@ -83,9 +85,11 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
     votes(chain, config, &mut found);
     let known = snapshots(chain, config, &mut found);
     let leaders = leaders(chain, config);
-    let mut at = At { slot: 0, blockhash: Some(*chain.genesis.hash()), block_id: Some(*chain.genesis.hash()) };
+    let began = chain.genesis.config().genesis_slot;
+    let block_id = Some(slot_0(chain, &mut found));
+    let mut at = At { slot: began, blockhash: Some(*chain.genesis.slot_0_hash()), block_id };
     let (mut blocks, mut txns) = (0u64, 0u64);
-    for info in chain.blocks(&Slots::default())?.filter(|info| info.whole) {
+    for info in chain.blocks(&Slots::default())?.filter(|info| info.whole && info.slot > began) {
         let (slot, to) = (info.slot, chain.recovery.last_whole_slot.unwrap_or(info.slot));
         found.progress.tell(|| format!("checking blocks: slot {slot} of {to}, {} transactions", grouped(txns)));
         if info.parent_slot != at.slot {
@@ -119,6 +123,20 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
     }
     say.line("nothing is wrong");
     Ok(())
+}
+
+/// Checks that the block of slot 0, if it is stored, is that of the genesis; returns its id.
+fn slot_0(chain: &Offline, found: &mut Findings<'_>) -> Hash {
+    let made = *Slot0::of(&chain.genesis).block_id();
+    match chain.reader.block(0) {
+        Ok(Some(block)) if block.block_id != made => {
+            let (stored, made) = (encode_32(&block.block_id), encode_32(&made));
+            found.wrong(format_args!("slot 0: its block is {stored}, that of the genesis {made}"));
+        }
+        Ok(_) => {}
+        Err(why) => found.wrong(why),
+    }
+    made
 }
 
 /// A summary of what was checked.

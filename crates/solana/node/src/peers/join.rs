@@ -1,16 +1,16 @@
 //! Joins a cluster, given only an entrypoint's address.
 //!
 //! reads   the entrypoint's answers; gossip; a peer's genesis and snapshot, over HTTP
-//! writes  `genesis.json` and `genesis.accounts` in the ledger folder, and a snapshot, each atomically
-//! memory  64 KiB; the state, while a snapshot is verified against its hash
-//! drops   a genesis that is damaged or has another shred version than the cluster; a snapshot that is damaged, does
-//!         not match its announced hash, or has too few vouchers: the next peer is asked
+//! writes  `genesis.bin` in the ledger folder, `chain.json` where the peer has one, and a snapshot, each atomically
+//! memory  64 KiB; the genesis, while it is unpacked; the state, while a snapshot is verified against its hash
+//! drops   a genesis that is damaged, is not the expected one or has another shred version than the cluster; a snapshot
+//!         that is damaged, does not match its announced hash, or has too few vouchers: the next peer is asked
 
 pub mod scout;
 mod trust;
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +23,9 @@ use hearth_gossip::board::Served;
 use hearth_keys::{self as keys, Identity};
 use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::hard_forks::shred_version_with;
+use hearth_ledger::genesis::{
+    ARCHIVE_NAME, CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, GENESIS_NAME, unpack,
+};
 use hearth_ledger::snapshot::prove;
 use hearth_ledger::{Genesis, GenesisError};
 use hearth_pipeline::tower::{root_saved_at, saved_root};
@@ -45,8 +48,8 @@ const SAY_EVERY: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time limit for a peer to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum size of a genesis in bytes.
-const GENESIS_MAX: u64 = 1 << 30;
+/// Maximum size of a packed genesis in bytes: of one that does not get smaller.
+const ARCHIVE_MAX: u64 = GENESIS_BYTES_MAX + (64 << 20);
 /// Maximum size of a snapshot in bytes.
 const SNAPSHOT_MAX: u64 = 256 << 30;
 /// How long to wait for an announcement of a snapshot.
@@ -96,6 +99,21 @@ pub enum JoinError {
         /// The entrypoint's address.
         entrypoint: SocketAddrV4,
     },
+    /// The configured genesis hash is none.
+    #[error("consensus.expected_genesis_hash: `{0}` is no hash in base58")]
+    ExpectedGenesis(String),
+    /// The folder has another genesis than the operator named.
+    #[error(
+        "the chain in the ledger folder has the genesis {}, and consensus.expected_genesis_hash is {}: name another folder (--ledger), or --reset this one",
+        encode_32(own),
+        encode_32(expected)
+    )]
+    OtherGenesis {
+        /// The folder's genesis hash.
+        own: Hash,
+        /// The configured one.
+        expected: Hash,
+    },
     /// The downloaded genesis is invalid.
     #[error(transparent)]
     Genesis(GenesisError),
@@ -115,6 +133,8 @@ pub struct Joiner<'a> {
     pub snapshots: Option<PathBuf>,
     /// Minimum slots by which a snapshot must be ahead of the final slot here to replace an existing state.
     pub behind_max: u64,
+    /// The genesis hash that the chain must have, if the operator named one.
+    pub expected_genesis: Option<Hash>,
     /// Nodes whose announcements of snapshots are trusted; if empty, the stake decides.
     pub known: Vec<Pubkey>,
     /// The node's identity. No tile runs yet, so it signs its gossip messages itself.
@@ -139,11 +159,17 @@ impl Joiner<'_> {
     ///
     /// The folder has another chain or cannot be written, or the node was stopped.
     pub fn join(&self, sockets: GossipSockets) -> Result<(), JoinError> {
-        let path = self.folder.join("genesis.json");
+        let path = self.folder.join(GENESIS_NAME);
         let takes_snapshot = self.snapshots.is_some() && self.may_be_behind();
         if path.exists() {
             // Only checks that it is the same chain; whether the cluster is still running turns out once the node runs.
-            let own = Genesis::load(&path).ok().map(|genesis| self.shred_version_of(genesis.hash()));
+            let own = Genesis::load(&path).ok();
+            if let (Some(own), Some(expected)) = (&own, &self.expected_genesis)
+                && own.hash() != expected
+            {
+                return Err(JoinError::OtherGenesis { own: *own.hash(), expected: *expected });
+            }
+            let own = own.map(|genesis| self.shred_version_of(genesis.hash()));
             let theirs = self.entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)));
             match (own, theirs) {
                 (Some(own), Some((entrypoint, theirs))) if own != theirs => {
@@ -191,7 +217,7 @@ impl Joiner<'_> {
         if !self.folder.join("blocks").exists() {
             return true;
         }
-        let Ok(genesis) = Genesis::load(&self.folder.join("genesis.json")) else { return true };
+        let Ok(genesis) = Genesis::load(&self.folder.join(GENESIS_NAME)) else { return true };
         let slots = Duration::from_millis(genesis.config().slot_ms.saturating_mul(self.behind_max));
         // If the clock has been set back since, the elapsed time is unknown.
         let age = root_saved_at(self.folder).and_then(|at| at.elapsed().ok());
@@ -200,10 +226,11 @@ impl Joiner<'_> {
 
     fn genesis(&self, scout: &Scout, shred_version: u16) -> Result<(), JoinError> {
         let mut failed: Vec<SocketAddr> = vec![];
+        let wanted = Wanted { shred_version, genesis: self.expected_genesis, hard_forks: self.hard_forks };
         wait(self.stop, "looking for a node that has the genesis", || {
             let peers = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
             let peer = peers.filter_map(|node| node.rpc).find(|rpc| !failed.contains(rpc))?;
-            match fetch_genesis(peer, self.folder, shred_version, self.hard_forks, self.stop) {
+            match fetch_genesis(peer, self.folder, &wanted, self.stop) {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
                 Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
@@ -219,7 +246,7 @@ impl Joiner<'_> {
     /// Downloads the newest sufficiently vouched snapshot that a peer serves, if it is far enough ahead. Without one
     /// the chain is replayed from its current state.
     fn snapshot(&self, scout: &Scout, snapshots: &Path) -> Result<(), JoinError> {
-        let genesis = Genesis::load(&self.folder.join("genesis.json")).map_err(JoinError::Genesis)?;
+        let genesis = Genesis::load(&self.folder.join(GENESIS_NAME)).map_err(JoinError::Genesis)?;
         let (genesis_hash, trust) = (*genesis.hash(), Trust::new(&genesis, &self.known));
         drop(genesis);
         let wanted_from = saved_root(self.folder).map_or(0, |root| root.slot.saturating_add(self.behind_max));
@@ -342,31 +369,66 @@ enum Fetch {
     Stopped,
 }
 
-/// Downloads both files of a genesis, and keeps them if they match the cluster: with its hard forks they have its shred
-/// version.
-fn fetch_genesis(
-    peer: SocketAddr,
-    folder: &Path,
+/// The genesis that a node wants.
+struct Wanted<'a> {
+    /// The cluster's shred version.
     shred_version: u16,
-    hard_forks: &[u64],
-    stop: &StopSignal,
-) -> Result<(), Fetch> {
+    /// Its hash, if the operator named it.
+    genesis: Option<Hash>,
+    /// Slots of its hard forks, which the shred version covers.
+    hard_forks: &'a [u64],
+}
+
+impl Wanted<'_> {
+    /// Fails if a genesis is another.
+    fn check(&self, genesis: &Genesis) -> Result<(), Fetch> {
+        if let Some(expected) = self.genesis.filter(|expected| expected != genesis.hash()) {
+            let (found, expected) = (encode_32(genesis.hash()), encode_32(&expected));
+            return Err(Fetch::Peer(format!("its genesis is {found}, and not {expected}")));
+        }
+        let (found, wanted) = (shred_version_with(genesis.hash(), self.hard_forks), self.shred_version);
+        match found == wanted {
+            true => Ok(()),
+            false => Err(Fetch::Peer(format!("its shred version is {found}, the cluster's {wanted}"))),
+        }
+    }
+}
+
+/// Downloads a genesis and what the peer knows beside it, and keeps them if they are what is wanted.
+fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &Wanted<'_>, stop: &StopSignal) -> Result<(), Fetch> {
     let joining = folder.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
-    for name in ["genesis.accounts", "genesis.json"] {
-        download(peer, &format!("/{name}"), &joining.join(name), GENESIS_MAX, stop)?;
-    }
-    let found = Genesis::load(&joining.join("genesis.json")).map_err(|why| Fetch::Peer(why.to_string()))?;
-    let found = shred_version_with(found.hash(), hard_forks);
-    if found != shred_version {
-        return Err(Fetch::Peer(format!("its shred version is {found}, the cluster's {shred_version}")));
-    }
-    // The file of accounts first: a genesis exists once its own file does.
-    for name in ["genesis.accounts", "genesis.json"] {
-        std::fs::rename(joining.join(name), folder.join(name)).map_err(write)?;
-    }
-    std::fs::remove_dir_all(&joining).map_err(write)
+    let taken = || {
+        let archive = joining.join(ARCHIVE_NAME);
+        download(peer, &format!("/{ARCHIVE_NAME}"), &archive, ARCHIVE_MAX, stop)?;
+        let packed = BufReader::new(File::open(&archive).map_err(write)?);
+        let bytes = unpack(packed, GENESIS_BYTES_MAX).map_err(Fetch::Peer)?;
+        let genesis = Genesis::from_bytes(&bytes).map_err(|why| Fetch::Peer(format!("{GENESIS_NAME}: {why}")))?;
+        wanted.check(&genesis)?;
+        // Only a node of this program has it, and only it knows of a later start.
+        let chain = joining.join(CHAIN_NAME);
+        let chain = match download(peer, &format!("/{CHAIN_NAME}"), &chain, CHAIN_BYTES_MAX, stop) {
+            Ok(()) => {
+                let text = std::fs::read(&chain).map_err(write)?;
+                genesis.with_chain(&text).map_err(|why| Fetch::Peer(format!("{CHAIN_NAME}: {why}")))?;
+                Some(text)
+            }
+            Err(Fetch::Peer(_)) => None,
+            Err(other) => return Err(other),
+        };
+        let path = folder.join(GENESIS_NAME);
+        Genesis::install(&path, &bytes, chain.as_deref()).map_err(|why| {
+            let source = match why {
+                GenesisError::Io { source, .. } => source,
+                other => io::Error::other(other),
+            };
+            Fetch::Write(path.display().to_string(), source)
+        })
+    };
+    let taken = taken();
+    let removed = std::fs::remove_dir_all(&joining).map_err(write);
+    taken.and(removed)
 }
 
 /// Downloads a snapshot, and keeps it if it matches its announcement; otherwise removes it.
@@ -441,8 +503,11 @@ fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopS
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader};
+    use std::io::BufRead;
     use std::net::{Ipv4Addr, TcpListener};
+
+    use hearth_ledger::GenesisConfig;
+    use hearth_ledger::genesis::pack;
 
     use super::*;
 
@@ -487,5 +552,89 @@ mod tests {
             let said = fetched(answer);
             assert!(said.contains(why), "{said}");
         }
+    }
+
+    /// Answers each request of a client with what is at its path; 404 if nothing is.
+    fn serve(listener: &TcpListener, files: &[(&str, Vec<u8>)], requests: usize) {
+        for _ in 0..requests {
+            let (stream, _) = listener.accept().unwrap();
+            let mut stream = BufReader::new(stream);
+            let (mut line, mut header) = (String::new(), String::new());
+            stream.read_line(&mut line).unwrap();
+            while header != "\r\n" {
+                header.clear();
+                stream.read_line(&mut header).unwrap();
+            }
+            let path = line.split(' ').nth(1).unwrap();
+            let file = files.iter().find(|(name, _)| *name == path);
+            let (status, body) = file.map_or(("404 Not Found", &[][..]), |(_, body)| ("200 OK", &body[..]));
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            // The client may have closed the connection early.
+            let _ = stream.get_mut().write_all(&[head.as_bytes(), body].concat());
+        }
+    }
+
+    /// What becomes of a genesis from a peer with these files, which is asked `requests` times.
+    fn genesis_from(files: &[(&str, Vec<u8>)], requests: usize, folder: &Path, wanted: &Wanted<'_>) -> Result<(), String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = listener.local_addr().unwrap();
+        let taken = std::thread::scope(|scope| {
+            scope.spawn(|| serve(&listener, files, requests));
+            fetch_genesis(peer, folder, wanted, &StopSignal::default())
+        });
+        assert!(!folder.join("joining").exists(), "what was downloaded is removed");
+        match taken {
+            Ok(()) => Ok(()),
+            Err(Fetch::Peer(why)) => Err(why),
+            Err(Fetch::Write(path, why)) => panic!("{path}: {why}"),
+            Err(Fetch::Stopped) => panic!("nobody stops it"),
+        }
+    }
+
+    fn began(genesis_slot: u64) -> Genesis {
+        let development = GenesisConfig::development([1; 32], [2; 32], 1_700_000_000);
+        let config = GenesisConfig { fund_initial_accounts: 2, genesis_slot, ..development };
+        Genesis::create(config, |_| {}).unwrap()
+    }
+
+    #[test]
+    fn a_genesis_is_taken_with_what_is_known_beside_it() {
+        let (there, here, agave) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let genesis = began(1_000);
+        genesis.save(&there.path().join(GENESIS_NAME)).unwrap();
+        let chain = std::fs::read(there.path().join(CHAIN_NAME)).unwrap();
+        let archive = pack(&genesis.to_bytes()).unwrap();
+        let wanted = &Wanted { shred_version: genesis.shred_version(), genesis: Some(*genesis.hash()), hard_forks: &[] };
+        let files = [("/genesis.tar.bz2", archive.clone()), ("/chain.json", chain)];
+        assert_eq!(genesis_from(&files, 2, here.path(), wanted), Ok(()));
+        assert_eq!(Genesis::load(&here.path().join(GENESIS_NAME)).unwrap(), genesis);
+        // Agave has no such file.
+        assert_eq!(genesis_from(&files[..1], 2, agave.path(), wanted), Ok(()));
+        let taken = Genesis::load(&agave.path().join(GENESIS_NAME)).unwrap();
+        assert_eq!((taken.hash(), taken.config().genesis_slot), (genesis.hash(), 0));
+    }
+
+    #[test]
+    fn a_peer_whose_genesis_is_another_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let genesis = began(0);
+        let version = genesis.shred_version();
+        let archive = || ("/genesis.tar.bz2", pack(&genesis.to_bytes()).unwrap());
+        let refused = |files: &[(&str, Vec<u8>)], requests, (shred_version, genesis)| {
+            genesis_from(files, requests, folder.path(), &Wanted { shred_version, genesis, hard_forks: &[] }).unwrap_err()
+        };
+        assert!(refused(&[], 1, (version, None)).contains("404"));
+        let garbage = refused(&[("/genesis.tar.bz2", vec![7; 500])], 1, (version, None));
+        assert!(garbage.contains("unpacked"), "{garbage}");
+        let nothing = refused(&[("/genesis.tar.bz2", pack(b"no genesis").unwrap())], 1, (version, None));
+        assert!(nothing.contains("genesis.bin: at byte"), "{nothing}");
+        let other = refused(&[archive()], 1, (version, Some([9; 32])));
+        assert!(other.contains("its genesis is"), "{other}");
+        let other = refused(&[archive()], 1, (version.wrapping_add(1), None));
+        assert!(other.contains("its shred version is"), "{other}");
+        let beside = refused(&[archive(), ("/chain.json", b"{}".to_vec())], 2, (version, None));
+        assert!(beside.contains("chain.json"), "{beside}");
+        assert!(!folder.path().join(GENESIS_NAME).exists() && !folder.path().join(CHAIN_NAME).exists());
     }
 }

@@ -38,6 +38,7 @@ mod senders;
 mod set;
 mod shredder;
 mod signing;
+mod slot_0;
 mod store_message;
 mod tile;
 mod trees;
@@ -52,6 +53,7 @@ pub use finding::{Conflict, Finding, Ours};
 pub use receiver::{CompletedSet, Evicted, Missing, Receiver, ReceiverConfig, Resolved, SetProgress};
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
+pub use slot_0::Slot0;
 pub use tile::{Config, OWN_SETS_BYTES_MAX, Shred, entry_bytes_within};
 pub use turbine_ingress::memory;
 

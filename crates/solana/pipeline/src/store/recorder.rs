@@ -197,7 +197,8 @@ impl Recorder {
         if self.history.seen(slot) < block.counts.committed {
             return None;
         }
-        Some(block_meta(&block, &self.ledger.summary(block.parent)?, &rewards_of(&self.ledger, &block)?))
+        let rewards = rewards_of(&self.ledger, &block)?;
+        Some(block_meta(&block, &self.ledger.summary(block.parent)?, &rewards))
     }
 }
 

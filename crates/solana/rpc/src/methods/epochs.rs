@@ -23,32 +23,33 @@ const LEADERS_MAX: u64 = 5_000;
 impl Api {
     pub fn get_epoch_info(&self, params: Params<'_>) -> Result<Value, Failure> {
         let (commitment, slot) = self.commitment(params)?;
-        let slots_in_epoch = self.ledger.slots_per_epoch();
+        let schedule = self.ledger.epoch_schedule();
+        let (epoch, index) = schedule.epoch_and_index(slot);
         Ok(json!({
             "absoluteSlot": slot,
             "blockHeight": self.ledger.block_height(commitment),
-            "epoch": self.epoch(slot),
-            "slotIndex": slot % slots_in_epoch,
-            "slotsInEpoch": slots_in_epoch,
+            "epoch": epoch,
+            "slotIndex": index,
+            "slotsInEpoch": schedule.slots_in_epoch(epoch),
             "transactionCount": self.ledger.transaction_count(commitment),
         }))
     }
 
     pub fn get_epoch_schedule(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
-        let slots_per_epoch = self.ledger.slots_per_epoch();
+        let schedule = self.ledger.epoch_schedule();
         Ok(json!({
-            "firstNormalEpoch": 0,
-            "firstNormalSlot": 0,
-            "leaderScheduleSlotOffset": slots_per_epoch,
-            "slotsPerEpoch": slots_per_epoch,
-            "warmup": false,
+            "firstNormalEpoch": schedule.first_normal_epoch,
+            "firstNormalSlot": schedule.first_normal_slot,
+            "leaderScheduleSlotOffset": schedule.leader_schedule_slot_offset,
+            "slotsPerEpoch": schedule.slots_per_epoch,
+            "warmup": schedule.warmup,
         }))
     }
 
-    /// The epoch of a slot. There is no warm-up: all epochs have the same length.
+    /// The epoch of a slot.
     fn epoch(&self, slot: u64) -> u64 {
-        slot / self.ledger.slots_per_epoch()
+        self.ledger.epoch_schedule().epoch(slot)
     }
 
     /// The last epoch whose leader schedule is available.
@@ -68,9 +69,10 @@ impl Api {
         if epoch > self.last_scheduled_epoch() {
             return Ok(Value::Null);
         }
-        let first = epoch * self.ledger.slots_per_epoch();
+        let epochs = self.ledger.epoch_schedule();
+        let first = epochs.first_slot(epoch);
         let mut schedule: BTreeMap<Pubkey, Vec<u64>> = BTreeMap::new();
-        for index in 0..self.ledger.slots_per_epoch() {
+        for index in 0..epochs.slots_in_epoch(epoch) {
             schedule.entry(self.leader_of(first + index)).or_default().push(index);
         }
         let wanted = schedule.into_iter().filter(|(leader, _)| identity.is_none_or(|wanted| wanted == *leader));
@@ -105,7 +107,7 @@ impl Api {
         let identity = options.pubkey("identity")?;
         let newest = self.ledger.slot(options.commitment()?);
         let (first, last) = match options.options("range")? {
-            None => (newest - newest % self.ledger.slots_per_epoch(), newest),
+            None => (self.ledger.epoch_schedule().first_slot(self.epoch(newest)), newest),
             Some(range) => {
                 let first = range.number("firstSlot")?;
                 let first = first.ok_or_else(|| Failure::invalid_params("range: needs a firstSlot"))?;

@@ -113,10 +113,10 @@ impl Api {
         self.at_length(|| block_json(history, slot, wanted.encoding, options)).await
     }
 
-    /// Builds the genesis block: no transactions, and the blockhash that the first block names. As on the cluster it is
+    /// Builds slot 0's block: no transactions, and the blockhash that the first block names. As on the cluster it is
     /// its own parent, down to the blockhash.
     fn genesis_block(&self, encoding: UiTransactionEncoding, options: BlockEncodingOptions) -> Result<Value, Failure> {
-        let blockhash = encode_32(self.ledger.genesis_hash()).to_string();
+        let blockhash = encode_32(self.ledger.slot_0_hash()).to_string();
         let block = ConfirmedBlock {
             previous_blockhash: blockhash.clone(),
             blockhash,

@@ -18,7 +18,7 @@ fn refusal(name: &str, account: Option<Account>) -> String {
     for key in ["identity.json", "faucet.json"] {
         std::fs::copy(folder.path().join(key), beside.path().join(key)).unwrap();
     }
-    other.save(&beside.path().join("genesis.json")).unwrap();
+    other.save(&beside.path().join(GENESIS_NAME)).unwrap();
     match open(&config, beside.path()) {
         Err(error @ BootError::Feature(_)) => error.to_string(),
         Err(error) => panic!("{error}"),
