@@ -12,7 +12,12 @@ use serde_json::json;
 use super::Outcome;
 use crate::run::{self, Args, cargo, cargo_nightly};
 
-const TARGETS: [&str; 6] = ["txn", "entry", "shred", "gossip", "repair", "tower"];
+const TARGETS: [&str; 7] = ["txn", "entry", "shred", "gossip", "repair", "tower", "archive"];
+/// The tests that do it without the fuzzer: package, test program, tests, and rounds for one seed.
+const MUTATIONS: [(&str, &str, &str, u64); 2] = [
+    ("hearth-wire", "wire", "replay_corpus::mutated", ROUNDS),
+    ("hearth-ledger", "archives", "mutated", ROUNDS),
+];
 /// Mutants of each input for one seed: some seconds' worth.
 const ROUNDS: u64 = 100_000;
 
@@ -42,19 +47,17 @@ fn seeds(time: Duration) -> Result<Outcome, String> {
     let (start, mut count, mut wrong) = (Instant::now(), 0, Vec::new());
     while start.elapsed() < time && wrong.is_empty() {
         let seed = base + count;
-        wrong.extend(run::run(&mut mutations(seed)).err().map(|why| format!("HEARTH_SEED={seed}: {why}")));
+        let failed = MUTATIONS.iter().filter_map(|of| run::run(&mut mutations(of, seed)).err());
+        wrong.extend(failed.map(|why| format!("HEARTH_SEED={seed}: {why}")));
         count += 1;
     }
     let figures = json!({ "with": "seeds", "first_seed": base, "seeds": count, "rounds_per_input": ROUNDS });
     Ok(Outcome { figures, wrong })
 }
 
-fn mutations(seed: u64) -> Command {
+fn mutations((package, program, tests, rounds): &(&str, &str, &str, u64), seed: u64) -> Command {
     let mut command = cargo();
-    command.args(["test", "--release", "--locked", "--quiet", "--package", "hearth-wire", "--test", "wire"]);
-    command
-        .arg("replay_corpus::mutated")
-        .env("HEARTH_SEED", seed.to_string())
-        .env("HEARTH_FUZZ_ROUNDS", ROUNDS.to_string());
+    command.args(["test", "--release", "--locked", "--quiet", "--package", package, "--test", program]);
+    command.arg(tests).env("HEARTH_SEED", seed.to_string()).env("HEARTH_FUZZ_ROUNDS", rounds.to_string());
     command
 }

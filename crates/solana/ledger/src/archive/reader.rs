@@ -111,12 +111,31 @@ pub fn read(
     let counted = Counted { from: packed, count: Rc::clone(&count) };
     let mut unpacker = zstd::stream::read::Decoder::new(counted).map_err(Fault::reading)?;
     unpacker.window_log_max(WINDOW_LOG_MAX).map_err(Fault::reading)?;
-    let mut from = BufReader::with_capacity(BUFFER, unpacker);
+    let from = BufReader::with_capacity(BUFFER, unpacker);
+    read_tar(from, name, limits, sink, &|accounts| Progress { packed: count.get(), packed_total, accounts })
+}
+
+/// Reads an archive of this name that is unpacked already: its tar.
+pub fn read_unpacked(
+    tar: impl Read,
+    name: &ArchiveName,
+    limits: &Limits,
+    sink: &mut dyn Sink,
+) -> Result<Contents, Fault> {
+    read_tar(tar, name, limits, sink, &|accounts| Progress { accounts, ..Progress::default() })
+}
+
+fn read_tar(
+    mut from: impl Read,
+    name: &ArchiveName,
+    limits: &Limits,
+    sink: &mut dyn Sink,
+    progress: &dyn Fn(u64) -> Progress,
+) -> Result<Contents, Fault> {
     let mut reading = Reading { name, limits, sink, found: Found::default(), unpacked: 0 };
     while let Some((entry, size)) = entry::read(&mut from)? {
         reading.file(&mut from, entry, size)?;
-        let progress = Progress { packed: count.get(), packed_total, accounts: reading.found.accounts };
-        reading.sink.progress(progress);
+        reading.sink.progress(progress(reading.found.accounts));
     }
     end(&mut from)?;
     reading.found.contents(name)

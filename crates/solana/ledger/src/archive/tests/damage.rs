@@ -96,8 +96,8 @@ fn files_as_the_cluster_writes_them_are_read() {
     folder.set_size(0);
     folder.set_cksum();
     files.push((folder, vec![]));
-    files[8].1 = b"v1.2.0\n".to_vec();
-    files[8].0 = Entry::Version.header(7);
+    files[7].1 = b"v1.2.0\n".to_vec();
+    files[7].0 = Entry::Version.header(7);
     read_tar(&tar_of(&files), &name(), &LIMITS).unwrap();
 }
 
