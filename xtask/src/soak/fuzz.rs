@@ -13,13 +13,20 @@ use super::Outcome;
 use crate::run::{self, Args, cargo, cargo_nightly};
 
 const TARGETS: [&str; 7] = ["txn", "entry", "shred", "gossip", "repair", "tower", "archive"];
-/// The tests that do it without the fuzzer: package, test program, tests, and rounds for one seed.
-const MUTATIONS: [(&str, &str, &str, u64); 2] = [
-    ("hearth-wire", "wire", "replay_corpus::mutated", ROUNDS),
-    ("hearth-ledger", "archives", "mutated", ROUNDS),
+
+/// Tests that mutate a corpus by seed, without the fuzzer.
+struct Mutations {
+    package: &'static str,
+    program: &'static str,
+    tests: &'static str,
+    /// Mutants of each input for one seed: some seconds' worth.
+    rounds: u64,
+}
+
+const MUTATIONS: [Mutations; 2] = [
+    Mutations { package: "hearth-wire", program: "wire", tests: "replay_corpus::mutated", rounds: 100_000 },
+    Mutations { package: "hearth-ledger", program: "archives", tests: "mutated", rounds: 10_000 },
 ];
-/// Mutants of each input for one seed: some seconds' worth.
-const ROUNDS: u64 = 100_000;
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let time = Duration::from_secs(args.number("--minutes", 10)? * 60);
@@ -47,17 +54,21 @@ fn seeds(time: Duration) -> Result<Outcome, String> {
     let (start, mut count, mut wrong) = (Instant::now(), 0, Vec::new());
     while start.elapsed() < time && wrong.is_empty() {
         let seed = base + count;
-        let failed = MUTATIONS.iter().filter_map(|of| run::run(&mut mutations(of, seed)).err());
+        let failed = MUTATIONS.iter().filter_map(|of| run::run(&mut of.command(seed)).err());
         wrong.extend(failed.map(|why| format!("HEARTH_SEED={seed}: {why}")));
         count += 1;
     }
-    let figures = json!({ "with": "seeds", "first_seed": base, "seeds": count, "rounds_per_input": ROUNDS });
+    let rounds = MUTATIONS.map(|of| of.rounds);
+    let figures = json!({ "with": "seeds", "first_seed": base, "seeds": count, "rounds_per_input": rounds });
     Ok(Outcome { figures, wrong })
 }
 
-fn mutations((package, program, tests, rounds): &(&str, &str, &str, u64), seed: u64) -> Command {
-    let mut command = cargo();
-    command.args(["test", "--release", "--locked", "--quiet", "--package", package, "--test", program]);
-    command.arg(tests).env("HEARTH_SEED", seed.to_string()).env("HEARTH_FUZZ_ROUNDS", rounds.to_string());
-    command
+impl Mutations {
+    fn command(&self, seed: u64) -> Command {
+        let mut command = cargo();
+        command.args(["test", "--release", "--locked", "--quiet", "--package", self.package, "--test", self.program]);
+        command.arg(self.tests).env("HEARTH_SEED", seed.to_string());
+        command.env("HEARTH_FUZZ_ROUNDS", self.rounds.to_string());
+        command
+    }
 }
