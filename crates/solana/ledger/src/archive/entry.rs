@@ -138,7 +138,7 @@ mod tests {
             assert!(matches!(read(&mut &header.as_bytes()[..511]), Err(Fault::Cut)));
         }
         assert_eq!(read(&mut &folder_of(7).as_bytes()[..]).unwrap(), Some((Entry::Folder, 0)));
-        assert_eq!(read(&mut &[0; BLOCK][..]).unwrap(), None);
+        assert_eq!(read(&mut &[0u8; BLOCK][..]).unwrap(), None);
     }
 
     #[test]

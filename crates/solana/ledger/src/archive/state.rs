@@ -14,13 +14,16 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use hearth_wire::Pubkey;
+use hearth_wire::consts::SYSVAR_SLOT_HISTORY;
 use parking_lot::Mutex;
 
 use super::error::{ArchiveError, Fault};
 use super::name::ArchiveName;
 use super::reader::{Contents, Limits, Progress, Sink, read};
+use super::statuses::SLOTS_MAX;
 use crate::account::Account;
 use crate::lattice::Lattice;
+use crate::slot_history::SlotHistory;
 
 /// Accounts that are hashed in one go.
 const BATCH: usize = 256;
@@ -81,9 +84,10 @@ pub fn read_state(
     }
     lattice.subtract_all(&newest.take_back(&archives)?);
     contents.accounts = newest.alive();
-    let checked = check(&contents, &lattice, newest.lamports);
+    let old_versions = newest.old_versions;
+    let checked = check(&contents, &lattice, newest.lamports).and_then(|()| check_statuses(&contents, newest.history));
     checked.map_err(|fault| archives[0].fault(fault))?;
-    Ok(State { contents, old_versions: newest.old_versions })
+    Ok(State { contents, old_versions })
 }
 
 /// Reads what an archive holds beside its accounts, without checking these.
@@ -140,6 +144,21 @@ fn check(contents: &Contents, lattice: &Lattice, lamports: u128) -> Result<(), F
     Ok(())
 }
 
+/// Compares the statuses with the slot history: they are of its newest slots.
+fn check_statuses(contents: &Contents, history: Option<Account>) -> Result<(), Fault> {
+    let history = history.and_then(SlotHistory::new).ok_or(Fault::Missing("the account of the slot history"))?;
+    if history.newest() != contents.fields.slot {
+        return Err(Fault::Malformed("the slot history ends with another slot"));
+    }
+    let slots: HashSet<u64> = contents.statuses.iter().map(|statuses| statuses.slot).collect();
+    let has_all = slots.iter().all(|slot| history.has(*slot));
+    let mut newest = (history.oldest()..=history.newest()).rev().filter(|slot| history.has(*slot)).take(SLOTS_MAX);
+    match has_all && newest.all(|slot| slots.contains(&slot)) {
+        true => Ok(()),
+        false => Err(Fault::Malformed("the statuses are not of the newest slots in the slot history")),
+    }
+}
+
 /// An archive and its name.
 struct Archive<'a> {
     path: &'a Path,
@@ -183,6 +202,8 @@ struct Newest {
     /// Lamports of all versions that were counted.
     lamports: u128,
     old_versions: u64,
+    /// The account of the slot history.
+    history: Option<Account>,
 }
 
 impl Newest {
@@ -255,6 +276,9 @@ struct Gathering<'a, 'b> {
 impl Sink for Gathering<'_, '_> {
     fn account(&mut self, slot: u64, key: &Pubkey, account: Account) -> Result<(), Fault> {
         if self.newest.takes(slot, key, &account)? {
+            if *key == SYSVAR_SLOT_HISTORY {
+                self.newest.history = Some(account.clone());
+            }
             self.receiver.store(key, &account);
             self.hasher.add(*key, account);
         }

@@ -125,6 +125,7 @@ mod tests {
 
     use hearth_ledger::archive::{BankFields, Fault, Limits, NewArchive, Sink, read_unpacked, stored_size};
     use hearth_ledger::lattice::Lattice;
+    use hearth_wire::consts::SYSVAR_SLOT_HISTORY;
 
     use super::*;
 
@@ -150,11 +151,15 @@ mod tests {
         let contents = read(Lattice::default().checksum()).unwrap();
         let feature = |data: &[u8]| Account::with_data(1, FEATURE_PROGRAM, data);
         let clock = [0u64, 1, 2, 3, 1_750_000_000].map(u64::to_le_bytes).concat();
+        // Slots 69 and 70 have blocks, the next one is 71.
+        let mut history = vec![0; 131_097];
+        (history[9 + 8], history[131_089]) = (0b0110_0000, 71);
         let accounts = [
             ([1; 32], Account::wallet(4_000_000)),
             ([2; 32], feature(&[1, 7, 0, 0, 0, 0, 0, 0, 0])),
             ([3; 32], feature(&[0; 9])),
             (SYSVAR_CLOCK, Account::with_data(5, [9; 32], &clock)),
+            (SYSVAR_SLOT_HISTORY, Account::with_data(1, [9; 32], &history)),
         ];
         let mut fields: BankFields = contents.fields;
         accounts.iter().for_each(|(key, account)| fields.lattice.add(key, account));
@@ -176,16 +181,16 @@ mod tests {
             "archive   full",
             "bank      slot 70, block 65, hash ",
             "epoch     2, slot 7 of 32",
-            "supply    4,000,007 lamports",
+            "supply    4,000,008 lamports",
             "hard forks at slots 20, 70",
             "1 vote account, 1 delegation; for the leaders of epochs 2, 3",
             "statuses  of 2 slots",
-            "contents  4 accounts in 1 file,",
+            "contents  5 accounts in 1 file,",
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         let verified = verify(&path, None).unwrap().join("\n");
-        for part in ["time      1750000000 s", "features  1 active, 1 pending", "4 accounts, beside 0 older versions"] {
+        for part in ["time      1750000000 s", "features  1 active, 1 pending", "5 accounts, beside 0 older versions"] {
             assert!(verified.contains(part), "{part}: {verified}");
         }
         run(&SnapshotCommand::Verify { file: path.clone(), incremental: None }, &Say::nothing()).unwrap();

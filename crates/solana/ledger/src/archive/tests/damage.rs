@@ -86,7 +86,7 @@ fn fault_of_fields(change: impl FnOnce(&mut BankFields)) -> String {
 #[test]
 fn files_as_the_cluster_writes_them_are_read() {
     let contents = read_tar(&tar_of(&files()), &name(), &LIMITS).unwrap();
-    assert_eq!((contents.accounts, contents.fields.slot), (106, 70));
+    assert_eq!((contents.accounts, contents.fields.slot), (107, 70));
     // In another order, and with a folder for the accounts.
     let mut files = files();
     files.reverse();
@@ -151,8 +151,8 @@ fn bombs_are_refused_before_they_go_off() {
     }
     assert!(fault_of(|files| files[0].0 = Entry::Version.header(9)).contains("more bytes in a file"));
     let tar = tar_of(&files());
-    let accounts = Limits { accounts: 105, ..LIMITS };
-    assert!(read_tar(&tar, &name(), &accounts).unwrap_err().to_string().contains("more accounts than 105"));
+    let accounts = Limits { accounts: 106, ..LIMITS };
+    assert!(read_tar(&tar, &name(), &accounts).unwrap_err().to_string().contains("more accounts than 106"));
     let unpacked = Limits { unpacked: 5000, ..LIMITS };
     assert!(read_tar(&tar, &name(), &unpacked).unwrap_err().to_string().contains("more bytes than 5000"));
     // Zeros without an end, and garbage, behind the end.
@@ -176,7 +176,7 @@ fn a_cut_archive_is_no_archive() {
         assert!(read_state(&path, None, &mut Kept::default()).is_err(), "{len}");
     }
     let tar = tar_of(&files());
-    for len in (0..tar.len()).step_by(61) {
+    for len in (0..tar.len()).step_by(509) {
         assert!(matches!(read_tar(&tar[..len], &name(), &LIMITS), Err(Fault::Cut)), "{len}");
     }
     assert!(
@@ -232,6 +232,26 @@ fn accounts_that_are_not_the_bank_s_are_found() {
     twice[2].1.push(account(4, 41));
     let path = write(folder.path(), None, &fields(70, &twice, &twice), &twice);
     assert!(state_fault(&path, None).contains("slot 70 has an account twice"));
+}
+
+#[test]
+fn statuses_are_of_the_slots_in_the_slot_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = fields(70, &full(), &full());
+    let with =
+        |statuses: &[SlotStatuses]| state_fault(&write_with(folder.path(), None, &good, statuses, &full()), None);
+    for statuses in [&statuses(69)[..], &statuses(70)[1..], &[]] {
+        let said = with(statuses);
+        assert!(said.contains("not of the newest slots"), "{said}");
+    }
+    // Another slot's history, and none.
+    let mut other = full();
+    *other[2].1.last_mut().unwrap() = slot_history(69);
+    let path = write(folder.path(), None, &fields(70, &other, &other), &other);
+    assert!(state_fault(&path, None).contains("the slot history ends with another slot"));
+    other[2].1.pop();
+    let path = write(folder.path(), None, &fields(70, &other, &other), &other);
+    assert!(state_fault(&path, None).contains("lacks the account of the slot history"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hearth_wire::Pubkey;
+use hearth_wire::consts::SYSVAR_SLOT_HISTORY;
 use solana_fee_calculator::FeeRateGovernor;
 use solana_inflation::Inflation;
 
@@ -25,7 +26,17 @@ fn account(n: u8, lamports: u64) -> (Pubkey, Account) {
     ([n; 32], Account::with_data(lamports, [n / 2; 32], &data))
 }
 
-/// What the slots up to 70 wrote: 104 accounts, of which one was written twice and one removed.
+/// The slot history in which `slot` and the one before have blocks.
+fn slot_history(slot: u64) -> (Pubkey, Account) {
+    let mut data = vec![0; 131_097];
+    for block in [slot - 1, slot] {
+        data[9 + block as usize / 8] |= 1 << (block % 8);
+    }
+    data[131_089..].copy_from_slice(&(slot + 1).to_le_bytes());
+    (SYSVAR_SLOT_HISTORY, Account::with_data(1, [70; 32], &data))
+}
+
+/// What the slots up to 70 wrote: 105 accounts, of which one was written twice and one removed.
 fn full() -> Vec<Written> {
     let many = (0..100u32).map(|n| {
         let key = hearth_crypto::sha256::sha256(&[&n.to_le_bytes()]);
@@ -34,13 +45,14 @@ fn full() -> Vec<Written> {
     vec![
         (3, vec![account(1, 10), account(2, 20), account(3, 30)]),
         (9, many.collect()),
-        (70, vec![account(2, 25), account(3, 0), account(4, 40)]),
+        (70, vec![account(2, 25), account(3, 0), account(4, 40), slot_history(70)]),
     ]
 }
 
 /// What the slots from 71 to 75 wrote.
 fn incremental() -> Vec<Written> {
-    vec![(71, vec![account(1, 11), account(5, 50)]), (75, vec![account(4, 0), account(5, 51), account(6, 60)])]
+    let last = vec![account(4, 0), account(5, 51), account(6, 60), slot_history(75)];
+    vec![(71, vec![account(1, 11), account(5, 50)]), (75, last)]
 }
 
 /// The newest versions.
@@ -151,7 +163,17 @@ fn statuses(slot: u64) -> Vec<SlotStatuses> {
 
 /// Writes an archive into `folder`.
 fn write(folder: &Path, base: Option<u64>, fields: &BankFields, files: &[Written]) -> PathBuf {
-    let mut archive = NewArchive::create(folder, base, fields, &statuses(fields.slot)).unwrap();
+    write_with(folder, base, fields, &statuses(fields.slot), files)
+}
+
+fn write_with(
+    folder: &Path,
+    base: Option<u64>,
+    fields: &BankFields,
+    statuses: &[SlotStatuses],
+    files: &[Written],
+) -> PathBuf {
+    let mut archive = NewArchive::create(folder, base, fields, statuses).unwrap();
     for (key, account) in files.iter().flat_map(|(_, accounts)| accounts) {
         archive.account(key, account).unwrap();
     }
@@ -201,10 +223,10 @@ fn a_full_archive_comes_back() {
     assert_eq!(kept.state, state_of(&full()));
     assert_eq!(state.contents.fields, fields(70, &full(), &full()));
     assert_eq!(state.contents.statuses, statuses(70));
-    assert_eq!((state.contents.accounts, state.old_versions), (103, 2));
+    assert_eq!((state.contents.accounts, state.old_versions), (104, 2));
     let last = kept.progress.last().unwrap();
     let len = fs::metadata(&path).unwrap().len();
-    assert_eq!((last.packed, last.packed_total, last.accounts), (len, len, 106));
+    assert_eq!((last.packed, last.packed_total, last.accounts), (len, len, 107));
     let name = ArchiveName::of_path(&path).unwrap();
     assert_eq!((name.base, name.slot, name.hash), (None, 70, state.contents.fields.lattice.checksum()));
     assert_eq!(names_in(folder.path()).len(), 1);
@@ -222,7 +244,7 @@ fn an_incremental_archive_comes_on_top() {
     assert_eq!(state.contents.statuses, statuses(75));
     assert_eq!(state.contents.accounts, kept.state.len() as u64);
     let (name, contents) = read_fields(&path, &mut kept).unwrap();
-    assert_eq!((name.base, contents.fields.slot, contents.accounts), (Some(70), 75, 5));
+    assert_eq!((name.base, contents.fields.slot, contents.accounts), (Some(70), 75, 6));
 }
 
 #[test]
