@@ -12,6 +12,7 @@
 //! on as they come; [`read_state()`] puts a full and an incremental one together and checks all; [`NewArchive`] writes
 //! one.
 
+mod chain;
 mod codec;
 mod entry;
 mod error;
@@ -28,6 +29,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use chain::Beginning;
 pub use error::{ArchiveError, Fault};
 pub use fields::{BankFields, BankStats, BlockhashQueue, QueuedHash, StorageInfo};
 pub use name::ArchiveName;

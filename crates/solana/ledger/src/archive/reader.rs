@@ -177,6 +177,10 @@ impl Found {
         if fields.slot != name.slot {
             return Err(Fault::Slot { place: "the bank", found: fields.slot, expected: name.slot });
         }
+        let last_tick = (fields.slot + 1).checked_mul(fields.ticks_per_slot);
+        if last_tick != Some(fields.max_tick_height) {
+            return Err(Fault::Malformed("the bank ends with a tick that is not the last of its slot"));
+        }
         let checksum = fields.lattice.checksum();
         if checksum != name.hash {
             return Err(Fault::Hash { what: "the hash in the archive's name", found: name.hash, computed: checksum });

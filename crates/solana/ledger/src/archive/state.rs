@@ -17,6 +17,7 @@ use hearth_wire::Pubkey;
 use hearth_wire::consts::SYSVAR_SLOT_HISTORY;
 use parking_lot::Mutex;
 
+use super::chain;
 use super::error::{ArchiveError, Fault};
 use super::name::ArchiveName;
 use super::reader::{Contents, Limits, Progress, Sink, read};
@@ -80,7 +81,7 @@ pub fn read_state(
     let mut read = read?.into_iter();
     let mut contents = read.next().expect("at least the full one");
     if let Some(base) = read.next() {
-        same_chain(&base, &contents).map_err(|fault| archives[0].fault(fault))?;
+        chain::same(&base.fields, &contents.fields).map_err(|fault| archives[0].fault(fault))?;
     }
     lattice.subtract_all(&newest.take_back(&archives)?);
     contents.accounts = newest.alive();
@@ -107,22 +108,6 @@ pub fn read_fields(path: &Path, receiver: &mut dyn Receiving) -> Result<(Archive
     let archive = Archive::of(path)?;
     let contents = archive.read(&mut Ignoring(&archive.name, receiver))?;
     Ok((archive.name, contents))
-}
-
-/// What both archives must have alike.
-fn same_chain(full: &Contents, newer: &Contents) -> Result<(), Fault> {
-    let (full, newer) = (&full.fields, &newer.fields);
-    let differs = |what| Err(Fault::OtherChain(what));
-    if full.genesis_creation_time != newer.genesis_creation_time {
-        return differs("the time of its genesis");
-    }
-    if full.epoch_schedule != newer.epoch_schedule {
-        return differs("the epoch schedule");
-    }
-    if full.block_height > newer.block_height || full.transaction_count > newer.transaction_count {
-        return differs("what the chain did before");
-    }
-    Ok(())
 }
 
 /// Compares what the fields say with the accounts.

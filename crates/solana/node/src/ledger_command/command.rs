@@ -78,6 +78,9 @@ pub enum SnapshotCommand {
         /// The one that builds on it: `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
         #[arg(long, value_name = "FILE")]
         incremental: Option<PathBuf>,
+        /// Check that the bank is of the chain with this `genesis.bin`.
+        #[arg(long, value_name = "FILE")]
+        genesis: Option<PathBuf>,
     },
 }
 

@@ -6,13 +6,16 @@
 //! drops   nothing: the first fault ends it, names the archive, and makes the exit code 1
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use hearth_command::numbers::grouped;
 use hearth_command::output::{Say, plural};
 use hearth_command::progress::{Progress as Shown, megabytes};
 use hearth_ledger::Account;
-use hearth_ledger::archive::{ArchiveName, Contents, Progress, Receiving, read_fields, read_state};
+use hearth_ledger::archive::{
+    ArchiveError, ArchiveName, Beginning, Contents, Fault, Progress, Receiving, read_fields, read_state,
+};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::{FEATURE_PROGRAM, SYSVAR_CLOCK};
@@ -24,7 +27,10 @@ use super::command::SnapshotCommand;
 pub fn run(command: &SnapshotCommand, say: &Say) -> Result<(), LedgerError> {
     let lines = match command {
         SnapshotCommand::Info { file } => info(file)?,
-        SnapshotCommand::Verify { file, incremental } => verify(file, incremental.as_deref())?,
+        SnapshotCommand::Verify { file, incremental, genesis } => {
+            let beginning = genesis.as_deref().map(beginning).transpose()?;
+            verify(file, incremental.as_deref(), beginning.as_ref())?
+        }
     };
     lines.iter().for_each(|line| say.line(line));
     Ok(())
@@ -41,10 +47,20 @@ fn info(file: &Path) -> Result<Vec<String>, LedgerError> {
     Ok(lines)
 }
 
-fn verify(file: &Path, incremental: Option<&Path>) -> Result<Vec<String>, LedgerError> {
+/// What the chain of this genesis begins with.
+fn beginning(genesis: &Path) -> Result<Beginning, ArchiveError> {
+    let bytes = fs::read(genesis).map_err(Fault::Read);
+    bytes.and_then(|bytes| Beginning::of_genesis(&bytes)).map_err(|fault| ArchiveError::of(genesis, fault))
+}
+
+fn verify(file: &Path, incremental: Option<&Path>, beginning: Option<&Beginning>) -> Result<Vec<String>, LedgerError> {
     let mut seen = Watching::default();
     let state = read_state(file, incremental, &mut seen)?;
     drop(seen.shown);
+    if let Some(beginning) = beginning {
+        let of = incremental.unwrap_or(file);
+        beginning.check(&state.contents.fields).map_err(|fault| ArchiveError::of(of, fault))?;
+    }
     let mut lines = about(&state.contents);
     if let Some(unix_s) = seen.unix_s {
         lines.push(format!("time      {unix_s} s since 1970"));
@@ -120,10 +136,9 @@ impl Receiving for Watching {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::path::PathBuf;
 
-    use hearth_ledger::archive::{BankFields, Fault, Limits, NewArchive, Sink, read_unpacked, stored_size};
+    use hearth_ledger::archive::{BankFields, Limits, NewArchive, Sink, read_unpacked, stored_size};
     use hearth_ledger::lattice::Lattice;
     use hearth_wire::consts::SYSVAR_SLOT_HISTORY;
 
@@ -189,13 +204,23 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
-        let verified = verify(&path, None).unwrap().join("\n");
+        let verified = verify(&path, None, None).unwrap().join("\n");
         for part in ["time      1750000000 s", "features  1 active, 1 pending", "5 accounts, beside 0 older versions"] {
             assert!(verified.contains(part), "{part}: {verified}");
         }
-        run(&SnapshotCommand::Verify { file: path.clone(), incremental: None }, &Say::nothing()).unwrap();
-        let why = verify(&path, Some(&path)).unwrap_err().to_string();
+        let command = SnapshotCommand::Verify { file: path.clone(), incremental: None, genesis: None };
+        run(&command, &Say::nothing()).unwrap();
+        let of_none = SnapshotCommand::Verify { file: path.clone(), incremental: None, genesis: Some(path.clone()) };
+        let why = run(&of_none, &Say::nothing()).unwrap_err().to_string();
+        assert!(why.contains("no genesis of the cluster"), "{why}");
+        let why = verify(&path, Some(&path), None).unwrap_err().to_string();
         assert!(why.contains("in place of an incremental one"), "{why}");
+        let schedule = hearth_ledger::epoch::EpochSchedule::without_warmup(32);
+        let mut chain = Beginning { creation_time: 1_700_000_000, ticks_per_slot: 64, epoch_schedule: schedule };
+        verify(&path, None, Some(&chain)).unwrap();
+        chain.creation_time += 1;
+        let why = verify(&path, None, Some(&chain)).unwrap_err().to_string();
+        assert!(why.contains("another chain: the time of its genesis differs"), "{why}");
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         let why = info(&path).unwrap_err().to_string();

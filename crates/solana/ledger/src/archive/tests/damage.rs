@@ -136,6 +136,7 @@ fn fields_that_do_not_fit_are_named() {
     assert!(fault_of(folder).contains("the bank's folder is of slot 71"));
     assert!(fault_of_fields(|fields| fields.lattice.add(&[1; 32], &Account::wallet(1))).contains("archive's name"));
     assert!(fault_of_fields(|fields| fields.storages.push(fields.storages[0])).contains("slot 3 is listed twice"));
+    assert!(fault_of_fields(|fields| fields.max_tick_height += 1).contains("not the last of its slot"));
     let mut fields = fields(70, &full(), &full());
     fields.signature_count += 1;
     let said = fault_of(|files| files[4] = files_of(&fields, &[]).remove(4));
@@ -252,6 +253,26 @@ fn statuses_are_of_the_slots_in_the_slot_history() {
     other[2].1.pop();
     let path = write(folder.path(), None, &fields(70, &other, &other), &other);
     assert!(state_fault(&path, None).contains("lacks the account of the slot history"));
+}
+
+#[test]
+fn banks_are_of_the_chain_of_their_genesis() {
+    use solana_epoch_schedule::EpochSchedule as TheirSchedule;
+    use solana_genesis_config::GenesisConfig;
+
+    let check = |change: fn(&mut GenesisConfig)| {
+        let epoch_schedule = TheirSchedule::custom(32, 32, false);
+        let mut genesis = GenesisConfig { creation_time: 1_700_000_000, epoch_schedule, ..GenesisConfig::default() };
+        genesis.ticks_per_slot = 64;
+        change(&mut genesis);
+        let beginning = Beginning::of_genesis(&bincode::serialize(&genesis).unwrap()).unwrap();
+        beginning.check(&fields(70, &full(), &full())).map_err(|fault| fault.to_string())
+    };
+    assert_eq!(check(|_| {}), Ok(()));
+    assert!(check(|genesis| genesis.creation_time += 1).unwrap_err().contains("another chain: the time"));
+    assert!(check(|genesis| genesis.epoch_schedule = TheirSchedule::custom(64, 64, false)).is_err());
+    assert!(check(|genesis| genesis.ticks_per_slot = 32).is_err());
+    assert!(Beginning::of_genesis(b"no genesis").is_err());
 }
 
 #[test]
