@@ -13,8 +13,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use hearth_ledger::archive::{
-    ArchiveName, BankFields, BankStakes, BankStats, BlockhashQueue, EpochStakes, NewArchive, Progress, Receiving,
-    SlotStatuses, StorageInfo, read_state, stored_size,
+    BankFields, BankStakes, BankStats, BlockhashQueue, EpochStakes, NewArchive, SlotStatuses, StorageInfo, read_state,
+    stored_size,
 };
 use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord};
 use hearth_ledger::lattice::Lattice;
@@ -75,15 +75,6 @@ fn main() {
     println!("{:>8} MB resident at the end, {} MB at the start", resident_bytes() / 1_000_000, before / 1_000_000);
 }
 
-/// Receives accounts and keeps none.
-struct Nobody;
-
-impl Receiving for Nobody {
-    fn store(&mut self, _: &[u8; 32], _: &Account) {}
-
-    fn progress(&mut self, _: &ArchiveName, _: Progress) {}
-}
-
 /// Writes the state as an archive of the cluster's, and verifies it.
 fn measure_archive(ledger: &Ledger, folder: &Path) {
     let fields = bank_fields(ledger);
@@ -97,7 +88,7 @@ fn measure_archive(ledger: &Ledger, folder: &Path) {
     let bytes = std::fs::metadata(&path).expect("it is there").len();
     println!("{:>8.2} s to write {} MB as an archive", start.elapsed().as_secs_f64(), bytes / 1_000_000);
     let start = Instant::now();
-    let state = read_state(&path, None, &mut Nobody).expect("a whole archive");
+    let state = read_state(&path, None, &mut ()).expect("a whole archive");
     let (took, accounts) = (start.elapsed().as_secs_f64(), state.contents.accounts);
     println!("{took:>8.2} s to verify it, {accounts} accounts");
 }

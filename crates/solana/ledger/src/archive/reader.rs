@@ -85,6 +85,15 @@ pub trait Sink {
     fn progress(&mut self, progress: Progress);
 }
 
+/// Takes what an archive holds and keeps nothing.
+impl Sink for () {
+    fn account(&mut self, _: u64, _: &Pubkey, _: Account) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn progress(&mut self, _: Progress) {}
+}
+
 /// Counts the bytes that are read.
 struct Counted<R> {
     from: R,

@@ -138,36 +138,23 @@ impl Receiving for Watching {
 mod tests {
     use std::path::PathBuf;
 
-    use hearth_ledger::archive::{BankFields, Limits, NewArchive, Sink, read_unpacked, stored_size};
+    use hearth_ledger::archive::{BankFields, Limits, NewArchive, StorageInfo, read_unpacked, stored_size};
     use hearth_ledger::lattice::Lattice;
     use hearth_wire::consts::SYSVAR_SLOT_HISTORY;
 
     use super::*;
-
-    #[derive(Default)]
-    struct Kept(Vec<(u64, Pubkey, Account)>);
-
-    impl Sink for Kept {
-        fn account(&mut self, slot: u64, key: &Pubkey, account: Account) -> Result<(), Fault> {
-            self.0.push((slot, *key, account));
-            Ok(())
-        }
-
-        fn progress(&mut self, _: Progress) {}
-    }
 
     /// An archive of the bank in the fuzzer's corpus, with accounts of its own.
     fn archive(folder: &Path) -> PathBuf {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/archive/no-accounts");
         let tar = fs::read(corpus).unwrap();
         let limits = Limits::of_packed(tar.len() as u64);
-        let read =
-            |hash| read_unpacked(&tar[..], &ArchiveName { base: None, slot: 70, hash }, &limits, &mut Kept::default());
+        let read = |hash| read_unpacked(&tar[..], &ArchiveName { base: None, slot: 70, hash }, &limits, &mut ());
         let contents = read(Lattice::default().checksum()).unwrap();
         let feature = |data: &[u8]| Account::with_data(1, FEATURE_PROGRAM, data);
         let clock = [0u64, 1, 2, 3, 1_750_000_000].map(u64::to_le_bytes).concat();
         // Slots 69 and 70 have blocks, the next one is 71.
-        let mut history = vec![0; 131_097];
+        let mut history = vec![0u8; 131_097];
         (history[9 + 8], history[131_089]) = (0b0110_0000, 71);
         let accounts = [
             ([1; 32], Account::wallet(4_000_000)),
@@ -181,7 +168,7 @@ mod tests {
         fields.capitalization = accounts.iter().map(|(_, account)| account.lamports).sum();
         fields.hash = fields.computed_hash();
         let len = accounts.iter().map(|(_, account)| stored_size(account.data().len())).sum();
-        fields.storages = vec![hearth_ledger::archive::StorageInfo { slot: 66, id: 1, len }];
+        fields.storages = vec![StorageInfo { slot: 66, id: 1, len }];
         let mut archive = NewArchive::create(folder, None, &fields, &contents.statuses).unwrap();
         accounts.iter().for_each(|(key, account)| archive.account(key, account).unwrap());
         archive.finish().unwrap()

@@ -28,7 +28,7 @@ fn account(n: u8, lamports: u64) -> (Pubkey, Account) {
 
 /// The slot history in which `slot` and the one before have blocks.
 fn slot_history(slot: u64) -> (Pubkey, Account) {
-    let mut data = vec![0; 131_097];
+    let mut data = vec![0u8; 131_097];
     for block in [slot - 1, slot] {
         data[9 + block as usize / 8] |= 1 << (block % 8);
     }
