@@ -8,16 +8,14 @@
 //!
 //! cargo bench -p hearth-ledger --bench snapshot; for the figures of a large chain HEARTH_ACCOUNTS=10000000
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use hearth_ledger::archive::{
-    BankFields, BankStakes, BankStats, BlockhashQueue, EpochStakes, NewArchive, SlotStatuses, StorageInfo, read_state,
-    stored_size,
-};
+use hearth_ledger::archive::{EpochStakes, SlotStatuses, read_state};
+use hearth_ledger::archiver::{ChainFacts, write_archive};
 use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord};
-use hearth_ledger::lattice::Lattice;
 use hearth_ledger::snapshot::{self, Folder, SnapshotConfig};
 use hearth_ledger::snapshot_taker::{SnapshotEvent, Taker};
 use hearth_ledger::{Account, Ledger, LedgerConfig, SlotHistory, builders};
@@ -77,67 +75,34 @@ fn main() {
 
 /// Writes the state as an archive of the cluster's, and verifies it.
 fn measure_archive(ledger: &Ledger, folder: &Path) {
-    let fields = bank_fields(ledger);
-    let start = Instant::now();
+    let (slot, _) = ledger.hash_all();
     let history = SlotHistory::of(ledger).expect("the chain keeps it");
-    let statuses: Vec<SlotStatuses> =
-        (0..=fields.slot).filter(|slot| history.has(*slot)).map(|slot| SlotStatuses { slot, hashes: vec![] }).collect();
-    let mut archive = NewArchive::create(folder, None, &fields, &statuses).expect("room");
-    ledger.accounts().for_each(|key, account| archive.account(key, account).expect("room"));
-    let path = archive.finish().expect("room");
+    let blocks = (0..=slot).filter(|slot| history.has(*slot));
+    let schedule = ledger.epoch_schedule();
+    let epochs = schedule.epoch(slot)..=schedule.leader_schedule_epoch(slot);
+    let facts = ChainFacts {
+        creation_time: 0,
+        ticks_per_slot: 64,
+        hashes_per_tick: None,
+        slot_ns: 400_000_000,
+        slots_per_year: 78_892_314.984,
+        hard_forks: vec![],
+        fee_rate_governor: FeeRateGovernor::default(),
+        lamports_per_signature: 5000,
+        prices: BTreeMap::new(),
+        inflation: Inflation::default(),
+        epoch_stakes: epochs.map(|epoch| EpochStakes { epoch, ..EpochStakes::default() }).collect(),
+        statuses: blocks.map(|slot| SlotStatuses { slot, hashes: vec![] }).collect(),
+        block_id: [1; 32],
+    };
+    let start = Instant::now();
+    let path = write_archive(ledger, &facts, folder).expect("room");
     let bytes = std::fs::metadata(&path).expect("it is there").len();
     println!("{:>8.2} s to write {} MB as an archive", start.elapsed().as_secs_f64(), bytes / 1_000_000);
     let start = Instant::now();
     let state = read_state(&path, None, &mut ()).expect("a whole archive");
     let (took, accounts) = (start.elapsed().as_secs_f64(), state.contents.accounts);
     println!("{took:>8.2} s to verify it, {accounts} accounts");
-}
-
-/// The fields of a bank with the ledger's accounts, which are all in one file.
-fn bank_fields(ledger: &Ledger) -> BankFields {
-    let (slot, _) = ledger.hash_all();
-    let (mut len, mut data_len, mut lattice) = (0, 0, Lattice::default());
-    ledger.accounts().for_each(|key, account| {
-        lattice.add(key, account);
-        len += stored_size(account.data().len());
-        data_len += account.data().len() as u64;
-    });
-    let schedule = *ledger.epoch_schedule();
-    let epochs = schedule.epoch(slot)..=schedule.leader_schedule_epoch(slot);
-    let mut fields = BankFields {
-        blockhashes: BlockhashQueue { last: Some([1; 32]), max_age: 300, ..BlockhashQueue::default() },
-        hash: [0; 32],
-        parent_hash: [2; 32],
-        parent_slot: slot - 1,
-        hard_forks: vec![],
-        transaction_count: 0,
-        tick_height: 64 * (slot + 1),
-        signature_count: 0,
-        capitalization: ledger.accounts().total_lamports() as u64,
-        max_tick_height: 64 * (slot + 1),
-        hashes_per_tick: None,
-        ticks_per_slot: 64,
-        ns_per_slot: 400_000_000,
-        genesis_creation_time: 0,
-        slots_per_year: 78_892_314.984,
-        accounts_data_len: data_len,
-        slot,
-        block_height: slot,
-        leader: [3; 32],
-        fee_rate_governor: FeeRateGovernor::default(),
-        epoch_schedule: schedule,
-        inflation: Inflation::default(),
-        stakes: BankStakes::default(),
-        is_delta: true,
-        storages: vec![StorageInfo { slot, id: 1, len }],
-        stats: BankStats::default(),
-        lamports_per_signature: 5000,
-        epoch_stakes: epochs.map(|epoch| EpochStakes { epoch, ..EpochStakes::default() }).collect(),
-        lattice,
-        block_id: None,
-    };
-    fields.hash = fields.computed_hash();
-    fields
 }
 
 fn address(n: u64) -> [u8; 32] {

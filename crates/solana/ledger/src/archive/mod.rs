@@ -34,7 +34,7 @@ pub use error::{ArchiveError, Fault};
 pub use fields::{BankFields, BankStats, BlockhashQueue, QueuedHash, StorageInfo};
 pub use name::ArchiveName;
 pub use reader::{Contents, Limits, Progress, Sink, read, read_unpacked};
-pub use stakes::{BankStakes, EpochStakes, NodeVotes, StakeDelegation, StakeOfEpoch, StakedVote};
+pub use stakes::{BankStakes, EpochStakes, NodeVotes, StakeDelegation, StakeOfEpoch, StakedVote, read_stake_history};
 pub use state::{Receiving, State, read_fields, read_state};
 pub use statuses::{HashStatuses, KEY_SIZE, KeyedStatus, SLOTS_MAX, SlotStatuses};
 pub use storage::{STORAGE_MAX, stored_size};

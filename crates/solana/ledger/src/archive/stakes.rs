@@ -212,6 +212,11 @@ fn encode_history(history: &[StakeOfEpoch], to: &mut Encoder) {
     });
 }
 
+/// The entries of a stake history, as its sysvar has them: what is behind them is of no meaning.
+pub fn read_stake_history(data: &[u8]) -> Result<Vec<StakeOfEpoch>, Fault> {
+    decode_history(&mut Decoder::new(data, data.len() as u64))
+}
+
 fn decode_history<R: Read>(from: &mut Decoder<R>) -> Result<Vec<StakeOfEpoch>, Fault> {
     from.many(32, |from| {
         let (epoch, effective) = (from.u64()?, from.u64()?);
