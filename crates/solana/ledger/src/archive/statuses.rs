@@ -3,12 +3,13 @@
 //! reads   the file `snapshots/status_cache` of an archive
 //! writes  the same
 //! memory  32 bytes a transaction
-//! source  `solana-runtime` 4.2, `serde_snapshot/status_cache.rs`, and what `snapshot_bank_utils.rs` demands of it
+//! source  `solana-runtime` 4.2, `serde_snapshot/status_cache.rs`, and what `snapshot_bank_utils.rs` demands of it;
+//!         `status_cache.rs` and `hash_raw_message` of `solana-message` 4 for the keys
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 
-use hearth_wire::Hash;
+use hearth_wire::{Hash, Txn};
 
 use super::codec::{Decoder, Encoder};
 use super::error::Fault;
@@ -28,7 +29,7 @@ pub type KeyedStatus = ([u8; KEY_SIZE], Result<(), TransactionError>);
 pub struct HashStatuses {
     /// The blockhash.
     pub blockhash: Hash,
-    /// Which 20 bytes of a message's hash or a signature are the key: from this byte on.
+    /// Which 20 bytes of a message's hash or a signature are the key: from this byte on. Agave 4.2 takes the first.
     pub key_index: u64,
     /// The transactions. Each is there twice: by its message's hash, and by its signature.
     pub statuses: Vec<KeyedStatus>,
@@ -41,6 +42,33 @@ pub struct SlotStatuses {
     pub slot: u64,
     /// Its transactions, by the blockhash that they named.
     pub hashes: Vec<HashStatuses>,
+}
+
+impl SlotStatuses {
+    /// Those of a block: its transactions, each with its result.
+    pub fn of_block<'a>(
+        slot: u64,
+        transactions: impl IntoIterator<Item = (Txn<'a>, Result<(), TransactionError>)>,
+    ) -> Self {
+        let mut by_hash = BTreeMap::<Hash, Vec<KeyedStatus>>::new();
+        for (txn, result) in transactions {
+            let statuses = by_hash.entry(*txn.recent_blockhash()).or_default();
+            statuses.push((key(&message_hash(txn.message())), result));
+            statuses.push((key(txn.first_signature()), result));
+        }
+        let of_hash = |(blockhash, statuses)| HashStatuses { blockhash, key_index: 0, statuses };
+        Self { slot, hashes: by_hash.into_iter().map(of_hash).collect() }
+    }
+}
+
+/// The part of a hash or a signature that is kept.
+fn key(bytes: &[u8]) -> [u8; KEY_SIZE] {
+    *bytes.first_chunk().expect("a hash has 32 bytes, a signature 64")
+}
+
+/// The hash by which the cluster knows a message.
+fn message_hash(message: &[u8]) -> Hash {
+    *blake3::Hasher::new().update(b"solana-tx-message-v1").update(message).finalize().as_bytes()
 }
 
 /// The slots' transactions as a file.
@@ -95,6 +123,8 @@ pub(super) fn check(slots: &[SlotStatuses], slot: u64) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::builders::transfer;
+    use crate::genesis::funded_account_key;
 
     fn sample() -> Vec<SlotStatuses> {
         let statuses = vec![([1; 20], Ok(())), ([2; 20], Err(TransactionError::DuplicateInstruction(4)))];
@@ -111,6 +141,23 @@ mod tests {
             assert!(decode(&bytes[..len], len as u64).is_err(), "{len}");
             assert!(matches!(decode(&bytes[..len], bytes.len() as u64), Err(Fault::Cut)), "{len}");
         }
+    }
+
+    #[test]
+    fn a_block_s_transactions_are_kept_by_message_and_signature() {
+        let from = funded_account_key(0);
+        let bytes = [(1, [7; 32]), (2, [6; 32]), (3, [7; 32])].map(|(n, hash)| transfer(&from, &[9; 32], n, &hash));
+        let failed = Err(TransactionError::AccountNotFound);
+        let results = [Ok(()), failed, failed];
+        let txns = bytes.each_ref().map(|bytes| Txn::parse(bytes).unwrap());
+        let slot = SlotStatuses::of_block(8, txns.iter().copied().zip(results));
+        let found: Vec<_> =
+            slot.hashes.iter().map(|hash| (hash.blockhash, hash.key_index, hash.statuses.len())).collect();
+        assert_eq!((slot.slot, found), (8, vec![([6; 32], 0, 2), ([7; 32], 0, 4)]));
+        let third = &slot.hashes[1].statuses[2..];
+        let hash = blake3::hash(&[&b"solana-tx-message-v1"[..], txns[2].message()].concat());
+        assert_eq!(third[0], (*hash.as_bytes().first_chunk().unwrap(), failed));
+        assert_eq!(third[1], (*txns[2].first_signature().first_chunk().unwrap(), failed));
     }
 
     #[test]
