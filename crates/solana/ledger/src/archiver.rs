@@ -132,7 +132,8 @@ fn bank_fields(ledger: &Ledger, facts: &ChainFacts) -> Result<BankFields, Fault>
 
 fn blockhashes(ledger: &Ledger, facts: &ChainFacts) -> BlockhashQueue {
     let chain = ledger.chain();
-    let last_index = chain.blockhashes.last_height();
+    // The genesis hash has number 0, that of slot 0 is the first of a block.
+    let last_index = chain.blockhashes.last_height() + 1;
     let price = |hash: &Hash| facts.prices.get(hash).copied().unwrap_or(facts.lamports_per_signature);
     let queued = |(age, hash): (usize, &Hash)| QueuedHash {
         hash: *hash,
