@@ -6,8 +6,8 @@
 //! source  the documentation of `hearth_ledger::archive`
 //!
 //! It is no module of the library beside it, which tests of `hearth-wire` take in: those do not have the ledger. The
-//! test `crates/solana/ledger/tests/archives.rs` takes this file as a module and calls it on the committed corpus, which
-//! `make_archive.py` writes, and on seeded mutations of it.
+//! test `crates/solana/ledger/tests/archives.rs` takes this file as a module and calls it on the committed corpus,
+//! which `make_archive.py` writes, and on seeded mutations of it.
 
 use std::collections::BTreeMap;
 

@@ -28,8 +28,8 @@ use hearth_wire::entry::EntryError;
 use crate::config::{Config, ConfigError, ConfigFile};
 use crate::replay::{ReplayError, entries, is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::restore;
-pub use command::{Command, SnapshotCommand, TowerCommand};
 use command::Slots;
+pub use command::{Command, SnapshotCommand, TowerCommand};
 
 /// Why a chain cannot be inspected.
 #[derive(Debug, thiserror::Error)]
