@@ -94,7 +94,7 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
         #[cfg(feature = "lab")]
         Command::Profile(options) => lab::profile(&options, say),
         Command::Genesis(command) => Ok(genesis_command::run(&command, say)?),
-        Command::Ledger(command) => Ok(ledger_command::run(&command, &command.chain().read()?, say)?),
+        Command::Ledger(command) => Ok(ledger_command::run(&command, &command.config()?, say)?),
         #[cfg(feature = "lab")]
         Command::Load(options) => lab::load(&options, say),
         #[cfg(feature = "lab")]

@@ -12,9 +12,22 @@ use serde_json::json;
 use super::Outcome;
 use crate::run::{self, Args, cargo, cargo_nightly};
 
-const TARGETS: [&str; 7] = ["txn", "entry", "shred", "gossip", "repair", "tower", "genesis"];
-/// Mutants of each input for one seed: some seconds' worth.
-const ROUNDS: u64 = 100_000;
+const TARGETS: [&str; 8] = ["txn", "entry", "shred", "gossip", "repair", "tower", "genesis", "archive"];
+
+/// Tests that mutate a corpus by seed, without the fuzzer.
+struct Mutations {
+    package: &'static str,
+    program: &'static str,
+    tests: &'static str,
+    /// Mutants of each input for one seed: some seconds' worth.
+    rounds: u64,
+}
+
+const MUTATIONS: [Mutations; 3] = [
+    Mutations { package: "hearth-wire", program: "wire", tests: "replay_corpus::mutated", rounds: 100_000 },
+    Mutations { package: "hearth-ledger", program: "genesis", tests: "mutated", rounds: 10_000 },
+    Mutations { package: "hearth-ledger", program: "archives", tests: "mutated", rounds: 10_000 },
+];
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     let time = Duration::from_secs(args.number("--minutes", 10)? * 60);
@@ -42,19 +55,21 @@ fn seeds(time: Duration) -> Result<Outcome, String> {
     let (start, mut count, mut wrong) = (Instant::now(), 0, Vec::new());
     while start.elapsed() < time && wrong.is_empty() {
         let seed = base + count;
-        wrong.extend(run::run(&mut mutations(seed)).err().map(|why| format!("HEARTH_SEED={seed}: {why}")));
+        let failed = MUTATIONS.iter().filter_map(|of| run::run(&mut of.command(seed)).err());
+        wrong.extend(failed.map(|why| format!("HEARTH_SEED={seed}: {why}")));
         count += 1;
     }
-    let figures = json!({ "with": "seeds", "first_seed": base, "seeds": count, "rounds_per_input": ROUNDS });
+    let rounds = MUTATIONS.map(|of| of.rounds);
+    let figures = json!({ "with": "seeds", "first_seed": base, "seeds": count, "rounds_per_input": rounds });
     Ok(Outcome { figures, wrong })
 }
 
-fn mutations(seed: u64) -> Command {
-    let mut command = cargo();
-    command.args(["test", "--release", "--locked", "--quiet", "--package", "hearth-wire", "--test", "wire"]);
-    command
-        .arg("replay_corpus::mutated")
-        .env("HEARTH_SEED", seed.to_string())
-        .env("HEARTH_FUZZ_ROUNDS", ROUNDS.to_string());
-    command
+impl Mutations {
+    fn command(&self, seed: u64) -> Command {
+        let mut command = cargo();
+        command.args(["test", "--release", "--locked", "--quiet", "--package", self.package, "--test", self.program]);
+        command.arg(self.tests).env("HEARTH_SEED", seed.to_string());
+        command.env("HEARTH_FUZZ_ROUNDS", self.rounds.to_string());
+        command
+    }
 }

@@ -30,6 +30,8 @@ const LINES: [(&str, i32); 40] = [
     ("ledger verify --ledger none", FAILED),
     ("ledger tower show --ledger none", FAILED),
     ("ledger tower import --ledger none", WRONG_USE),
+    ("ledger snapshot info text", FAILED),
+    ("ledger snapshot verify", WRONG_USE),
     ("ledger blocks --ledger none", FAILED),
     ("load compare text text", WRONG_USE),
     ("load compare none none", FAILED),

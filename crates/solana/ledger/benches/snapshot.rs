@@ -1,19 +1,26 @@
-//! Benchmarks snapshots: the time to write one and to boot from it, and the memory per account.
+//! Benchmarks snapshots: the time to write one and to boot from it, and the memory per account; then the same of an
+//! archive of the cluster's.
 //!
 //! reads   `HEARTH_ACCOUNTS` (100,000), `HEARTH_BENCH_DIR` (the temporary folder)
-//! writes  one snapshot there, removed at the end
+//! writes  one snapshot and one archive there, removed at the end
 //! memory  the accounts, twice at the end of the load
 //! source  wallets, and every fourth a token account of 165 bytes
 //!
 //! cargo bench -p hearth-ledger --bench snapshot; for the figures of a large chain HEARTH_ACCOUNTS=10000000
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use hearth_ledger::archive::{EpochStakes, SlotStatuses, read_state};
+use hearth_ledger::archiver::{ChainFacts, write_archive};
 use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord};
 use hearth_ledger::snapshot::{self, Folder, SnapshotConfig};
 use hearth_ledger::snapshot_taker::{SnapshotEvent, Taker};
-use hearth_ledger::{Account, Ledger, LedgerConfig, builders};
+use hearth_ledger::{Account, Ledger, LedgerConfig, SlotHistory, builders};
+use solana_fee_calculator::FeeRateGovernor;
+use solana_inflation::Inflation;
 
 fn main() {
     let count: u64 = std::env::var("HEARTH_ACCOUNTS").map_or(100_000, |text| text.parse().expect("a number"));
@@ -50,6 +57,7 @@ fn main() {
     let SnapshotEvent::Taken { file, bytes, took } = told.recv().expect("an event") else { panic!("given up") };
     println!("{:>8.2} s to write {} MB beside the chain", took.as_secs_f64(), bytes / 1_000_000);
     println!("{:>8.0} µs held up at most at the end of a slot", longest.as_secs_f64() * 1e6);
+    measure_archive(&ledger, dir.path());
     drop((taker, ledger));
 
     let start = Instant::now();
@@ -63,6 +71,37 @@ fn main() {
     );
     assert_eq!(ledger.account(&address(count - 1)), Some(account(count - 1)));
     println!("{:>8} MB resident at the end, {} MB at the start", resident_bytes() / 1_000_000, before / 1_000_000);
+}
+
+/// Writes the state as an archive of the cluster's, and verifies it.
+fn measure_archive(ledger: &Ledger, folder: &Path) {
+    let (slot, _) = ledger.hash_all();
+    let history = SlotHistory::of(ledger).expect("the chain keeps it");
+    let blocks = (0..=slot).filter(|slot| history.has(*slot));
+    let schedule = ledger.epoch_schedule();
+    let epochs = schedule.epoch(slot)..=schedule.leader_schedule_epoch(slot);
+    let facts = ChainFacts {
+        creation_time: 0,
+        ticks_per_slot: 64,
+        hashes_per_tick: None,
+        slot_ns: 400_000_000,
+        slots_per_year: 78_892_314.984,
+        hard_forks: vec![],
+        fee_rate_governor: FeeRateGovernor::default(),
+        lamports_per_signature: 5000,
+        inflation: Inflation::default(),
+        epoch_stakes: epochs.map(|epoch| EpochStakes { epoch, ..EpochStakes::default() }).collect(),
+        statuses: blocks.map(|slot| SlotStatuses { slot, hashes: vec![] }).collect(),
+        block_id: [1; 32],
+    };
+    let start = Instant::now();
+    let path = write_archive(ledger, &facts, folder).expect("room");
+    let bytes = std::fs::metadata(&path).expect("it is there").len();
+    println!("{:>8.2} s to write {} MB as an archive", start.elapsed().as_secs_f64(), bytes / 1_000_000);
+    let start = Instant::now();
+    let state = read_state(&path, None, &mut ()).expect("a whole archive");
+    let (took, accounts) = (start.elapsed().as_secs_f64(), state.contents.accounts);
+    println!("{took:>8.2} s to verify it, {accounts} accounts");
 }
 
 fn address(n: u64) -> [u8; 32] {

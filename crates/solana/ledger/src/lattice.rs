@@ -48,6 +48,11 @@ impl Lattice {
         self.0.iter_mut().zip(other.0.iter()).for_each(|(lane, value)| *lane = lane.wrapping_add(*value));
     }
 
+    /// Subtracts another sum.
+    pub fn subtract_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0.iter()).for_each(|(lane, value)| *lane = lane.wrapping_sub(*value));
+    }
+
     #[inline]
     fn change(&mut self, key: &Pubkey, account: &Account, change: impl Fn(u16, u16) -> u16) {
         if account.lamports == 0 {

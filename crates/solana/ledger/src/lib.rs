@@ -8,11 +8,14 @@
 //!
 //! A transaction passes through [`genesis`] → [`ledger`] (the life of a slot) → [`bank`] (a microblock) → its checks
 //! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`lattice`] (the hash of all accounts) →
-//! [`view`] (client queries). [`sysvars`], [`stakes`], [`leaders`] and [`features`] make up an epoch. On disk: [`blockstore`], and
-//! [`snapshot`], written by [`snapshot_taker`].
+//! [`view`] (client queries). [`sysvars`], [`stakes`], [`leaders`] and [`features`] make up an epoch. On disk:
+//! [`blockstore`], and [`snapshot`], written by [`snapshot_taker`]; the form that the cluster's other nodes read is an
+//! [`archive`], written by [`archiver`].
 
 pub mod account;
 pub mod accounts;
+pub mod archive;
+pub mod archiver;
 pub mod bank;
 mod bank_hash;
 pub mod block;

@@ -23,7 +23,8 @@ impl SlotHistory {
         Self::new(ledger.account(&SYSVAR_SLOT_HISTORY)?)
     }
 
-    fn new(account: Account) -> Option<Self> {
+    /// The history in an account; `None` if it is too short for one.
+    pub(crate) fn new(account: Account) -> Option<Self> {
         (account.data().len() >= NEXT_SLOT + 8).then_some(Self(account))
     }
 

@@ -55,6 +55,37 @@ pub enum Command {
     /// The votes that bind a node in a cluster: show them, take them from Agave's file, give them to Agave.
     #[command(subcommand)]
     Tower(TowerCommand),
+    /// The archives of snapshots that the cluster's nodes exchange: what one holds, and whether it is whole.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+}
+
+/// `hearth ledger snapshot`
+#[derive(Subcommand)]
+pub enum SnapshotCommand {
+    /// Show the bank of an archive: slot, hashes, epoch, capitalization, stakes.
+    ///
+    /// All of it is read; its accounts are parsed and not added up, as `verify` does.
+    Info {
+        /// `snapshot-SLOT-HASH.tar.zst` or `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Check all of an archive, or of one and an incremental one that builds on it.
+    ///
+    /// Adds up the hashes and the lamports of the newest versions of all accounts, and compares these with the bank's
+    /// fields, these with the bank's hash, and all with the files' names. No file is written.
+    Verify {
+        /// The full archive: `snapshot-SLOT-HASH.tar.zst`.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// The one that builds on it: `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
+        #[arg(long, value_name = "FILE")]
+        incremental: Option<PathBuf>,
+        /// Check that the bank is of the chain with this `genesis.bin`.
+        #[arg(long, value_name = "FILE")]
+        genesis: Option<PathBuf>,
+    },
 }
 
 /// `hearth ledger tower`
@@ -115,15 +146,21 @@ pub struct TowerOf {
 }
 
 impl Command {
-    /// Which chain.
-    pub fn chain(&self) -> &ChainOf {
+    /// Which chain; `None` for files that are in no chain's folder.
+    pub fn chain(&self) -> Option<&ChainOf> {
         match self {
             Self::Verify { chain }
             | Self::Replay { chain, .. }
             | Self::Blocks { chain, .. }
-            | Self::Export { chain, .. } => chain,
-            Self::Tower(command) => &command.of().chain,
+            | Self::Export { chain, .. } => Some(chain),
+            Self::Tower(command) => Some(&command.of().chain),
+            Self::Snapshot(_) => None,
         }
+    }
+
+    /// The configuration of the node whose chain it is, with the chain's folder.
+    pub fn config(&self) -> Result<Config, ConfigError> {
+        self.chain().map_or_else(|| Ok(Config::default()), ChainOf::read)
     }
 }
 

@@ -3,12 +3,13 @@
 //! reads   genesis, blocks and snapshots of a ledger folder
 //! writes  only what each start would: a torn record at the end of the blocks is truncated. `tower` writes a tower if
 //!         instructed
-//! memory  one block; `verify` and `replay` the state too
+//! memory  one block; `verify` and `replay` the state too; `snapshot verify` a slot an account
 //! drops   nothing: every problem is reported with its place, and makes the exit code 1
 
 mod command;
 mod export;
 mod replay;
+mod snapshot;
 mod tower;
 mod verify;
 
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use hearth_command::exit_code::ExitCode;
 use hearth_command::output::Say;
 use hearth_command::shell;
+use hearth_ledger::archive::ArchiveError;
 use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy};
 use hearth_ledger::genesis::GENESIS_NAME;
 use hearth_ledger::history::HistoryError;
@@ -29,7 +31,7 @@ use crate::recorded::{self, RecordedError};
 use crate::replay::{ReplayError, entries, is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::restore;
 use command::Slots;
-pub use command::{Command, TowerCommand};
+pub use command::{Command, SnapshotCommand, TowerCommand};
 
 /// Why a chain cannot be inspected.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +100,9 @@ pub enum LedgerError {
     /// The tower cannot be shown, imported or exported.
     #[error(transparent)]
     Tower(#[from] tower::TowerFailure),
+    /// An archive of a snapshot is not what its name says, or cannot be read.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -250,7 +255,13 @@ impl Offline {
 /// `hearth ledger …`
 pub fn run(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError> {
     let verifies = matches!(command, Command::Verify { .. });
-    look(command, config, say).map_err(|why| why.with_advice(config, verifies).of_file(&command.chain().config))
+    look(command, config, say).map_err(|why| {
+        let why = why.with_advice(config, verifies);
+        match command.chain() {
+            Some(chain) => why.of_file(&chain.config),
+            None => why,
+        }
+    })
 }
 
 fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError> {
@@ -263,6 +274,8 @@ fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError
         Command::Export { slots, out, .. } => export::run(&chain()?, slots, out.as_deref(), say),
         // A tower does not need a chain.
         Command::Tower(command) => tower::run(command, config, say),
+        // An archive is a file of its own.
+        Command::Snapshot(command) => snapshot::run(command, say),
     }
 }
 

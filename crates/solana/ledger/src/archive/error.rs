@@ -1,0 +1,136 @@
+//! error: what is wrong with an archive.
+//!
+//! source  the checks that `agave-snapshots` and `solana-runtime` 4.2 make when they load one, and those of this reader
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hearth_wire::Hash;
+use hearth_wire::base58::encode_32;
+
+/// A failure that names its archive.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {fault}", file.display())]
+pub struct ArchiveError {
+    /// The archive.
+    pub file: PathBuf,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+impl ArchiveError {
+    /// Names the archive in which `fault` was found.
+    pub fn of(file: &Path, fault: Fault) -> Self {
+        Self { file: file.to_path_buf(), fault }
+    }
+}
+
+/// What is wrong with an archive, or why it cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The file's name does not say which snapshot it is.
+    #[error("the name is neither snapshot-SLOT-HASH.tar.zst nor incremental-snapshot-BASE-SLOT-HASH.tar.zst")]
+    Name,
+    /// Another packer.
+    #[error("archives packed with lz4 are not read; ask for one of type .tar.zst")]
+    Lz4,
+    /// The system refused a read.
+    #[error("cannot be read: {0}")]
+    Read(io::Error),
+    /// The system refused a write.
+    #[error("cannot be written: {0}")]
+    Write(io::Error),
+    /// The archive ends too early.
+    #[error("the archive is cut off")]
+    Cut,
+    /// It does not unpack.
+    #[error("damaged: {0}")]
+    Packing(io::Error),
+    /// A header of the tar is malformed.
+    #[error("damaged: a file's header in the archive is malformed")]
+    Header,
+    /// A file that no snapshot has: by its name, its kind, or because it is there twice.
+    #[error("it holds {name:?}, which {why}")]
+    Entry {
+        /// The entry's name, made printable.
+        name: String,
+        /// Why it may not be there.
+        why: &'static str,
+    },
+    /// A file that every snapshot has is not there.
+    #[error("it lacks {0}")]
+    Missing(&'static str),
+    /// More than the reader takes.
+    #[error("it has more {what} than {most}, the most that is read")]
+    TooLarge {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        most: u64,
+    },
+    /// Another version of the format.
+    #[error("the snapshot's version is {0:?}, this program reads 1.2.0")]
+    Version(String),
+    /// A value that cannot be, or a length beyond the end of what holds it.
+    #[error("malformed: {0}")]
+    Malformed(&'static str),
+    /// The account files are not those that the bank's fields list.
+    #[error("the account file of slot {slot} {why}")]
+    Storage {
+        /// The slot in the file's name.
+        slot: u64,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Two places name different slots.
+    #[error("{place} is of slot {found}, the archive's name says {expected}")]
+    Slot {
+        /// What names the slot.
+        place: &'static str,
+        /// That slot.
+        found: u64,
+        /// The slot in the archive's name.
+        expected: u64,
+    },
+    /// A hash differs from the one that was computed.
+    #[error("{what} is {}, computed was {}", encode_32(found), encode_32(computed))]
+    Hash {
+        /// What hash it is.
+        what: &'static str,
+        /// The hash that is written.
+        found: Hash,
+        /// The hash of what is there.
+        computed: Hash,
+    },
+    /// The lamports of all accounts are not the capitalization.
+    #[error("the capitalization is {found} lamports, the accounts have {computed}")]
+    Capitalization {
+        /// The capitalization that is written.
+        found: u64,
+        /// The sum.
+        computed: u128,
+    },
+    /// The incremental archive builds on another full one.
+    #[error("it builds on the snapshot of slot {base}, not on that of slot {full}")]
+    Base {
+        /// The base of the incremental archive.
+        base: u64,
+        /// The slot of the full archive.
+        full: u64,
+    },
+    /// The archive is of another chain.
+    #[error("it is of another chain: {0} differs")]
+    OtherChain(&'static str),
+}
+
+impl Fault {
+    /// The fault behind an error of reading and unpacking.
+    pub(super) fn reading(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Cut,
+            // The unpacker's own errors have no number of the system.
+            _ if error.raw_os_error().is_some() => Self::Read(error),
+            _ => Self::Packing(error),
+        }
+    }
+}
