@@ -8,7 +8,6 @@
 //!
 //! cargo bench -p hearth-ledger --bench snapshot; for the figures of a large chain HEARTH_ACCOUNTS=10000000
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};

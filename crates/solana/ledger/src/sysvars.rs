@@ -22,7 +22,7 @@ use hearth_wire::{Hash, Pubkey};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::epoch::EpochSchedule;
-use crate::rent::minimum_balance;
+use crate::rent::{ACCOUNT_OVERHEAD_BYTES, LAMPORTS_PER_BYTE};
 
 /// Number of slot hashes that are kept.
 pub const MAX_SLOT_HASHES: usize = 512;
@@ -146,7 +146,7 @@ impl EpochRewards {
 
     /// Burns what the sysvar holds above the minimum balance.
     pub(crate) fn burn_excess(accounts: &Accounts) {
-        let most = minimum_balance(EPOCH_REWARDS_BYTES);
+        let most = least(accounts, EPOCH_REWARDS_BYTES);
         accounts.update(&SYSVAR_EPOCH_REWARDS, |account| account.lamports = account.lamports.min(most));
     }
 
@@ -281,10 +281,15 @@ pub(crate) fn write(accounts: &Accounts, key: &Pubkey, data: &[u8]) {
     accounts.store(key, with_data(accounts, key, data));
 }
 
+/// The minimum balance in lamports of a sysvar with this many bytes, by the rent of now.
+fn least(accounts: &Accounts, data_len: usize) -> u64 {
+    (ACCOUNT_OVERHEAD_BYTES + data_len as u64) * lamports_per_byte(accounts).unwrap_or(LAMPORTS_PER_BYTE)
+}
+
 fn with_data(accounts: &Accounts, key: &Pubkey, data: &[u8]) -> Account {
     let before = accounts.with(key, |account| (account.lamports, account.rent_epoch));
     let (lamports, rent_epoch) = before.unwrap_or((1, 0));
-    let lamports = lamports.max(minimum_balance(data.len()));
+    let lamports = lamports.max(least(accounts, data.len()));
     let mut account = Account::with_data(lamports, SYSVAR_OWNER, data);
     account.rent_epoch = rent_epoch;
     account

@@ -1,5 +1,6 @@
 //! Layouts against the crates with which programs read them.
 
+use crate::rent::minimum_balance;
 use solana_sysvar::epoch_rewards::EpochRewards as TheirRewards;
 
 use super::*;

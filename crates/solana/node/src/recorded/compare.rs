@@ -228,6 +228,10 @@ pub(super) fn refused(slot: u64, recorded: &Refused, run: impl FnOnce(&Txn<'_>) 
             let place = Place { slot, transaction: Some("that was refused".into()) };
             let reason = match why.kind {
                 ParseErrorKind::UnsupportedVersion => TransactionError::UnsupportedVersion,
+                // The cluster's bank verifies the signatures that have a key before it looks at the header.
+                ParseErrorKind::SignatureCountMismatch if recorded.err == TransactionError::SignatureFailure => {
+                    return Ok(());
+                }
                 _ => TransactionError::SanitizeFailure,
             };
             return place.same("the reason", reason, recorded.err);
