@@ -10,7 +10,7 @@ const WRONG_USE: i32 = 2;
 const SIGNATURE: &str = "5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW";
 
 /// Command lines, run in a folder that holds nothing but `text`, a file without meaning.
-const LINES: [(&str, i32); 40] = [
+const LINES: [(&str, i32); 42] = [
     ("bench --conflict 2", WRONG_USE),
     ("bench --config none.toml", WRONG_USE),
     ("bench --json none/result.json", FAILED),
