@@ -173,8 +173,6 @@ impl Ledger {
             accounts.store(&key, account);
         }
         let began = genesis.config();
-        let features = Arc::new(ActiveFeatures::load(&accounts, began.genesis_slot));
-        features.absent_programs().for_each(|program| accounts.store(&program.key, Account::default()));
         let schedule = began.epoch_schedule();
         let creation_time = began.creation_time as i64;
         let slot = began.genesis_slot;
@@ -182,6 +180,9 @@ impl Ledger {
         let blockhash = *genesis.slot_0_hash();
         let blockhashes = BlockhashQueue::at_genesis(*genesis.hash(), blockhash);
         sysvars::begin_chain(&accounts, &schedule, &clock, &began.rent_sysvar(), blockhashes.newest_first());
+        // The rent is known now, whatever the genesis has at the address of its sysvar.
+        let features = Arc::new(ActiveFeatures::load(&accounts, began.genesis_slot));
+        features.absent_programs().for_each(|program| accounts.store(&program.key, Account::default()));
         let ended = Ended { slot, era: 0, signatures: 0, blockhash, final_era: 0, kept_bytes: 0, oldest_slot: slot };
         let hashing = Hashing::new(&accounts, &[0; 32], ended, config.hash_accounts);
         accounts.note_changes();

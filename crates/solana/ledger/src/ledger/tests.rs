@@ -407,3 +407,22 @@ fn a_new_builtin_program_counts_as_created() {
     assert_eq!(created(None), [0, 1], "only at the boundary");
     assert_eq!(created(Some(0)), [0, 0], "it is there from the start");
 }
+
+#[test]
+fn the_genesis_decides_the_rent_whatever_is_at_its_sysvar() {
+    use crate::genesis::GenesisConfig;
+    use hearth_wire::consts::SYSVAR_RENT;
+    for data in [&[][..], &[0; 17], &[255; 17]] {
+        let account = Account::with_data(5, [7; 32], data);
+        let config = GenesisConfig {
+            fund_initial_accounts: 0,
+            extra_accounts: vec![(SYSVAR_RENT, account)],
+            ..GenesisConfig::development(IDENTITY, [2; 32], 0)
+        };
+        let ledger = Ledger::new(&Genesis::create(config, |_| {}).unwrap(), LedgerConfig::default());
+        assert_eq!(ledger.features().lamports_per_byte(), 6_960);
+        let sysvar = ledger.account(&SYSVAR_RENT).unwrap();
+        assert_eq!(sysvar.lamports, rent::minimum_balance(17));
+        assert_eq!(sysvar.data()[..8], 6_960u64.to_le_bytes());
+    }
+}
