@@ -409,7 +409,7 @@ fn a_new_builtin_program_counts_as_created() {
 }
 
 #[test]
-fn the_genesis_decides_the_rent_whatever_is_at_its_sysvar() {
+fn rent_account_of_genesis_decides_nothing() {
     use crate::genesis::GenesisConfig;
     use hearth_wire::consts::SYSVAR_RENT;
     for data in [&[][..], &[0; 17], &[255; 17]] {
