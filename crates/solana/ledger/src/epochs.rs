@@ -36,6 +36,8 @@ pub(crate) struct NewSlot<'a> {
     pub(crate) height: u64,
     pub(crate) parent_blockhash: &'a Hash,
     pub(crate) rules: &'a RewardRules,
+    /// The lamports that feature activations have created in this slot.
+    pub(crate) created: u64,
 }
 
 /// What happened as a slot began.
@@ -168,6 +170,8 @@ impl Epochs {
         history.add(rewarded, stakes::all_activation(&all, rewarded, &history));
         // The stakes by which an epoch's leaders are drawn were counted as the epoch before began.
         let earlier = [rewarded, epoch].map(|epoch| self.stakes.get(&epoch).map(|stakes| &**stakes));
+        // Feature activations come before the rewards, and what they create counts too.
+        let capitalization = hashing.capitalization().saturating_add(new.created);
         let boundary = Boundary {
             accounts,
             stakes: &all,
@@ -175,8 +179,7 @@ impl Epochs {
             rewarded,
             earlier,
             features: &new.rules.features,
-            // Whatever feature activations create or burn in this slot comes before, and counts too.
-            lamports: new.rules.inflating.lamports(&self.schedule, hashing.capitalization(), rewarded, epoch),
+            lamports: new.rules.inflating.lamports(&self.schedule, capitalization, rewarded, epoch),
         };
         let calculated = boundary.calculate();
         let votes = stakes::vote_stakes(accounts, &index, &all, &history, epoch);

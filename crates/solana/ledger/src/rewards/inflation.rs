@@ -61,7 +61,8 @@ impl InflationFeatures {
 impl Inflating {
     /// The inflation of a new chain.
     pub(crate) fn of(genesis: &GenesisConfig) -> Self {
-                let slots_per_year = SECONDS_PER_YEAR * (NS_PER_SECOND / genesis.tick_ns() as f64) / genesis.ticks_per_slot as f64;
+        let slots_per_year =
+            SECONDS_PER_YEAR * (NS_PER_SECOND / genesis.tick_ns() as f64) / genesis.ticks_per_slot as f64;
         Self { inflation: genesis.inflation, start_slot: 0, slots_per_year }
     }
 

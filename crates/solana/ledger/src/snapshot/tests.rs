@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::format::{CHUNK_HEAD_SIZE, Kind, encode_chunk};
+use super::format::{CHUNK_HEAD_SIZE, CHUNK_SIZE_MAX, Kind, decode_head, encode_chunk, unpack};
 use super::writer::Medium;
 use super::*;
 use crate::account::Account;
@@ -295,4 +295,15 @@ fn the_newest_are_kept() {
     assert_eq!(slots(), [1000, 900]);
     assert_eq!(folder.prune(0).unwrap().unwrap().slot, 1000, "one at least");
     assert!(dir.path().join("notes.txt").exists());
+}
+
+/// A snapshot of the moment when 100,000 stakes wait for their rewards has a manifest of about 25 MB.
+#[test]
+fn a_manifest_may_be_longer_than_other_chunks() {
+    let content: Vec<u8> = (0..2 * CHUNK_SIZE_MAX).map(|at| (at / 1000) as u8).collect();
+    let (manifest, accounts) = (encode_chunk(Kind::Manifest, 0, &content), encode_chunk(Kind::Accounts, 0, &content));
+    let (head_bytes, stored) = manifest.split_first_chunk::<CHUNK_HEAD_SIZE>().unwrap();
+    let head = decode_head(head_bytes, 0).unwrap();
+    assert!(unpack(&head, head_bytes, stored.to_vec()).unwrap() == content);
+    assert!(decode_head(accounts.first_chunk().unwrap(), 0).is_err(), "of accounts this is too much");
 }

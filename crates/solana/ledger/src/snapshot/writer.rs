@@ -17,7 +17,7 @@ use hearth_wire::{Hash, Pubkey};
 use super::account;
 use super::error::SnapshotError;
 use super::folder::{Folder, SnapshotFile};
-use super::format::{CHUNK_HEAD_SIZE, CHUNK_SIZE, End, Head, Kind, VERSION, encode_chunk};
+use super::format::{CHUNK_HEAD_SIZE, CHUNK_SIZE, End, Head, Kind, MANIFEST_SIZE_MAX, VERSION, encode_chunk};
 use super::manifest::Manifest;
 use crate::account::Account;
 use crate::seed::Seed;
@@ -130,6 +130,10 @@ impl Writer {
             self.flush(kind)?;
         }
         let manifest = serde_json::to_vec(manifest).expect("a manifest has only numbers and lists");
+        if manifest.len() > MANIFEST_SIZE_MAX {
+            let why = format!("its manifest has {} bytes, more than {MANIFEST_SIZE_MAX}", manifest.len());
+            return Err(SnapshotError::io("writing", &self.part, io::Error::other(why)));
+        }
         self.chunk(Kind::Manifest, &manifest)?;
         let end = End { accounts: self.sums.0, lamports: self.sums.1, digest: sha256(&[&self.heads]) };
         self.chunk(Kind::End, &end.encode())?;
