@@ -282,14 +282,17 @@ impl Chain {
         Ok(true)
     }
 
-    /// Takes the newest `depth` blocks back, and with them the snapshots taken after the block that is the newest then.
-    /// Says whether that could be: not beyond block zero, nor beyond the states that are kept.
+    /// Removes the newest `depth` blocks, and the snapshots taken after the block that is the newest then. Returns
+    /// false, and changes nothing, where that would be beyond block zero or beyond the blocks and states that are kept.
     pub fn roll_back(&self, depth: u64) -> Result<bool, ChainError> {
         let mut state = self.inner.writer()?;
         let _held = self.inner.store.as_ref().map(BlockStore::hold);
         let Some(number) = self.head().number().checked_sub(depth) else { return Ok(false) };
         if depth == 0 {
             return Ok(true);
+        }
+        if !self.is_kept(number) {
+            return Ok(false);
         }
         let (Some(head), Some(view)) = (self.block(number), self.view_at(number)) else { return Ok(false) };
         self.inner.go_back(&mut state, &head, &view, |dev| {
