@@ -13,7 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
 
 use super::clock::{Clock, ClockFile, TIME_MAX_S};
-use super::produce::Unsealed;
+use super::produce::{Unsealed, refuse_work};
 use super::times::{BlockTimes, Lap};
 use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, sequencer};
 use crate::block::Block;
@@ -91,9 +91,17 @@ impl Chain {
         self.inner.signal.block_time()
     }
 
+    /// Refuses a chain whose next block is one of proof of work: such blocks are only imported.
+    pub fn check_is_merged(&self) -> Result<(), ChainError> {
+        refuse_work(&self.pending_env())
+    }
+
     /// From now on blocks are made so: whatever was begun as it was before is done when this returns.
     pub fn set_block_time(&self, block_time: BlockTime) -> Result<(), ChainError> {
         sequencer::check(block_time)?;
+        if block_time != BlockTime::Manual {
+            self.check_is_merged()?;
+        }
         self.inner.signal.set_block_time(block_time);
         drop(self.inner.between_blocks());
         Ok(())
