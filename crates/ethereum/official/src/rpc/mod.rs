@@ -37,11 +37,11 @@ const ANSWER: &str = "<<";
 /// In the comment of a file whose answers need only have the right form.
 const FORM_ALONE: &str = "speconly";
 
-/// A case that was run: of which method, its name, how it ended.
+/// A case that was run.
 pub struct Ran {
-    /// Empty for the chain itself.
+    /// The method that it is about; empty for the chain itself.
     pub method: String,
-    /// From the given folder on.
+    /// Its file's path, from the given folder on.
     pub name: String,
     /// How it ended.
     pub ending: Ending,
