@@ -52,9 +52,8 @@ pub enum EvmCommand {
     Testnet(Box<testnet::EvmTestnet>),
     /// Append a file of blocks to a chain, each block verified by every rule and executed.
     ///
-    /// The chain is that of --genesis, in the folder of --data-dir, which need not be there yet. It begins with the
-    /// rules of the merge or, where its blocks lead there, before it. Where a block is wrong the command says which, and
-    /// what is wrong with it; the blocks before it stay.
+    /// The chain is that of --genesis, in the folder of --data-dir, which need not be there yet. It may begin before
+    /// the merge. Where a block is wrong the command says which, and what is wrong with it; the blocks before it stay.
     Import(Box<chain_file::EvmImport>),
     /// Write a chain's blocks to a file, which `hearth evm import` and geth read.
     Export(Box<chain_file::EvmExport>),

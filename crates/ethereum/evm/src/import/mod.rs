@@ -4,7 +4,8 @@
 //! writes  [`GivenBlock`]; or the first thing that is wrong with a block, by the name of its field or the byte
 //! memory  one block
 //! drops   nothing
-//! source  the yellow paper, 4.3 and 4.4; EIP-100, 1559, 2718, 3675, 4399, 4788, 4844, 4895, 7685, 7691, 7892, 7918, 7934
+//! source  the yellow paper, 4.3 and 4.4; EIP-100, 1559, 2718, 3675, 4399, 4788, 4844, 4895, 7685, 7691, 7892, 7918,
+//!         7934
 //!
 //! ```text
 //!  chain.rlp ─► stream ─► rlp ─► decode ─► header, body ─► execution ─► outcome ─► appended, or not

@@ -48,8 +48,8 @@ const QUEUE: usize = 4_096;
 /// Transactions that it takes at once.
 const BURST: usize = 256;
 
-/// Bursts with blobs that are worked on at once. Their proofs take up to seconds of a core, before anybody knows whether
-/// who sent them can pay.
+/// Bursts with blobs that are verified at once. Their proofs take up to seconds of a core before it is known whether
+/// their senders can pay.
 static WITH_BLOBS: Semaphore = Semaphore::const_new(2);
 
 /// How long requests that have come meanwhile wait where no block comes.

@@ -28,7 +28,7 @@ const BALANCE_OF: [u8; 4] = [0x70, 0xa0, 0x82, 0x31];
 /// Of `allowance(address,address)`.
 const ALLOWANCE: [u8; 4] = [0xdd, 0x62, 0xed, 0x3e];
 
-/// A view function of a token, and what it is to give.
+/// A call of a token's view function, and the number that it shall return.
 struct Wanted {
     token: Address,
     selector: [u8; 4],
@@ -37,7 +37,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// What the parameters of a method ask for.
+    /// Reads a method's parameters.
     fn read(name: &str, params: Params<'_>) -> Result<Self, Failure> {
         if name == "setERC20Allowance" {
             let params = params.at_most(4)?;
@@ -59,7 +59,7 @@ impl Wanted {
 }
 
 impl Caller<'_> {
-    /// Sets what a token's view function gives.
+    /// Sets the number that a token's view function returns.
     pub(super) async fn set_token(&self, name: &str, params: Params<'_>) -> Result<(), Failure> {
         let wanted = Wanted::read(name, params)?;
         let amount = wanted.amount;
@@ -70,7 +70,7 @@ impl Caller<'_> {
 }
 
 impl Api {
-    /// The slot that holds what a token's view function gives, and in whose storage it is.
+    /// Finds the account and the slot that hold the number which a token's view function returns.
     fn slot_of(&self, wanted: &Wanted, deadline: Deadline) -> Result<(Address, U256), Failure> {
         let (env, view) = self.scene(BlockId::Latest)?;
         let tx = TxEnv {
@@ -80,7 +80,7 @@ impl Api {
             chain_id: Some(self.chain_id()),
             ..Default::default()
         };
-        // A number that is nowhere by chance.
+        // No storage has this number by chance.
         let probe = U256::from_be_slice(&unguessable());
         for (account, touched) in &call(&view, &env, &tx, deadline)?.state {
             for slot in touched.storage.keys() {

@@ -18,19 +18,19 @@ use crate::json;
 /// Counts instructions and their gas.
 pub struct OpcodeGas {
     clock: Clock,
-    /// By instruction, how many and their gas.
+    /// For each instruction, how often it was executed and its gas in all.
     counts: BTreeMap<u8, (u64, u64)>,
     /// The instruction that is under way, and the gas before it.
     before: (u8, u64),
 }
 
 impl OpcodeGas {
-    /// None counted yet.
+    /// Has counted nothing yet.
     pub fn new(budget: Budget) -> Self {
         Self { clock: Clock::new(budget), counts: BTreeMap::new(), before: (0, 0) }
     }
 
-    /// The whole, those that cost most first.
+    /// The counts as JSON, those of most gas first.
     pub fn finish(self) -> Result<String, Failure> {
         self.clock.check(0)?;
         let mut all: Vec<_> = self.counts.into_iter().collect();
