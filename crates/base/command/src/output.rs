@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use hearth_tile::topology::Topology;
 
+use crate::exit_code::ExitCode;
 use crate::stop;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -119,6 +120,17 @@ pub struct Unwritable {
     pub path: PathBuf,
     /// The system's error.
     pub source: Error,
+}
+
+impl ExitCode for Unwritable {}
+
+/// Writes JSON and a newline to a file, or to the command's lines where `path` is `-`.
+pub fn json(path: &Path, text: impl Display, say: &Say) -> Result<(), Unwritable> {
+    if is_stdout(Some(path)) {
+        say.line(text);
+        return Ok(());
+    }
+    fs::write(path, format!("{text}\n")).map_err(|source| Unwritable { path: path.into(), source })
 }
 
 /// Whether a result is for standard output: `-`.

@@ -78,7 +78,7 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
         ..ChainConfig::new(genesis)
     };
     // Before the chain is opened, so that no other program takes it meanwhile.
-    let held = hold(SocketAddr::new(options.host, options.port))?;
+    let held = hold(SocketAddr::new(options.bind_address, options.rpc_port))?;
     let chain = Chain::open(config).map_err(|why| began_otherwise(options, &accounts, why))?;
     // Known once the server has a port, and there are stages to see.
     let workspace = Arc::new(OnceLock::new());
@@ -97,7 +97,7 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
             say.line(format_args!("  dashboard http://{}/dashboard", reachable(server.address())));
         }
     }
-    if !options.host.is_loopback() {
+    if !options.bind_address.is_loopback() {
         note(format_args!("notice: {}", reach(cometbft, accounts.len())));
     }
     say.line("  ready; Ctrl-C stops the node");
@@ -168,7 +168,7 @@ fn hold(address: SocketAddr) -> Result<HeldTcp, PortError> {
 }
 
 fn port_error(address: SocketAddr, source: std::io::Error) -> PortError {
-    PortError::of(address, Protocol::Tcp, "JSON-RPC (HTTP and WebSocket)", "--port", source).explained()
+    PortError::of(address, Protocol::Tcp, "JSON-RPC (HTTP and WebSocket)", "--rpc-port", source).explained()
 }
 
 /// Prints contracts' console output along with the node's own. Lines wait in a bounded queue and are dropped when it is
