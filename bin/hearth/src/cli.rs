@@ -1,7 +1,7 @@
 //! The subcommands of `hearth`. Each command declares its options in its own module.
 
 use clap::error::ErrorKind;
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use hearth_command::NO_LAB;
 use hearth_evm_node::EvmCommand;
 use hearth_node::{genesis_command, ledger_command, run};
@@ -33,12 +33,22 @@ impl Cli {
     /// Parses the process's arguments; on an error it prints the reason and exits.
     pub fn of_args() -> Self {
         let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
-        let parsed = help::program().try_get_matches().and_then(|matches| {
+        let parsed = program().try_get_matches().and_then(|matches| {
             renamed::note_old_names(&matches, std::env::args_os());
-            Self::from_arg_matches(&matches).map_err(|why| why.format(&mut help::program()))
+            Self::from_arg_matches(&matches).map_err(|why| why.format(&mut program()))
         });
-        parsed.unwrap_or_else(|why| explained(why, first.as_deref(), &mut help::program()).exit())
+        parsed.unwrap_or_else(|why| explained(why, first.as_deref(), &mut program()).exit())
     }
+}
+
+/// Returns the command line, with its help as users see it.
+pub fn program() -> clap::Command {
+    help::program(Cli::command())
+}
+
+/// Returns the command line as the man pages show it.
+pub fn manual() -> clap::Command {
+    help::manual(Cli::command())
 }
 
 /// Explains that a command of the lab is missing because this program was built without the lab.
@@ -146,8 +156,6 @@ pub enum Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -2,9 +2,8 @@
 //!
 //! The short texts are those that the commands have; a test holds the screen to 24 lines of 80 columns.
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 
-use crate::cli::Cli;
 use crate::examples::EXAMPLES;
 
 /// Commands by what a person wants to do, in the order of the screen.
@@ -19,16 +18,16 @@ const GROUPS: [(&str, &[&str]); 5] = [
 /// Where a command's help has its examples.
 type Place = fn(Command, String) -> Command;
 
-/// Returns the command line, with examples at the head of each help.
-pub fn program() -> Command {
-    let program = examples(Cli::command(), "", |command, text| command.before_help(text));
+/// Gives the command line its screen, and examples at the head of each help.
+pub fn program(program: Command) -> Command {
+    let program = examples(program, "", |command, text| command.before_help(text));
     let screen = screen(&program);
     program.override_help(screen)
 }
 
-/// Returns the command line with examples at the end, where a man page has them.
-pub fn manual() -> Command {
-    examples(Cli::command(), "", |command, text| command.after_help(text))
+/// Gives the command line examples at the end of each help, where a man page has them.
+pub fn manual(program: Command) -> Command {
+    examples(program, "", |command, text| command.after_help(text))
 }
 
 /// Adds the examples of the command with this path and of all below it.
@@ -65,9 +64,10 @@ fn screen(program: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::FromArgMatches;
+    use clap::{CommandFactory, FromArgMatches};
 
     use super::*;
+    use crate::cli::{self, Cli};
 
     /// Calls `see` for each command with its path, the program's own excepted.
     fn each(command: &Command, path: &str, see: &mut impl FnMut(&str, &Command)) {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn every_command_has_an_example() {
-        each(&program(), "", &mut |path, command| {
+        each(&cli::program(), "", &mut |path, command| {
             let help = command.clone().render_long_help().to_string();
             assert!(help.starts_with("Example"), "{path} has no example: {help}");
         });
@@ -116,7 +116,8 @@ mod tests {
             for line in *lines {
                 assert!(line.starts_with(&format!("hearth {path}")), "{path}: {line}");
                 let words = line.split_whitespace().map(|word| word.trim_matches('\''));
-                let parsed = program().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
+                let parsed =
+                    cli::program().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
                 assert!(parsed.is_ok(), "{line}: {}", parsed.err().map(|why| why.to_string()).unwrap_or_default());
             }
         }

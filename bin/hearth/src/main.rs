@@ -114,10 +114,10 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
         Command::Wallet(command) => Ok(hearth_wallet::run(&command, say)?),
         Command::Config(command) => config_command::run(command, say),
         Command::Completions(options) => {
-            shell_files::completions(&options, say);
+            shell_files::completions(&options, cli::program(), say);
             Ok(())
         }
-        Command::Man(options) => Ok(shell_files::man(&options, say)?),
+        Command::Man(options) => Ok(shell_files::man(&options, cli::manual(), say)?),
     }
 }
 
