@@ -11,6 +11,7 @@ use alloy_primitives::U256;
 use clap::{Args, FromArgMatches};
 use hearth_command::NO_LAB;
 use hearth_command::output::{Say, note};
+use hearth_command::service_manager::ServiceManager;
 use hearth_command::stop::StopSignal;
 use hearth_evm::blocks::BlocksError;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ChainError};
@@ -101,15 +102,18 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
         note(format_args!("notice: {}", reach(cometbft, accounts.len())));
     }
     say.line("  ready; Ctrl-C stops the node");
+    let mut manager = ServiceManager::ready();
     let mut failure = None;
     while !stop.is_set() && failure.is_none() {
         std::thread::sleep(LOOK_EVERY);
+        manager.alive();
         failure = chain.failure();
         if let Some(complaint) = engine.as_mut().and_then(comet::Engine::complaint) {
             tracing::warn!("{complaint}");
         }
     }
     say.line("  stopping");
+    manager.stopping();
     stop.set();
     let save = options.state.as_ref().map(|path| (path, stop.save("the file of --state", SAVE_PATIENCE)));
     drop(engine);
