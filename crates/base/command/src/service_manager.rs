@@ -56,7 +56,10 @@ impl ServiceManager {
 
     fn send(&self, state: &str) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Ok(()) };
-        let sent = UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address(socket)?)?;
+        let sender = UnixDatagram::unbound()?;
+        // A manager that does not read must not stop the node.
+        sender.set_nonblocking(true)?;
+        let sent = sender.send_to_addr(state.as_bytes(), &address(socket)?)?;
         if sent == state.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 }
