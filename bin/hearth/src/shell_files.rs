@@ -35,7 +35,7 @@ pub fn completions(options: &Completions, program: Command, say: &Say) {
 }
 
 fn script(shell: Shell, mut program: Command) -> String {
-    let mut script = vec![];
+    let mut script: Vec<u8> = vec![];
     clap_complete::generate(shell, &mut program, PROGRAM, &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
