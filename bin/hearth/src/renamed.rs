@@ -12,6 +12,7 @@ const RENAMED: &[(&[&str], &str, &str)] = &[
     (&["bench", "profile bench"], "target", "url"),
     (&["load fund", "load run", "load profile", "load info", "load block", "load tx", "load etl"], "network", "url"),
     (&["wallet balance", "wallet send", "wallet issue", "wallet prism"], "rpc", "url"),
+    (&["load run"], "max-parallelism", "threads"),
     (&["load run", "load etl"], "comet", "comet-rpc"),
     (&["profile", "load profile"], "output", "flame"),
     (&["profile bench"], "output", "html"),

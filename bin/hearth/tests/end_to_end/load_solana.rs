@@ -107,7 +107,7 @@ fn accounts_are_funded_kept_and_used_again() {
 fn the_highest_rate_in_time_is_found() {
     let setup = Setup::new("load-solana-ramp");
     let (node, folder) = (setup.start(), setup.folder.path());
-    let slow = ["--rpc-send", "--max-parallelism", "1", "--batch", "1", "--accounts", "20"];
+    let slow = ["--rpc-send", "--threads", "1", "--batch", "1", "--accounts", "20"];
     let steps = ["--ramp", "5000", "--rate", "400", "--duration", "1", "--warmup", "0"];
     let found = run(&node, folder, &[&slow[..], &steps].concat());
     let steps = found["steps"].as_array().expect("steps");

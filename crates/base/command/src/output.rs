@@ -162,3 +162,20 @@ pub fn layout(topology: &Topology) -> String {
     }
     lines.join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_goes_to_the_named_file() {
+        let path = std::env::temp_dir().join(format!("hearth-output-{}.json", std::process::id()));
+        json(&path, "{}", &Say::nothing()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n");
+        fs::remove_file(&path).unwrap();
+        let refused = json(&path.join("below"), "{}", &Say::nothing()).unwrap_err();
+        assert!(refused.to_string().starts_with("cannot write the result to "), "{refused}");
+        json(Path::new("-"), "{}", &Say::nothing()).unwrap();
+        assert!(!Path::new("-").exists(), "it is standard output");
+    }
+}

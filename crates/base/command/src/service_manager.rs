@@ -27,7 +27,7 @@ pub struct ServiceManager {
 impl ServiceManager {
     /// Reports that the process serves. A manager that cannot be reached gets a notice on standard error.
     pub fn ready() -> Self {
-        let text = |name| std::env::var(name).ok();
+        let text = |name: &str| std::env::var(name).ok();
         let socket = std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty());
         let patience = patience(text("WATCHDOG_USEC"), text("WATCHDOG_PID"), std::process::id());
         let manager = Self { socket, patience, last: None };

@@ -538,7 +538,7 @@ fn asked<K>(options: &Run, mix: crate::tx_mix::Mix<K>, pool: Pool, stop: &StopSi
         timeout: options.target.timeout(),
         patience: PATIENCE,
         mix,
-        senders: options.max_parallelism,
+        senders: options.threads,
         pace: options.pace(),
         timing: Timing {
             warmup: Duration::from_secs(options.warmup),

@@ -176,8 +176,8 @@ pub struct Run {
     #[arg(long, value_name = "FILE_OR_SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
     pub funder: Option<String>,
     /// Threads that send, each with a connection.
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    pub max_parallelism: usize,
+    #[arg(long, alias = "max-parallelism", value_name = "N", default_value_t = 4)]
+    pub threads: usize,
     /// Transactions in a request.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub batch: usize,
@@ -289,7 +289,7 @@ impl Run {
     /// Validates the options together.
     pub fn check(&self) -> Result<(), String> {
         within(&[
-            ("--max-parallelism", self.max_parallelism as u64, 1..=SENDERS_MAX),
+            ("--threads", self.threads as u64, 1..=SENDERS_MAX),
             ("--batch", self.batch as u64, 1..=BATCH_MAX),
             ("--accounts", self.accounts as u64, 1..=ACCOUNTS_MAX),
             ("--under-way", self.under_way as u64, 1..=UNDER_WAY_MAX),
@@ -458,7 +458,7 @@ mod tests {
             ("--presign", "18446744073709551615"),
             ("--count", "0"),
             ("--batch", "0"),
-            ("--max-parallelism", "100000"),
+            ("--threads", "100000"),
         ] {
             let why = check(&[name, value]).unwrap_err();
             assert!(why.starts_with(&format!("{name}: ")) && why.contains(" to "), "{why}");

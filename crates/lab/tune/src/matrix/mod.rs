@@ -84,8 +84,8 @@ pub enum StudyError {
     /// The sources changed while the study ran.
     #[error(
         "the sources changed while the study was at work: {what}. Builds of before and after do not belong together: \
-         put it back, and the same command goes on; or begin another study with --folder. What runs leave behind in the \
-         project is to be ignored by git"
+         put it back, and the same command goes on; or begin another study with --folder. What runs leave behind in \
+         the project is to be ignored by git"
     )]
     Changed {
         /// The first changed file.
