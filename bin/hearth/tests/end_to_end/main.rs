@@ -35,6 +35,7 @@ mod monitor;
 mod node;
 mod profile;
 mod restart;
+mod service;
 mod storm;
 mod target;
 mod terminal;

@@ -123,11 +123,11 @@ pub struct EvmRun {
     #[arg(long, requires = "data_dir")]
     pub durable: bool,
     /// Listen on this port.
-    #[arg(long, value_name = "PORT", default_value_t = 8545)]
-    pub port: u16,
+    #[arg(long, alias = "port", value_name = "PORT", default_value_t = 8545)]
+    pub rpc_port: u16,
     /// Listen on this address.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    pub host: IpAddr,
+    #[arg(long, alias = "host", value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub bind_address: IpAddr,
     /// Let clients reach the node by this name, too, besides addresses and `localhost`; `*`: by any. Repeatable.
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
@@ -228,7 +228,7 @@ pub enum EvmError {
     #[error("{0} is for a chain of one node: with --consensus cometbft all nodes must have the same limits")]
     OneNode(&'static str),
     /// The network in this folder already runs.
-    #[error("the network in {} runs already: stop it first, or name another folder with --dir", .0.display())]
+    #[error("the network in {} runs already: stop it first, or name another folder with --folder", .0.display())]
     Running(PathBuf),
     /// The chain cannot be opened.
     #[error("{0}{hint}", hint = hint(.0))]
