@@ -11,10 +11,12 @@
 //! (a node from its folder, by the code that starts a real one) → [`check`] (what must hold) → [`shrink`] (a smaller
 //! plan that fails likewise).
 
+pub mod bounds;
 pub mod check;
 pub mod clients;
 pub mod digest;
 pub mod disk;
+pub mod fees;
 pub mod hostile;
 pub mod net;
 pub mod network;
@@ -22,6 +24,8 @@ pub mod node;
 pub mod plan;
 pub mod runs;
 pub mod shrink;
+pub mod snapshots;
+pub mod stake;
 pub mod trace;
 pub mod votes;
 pub mod world;
