@@ -11,7 +11,7 @@
 use hearth_node::boot;
 use hearth_node::config::Config;
 use hearth_pipeline::links::STAKED_MAX;
-use hearth_pipeline::{repair, shred, txsend};
+use hearth_pipeline::{pack, repair, shred, txsend};
 
 use crate::node::{DEDUP_HISTORY, Node, PACK_ACCOUNTS, PACK_CAPACITY};
 
@@ -34,7 +34,7 @@ impl Default for Bounds {
             ("quic", "unread_bytes", server.connections_max.saturating_mul(server.unread_bytes_max())),
             ("quic", "staked_identities", STAKED_MAX),
             ("dedup", "remembered", DEDUP_HISTORY),
-            ("pack", "pending", PACK_CAPACITY),
+            ("pack", "pending", PACK_CAPACITY + pack::LOOKUPS_MAX),
             ("pack", "accounts", PACK_ACCOUNTS),
             ("shred", "unsigned", shred::OWN_SETS_MAX),
             ("repair", "slots", repair::SLOTS_MAX),
