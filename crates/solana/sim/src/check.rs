@@ -12,6 +12,7 @@ use hearth_ledger::snapshot::{SnapshotError, SnapshotFile, prove};
 use hearth_ledger::stakes::VoteStake;
 use hearth_ledger::{BlockSummary, Commitment, Ledger};
 use hearth_wire::consts::SYSVAR_OWNER;
+use hearth_wire::gossip::Protocol;
 use hearth_wire::{Hash, Pubkey, Signature};
 
 use crate::bounds::Bounds;
@@ -19,6 +20,7 @@ use crate::fees::Fees;
 use crate::node::{Node, SLOT_MS};
 use crate::snapshots::INTERVAL_SLOTS;
 use crate::trace::{Learnt, Trace};
+use crate::values::PassedOn;
 use crate::votes::{Fault, Votes};
 
 /// Slots in which a cluster whose faults are over roots what was newest then: the votes of one that was cut off bind
@@ -64,11 +66,13 @@ pub enum Invariant {
     OneStakes,
     /// A snapshot's accounts come to the bank hash that it names, which is that of its block.
     Snapshots,
+    /// What a node passes on of another's gossip is no older than what it passed on before.
+    NewerValues,
 }
 
 impl Invariant {
     /// All, with what docs and reports call them.
-    pub const ALL: [(Invariant, &'static str); 16] = [
+    pub const ALL: [(Invariant, &'static str); 17] = [
         (Invariant::OneRoot, "one-root"),
         (Invariant::ConfirmedStays, "confirmed-stays"),
         (Invariant::OneBankHash, "one-bank-hash"),
@@ -85,6 +89,7 @@ impl Invariant {
         (Invariant::Fees, "fees"),
         (Invariant::OneStakes, "one-stakes"),
         (Invariant::Snapshots, "snapshots"),
+        (Invariant::NewerValues, "newer-values"),
     ];
 
     /// What docs and reports call it.
@@ -146,6 +151,7 @@ pub struct Checker {
     bank_hashes: BTreeMap<(u64, Hash), (Hash, usize)>,
     confirmed: Vec<Confirmed>,
     votes: Votes,
+    passed_on: PassedOn,
     fees: Fees,
     bounds: Bounds,
     /// The stakes of each epoch, as the first node has them that has rooted a block of the epoch before.
@@ -164,6 +170,7 @@ impl Checker {
             bank_hashes: BTreeMap::new(),
             confirmed: vec![],
             votes: Votes::new(nodes),
+            passed_on: PassedOn::new(nodes),
             fees: Fees::default(),
             bounds: Bounds::default(),
             stakes: BTreeMap::new(),
@@ -201,6 +208,7 @@ impl Checker {
     /// A node starts, with so many lamports: what it has from its disk is looked at anew.
     pub fn started(&mut self, node: usize, lamports: u128) {
         self.nodes[node] = Seen::default();
+        self.passed_on.forget(node);
         self.genesis_lamports.get_or_insert(lamports);
     }
 
@@ -294,7 +302,7 @@ impl Checker {
     /// A datagram of gossip leaves a node, whose files are in `folder`.
     ///
     /// # Errors
-    /// A vote in it breaks a rule.
+    /// A vote in it breaks a rule, or a value is older than one before.
     pub fn leaves(
         &mut self,
         node: usize,
@@ -302,7 +310,14 @@ impl Checker {
         who: (&Pubkey, &Pubkey),
         data: &[u8],
     ) -> Result<(), Violation> {
-        match self.votes.leaves(node, folder, who, data) {
+        let values = match Protocol::parse(data) {
+            Ok(Protocol::Push { values, .. } | Protocol::PullResponse { values, .. }) => values,
+            _ => return Ok(()),
+        };
+        if let Some(what) = self.passed_on.leave(node, who.0, &values) {
+            return Err(Violation::new(Invariant::NewerValues, what));
+        }
+        match self.votes.leave(node, folder, who, &values) {
             Fault::None => Ok(()),
             Fault::Twice(what) => Err(Violation::new(Invariant::VotesOnce, what)),
             Fault::NotOnDisk(what) => Err(Violation::new(Invariant::VoteOnDisk, what)),

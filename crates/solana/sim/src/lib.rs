@@ -27,5 +27,6 @@ pub mod shrink;
 pub mod snapshots;
 pub mod stake;
 pub mod trace;
+pub mod values;
 pub mod votes;
 pub mod world;

@@ -11,7 +11,7 @@ use std::path::Path;
 use hearth_consensus::{BankId, Tower};
 use hearth_ledger::BlockSummary;
 use hearth_pipeline::tower::saved_tower;
-use hearth_wire::gossip::{CrdsData, Protocol};
+use hearth_wire::gossip::{CrdsData, CrdsValue};
 use hearth_wire::vote::{Voted, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
@@ -88,12 +88,18 @@ impl Votes {
         3 * voted > 2 * all
     }
 
-    /// A datagram of gossip leaves a node, whose identity and vote account are given. Says what is wrong with a vote of
+    /// Values leave a node by gossip, whose identity and vote account are given. Says what is wrong with a vote of
     /// its own in it: that it is for another block than an earlier one of the same slot, that its tower is not on disk,
     /// or that it breaks an earlier one.
-    pub fn leaves(&mut self, node: usize, folder: &Path, (own, account): (&Pubkey, &Pubkey), data: &[u8]) -> Fault {
+    pub fn leave(
+        &mut self,
+        node: usize,
+        folder: &Path,
+        (own, account): (&Pubkey, &Pubkey),
+        values: &[CrdsValue<'_>],
+    ) -> Fault {
         let voter = &mut self.voters[node];
-        let votes = own_votes(data, account);
+        let votes = own_votes(values, account);
         if let Some(slot) = votes.iter().find_map(|voted| voter.note(voted)) {
             return Fault::Twice(format!("node {node} votes for two blocks of slot {slot}"));
         }
@@ -144,11 +150,8 @@ pub enum Fault {
     Breaks(String),
 }
 
-/// The votes with this account in a datagram of gossip.
-fn own_votes(data: &[u8], account: &Pubkey) -> Vec<Voted> {
-    let Ok(Protocol::Push { values, .. } | Protocol::PullResponse { values, .. }) = Protocol::parse(data) else {
-        return vec![];
-    };
+/// The votes with this account among values of gossip.
+fn own_votes(values: &[CrdsValue<'_>], account: &Pubkey) -> Vec<Voted> {
     let votes = values.iter().filter_map(|value| match value.data() {
         CrdsData::Vote(vote) => voted_for(&Txn::parse(vote.transaction).ok()?),
         _ => None,

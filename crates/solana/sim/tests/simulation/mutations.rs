@@ -37,7 +37,7 @@ const NOTICED: [Mutation; 17] = [
 
 /// Bugs that an invariant is there for, which no run has confirmed yet: `HEARTH_MUTATION=tried` runs them. One that a
 /// seed notices belongs into [`NOTICED`], after that was seen; until then no test asserts any of these.
-const TRIED: [Mutation; 4] = [
+const TRIED: [Mutation; 5] = [
     // `confirmed-by-stake` weighs votes by the stakes of the block's epoch, which change.
     Mutation::StaleStakes,
     // `lamports`: one transaction in sixteen gives lamports away, and then fails.
@@ -46,6 +46,8 @@ const TRIED: [Mutation; 4] = [
     Mutation::UnhashedChange,
     // `snapshots`: accounts are written up to 0.4 s after the cut, when others have changed them.
     Mutation::LostCut,
+    // `newer-values`: datagrams of gossip come twice, overtake each other, and are sent again by strangers.
+    Mutation::OlderValue,
 ];
 
 /// The first outcome of `seeds` that shows the bug, on all cores: a seed that fails without the bug too shows nothing.
