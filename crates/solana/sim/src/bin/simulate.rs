@@ -139,8 +139,8 @@ fn tell(outcome: &Outcome) {
     let Outcome { stake_changes, snapshots: (snapshots, on_snapshot), .. } = outcome;
     println!(
         "seed {}: digest {digest:016x}, {:.1} s, {rooted} blocks rooted, {confirmed} of {sent} transactions seen \
-         confirmed, {stake_changes} changes of stake, {snapshots} snapshots, {starts} starts of which {on_snapshot} on a \
-         snapshot, {} datagrams sent, {} lost, {} cut off",
+         confirmed, {stake_changes} changes of stake, {snapshots} snapshots, {starts} starts of which {on_snapshot} on \
+         a snapshot, {} datagrams sent, {} lost, {} cut off",
         plan.seed,
         *virtual_ns as f64 / 1e9,
         traffic.sent,
