@@ -104,6 +104,18 @@ impl KeptEpochs {
         }
         accounts.is_empty()
     }
+
+    /// A sample for tests: two vote accounts in the stakes of two epochs each.
+    #[cfg(test)]
+    pub(crate) fn sample() -> Self {
+        let vote = |n: u8| KeptStake {
+            vote: VoteStake { vote: [n; 32], node: [1; 32], collector: [2; 32], stake: u64::from(n) },
+            commission_bps: 700,
+            account: Account::with_data(5, [n; 32], &[n; 3762]),
+        };
+        let of = |epoch: u64| KeptStakes { epoch, counted_in: epoch - 1, votes: vec![vote(epoch as u8), vote(100)] };
+        Self { stakes: vec![of(7), of(8)], rewards: None }
+    }
 }
 
 /// The fields of a [`VoteStake`], for serde: its crate knows only the network's format.
