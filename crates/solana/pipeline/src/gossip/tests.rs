@@ -72,6 +72,7 @@ impl Node {
             own,
             ledger: ledger(),
             blocks: store.reader(),
+            archives: None,
             board: board.clone(),
         };
         let rig = Rig::new(config, &INPUTS, &OUTPUTS);
