@@ -43,7 +43,7 @@ pub fn run(
     let mut shown = Progress::new();
     let until = last(chain, config, slot)?;
     let (ledger, done) = state(chain, config, until, &mut shown)?;
-    let missing = |slot| LedgerError::NoBlock { slot, last: done.last_slot };
+    let missing = |slot| LedgerError::NoBlock { slot, last: chain.recovery.last_whole_slot.unwrap_or(0) };
     if let Some(slot) = until.filter(|slot| *slot != done.last_slot) {
         return Err(missing(slot));
     }

@@ -106,8 +106,8 @@ pub enum LedgerError {
     Archive(#[from] ArchiveError),
     /// There is no block whose state can be written.
     #[error(
-        "the state of slot {slot} cannot be written: no leader's block of that slot is here; the stored blocks lead to \
-         slot {last}"
+        "the state of slot {slot} cannot be written: no leader's block of that slot is here, or the stored blocks do \
+         not lead there; the last one is of slot {last}"
     )]
     NoBlock {
         /// The slot.
