@@ -98,7 +98,8 @@ fn an_archive_is_made_and_served() {
     assert!(verified.contains("whole: "), "{verified}");
     let config = setup.config().display().to_string();
     let replayed = said(&ledger(&setup, &["replay", "--config", &config]));
-    assert!(replayed.lines().any(|line| line.trim().starts_with(&format!("{slot}  {hash}"))), "{slot} {hash}: {replayed}");
+    let line = format!("{slot}  {hash}");
+    assert!(replayed.lines().any(|of| of.trim().starts_with(&line)), "no {line}: {replayed}");
 
     // What is there stays; what cannot be written leaves nothing.
     refused(&create(&setup, &["--out", &out_text]), "cannot be written");

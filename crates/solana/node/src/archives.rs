@@ -63,7 +63,10 @@ impl Archives {
             _ => {
                 // A name has no folders, so that a path does not lead out of this one.
                 let name = ArchiveName::parse(path.strip_prefix('/')?).ok()?;
-                Some(self.folder.join(name.to_string())).filter(|file| file.is_file()).map(Download::File)
+                let file = self.folder.join(name.to_string());
+                // A link is none, since it may lead elsewhere.
+                let is_there = file.symlink_metadata().is_ok_and(|there| there.is_file());
+                is_there.then_some(Download::File(file))
             }
         }
     }
@@ -122,6 +125,9 @@ mod tests {
         ] {
             assert_eq!(archives.download(&path), None, "{path}");
         }
+        let link = name(None, 70);
+        std::os::unix::fs::symlink(folder.path().join(full.to_string()), archives.folder.join(link.to_string())).unwrap();
+        assert_eq!(archives.download(&format!("/{link}")), None);
     }
 
     #[test]

@@ -250,7 +250,9 @@ fn archives_are_announced() {
     let mut nodes = [Node::new(0), Node::serving(1, Some(archives))];
     let is_known = |nodes: &mut [Node]| {
         let served = nodes[0].board.snapshots();
-        served.iter().any(|served| (served.identity, served.slot) == (key(1).public_key(), 60) && served.hash == [6; 32])
+        served
+            .iter()
+            .any(|served| (served.identity, served.slot) == (key(1).public_key(), 60) && served.hash == [6; 32])
     };
     talk_until(&mut nodes, "the archive is known", is_known);
 }
