@@ -126,7 +126,8 @@ mod tests {
             assert_eq!(archives.download(&path), None, "{path}");
         }
         let link = name(None, 70);
-        std::os::unix::fs::symlink(folder.path().join(full.to_string()), archives.folder.join(link.to_string())).unwrap();
+        std::os::unix::fs::symlink(folder.path().join(full.to_string()), archives.folder.join(link.to_string()))
+            .unwrap();
         assert_eq!(archives.download(&format!("/{link}")), None);
     }
 

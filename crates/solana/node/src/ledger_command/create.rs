@@ -86,9 +86,20 @@ fn last(chain: &Offline, config: &Config, wanted: Option<u64>) -> Result<Option<
     // The node takes snapshots of final blocks alone.
     let root = chain.snapshots.first().map_or(root, |newest| newest.slot.max(root));
     match wanted {
-        Some(slot) if slot > root => Err(LedgerError::NotFinal { slot, root }),
+        Some(slot) if !is_on_way(chain, root, slot) => Err(LedgerError::NotFinal { slot, root }),
         wanted => Ok(Some(wanted.unwrap_or(root))),
     }
+}
+
+/// Whether the block of `slot` is that of `root`, or one on which that is built.
+fn is_on_way(chain: &Offline, root: u64, slot: u64) -> bool {
+    let mut at = root;
+    while at > slot
+        && let Some(info) = chain.reader.slot(at).filter(|info| info.parent_slot < at)
+    {
+        at = info.parent_slot;
+    }
+    at == slot
 }
 
 /// The ledger at the end of the block of `until`, or of the last one, as far as the blocks lead there.

@@ -115,8 +115,8 @@ pub enum LedgerError {
         /// The slot of the last block that is there.
         last: u64,
     },
-    /// The block may still be left for another fork.
-    #[error("the state of slot {slot} cannot be written: what is final here ends with slot {root}")]
+    /// The block may still be left for another fork, or was.
+    #[error("the state of slot {slot} cannot be written: that is no final block; the newest one is of slot {root}")]
     NotFinal {
         /// The slot.
         slot: u64,
