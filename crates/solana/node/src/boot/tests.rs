@@ -1,8 +1,8 @@
 //! Which blocks a start regards as final.
 
-mod archives;
 mod damage;
 mod features;
+mod snapshot_create;
 
 use hearth_consensus::{BankId, Tower};
 use hearth_crypto::sha256::sha256;
