@@ -2,14 +2,19 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use hearth_crypto::sha256::sha256;
+use hearth_testkit::PATIENCE;
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 use hearth_wire::program::system;
 
 use super::*;
-use crate::archive::{Progress, Receiving, read_state};
+use crate::archive::{Contents, Progress, Receiving, read_state};
+use crate::blockstore::{self, BlockStore, FecSetRecord};
 use crate::ledger::LedgerConfig;
+use crate::snapshot::{self, Folder, SnapshotConfig};
+use crate::snapshot_taker::{SnapshotEvent, Taker};
 use crate::stakes::genesis_accounts;
 use crate::testing::{bytes_of, parse, wallet};
 use crate::{Executor, GenesisConfig, Outcome, SlotHistory, StatusCacheConfig};
@@ -19,6 +24,7 @@ const VOTE: Pubkey = [20; 32];
 /// Where a new vote account has its commission.
 const COMMISSION_AT: usize = 4 + 128;
 const SLOTS_PER_EPOCH: u64 = 32;
+const SMALL: StatusCacheConfig = StatusCacheConfig { enabled: true, capacity_txns: 0 };
 
 /// A chain with stake and inflation whose blocks have transfers, one of which fails, and change the vote account.
 struct Rig {
@@ -41,11 +47,18 @@ impl Rig {
             ..GenesisConfig::development(NODE, [2; 32], 1_700_000_000)
         };
         let genesis = Genesis::create(config, |_| {}).unwrap();
-        let status_cache = StatusCacheConfig { enabled: true, capacity_txns: 0 };
-        // No block is there at the time of the hard fork: the next one has it.
-        let config = LedgerConfig { status_cache, hard_forks: vec![40], ..LedgerConfig::default() };
-        let ledger = Ledger::new(&genesis, config);
+        let ledger = Ledger::new(&genesis, Self::config());
         Self { genesis, ledger, executor: Executor::new(), blocks: BTreeMap::from([(0, vec![])]) }
+    }
+
+    fn config() -> LedgerConfig {
+        // No block is there at the time of the hard fork: the next one has it.
+        LedgerConfig { status_cache: SMALL, hard_forks: vec![40], ..LedgerConfig::default() }
+    }
+
+    /// Makes blocks of slots up to 70, but for some: two epochs end.
+    fn end_two_epochs(&mut self) {
+        (1..=70).filter(|slot| !(38..=41).contains(slot)).for_each(|slot| self.block(slot));
     }
 
     fn block(&mut self, slot: u64) {
@@ -81,6 +94,12 @@ impl Rig {
         let facts = ChainFacts::of(&self.ledger, &self.genesis, self.statuses(), [9; 32]);
         write_archive(&self.ledger, &facts, folder, |_| {})
     }
+
+    /// What an archive holds beside the accounts.
+    fn contents(&self) -> Contents {
+        let folder = tempfile::tempdir().unwrap();
+        read_state(&self.write(folder.path()).unwrap(), None, &mut ()).unwrap().contents
+    }
 }
 
 /// The accounts that come out of an archive.
@@ -99,10 +118,9 @@ fn names(folder: &Path) -> Vec<String> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Blocks of slots up to 70, but for some: two epochs have ended.
 fn two_epochs() -> Rig {
     let mut rig = Rig::new();
-    (1..=70).filter(|slot| !(38..=41).contains(slot)).for_each(|slot| rig.block(slot));
+    rig.end_two_epochs();
     rig
 }
 
@@ -159,6 +177,46 @@ fn an_archive_has_the_result_of_each_transaction() {
     }
     let elsewhere = block_statuses(&rig.ledger, 69, rig.blocks[&70].iter().map(|txn| parse(txn)));
     assert_eq!(elsewhere, None, "they landed in another slot");
+}
+
+#[test]
+fn a_restart_keeps_what_an_archive_needs() {
+    let mut rig = Rig::new();
+    let folder = tempfile::tempdir().unwrap();
+    let config = blockstore::Config::new(8 << 20, *rig.genesis.hash());
+    let (mut store, _) = BlockStore::open(&folder.path().join("blocks"), config).unwrap();
+    let snapshots = Folder::open(&folder.path().join("snapshots")).unwrap();
+    let (tell, told) = channel();
+    let when = SnapshotConfig { interval_slots: 70, keep: 1 };
+    let tell = move |event| drop(tell.send(event));
+    let taker = Taker::start(&rig.ledger, when, snapshots, store.reader(), || {}, tell).unwrap();
+    rig.end_two_epochs();
+    let slots: Vec<u64> = rig.blocks.keys().copied().collect();
+    for pair in slots.windows(2) {
+        let set = FecSetRecord {
+            slot: pair[1],
+            parent_slot: pair[0],
+            fec_set_index: 0,
+            reference_tick: 0,
+            last_in_slot: true,
+            merkle_root: [9; 32],
+            chained_root: [9; 32],
+            signature: [0; 64],
+            data: b"entries",
+        };
+        store.append_set(&set).unwrap();
+    }
+    rig.ledger.mark_stored(70);
+    let event = told.recv_timeout(PATIENCE).expect("a snapshot in time");
+    let SnapshotEvent::Taken { file, .. } = event else { panic!("it was given up") };
+    drop(taker);
+    let before = rig.contents();
+    let loaded = snapshot::load(&file.path, rig.genesis.hash(), &SMALL).unwrap();
+    rig.ledger = Ledger::restore(&rig.genesis, Rig::config(), loaded);
+    let after = rig.contents();
+    assert_eq!(after.fields, before.fields);
+    assert_eq!(after.statuses, before.statuses);
+    assert_eq!(after.accounts, before.accounts);
 }
 
 #[test]
