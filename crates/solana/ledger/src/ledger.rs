@@ -472,6 +472,11 @@ impl Ledger {
         &self.genesis_hash
     }
 
+    /// The chain's hard forks: their slots, and how many forks each stands for.
+    pub(crate) fn hard_forks(&self) -> Vec<(u64, u64)> {
+        self.hard_forks.iter().map(|(slot, count)| (*slot, *count as u64)).collect()
+    }
+
     /// The features that are active in the newest slot.
     pub fn features(&self) -> Arc<ActiveFeatures> {
         Arc::clone(&self.chain().features)

@@ -414,6 +414,7 @@ fn following(
             own: contact(setup, place, own, clock),
             ledger: Arc::clone(ledger),
             blocks,
+            archives: None,
             board: Arc::new(Board::default()),
         })
         .one::<Exec>(exec::Config {

@@ -24,7 +24,7 @@ pub(crate) struct Inflating {
     /// The slot in which the feature was activated that switched inflation on; 0 for that of the genesis.
     pub(crate) start_slot: u64,
     /// Slots in a year.
-    slots_per_year: f64,
+    pub(crate) slots_per_year: f64,
 }
 
 /// The slots in which the features that switch inflation on were activated; `None` for those that are not active.

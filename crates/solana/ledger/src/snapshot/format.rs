@@ -4,7 +4,8 @@
 //! writes  the same
 //! source  our own format, version [`VERSION`]; all integers little endian
 //!
-//! A file is a line of chunks: one head, then statuses and accounts in any order, the manifest, the end. A chunk is
+//! A file is a line of chunks: one head, then statuses, accounts and the vote accounts of epochs' stakes in any order,
+//! the manifest, the end. A chunk is
 //! `magic u32 | kind u16 | codec u16 | number u32 | size u32 | stored size u32 | crc u32 | stored bytes`. The
 //! checksum (CRC-32, IEEE) covers the header without it, and the stored bytes. The end holds a SHA-256 digest over
 //! the headers of all chunks before it, so that chunks of two files cannot be mixed, and sums over the accounts.
@@ -13,7 +14,7 @@ use super::error::Fault;
 use crate::seed::Seed;
 
 /// Version of the format, stored in each file's first chunk.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 pub(super) const CHUNK_HEAD_SIZE: usize = 24;
 /// A chunk is closed once its content has this length: accounts are not split.
@@ -45,10 +46,13 @@ pub(super) enum Kind {
     Manifest,
     /// Last chunk, once: [`End`].
     End,
+    /// Vote accounts as they were when the stakes of an epoch were counted: epoch (8 bytes), account (account.rs).
+    VoteAccounts,
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [Self::Head, Self::Claims, Self::Statuses, Self::Accounts, Self::Manifest, Self::End];
+    const ALL: [Self; 7] =
+        [Self::Head, Self::Claims, Self::Statuses, Self::Accounts, Self::Manifest, Self::End, Self::VoteAccounts];
 
     fn of(number: u16) -> Option<Self> {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()

@@ -55,7 +55,7 @@ pub enum Command {
     /// The votes that bind a node in a cluster: show them, take them from Agave's file, give them to Agave.
     #[command(subcommand)]
     Tower(TowerCommand),
-    /// The archives of snapshots that the cluster's nodes exchange: what one holds, and whether it is whole.
+    /// The archives of snapshots that the cluster's nodes exchange: write one, what one holds, whether it is whole.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
 }
@@ -63,6 +63,21 @@ pub enum Command {
 /// `hearth ledger snapshot`
 #[derive(Subcommand)]
 pub enum SnapshotCommand {
+    /// Write the state as a full archive, which nodes of Hearth and of Agave read.
+    ///
+    /// Goes on from the newest snapshot up to the slot, and executes the blocks since. No node may run on the chain.
+    /// An archive that is there is not replaced; one that does not become whole is removed.
+    Create {
+        /// Which chain.
+        #[command(flatten)]
+        chain: ChainOf,
+        /// The state at the end of this slot's block [default: of the last one that is final].
+        #[arg(long, value_name = "SLOT")]
+        slot: Option<u64>,
+        /// Write into this folder [default: that of the chain's snapshots].
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Show the bank of an archive: slot, hashes, epoch, capitalization, stakes.
     ///
     /// All of it is read; its accounts are parsed and not added up, as `verify` does.
@@ -154,7 +169,8 @@ impl Command {
             | Self::Blocks { chain, .. }
             | Self::Export { chain, .. } => Some(chain),
             Self::Tower(command) => Some(&command.of().chain),
-            Self::Snapshot(_) => None,
+            Self::Snapshot(SnapshotCommand::Create { chain, .. }) => Some(chain),
+            Self::Snapshot(SnapshotCommand::Info { .. } | SnapshotCommand::Verify { .. }) => None,
         }
     }
 
