@@ -337,11 +337,15 @@ pub(crate) fn vote_stakes(
     }
     let read = |vote: &Pubkey| {
         let state = accounts.with(vote, VoteState::of_account)??;
-        let collector = state.block_revenue_collector.unwrap_or(state.node);
-        let stake = stakes.get(vote).copied().unwrap_or(0);
-        Some((VoteStake { vote: *vote, node: state.node, collector, stake }, state.commission_bps))
+        Some(vote_stake(vote, &state, stakes.get(vote).copied().unwrap_or(0)))
     };
     index.votes.iter().filter_map(read).collect()
+}
+
+/// A vote account with this stake, and its commission on rewards in hundredths of a percent.
+pub(crate) fn vote_stake(vote: &Pubkey, state: &VoteState, stake: u64) -> (VoteStake, u16) {
+    let collector = state.block_revenue_collector.unwrap_or(state.node);
+    (VoteStake { vote: *vote, node: state.node, collector, stake }, state.commission_bps)
 }
 
 #[cfg(test)]
