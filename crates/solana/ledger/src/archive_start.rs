@@ -247,3 +247,6 @@ fn votes_at_begin(fields: &BankFields) -> BTreeMap<Pubkey, VoteState> {
     let votes = stakes.into_iter().flat_map(|stakes| &stakes.votes);
     votes.filter_map(|staked| Some((staked.address, VoteState::of_account(&staked.account)?))).collect()
 }
+
+#[cfg(test)]
+mod tests;
