@@ -24,7 +24,8 @@ use hearth_keys::Keypair;
 use hearth_ledger::blockstore::{self, BlockStore, Reader, SteppedKeeper, StoreError, SyncPolicy};
 use hearth_ledger::{Fates, Genesis, GenesisConfig, Ledger};
 use hearth_node::config::{Config, Validator};
-use hearth_node::{boot, peers, replay as start, restore};
+use hearth_node::restore::{self, StateFolders};
+use hearth_node::{boot, peers, replay as start};
 use hearth_pipeline::bank::{self, Bank};
 use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
@@ -243,7 +244,7 @@ fn open(setup: &Setup, place: &Place<'_>, node: &Pubkey) -> Result<Opened, Start
         blockstore::Config { sync: SyncPolicy::EachSlot, ..blockstore::Config::new(STORE_BYTES, *genesis.hash()) };
     let volume = Arc::new(SimVolume(Arc::clone(place.disk)));
     let (store, keeper, recovery) = BlockStore::open_stepped(volume, &place.folder.join("blocks"), store_config)?;
-    let restored = restore::newest(config, genesis, &restore::folder(config, place.folder), |_| ());
+    let restored = restore::newest(config, genesis, &StateFolders::of(config, place.folder), |_| ());
     let restored = restored.map_err(StartError::other)?;
     let root = tower::final_slot(place.folder, node).map_err(StartError::other)?.unwrap_or(0);
     let begin = restored.block_id;
