@@ -1,11 +1,13 @@
 //! Joins a cluster, given only an entrypoint's address.
 //!
-//! reads   the entrypoint's answers; gossip; a peer's genesis and snapshot, over HTTP
-//! writes  `genesis.bin` in the ledger folder, `chain.json` where the peer has one, and a snapshot, each atomically
-//! memory  64 KiB; the genesis, while it is unpacked; the state, while a snapshot is verified against its hash
+//! reads   the entrypoint's answers; gossip; a peer's genesis and snapshot or archives, over HTTP
+//! writes  `genesis.bin` in the ledger folder, `chain.json` where the peer has one, and a snapshot or archives, each
+//!         atomically
+//! memory  64 KiB; the genesis; the state, while a snapshot is verified against its hash
 //! drops   a genesis that is damaged, is not the expected one or has another shred version than the cluster; a snapshot
 //!         that is damaged, does not match its announced hash, or has too few vouchers: the next peer is asked
 
+mod archives;
 pub mod scout;
 mod trust;
 
@@ -22,10 +24,8 @@ use hearth_command::stop::StopSignal;
 use hearth_gossip::board::Served;
 use hearth_keys::{self as keys, Identity};
 use hearth_ledger::blockstore::BlockStore;
+use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, GENESIS_NAME, unpack};
 use hearth_ledger::hard_forks::shred_version_with;
-use hearth_ledger::genesis::{
-    ARCHIVE_NAME, CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, GENESIS_NAME, unpack,
-};
 use hearth_ledger::snapshot::prove;
 use hearth_ledger::{Genesis, GenesisError};
 use hearth_pipeline::tower::{root_saved_at, saved_root};
@@ -39,6 +39,7 @@ use serde_json::json;
 use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
 use super::{ip_echo, now_ms};
+use archives::fetch_archives;
 use scout::{GossipSockets, Scout, Start};
 use trust::Trust;
 
@@ -247,8 +248,7 @@ impl Joiner<'_> {
     /// the chain is replayed from its current state.
     fn snapshot(&self, scout: &Scout, snapshots: &Path) -> Result<(), JoinError> {
         let genesis = Genesis::load(&self.folder.join(GENESIS_NAME)).map_err(JoinError::Genesis)?;
-        let (genesis_hash, trust) = (*genesis.hash(), Trust::new(&genesis, &self.known));
-        drop(genesis);
+        let trust = Trust::new(&genesis, &self.known);
         let wanted_from = saved_root(self.folder).map_or(0, |root| root.slot.saturating_add(self.behind_max));
         let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
         let (mut asked, mut is_promised) = (vec![], false);
@@ -261,12 +261,16 @@ impl Joiner<'_> {
             }
             let is_late = Instant::now() >= until;
             let unvouched = || is_late.then(|| self.unvouched(scout, &trust, trust.most_told(&told, may_be_had)?));
-            let found = trust.newest(&told, may_be_had).or_else(|| unvouched()?);
-            let Some((newest, rpc)) = found.and_then(|newest| Some((newest, newest.rpc?))) else {
+            let vouched = trust.newest(&told, may_be_had);
+            let Some((newest, rpc)) = vouched.or_else(|| unvouched()?).and_then(|newest| Some((newest, newest.rpc?)))
+            else {
                 return is_late.then_some(Ok(()));
             };
+            // Whose word is enough for the one is so for the other.
+            let takes = |_: &(u64, Hash)| vouched.is_none() || trust.is_incremental_vouched(&told, &newest);
+            let wanted = Served { incremental: newest.incremental.filter(takes), ..newest };
             note(format_args!("  … taking the snapshot of slot {} from {rpc}", newest.slot));
-            match fetch_snapshot((rpc, &newest), self.folder, snapshots, &genesis_hash, self.stop) {
+            match self.fetch_state((rpc, &wanted), snapshots, &genesis) {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
                 Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
@@ -277,6 +281,14 @@ impl Joiner<'_> {
                 }
             }
         })?
+    }
+
+    /// Downloads the archives of the cluster's that a node announces or, if it has none, our own snapshot.
+    fn fetch_state(&self, peer: (SocketAddrV4, &Served), snapshots: &Path, genesis: &Genesis) -> Result<(), Fetch> {
+        if fetch_archives(peer, (self.folder, snapshots), genesis, self.hard_forks, self.stop)? {
+            return Ok(());
+        }
+        fetch_snapshot(peer, self.folder, snapshots, genesis.hash(), self.stop)
     }
 
     /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake: if they hold none, it is taken
@@ -462,11 +474,22 @@ fn fetch_snapshot(
 
 /// Downloads a path from a node's HTTP server to a file.
 fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopSignal) -> Result<(), Fetch> {
+    match download_if_there(peer, path, to, size_max, stop)? {
+        true => Ok(()),
+        false => Err(Fetch::Peer(format!("{path}: it has no such file (HTTP status 404 or 405)"))),
+    }
+}
+
+/// The same; returns false if the node has nothing at the path.
+fn download_if_there(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopSignal) -> Result<bool, Fetch> {
     let failed = |why: &str| Fetch::Peer(format!("{path}: {why}"));
     let answer = http::direct(Patience::Step(PATIENCE)).get(&format!("http://{peer}{path}")).call();
     let answer = answer.map_err(|error| failed(&http::why(&error)))?;
-    if answer.status().as_u16() != 200 {
-        return Err(failed(&format!("HTTP status {}", answer.status().as_u16())));
+    match answer.status().as_u16() {
+        200 => {}
+        // Both programs answer so where they have no file of that name.
+        404 | 405 => return Ok(false),
+        status => return Err(failed(&format!("HTTP status {status}"))),
     }
     let size = answer.headers().get("content-length").and_then(|size| size.to_str().ok()?.parse::<u64>().ok());
     let size = size.ok_or_else(|| failed("an answer without a length"))?;
@@ -498,7 +521,8 @@ fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopS
         file.write_all(&buffer[..read]).map_err(write)?;
         left -= read as u64;
     }
-    file.sync_all().map_err(write)
+    file.sync_all().map_err(write)?;
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -515,7 +539,7 @@ mod tests {
     fn fetched(answer: &[u8]) -> String {
         let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
         let rpc = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
-        let served = Served { identity: [1; 32], rpc: Some(rpc), slot: 7, hash: [2; 32] };
+        let served = Served { identity: [1; 32], rpc: Some(rpc), slot: 7, hash: [2; 32], incremental: None };
         let snapshots = folder.path().join("snapshots");
         let fetched = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -555,7 +579,7 @@ mod tests {
     }
 
     /// Answers each request of a client with what is at its path; 404 if nothing is.
-    fn serve(listener: &TcpListener, files: &[(&str, Vec<u8>)], requests: usize) {
+    pub(super) fn serve(listener: &TcpListener, files: &[(&str, Vec<u8>)], requests: usize) {
         for _ in 0..requests {
             let (stream, _) = listener.accept().unwrap();
             let mut stream = BufReader::new(stream);
@@ -575,7 +599,12 @@ mod tests {
     }
 
     /// What becomes of a genesis from a peer with these files, which is asked `requests` times.
-    fn genesis_from(files: &[(&str, Vec<u8>)], requests: usize, folder: &Path, wanted: &Wanted<'_>) -> Result<(), String> {
+    fn genesis_from(
+        files: &[(&str, Vec<u8>)],
+        requests: usize,
+        folder: &Path,
+        wanted: &Wanted<'_>,
+    ) -> Result<(), String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = listener.local_addr().unwrap();
         let taken = std::thread::scope(|scope| {
@@ -605,7 +634,8 @@ mod tests {
         genesis.save(&there.path().join(GENESIS_NAME)).unwrap();
         let chain = std::fs::read(there.path().join(CHAIN_NAME)).unwrap();
         let archive = pack(&genesis.to_bytes()).unwrap();
-        let wanted = &Wanted { shred_version: genesis.shred_version(), genesis: Some(*genesis.hash()), hard_forks: &[] };
+        let wanted =
+            &Wanted { shred_version: genesis.shred_version(), genesis: Some(*genesis.hash()), hard_forks: &[] };
         let files = [("/genesis.tar.bz2", archive.clone()), ("/chain.json", chain)];
         assert_eq!(genesis_from(&files, 2, here.path(), wanted), Ok(()));
         assert_eq!(Genesis::load(&here.path().join(GENESIS_NAME)).unwrap(), genesis);
@@ -622,7 +652,8 @@ mod tests {
         let version = genesis.shred_version();
         let archive = || ("/genesis.tar.bz2", pack(&genesis.to_bytes()).unwrap());
         let refused = |files: &[(&str, Vec<u8>)], requests, (shred_version, genesis)| {
-            genesis_from(files, requests, folder.path(), &Wanted { shred_version, genesis, hard_forks: &[] }).unwrap_err()
+            genesis_from(files, requests, folder.path(), &Wanted { shred_version, genesis, hard_forks: &[] })
+                .unwrap_err()
         };
         assert!(refused(&[], 1, (version, None)).contains("404"));
         let garbage = refused(&[("/genesis.tar.bz2", vec![7; 500])], 1, (version, None));
