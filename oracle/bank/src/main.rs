@@ -120,9 +120,12 @@ impl Options {
         scenario::named(name).ok_or_else(|| format!("no scenario is called {name}; see `bank list`"))
     }
 
-    /// `--only 0-9,12`: ranges with both ends.
+    /// `--only 0-9,12`: ranges with both ends, or `none`.
     fn filter(&self) -> Result<Filter> {
         let Some(text) = self.values.get("only") else { return Ok(Filter::default()) };
+        if text == "none" {
+            return Ok(Filter { only: vec![0..0] });
+        }
         let wrong = || format!("--only {text}: not ranges such as 0-9,12");
         let range = |part: &str| {
             let (from, to) = part.split_once('-').unwrap_or((part, part));
