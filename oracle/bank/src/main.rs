@@ -50,7 +50,7 @@ bank verify-snapshot --genesis FILE --archive FILE [--incremental FILE]
                                                  loads archives and prints slot, hash, capitalization";
 
 /// Seeds beyond the first that `record-all` gives to scenarios which mix everything.
-const MORE: [(&str, u64); 3] = [("everything", 2), ("everything-forks", 2), ("features-random", 2)];
+const MORE: [(&str, u64); 1] = [("everything-forks", 2)];
 
 type Result<T> = std::result::Result<T, String>;
 
