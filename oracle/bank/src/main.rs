@@ -15,6 +15,7 @@ mod chain;
 mod genesis;
 mod programs;
 mod record;
+mod replay;
 mod rng;
 mod scenario;
 mod snapshot;
@@ -42,6 +43,7 @@ bank record --scenario NAME --seed N --out DIR [--blocks N] [--only RANGES]
                                                  writes one ledger; N slots at most, and of the
                                                  transactions only those numbered, as in 0-9,12
 bank record-all --out DIR [--seed N (1)]         writes each scenario into a folder of its name
+bank replay --recorded DIR                       executes recorded ledgers below DIR again, in seconds
 bank accounts --scenario NAME --seed N --slot S [--blocks N] [--only RANGES] [--data]
                                                  prints all accounts after the block of slot S
 bank snapshot --scenario NAME --seed N --slot S [--incremental S] --out DIR
@@ -75,6 +77,7 @@ fn run(args: &[String]) -> Result<()> {
         }
         "record" => record(&options.scenario()?, &options, options.number("seed")?.unwrap_or(1), &options.path("out")?),
         "record-all" => record_all(&options),
+        "replay" => replay::run(&options.path("recorded")?),
         "accounts" => accounts(&options),
         "snapshot" => snapshot(&options),
         "verify-snapshot" => {

@@ -15,7 +15,7 @@ use solana_sdk_ids::{address_lookup_table, config};
 
 use crate::acts::flood::Flood;
 use crate::acts::stake::Stakes;
-use crate::acts::system::{Accounts, Transfers};
+use crate::acts::system::{Accounts, Steady, Transfers};
 use crate::acts::token::Tokens;
 use crate::acts::vote::{Commissions, VoteAccounts};
 use crate::acts::{Act, budget, configuration, invalid, loader, nonce, precompile, probe, table, token_2022};
@@ -44,7 +44,7 @@ pub struct Scenario {
 
 /// Returns the scenario called `name`.
 pub fn named(name: &str) -> Option<Scenario> {
-    all().into_iter().find(|scenario| scenario.name == name)
+    all().into_iter().chain(chains::loads()).find(|scenario| scenario.name == name)
 }
 
 /// A scenario whose votes are mostly right, with a slot skipped now and then.

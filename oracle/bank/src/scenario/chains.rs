@@ -124,3 +124,23 @@ fn prices() -> Vec<Scenario> {
         ),
     ]
 }
+
+/// Long ledgers for measurements, which `record-all` leaves out.
+pub fn loads() -> Vec<Scenario> {
+    vec![
+        diligent(
+            "load-transfers",
+            "1,000 transfers a block",
+            100,
+            |_| Rules { users: 200, ..epochs(64) },
+            || vec![(100, Box::new(Steady { count: 1_000 }))],
+        ),
+        diligent(
+            "load-tokens",
+            "tokens, 100 times what another ledger has",
+            100,
+            |_| with(&[MEMO_3, TOKEN], epochs(64)),
+            || (0..100).map(|_| (100, Box::new(Tokens::spl()) as Box<dyn Act>)).collect(),
+        ),
+    ]
+}
