@@ -22,6 +22,7 @@ const LOCKED: [(&str, &str); 5] = [
     ("crates/solana/svm/src/worker.rs", ENGINE),
     ("crates/solana/svm/src/delayed.rs", ENGINE),
     ("crates/solana/svm/benches/svm/raw.rs", ENGINE),
+    ("oracle/bank/src/chain.rs", "the cluster's forks of banks are behind one"),
 ];
 const ENGINE: &str = "the cluster's engine has them in its interface";
 
