@@ -152,7 +152,7 @@ pub enum Limit {
 
 impl Limit {
     /// Describes the limit in words.
-    pub fn told(self) -> &'static str {
+    pub fn in_words(self) -> &'static str {
         match self {
             Self::Node => "the node",
             Self::Load => "the load itself: the node may have more to give",
@@ -369,7 +369,7 @@ impl Report {
     /// The limit, and the figures that show it.
     pub fn limit_text(&self) -> String {
         let reason = self.limit_reason.as_ref().map_or(String::new(), |reason| format!("; {reason}"));
-        format!("{}{reason}", self.limit.told())
+        format!("{}{reason}", self.limit.in_words())
     }
 
     /// How far the chain's clock was ahead of this machine's at the last block, in seconds, and at the first one; none

@@ -231,8 +231,9 @@ fn read(path: &Path) -> Result<Value, CommandError> {
 
 /// Connects to the node, and waits a few seconds for one that is just starting.
 fn connect(target: &Target, stop: &StopSignal) -> Result<Connected, CommandError> {
-    let told = &mut |why: &ConnectError| note(format_args!("{why}; it is asked again for {} s", STARTING.as_secs()));
-    connect::connect_patiently(&target.network[0], target.timeout(), STARTING, &|| stop.is_set(), told)
+    let on_progress =
+        &mut |why: &ConnectError| note(format_args!("{why}; it is asked again for {} s", STARTING.as_secs()));
+    connect::connect_patiently(&target.network[0], target.timeout(), STARTING, &|| stop.is_set(), on_progress)
         .map_err(CommandError::Connect)
 }
 
@@ -415,8 +416,8 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     let mut progress = watch(say);
     let stopped = || stop.is_set();
     let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &stopped, &mut progress)?;
-    measure(options, &asked, stop, progress, say, |asked, told| {
-        run::drive(asked, &node, contracts, &signers, &stopped, told)
+    measure(options, &asked, stop, progress, say, |asked, on_progress| {
+        run::drive(asked, &node, contracts, &signers, &stopped, on_progress)
     })
 }
 

@@ -138,8 +138,8 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result
     let mut progress = watch(say);
     let stopped = || stop.is_set();
     let tokens = run::set_up(node, &accounts, &asked.mix, &stopped, &mut progress)?;
-    measure(options, &asked, stop, progress, say, |asked, told| {
-        run::drive(asked, by, node, &tokens, &accounts, &stopped, told)
+    measure(options, &asked, stop, progress, say, |asked, on_progress| {
+        run::drive(asked, by, node, &tokens, &accounts, &stopped, on_progress)
     })
 }
 

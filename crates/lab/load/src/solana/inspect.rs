@@ -14,7 +14,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::node::{Node, confirmed};
-use crate::inspect::{Lines, told};
+use crate::inspect::{Lines, if_supported};
 use crate::rpc::RpcError;
 
 /// Formats an amount in SOL.
@@ -26,7 +26,7 @@ pub fn sol(lamports: u64) -> String {
 /// Describes the node: its version, identity and health, how far its chain is, where transactions are sent.
 pub fn node(node: &Node) -> Result<String, RpcError> {
     let mut lines = Lines::default();
-    let ask = |method: &str| told(node.rpc.call(method, &json!([confirmed()])));
+    let ask = |method: &str| if_supported(node.rpc.call(method, &json!([confirmed()])));
     lines.add("node", &node.client);
     lines.add("identity", &node.identity);
     let health = node.rpc.call("getHealth", &json!([]));
@@ -35,7 +35,8 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
         Err(RpcError::Refused { message, .. }) => lines.add("health", message),
         Err(why) => return Err(why),
     }
-    lines.add_if("genesis", told(node.rpc.call("getGenesisHash", &json!([])))?.as_ref().and_then(Value::as_str));
+    lines
+        .add_if("genesis", if_supported(node.rpc.call("getGenesisHash", &json!([])))?.as_ref().and_then(Value::as_str));
     lines.add("confirmed slot", node.slot()?);
     lines.add("block height", node.block_height()?);
     if let Some(epoch) = ask("getEpochInfo")? {
