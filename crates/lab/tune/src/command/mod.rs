@@ -292,7 +292,7 @@ fn tell(
 }
 
 /// Measures, and prints the result.
-fn told(
+fn write_answer(
     json: Option<&Path>,
     say: &Say,
     measure: impl FnOnce() -> Result<(String, Value), TuneError>,
