@@ -122,7 +122,7 @@ impl Engine {
 #[derive(Default)]
 struct Solitude {
     since: Option<Instant>,
-    told: bool,
+    is_answered: bool,
 }
 
 impl Solitude {
@@ -132,12 +132,12 @@ impl Solitude {
             *self = Self::default();
             return false;
         }
-        if self.told || now.duration_since(*self.since.get_or_insert(now)) < PATIENCE {
+        if self.is_answered || now.duration_since(*self.since.get_or_insert(now)) < PATIENCE {
             return false;
         }
         self.since = Some(now);
-        self.told = answers();
-        self.told
+        self.is_answered = answers();
+        self.is_answered
     }
 }
 

@@ -38,22 +38,22 @@ fn live(api: &Weak<Api>, stopped: &watch::Receiver<bool>) -> Option<Arc<Api>> {
 
 fn tell_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>) {
     // The newest block that was told, and whether events are missing since.
-    let (mut told, mut has_gap) = (None, false);
+    let (mut newest, mut has_gap) = (None, false);
     while live(api, stopped).is_some() {
         let Some((number, event)) = events.next_numbered_within(LOOK_EVERY) else { continue };
         let Some(api) = live(api, stopped) else { return };
         match event {
             ChainEvent::Block(block) => {
                 // Subscribers are told of every block, also of those whose events there was no room for.
-                let missed = told.filter(|_| has_gap).map_or(0..0, |told| told + 1..block.number());
+                let missed = newest.filter(|_| has_gap).map_or(0..0, |newest| newest + 1..block.number());
                 for block in missed.filter_map(|number| api.chain.block(number)) {
                     api.hub.tell_block(number, &block);
                 }
                 api.hub.tell_block(number, &block);
-                (told, has_gap) = (Some(block.number()), false);
+                (newest, has_gap) = (Some(block.number()), false);
             }
             ChainEvent::Reorg(head, gone) => {
-                (told, has_gap) = (Some(head.number()), false);
+                (newest, has_gap) = (Some(head.number()), false);
                 gone.iter().for_each(|block| api.hub.tell_gone(number, block));
                 api.filters.rewind(number, head.number() + 1);
             }

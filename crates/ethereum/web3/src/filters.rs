@@ -82,14 +82,14 @@ pub struct Telling<'a> {
     id: U256,
     /// What has changed.
     pub changes: Changes,
-    told: bool,
+    delivered: bool,
     _turn: OwnedMutexGuard<()>,
 }
 
 impl Telling<'_> {
     /// It is told, but for blocks from `next` on.
-    pub fn told(mut self, next: u64) {
-        self.told = true;
+    pub fn delivered(mut self, next: u64) {
+        self.delivered = true;
         if let Changes::Blocks { from, .. } | Changes::Logs { from, .. } = self.changes {
             self.filters.go_back(&self.id, next.max(from));
         }
@@ -98,7 +98,7 @@ impl Telling<'_> {
 
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
-        if self.told {
+        if self.delivered {
             return;
         }
         match &mut self.changes {
@@ -204,7 +204,7 @@ impl Filters {
             }
             Kind::Pending(hashes) => Changes::Pending(std::mem::take(hashes)),
         };
-        Ok(Telling { filters: self, id: *id, changes, told: false, _turn: turn })
+        Ok(Telling { filters: self, id: *id, changes, delivered: false, _turn: turn })
     }
 
     /// A filter is to be told from block `next` on, if not from an earlier one.
@@ -273,7 +273,7 @@ mod tests {
     fn asked(filters: &Filters, id: &U256, next: u64) -> Range<u64> {
         let telling = now(filters.changes(id, || next)).unwrap();
         let Changes::Blocks { from, to } = telling.changes else { panic!("{:?}", telling.changes) };
-        telling.told(next);
+        telling.delivered(next);
         from..to
     }
 
@@ -330,7 +330,7 @@ mod tests {
         let second = now(second).unwrap();
         assert_eq!(range(&second), 5..9);
         // Not all of it, and meanwhile the chain was set back.
-        second.told(8);
+        second.delivered(8);
         filters.rewind(1, 7);
         assert_eq!(asked(&filters, &id, 9), 7..9);
     }
@@ -351,9 +351,9 @@ mod tests {
         assert_eq!(filters.counters.notifications_missed.load(Relaxed), 1);
         filters.tell_pending(5, &[B256::ZERO]);
         drop(failed);
-        let told = now(filters.changes(&id, || 0)).unwrap();
-        assert_eq!((waiting(&told), filters.counters.notifications_missed.load(Relaxed)), (3, 2));
-        told.told(0);
+        let changed = now(filters.changes(&id, || 0)).unwrap();
+        assert_eq!((waiting(&changed), filters.counters.notifications_missed.load(Relaxed)), (3, 2));
+        changed.delivered(0);
         assert_eq!(waiting(&now(filters.changes(&id, || 0)).unwrap()), 0);
     }
 

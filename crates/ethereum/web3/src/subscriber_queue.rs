@@ -362,19 +362,19 @@ mod tests {
         let (teller, mut reader) = line(Arc::default());
         let mut own = own(&[Watch::Heads, all_logs(), Watch::Pending { whole: false }]);
         Arc::make_mut(&mut own).iter_mut().for_each(|subscription| subscription.after = 1);
-        let mut told = |event: Event| {
+        let mut push = |event: Event| {
             assert!(teller.tell(&Arc::new(event), &own, 1, 1_000, LONG));
             std::iter::from_fn(|| reader.try_recv()).count()
         };
         let Event::Made(_, block) = &*busy(1, 1) else { unreachable!("it is one") };
-        assert_eq!(told(Event::Made(1, Arc::clone(block))), 0);
-        assert_eq!(told(Event::Gone(1, Arc::clone(block))), 0);
-        assert_eq!(told(Event::Made(2, Arc::clone(block))), 1 + 2);
-        assert_eq!(told(Event::Gone(3, Arc::clone(block))), 2);
+        assert_eq!(push(Event::Made(1, Arc::clone(block))), 0);
+        assert_eq!(push(Event::Gone(1, Arc::clone(block))), 0);
+        assert_eq!(push(Event::Made(2, Arc::clone(block))), 1 + 2);
+        assert_eq!(push(Event::Gone(3, Arc::clone(block))), 2);
         let hashes = |count: u8| (1..=count).map(|byte| (B256::repeat_byte(byte), None)).collect();
-        assert_eq!(told(Event::Pending(0, hashes(1))), 0);
-        assert_eq!(told(Event::Pending(0, hashes(3))), 2, "the first was there before");
-        assert_eq!(told(Event::Pending(1, hashes(1))), 1);
+        assert_eq!(push(Event::Pending(0, hashes(1))), 0);
+        assert_eq!(push(Event::Pending(0, hashes(3))), 2, "the first was there before");
+        assert_eq!(push(Event::Pending(1, hashes(1))), 1);
     }
 
     #[test]

@@ -185,9 +185,12 @@ mod tests {
         let (connection, mut queue) = hub.join();
         let number = hub.subscribe(connection, Watch::Heads, || 0).unwrap();
         hub.tell_block(1, &block(7));
-        let told: serde_json::Value = serde_json::from_str(&queue.try_recv().unwrap()).unwrap();
-        assert_eq!((&told["method"], &told["params"]["result"]["number"]), (&"eth_subscription".into(), &"0x7".into()));
-        assert_eq!(format!("{}", told["params"]["subscription"]), number);
+        let notification: serde_json::Value = serde_json::from_str(&queue.try_recv().unwrap()).unwrap();
+        assert_eq!(
+            (&notification["method"], &notification["params"]["result"]["number"]),
+            (&"eth_subscription".into(), &"0x7".into())
+        );
+        assert_eq!(format!("{}", notification["params"]["subscription"]), number);
         assert!(!hub.unsubscribe(connection + 1, &number));
         assert!(hub.unsubscribe(connection, &number));
         assert!(!hub.unsubscribe(connection, &number));

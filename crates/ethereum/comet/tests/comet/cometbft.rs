@@ -119,8 +119,8 @@ fn node() {
         // Oldest first; none may be lost silently.
         for hash in acknowledged.drain(..acknowledged.len().saturating_sub(200)) {
             let waits = chain.pool().get(&hash).is_some();
-            let told = waits || chain.tx(&hash).is_some() || chain.pool().fate(&hash).is_some();
-            assert!(told, "{hash} was acknowledged and is lost");
+            let is_known = waits || chain.tx(&hash).is_some() || chain.pool().fate(&hash).is_some();
+            assert!(is_known, "{hash} was acknowledged and is lost");
         }
         events.next_within(Duration::from_millis(5));
     }

@@ -70,11 +70,11 @@ impl Events {
 /// All subscriptions.
 #[derive(Default)]
 pub(super) struct Hub {
-    told: Mutex<Told>,
+    subscribers: Mutex<Subscribers>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Subscribers {
     events: u64,
     queues: Vec<Weak<Queue>>,
 }
@@ -86,32 +86,32 @@ pub(super) struct Unaware(Vec<Arc<Queue>>);
 impl Hub {
     /// How many events there have been.
     pub(super) fn events(&self) -> u64 {
-        self.told.lock().events
+        self.subscribers.lock().events
     }
 
     pub(super) fn subscribe(&self, wake: Option<Wake>) -> Events {
         let queue = Arc::new(Queue { events: Mutex::default(), came: Condvar::new(), wake });
-        let mut told = self.told.lock();
+        let mut subscribers = self.subscribers.lock();
         // Those who are gone would be kept until the next event, which an idle chain does not have.
-        told.queues.retain(|queue| queue.strong_count() > 0);
-        told.queues.push(Arc::downgrade(&queue));
-        drop(told);
+        subscribers.queues.retain(|queue| queue.strong_count() > 0);
+        subscribers.queues.push(Arc::downgrade(&queue));
+        drop(subscribers);
         Events { queue }
     }
 
     /// Tells of what readers come to see with it: the caller holds the lock of what is published.
     pub(super) fn tell(&self, event: &ChainEvent) -> Unaware {
-        let mut told = self.told.lock();
-        told.events += 1;
-        told.queues.retain(|queue| queue.strong_count() > 0);
-        let live: Vec<Arc<Queue>> = told.queues.iter().filter_map(Weak::upgrade).collect();
+        let mut subscribers = self.subscribers.lock();
+        subscribers.events += 1;
+        subscribers.queues.retain(|queue| queue.strong_count() > 0);
+        let live: Vec<Arc<Queue>> = subscribers.queues.iter().filter_map(Weak::upgrade).collect();
         for queue in &live {
             let mut events = queue.events.lock();
             if events.len() >= QUEUE {
                 events.clear();
-                events.push_back((told.events - 1, ChainEvent::Lagged));
+                events.push_back((subscribers.events - 1, ChainEvent::Lagged));
             }
-            events.push_back((told.events, event.clone()));
+            events.push_back((subscribers.events, event.clone()));
         }
         Unaware(live)
     }

@@ -26,13 +26,13 @@ pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {
 
 /// What wakes the sequencer.
 pub(super) struct Signal {
-    told: Mutex<Told>,
+    signals: Mutex<SignalState>,
     wake: Condvar,
     /// Wakes those who wait for what the sequencer has done.
     moved: Condvar,
 }
 
-struct Told {
+struct SignalState {
     block_time: BlockTime,
     /// How often that was set.
     set: u64,
@@ -50,25 +50,25 @@ struct Told {
 impl Signal {
     pub(super) fn new(block_time: BlockTime) -> Self {
         let (transactions, sealed, stopped, turn) = Default::default();
-        let told = Told { block_time, set: 0, due: None, transactions, sealed, stopped, turn, moves: 0 };
-        Self { told: Mutex::new(told), wake: Condvar::new(), moved: Condvar::new() }
+        let signals = SignalState { block_time, set: 0, due: None, transactions, sealed, stopped, turn, moves: 0 };
+        Self { signals: Mutex::new(signals), wake: Condvar::new(), moved: Condvar::new() }
     }
 
     /// Whether the sequencer has yet to look at something that came into the pool, or is making blocks of it.
     pub(super) fn is_catching_up(&self) -> bool {
-        let told = self.told.lock();
-        told.block_time == BlockTime::Instant && (told.transactions || told.turn) && !told.stopped
+        let signals = self.signals.lock();
+        signals.block_time == BlockTime::Instant && (signals.transactions || signals.turn) && !signals.stopped
     }
 
     /// How often a block came to be seen, or a turn of the sequencer ended.
     pub(super) fn moves(&self) -> u64 {
-        self.told.lock().moves
+        self.signals.lock().moves
     }
 
     /// Waits until that happened more often than `seen`, or `patience` is over.
     pub(super) fn wait_for_move(&self, seen: u64, patience: Duration) {
-        let waiting = |told: &mut Told| told.moves == seen && !told.stopped;
-        self.moved.wait_while_for(&mut self.told.lock(), waiting, patience);
+        let waiting = |signals: &mut SignalState| signals.moves == seen && !signals.stopped;
+        self.moved.wait_while_for(&mut self.signals.lock(), waiting, patience);
     }
 
     /// A block can be seen, and the pool knows.
@@ -76,93 +76,93 @@ impl Signal {
         self.moved_by(|_| {});
     }
 
-    fn moved_by(&self, change: impl FnOnce(&mut Told)) {
-        let mut told = self.told.lock();
-        change(&mut told);
-        told.moves += 1;
+    fn moved_by(&self, change: impl FnOnce(&mut SignalState)) {
+        let mut signals = self.signals.lock();
+        change(&mut signals);
+        signals.moves += 1;
         self.moved.notify_all();
     }
 
     /// Something came into the pool.
     pub(super) fn transactions(&self) {
-        let mut told = self.told.lock();
-        if !told.transactions {
-            told.transactions = true;
+        let mut signals = self.signals.lock();
+        if !signals.transactions {
+            signals.transactions = true;
             self.wake.notify_all();
         }
     }
 
     pub(super) fn stop(&self) {
-        self.told.lock().stopped = true;
+        self.signals.lock().stopped = true;
         self.wake.notify_all();
         self.moved.notify_all();
     }
 
     pub(super) fn stopped(&self) -> bool {
-        self.told.lock().stopped
+        self.signals.lock().stopped
     }
 
     pub(super) fn block_time(&self) -> BlockTime {
-        self.told.lock().block_time
+        self.signals.lock().block_time
     }
 
     /// From now on blocks come so.
     pub(super) fn set_block_time(&self, block_time: BlockTime) {
-        let mut told = self.told.lock();
-        told.block_time = block_time;
-        told.set += 1;
-        told.due = None;
+        let mut signals = self.signals.lock();
+        signals.block_time = block_time;
+        signals.set += 1;
+        signals.due = None;
         // What waits in the pool is looked at.
-        told.transactions = true;
+        signals.transactions = true;
         self.wake.notify_all();
     }
 
     /// A block is being sealed from now on,
     pub(super) fn sealing(&self) {
-        self.told.lock().sealed = false;
+        self.signals.lock().sealed = false;
     }
 
     /// and up to now.
     pub(super) fn sealed(&self) {
-        self.told.lock().sealed = true;
+        self.signals.lock().sealed = true;
         self.wake.notify_all();
     }
 
     /// Waits for the next block's time; nothing at the end. Tells too how often it was [set](Self::set) by then.
     fn wait(&self) -> Option<(Empty, u64)> {
-        self.moved_by(|told| told.turn = false);
+        self.moved_by(|signals| signals.turn = false);
         self.wait_unless(|_| false)
     }
 
     /// How often it was set how blocks come.
     fn set(&self) -> u64 {
-        self.told.lock().set
+        self.signals.lock().set
     }
 
     /// Waits for the next block's time while one is being sealed; nothing once that is done, or at the end. `look`:
     /// where blocks come as transactions do, there may be some that are not news.
     pub(super) fn meanwhile(&self, look: bool) -> Option<Empty> {
         if look {
-            self.told.lock().transactions = true;
+            self.signals.lock().transactions = true;
         }
-        self.wait_unless(|told| told.sealed).map(|(empty, _)| empty)
+        self.wait_unless(|signals| signals.sealed).map(|(empty, _)| empty)
     }
 
-    fn wait_unless(&self, over: impl Fn(&Told) -> bool) -> Option<(Empty, u64)> {
-        let mut told = self.told.lock();
+    fn wait_unless(&self, over: impl Fn(&SignalState) -> bool) -> Option<(Empty, u64)> {
+        let mut signals = self.signals.lock();
         loop {
-            if told.stopped || over(&told) {
+            if signals.stopped || over(&signals) {
                 return None;
             }
-            match told.due() {
+            match signals.due() {
                 Due::Now(empty) => {
-                    told.turn = true;
-                    return Some((empty, told.set));
+                    signals.turn = true;
+                    return Some((empty, signals.set));
                 }
                 Due::In(left) => {
-                    self.wake.wait_for(&mut told, left);
+                    self.wake.wait_for(&mut signals, left);
                 }
-                Due::WhenTold => self.wake.wait(&mut told),
+                Due::WhenTold => self.wake.wait(&mut signals),
             }
         }
     }
@@ -175,7 +175,7 @@ enum Due {
     WhenTold,
 }
 
-impl Told {
+impl SignalState {
     /// Takes note of it, where it is now.
     fn due(&mut self) -> Due {
         match self.block_time {
@@ -211,7 +211,7 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
         if let Err(error) = turn(&chain, empty, set) {
             chain.fail(error.to_string());
             // Nobody waits for what does not come.
-            signal.moved_by(|told| told.turn = false);
+            signal.moved_by(|signals| signals.turn = false);
             return;
         }
     }

@@ -705,14 +705,14 @@ fn who_subscribes_is_told_of_what_comes_after() {
             let (head, events) = (chain.head().number(), chain.subscribe());
             let waiting: Vec<B256> =
                 chain.pool().content().iter().flat_map(|of| of.pending.iter().map(|tx| tx.hash)).collect();
-            let (told, mut feed) = (chain.pool().told(), chain.pool().subscribe());
+            let (announced, mut feed) = (chain.pool().announced(), chain.pool().subscribe());
             let Some((number, ChainEvent::Block(block))) = events.next_numbered_within(PATIENCE) else {
                 panic!("blocks come");
             };
             assert!(block.number() > head, "block {} is told to who has seen {head}", block.number());
             assert!(number >= block.number(), "block {} was event {number}", block.number());
             let news = feed.take();
-            assert!(news.before >= told, "{} and {told}", news.before);
+            assert!(news.before >= announced, "{} and {announced}", news.before);
             let seen = news.hashes.iter().find(|hash| waiting.contains(hash));
             assert!(seen.is_none(), "{seen:?} was in the pool before");
             kept[0].take();

@@ -29,7 +29,7 @@ pub(super) fn collect<D: DatabaseRef>(memory: &Memory<'_, D>, thread: usize, thr
         part.wipes.extend(shard.wiped());
         for cell in &mut shard.cells {
             if let Some(held) = cell.written() {
-                let info = held.map(|held| told(memory, held));
+                let info = held.map(|held| account_info(memory, held));
                 part.accounts.push((cell.address, AccountChange { info, ..AccountChange::default() }));
             }
         }
@@ -38,7 +38,7 @@ pub(super) fn collect<D: DatabaseRef>(memory: &Memory<'_, D>, thread: usize, thr
 }
 
 /// The account with its code where the block read or wrote that; whoever keeps codes knows the others.
-fn told<D: DatabaseRef>(memory: &Memory<'_, D>, held: Held) -> AccountInfo {
+fn account_info<D: DatabaseRef>(memory: &Memory<'_, D>, held: Held) -> AccountInfo {
     let code = if held.is_bare() { None } else { memory.known_code(&held.code_hash) };
     held.with_code(code)
 }
@@ -65,7 +65,7 @@ pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) ->
             let (held, _) = memory.account(&address, Place::MAX)?;
             accounts.insert(
                 address,
-                AccountChange { info: held.map(|held| told(memory, held)), ..AccountChange::default() },
+                AccountChange { info: held.map(|held| account_info(memory, held)), ..AccountChange::default() },
             );
         }
         accounts.get_mut(&address).expect("inserted above").storage.insert(slot, value);

@@ -246,14 +246,14 @@ type After = BTreeMap<Address, (Option<(U256, u64, B256)>, BTreeMap<U256, U256>)
 
 /// The whole state after the changes.
 fn after(db: &Db, changes: &Changes) -> After {
-    let told = |info: &AccountInfo| (info.balance, info.nonce, info.code_hash);
+    let essence = |info: &AccountInfo| (info.balance, info.nonce, info.code_hash);
     let mut after = After::new();
     for (address, account) in &db.cache.accounts {
-        after.insert(*address, (Some(told(&account.info)), account.storage.iter().map(|(k, v)| (*k, *v)).collect()));
+        after.insert(*address, (Some(essence(&account.info)), account.storage.iter().map(|(k, v)| (*k, *v)).collect()));
     }
     for (address, change) in &changes.accounts {
         let (info, storage) = after.entry(*address).or_default();
-        *info = change.info.as_ref().map(told);
+        *info = change.info.as_ref().map(essence);
         if change.storage_cleared {
             storage.clear();
         }

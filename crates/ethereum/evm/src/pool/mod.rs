@@ -271,9 +271,9 @@ impl Pool {
         &self.sidecars
     }
 
-    /// Has all drops told to `told`, beside [`Pool::fate`]; once. No lock is held while it runs.
-    pub fn on_drop(&self, told: impl Fn(&[Dropped]) + Send + Sync + 'static) -> bool {
-        self.on_drop.set(Box::new(told)).is_ok()
+    /// Has all drops told to `report`, beside [`Pool::fate`]; once. No lock is held while it runs.
+    pub fn on_drop(&self, report: impl Fn(&[Dropped]) + Send + Sync + 'static) -> bool {
+        self.on_drop.set(Box::new(report)).is_ok()
     }
 
     /// How often blocks were taken back; for [`Pool::add_seen`].
@@ -523,7 +523,7 @@ impl Pool {
     }
 
     /// How many hashes have been told of: those that come from now on come after so many.
-    pub fn told(&self) -> u64 {
+    pub fn announced(&self) -> u64 {
         self.source.hashes()
     }
 
@@ -574,8 +574,8 @@ impl Pool {
             };
             counter.fetch_add(1, Ordering::Relaxed);
         }
-        if let Some(told) = self.on_drop.get() {
-            told(&dropped);
+        if let Some(report) = self.on_drop.get() {
+            report(&dropped);
         }
     }
 }

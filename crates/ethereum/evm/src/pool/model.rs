@@ -543,8 +543,8 @@ fn a_delegated_account_has_one_transaction_in_flight() {
 fn whoever_is_dropped_can_read_why_and_whoever_listens_is_told() {
     let world = World::new(4, 10_000_000);
     let pool = pool(|config| config.capacity = 2);
-    let told = Arc::new(Mutex::new(vec![]));
-    let notes = told.clone();
+    let reported = Arc::new(Mutex::new(vec![]));
+    let notes = reported.clone();
     assert!(
         pool.on_drop(move |dropped| notes.lock().extend(dropped.iter().map(|one| (one.tx.hash, one.reason.clone()))))
     );
@@ -571,7 +571,7 @@ fn whoever_is_dropped_can_read_why_and_whoever_listens_is_told() {
     for (hash, reason) in &expected {
         assert_eq!(pool.fate(hash).map(|reason| reason.to_string()).as_ref(), Some(reason));
     }
-    assert_eq!(told.lock().iter().map(|(hash, _)| *hash).collect::<Vec<_>>(), expected.map(|(hash, _)| hash));
+    assert_eq!(reported.lock().iter().map(|(hash, _)| *hash).collect::<Vec<_>>(), expected.map(|(hash, _)| hash));
     assert_eq!(feed.take(), News { hashes: vec![a.hash, b.hash, c.hash, d.hash], before: 0, missed: 0 });
     let world = world.with(sender(2), |state| state.balance = U256::from(10_000_000));
     assert_eq!(add(&pool, &d, &world), Ok(()), "the pool has not heard of this block, and takes the caller's word");

@@ -230,7 +230,7 @@ impl Caller<'_> {
                 filters.add_logs(criteria, now)
             }
             "eth_newBlockFilter" => filters.add_blocks(now),
-            "eth_newPendingTransactionFilter" => filters.add_pending(|| self.api.chain.pool().told()),
+            "eth_newPendingTransactionFilter" => filters.add_pending(|| self.api.chain.pool().announced()),
             "eth_uninstallFilter" => {
                 let id: alloy_primitives::U256 = params.required(0)?;
                 Ok(filters.remove(&id).to_string())
@@ -243,7 +243,7 @@ impl Caller<'_> {
                 let telling = filters.changes(&params.required(0)?, next).await?;
                 let (api, changes) = (Arc::clone(self.api), telling.changes.clone());
                 let (text, next) = self.api.heavy.run(move |deadline| api.changes(changes, deadline)).await?;
-                telling.told(next);
+                telling.delivered(next);
                 Ok(text)
             }
         }
@@ -266,7 +266,7 @@ impl Caller<'_> {
         };
         let chain = &self.api.chain;
         let is_pending = matches!(watch, Watch::Pending { .. });
-        self.api.hub.subscribe(connection, watch, || if is_pending { chain.pool().told() } else { chain.events() })
+        self.api.hub.subscribe(connection, watch, || if is_pending { chain.pool().announced() } else { chain.events() })
     }
 
     pub(super) fn eth_unsubscribe(&self, params: Params<'_>) -> Result<String, Failure> {

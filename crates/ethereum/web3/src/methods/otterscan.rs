@@ -272,7 +272,7 @@ fn push_receipt(out: &mut String, block: &Block, index: usize, blob_price: u128)
 
 /// Transfers, creations and ends of contracts within a transaction.
 fn operations(frames: &[Frame]) -> String {
-    let told = frames.iter().skip(1).filter(|frame| frame.result.is_ok()).filter_map(|frame| {
+    let shown = frames.iter().skip(1).filter(|frame| frame.result.is_ok()).filter_map(|frame| {
         let number = match frame.kind {
             Kind::Call(scheme) if scheme.is_call() && !frame.value.is_zero() => 0,
             Kind::Call(_) => return None,
@@ -282,7 +282,7 @@ fn operations(frames: &[Frame]) -> String {
         };
         Some((number, frame))
     });
-    json::array(told, |out, (number, frame)| {
+    json::array(shown, |out, (number, frame)| {
         json::push_object(out, |object| {
             object.decimal("type", number);
             object.data("from", frame.from.as_slice());

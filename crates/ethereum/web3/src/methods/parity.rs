@@ -106,7 +106,7 @@ fn full<D: DatabaseRef>(
 }
 
 /// The same as an object, with the transaction's hash where there is one; what it takes is taken from the budget.
-fn told<D: DatabaseRef>(
+fn encode_replay<D: DatabaseRef>(
     subject: &Subject<'_, D>,
     parts: &[Part],
     budget: &mut Budget,
@@ -315,7 +315,7 @@ impl Caller<'_> {
             let (db, extras) = overrides.apply(view, &block_overrides, &mut env, api.chain.genesis())?;
             let tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
             let subject = Subject { db: &db, env: &env, extras: &extras, tx, checks: Checks::Call, place: None };
-            told(&subject, &parts, &mut budget).map(|(text, _)| text)
+            encode_replay(&subject, &parts, &mut budget).map(|(text, _)| text)
         })
         .await
     }
@@ -341,7 +341,7 @@ impl Caller<'_> {
                 budget.deadline.check()?;
                 let tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
                 let subject = Subject { db: &db, env: &env, extras: &extras, tx, checks: Checks::Call, place: None };
-                let (text, done) = told(&subject, &parts, &mut budget)?;
+                let (text, done) = encode_replay(&subject, &parts, &mut budget)?;
                 all.push(text);
                 db.absorb(done.state);
             }
@@ -361,7 +361,7 @@ impl Caller<'_> {
             let extras = BlockExtras::default();
             let tx = to_tx_env(&tx);
             let subject = Subject { db: &view, env: &env, extras: &extras, tx, checks: Checks::All, place: None };
-            told(&subject, &parts, &mut budget).map(|(text, _)| text)
+            encode_replay(&subject, &parts, &mut budget).map(|(text, _)| text)
         })
         .await
     }
@@ -377,7 +377,7 @@ impl Api {
         mut budget: Budget,
     ) -> Result<Vec<String>, Failure> {
         self.replay(block, only, budget.deadline, |subject| {
-            told(subject, parts, &mut budget).map(|(text, done)| (text, done.state))
+            encode_replay(subject, parts, &mut budget).map(|(text, done)| (text, done.state))
         })
     }
 }

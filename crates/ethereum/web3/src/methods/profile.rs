@@ -69,7 +69,7 @@ impl Caller<'_> {
         }
         let Some(profiler) = self.api.profiler.clone() else { return Err(Failure::method_not_found(method)) };
         let params = params.at_most(1)?;
-        let told = match method {
+        let answer = match method {
             "hearth_profileStart" => {
                 let options: Start = params.shape_or_none(0)?.unwrap_or_default();
                 let hz = match options.hz.unwrap_or(HZ) {
@@ -91,7 +91,7 @@ impl Caller<'_> {
             }
             unknown => return Err(Failure::method_not_found(unknown)),
         };
-        told.map(|told| told.to_string()).map_err(Failure::server)
+        answer.map(|answer| answer.to_string()).map_err(Failure::server)
     }
 }
 

@@ -101,9 +101,9 @@ fn push_action(object: &mut Object<'_>, frame: &Frame) {
 
 /// Nothing where a frame failed otherwise than by a revert.
 fn push_result(object: &mut Object<'_>, frame: &Frame) {
-    let told = frame.result.is_ok() || frame.result == InstructionResult::Revert;
+    let has_output = frame.result.is_ok() || frame.result == InstructionResult::Revert;
     match frame.kind {
-        Kind::Call(_) if told => object.object("result", |object| {
+        Kind::Call(_) if has_output => object.object("result", |object| {
             object.quantity("gasUsed", frame.gas_used);
             object.data("output", &frame.output);
         }),

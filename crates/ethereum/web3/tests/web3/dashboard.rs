@@ -50,8 +50,8 @@ fn a_browser_gets_the_page_of_this_ledger() {
 fn what_happens_is_told_as_long_as_somebody_listens() {
     let node = node();
     let mut lines = BufReader::new(ask(&node, "/dashboard/live", "Host: localhost\r\n")).lines();
-    let told = lines.find_map(|line| line.unwrap().strip_prefix("data: ").map(str::to_owned));
-    assert_eq!(told.as_deref(), Some("{\"n\":1}"));
+    let event = lines.find_map(|line| line.unwrap().strip_prefix("data: ").map(str::to_owned));
+    assert_eq!(event.as_deref(), Some("{\"n\":1}"));
     node.server.stop();
     assert!(lines.all(|line| line.is_ok()), "the stream ends as it should");
 }

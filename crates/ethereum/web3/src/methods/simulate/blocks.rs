@@ -154,7 +154,7 @@ impl Run<'_> {
         let roots = Roots::of(&body);
         let block = Block::seal(&env, body, roots, requests, state_root, Bytes::new());
         self.hashes.insert(env.number, block.hash);
-        let text = told(&block, &calls, self.options.whole);
+        let text = encode_block(&block, &calls, self.options.whole);
         self.parent = block;
         Ok(text)
     }
@@ -331,7 +331,7 @@ fn refused(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> Failure {
     Failure::simulation(code, format!("err: {} (supplied gas {})", invalid(why, tx, env), tx.gas_limit))
 }
 
-fn told(block: &Block, calls: &[Called], whole: bool) -> String {
+fn encode_block(block: &Block, calls: &[Called], whole: bool) -> String {
     let mut out = shapes::block(block, Stage::Made, whole);
     // Before the end of the object.
     out.pop();
