@@ -79,8 +79,8 @@ impl Payday<'_> {
         let mut paid = Paid::default();
         for reward in part {
             paid.distributed += reward.lamports;
-            let told = self.accounts.update(&reward.key, |account| self.pay_one(account, reward));
-            paid.rewards.extend(told.filter(|told| told.lamports > 0));
+            let entry = self.accounts.update(&reward.key, |account| self.pay_one(account, reward));
+            paid.rewards.extend(entry.filter(|entry| entry.lamports > 0));
         }
         paid
     }
