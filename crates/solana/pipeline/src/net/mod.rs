@@ -179,9 +179,9 @@ impl Links {
 
     /// Rereads the file if it has changed, and counts the fate of datagrams.
     fn housekeep(&mut self, now_ns: u64, wall_ns: u64, count: &mut Counters) {
-        let told = self.emulator.counters;
-        (count.links_delayed, count.links_lost) = (told.delayed, told.lost);
-        (count.links_cut, count.dropped_links_full) = (told.cut, told.full);
+        let emulated = self.emulator.counters;
+        (count.links_delayed, count.links_lost) = (emulated.delayed, emulated.lost);
+        (count.links_cut, count.dropped_links_full) = (emulated.cut, emulated.full);
         if now_ns < self.look_at_ns {
             return;
         }
