@@ -22,10 +22,8 @@ use hearth_command::stop::StopSignal;
 use hearth_gossip::board::Served;
 use hearth_keys::{self as keys, Identity};
 use hearth_ledger::blockstore::BlockStore;
+use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, GENESIS_NAME, unpack};
 use hearth_ledger::hard_forks::shred_version_with;
-use hearth_ledger::genesis::{
-    ARCHIVE_NAME, CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, GENESIS_NAME, unpack,
-};
 use hearth_ledger::snapshot::prove;
 use hearth_ledger::{Genesis, GenesisError};
 use hearth_pipeline::tower::{root_saved_at, saved_root};
@@ -253,15 +251,15 @@ impl Joiner<'_> {
         let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
         let (mut asked, mut is_promised) = (vec![], false);
         wait(self.stop, "looking for a snapshot", || {
-            let mut told = scout.board.snapshots();
-            told.retain(|it| it.slot >= wanted_from && trust.listens_to(&it.identity));
+            let mut offers = scout.board.snapshots();
+            offers.retain(|it| it.slot >= wanted_from && trust.listens_to(&it.identity));
             let may_be_had = |it: &Served| it.rpc.is_some() && !failed.contains(it);
-            if !is_promised && (told.iter().any(may_be_had) || self.is_promised(scout, wanted_from, &mut asked)) {
+            if !is_promised && (offers.iter().any(may_be_had) || self.is_promised(scout, wanted_from, &mut asked)) {
                 (is_promised, until) = (true, Instant::now() + PROMISED_FOR);
             }
             let is_late = Instant::now() >= until;
-            let unvouched = || is_late.then(|| self.unvouched(scout, &trust, trust.most_told(&told, may_be_had)?));
-            let found = trust.newest(&told, may_be_had).or_else(|| unvouched()?);
+            let unvouched = || is_late.then(|| self.unvouched(scout, &trust, trust.most_told(&offers, may_be_had)?));
+            let found = trust.newest(&offers, may_be_had).or_else(|| unvouched()?);
             let Some((newest, rpc)) = found.and_then(|newest| Some((newest, newest.rpc?))) else {
                 return is_late.then_some(Ok(()));
             };
@@ -575,7 +573,12 @@ mod tests {
     }
 
     /// What becomes of a genesis from a peer with these files, which is asked `requests` times.
-    fn genesis_from(files: &[(&str, Vec<u8>)], requests: usize, folder: &Path, wanted: &Wanted<'_>) -> Result<(), String> {
+    fn genesis_from(
+        files: &[(&str, Vec<u8>)],
+        requests: usize,
+        folder: &Path,
+        wanted: &Wanted<'_>,
+    ) -> Result<(), String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = listener.local_addr().unwrap();
         let taken = std::thread::scope(|scope| {
@@ -605,7 +608,8 @@ mod tests {
         genesis.save(&there.path().join(GENESIS_NAME)).unwrap();
         let chain = std::fs::read(there.path().join(CHAIN_NAME)).unwrap();
         let archive = pack(&genesis.to_bytes()).unwrap();
-        let wanted = &Wanted { shred_version: genesis.shred_version(), genesis: Some(*genesis.hash()), hard_forks: &[] };
+        let wanted =
+            &Wanted { shred_version: genesis.shred_version(), genesis: Some(*genesis.hash()), hard_forks: &[] };
         let files = [("/genesis.tar.bz2", archive.clone()), ("/chain.json", chain)];
         assert_eq!(genesis_from(&files, 2, here.path(), wanted), Ok(()));
         assert_eq!(Genesis::load(&here.path().join(GENESIS_NAME)).unwrap(), genesis);
@@ -622,7 +626,8 @@ mod tests {
         let version = genesis.shred_version();
         let archive = || ("/genesis.tar.bz2", pack(&genesis.to_bytes()).unwrap());
         let refused = |files: &[(&str, Vec<u8>)], requests, (shred_version, genesis)| {
-            genesis_from(files, requests, folder.path(), &Wanted { shred_version, genesis, hard_forks: &[] }).unwrap_err()
+            genesis_from(files, requests, folder.path(), &Wanted { shred_version, genesis, hard_forks: &[] })
+                .unwrap_err()
         };
         assert!(refused(&[], 1, (version, None)).contains("404"));
         let garbage = refused(&[("/genesis.tar.bz2", vec![7; 500])], 1, (version, None));
