@@ -519,10 +519,10 @@ pub fn down(which: &Which, say: &Say) -> Result<(), LocalError> {
     let killed = cluster.stop(&all);
     cluster.save()?;
     let killed = killed?;
-    let told =
+    let suffix =
         if killed > 0 { format!(", {killed} of them killed, as they did not end in time") } else { String::new() };
     let verb = if running.len() == 1 { "is" } else { "are" };
-    say.line(format_args!("{} {verb} stopped{told}", count(running.len(), "node")));
+    say.line(format_args!("{} {verb} stopped{suffix}", count(running.len(), "node")));
     Ok(())
 }
 
