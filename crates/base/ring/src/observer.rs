@@ -192,11 +192,11 @@ impl Observer {
         };
         let (shared, entries) =
             (shared.expect("the directory was checked"), entries.expect("the directory was checked"));
-        let told = shared[0].seq.load(Ordering::Acquire);
+        let published = shared[0].seq.load(Ordering::Acquire);
         (0..WALK_MAX)
-            .map(|step| told.wrapping_add(step))
+            .map(|step| published.wrapping_add(step))
             .find(|&seq| read_entry(entries, seq).is_none())
-            .unwrap_or(told.wrapping_add(WALK_MAX))
+            .unwrap_or(published.wrapping_add(WALK_MAX))
     }
 }
 

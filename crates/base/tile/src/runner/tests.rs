@@ -495,8 +495,8 @@ fn receipt_times_travel_and_each_frag_that_has_one_is_told() {
     rig.advance(Duration::from_micros(2_000));
     rig.run();
     assert_eq!(rig.take_origins("out"), [10, 710]);
-    let [told] = rig.latencies() else { panic!("one histogram") };
-    assert_eq!((told.count(), told.sum_us(), told.max_us()), (2, 2_700 + 2_000, 2_700));
+    let [histogram] = rig.latencies() else { panic!("one histogram") };
+    assert_eq!((histogram.count(), histogram.sum_us(), histogram.max_us()), (2, 2_700 + 2_000, 2_700));
 }
 
 #[test]
