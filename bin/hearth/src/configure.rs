@@ -120,7 +120,7 @@ pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
     let mut steps = 0;
     let mut tell = |step: &Step| {
         steps += 1;
-        say.line(told(step));
+        say.line(described(step));
     };
     match command {
         Command::Check(_) => {
@@ -150,7 +150,7 @@ pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
     Ok(())
 }
 
-fn told(step: &Step) -> String {
+fn described(step: &Step) -> String {
     let (what, stage) = (&step.what, step.stage.name());
     match &step.outcome {
         Outcome::Done => format!("{stage:14} done     {what}"),

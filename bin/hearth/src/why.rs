@@ -108,7 +108,7 @@ pub enum WhyError {
     Answer(String, String),
     /// The transaction did not succeed; holds the exit code for its fate. The answer has been printed.
     #[error("it did not land successfully")]
-    Told(u8),
+    Verdict(u8),
 }
 
 /// JSON-RPC error code for a method that the node does not have.
@@ -125,13 +125,13 @@ impl ExitCode for WhyError {
         match self {
             Self::Signature(..) | Self::Address(_) | Self::Hash(_) | Self::EthereumAddress(_) => WRONG_USE,
             Self::Url(_) | Self::Several(_) | Self::SeveralEthereum(_) => WRONG_USE,
-            Self::Told(code) => *code,
+            Self::Verdict(code) => *code,
             _ => FAILED,
         }
     }
 
     fn is_printed(&self) -> bool {
-        matches!(self, Self::Told(_))
+        matches!(self, Self::Verdict(_))
     }
 }
 
@@ -145,10 +145,10 @@ pub fn run(node: &LocalNode, options: &Options, say: &Say) -> Result<(), WhyErro
     }
     match fate["fate"].as_str() {
         Some("landed") if fate["err"].is_null() => Ok(()),
-        Some("landed") => Err(WhyError::Told(LANDED_FAILED)),
+        Some("landed") => Err(WhyError::Verdict(LANDED_FAILED)),
         Some("pending") => Ok(()),
-        Some("dropped") => Err(WhyError::Told(DROPPED)),
-        _ => Err(WhyError::Told(UNKNOWN)),
+        Some("dropped") => Err(WhyError::Verdict(DROPPED)),
+        _ => Err(WhyError::Verdict(UNKNOWN)),
     }
 }
 

@@ -186,8 +186,8 @@ mod tests {
     fn who_runs_beside_is_named() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
         assert_eq!(others(&names(&["hearth"]), "hearth"), None);
-        let told = others(&names(&["bench", "hearth"]), "hearth").unwrap();
-        assert_eq!(told, "this is `hearth`; bench runs here, too: --name shows another");
+        let notice = others(&names(&["bench", "hearth"]), "hearth").unwrap();
+        assert_eq!(notice, "this is `hearth`; bench runs here, too: --name shows another");
         assert!(others(&names(&["a", "b", "c"]), "c").unwrap().contains("a, b run here"));
         // Prefer the configuration's node, then a bench, then any node that runs.
         let of =
