@@ -110,7 +110,7 @@ pub trait SideKind: Debug + Send + Sync {
     fn clear(&self, dir: &Path) -> Result<(), SideError>;
 }
 
-/// The side ledger of a chain, and what waits for it. Its writer is whoever makes the chain's blocks.
+/// The side ledger of a chain, and what waits for it. Its writer is the thread that makes the chain's blocks.
 pub trait SideLedger: Any + Send + Sync {
     /// Whether bytes are meant for this ledger and not for the EVM's.
     fn is_own(&self, raw: &[u8]) -> bool;

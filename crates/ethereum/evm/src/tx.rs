@@ -266,7 +266,7 @@ pub fn decode_envelope(raw: &[u8]) -> Result<TxEnvelope, TxError> {
         Some(0x80..) => return Err(TxError::Rlp("expected input list for types.LegacyTx".into())),
     }
     if raw[0] >= 0xc0 {
-        // Else what is cut off would be told like what is malformed.
+        // Otherwise truncated input would get the same error as malformed input.
         alloy_rlp::Header::decode(&mut &raw[..]).map_err(rlp_error)?;
     }
     let mut rest = raw;
@@ -518,7 +518,7 @@ mod tests {
             }
             Either::Left(_) => unreachable!("they are recovered"),
         }) else {
-            panic!("revm is told that nobody signed")
+            panic!("revm gets no authority")
         };
     }
 

@@ -264,8 +264,8 @@ impl BlockStore {
         self.shared.letting_go.lock()
     }
 
-    /// The header of that number: of a block that is kept, or one of the 256 before the first. Of its block little more
-    /// is read: whoever must know that it is right has its hash.
+    /// Returns the header of a block that is kept, or of one of the 256 before the first. It reads little more than the
+    /// header, and does not verify it: a caller that must be certain compares the hash.
     pub fn header(&self, number: u64) -> Result<Option<Header>, BlocksError> {
         let (place, before) = {
             let inner = self.lock();
@@ -466,7 +466,7 @@ impl Drop for BlockStore {
     fn drop(&mut self) {
         drop(self.sync.take());
         if let Some(syncer) = self.syncer.take() {
-            // A panic there has told what it had to tell.
+            // A panic there has already been reported.
             let _ = syncer.join();
         } else if !self.background && self.shared.order.get().is_some() {
             self.sync_round();

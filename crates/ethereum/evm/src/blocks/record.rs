@@ -180,8 +180,8 @@ fn authorities(tx: &Tx) -> Bytes {
     tx.authorities.iter().flat_map(|authority| authority.unwrap_or_default()).collect()
 }
 
-/// Whether a record has at most `txs_max` transactions, no more receipts and authorization lists than that, and no
-/// account that was set: told by walking over it, without memory.
+/// Returns whether a record has at most `txs_max` transactions, no more receipts and authorization lists than that, and
+/// no account that was set. It walks over the record without allocating.
 pub(super) fn is_within(mut record: &[u8], txs_max: u64) -> alloy_rlp::Result<bool> {
     let record = &mut alloy_rlp::Header::decode_bytes(&mut record, true)?;
     alloy_rlp::Header::decode_bytes(record, true)?;

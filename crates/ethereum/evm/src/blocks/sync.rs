@@ -24,7 +24,7 @@ pub struct SyncOrder {
     pub after: Sync<Result<(), String>>,
     /// Called after each sync of the blocks, once [`BlockStore::synced`](super::BlockStore::synced) says so.
     pub synced: Box<dyn Fn() + Send + std::marker::Sync>,
-    /// Is told, once, why no more is written.
+    /// Called once, with the reason, when nothing more is written.
     pub failed: Box<dyn Fn(String) + Send + std::marker::Sync>,
 }
 

@@ -30,7 +30,8 @@ static HISTORY_CODE_HASH: LazyLock<B256> = LazyLock::new(|| keccak256(&HISTORY_S
 /// A hash that is there later, or never.
 type Later = Arc<OnceLock<Option<B256>>>;
 
-/// Tells those who wait for a hash. Dropped without having told one, it tells them that there will be none.
+/// Publishes a block's hash to the threads that wait for it. If dropped before that, it reports that there will be
+/// none.
 pub(super) struct Teller(Later);
 
 impl Teller {
@@ -42,7 +43,7 @@ impl Teller {
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        // Nothing happens where the hash is told.
+        // Nothing else happens once the hash is published.
         let _ = self.0.set(None);
     }
 }

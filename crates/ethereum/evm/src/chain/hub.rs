@@ -5,7 +5,7 @@
 //! memory  of a subscriber at most [`QUEUE`] events; the blocks they tell of stay in memory until they are taken
 //! drops   the events of a subscriber whose queue is full; it finds [`ChainEvent::Lagged`] in their place
 //!
-//! Events are numbered from 1. Whoever notes how many there have been knows of each whether it came later.
+//! Events are numbered from 1. A reader that notes the count can tell for each event whether it came later.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -79,7 +79,7 @@ struct Subscribers {
     queues: Vec<Weak<Queue>>,
 }
 
-/// Those who have been told something and do not know it yet.
+/// Subscribers with an event that they have not been woken for yet.
 #[must_use]
 pub(super) struct Unaware(Vec<Arc<Queue>>);
 

@@ -74,7 +74,7 @@ use sequencer::Signal;
 use synced::SyncWaiters;
 use times::Times;
 
-/// Blocks whose console output waits for whoever prints it.
+/// Blocks whose console output waits for the printer.
 const CONSOLE_BLOCKS: usize = 64;
 
 /// When blocks are made.
@@ -156,12 +156,12 @@ struct Inner {
     recovery: Option<Recovery>,
     states: StateHandle,
     published: RwLock<Published>,
-    /// Whoever makes a block holds this. It goes to whoever has waited longest: the sequencer, which lets go of it
-    /// only to ask for it again, would have it every time.
+    /// Held while a block is made. The lock is fair: the sequencer, which releases it only to ask for it again, would
+    /// otherwise get it every time.
     writer: FairMutex<State>,
     /// Who waits for it, besides the sequencer.
     wanted: AtomicUsize,
-    /// The side ledger; its writer is whoever holds `writer`.
+    /// The side ledger; its writer is the holder of `writer`.
     side: Option<Box<dyn SideLedger>>,
     dev: Mutex<DevState>,
     /// The last block that was executed for readers alone; locked while one is.
@@ -257,7 +257,7 @@ impl Chain {
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic there has told what it had to tell.
+            // A panic there has already been reported.
             let _ = thread.join();
         }
     }
@@ -454,7 +454,8 @@ impl Inner {
         block.txs.get(index).is_some_and(|tx| tx.hash == *hash).then_some((block, index))
     }
 
-    /// The state, for whoever makes a block; nobody does after a failure. Whatever the sequencer has begun is done.
+    /// The state, for the thread that makes a block; an error after a failure. The sequencer has finished what it had
+    /// begun.
     fn writer(&self) -> Result<FairMutexGuard<'_, State>, ChainError> {
         let state = self.between_blocks();
         match self.failure.get() {

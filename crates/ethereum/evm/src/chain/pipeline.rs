@@ -10,8 +10,8 @@
 //!  sealer                       └─► seal 1, append 1 ─► seal 2, append 2 ─► …
 //! ```
 //!
-//! At most one block is executed ahead. Nobody sees anything of a block before it is appended, and whoever alters the
-//! chain otherwise waits for the writer's lock, which is held until all is appended. A block is executed ahead where
+//! At most one block is executed ahead. No reader sees anything of a block before it is appended, and any other change
+//! of the chain waits for the writer's lock, which is held until all is appended. A block is executed ahead only if
 //! that can pay and its result cannot differ: the one before is not small, touches nothing of the side ledger, and
 //! leaves the history contract as it is everywhere.
 
@@ -49,7 +49,7 @@ impl Ahead {
     }
 }
 
-/// A block is being sealed: however that ends, who waits for it is told.
+/// A block is being sealed. However that ends, the waiting threads are notified.
 struct Sealed<'a>(&'a Inner);
 
 impl Drop for Sealed<'_> {

@@ -138,7 +138,7 @@ impl Unsealed {
         self.part.transactions().is_empty() && !self.verdicts.iter().any(included)
     }
 
-    /// What the pool will let go of once it is told.
+    /// What the pool drops when it learns of the block.
     pub(super) fn taken(&self) -> Taken {
         let mut taken = Taken::default();
         for (tx, verdict) in self.txs.iter().zip(&self.verdicts) {
@@ -326,7 +326,7 @@ impl Inner {
                 (None, 0) => Vec::new(),
                 (None, retain) => published.shrink(usize::try_from(retain).unwrap_or(usize::MAX), usize::MAX),
             };
-            // At this moment, so that nobody who sees the block and then subscribes is told of it.
+            // At this moment, so that a client that sees the block and then subscribes gets no notification of it.
             (gone, self.hub.tell(&ChainEvent::Block(block.clone())))
         };
         unaware.wake();

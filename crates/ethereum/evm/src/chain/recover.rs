@@ -72,8 +72,8 @@ pub(super) fn recover(
     Ok((Some(store), head))
 }
 
-/// Opens the side ledger as it is after `head`. Nothing says in which order the kernel writes: where records are
-/// missing that the newest blocks build on, and these blocks were never told to be on disk, they go, too.
+/// Opens the side ledger as it is after `head`. The kernel may write in any order: if records are missing that the
+/// newest blocks build on, and these blocks were never reported as synced, the blocks are removed, too.
 pub(super) fn recover_side(
     config: &ChainConfig,
     state: &mut State,
@@ -113,8 +113,8 @@ pub(super) fn recover_side(
     Ok((Some(side), head))
 }
 
-/// From now on what is kept is brought to disk: the side ledger before the blocks that build on it, and the state,
-/// which can be made anew from the blocks, after these.
+/// Syncs from now on to disk what is kept: first the side ledger, then the blocks that build on it, then the state,
+/// which can be rebuilt from the blocks.
 pub(super) fn keep_synced(
     store: &mut BlockStore,
     side: Option<&dyn SideLedger>,

@@ -1,12 +1,12 @@
 //! A chain that begins with another node's state instead of its genesis.
 //!
 //! reads   the block, and the state and the side ledger's set after it, which somebody else gave
-//! writes  the chain's folder anew; then what everybody sees
+//! writes  a new chain folder; then what all readers see
 //! memory  the state that is restored, and the one before until it is whole
 //! drops   what does not have the roots of the block's header: nothing has changed then
 //!
-//! The headers are believed: whoever calls this has them from a consensus engine. Everything else must follow from
-//! them. While the folder is written a mark is in it; a start that finds the mark takes away what was written, and the
+//! The headers are trusted: the caller has them from a consensus engine. Everything else must follow from them. A
+//! marker file exists while the folder is written. A start that finds the marker removes what was written, and the
 //! chain begins with its genesis again.
 
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ const MARK: &str = "restoring";
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// It has blocks of its own.
-    #[error("a chain that has executed block {0} does not begin anew")]
+    #[error("a chain that has executed block {0} cannot be restored from a snapshot; use an empty folder")]
     NotNew(u64),
     /// What was given does not follow from the headers.
     #[error("the snapshot is not of its block: {0}")]

@@ -2,7 +2,7 @@
 //!
 //! reads   `forks` in the folder: a line for each fork and when it begins, one for the bounds on blobs of each, one for
 //!         the contract of deposits, one for each limit that is not the usual one, and a checksum
-//! writes  it anew where the forks to come are others
+//! writes  the file again, if the forks to come have changed
 //!
 //! The genesis' hash says nothing of the forks after block zero nor of bounds and limits, and the blocks executed under
 //! other rules would be others: what has begun cannot be changed any more.

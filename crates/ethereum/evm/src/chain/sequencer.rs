@@ -217,8 +217,8 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
     }
 }
 
-/// One block by the clock, or as many as it takes until the pool has nothing more for one. None if meanwhile it was set
-/// anew how blocks come.
+/// Makes one block by the clock, or blocks until the pool has no transaction for another. Returns `None` if the block
+/// time was changed meanwhile.
 fn turn(chain: &Inner, empty: Empty, set: u64) -> Result<(), ChainError> {
     let mut state = chain.writer()?;
     if chain.signal.set() != set {

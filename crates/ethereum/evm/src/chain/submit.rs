@@ -235,7 +235,7 @@ impl Inner {
         }
     }
 
-    /// Gives transactions to the pool, and keeps those that it takes before anybody is told.
+    /// Gives transactions to the pool, and keeps the accepted ones before any subscriber is notified.
     fn take(&self, txs: Vec<SharedTx>) -> Vec<Result<(), SubmitError>> {
         let journaled = self.journal.as_ref().map(|journal| (journal, txs.clone()));
         let mut results: Vec<Result<(), SubmitError>> =

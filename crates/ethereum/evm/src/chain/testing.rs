@@ -75,7 +75,7 @@ impl Chain {
         }
         view.begin(env.spec);
         env.parent_hash = None;
-        // Nobody seals it meanwhile, so whoever asks for its hash would wait for ever.
+        // Nobody seals it meanwhile, so a caller that asks for its hash would wait for ever.
         teller.tell(parent.hash);
         let mut ahead = execute(&view, &env, &head.txs);
         view.complete(parent.hash, &mut env, &mut ahead.changes).ok()?;

@@ -270,7 +270,7 @@ fn look(chain: &Chain, done: &AtomicBool) -> u64 {
         let (head, view) = chain.head_and_view();
         assert_eq!(head.header.state_root, view.state_root());
         let number = chain.head().number();
-        let block = chain.block(number).expect("a number that is told can be read");
+        let block = chain.block(number).expect("a published number can be read");
         assert_eq!(block.txs.len(), block.receipts.len());
         // A reader may be put aside while as many blocks are made as states are kept.
         assert!(chain.view_at(number).is_some() || chain.head().number() >= number + crate::state::WINDOW as u64);
@@ -553,7 +553,7 @@ fn what_has_left_the_pool_does_not_come_back_with_a_start() {
     std::fs::write(dir.path().join("pool.log"), log).expect("written");
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
     assert!(chain.pool().get(&waits).is_some() && chain.pool().fate(&included[0]).is_none());
-    let fate = chain.pool().fate(&included[1]).expect("it is told").to_string();
+    let fate = chain.pool().fate(&included[1]).expect("it is known").to_string();
     assert_eq!(fate, "nonce too low: next nonce 9, tx nonce 0");
 }
 
@@ -709,7 +709,7 @@ fn who_subscribes_is_told_of_what_comes_after() {
             let Some((number, ChainEvent::Block(block))) = events.next_numbered_within(PATIENCE) else {
                 panic!("blocks come");
             };
-            assert!(block.number() > head, "block {} is told to who has seen {head}", block.number());
+            assert!(block.number() > head, "block {} is notified to a subscriber that has seen {head}", block.number());
             assert!(number >= block.number(), "block {} was event {number}", block.number());
             let news = feed.take();
             assert!(news.before >= announced, "{} and {announced}", news.before);

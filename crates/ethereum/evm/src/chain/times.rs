@@ -78,7 +78,7 @@ pub struct Metrics {
     pub states: Kept,
 }
 
-/// CPU time that this thread has used: whoever else runs on its core takes none of it.
+/// CPU time that this thread has used. Other threads on its core do not add to it.
 pub(super) fn of_this_thread() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)

@@ -60,8 +60,8 @@ pub struct BlockEnv {
     pub base_fee: u64,
     /// What `PREVRANDAO` gives; before the merge the same instruction gives this as the difficulty.
     pub prevrandao: B256,
-    /// Hash of the block before. Where it is not known yet the block is executed without the call that keeps it, the
-    /// state answers as if that had been made, and whoever learns the hash adds it to the changes.
+    /// Hash of the block before. Where it is not known yet, the block is executed without the system call that stores
+    /// it; the state answers as if the call had been made, and the caller adds the hash to the changes later.
     pub parent_hash: Option<B256>,
     /// From Cancun on.
     pub parent_beacon_block_root: Option<B256>,

@@ -28,7 +28,7 @@ pub fn credit_wei<D: DatabaseRef>(
                 new.insert(AccountChange { info: before.basic_ref(address)?, ..AccountChange::default() })
             }
         };
-        // An account that is gone, or never was, begins anew with what it gets.
+        // An account that is gone, or never was, is created with the amount.
         let info = change.info.get_or_insert_default();
         // There are fewer wei than 2^256 by far: they all came from a genesis, or by a withdrawal of 2^64 gwei at most.
         info.balance = info.balance.saturating_add(wei);

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::genesis::Forks;
 
-    /// A header after that of a block, told from others by a byte.
+    /// A header after that of a block, distinguished from others by a byte.
     fn child(parent: &Block, byte: u8) -> Header {
         let timestamp = parent.header.timestamp + 15;
         Header {

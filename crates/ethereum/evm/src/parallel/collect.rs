@@ -37,7 +37,7 @@ pub(super) fn collect<D: DatabaseRef>(memory: &Memory<'_, D>, thread: usize, thr
     part
 }
 
-/// The account with its code where the block read or wrote that; whoever keeps codes knows the others.
+/// Returns the account, with its code if the block read or wrote that; a code cache has the others.
 fn account_info<D: DatabaseRef>(memory: &Memory<'_, D>, held: Held) -> AccountInfo {
     let code = if held.is_bare() { None } else { memory.known_code(&held.code_hash) };
     held.with_code(code)
@@ -54,7 +54,7 @@ pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) ->
         wipes.extend(part.wipes);
     }
     for address in wipes.keys() {
-        // Whoever wipes writes the account too.
+        // A transaction that wipes the storage also writes the account.
         accounts.entry(*address).or_default().storage_cleared = true;
     }
     for (address, slot, place, value) in slots.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! A run of transactions of all kinds: executed ahead by whoever is free, settled in order by one thread at a time.
+//! A run of transactions of all kinds: idle threads execute ahead, and one thread at a time settles in order.
 //!
 //! reads   the block's transactions; the memory
 //! writes  the memory; the block's [`Ledger`]

@@ -363,7 +363,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
         self.codes.lock()
     }
 
-    /// Makes a code known. What has a hash is the same whoever wrote it, so that codes have no versions.
+    /// Makes a code known. Equal hashes mean equal code, whichever transaction wrote it, so codes have no versions.
     pub fn add_code(&self, hash: B256, code: Bytecode) {
         self.codes().entry(hash).or_insert(code);
     }

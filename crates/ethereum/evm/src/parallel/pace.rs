@@ -29,7 +29,7 @@ pub(super) enum Mode {
     InOrder,
 }
 
-/// The clock and what it has told so far.
+/// The clock and what it has measured so far.
 #[derive(Debug)]
 pub(super) struct Pace {
     mode: Mode,

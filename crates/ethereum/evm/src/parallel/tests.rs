@@ -260,7 +260,7 @@ fn after(db: &Db, changes: &Changes) -> After {
         storage.extend(change.storage.iter().map(|(k, v)| (*k, *v)));
         if let Some(info) = change.info.as_ref().filter(|info| !info.is_empty_code_hash()) {
             let code = info.code.clone().or_else(|| db.code_by_hash_ref(info.code_hash).ok());
-            assert_eq!(code.expect("the code is told").hash_slow(), info.code_hash);
+            assert_eq!(code.expect("the code is there").hash_slow(), info.code_hash);
         }
     }
     for (_, storage) in after.values_mut() {
@@ -401,7 +401,7 @@ fn no_wake_up_is_lost_among_many_threads() {
     blocks.join().expect("every block ends as in order");
 }
 
-/// The thread that has started waits for the one that has not, unless it is told.
+/// The thread that has started waits for the one that has not, unless it is notified.
 #[test]
 fn a_thread_that_cannot_be_started_ends_the_others() {
     let block = std::thread::spawn(|| {

@@ -1,7 +1,7 @@
 //! One thread's EVM: executes a transaction against the multi-version memory, and tells what it read and wrote.
 //!
 //! reads   the memory, at the transaction's place
-//! writes  an [`Execution`]; the memory itself is written by whoever publishes it
+//! writes  an [`Execution`]; the caller publishes it to the memory
 //! memory  one EVM and its buffers, kept for the whole block
 
 use super::memory::{Held, Memory, Place, Read, Write};

@@ -168,7 +168,7 @@ pub enum DropReason {
     /// Execution refused it: the error.
     #[error("{0}")]
     Refused(String),
-    /// Somebody who runs the node told it to.
+    /// The node's operator removed it.
     #[error("removed on demand")]
     Demand,
 }

@@ -1,9 +1,9 @@
-//! The hashes of transactions that have become executable, for whoever follows them.
+//! The hashes of transactions that have become executable, for subscribers and filters.
 //!
 //! reads   hashes, as the pool takes transactions
 //! writes  to each reader all hashes since its last look
 //! memory  one ring of [`RING`] × 32 B for all readers
-//! drops   what a reader has not taken before the ring came round; it is told how many
+//! drops   hashes that a reader has not taken before the ring wrapped; the reader learns how many
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,7 +60,7 @@ impl Source {
         true
     }
 
-    /// Wakes who is told, when no lock is held any more.
+    /// Wakes the readers, when no lock is held any more.
     pub(super) fn wake(&self) {
         self.news.notify_all();
         // A reader's function may subscribe or leave: none of our locks is held while it runs.

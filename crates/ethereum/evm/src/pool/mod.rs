@@ -201,9 +201,9 @@ counters! {
 struct Locked {
     table: Table,
     fates: fates::Fates,
-    /// The state after the last block that the pool was told of,
+    /// The state after the last block that the pool has seen,
     latest: Option<Arc<dyn Accounts>>,
-    /// how often it was told,
+    /// how many blocks it has seen,
     epoch: u64,
     /// and how often blocks were taken back.
     resets: u64,
@@ -271,7 +271,7 @@ impl Pool {
         &self.sidecars
     }
 
-    /// Has all drops told to `report`, beside [`Pool::fate`]; once. No lock is held while it runs.
+    /// Calls `report` for all drops, in addition to [`Pool::fate`]. Can be set once. No lock is held while it runs.
     pub fn on_drop(&self, report: impl Fn(&[Dropped]) + Send + Sync + 'static) -> bool {
         self.on_drop.set(Box::new(report)).is_ok()
     }
@@ -368,7 +368,7 @@ impl Pool {
         self.best_after(base_fee, gas_limit, &Taken::default())
     }
 
-    /// As [`Pool::best`], after a block that the pool has not been told of.
+    /// As [`Pool::best`], after a block that the pool has not seen yet.
     pub fn best_after(&self, base_fee: u64, gas_limit: u64, taken: &Taken) -> Vec<SharedTx> {
         self.lock().table.best(base_fee, gas_limit, taken)
     }
@@ -482,10 +482,10 @@ impl Pool {
     }
 
     /// The nonce an account should use next: after its executable transactions here, if it has some. `state_nonce` may
-    /// be of a block before the one that the pool was told of last.
+    /// be of a block before the last one that the pool has seen.
     pub fn next_nonce(&self, address: &Address, state_nonce: u64) -> u64 {
         let locked = self.lock();
-        // What has left for a block since the caller looked is in the state that the pool was told of.
+        // Transactions that a block took since the caller looked are in the state that the pool last saw.
         let next = match (locked.table.queue(address), &locked.latest) {
             (Some(queue), _) => queue.next(),
             (None, Some(latest)) => latest.sender(address).nonce,
@@ -522,7 +522,7 @@ impl Pool {
         self.lock().table.queue(address).map(content_of)
     }
 
-    /// How many hashes have been told of: those that come from now on come after so many.
+    /// How many hashes have been announced: later ones have higher numbers.
     pub fn announced(&self) -> u64 {
         self.source.hashes()
     }
@@ -555,7 +555,7 @@ impl Pool {
                 self.sidecars.forget(&tx.hash);
             }
         }
-        // At this moment, so that nobody who sees one in the pool and then subscribes is told of it.
+        // At this moment, so that a client that sees one in the pool and then subscribes gets no notification of it.
         let is_heard = self.source.push(&ready);
         drop(locked);
         if is_heard {

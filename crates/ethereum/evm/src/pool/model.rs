@@ -588,7 +588,7 @@ fn the_next_nonce_does_not_go_back_when_a_block_takes_all_that_waits() {
     let nonce = world.sender(&sender(0)).nonce;
     assert_eq!(pool.next_nonce(&sender(0), nonce), 2);
     pool.after_block(&txs, &[sender(0)], &world.with(sender(0), |state| state.nonce = 2), 0);
-    assert_eq!(pool.next_nonce(&sender(0), nonce), 2, "though whoever asks has not seen the block");
+    assert_eq!(pool.next_nonce(&sender(0), nonce), 2, "though the caller has not seen the block");
 }
 
 #[test]
@@ -744,7 +744,7 @@ fn a_view_of_blocks_that_are_taken_back_does_not_deceive_the_pool() {
     let undone = world.with(sender(0), |state| state.nonce = 4).with(sender(1), |state| state.nonce = 1);
     pool.after_block(&[], [], &undone, 7);
     pool.reset(&world, 7);
-    // Whoever comes with the view of what is no more, though it is of a greater height.
+    // A caller comes with the state of a block that is gone, though of a greater height.
     let tx = legacy(0, |_| {});
     assert_eq!(pool.add_seen(vec![tx.clone()], &undone, 7, GAS_LIMIT, seen), [Ok(())]);
     let next = world.with(sender(0), |state| state.nonce = 1);

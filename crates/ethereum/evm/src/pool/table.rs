@@ -240,7 +240,7 @@ impl Table {
         }
         let id = self.index.get(&new.tx.sender).copied();
         let queue = id.and_then(|id| self.queues[id as usize].as_ref());
-        // What the pool was told by a later block holds; if the caller knows better, the next block will tell.
+        // A later block's update to the pool prevails; if the caller knows better, the next block will correct it.
         let state = queue.filter(|queue| queue.block >= block).map_or(read, |queue| queue.state);
         let next = queue.map_or(state.nonce, |queue| queue.state.nonce.max(state.nonce));
         if new.nonce < next {
@@ -374,9 +374,9 @@ impl Table {
 
     /// Whose last transactions have to go, and how many, so that there is room for a new one.
     ///
-    /// What an executable transaction is worth here is the least that its account's executable ones pay, itself among
-    /// them: none of them gets into a block without those before it. Whoever goes must be worth less. Those behind
-    /// gaps go first, whatever they pay; and one that comes behind a gap never drives out what can be executed.
+    /// The worth of an executable transaction here is the lowest fee among its account's executable ones: none of them
+    /// gets into a block without those before it. An evicted transaction must be worth less than the new one. Those
+    /// behind nonce gaps are evicted first, whatever they pay, and one behind a gap never evicts an executable one.
     fn victims(
         &self,
         queue: Option<&Queue>,

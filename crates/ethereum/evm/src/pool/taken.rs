@@ -1,4 +1,4 @@
-//! Transactions of a block that the pool has not been told of: the next block is chosen as if it had been.
+//! Transactions of a block that the pool has not seen yet: the next block is chosen as if it had.
 //!
 //! memory  about 40 B for each account of the block
 

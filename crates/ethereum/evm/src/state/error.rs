@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256};
 /// What went wrong with the state, and where.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// A file could not be read or written. Nothing that was told to be on disk is lost by it.
+    /// A file could not be read or written. Nothing that was reported as synced is lost by it.
     #[error("{what} {}: {source}", path.display())]
     Io {
         /// What was tried: "cannot write".

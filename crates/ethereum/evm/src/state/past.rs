@@ -124,7 +124,7 @@ impl Tables {
     /// The account as it is in this version.
     pub(super) fn account(&self, version: &Version, address: &Address) -> Option<Slim> {
         let Some(past) = self.past.get() else { return version.account(&self.flat, address) };
-        // The table first: whoever finds a new value there finds what it replaced.
+        // The table first: a reader that finds a new value there finds what it replaced.
         let newest = self.flat.account(address);
         if version.is_newest() {
             return newest;

@@ -114,7 +114,7 @@ impl Persist {
         Ok(())
     }
 
-    /// Begins a checkpoint where one is due, ends one that is done. What fails is told and tried again: the log has
+    /// Begins a checkpoint where one is due, ends one that is done. A failure is reported and tried again: the log has
     /// everything.
     pub(super) fn keep_house(&mut self, head: &StateView) {
         if self.running.as_ref().is_some_and(|(_, thread)| thread.is_finished()) {
@@ -177,7 +177,7 @@ impl Persist {
                 let _done = done;
                 write_entries(path, oldest, entries, genesis, sequence, stop)
             });
-            // Told by its end.
+            // Reported by its end.
             let _ = ended.recv_timeout(patience);
             stop.store(true, Ordering::Relaxed);
             writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -5,7 +5,7 @@
 //! memory  for each version that somebody holds, and each after it, what it replaced: 65 B an account, 84 B a slot; and
 //!         less than 1 KiB, which is the hashes of the newest blocks for the most part
 //! source  the rule that makes it right: the writer links the next version *before* it touches the tables, a reader
-//!         looks into the tables *before* it looks for next versions. Whoever has read a new value finds the old one
+//!         looks into the tables *before* it looks for next versions. A reader of a new value then finds the old one
 
 use std::sync::{Arc, OnceLock};
 

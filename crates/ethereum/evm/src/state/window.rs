@@ -147,7 +147,7 @@ impl State {
         self.trim();
     }
 
-    /// The history that this state was told to keep.
+    /// The history that this state is configured to keep.
     pub(super) fn history(&self) -> Option<History> {
         self.handle.window.read().history
     }

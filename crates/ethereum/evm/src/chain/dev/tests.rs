@@ -106,7 +106,7 @@ fn blocks_run_ahead_of_the_clock() {
     chain.mine_many(700, None).expect("made");
     let times: Vec<u64> = (1..=700).map(|number| chain.block(number).expect("made").header.timestamp).collect();
     assert!(times.windows(2).all(|pair| pair[1] > pair[0]), "each is later than the one before: {times:?}");
-    // Whoever sets a time gets it.
+    // A time that is set explicitly is used as it is.
     let later = times[699] + 5_000;
     chain.set_next_timestamp(later).expect("it is later");
     assert_eq!(chain.mine().expect("made").header.timestamp, later);

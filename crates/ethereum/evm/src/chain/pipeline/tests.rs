@@ -242,7 +242,7 @@ fn read_until(chain: &Chain, done: &AtomicBool) -> u64 {
         assert_eq!((head.header.state_root, head.number()), (view.state_root(), view.number()));
         assert!(head.number() >= height, "it does not go back");
         height = head.number();
-        assert_eq!(chain.block(height).expect("a number that is told can be read").hash, head.hash);
+        assert_eq!(chain.block(height).expect("a published number can be read").hash, head.hash);
         assert_eq!(head.txs.len(), head.receipts.len());
         assert!(chain.block(chain.head().number() + 1).is_none_or(|next| next.number() <= chain.head().number()));
         for tx in head.txs.iter().take(20) {
@@ -368,7 +368,7 @@ fn a_panic_of_who_seals_a_block_lets_nobody_wait() {
     let file = File::options().write(true).open(dir.path().join(format!("blocks/{:020}.blocks", 1))).expect("there");
     let disk = Arc::new(Panics(file, AtomicBool::new(true)));
     chain.inner.store.as_ref().expect("in a folder").put_disk(disk);
-    // One block's worth, so that nothing else wakes whoever waits for its end.
+    // One block's worth, so that nothing else wakes the thread that waits for its end.
     let txs: Vec<SharedTx> = (0..20u64).flat_map(|nonce| (1..=4).map(move |from| transfer(from, nonce))).collect();
     assert!(chain.submit_recovered(txs).iter().all(Result::is_ok));
     chain.set_block_time(BlockTime::Instant).expect("it is");
@@ -378,7 +378,7 @@ fn a_panic_of_who_seals_a_block_lets_nobody_wait() {
         other.mine().is_err()
     });
     wait_until("the end of a wait for a block", || mine.is_finished());
-    assert!(mine.join().expect("it is told"), "nothing is made any more");
+    assert!(mine.join().expect("it is notified"), "nothing is made any more");
     chain.stop();
 }
 

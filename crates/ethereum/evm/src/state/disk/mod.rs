@@ -3,9 +3,9 @@
 //! reads   at the start: the oldest checkpoint kept and every record after it
 //! writes  one record a block, in one write; checkpoints beside the running chain
 //! memory  at the start one log file; later one record, and a frame of a checkpoint
-//! source  a block's record is written before anything in memory changes, so that a full disk loses nothing; it is
-//!         on disk when [`Syncer::sync`] has said so. What was told to be on disk is never cut off at the start: a
-//!         record says how far the log was synced when it was written
+//! source  a block's record is written before anything in memory changes, so that a full disk loses nothing; it is on
+//!         disk when [`Syncer::sync`] returns. A start never truncates synced records: a record says how far the log
+//!         was synced when it was written
 
 mod bytes;
 mod checkpoint;

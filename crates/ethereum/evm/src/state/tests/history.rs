@@ -109,7 +109,7 @@ fn the_oldest_go_when_the_memory_is_used_up() {
     assert!(kept.oldest > 5 && kept.blocks > 20, "{kept:?}");
     assert!(history.state.at(kept.oldest - 1).is_none());
     history.check([kept.oldest, kept.oldest + 1, 990, 1_000]);
-    // Whoever holds an older one reads on, but has no proofs.
+    // A reader of an older version reads on, but has no proofs.
     check_view(&held, &history.model[5]);
     assert!(matches!(held.proof(&address(3), &[]), Err(StateError::NoProofs(5))));
     drop(held);
