@@ -76,8 +76,8 @@ pub struct Limits {
     pub subscriptions: usize,
     /// Subscriptions of one connection.
     pub subscriptions_per_connection: usize,
-    /// Bytes of blocks and transactions that one connection is still to be told of; a client that leaves more unread is
-    /// disconnected, and so is one that leaves anything unread for longer than `patience`.
+    /// Bytes of queued notifications for one connection. A client that leaves more unread is disconnected, and so is
+    /// one that leaves anything unread for longer than `patience`.
     pub queued_bytes: usize,
     /// Installed filters (`eth_newFilter` and its kin) of all clients.
     pub filters: usize,

@@ -1,7 +1,7 @@
 //! Prints what the transactions of new blocks send to Hardhat's console.
 //!
 //! reads   the blocks whose contracts called it
-//! writes  lines to whoever runs the node
+//! writes  lines to the node's terminal
 //! memory  the lines of one block
 //! drops   blocks whose state is no more when they are looked into
 

@@ -65,10 +65,10 @@ counters! {
     subscriptions_open,
     /// Subscriptions refused: over a limit.
     subscriptions_refused,
-    /// Notifications told to subscribers.
+    /// Notifications queued for subscribers.
     notifications,
-    /// Notifications lost: pending transactions of which subscribers were not told, and times that events of the chain
-    /// came too fast; the blocks are told all the same, but not that the chain was set back meanwhile.
+    /// Notifications lost: pending transactions that subscribers did not get, and times that events of the chain came
+    /// too fast. Subscribers then still get all blocks, but no notice of a reorganization meanwhile.
     notifications_missed,
     /// WebSocket connections closed because the client did not read or did not answer.
     websockets_dropped,

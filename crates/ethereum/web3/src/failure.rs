@@ -192,7 +192,7 @@ impl Failure {
     }
 }
 
-/// What a client is told of a revert.
+/// Returns the error message of a revert, with its reason if there is one.
 pub fn revert_message(output: &[u8]) -> String {
     match revert_reason(output) {
         Some(reason) => format!("execution reverted: {reason}"),

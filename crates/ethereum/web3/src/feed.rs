@@ -1,9 +1,9 @@
-//! Carries what happens on the chain to those who want to be told.
+//! Carries events of the chain and the pool to subscriptions and filters.
 //!
 //! reads   the chain's events, the pool's hashes
 //! writes  to the hub's and the filters' readers
 //! memory  what came since the last look, which chain and pool bound
-//! drops   what came while this thread was too late: told by chain and pool, counted
+//! drops   events that came while this thread was too late: chain and pool report how many, and they are counted
 //!
 //! Two threads, which sleep until something comes: a slow look at the one does not hold up the other.
 
@@ -31,20 +31,20 @@ pub fn start(api: &Arc<Api>, stopped: watch::Receiver<bool>) -> std::io::Result<
     Ok(())
 }
 
-/// A weak hold: the server may be gone without having been told to stop.
+/// A weak reference: the server may be gone without having stopped this thread.
 fn live(api: &Weak<Api>, stopped: &watch::Receiver<bool>) -> Option<Arc<Api>> {
     if *stopped.borrow() { None } else { api.upgrade() }
 }
 
 fn tell_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>) {
-    // The newest block that was told, and whether events are missing since.
+    // The newest block that was published, and whether events are missing since.
     let (mut newest, mut has_gap) = (None, false);
     while live(api, stopped).is_some() {
         let Some((number, event)) = events.next_numbered_within(LOOK_EVERY) else { continue };
         let Some(api) = live(api, stopped) else { return };
         match event {
             ChainEvent::Block(block) => {
-                // Subscribers are told of every block, also of those whose events there was no room for.
+                // Subscribers get every block, also those whose events did not fit.
                 let missed = newest.filter(|_| has_gap).map_or(0..0, |newest| newest + 1..block.number());
                 for block in missed.filter_map(|number| api.chain.block(number)) {
                     api.hub.tell_block(number, &block);

@@ -7,9 +7,9 @@
 //!         counted
 //! source  `eth/filters` of go-ethereum 1.16
 //!
-//! A filter of blocks or logs remembers only how far it has been told. A chain that was set back is told from where it
-//! goes on. Who is asked about one filter twice at once answers one question after the other; what could not be told
-//! is told at the next.
+//! A filter of blocks or logs remembers only the number of the next block to deliver. After a reorganization it goes on
+//! where the chain does. Two concurrent requests for one filter are answered one after the other. What could not be
+//! delivered is delivered by the next request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ pub enum Changes {
     Pending(Vec<B256>),
 }
 
-/// What has changed, while it is being told: it has not been told until [`Telling::told`] says so.
+/// Changes while they are delivered: they count as delivered only after [`Telling::delivered`].
 pub struct Telling<'a> {
     filters: &'a Filters,
     id: U256,
@@ -87,7 +87,7 @@ pub struct Telling<'a> {
 }
 
 impl Telling<'_> {
-    /// It is told, but for blocks from `next` on.
+    /// Records that the changes are delivered, but for blocks from `next` on.
     pub fn delivered(mut self, next: u64) {
         self.delivered = true;
         if let Changes::Blocks { from, .. } | Changes::Logs { from, .. } = self.changes {
@@ -131,8 +131,8 @@ impl Filters {
         filters
     }
 
-    /// `begin` gives the filter's kind, and the number of the last event before it, when nothing can be told until the
-    /// filter is there.
+    /// Adds a filter. `begin` gives its kind, and the number of the last event before it, at a moment when no event can
+    /// be published until the filter is there.
     fn add(&self, begin: impl FnOnce() -> (Kind, u64)) -> Result<String, Failure> {
         let mut filters = self.live();
         if filters.len() >= self.limits.filters {
@@ -207,14 +207,14 @@ impl Filters {
         Ok(Telling { filters: self, id: *id, changes, delivered: false, _turn: turn })
     }
 
-    /// A filter is to be told from block `next` on, if not from an earlier one.
+    /// Delivers to a filter from block `next` on, if not from an earlier one.
     fn go_back(&self, id: &U256, next: u64) {
         if let Some(Filter { kind: Kind::Blocks(from) | Kind::Logs(_, from), .. }) = self.live().get_mut(id) {
             *from = (*from).min(next);
         }
     }
 
-    /// A filter is to be told of these transactions again.
+    /// Delivers these transactions to a filter again.
     fn give_back(&self, id: &U256, mut hashes: Vec<B256>) {
         if let Some(Filter { kind: Kind::Pending(newer), .. }) = self.live().get_mut(id) {
             hashes.append(newer);
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(asked(&filters, &id, 5), 5..5);
         assert_eq!(asked(&filters, &id, 8), 5..8);
         assert_eq!(asked(&filters, &id, 8), 8..8);
-        // Set back to block 5, of which 6 and 7 are made anew.
+        // Set back to block 5; then 6 and 7 are made again.
         filters.rewind(1, 6);
         assert_eq!(asked(&filters, &id, 8), 6..8);
         // What was set back before a filter was there is none of its business.

@@ -54,7 +54,7 @@ pub async fn handle(api: &Arc<Api>, connection: &Arc<Connection>, request: Reque
             *response.status_mut() = status;
             response
         }
-        // Whoever looks whether somebody is there.
+        // A probe that looks whether a server is there.
         Method::GET | Method::HEAD => plain(StatusCode::OK, ""),
         Method::OPTIONS => Response::new(Body::empty()),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n"),

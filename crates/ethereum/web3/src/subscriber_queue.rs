@@ -1,4 +1,4 @@
-//! What one connection is still to be told: whole events, of which the texts are made when they are sent.
+//! The events queued for one connection: whole events, whose texts are made when they are sent.
 //!
 //! reads   the clock
 //! writes  notifications, one after the other
@@ -41,7 +41,7 @@ pub enum Event {
     Pending(u64, Vec<(B256, Option<SharedTx>)>),
 }
 
-/// What a subscriber wants to be told.
+/// What a subscription is for.
 #[derive(Clone, Debug)]
 pub enum Watch {
     /// Every block.
@@ -57,19 +57,19 @@ pub enum Watch {
     Syncing,
 }
 
-/// What a connection has asked to be told.
+/// A subscription of a connection.
 #[derive(Clone, Debug)]
 pub struct Subscription {
     /// Its number, quoted.
     pub number: Arc<str>,
-    /// What is told.
+    /// What it is for.
     pub watch: Watch,
     /// The number of the last event, of the chain or the pool, that came before it.
     pub after: u64,
 }
 
 impl Event {
-    /// Whether there may be something in it for a subscription, which is told of what came after it.
+    /// Whether the event may concern a subscription, which gets only events that came after it.
     pub fn concerns(&self, Subscription { watch, after, .. }: &Subscription) -> bool {
         match (self, watch) {
             (Self::Made(number, _), Watch::Heads) => number > after,
@@ -131,7 +131,7 @@ impl Shared {
     }
 }
 
-/// The end at which events come in. Dropped, it closes the line: what waits is still told, then it ends.
+/// The end at which events come in. When it is dropped, the queue closes: queued events are still sent, then it ends.
 pub struct Teller(Arc<Shared>);
 
 /// The end at which texts come out.
@@ -211,7 +211,7 @@ impl Reader {
     }
 }
 
-/// An event that is being told.
+/// An event that is being sent.
 struct Telling {
     event: Arc<Event>,
     own: Own,
@@ -227,7 +227,7 @@ fn notification(subscription: &str, result: &str) -> String {
 /// How far.
 #[derive(Clone, Copy, Default)]
 struct At {
-    /// Which subscription is told,
+    /// The subscription that gets it,
     subscription: usize,
     /// and whether that has begun.
     begun: bool,
@@ -353,7 +353,7 @@ mod tests {
         for (index, text) in texts[1..].iter().enumerate() {
             assert!(text.contains(&format!("\"logIndex\":\"{index:#x}\"")), "{text}");
         }
-        // It is told: there is room again.
+        // It is sent: there is room again.
         assert!(teller.tell(&event, &own(&[Watch::Heads]), event.bytes(), 1, LONG));
     }
 

@@ -81,8 +81,9 @@ impl Hub {
         self.state().peers.get(&connection).is_some_and(|peer| !peer.own.is_empty())
     }
 
-    /// Subscribes to what comes after `now`, the number of the last event of the chain or the pool: the number of the
-    /// subscription, quoted. `now` is asked when nothing can be told until the subscription is there.
+    /// Subscribes to what comes after `now`, the number of the last event of the chain or the pool. Returns the
+    /// subscription's number, quoted. `now` is called at a moment when no event can be published until the subscription
+    /// is there.
     pub fn subscribe(&self, connection: u64, watch: Watch, now: impl FnOnce() -> u64) -> Result<String, Failure> {
         let mut state = self.state();
         let (all_max, own_max) = (self.limits.subscriptions, self.limits.subscriptions_per_connection);
@@ -138,7 +139,7 @@ impl Hub {
         self.tell(Event::Pending(before, txs.collect()));
     }
 
-    /// Whether anybody wants to be told of transactions.
+    /// Whether any subscription is for transactions.
     pub fn wants_pending(&self) -> bool {
         self.wants(|watch| matches!(watch, Watch::Pending { .. }))
     }

@@ -1,4 +1,4 @@
-//! WebSocket: every method, and what its client has asked to be told.
+//! WebSocket: every method, and notifications of subscriptions.
 //!
 //! reads   messages of at most [`Limits::request_bytes`](crate::Limits)
 //! writes  answers, in the order in which they are there; subscriptions of the hub, which fills the connection's queue
@@ -56,7 +56,7 @@ impl websocket::Session for Session {
     }
 
     fn may_subscribe(&self, text: &[u8]) -> bool {
-        // A name with escapes in it is nobody's; whoever writes so is told of the subscription a little late.
+        // A name with escapes in it matches no method; such a client gets the subscription's number a little late.
         memchr::memmem::find(text, b"eth_subscribe").is_some()
     }
 }

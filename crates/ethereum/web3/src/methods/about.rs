@@ -7,7 +7,7 @@ use super::Caller;
 use crate::json;
 
 impl Caller<'_> {
-    /// The fields of anvil, whoever asks.
+    /// The fields of anvil, for every client.
     pub(super) fn node_info(&self) -> String {
         let chain = &self.api.chain;
         let head = chain.head();

@@ -23,10 +23,10 @@ use crate::json::{self, Object};
 use crate::params::{BlockId, Params};
 
 const NULL: &str = "null";
-/// Bytes of a blob that are told where it is not told whole.
+/// Bytes that an abbreviated blob shows.
 const PREFIX: usize = 32;
 
-/// Whether blobs are told whole, or their first bytes.
+/// Whether blobs are returned whole, or only their first bytes.
 type Whole = bool;
 
 fn proofs(sidecar: &Sidecar) -> &[Bytes48] {

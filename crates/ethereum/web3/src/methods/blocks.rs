@@ -6,8 +6,8 @@
 //! drops   nothing: what is not there is null
 //! source  the execution API of ethereum.org
 //!
-//! What has to be read from disk, blocks of many transactions, and the pending block, which is executed first, are told
-//! by the threads of calls: those that answer have other clients.
+//! Blocks that must be read from disk, blocks of many transactions, and the pending block, which must be executed
+//! first, are answered on the call pool's threads: those that answer have other clients.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::params::{BlockId, Params};
 use crate::shapes::{self, Place, Stage};
 
 const NULL: &str = "null";
-/// Of how many transactions a block is told at once, on the threads that answer; with their hashes alone of how many.
+/// Most transactions of a block that a connection's thread answers itself; and most where only their hashes are needed.
 const FEW_TRANSACTIONS: usize = 200;
 const FEW_HASHES: usize = 2_000;
 
@@ -42,7 +42,7 @@ enum Asked {
     Receipt(B256),
 }
 
-/// Whether transactions are told whole, or their hashes.
+/// Whether a block lists whole transactions, or their hashes.
 type Whole = bool;
 
 impl Asked {

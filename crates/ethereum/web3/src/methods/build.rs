@@ -1,4 +1,4 @@
-//! `testing_buildBlockV1`: a block of chosen transactions, which is told and forgotten.
+//! `testing_buildBlockV1`: builds a block of chosen transactions, returns it and forgets it.
 //!
 //! reads   a block and the state after it; the pool, where no transactions are named
 //! writes  an execution payload
@@ -133,7 +133,7 @@ impl Api {
     }
 }
 
-/// What the transactions of a block pay to whoever makes it, in wei.
+/// What the transactions of a block pay to its fee recipient, in wei.
 fn value(block: &Block) -> U256 {
     let tip = |tx: &SharedTx| tx.envelope.effective_tip_per_gas(block.base_fee()).unwrap_or_default();
     let paid = block.txs.iter().zip(&block.receipts);

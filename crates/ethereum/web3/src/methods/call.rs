@@ -34,7 +34,7 @@ const TRANSFER_GAS: u64 = 21_000;
 const STIPEND: u64 = 2_300;
 /// An estimate may be above what is needed by so many thousandths: geth's precision.
 const ESTIMATE_PRECISION: u64 = 15;
-/// How often an access list is made anew until it no longer changes.
+/// How often an access list is computed again until it no longer changes.
 const ACCESS_LIST_ROUNDS: usize = 16;
 
 /// A message as clients write it.
@@ -51,7 +51,7 @@ pub struct Message {
     pub gas_price: Option<Field<U256>>,
     /// Wei for each at most.
     pub max_fee_per_gas: Option<Field<U256>>,
-    /// Wei for each to whoever makes the block.
+    /// Wei per unit of gas to the block's fee recipient.
     pub max_priority_fee_per_gas: Option<Field<U256>>,
     /// Wei that go along.
     pub value: Option<Field<U256>>,

@@ -44,7 +44,7 @@ impl Dev {
         *self.instance.lock()
     }
 
-    /// Whether a snapshot is the server's own, of which no client was told.
+    /// Returns whether a snapshot is the server's own, whose number no client has.
     pub(super) fn is_beginning(&self, id: u64) -> bool {
         *self.beginning.lock() == Some(id)
     }

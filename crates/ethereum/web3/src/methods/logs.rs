@@ -1,4 +1,4 @@
-//! Logs of a range of blocks, and what clients are told later: filters and subscriptions.
+//! Logs of a range of blocks, and later notifications: filters and subscriptions.
 //!
 //! reads   blooms of blocks, first of some together; the blocks that they leave
 //! writes  logs
@@ -159,7 +159,8 @@ impl Api {
         Ok(())
     }
 
-    /// What has changed for a filter since it was told last, and the first block of which that does not tell.
+    /// Returns what has changed for a filter since its last request, and the first block that the answer does not
+    /// cover.
     fn changes(&self, changes: Changes, deadline: Deadline) -> Result<(String, u64), Failure> {
         match changes {
             Changes::Blocks { from, to } => {
@@ -182,7 +183,7 @@ impl Api {
                 }
                 for number in first..last {
                     let Some(block) = self.chain.block(number) else { break };
-                    // One block at least is told at each question, however much it has; the rest at the next.
+                    // Each request delivers at least one block, however much it has; the rest at the next.
                     if number == first {
                         deadline.check()?;
                         found.add_whole(&block, &criteria)?;
@@ -220,7 +221,7 @@ impl Caller<'_> {
     pub(super) async fn filter(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(usize::from(method != "eth_newBlockFilter"))?;
         let next = || self.api.chain.head().number() + 1;
-        // The event first: what comes in between is told.
+        // The event first: what comes in between is delivered.
         let now = || Moment { event: self.api.chain.events(), next: next() };
         let filters = &self.api.filters;
         match method {

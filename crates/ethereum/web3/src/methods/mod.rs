@@ -226,7 +226,7 @@ pub struct Caller<'a> {
     pub api: &'a Arc<Api>,
     /// From where.
     pub address: IpAddr,
-    /// The number of the connection, where it can be told something later.
+    /// The number of the connection, if it can get notifications.
     pub connection: Option<u64>,
 }
 

@@ -23,7 +23,7 @@ use crate::params::{BlockId, Params};
 use crate::shapes::{self, Place};
 use crate::trace::{Budget, Frame, Frames, Kind, call_type};
 
-/// What the explorer is told of these methods.
+/// The API level that the explorer asks for.
 const LEVEL: &str = "8";
 /// Transactions of one page.
 const PAGE_MAX: usize = 100;
@@ -198,7 +198,7 @@ impl Api {
         Ok(None)
     }
 
-    /// A page of an account's transactions, the newest first; a block's are all told or none.
+    /// Returns a page of an account's transactions, the newest first; a block's are all in it or none.
     fn search(
         &self,
         address: &Address,

@@ -6,7 +6,7 @@
 //! drops   nothing: what is not there is null
 //!
 //! The ledger is a block ahead of what the chain shows for a moment, while that block is kept. An answer of that moment
-//! waits until the block is shown, or taken back and read anew: block, number and outputs agree for whoever asks.
+//! waits until the block is shown, or taken back and read again: block, number and outputs agree in every answer.
 //!
 //! Numbers are quantities and bytes are data, as in all of Ethereum's JSON-RPC. Owners are addresses in bech32m,
 //! outputs `0x…:index`, assets `native` or their id.

@@ -30,7 +30,7 @@ const BLOCKS_MAX: u64 = 100;
 /// Messages of one request.
 const MESSAGES_MAX: usize = 1_024;
 
-/// What is told of a message.
+/// The parts of a replay that a request can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Part {

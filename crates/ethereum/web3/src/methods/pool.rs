@@ -18,7 +18,7 @@ use crate::json::{self, Object};
 use crate::params::Params;
 use crate::shapes;
 
-/// How a transaction is told.
+/// The formats of a transaction in the pool.
 type Push = fn(&mut String, &SharedTx);
 
 fn push_whole(out: &mut String, tx: &SharedTx) {
@@ -96,7 +96,7 @@ impl Caller<'_> {
         }
     }
 
-    /// The transactions that the next block may hold, whoever sent them.
+    /// The transactions that the next block may hold, of all senders.
     pub(super) async fn pending_transactions(&self, params: Params<'_>) -> Result<String, Failure> {
         params.at_most(0)?;
         let api = std::sync::Arc::clone(self.api);

@@ -11,7 +11,7 @@
 //!
 //! Where blocks are made as transactions come, no answer is older than what was acknowledged before it: a send that
 //! finds the chain at rest is answered once its transactions can be read in a block, as Hardhat and anvil do. Where
-//! others are under way it is answered at once, so that whoever sends much is not slowed down to a request a block;
+//! others are under way it is answered at once, so that a busy sender is not slowed down to a request a block;
 //! then every other request waits until the blocks of what was acknowledged before it can be read. What has to wait for
 //! something else, such as a missing nonce, holds up nobody.
 
@@ -136,7 +136,7 @@ pub fn start(api: &Api) -> std::io::Result<()> {
                 answers.push(answer);
             }
             for (result, answer) in submit(&chain, &counters, burst).into_iter().zip(answers) {
-                // Whoever went away needs no answer.
+                // A client that has gone away needs no answer.
                 let _ = answer.send(result);
             }
         }
@@ -361,7 +361,7 @@ impl Caller<'_> {
             if Instant::now() >= end {
                 return Err(Failure::unsettled(&hash, patience));
             }
-            // A drop is no event of the chain: whoever waits looks again now and then.
+            // A drop is no event of the chain, so the waiting request also checks now and then.
             let _ = timeout_at(end.min(Instant::now() + LOOK_AGAIN), news.notified()).await;
         }
     }

@@ -18,7 +18,7 @@ pub(super) enum Fees {
     Price(u128),
     /// A tip, and the most with the base fee.
     Dynamic {
-        /// To whoever makes the block.
+        /// Wei per unit of gas to the block's fee recipient.
         tip: u128,
         /// In all.
         cap: u128,

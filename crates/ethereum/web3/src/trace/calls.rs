@@ -45,7 +45,7 @@ struct Call {
 }
 
 impl Calls {
-    /// `only_top_call`: what it calls is left out; `with_log`: logs are told.
+    /// `only_top_call`: inner calls are left out; `with_log`: logs are included.
     pub fn new(only_top_call: bool, with_log: bool, budget: Budget) -> Self {
         let clock = Clock::new(budget);
         Self { only_top_call, with_log, clock, open: Vec::new(), skipped: 0, root: None, bytes: 0 }

@@ -66,7 +66,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// `with_precompiles`: calls of precompiles are told, too.
+    /// `with_precompiles`: includes calls of precompiles.
     pub fn new(with_precompiles: bool, budget: Budget) -> Self {
         Self { with_precompiles, clock: Clock::new(budget), all: Vec::new(), open: Vec::new(), bytes: 0 }
     }

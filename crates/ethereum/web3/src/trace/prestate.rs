@@ -20,7 +20,7 @@ pub struct Wanted {
     pub storage: bool,
 }
 
-/// Fields of an account that are told.
+/// Fields of an account in the answer.
 #[derive(Default)]
 struct Shown {
     balance: Option<U256>,

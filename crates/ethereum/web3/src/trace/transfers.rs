@@ -39,7 +39,7 @@ struct Frame {
 }
 
 impl Transfers {
-    /// `with_transfers`: they are told, too; `next`: how many logs there were before in the block.
+    /// `with_transfers`: includes transfers; `next`: how many logs there were before in the block.
     pub fn new(with_transfers: bool, next: u64, budget: Budget) -> Self {
         Self { with_transfers, clock: Clock::new(budget), frames: Vec::new(), next, bytes: 0, done: Vec::new() }
     }

@@ -38,7 +38,7 @@ fn a_browser_gets_the_page_of_this_ledger() {
     assert!(status == 200 && ledger.contains("Ethereum"), "{status} {ledger}");
     let (status, why) = get(&node, "/dashboard?every=5", "Host: 127.0.0.1\r\n");
     assert!(status == 400 && why.contains("`every`"), "{status} {why}");
-    // Whoever looks whether somebody is there gets no page.
+    // A probe that looks whether a server is there gets no page.
     assert_eq!(get(&node, "/", "Host: 127.0.0.1\r\n"), (200, String::new()));
     let body = br#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
     let head = format!("Host: localhost\r\n{BROWSER}Content-Type: application/json\r\n");

@@ -1,4 +1,4 @@
-//! What clients are told over WebSocket.
+//! Notifications over WebSocket.
 
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::Relaxed;
@@ -57,7 +57,7 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// The next that a subscription is told.
+    /// Returns the next notification of a subscription.
     fn notified(&mut self, subscription: &Value) -> Value {
         loop {
             let is_it = |message: &Value| &message["params"]["subscription"] == subscription;
@@ -114,7 +114,7 @@ fn heads_logs_and_pending_transactions_are_told() {
     assert!(client.notified.iter().all(|message| message["params"]["subscription"] != others), "{:?}", client.notified);
 }
 
-/// More than wait for one who listens: there is no room for all events, yet every block is told.
+/// More than wait for one reader: there is no room for all events, yet every block is delivered.
 #[test]
 fn no_head_is_left_out_however_fast_they_come() {
     let node = Node::new(BlockTime::Manual);
@@ -244,7 +244,7 @@ fn a_call_that_takes_long_holds_up_nothing_else_of_its_connection() {
         (&heads, &json!(block.hash))
     );
     assert_eq!((&notified[1]["id"], &notified[1]["result"]["blockHash"]), (&json!(7), &json!(block.hash)));
-    // What is told of a subscription comes after its number.
+    // A subscription's notifications come after its number.
     let batch = json!([
         { "jsonrpc": "2.0", "id": 9, "method": "eth_subscribe", "params": ["newHeads"] },
         { "jsonrpc": "2.0", "id": 10, "method": "eth_sendRawTransactionSync", "params": [Plan::transfer(1, 1).raw()] },

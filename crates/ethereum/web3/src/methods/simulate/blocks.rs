@@ -269,7 +269,7 @@ struct Position {
     gas_used: u64,
     /// Logs so far, those of what was reverted included.
     logs: u64,
-    /// About how long what is told of the calls will be.
+    /// The estimated length of the calls in the answer, in bytes.
     bytes: usize,
 }
 

@@ -57,14 +57,14 @@ struct Asked {
     calls: Vec<Message>,
 }
 
-/// How the calls are executed, and what is told of them.
+/// How the calls are executed, and what the answer contains.
 #[derive(Clone, Copy)]
 struct Options {
-    /// Transfers of ether are told as logs.
+    /// Transfers of ether are reported as logs.
     trace_transfers: bool,
     /// Nonces and base fees are as in a block of the chain.
     validation: bool,
-    /// Transactions are told whole.
+    /// Transactions are returned whole.
     whole: bool,
 }
 
