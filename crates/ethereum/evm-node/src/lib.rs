@@ -301,7 +301,7 @@ fn hint(error: &ChainError) -> &'static str {
             ". Stop the other program, or give another --data-dir"
         }
         ChainError::Blocks(BlocksError::Damaged { .. }) | ChainError::State(StateError::Damaged { .. }) => {
-            ". Put back a copy of the folder, or begin anew in another --data-dir"
+            ". Put back a copy of the folder, or start a new chain in another --data-dir"
         }
         _ => "",
     }

@@ -5,8 +5,8 @@
 //! memory  a chain, and the blocks given so far
 //!
 //! Each block is imported with both paths, in order and on two threads, and executed once more ahead of its parent's
-//! hash where its parent is a block of the case. A block beside the newest one, which there may be in these tests, is
-//! given to a chain that has been made anew up to its parent: no chain here has two branches.
+//! hash where its parent is a block of the case. A test may have a sibling of the newest block. That is given to a
+//! chain rebuilt up to its parent: no chain here has two branches.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Line {
         self.chain.block(0).is_some_and(|zero| zero.hash == hash)
     }
 
-    /// Makes the chain anew, up to the block of this hash.
+    /// Rebuilds the chain up to the block of this hash.
     fn go_to(&mut self, hash: B256) -> Result<(), Wrong> {
         let mut path = Vec::new();
         let mut at = hash;

@@ -109,7 +109,7 @@ fn what_there_is_survives_a_kill() {
         // The last block that it reported before it ended.
         durable = blocks.last().unwrap_or(durable);
         let chain = open(directory.path());
-        assert!(chain.head().number() >= durable, "a block that was told of is there");
+        assert!(chain.head().number() >= durable, "a block that was reported is there");
         check(&chain);
         chain.stop();
     }
