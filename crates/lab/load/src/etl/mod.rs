@@ -182,7 +182,7 @@ impl Found {
         }
         lines.push(format!("stored            {new} new heights, {more} with more known"));
         if *repeated > 0 {
-            lines.push(format!("told again        {repeated} times otherwise; the first stays"));
+            lines.push(format!("reported again    {repeated} times with another value; the first stays"));
         }
         if *contradictions > 0 {
             lines.push(format!(

@@ -273,7 +273,7 @@ fn latency(report: &Report) -> Plot {
 
 fn waiting(report: &Report) -> Plot {
     let moments = || report.moments.iter();
-    let source = report.pool_source.as_deref().unwrap_or("not told by this node");
+    let source = report.pool_source.as_deref().unwrap_or("not available from this node");
     let pending = moments().filter_map(|at| Some((at.at_s, at.pool_pending? as f64))).collect();
     let queued: Vec<_> = moments().filter_map(|at| Some((at.at_s, at.pool_queued? as f64))).collect();
     let is_queued = queued.iter().any(|(_, waits)| *waits > 0.0);

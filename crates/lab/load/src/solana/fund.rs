@@ -185,7 +185,7 @@ fn levels(
         }
         if funder.is_none() && survey.beyond() > 0 {
             // The balances come from another replica, or are false.
-            return Err(FundError::Failed("the node's balances lack the airdrop that it told of".into()).into());
+            return Err(FundError::Failed("the node confirmed an airdrop that the balances lack".into()).into());
         }
         let transfers = survey.level(TRANSFERS * FAN);
         let blockhash = ask.ask(Node::blockhash)?;

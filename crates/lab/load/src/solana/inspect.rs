@@ -31,7 +31,7 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
     lines.add("identity", &node.identity);
     let health = node.rpc.call("getHealth", &json!([]));
     match health {
-        Ok(health) => lines.add("health", health.as_str().unwrap_or("not told")),
+        Ok(health) => lines.add("health", health.as_str().unwrap_or("unknown")),
         Err(RpcError::Refused { message, .. }) => lines.add("health", message),
         Err(why) => return Err(why),
     }
@@ -45,7 +45,7 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
     lines.add_if("transactions", ask("getTransactionCount")?.as_ref().and_then(Value::as_u64));
     lines.add("fee, a signature", format!("{} lamports", node.fee()?));
     let tpus: Vec<String> = node.tpus()?.iter().map(ToString::to_string).collect();
-    lines.add("sent to", if tpus.is_empty() { "not told".into() } else { tpus.join(", then ") });
+    lines.add("sent to", if tpus.is_empty() { "unknown".into() } else { tpus.join(", then ") });
     Ok(lines.into_text())
 }
 

@@ -199,7 +199,7 @@ fn says(refusal: &Refusal, words: &str) -> bool {
 pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<Tpu>) -> SenderTally {
     let carrier = match (&shared.way, tpu) {
         (Way::Tpu(targets), Some(tpu)) => Carrier::Tpu { tpu: Box::new(tpu), targets, aimed: u64::MAX },
-        (Way::Tpu(_), None) => unreachable!("whoever sends by QUIC is given a socket"),
+        (Way::Tpu(_), None) => unreachable!("a sender by QUIC has a socket"),
         (Way::Rpc(nodes), _) => Carrier::Rpc {
             nodes,
             at: index % nodes.len(),
