@@ -40,14 +40,14 @@ pub enum Command {
     /// compared with the reference within each repetition, with intervals that hold for all builds and metrics
     /// together.
     ///
-    /// Exit codes: 0 there is an answer; 1 the results cannot be read, or, with --fail-on-worse, it cannot be told
-    /// whether a build is worse; 2 the command line is wrong; 3 with --fail-on-worse, a build is worse than the
+    /// Exit codes: 0 there is an answer; 1 the results cannot be read, or, with --fail-on-worse, they are too few to
+    /// say whether a build is worse; 2 the command line is wrong; 3 with --fail-on-worse, a build is worse than the
     /// reference in a metric, beyond the noise.
     Analyze(Analyze),
     /// Build a matrix of options, measure all builds in turn, and say which to take.
     ///
     /// The spec names a Cargo project, the options to try (target-cpu, toolchain, codegen-units, lto, opt-level, panic,
-    /// allocator, features, pgo, bolt) and what to run. Every round runs each build once, in an order drawn anew, with
+    /// allocator, features, pgo, bolt) and what to run. Every round runs each build once, in a random order, with
     /// the reference and a byte-identical copy of it among them; what others disturb is done again. Builds that are
     /// better are linked again with their functions in other orders, and one is recommended only if it beats the
     /// reference by more than that order does. Ctrl-C loses nothing: the same command goes on.
@@ -68,9 +68,9 @@ pub enum Command {
     /// Find the layout that is best on this machine: how many tiles of each kind, and on which core each.
     ///
     /// Begins with the configuration's layout, reads from short benches what limits it, moves tiles toward that and
-    /// tries neighbours, too, until no move wins. What seems best meets the layout that it began with once more, in
-    /// fresh runs in turn, and is told as better only if these show it. Runs that others disturb are done again.
-    /// Ctrl-C loses nothing: the same command goes on.
+    /// tries neighbours, too, until no move wins. The best candidate then runs against the first layout once more, in
+    /// fresh runs in turn, and is reported as better only if these confirm it. Runs that other programs disturb are
+    /// repeated. Ctrl-C loses nothing: the same command goes on.
     ///
     /// Exit codes: 0 there is an answer, also where the default stays; 1 there is none; 2 the command line or the
     /// configuration is wrong; 130 stopped.
@@ -83,8 +83,9 @@ pub enum Command {
     /// blake2-256, blake2-256-parallel-8, sr25519-verify, copy, disk-sequential-write, disk-random-write, ed25519-sign,
     /// ed25519-verify, sha256-chain, reed-solomon-32-32, secp256k1-recover, udp-loopback, core-to-core.
     ///
-    /// Exit codes: 0 all is there, and what is asked for is met; 1 a score could not be had, the others are told; 2 the
-    /// command line or the requirements are wrong; 3 a requirement is missed; 130 stopped, what there is is told.
+    /// Exit codes: 0 all scores are there, and the requirements are met; 1 a score could not be measured, the others
+    /// are printed; 2 the command line or the requirements are wrong; 3 a requirement is missed; 130 stopped, the
+    /// scores so far are printed.
     Machine(Box<machine::Options>),
 }
 
@@ -122,10 +123,10 @@ pub struct Analyze {
     #[arg(long)]
     pub all: bool,
     /// End with code 3 where a build is worse than the reference in a metric, beyond the noise, and with code 1 where
-    /// that cannot be told, as of fewer than six repetitions.
+    /// the results cannot show that, as with fewer than six repetitions.
     #[arg(long, requires = "reference")]
     pub fail_on_worse: bool,
-    /// Write the answer there as JSON, too; `-` is standard output, and nothing else is told there.
+    /// Write the answer there as JSON, too; with `-`, standard output has only that.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the answer there as a page with plots, too.
@@ -133,7 +134,7 @@ pub struct Analyze {
     pub html: Option<PathBuf>,
 }
 
-/// How builds are told apart.
+/// How builds are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Rule {
     /// By resampling rounds.

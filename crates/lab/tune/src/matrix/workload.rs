@@ -181,7 +181,7 @@ pub fn quoted(printed: &str) -> String {
     let one: String = printed.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let skipped = one.chars().count().saturating_sub(QUOTED);
     let tail: String = one.chars().skip(skipped).collect();
-    if skipped > 0 { format!("«… {tail}»") } else { format!("«{tail}»") }
+    if skipped > 0 { format!("\"… {tail}\"") } else { format!("\"{tail}\"") }
 }
 
 #[cfg(test)]
@@ -204,7 +204,7 @@ mod tests {
     fn what_is_no_value_is_said() {
         let wrong = |printed: &str| read(printed).expect_err("wrong");
         assert!(wrong(" \n").starts_with("it printed nothing"));
-        assert!(wrong("speed 3\n").contains("matches nothing in «speed 3»"));
+        assert!(wrong("speed 3\n").contains("matches nothing in \"speed 3\""));
         assert!(wrong("tps 1\ntps 2\n").contains("twice, as `1` and `2`"));
         assert_eq!(wrong("tps NaN\n"), "`tps` is `NaN`, which is no number");
         assert!(wrong("tps inf\n").contains("`inf` is not a number"));
