@@ -63,7 +63,8 @@ pub fn tiles_of<'a>(tiles: impl Iterator<Item = (&'a str, u64)>, samples: u64) -
         words += &format!("  {tile:<10} {:>5.1} %{what}\n", 100.0 * *own as f64 / samples.max(1) as f64);
     }
     if !tiles.is_empty() {
-        words += "             of the samples; tiles on one core share its thread, and are told apart by the stack\n";
+        words +=
+            "             of the samples; tiles on one core share its thread, and the stack tells which is which\n";
     }
     words
 }
