@@ -205,7 +205,7 @@ mod tests {
             for q in [0.0, 0.1, 0.5, 0.9, 0.99, 1.0] {
                 let rank = ((size as f64 * q).ceil() as usize).max(1);
                 let (true_us, estimate) = (f64::from(list[rank - 1]), histogram.quantile_us(q).unwrap());
-                assert!((estimate - true_us).abs() <= true_us / 8.0, "{estimate} is told for {true_us}");
+                assert!((estimate - true_us).abs() <= true_us / 8.0, "{estimate} for {true_us}");
             }
             assert_eq!(histogram.max_us(), u64::from(list[size - 1]));
             assert_eq!(histogram.sum_us(), list.iter().map(|us| u64::from(*us)).sum::<u64>());

@@ -526,5 +526,5 @@ fn only_the_cores_that_something_was_moved_for_are_woken() {
     assert_eq!(woken([0, 0, 0], None), [false; 3], "an idle turn");
     assert_eq!(woken([0, 0, 0], Some("second")), [false, true, false], "room for who gave the frag");
     assert_eq!(woken([1, 0, 0], Some("first")), [true, false, true], "and a frag for the consumer");
-    assert_eq!(woken([0, 0, 0], None), [false; 3], "all have been told");
+    assert_eq!(woken([0, 0, 0], None), [false; 3], "all have been notified");
 }
