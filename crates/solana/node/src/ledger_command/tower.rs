@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(
             (back.last_timestamp(), back.root()),
             (before.last_timestamp(), None),
-            "the root's hash is not told"
+            "the root's hash is unknown"
         );
         did(&config, &taken(&file, false)).unwrap();
         did(&config, &TowerCommand::Show { of: Default::default(), file: None }).unwrap();
