@@ -34,9 +34,9 @@ pub enum Command {
     /// Simulate how blocks spread over a cluster that this machine cannot hold.
     ///
     /// Every datagram of a slot on virtual time: the leader cuts FEC sets as transactions come, each shred goes down
-    /// the tree that the cluster would draw for it, nodes send one datagram after the other at their region's rate,
-    /// recover what parity allows, and ask for the rest. Told are the time until so much of the stake has the block,
-    /// what leader and followers send and receive, and how much had to be asked for.
+    /// the Turbine tree that the cluster would draw for it, nodes send their datagrams one by one at their region's
+    /// rate, recover what parity allows, and request repair for the rest. The report gives the time until a given share
+    /// of the stake has the block, what leader and followers send and receive, and how much was repaired.
     ///
     /// Exit codes: 0 done; 1 a file cannot be written; 2 the command line, the map or the stakes are wrong.
     Simulate(Box<Simulate>),
@@ -52,7 +52,7 @@ pub enum Command {
     /// Show what each node of the cluster does: its slot, its transactions a second, how far it is behind the newest of
     /// them, its memory.
     ///
-    /// Exit codes: 0 told; 1 there is no cluster, or a file cannot be read.
+    /// Exit codes: 0 done; 1 there is no cluster, or a file cannot be read.
     Status(local::Status),
     /// Kill a node, as a power failure does.
     ///
@@ -77,12 +77,12 @@ pub enum Command {
     /// Tell the story end to end: a leader and followers all over a map, a load within the limits of a block, then the
     /// limits lifted.
     ///
-    /// First it is measured what leader and followers hold together on this machine. Where that is less than the
-    /// cluster's limits, the first load is half of it, and labelled so. Told are the rates of the leader and of each
-    /// follower in the same time, whether each kept up, and whether all have the same block at the end.
+    /// The demo first measures what leader and followers hold together on this machine. If that is less than the
+    /// cluster's limits, the first load is half of it, and labelled so. The report gives the rates of the leader and of
+    /// each follower in the same time, whether each kept up, and whether all have the same block at the end.
     ///
-    /// Exit codes: 0 the story is told; 1 a node ended or did not come up, or a file cannot be written; 2 the command
-    /// line or the map is wrong.
+    /// Exit codes: 0 done; 1 a node ended or did not come up, or a file cannot be written; 2 the command line or the
+    /// map is wrong.
     Demo(local::demo::Demo),
 }
 
@@ -126,7 +126,7 @@ pub struct Simulate {
     /// Simulate the ten nodes of a public talk instead, and compare their bandwidths with those that the talk showed.
     #[arg(long, conflicts_with_all = ["nodes", "tps", "stakes", "map", "loss", "dead", "fanout", "slot_ms", "seeds", "seed", "sets", "html"])]
     pub calibrate: bool,
-    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
+    /// Write the result there as JSON, too; with `-`, all other output goes to standard error.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the result there as a page with charts, too.

@@ -71,7 +71,7 @@ pub struct Up {
     /// folder].
     #[arg(long, value_name = "IP")]
     pub address: Option<Ipv4Addr>,
-    /// Begin anew: stop the cluster of the folder, and delete what is there.
+    /// Start a new cluster: stop the one of the folder, and delete what is there.
     #[arg(long)]
     pub reset: bool,
 }
@@ -506,7 +506,7 @@ pub fn heal(which: &Which, say: &Say) -> Result<(), LocalError> {
     cluster.cut(vec![])?;
     match cuts {
         Ok(cuts) => say.line(format_args!("{} {} mended", count(cuts, "cut"), if cuts == 1 { "is" } else { "are" })),
-        Err(_) => say.line("the file of links could not be read, and is written anew, without cuts"),
+        Err(_) => say.line("the file of links could not be read, and is written again, without cuts"),
     }
     Ok(())
 }
