@@ -31,7 +31,7 @@ pub enum Invariant {
     OneRoot,
     /// What a client saw confirmed is in every later root.
     ConfirmedStays,
-    /// A block comes to one bank hash, whoever executes it.
+    /// A block comes to one bank hash on every node.
     OneBankHash,
     /// Lamports of all accounts but sysvars, and those burned, are as many as at genesis.
     Lamports,
@@ -160,7 +160,7 @@ impl Checker {
         self.confirmed.len()
     }
 
-    /// A node starts, with so many lamports: what it has from its disk is looked at anew.
+    /// A node starts, with so many lamports: what it has from its disk is checked again.
     pub fn started(&mut self, node: usize, lamports: u128) {
         self.nodes[node] = Seen::default();
         self.genesis_lamports.get_or_insert(lamports);

@@ -585,7 +585,7 @@ fn said(panic: &(dyn std::any::Any + Send)) -> String {
     format!("a tile panicked: {}", text.unwrap_or_else(|| "without a word".to_owned()))
 }
 
-/// Removes a node's chain, as whoever runs it does where its files are damaged.
+/// Removes a node's chain, as an operator does if its files are damaged.
 ///
 /// # Errors
 /// The file system's.

@@ -42,7 +42,7 @@ pub enum Kind {
     DiskFull,
     /// The victim's disk refuses to write for a while.
     WriteErrors,
-    /// A write of the victim lands in another place of its file, and nobody is told.
+    /// A write of the victim lands in another place of its file, without an error.
     Misdirected,
     /// A sync of the victim takes so many milliseconds.
     SlowDisk,

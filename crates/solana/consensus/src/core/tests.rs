@@ -361,7 +361,7 @@ fn turn_begins_slots_one_by_one() {
     assert_eq!(consensus.building, Some(16));
     assert_eq!(at(&mut consensus, 18 * TICKS_PER_SLOT), [], "16 is under way");
     consensus.on_frozen(frozen(id(16), id(15), vec![]), 0).expect("frozen");
-    assert_eq!(at(&mut consensus, 18 * TICKS_PER_SLOT), [(17, 16)], "ticks begin anew with the reset");
+    assert_eq!(at(&mut consensus, 18 * TICKS_PER_SLOT), [(17, 16)], "the reset restarts the ticks");
     consensus.on_dead(17).expect("dropped");
     assert_eq!(at(&mut consensus, 18 * TICKS_PER_SLOT), [(18, 16)]);
 }

@@ -92,7 +92,7 @@ impl Oracle {
         let bound = votes.len().saturating_sub(31);
         let model: Vec<u64> = votes[bound..].iter().map(|(id, _)| id.slot).collect();
         if !model.ends_with(&slots) {
-            return Err(format!("node {node} told {slots:?}, its votes that bind are {model:?}"));
+            return Err(format!("node {node} sent votes for {slots:?}, its binding votes are {model:?}"));
         }
         Ok(())
     }

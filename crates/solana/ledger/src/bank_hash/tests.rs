@@ -93,6 +93,6 @@ proptest! {
         prop_assert_eq!(chain.ledger.lattice(), added_up(&chain.ledger));
         prop_assert_eq!(u128::from(chain.ledger.capitalization()), chain.ledger.accounts().total_lamports());
         let (_, again) = run(&slots, |_, _| {});
-        prop_assert_eq!(hashes, again, "whoever works them out and whenever");
+        prop_assert_eq!(hashes, again, "whichever node computes them, and whenever");
     }
 }

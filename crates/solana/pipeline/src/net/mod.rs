@@ -58,7 +58,7 @@ hearth_tile::counters! {
         dropped_answers: Counter,
         /// Datagrams the kernel dropped because the socket's buffer was full.
         dropped_by_kernel: Counter,
-        /// Datagrams not sent, since the kernel knows no way to their address or is told not to send there.
+        /// Datagrams not sent, since the kernel has no route to their address or a firewall rule refuses it.
         dropped_unreachable: Counter,
         /// Sends that the kernel refused with another error than these and a full buffer.
         send_errors: Counter,

@@ -39,7 +39,7 @@ pub use watch::{Watch, unsubscribes};
 
 /// Polling interval: half of a notification's latency budget.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-const _: () = assert!(2 * LOOK_EVERY.as_millis() <= 20, "a client is told within 20 ms");
+const _: () = assert!(2 * LOOK_EVERY.as_millis() <= 20, "a client is notified within 20 ms");
 
 struct Subscription {
     connection: u64,
