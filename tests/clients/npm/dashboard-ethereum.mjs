@@ -129,14 +129,14 @@ async function aTransferIsFound() {
 
 async function contractsLogsAndRevertsAreShown() {
   const [logs, reverts] = [await send({ data: creates(LOGS) }), await send({ data: creates(REVERTS) })].map(({ contractAddress }) => contractAddress);
-  const told = await send({ to: logs, data: `0x${'07'.repeat(40)}` });
-  await search(told.transactionHash);
+  const receipt = await send({ to: logs, data: `0x${'07'.repeat(40)}` });
+  await search(receipt.transactionHash);
   const shown = await sees('Logs', '#result');
   assert.ok(shown.includes('07'.repeat(40)), shown);
   await search(logs);
   await sees('Contract', '#result h1');
   await sees('10 bytes', '#result');
-  await sees(told.transactionHash.slice(0, 6), '#result');
+  await sees(receipt.transactionHash.slice(0, 6), '#result');
   await picture('ethereum-contract');
   const failed = await send({ to: reverts, data: REASON });
   assert.equal(failed.status, '0x0');

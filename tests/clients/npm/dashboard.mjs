@@ -260,7 +260,7 @@ await run([
   ['words are understood', wordsAreUnderstood],
   ['it shows a live node', itShowsALiveNode],
   ['the chart moves', () => theChartMoves(rich)],
-  ['bandwidth is told by peer', bandwidthIsToldByPeer],
+  ['bandwidth is shown by peer', bandwidthIsToldByPeer],
   ['tables sort', tablesSort],
   ['a transfer is found', () => aTransferIsFound(rich)],
   ['what is not there is said', whatIsNotThereIsSaid],
