@@ -33,9 +33,9 @@ pub enum Command {
     },
     /// Check a configuration: keys, values, and whether the layout fits this machine.
     ///
-    /// Prints which tile runs on which core, in `hearth run` and in `hearth bench`. Of a file with mistakes all are
-    /// told at once, with their lines: types, unknown keys and the nearest right ones, places of tiles, what excludes
-    /// each other.
+    /// Prints which tile runs on which core, in `hearth run` and in `hearth bench`. All mistakes in the file are listed
+    /// at once, with their lines: types, unknown keys and the nearest right ones, places of tiles, what excludes each
+    /// other.
     Check {
         /// The file to check; without one, the defaults are checked.
         #[arg(value_name = "FILE")]

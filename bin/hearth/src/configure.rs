@@ -30,8 +30,8 @@ pub enum Command {
     Check(Options),
     /// Mend what a command can, and remember what was there before. Needs root where there is something to change.
     ///
-    /// What is ideal already is left alone, and what takes a start of the machine or somebody's decision is only told.
-    /// Exit code 1: something could not be done, or may not be.
+    /// What is ideal already is left alone. What takes a reboot or a decision of yours is only listed. Exit code 1:
+    /// something could not be done, or may not be.
     Init(Options),
     /// Put back what `init` changed, and only that: what somebody has changed since stays. Needs root.
     Fini(Options),

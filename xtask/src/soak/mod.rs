@@ -114,7 +114,7 @@ const SOAKS: [Soak; 16] = [
     Soak {
         name: "oracle",
         options: "",
-        about: "the cluster's own shredder makes the vectors anew: they are those that are committed (needs clang)",
+        about: "the cluster's own shredder generates the vectors again: they equal the committed ones (needs clang)",
         run: oracle::run,
     },
     Soak {

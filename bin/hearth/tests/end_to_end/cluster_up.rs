@@ -340,7 +340,7 @@ fn mistakes_are_told_before_anything_starts() {
 
 #[test]
 fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
-    let cluster = Cluster::new("anew");
+    let cluster = Cluster::new("damaged-links");
     let first = cluster.first.to_string();
     fs::write(cluster.place(), "").expect("written");
     let (code, _, said) = cluster.command("up", &[]);
@@ -369,7 +369,7 @@ fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
     fs::write(cluster.place().join("links.toml"), "[[node").expect("written");
     let (code, _, said) = cluster.command("partition", &["node-2"]);
     assert!(code == Some(FAILED) && said.contains("`hearth cluster heal --folder"), "{said}");
-    assert!(cluster.run("heal", &[]).contains("is written anew"));
+    assert!(cluster.run("heal", &[]).contains("is written again"));
     assert!(cluster.run("heal", &[]).contains("0 cuts are mended"));
     // A demonstration must not stop an existing cluster.
     let (code, _, said) = cluster.command("demo", &[]);
