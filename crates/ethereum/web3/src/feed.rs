@@ -2,10 +2,10 @@
 //!
 //! reads   the chain's events, the pool's hashes
 //! writes  to the hub's and the filters' readers
-//! memory  what came since the last look, which chain and pool bound
+//! memory  the events since the last read, which chain and pool bound
 //! drops   events that came while this thread was too late: chain and pool report how many, and they are counted
 //!
-//! Two threads, which sleep until something comes: a slow look at the one does not hold up the other.
+//! Two threads sleep until something comes: a slow reader of the one does not delay the other.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -17,12 +17,12 @@ use tokio::sync::watch;
 
 use crate::methods::Api;
 
-/// How long a thread sleeps before it looks whether the server still runs.
+/// How often a sleeping thread checks whether the server still runs.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Starts both threads; they end when `stopped` says so.
 pub fn start(api: &Arc<Api>, stopped: watch::Receiver<bool>) -> std::io::Result<()> {
-    // From now on, not from when the threads come to run.
+    // Subscribed now, not when the threads come to run.
     let (events, hashes) = (api.chain.subscribe(), api.chain.pool().subscribe());
     let (heads, pending) = (Arc::downgrade(api), Arc::downgrade(api));
     let until = stopped.clone();
@@ -60,7 +60,7 @@ fn tell_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>)
             ChainEvent::Lagged => {
                 has_gap = true;
                 api.counters.notifications_missed.fetch_add(1, Relaxed);
-                // Among what is missed the chain may have been set back.
+                // A missed event may be a reorganization.
                 api.filters.rewind(number, api.chain.head().number() + 1);
             }
         }

@@ -3,10 +3,11 @@
 //! reads   the newest state, by calls of the token's own view functions
 //! writes  one slot
 //! memory  what one call reads
-//! drops   a token that keeps a number otherwise than whole in one slot: error -32000
+//! drops   a token that does not keep the number whole in one slot: error -32000
 //! source  anvil's `anvil_dealERC20` and `anvil_setERC20Allowance`; EIP-20
 //!
-//! The slot is found by trying: of those that the view function reads it is the one whose content it gives back.
+//! The slot is found by trial: among the slots that the view function reads, it is the one whose content the function
+//! returns.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,12 +24,12 @@ use crate::ids::unguessable;
 use crate::params::{BlockId, Params};
 use crate::trace::{Budget, Watchman};
 
-/// Of `balanceOf(address)`.
+/// Selector of `balanceOf(address)`.
 const BALANCE_OF: [u8; 4] = [0x70, 0xa0, 0x82, 0x31];
-/// Of `allowance(address,address)`.
+/// Selector of `allowance(address,address)`.
 const ALLOWANCE: [u8; 4] = [0xdd, 0x62, 0xed, 0x3e];
 
-/// A view function of a token, and what it is to give.
+/// A view function of a token, and the value that it must return.
 struct Wanted {
     token: Address,
     selector: [u8; 4],
@@ -37,7 +38,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// What the parameters of a method ask for.
+    /// Reads a method's parameters.
     fn read(name: &str, params: Params<'_>) -> Result<Self, Failure> {
         if name == "setERC20Allowance" {
             let params = params.at_most(4)?;
@@ -59,7 +60,7 @@ impl Wanted {
 }
 
 impl Caller<'_> {
-    /// Sets what a token's view function gives.
+    /// Makes a token's view function return the value.
     pub(super) async fn set_token(&self, name: &str, params: Params<'_>) -> Result<(), Failure> {
         let wanted = Wanted::read(name, params)?;
         let amount = wanted.amount;
@@ -70,7 +71,7 @@ impl Caller<'_> {
 }
 
 impl Api {
-    /// The slot that holds what a token's view function gives, and in whose storage it is.
+    /// Finds the slot that holds the value of a token's view function, and the account of its storage.
     fn slot_of(&self, wanted: &Wanted, deadline: Deadline) -> Result<(Address, U256), Failure> {
         let (env, view) = self.scene(BlockId::Latest)?;
         let tx = TxEnv {
@@ -80,7 +81,7 @@ impl Api {
             chain_id: Some(self.chain_id()),
             ..Default::default()
         };
-        // A number that is nowhere by chance.
+        // A number that does not occur by chance.
         let probe = U256::from_be_slice(&unguessable());
         for (account, touched) in &call(&view, &env, &tx, deadline)?.state {
             for slot in touched.storage.keys() {

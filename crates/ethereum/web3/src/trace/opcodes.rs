@@ -1,6 +1,6 @@
-//! Gas by instruction: how often each was executed, and what all of them together cost.
+//! Gas by instruction: how often each was executed, and its total cost.
 //!
-//! source  `trace_transactionOpcodeGas` of reth; what a call passes on counts as its own
+//! source  `trace_transactionOpcodeGas` of reth; gas passed to a call counts as the call's own
 
 use std::collections::BTreeMap;
 
@@ -15,22 +15,22 @@ use super::words::Clock;
 use crate::failure::Failure;
 use crate::json;
 
-/// Counts instructions and their gas.
+/// An inspector that counts instructions and their gas.
 pub struct OpcodeGas {
     clock: Clock,
-    /// By instruction, how many and their gas.
+    /// By instruction, the count and the gas.
     counts: BTreeMap<u8, (u64, u64)>,
-    /// The instruction that is under way, and the gas before it.
+    /// The current instruction, and the gas before it.
     before: (u8, u64),
 }
 
 impl OpcodeGas {
-    /// None counted yet.
+    /// Creates empty counts.
     pub fn new(budget: Budget) -> Self {
         Self { clock: Clock::new(budget), counts: BTreeMap::new(), before: (0, 0) }
     }
 
-    /// The whole, those that cost most first.
+    /// Returns the counts as JSON, the most expensive first.
     pub fn finish(self) -> Result<String, Failure> {
         self.clock.check(0)?;
         let mut all: Vec<_> = self.counts.into_iter().collect();
