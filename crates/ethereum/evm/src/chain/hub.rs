@@ -1,8 +1,8 @@
-//! Telling subscribers of new blocks.
+//! Publishes new blocks to subscribers.
 //!
-//! reads   what the writer publishes, in order, at the moment at which readers come to see it
+//! reads   published blocks, in order, at the moment at which readers see them
 //! writes  to each subscriber's queue
-//! memory  of a subscriber at most [`QUEUE`] events; the blocks they tell of stay in memory until they are taken
+//! memory  at most [`QUEUE`] events per subscriber; their blocks stay in memory until they are taken
 //! drops   the events of a subscriber whose queue is full; it finds [`ChainEvent::Lagged`] in their place
 //!
 //! Events are numbered from 1. A reader that notes the count can tell for each event whether it came later.
@@ -43,17 +43,18 @@ struct Queue {
 }
 
 impl Events {
-    /// What has come, if anything.
+    /// Returns the next event, if there is one.
     pub fn try_next(&self) -> Option<ChainEvent> {
         self.queue.events.lock().pop_front().map(|(_, event)| event)
     }
 
-    /// What comes next within `patience`.
+    /// Waits up to `patience` for the next event.
     pub fn next_within(&self, patience: Duration) -> Option<ChainEvent> {
         self.next_numbered_within(patience).map(|(_, event)| event)
     }
 
-    /// What comes next within `patience`, with its number. [`ChainEvent::Lagged`] has that of the last that is missing.
+    /// Waits up to `patience` for the next event and its number. [`ChainEvent::Lagged`] has the number of the last
+    /// missing one.
     pub fn next_numbered_within(&self, patience: Duration) -> Option<(u64, ChainEvent)> {
         let end = Instant::now() + patience;
         let mut events = self.queue.events.lock();
@@ -67,7 +68,7 @@ impl Events {
     }
 }
 
-/// All subscriptions.
+/// All subscriptions to the chain's events.
 #[derive(Default)]
 pub(super) struct Hub {
     subscribers: Mutex<Subscribers>,
@@ -92,14 +93,14 @@ impl Hub {
     pub(super) fn subscribe(&self, wake: Option<Wake>) -> Events {
         let queue = Arc::new(Queue { events: Mutex::default(), came: Condvar::new(), wake });
         let mut subscribers = self.subscribers.lock();
-        // Those who are gone would be kept until the next event, which an idle chain does not have.
+        // Subscribers that are gone would be kept until the next event, which an idle chain does not have.
         subscribers.queues.retain(|queue| queue.strong_count() > 0);
         subscribers.queues.push(Arc::downgrade(&queue));
         drop(subscribers);
         Events { queue }
     }
 
-    /// Tells of what readers come to see with it: the caller holds the lock of what is published.
+    /// Queues an event at the moment at which readers see it: the caller holds the lock of the published blocks.
     pub(super) fn tell(&self, event: &ChainEvent) -> Unaware {
         let mut subscribers = self.subscribers.lock();
         subscribers.events += 1;

@@ -1,11 +1,11 @@
 //! The thread that makes blocks by the clock or as transactions come.
 //!
 //! reads   a signal
-//! writes  blocks, by the chain's writer
+//! writes  blocks, through the chain's writer
 //! memory  a few words
 //! drops   nothing; an error of the store ends it, with a line in the log
 //!
-//! It sleeps while there is nothing to do, and ends when the last handle of the chain is gone.
+//! It sleeps while it is idle, and ends when the last handle of the chain is gone.
 
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use super::produce::Empty;
 use super::{BlockTime, ChainError, INTERVAL_MAX, Inner};
 
-/// Refuses what nobody can wait for.
+/// Refuses an interval that is zero or too long.
 pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {
     match block_time {
         BlockTime::Every(every) if every.is_zero() || every >= INTERVAL_MAX => Err(ChainError::Interval),
@@ -24,11 +24,11 @@ pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {
     }
 }
 
-/// What wakes the sequencer.
+/// Wakes the sequencer.
 pub(super) struct Signal {
     signals: Mutex<SignalState>,
     wake: Condvar,
-    /// Wakes those who wait for what the sequencer has done.
+    /// Wakes threads that wait for the sequencer's progress.
     moved: Condvar,
 }
 
@@ -54,7 +54,7 @@ impl Signal {
         Self { signals: Mutex::new(signals), wake: Condvar::new(), moved: Condvar::new() }
     }
 
-    /// Whether the sequencer has yet to look at something that came into the pool, or is making blocks of it.
+    /// Returns whether the sequencer has yet to handle a new transaction in the pool, or is making blocks of it.
     pub(super) fn is_catching_up(&self) -> bool {
         let signals = self.signals.lock();
         signals.block_time == BlockTime::Instant && (signals.transactions || signals.turn) && !signals.stopped
@@ -106,7 +106,7 @@ impl Signal {
         self.signals.lock().block_time
     }
 
-    /// From now on blocks come so.
+    /// Sets when blocks are made.
     pub(super) fn set_block_time(&self, block_time: BlockTime) {
         let mut signals = self.signals.lock();
         signals.block_time = block_time;
@@ -117,12 +117,12 @@ impl Signal {
         self.wake.notify_all();
     }
 
-    /// A block is being sealed from now on,
+    /// Marks the beginning of sealing a block,
     pub(super) fn sealing(&self) {
         self.signals.lock().sealed = false;
     }
 
-    /// and up to now.
+    /// and its end.
     pub(super) fn sealed(&self) {
         self.signals.lock().sealed = true;
         self.wake.notify_all();
@@ -168,7 +168,7 @@ impl Signal {
     }
 }
 
-/// When the next block is to be made.
+/// When the next block is due.
 enum Due {
     Now(Empty),
     In(Duration),
@@ -176,7 +176,7 @@ enum Due {
 }
 
 impl SignalState {
-    /// Takes note of it, where it is now.
+    /// Returns when the next block is due; a block that is due now counts as begun.
     fn due(&mut self) -> Due {
         match self.block_time {
             BlockTime::Instant if self.transactions => {
@@ -210,7 +210,7 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
         let Some(chain) = chain.upgrade() else { return };
         if let Err(error) = turn(&chain, empty, set) {
             chain.fail(error.to_string());
-            // Nobody waits for what does not come.
+            // No caller waits for a move that does not come.
             signal.moved_by(|signals| signals.turn = false);
             return;
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use alloy_primitives::B256;
 use parking_lot::{Condvar, Mutex};
 
-/// Hashes that are kept for readers who come late.
+/// Hashes that are kept for slow readers.
 pub const RING: usize = 16_384;
 
 #[derive(Debug, Default)]
@@ -46,8 +46,8 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// Tells of what readers of the pool come to see with it: the caller holds the pool's lock. Says whether there is
-    /// somebody to [wake](Self::wake).
+    /// Adds hashes at the moment at which readers of the pool see them: the caller holds the pool's lock. Returns
+    /// whether there is a reader to [wake](Self::wake).
     pub(super) fn push(&self, hashes: &[B256]) -> bool {
         if hashes.is_empty() || self.readers.load(Ordering::Acquire) == 0 {
             return false;
@@ -85,7 +85,7 @@ impl Source {
     }
 }
 
-/// What has become executable since a reader's last look.
+/// Transactions that have become executable since a reader's last read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// The hashes, in order.
@@ -96,7 +96,7 @@ pub struct News {
     pub missed: u64,
 }
 
-/// A reader's place.
+/// A reader's position in the ring.
 pub struct Feed {
     source: Arc<Source>,
     next: u64,

@@ -1,4 +1,4 @@
-//! Blocks executed ahead beside blocks executed one after the other, and what readers see meanwhile.
+//! Compares blocks executed ahead with blocks executed one after the other, and what readers see meanwhile.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,14 +24,14 @@ const CHAIN: u64 = 31337;
 const SENDERS: u8 = 8;
 /// So little that the pool has several blocks.
 const GAS_LIMIT: u64 = 6_000_000;
-/// Gets the tips, and looks at them.
+/// The fee recipient, whose balance contracts read.
 const BENEFICIARY: Address = Address::repeat_byte(0xbe);
 
 fn account(number: u8) -> Address {
     Address::repeat_byte(number)
 }
 
-/// Code that does `steps`, each of which leaves one word, and stores the words under the block's number.
+/// Returns code that runs `steps`, each of which leaves one word, and stores the words under the block's number.
 fn recorder(steps: &[&[u8]]) -> Vec<u8> {
     let mut code = Vec::new();
     for (place, step) in (0u8..).zip(steps) {
@@ -94,7 +94,7 @@ fn transfer(from: u8, nonce: u64) -> SharedTx {
     tx(from, nonce, TxKind::Call(Address::repeat_byte(0x77)), Vec::new(), 21_000)
 }
 
-/// What one transaction does.
+/// The action of one transaction.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Transfer(u8),
@@ -137,13 +137,13 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Has a chain make blocks. It does not wait for a block that is begun: no block is executed ahead of one for whose end
-/// somebody waits.
+/// Starts block production. It does not wait for a block that is begun: no block is executed ahead of one that a thread
+/// waits for.
 fn begin(chain: &Chain, block_time: BlockTime) {
     chain.inner.signal.set_block_time(block_time);
 }
 
-/// Gives a chain transactions, has it make blocks of them, and waits until it has.
+/// Submits transactions, makes blocks of them, and waits until all are in blocks.
 fn make_all(chain: &Chain, txs: Vec<SharedTx>, block_time: BlockTime) -> Vec<B256> {
     let hashes: Vec<B256> = chain.submit_recovered(txs).into_iter().flatten().collect();
     begin(chain, block_time);
@@ -170,7 +170,7 @@ fn check_by_itself(chain: &Chain) {
     }
 }
 
-/// What a contract has stored under a block's number.
+/// Returns what a contract has stored under a block's number.
 fn stored(chain: &Chain, contract: &Address, block: u64, place: u64) -> U256 {
     chain.view().storage(contract, &(U256::from(block << 3) + U256::from(place)))
 }
@@ -233,7 +233,7 @@ fn readers_see_one_moment_while_blocks_are_executed_ahead() {
     check_by_itself(&chain);
 }
 
-/// Looks again and again whether block number, block, receipts, nonces and the pool agree; says how often.
+/// Checks again and again whether block number, block, receipts, nonces and the pool agree; returns how often.
 fn read_until(chain: &Chain, done: &AtomicBool) -> u64 {
     let (mut looks, mut height) = (0, 0);
     let mut nonces = [0; SENDERS as usize + 1];
