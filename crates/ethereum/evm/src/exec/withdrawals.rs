@@ -1,4 +1,4 @@
-//! What a block credits to accounts after its transactions, without gas: withdrawals, and before the merge rewards.
+//! Credits after a block's transactions, without gas: withdrawals, and before the merge rewards.
 //!
 //! writes  balances
 //! source  EIP-4895; the yellow paper, 11.3
@@ -15,7 +15,7 @@ pub fn credit<D: DatabaseRef>(before: &D, changes: &mut Changes, withdrawals: &[
     credit_wei(before, changes, due.map(|one| (one.address, one.amount_wei())))
 }
 
-/// Credits so many wei to each of the addresses. `changes` is what the block changed so far in `before`.
+/// Credits amounts in wei to the addresses. `changes` are those of the block in `before` so far.
 pub fn credit_wei<D: DatabaseRef>(
     before: &D,
     changes: &mut Changes,

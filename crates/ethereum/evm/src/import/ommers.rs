@@ -1,7 +1,7 @@
-//! The rules of ommers: headers beside the chain that a block before the merge may pay for.
+//! The rules of ommers: headers of siblings that a block before the merge may reward.
 //!
 //! reads   a block's header and ommers; the blocks before it
-//! writes  the first rule that is broken
+//! writes  the first broken rule
 //! memory  the hashes of a few blocks and their ommers
 //! source  the yellow paper, 11.1; geth's `VerifyUncles`
 
@@ -21,8 +21,8 @@ use crate::genesis::Genesis;
 /// How many blocks back an ommer's parent can be.
 pub const GENERATIONS: usize = 7;
 
-/// Refuses ommers that are not those of the header, or that it cannot have. `ancestors` are the [`GENERATIONS`] blocks
-/// before it, the newest first, as far as there are so many.
+/// Refuses ommers that do not match the header, or that it cannot have. `ancestors` are the [`GENERATIONS`] blocks
+/// before it, the newest first, or fewer at the chain's beginning.
 pub fn check_ommers(
     header: &Header,
     ommers: &[Header],

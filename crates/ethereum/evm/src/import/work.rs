@@ -1,7 +1,7 @@
-//! Proof of work, but for the proof: how difficult a block must have been, and what it pays.
+//! Proof of work without the proof: a block's required difficulty, and its rewards.
 //!
 //! reads   a block's header and its ommers, its parent's header, the genesis
-//! writes  a difficulty; who gets how much
+//! writes  a difficulty; rewards by address
 //! source  the yellow paper, 4.3.4 and 11.3; EIP-2 (Homestead), 100 (Byzantium); 649 and 1234 (later bomb, lower
 //!         reward), 2384, 3554, 4345 and 5133 (later bomb)
 
@@ -11,11 +11,11 @@ use revm::primitives::hardfork::SpecId;
 
 use crate::genesis::Genesis;
 
-/// The least difficulty.
+/// The minimum difficulty.
 const DIFFICULTY_MIN: u64 = 131_072;
 /// It moves by whole multiples of this part of the parent's.
 const DIFFICULTY_DIVISOR: u64 = 2_048;
-/// It falls by so many of them at most.
+/// Maximum steps by which it falls.
 const FALL_MAX: u64 = 99;
 /// Blocks after which the bomb doubles.
 const BOMB_PERIOD: u64 = 100_000;
@@ -43,8 +43,8 @@ pub(super) fn difficulty(spec: SpecId, bomb_delay: u64, timestamp: u64, parent: 
     }
 }
 
-/// What a block before the merge pays, in wei: to those of its ommers by their age, then to its own miner, a part for
-/// each ommer included. Nothing since the merge.
+/// Returns the rewards of a block before the merge, in wei: to the beneficiaries of its ommers by their age, then to
+/// its own, including a part for each ommer. None since the merge.
 pub fn rewards(header: &Header, ommers: &[Header], genesis: &Genesis) -> Vec<(Address, U256)> {
     if genesis.spec(header.number, header.timestamp).is_enabled_in(SpecId::MERGE) {
         return Vec::new();
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::genesis::Forks;
 
-    /// The difficulty of a block so many seconds after one of this difficulty and height.
+    /// Returns the difficulty of a block this many seconds after one of this difficulty and height.
     fn after(spec: SpecId, before: u64, number: u64, seconds: u64) -> u64 {
         let parent = Header { difficulty: U256::from(before), number, timestamp: 1_000, ..Default::default() };
         let delay = if spec.is_enabled_in(SpecId::BYZANTIUM) { 3_000_000 } else { 0 };

@@ -1,6 +1,6 @@
-//! What the block changed, out of the multi-version memory, once nothing writes there any more.
+//! Collects a block's changes from the multi-version memory, once all writers are done.
 //!
-//! reads   the memory's newest versions, which it takes out
+//! reads   the memory's newest versions, which it removes
 //! writes  [`Changes`]
 //! memory  the changes
 //! drops   slots that were written before their account's storage was wiped
@@ -43,7 +43,7 @@ fn account_info<D: DatabaseRef>(memory: &Memory<'_, D>, held: Held) -> AccountIn
     held.with_code(code)
 }
 
-/// The parts together.
+/// Merges the parts.
 pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) -> Result<Changes, D::Error> {
     let count = parts.iter().map(|part| part.accounts.len()).sum();
     let mut accounts: HashMap<Address, AccountChange> = HashMap::with_capacity_and_hasher(count, Default::default());
