@@ -3,7 +3,6 @@
 //! reads   what execution says of a block's transactions
 //! writes  [`Block`], shared and never changed
 //! memory  of a block its transactions, shared with the pool, and its logs
-//! drops   nothing
 //! source  the yellow paper, EIP-658, 1559, 2718, 4399, 4788, 4844, 4895, 7685, 7934
 
 use std::sync::Arc;

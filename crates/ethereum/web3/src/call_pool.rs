@@ -1,7 +1,6 @@
 //! A bounded thread pool for calls, estimates, traces and log queries, so that sends never wait for them.
 //!
 //! reads   the clock
-//! writes  nothing
 //! memory  what the running calls take
 //! drops   calls when the queue is full: error -32005; calls that run out of time: error -32000; counted
 

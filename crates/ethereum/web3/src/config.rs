@@ -1,7 +1,5 @@
 //! The server's configuration: where to listen, what to serve, and its limits.
 //!
-//! reads   nothing
-//! writes  nothing
 //! memory  a few words, and 32 B a dev account
 
 use std::net::SocketAddr;

@@ -1,6 +1,5 @@
 //! The server's counters.
 //!
-//! reads   nothing
 //! writes  one word a counter, from any thread
 //! memory  one word each
 

@@ -1,7 +1,5 @@
 //! Errors as they go to the client: geth's numbers and words, which clients read.
 //!
-//! reads   nothing
-//! writes  nothing
 //! memory  the message; the data of a revert
 //! source  the error codes of `rpc/errors.go` and `internal/ethapi/errors.go` of go-ethereum 1.16
 

@@ -2,7 +2,6 @@
 //!
 //! reads   the headers `Host` and `Origin`
 //! writes  a decision, with the reason for a refusal
-//! memory  none
 //! source  `--http.vhosts` and `--http.corsdomain` of geth, whose defaults are as strict
 
 use hearth_serve::gate::{is_loopback, is_nobodys, name_of};

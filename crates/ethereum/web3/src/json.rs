@@ -1,6 +1,5 @@
 //! Writes JSON answers directly as text, without a tree of values.
 //!
-//! reads   nothing
 //! writes  JSON
 //! memory  the text
 

@@ -3,7 +3,6 @@
 //! reads   the block's transactions
 //! writes  the memory and the ledger, by the stages
 //! memory  the plain transfers found; the changes as each thread collects them
-//! drops   nothing
 
 use super::collect::{Part, collect, merge};
 use super::general::{self, Ledger, Shared};

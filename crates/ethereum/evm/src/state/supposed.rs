@@ -1,7 +1,6 @@
 //! The root of a hypothetical state: of changes to a kept state that are never committed.
 //!
 //! reads   the tables, and what later versions removed
-//! writes  nothing
 //! memory  what the changes and later versions touch, while the root is computed; the hash of each new code
 //! drops   views of another state: an error
 
