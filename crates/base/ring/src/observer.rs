@@ -4,7 +4,6 @@
 //! reads   a workspace file, mapped read-only; it may be torn or hostile, so nothing in it is trusted
 //! writes  nothing, not even a lock
 //! memory  copies of the directory and the topology, which the file's size limits
-//! drops   nothing
 
 use crate::directory::{self, Directory, LinkEntry, header};
 use crate::error::WorkspaceError;
