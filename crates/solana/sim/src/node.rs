@@ -3,7 +3,6 @@
 //! reads   the folder of its chain: blocks, tower, root
 //! writes  the same; its wire
 //! memory  its links, its ledger, its tiles
-//! drops   nothing
 //!
 //! The way from the folder to the tiles is that of `hearth_node`: the ledger is restored and blocks up to the root are
 //! executed by the code that a real start calls; the tiles are made by the code that gives them threads there.

@@ -3,7 +3,6 @@
 //! reads   a plan
 //! writes  an [`Outcome`]
 //! memory  the nodes, the network, what is to happen
-//! drops   nothing
 //!
 //! Time jumps from one instant at which something happens to the next. At each, what has arrived is handed over, what
 //! is due goes wrong, and each node that has something to do is turned, in the order of their numbers: all in one
