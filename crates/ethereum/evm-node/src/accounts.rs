@@ -31,8 +31,8 @@ const PATH: &str = "m/44'/60'/0'/0";
 pub struct MnemonicOptions {
     /// The words (BIP-39) that the accounts follow from [default: `test test … junk`, which development chains share].
     ///
-    /// Everybody on this machine can read a command line. Give words of your own by --mnemonic-file, or in the variable
-    /// HEARTH_MNEMONIC: neither they nor the keys that follow from them are printed.
+    /// Every user of this machine can read a command line. Give words of your own by --mnemonic-file, or in the
+    /// variable HEARTH_MNEMONIC: neither they nor their keys are printed.
     #[arg(long, value_name = "WORDS")]
     pub mnemonic: Option<String>,
     /// Read the words from this file.
