@@ -33,7 +33,7 @@ use crate::text::text;
 /// `hearth tune`
 #[derive(Subcommand)]
 pub enum Command {
-    /// Say which builds of a study are best, from its results.
+    /// Find the best builds of a study from its results.
     ///
     /// The results are CSV in tidy form: a row a measured value, with the columns `nb_build`, `metric`, `value` and
     /// `repetition`; every other column is an option of the builds. Values may carry units. By default builds are
@@ -44,7 +44,7 @@ pub enum Command {
     /// say whether a build is worse; 2 the command line is wrong; 3 with --fail-on-worse, a build is worse than the
     /// reference in a metric, beyond the noise.
     Analyze(Analyze),
-    /// Build a matrix of options, measure all builds in turn, and say which to take.
+    /// Build a matrix of options, measure all builds in turn, and recommend one.
     ///
     /// The spec names a Cargo project, the options to try (target-cpu, toolchain, codegen-units, lto, opt-level, panic,
     /// allocator, features, pgo, bolt) and what to run. Every round runs each build once, in a random order, with
@@ -65,7 +65,7 @@ pub enum Command {
     /// On one thread that works in each tile in turn, its links included: quic (with a client), verify, dedup, pack,
     /// bank, poh and shred. It is one of the workloads of `hearth tune build` where the spec names none.
     Tiles(tiles::Tiles),
-    /// Find the layout that is best on this machine: how many tiles of each kind, and on which core each.
+    /// Find the best layout for this machine: how many tiles of each kind, and on which core each.
     ///
     /// Begins with the configuration's layout, reads from short benches what limits it, moves tiles toward that and
     /// tries neighbours, too, until no move wins. The best candidate then runs against the first layout once more, in
@@ -75,7 +75,7 @@ pub enum Command {
     /// Exit codes: 0 there is an answer, also where the default stays; 1 there is none; 2 the command line or the
     /// configuration is wrong; 130 stopped.
     Layout(Box<layout::Options>),
-    /// Measure what this machine can do, and say whether that is enough.
+    /// Measure this machine, and compare it with requirements.
     ///
     /// BLAKE2-256, SR25519-Verify, memory copy and disk writes compare number for number with `polkadot benchmark
     /// machine`; beside them what a node here computes most, UDP over the loopback, and the way from core to core. A
@@ -95,28 +95,28 @@ pub struct Analyze {
     /// The results; `-` reads standard input.
     #[arg(value_name = "RESULTS.csv")]
     pub results: PathBuf,
-    /// A metric of which more is better. Repeatable; one that is named by neither takes no part.
+    /// A metric to maximize. Repeatable; metrics that are named by neither option are only reported.
     #[arg(long, value_name = "METRIC")]
     pub max: Vec<String>,
-    /// A metric of which less is better. Repeatable.
+    /// A metric to minimize. Repeatable.
     #[arg(long, value_name = "METRIC")]
     pub min: Vec<String>,
-    /// The build that others are compared with.
+    /// The build to compare the others with.
     #[arg(long, value_name = "BUILD")]
     pub reference: Option<String>,
-    /// A byte-identical copy of the reference: where both differ the study is not to be trusted.
+    /// A byte-identical copy of the reference: if both differ, the study cannot be trusted.
     #[arg(long, value_name = "BUILD", requires = "reference")]
     pub copy: Option<String>,
     /// Builds to leave out.
     #[arg(long, value_name = "BUILD", value_delimiter = ',')]
     pub exclude: Vec<String>,
-    /// How to tell builds apart: by resampling rounds, or by medians and their half-widths as the first study did.
+    /// The rule that compares builds: by resampling rounds, or by medians and their half-widths as in the first study.
     #[arg(long, value_enum, default_value_t, value_name = "RULE")]
     pub rule: Rule,
     /// Resamples; fewer are drawn where there are very many builds.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub resamples: u32,
-    /// Where randomness begins: the same seed gives the same answer.
+    /// The random seed: the same seed gives the same answer.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// List every build.
