@@ -43,7 +43,7 @@ pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// Which cluster.
 #[derive(Args)]
 pub struct Which {
-    /// The cluster's name, by which its folder and its nodes' shared memory are named.
+    /// The cluster's name, from which its folder and its nodes' shared memory get their names.
     #[arg(long, value_name = "NAME", default_value = NAME)]
     pub name: String,
     /// The cluster's folder [default: `.hearth/NAME`].
@@ -57,18 +57,17 @@ pub struct Up {
     /// Which.
     #[command(flatten)]
     pub which: Which,
-    /// Nodes, the leader among them [default: 10, or those of the folder].
+    /// Number of nodes, including the leader [default: 10, or those of the folder].
     #[arg(long, value_name = "N", value_parser = nodes)]
     pub nodes: Option<usize>,
-    /// How many of them make blocks in turn and vote, with equal stake; the others follow [default: 1, or those of the
-    /// folder].
+    /// Number of nodes that vote and make blocks in turn, with equal stake; the others follow [default: 1, or those of
+    /// the folder].
     #[arg(long, value_name = "N")]
     pub validators: Option<usize>,
-    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
+    /// The map: regions, and the links between them [default: London, New York, Frankfurt, Singapore].
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
-    /// The first node's address, a loopback one; the others have the next ones [default: 127.0.0.2, or that of the
-    /// folder].
+    /// The first node's loopback address; the others get the next ones [default: 127.0.0.2, or that of the folder].
     #[arg(long, value_name = "IP")]
     pub address: Option<Ipv4Addr>,
     /// Start a new cluster: stop the one of the folder, and delete what is there.
