@@ -109,7 +109,7 @@ pub enum Command {
     /// Set this machine up for a node, or say what is not ideal in it.
     #[command(subcommand)]
     Configure(configure::Command),
-    /// Make and show keys.
+    /// Create keys, and show public keys.
     #[command(subcommand)]
     Keys(keys::Command),
     /// Keep assets on the UTXO ledger of an EVM node: balances, payments, and the way to its EVM and back.

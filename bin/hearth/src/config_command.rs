@@ -18,10 +18,10 @@ pub enum Command {
         /// The file.
         #[command(flatten)]
         config: ConfigFile,
-        /// Print the default file with a text for every key.
+        /// Print the default file with a comment for every key.
         #[arg(long, conflicts_with_all = ["config", "memory", "counters", "tiles"])]
         default: bool,
-        /// Print what memory `hearth run` and `hearth bench` take at the start, part by part.
+        /// Print how much memory `hearth run` and `hearth bench` take at the start, part by part.
         #[arg(long, conflicts_with_all = ["counters", "tiles"])]
         memory: bool,
         /// Print every counter with its meaning, as Markdown.

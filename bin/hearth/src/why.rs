@@ -31,10 +31,10 @@ pub struct Options {
     /// The file; it says on which port the node's JSON-RPC is.
     #[command(flatten)]
     pub config: ConfigFile,
-    /// The transaction's first signature, in base58; or `0x` and the hash of one of the Ethereum chain or of its ledger
-    /// of outputs.
+    /// The transaction's first signature, in base58; or the hash (`0x…`) of a transaction of the EVM chain or its UTXO
+    /// ledger.
     pub signature: String,
-    /// The node's JSON-RPC; by default, where the running node of that name has it.
+    /// The URL of the node's JSON-RPC [default: that of the running node of that name].
     #[arg(short = 'u', long, value_name = "URL", conflicts_with = "name")]
     pub url: Option<String>,
     /// Which node to ask, by the name that it was started with (`hearth run --name`); by default that of the

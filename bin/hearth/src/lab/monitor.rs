@@ -28,7 +28,7 @@ pub struct Options {
     /// others run beside it, they are named.
     #[arg(long, value_name = "NODE")]
     pub name: Option<String>,
-    /// Print so many snapshots, one a second, and end; 0 goes on until Ctrl-C, full-screen on a terminal.
+    /// Print this many snapshots, one a second, and end; 0: until Ctrl-C, full-screen on a terminal.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub count: u64,
     /// Print JSON, one object a second and line.
