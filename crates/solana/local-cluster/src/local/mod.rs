@@ -290,7 +290,7 @@ impl Which {
         let path = self.folder();
         let failed = |source| LocalError::Write { path: path.clone(), source };
         if path.exists() && !path.is_dir() {
-            return Err(LocalError::Option(format!("{} is no folder", path.display())));
+            return Err(LocalError::Option(format!("{} is not a folder", path.display())));
         }
         fs::create_dir_all(&path).map_err(failed)?;
         let folder = File::open(&path).map_err(failed)?;

@@ -98,7 +98,7 @@ pub enum JoinError {
         entrypoint: SocketAddrV4,
     },
     /// The configured genesis hash is none.
-    #[error("consensus.expected_genesis_hash: `{0}` is no hash in base58")]
+    #[error("consensus.expected_genesis_hash: `{0}` is not a hash in base58")]
     ExpectedGenesis(String),
     /// The folder has another genesis than the operator named.
     #[error(
