@@ -52,7 +52,7 @@ impl MnemonicOptions {
             (None, None) => match std::env::var(VARIABLE).map(Zeroizing::new) {
                 Ok(words) if !words.trim().is_empty() => Mnemonic::of(VARIABLE, &words)?,
                 Err(std::env::VarError::NotUnicode(_)) => {
-                    return Err(EvmError::Mnemonic { from: VARIABLE.into(), what: "it is no text".into() });
+                    return Err(EvmError::Mnemonic { from: VARIABLE.into(), what: "it is not text".into() });
                 }
                 _ => Mnemonic::of("--mnemonic", MNEMONIC)?,
             },

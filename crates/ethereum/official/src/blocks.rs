@@ -65,7 +65,7 @@ fn blocks(genesis: Genesis, case: &Value) -> Result<(), String> {
     }
     let blocks = case.get("blocks").and_then(Value::as_array).ok_or("it has no `blocks`")?;
     for (index, block) in blocks.iter().enumerate() {
-        let fields = block.as_object().ok_or("a block is no object")?;
+        let fields = block.as_object().ok_or("a block is not an object")?;
         let refused = fields.keys().any(|name| name.starts_with("expectException"));
         let bytes = hex::bytes(hex::text(block, "rlp")?)?;
         let given = decode_block(&bytes, 0).map_err(|why| Wrong::Block(why.to_string())).and_then(|it| line.take(it));

@@ -19,6 +19,6 @@ pub enum ServeError {
     #[error("cannot start Web3's threads: {0}")]
     Threads(io::Error),
     /// A dev account's key is invalid.
-    #[error("the key of dev account {0} is no secp256k1 key")]
+    #[error("the key of dev account {0} is not a secp256k1 key")]
     Account(usize),
 }

@@ -202,9 +202,9 @@ fn count(bytes: &mut &[u8]) -> alloy_rlp::Result<u64> {
 
 /// Decodes a record into the block and those of its changes that no execution makes, or returns what is wrong with it.
 pub(super) fn decode(mut bytes: &[u8]) -> Result<(Block, Changes), &'static str> {
-    let record = Record::decode(&mut bytes).map_err(|_| "the record is no block")?;
+    let record = Record::decode(&mut bytes).map_err(|_| "the record is not a block")?;
     if !bytes.is_empty() || record.txs.len() != record.receipts.len() {
-        return Err("the record is no block");
+        return Err("the record is not a block");
     }
     let hash = record.header.hash_slow();
     let base_fee = record.header.base_fee_per_gas.unwrap_or_default();
@@ -230,7 +230,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<(Block, Changes), &'static str>
     }
     let Work { ommers, roots } = record.work.unwrap_or_default();
     if !roots.is_empty() && roots.len() != receipts.len() {
-        return Err("the record is no block");
+        return Err("the record is not a block");
     }
     for (receipt, root) in receipts.iter_mut().zip(roots) {
         receipt.root = Some(root);

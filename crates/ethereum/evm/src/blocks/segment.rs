@@ -182,12 +182,12 @@ impl Place {
 
     /// The hashes of the block there, without decoding all of it.
     pub(super) fn hashes(&self) -> Result<Hashes, BlocksError> {
-        Hashes::read(&self.payload()?).map_err(|_| self.damaged("the record is no block"))
+        Hashes::read(&self.payload()?).map_err(|_| self.damaged("the record is not a block"))
     }
 
     /// The bloom of the block there.
     pub(super) fn bloom(&self) -> Result<Bloom, BlocksError> {
-        record::bloom(&self.beginning(record::BLOOM_WITHIN)?).ok_or_else(|| self.damaged("the record is no block"))
+        record::bloom(&self.beginning(record::BLOOM_WITHIN)?).ok_or_else(|| self.damaged("the record is not a block"))
     }
 
     /// The header of the block there, by its first bytes alone: no checksum says that these are as they were written.
@@ -309,7 +309,8 @@ impl Segment {
                 break Some((at, "the numbers of blocks do not follow each other"));
             }
             let hashes = Hashes::read(&record[RECORD_HEAD_BYTES..]);
-            let wrong = |_| BlocksError::Damaged { path: path.to_owned(), offset: at, what: "the record is no block" };
+            let wrong =
+                |_| BlocksError::Damaged { path: path.to_owned(), offset: at, what: "the record is not a block" };
             found(number, &hashes.map_err(wrong)?);
             synced = synced.max(head.synced);
             seen = seen.max(number);

@@ -71,7 +71,7 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
         Err(error) => return Err(failed(error)),
     };
     if let Some(bytes) = &text {
-        let what = "it is no list of forks, or its checksum is wrong";
+        let what = "it is not a list of forks, or its checksum is wrong";
         let damaged = || BlocksError::Damaged { path: path.clone(), offset: 0, what };
         let Rules { forks: kept, blobs, deposits, limits } =
             std::str::from_utf8(bytes).ok().and_then(parse).ok_or_else(damaged)?;

@@ -73,7 +73,7 @@ impl<R: Read> BlockReader<R> {
         let head = loop {
             match head(&self.bytes).map_err(|what| fault(what.into()))? {
                 Some(head) => break head,
-                None if self.bytes.len() == HEAD_MAX => return Err(fault("it is no head".into())),
+                None if self.bytes.len() == HEAD_MAX => return Err(fault("it is not an RLP head".into())),
                 None if self.fill(self.bytes.len() as u64 + 1)? => {}
                 None if self.bytes.is_empty() => return Ok(None),
                 None => return Err(fault("the file ends within a block".into())),

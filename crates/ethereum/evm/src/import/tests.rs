@@ -129,7 +129,7 @@ fn lying_lengths_are_refused_without_their_memory() {
 
 #[test]
 fn parts_and_fields_are_named() {
-    let said = |bytes: &[u8]| decode_block(bytes, 0).expect_err("it is no block").to_string();
+    let said = |bytes: &[u8]| decode_block(bytes, 0).expect_err("it is not a block").to_string();
     assert!(said(&[0xc0]).contains("lacks its header"));
     assert!(said(&[0xc3, 0xc0, 0xc0, 0xc0]).contains("header: 0 fields"));
     assert!(said(&list(&[&list(&[0x80; 22])[..], &[0xc0, 0xc0]].concat())).contains("header: 22 fields"));

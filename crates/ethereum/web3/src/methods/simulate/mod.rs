@@ -71,7 +71,7 @@ struct Options {
 /// Parses an object; a list of its fields' values is refused.
 fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Failure> {
     if !json.starts_with('{') {
-        return Err(Failure::argument(0, "json: cannot unmarshal a value that is no object into one"));
+        return Err(Failure::argument(0, "json: cannot unmarshal a value that is not an object into one"));
     }
     serde_json::from_str(json).map_err(|why| Failure::argument(0, shape_error(&why)))
 }
