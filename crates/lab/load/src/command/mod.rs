@@ -239,7 +239,7 @@ fn connect(target: &Target, stop: &StopSignal) -> Result<Connected, CommandError
 
 /// Parses an Ethereum address or hash.
 fn ethereum<T: std::str::FromStr>(text: &str) -> Result<T, CommandError> {
-    let wrong = |_| format!("`{text}` is no address or hash of Ethereum's, which the node speaks: expected 0x…");
+    let wrong = |_| format!("`{text}` is not an address or hash of Ethereum's, which the node speaks: expected 0x…");
     text.parse().map_err(wrong).map_err(CommandError::Option)
 }
 
@@ -271,7 +271,7 @@ fn check_funder(given: Option<&str>) -> Result<(), CommandError> {
 
 fn ether(text: &str) -> Result<U256, CommandError> {
     parse_ether(text)
-        .map_err(|_| CommandError::Option(format!("--amount: `{text}` is no amount of ether, as 1 or 0.5")))
+        .map_err(|_| CommandError::Option(format!("--amount: `{text}` is not an amount of ether, as 1 or 0.5")))
 }
 
 /// `hearth load fund`

@@ -364,7 +364,8 @@ impl Block {
         let Some(range) = &self.range else { return Ok((newest.saturating_sub(self.last - 1), newest)) };
         let (from, to) = range.split_once("..").unwrap_or((range, range));
         let numbers = from.parse::<u64>().ok().zip(to.parse::<u64>().ok()).filter(|(from, to)| from <= to);
-        let (from, to) = numbers.ok_or_else(|| format!("`{range}` is no range of blocks: expected 100 or 100..200"))?;
+        let (from, to) =
+            numbers.ok_or_else(|| format!("`{range}` is not a range of blocks: expected 100 or 100..200"))?;
         match from > newest {
             true => Err(format!("the newest block is {newest}")),
             false if to.min(newest) - from >= RANGE_MAX => Err(format!("{range}: {RANGE_MAX} blocks at most")),

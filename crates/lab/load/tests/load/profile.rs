@@ -96,7 +96,7 @@ fn what_is_no_profile_of_a_go_server_is_told() {
     let why = ask(|| Reply::Status(404));
     assert!(why.to_string().contains("HTTP status 404"), "{why}");
     let why = ask(|| Reply::Bytes(go_profile()[..40].to_vec()));
-    assert!(why.to_string().contains("answers with something else: it is no gzip"), "{why}");
+    assert!(why.to_string().contains("answers with something else: it is not gzip data"), "{why}");
     let why = ask(|| Reply::Answer("not a profile".into()));
     assert!(matches!(why, ProfileError::NoProfile { .. }), "{why}");
     // A server that did nothing.

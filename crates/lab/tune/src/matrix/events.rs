@@ -109,13 +109,13 @@ impl Events {
             return Ok(made);
         }
         let strange = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-        let rows = text.strip_prefix(HEADER).ok_or_else(|| strange("it is no list of events".into()))?;
+        let rows = text.strip_prefix(HEADER).ok_or_else(|| strange("it is not a list of events".into()))?;
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(rows.as_bytes());
         for row in reader.records() {
             let row = row.map_err(io::Error::other)?;
             let cell = |at: usize| row.get(at).unwrap_or_default();
             let event = Event::ALL.into_iter().find(|event| cell(0) == event.name());
-            let event = event.ok_or_else(|| strange(format!("`{}` is no event", cell(0))))?;
+            let event = event.ok_or_else(|| strange(format!("`{}` is not an event", cell(0))))?;
             let number = |at: usize| cell(at).parse::<u32>();
             let (Ok(workload), Ok(round)) = (number(2), number(3)) else {
                 return Err(strange(format!("`{}` has no number of a round", cell(0))));

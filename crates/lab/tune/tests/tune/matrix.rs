@@ -324,7 +324,7 @@ fn what_hangs_is_ended_and_what_says_nothing_useful_is_told() {
         ("{bin} 1; sleep 1000", "it was not done after 2 s"),
         ("{bin} 1 > /dev/null", "it printed nothing, so there is no `speed`"),
         ("{bin} 1; {bin} 2", "twice, as `101` and `102`"),
-        ("{bin} NaN", "`speed` is `NaN`, which is no number"),
+        ("{bin} NaN", "`speed` is `NaN`, which is not a number"),
         ("{bin} 1; exit 7", "it ended with exit code 7"),
         ("{bin} 1; kill -9 $$", "ended by a signal"),
     ] {
