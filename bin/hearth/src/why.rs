@@ -50,7 +50,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
     /// The argument is not a transaction signature.
-    #[error("`{0}` is no signature: {1}; clients print it after sending")]
+    #[error("`{0}` is not a signature: {1}; clients print it after sending")]
     Signature(String, Base58Error),
     /// The argument is an address rather than a signature.
     #[error(
@@ -60,7 +60,7 @@ pub enum WhyError {
     Address(String),
     /// The argument, where it begins as a hash does.
     #[error(
-        "`{0}` is no hash of a transaction: that is 0x and 64 hexadecimal digits, as clients print it after sending"
+        "`{0}` is not a hash of a transaction: that is 0x and 64 hexadecimal digits, as clients print it after sending"
     )]
     Hash(String),
     /// An address of the Ethereum chain.

@@ -69,9 +69,9 @@ fn mistakes_say_what_was_meant() {
         fs::write(folder.path().join(file), text).unwrap();
     }
     for (arguments, part) in [
-        (&["--map", "map.toml"][..], "map.toml: `link`: `Lonson` is no region; did you mean `London`?"),
+        (&["--map", "map.toml"][..], "map.toml: `link`: `Lonson` is not a region; did you mean `London`?"),
         (&["--map", "none.toml"], "none.toml: No such file"),
-        (&["--stakes", "stakes"], "stakes: line 2: `b` is no stake in lamports"),
+        (&["--stakes", "stakes"], "stakes: line 2: `b` is not a stake in lamports"),
         (&["--stakes", "one"], "one: stakes of 1 nodes: from 2 to 50000 can be simulated"),
         (&["--stakes", "ziph"], "`ziph` is neither `equal`, `zipf`, `zipf:POWER` nor a file"),
         (&["--stakes", "two", "--nodes", "2"], "a file of stakes has its own number of nodes"),

@@ -344,7 +344,7 @@ fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
     let first = cluster.first.to_string();
     fs::write(cluster.place(), "").expect("written");
     let (code, _, said) = cluster.command("up", &[]);
-    assert!(code == Some(WRONG_USE) && said.contains("is no folder"), "{said}");
+    assert!(code == Some(WRONG_USE) && said.contains("is not a folder"), "{said}");
     fs::remove_file(cluster.place()).expect("removed");
     // A user's file of that name must not endanger the files next to it.
     let [state, beside] = ["cluster.json", "beside"].map(|file| cluster.place().join(file));

@@ -109,7 +109,7 @@ impl ProfileError {
         };
         let hint = match code {
             -32040 => "; give it in HEARTH_ADMIN_TOKEN, with --token, or by the node's own file with --config",
-            -32601 => "; it is no node of this release",
+            -32601 => "; it is not a node of this release",
             _ => "",
         };
         Self::Refused { url: url.into(), why, hint }
