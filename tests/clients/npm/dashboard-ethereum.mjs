@@ -165,11 +165,11 @@ async function thePoolIsShown() {
   await call('evm_setAutomine', false);
   const hash = await call('eth_sendTransaction', { from: alice, to: bob, gas: '0x5208', value: '0x1' });
   await search(hash);
-  await sees('It waits in the pool', '#result');
+  await sees('It is pending in the pool', '#result');
   await search(alice);
   await sees(/In the pool/, '#result');
   await search(hash);
-  await sees('It waits in the pool', '#result');
+  await sees('It is pending in the pool', '#result');
   await call('evm_setAutomine', true);
   await call('evm_mine');
   await sees('success', '#result');

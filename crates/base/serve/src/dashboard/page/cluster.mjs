@@ -102,7 +102,7 @@ export function draw({ cluster }) {
   byId('cluster-note').hidden = Boolean(cluster);
   byId('cluster-shown').hidden = !cluster;
   if (!cluster) {
-    if (waited > PATIENCE) setText(byId('cluster-note'), 'This node is of no cluster on this machine; `hearth cluster up` starts one.');
+    if (waited > PATIENCE) setText(byId('cluster-note'), 'This node is not part of a cluster on this machine; `hearth cluster up` starts one.');
     return;
   }
   for (const [id, , value, note] of FIGURES) {
