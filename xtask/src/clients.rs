@@ -184,7 +184,7 @@ pub fn browser_load(binary: &Path) -> Result<(), String> {
         let file = |name: &str| folder.join(name);
         let load = |name: &str, more: &[&str]| {
             let mut load = Command::new(binary);
-            load.args(["load", "run", "--network", url, "--accounts", "40", "--warmup", "1", "--duration", "5"]);
+            load.args(["load", "run", "--url", url, "--accounts", "40", "--warmup", "1", "--duration", "5"]);
             load.arg("--json").arg(file(name)).args(more).current_dir(folder);
             run::run(&mut load)
         };

@@ -40,6 +40,16 @@ pub fn check_once() -> Result<(), String> {
     are_same(&program, &crates(&TESTS)?)
 }
 
+/// Checks licences, sources and bans by cargo-deny, where it is installed. Advisories are in a database on the network,
+/// which the tests do not need.
+pub fn deny() -> Result<(), String> {
+    if !run::answers(cargo().args(["deny", "--version"])) {
+        println!("cargo-deny is not installed, skipped; `cargo install --locked cargo-deny` installs it");
+        return Ok(());
+    }
+    run::run(cargo().args(["deny", "--locked", "check", "bans", "licenses", "sources"]))
+}
+
 /// `cargo xtask without-lab`: type-checks the node alone. Generates no code, but rechecks every crate whose features
 /// differ without the lab, and all crates above it: minutes the first time, then only what has changed.
 pub fn compile_without_lab() -> Result<(), String> {

@@ -59,7 +59,8 @@ fn add_command(binary: &Path, path: &[&str], page: &mut String) -> Result<(), St
     let help = run::output(Command::new(binary).args(path).arg("--help"))?;
     let title = ["hearth"].iter().chain(path).copied().collect::<Vec<_>>().join(" ");
     page.push_str(&format!("\n## {title}\n\n```text\n{}\n```\n", trimmed(&help)));
-    for name in subcommands(&help) {
+    let below = if path.is_empty() { commands_of_screen(&help) } else { subcommands(&help) };
+    for name in below {
         add_command(binary, &[path, &[name]].concat(), page)?;
     }
     Ok(())
@@ -76,6 +77,14 @@ fn subcommands(help: &str) -> Vec<&str> {
     let lines = listed.lines().take_while(|line| line.starts_with("  "));
     let names = lines.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
     names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
+}
+
+/// The commands that the program's own help lists: `  GROUP  NAME  WHAT IT DOES`, with no group on some lines.
+fn commands_of_screen(help: &str) -> Vec<&str> {
+    let lines = help.lines().filter(|line| line.starts_with("  "));
+    // From the right, as the group is on the first of its lines alone.
+    let names = lines.filter_map(|line| line.rsplit("  ").map(str::trim).filter(|column| !column.is_empty()).nth(1));
+    names.filter(|name| name.bytes().all(|byte| byte.is_ascii_lowercase())).collect()
 }
 
 /// `cargo xtask gen [--check] [--binary FILE]`
@@ -121,6 +130,8 @@ mod tests {
         let help = "Does it.\n\nUsage: x\n\nCommands:\n  bench   Measure\n          all of it\n  run     Run\n  help    Print\n\nOptions:\n  -h\n";
         assert_eq!(subcommands(help), ["bench", "run"]);
         assert_eq!(subcommands("Usage: x\n\nOptions:\n  -h\n"), [""; 0]);
+        let screen = "Hearth\nUsage: hearth COMMAND\n\n  Run a node   run  Run it\n               evm  Run an EVM\n\n`x` begins\n";
+        assert_eq!(commands_of_screen(screen), ["run", "evm"]);
         assert_eq!(trimmed("a  \n\n  b\n\n"), "a\n\n  b");
     }
 

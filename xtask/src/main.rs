@@ -8,6 +8,7 @@ mod clients;
 mod cometbft;
 mod debian;
 mod dependencies;
+mod dist;
 mod generated;
 mod node;
 mod official;
@@ -28,11 +29,12 @@ Chores of the repository.
                                    or only the steps whose names hold a word. `--list` names the steps, and runs none.
   cargo xtask tidy                 Check the rules of the house: imports, unsafe, sizes, words.
   cargo xtask gen [--check]        Write the pages that the binary knows best; or check that they are up to date.
+  cargo xtask dist                 Pack the program, its man pages, completions and bill of materials for installation.
   cargo xtask soak list            The long runs, by hand.
   cargo xtask without-lab          Check that the node compiles without the lab, as the test command does.
 
 Build outputs go to $CARGO_TARGET_DIR, by default ${XDG_CACHE_HOME:-~/.cache}/hearth/target.
-`gen` and `soak` take `--binary FILE` to use a hearth that is built already.
+`gen`, `dist` and `soak` take `--binary FILE` to use a hearth that is built already.
 ";
 
 fn main() -> ExitCode {
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Some((&"test", rest)) => test::run(rest),
         Some((&"tidy", [])) => tidy::run(),
         Some((&"gen", rest)) => generated::run(rest),
+        Some((&"dist", rest)) => dist::run(rest),
         Some((&"soak", rest)) => soak::run(rest),
         Some((&"without-lab", [])) => dependencies::compile_without_lab(),
         Some((&("help" | "--help" | "-h"), _)) => {

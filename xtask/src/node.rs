@@ -78,7 +78,7 @@ impl Node {
     /// Starts an in-memory EVM chain with the well-known development accounts, and waits until its RPC answers.
     pub fn start_evm(binary: &Path, folder: &Path, port: u16, options: &[&str]) -> Result<Self, String> {
         let mut command = Command::new(binary);
-        command.args(["evm", "run", "--port", &port.to_string()]).args(options);
+        command.args(["evm", "run", "--rpc-port", &port.to_string()]).args(options);
         Self::spawn(command, folder, port, |rpc| rpc.call("eth_chainId", json!([])).is_ok())
     }
 

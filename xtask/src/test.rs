@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::run::{self, Args, cargo, cargo_nightly, run_seeing, target_dir};
-use crate::{clients, cometbft, dependencies, generated, official, prometheus, redis, tidy};
+use crate::{clients, cometbft, dependencies, dist, generated, official, prometheus, redis, tidy};
 
 /// Tests that have passed and failed, over all runners.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -107,6 +107,7 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     steps.step("tidy", |_| tidy::run())?;
     steps.step("dependencies: a node without the lab's", |_| dependencies::check_without_lab())?;
     steps.step("dependencies: each compiled once", |_| dependencies::check_once())?;
+    steps.step("dependencies: licences, sources, bans", |_| dependencies::deny())?;
     steps.step("check: a node without the lab", |_| dependencies::compile_without_lab())?;
     steps.step("cargo test", |tally| {
         let args = ["test", "--release", "--locked", "--workspace", "--no-fail-fast"];
@@ -133,6 +134,7 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
     })?;
     steps.step("build: hearth", |_| run::hearth(None).map(drop))?;
     steps.step("gen: generated pages", |_| generated::check(&run::hearth(None)?, &run::root()))?;
+    steps.step("dist: what an archive holds", |_| dist::check(&run::hearth(None)?))?;
     steps.step("prometheus: metrics, alerts, dashboard", |_| prometheus::check(&run::hearth(None)?))?;
     steps.step("redis: what is collected from logs, with kill -9 half way", |tally| {
         redis::test(|line| tally.see(line))

@@ -1,22 +1,22 @@
 //! The subcommands of `hearth`. Each command declares its options in its own module.
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use hearth_command::NO_LAB;
 use hearth_evm_node::EvmCommand;
 use hearth_node::{genesis_command, ledger_command, run};
 
 #[cfg(feature = "lab")]
 use crate::lab::{monitor, profile};
-use crate::{config_command, configure, keys, machine, why};
+use crate::{config_command, configure, help, keys, machine, renamed, shell_files, why};
 
 /// The commands of the lab, which a program without the feature `lab` does not have.
 const OF_THE_LAB: [&str; 5] = ["bench", "monitor", "profile", "load", "tune"];
 
 /// Hearth: a transaction-processing node and the lab that goes with it.
 ///
-/// Begin with `hearth bench`: it needs no configuration, no root and no preparation, and says how many
-/// transactions a second this machine can do and what limits it.
+/// Begin with `hearth bench`: it needs no configuration, no root and no preparation, and says how many transactions a
+/// second this machine can do and what limits it.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 #[cfg_attr(
@@ -33,8 +33,22 @@ impl Cli {
     /// Parses the process's arguments; on an error it prints the reason and exits.
     pub fn of_args() -> Self {
         let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
-        Self::try_parse().unwrap_or_else(|why| explained(why, first.as_deref(), &mut Self::command()).exit())
+        let parsed = program().try_get_matches().and_then(|matches| {
+            renamed::note_old_names(&matches, std::env::args_os());
+            Self::from_arg_matches(&matches).map_err(|why| why.format(&mut program()))
+        });
+        parsed.unwrap_or_else(|why| explained(why, first.as_deref(), &mut program()).exit())
     }
+}
+
+/// Returns the command line, with its help as users see it.
+pub fn program() -> clap::Command {
+    help::program(Cli::command())
+}
+
+/// Returns the command line as the man pages show it.
+pub fn manual() -> clap::Command {
+    help::manual(Cli::command())
 }
 
 /// Explains that a command of the lab is missing because this program was built without the lab.
@@ -52,30 +66,34 @@ fn explained(why: clap::Error, first: Option<&str>, program: &mut clap::Command)
 /// The commands.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Measure how many transactions per second this machine can execute.
+    /// Measure transactions per second on this machine.
     ///
     /// Boots a node with a new chain, signs transfers, sends them over QUIC on loopback, and prints once a second
     /// how many transactions the chain has executed. Ctrl-C ends it with the summary so far. The ledger is in
     /// `ledger.path`, by default `.hearth/` in the current folder, and is removed at the end.
     #[cfg(feature = "lab")]
     Bench(hearth_bench::Options),
-    /// Run a node as a lasting local chain.
+    /// Run a node with a local Solana chain.
     ///
     /// Solana clients connect to http://127.0.0.1:8899. The chain is kept in `ledger.path`. Ctrl-C stops it. The options
     /// are those of `solana-test-validator` where the meaning is the same.
     Run(Box<run::Options>),
-    /// Ask a running node what became of a transaction: landed, or dropped where and why.
+    /// Say where a transaction landed or was dropped.
+    ///
+    /// Asks a running node, which also says why.
     ///
     /// Exit codes: 0 it landed successfully, or waits to be handed over again; 3 it landed and failed; 4 it was
     /// dropped, or refused; 5 nothing is known of it; 1 no node answers; 2 wrong use.
     Why(why::Options),
-    /// Watch a running node: tiles, links, where the time goes.
+    /// Watch a running node: where the time goes.
+    ///
+    /// Shows tiles, links, and what limits the node.
     ///
     /// When the node goes away its last second stays, and the node of that name that starts next is shown; Ctrl-C or
     /// `q` ends it. With --count a node that is gone is an error (exit code 1).
     #[cfg(feature = "lab")]
     Monitor(monitor::Options),
-    /// Draw where a node spends its CPU time, as a flame graph.
+    /// Draw a flame graph of a node's CPU time.
     ///
     /// The node samples itself, asked over its RPC: from this machine, or with `rpc.admin_token` from another. Writes
     /// an SVG and the stacks for other tools, and says which tile used how much. Ctrl-C ends it early. With too few
@@ -85,39 +103,55 @@ pub enum Command {
     /// Make the genesis of a cluster, or show one.
     #[command(subcommand)]
     Genesis(genesis_command::Command),
-    /// Look at a chain on disk: check it, execute it again, list and export its blocks.
+    /// Check, replay and export a chain on disk.
     ///
     /// No node may run on it meanwhile. Exit code 1 when something is wrong with it.
     #[command(subcommand)]
     Ledger(ledger_command::Command),
-    /// Put load on a node that speaks Ethereum's JSON-RPC or Solana's, ours or another, and measure it.
+    /// Put load on a node over its RPC, and measure it.
+    ///
+    /// The node speaks Ethereum's JSON-RPC or Solana's, and may be another program.
     #[cfg(feature = "lab")]
     #[command(subcommand)]
     Load(hearth_load::Options),
-    /// Find out which build or layout is best, with statistics one can trust.
+    /// Find the best build or layout, with statistics.
     #[cfg(feature = "lab")]
     #[command(subcommand)]
     Tune(hearth_tune::Command),
-    /// See what becomes of blocks among many nodes.
+    /// Run or simulate a cluster of many nodes.
     #[command(subcommand)]
     Cluster(hearth_local_cluster::Command),
-    /// The EVM ledger: a chain that Ethereum's wallets and tools talk to.
+    /// Run an EVM chain; import, export, verify blocks.
+    ///
+    /// Ethereum's wallets and tools talk to it.
     #[command(subcommand)]
     Evm(EvmCommand),
-    /// Say what this machine is: cores, caches, memory, network, settings, and who else wants the cores.
+    /// Describe this machine, and what competes for it.
+    ///
+    /// Shows cores, caches, memory, network, settings, and who else wants the cores.
     Machine(machine::Options),
-    /// Set this machine up for a node, or say what is not ideal in it.
+    /// Set this machine up for a node, or check it.
     #[command(subcommand)]
     Configure(configure::Command),
     /// Create keys, and show public keys.
     #[command(subcommand)]
     Keys(keys::Command),
-    /// Keep assets on the UTXO ledger of an EVM node: balances, payments, and the way to its EVM and back.
+    /// Hold and pay assets on an EVM node's UTXO ledger.
+    ///
+    /// Shows balances, pays, and moves native assets to the EVM and back.
     #[command(subcommand)]
     Wallet(hearth_wallet::Command),
     /// Show and check the configuration.
     #[command(subcommand)]
     Config(config_command::Command),
+    /// Print completions for a shell.
+    ///
+    /// Source the output, or write it to the file that the shell loads completions from.
+    Completions(shell_files::Completions),
+    /// Write the man pages to a folder.
+    ///
+    /// Writes one page for each command and subcommand, as `hearth-evm-run.1`. Pages that are there are replaced.
+    Man(shell_files::Man),
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub fn nobody(name: &str, running: &[String]) -> String {
         names => format!("these do: {}", names.join(", ")),
     };
     let start = match name.strip_prefix("evm-").filter(|port| port.parse::<u16>().is_ok()) {
-        Some(port) => format!("`hearth evm run --port {port}` starts one"),
+        Some(port) => format!("`hearth evm run --rpc-port {port}` starts one"),
         None => {
             let name = shell::word(name);
             format!("`hearth run --name {name}` starts one, `hearth evm run` one of the Ethereum chain")
@@ -45,8 +45,8 @@ mod tests {
     fn who_does_not_run_is_told_with_those_that_do() {
         let message = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
         assert_eq!(
-            message,
-            "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --port 8546` starts one"
+            told,
+            "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --rpc-port 8546` starts one"
         );
         assert!(nobody("x", &[]).contains("none does; `hearth run --name x` starts one"), "{}", nobody("x", &[]));
     }

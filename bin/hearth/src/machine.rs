@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use hearth_command::output::Say;
+use hearth_command::exit_code::Failure;
+use hearth_command::output::{self, Say};
 use hearth_machine::neighbours::Moment;
 use hearth_machine::{Machine, Root};
 
@@ -17,9 +18,9 @@ const SAMPLE: Duration = Duration::from_secs(1);
 /// `hearth machine`
 #[derive(Args)]
 pub struct Options {
-    /// Print everything as JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// Write everything as JSON to FILE, or to standard output without FILE.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
     /// Another machine.
     #[command(flatten)]
     pub root: RootOption,
@@ -41,13 +42,13 @@ impl RootOption {
 }
 
 /// Samples the machine for a second and prints a description.
-pub fn run(options: &Options, say: &Say) -> serde_json::Result<()> {
+pub fn run(options: &Options, say: &Say) -> Result<(), Failure> {
     let root = options.root.root();
     let neighbours = Some(Moment::sample(&root, SAMPLE));
     let machine = Machine { neighbours, ..Machine::read(&root) };
-    match options.json {
-        true => say.line(serde_json::to_string_pretty(&machine)?),
-        false => say.text(machine.table()),
+    match &options.json {
+        Some(path) => output::json(path, serde_json::to_string_pretty(&machine)?, say)?,
+        None => say.text(machine.table()),
     }
     Ok(())
 }

@@ -10,6 +10,8 @@
 mod cli;
 mod config_command;
 mod configure;
+mod examples;
+mod help;
 mod keys;
 #[cfg(feature = "lab")]
 mod lab;
@@ -20,6 +22,8 @@ mod local_nodes;
 mod machine;
 mod metrics;
 mod panics;
+mod renamed;
+mod shell_files;
 mod why;
 
 use std::process::ExitCode;
@@ -104,11 +108,16 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             let stop = StopSignal::install()?;
             Ok(hearth_evm_node::run(&command, lab::INSTRUMENTS_OF_CHAIN, &stop, say)?)
         }
-        Command::Machine(options) => Ok(machine::run(&options, say)?),
+        Command::Machine(options) => machine::run(&options, say),
         Command::Configure(command) => Ok(configure::run(&command.options().config.read()?, &command, say)?),
         Command::Keys(command) => Ok(keys::run(&command, say)?),
         Command::Wallet(command) => Ok(hearth_wallet::run(&command, say)?),
         Command::Config(command) => config_command::run(command, say),
+        Command::Completions(options) => {
+            shell_files::completions(&options, cli::program(), say);
+            Ok(())
+        }
+        Command::Man(options) => Ok(shell_files::man(&options, cli::manual(), say)?),
     }
 }
 

@@ -8,12 +8,13 @@
 mod ethereum;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{self, RpcError};
-use hearth_command::output::Say;
+use hearth_command::output::{self, Say, Unwritable};
 use hearth_evm_node::WEB3;
 use hearth_machine::port::reachable;
 use hearth_node::boot;
@@ -41,9 +42,9 @@ pub struct Options {
     /// configuration, or else the only one that runs.
     #[arg(long, value_name = "NODE")]
     pub name: Option<String>,
-    /// Print the node's answer as JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// Write the node's answer as JSON to FILE, or to standard output without FILE.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
 }
 
 /// Why no fate can be printed.
@@ -106,6 +107,9 @@ pub enum WhyError {
     /// Something other than a node answered.
     #[error("what {0} answers is not a node's answer: {1}")]
     Answer(String, String),
+    /// The answer cannot be written to its file.
+    #[error(transparent)]
+    Write(#[from] Unwritable),
     /// The transaction did not succeed; holds the exit code for its fate. The answer has been printed.
     #[error("it did not land successfully")]
     Verdict(u8),
@@ -139,9 +143,9 @@ impl ExitCode for WhyError {
 pub fn run(node: &LocalNode, options: &Options, say: &Say) -> Result<(), WhyError> {
     let text = &options.signature;
     let fate = if ethereum::is_hash(text)? { of_hash(node, options)? } else { of_signature(node, options)? };
-    match options.json {
-        true => say.line(format_args!("{fate:#}")),
-        false => say.text(in_words(&fate)),
+    match &options.json {
+        Some(path) => output::json(path, format_args!("{fate:#}"), say)?,
+        None => say.text(in_words(&fate)),
     }
     match fate["fate"].as_str() {
         Some("landed") if fate["err"].is_null() => Ok(()),

@@ -49,7 +49,7 @@ const hearth = async (...words) => {
 
 const tryOut = async (url, name) => {
   const load = async (kind) => {
-    const words = ['load', 'run', '--network', url, '--kind', kind, '--accounts', '10', '--count', '5', '--json', '-'];
+    const words = ['load', 'run', '--url', url, '--kind', kind, '--accounts', '10', '--count', '5', '--json', '-'];
     return JSON.parse(await hearth(...words, '--duration', '120'));
   };
   for (const kind of ['transfer', 'erc20']) {
@@ -60,8 +60,8 @@ const tryOut = async (url, name) => {
     assert.ok(report.tps > 0 && report.latency.p50_ms > 0);
     console.log(`${name}: ${kind} ${report.tps.toFixed(0)} txn/s, ${report.client}`);
   }
-  assert.match(await hearth('load', 'info', '--network', url), /31337/);
-  assert.match(await hearth('load', 'block', '--network', url, '--last', '3'), /txn\/s|transactions/i);
+  assert.match(await hearth('load', 'info', '--url', url), /31337/);
+  assert.match(await hearth('load', 'block', '--url', url, '--last', '3'), /txn\/s|transactions/i);
 };
 
 for (const { name, start } of nodes) {

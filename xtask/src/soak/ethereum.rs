@@ -92,7 +92,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
 fn peers(hearth: PathBuf, anvil: Option<&str>, geth: Option<&str>) -> Vec<Peer> {
     let ours = |port: u16, folder: &Path| {
         let folder = folder.join("hearth").display().to_string();
-        ["evm", "run", "--block-time", "1", "--port", &port.to_string(), "--data-dir", &folder]
+        ["evm", "run", "--block-time", "1", "--rpc-port", &port.to_string(), "--data-dir", &folder]
             .map(str::to_owned)
             .to_vec()
     };
@@ -220,7 +220,7 @@ fn load(hearth: &Path, folder: &Path, url: &str, options: &[&str]) -> Result<Val
     let stderr = std::fs::File::create(&log).map_err(|why| why.to_string())?;
     let (accounts, warmup, under_way) = (ACCOUNTS.to_string(), WARMUP_S.to_string(), UNDER_WAY.to_string());
     let status = Command::new(hearth)
-        .args(["load", "run", "--network", url, "--accounts", &accounts, "--warmup", &warmup])
+        .args(["load", "run", "--url", url, "--accounts", &accounts, "--warmup", &warmup])
         .args(["--under-way", &under_way])
         .args(options)
         .arg("--json")

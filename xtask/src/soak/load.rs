@@ -66,7 +66,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
 
 fn start(binary: &Path, port: u16, seconds: u64, rate: u64, report: &Path) -> Result<Child, String> {
     let mut load = Command::new(binary);
-    load.args(["load", "run", "--network", &format!("http://127.0.0.1:{port}"), "--rate", &rate.to_string()])
+    load.args(["load", "run", "--url", &format!("http://127.0.0.1:{port}"), "--rate", &rate.to_string()])
         .args(["--accounts", "1000", "--duration", &seconds.to_string(), "--json"])
         .arg(report)
         .stdin(Stdio::null())

@@ -1,6 +1,6 @@
 //! Latencies that clients see: on an idle node, and on the same node at two thirds of its capacity.
 //!
-//! reads   the reports of `hearth bench --target … --json`
+//! reads   the reports of `hearth bench --url … --json`
 //! writes  the judged figures
 //! memory  three reports
 
@@ -53,7 +53,7 @@ impl Bench<'_> {
         let report = self.folder.join(name);
         std::fs::write(&config, format!("name = \"soak-{}\"\n", self.port)).map_err(|error| error.to_string())?;
         let mut bench = Command::new(self.binary);
-        bench.args(["bench", "--target", &format!("http://127.0.0.1:{}", self.port), "--duration", self.seconds]);
+        bench.args(["bench", "--url", &format!("http://127.0.0.1:{}", self.port), "--duration", self.seconds]);
         bench.args(["--warmup", "3", "--pid", &self.pid.to_string()]).args(options);
         bench.arg("--config").arg(config).arg("--json").arg(&report);
         run::run(&mut bench)?;

@@ -4,13 +4,14 @@
 //! writes  a screen on a terminal; tables or JSON, one per second, when piped
 
 use std::collections::VecDeque;
-use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use hearth_command::exit_code::ExitCode;
-use hearth_command::output::{Say, note};
+use hearth_command::output::{Say, Unwritable, is_stdout, note};
 use hearth_command::stop::StopSignal;
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
 use hearth_node::config::{ConfigFile, LocalNode};
@@ -31,9 +32,9 @@ pub struct Options {
     /// Print this many snapshots, one a second, and end; 0: until Ctrl-C, full-screen on a terminal.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub count: u64,
-    /// Print JSON, one object a second and line.
-    #[arg(long)]
-    pub json: bool,
+    /// Write JSON, one object a second and line, to FILE, or to standard output without FILE.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
 }
 
 /// Why nothing can be watched.
@@ -48,6 +49,9 @@ pub enum MonitorError {
     /// The terminal screen could not be set up.
     #[error(transparent)]
     Screen(#[from] ScreenError),
+    /// The file of `--json` cannot be written.
+    #[error(transparent)]
+    Write(#[from] Unwritable),
     /// The node went away.
     #[error("the node is gone (pid {0})")]
     Gone(u32),
@@ -73,7 +77,7 @@ pub fn run(node: &LocalNode, options: &Options, stop: &StopSignal, say: &Say) ->
             _ => why.into(),
         })?;
     let others = others(&running, &watch.topology().name);
-    let on_screen = !options.json
+    let on_screen = options.json.is_none()
         && options.count == 0
         && [std::io::stdin().is_terminal(), std::io::stdout().is_terminal()] == [true; 2];
     let mut rated = Rated { seconds: Seconds::of(watch), rates: VecDeque::with_capacity(RATES) };
@@ -144,7 +148,36 @@ fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<
     Ok(())
 }
 
+/// Where the lines of JSON go.
+enum JsonLines<'a> {
+    Lines(&'a Say),
+    File(&'a Path, File),
+}
+
+impl<'a> JsonLines<'a> {
+    /// Creates the file; `-` stands for the command's own lines.
+    fn open(path: &'a Path, say: &'a Say) -> Result<Self, Unwritable> {
+        if is_stdout(Some(path)) {
+            return Ok(Self::Lines(say));
+        }
+        let file = File::create(path).map_err(|source| Unwritable { path: path.into(), source })?;
+        Ok(Self::File(path, file))
+    }
+
+    fn write(&mut self, line: &str) -> Result<(), Unwritable> {
+        match self {
+            Self::Lines(say) => say.line(line),
+            Self::File(path, file) => {
+                let path = path.to_path_buf();
+                file.write_all(format!("{line}\n").as_bytes()).map_err(|source| Unwritable { path, source })?;
+            }
+        }
+        Ok(())
+    }
+}
+
 fn lines(rated: &mut Rated, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
+    let mut json = options.json.as_deref().map(|path| JsonLines::open(path, say)).transpose()?;
     let (mut printed, mut waits) = (0, false);
     while !stop.is_set() && !say.is_closed() && (options.count == 0 || printed < options.count) {
         while Instant::now() < rated.seconds.due() && !stop.is_set() {
@@ -156,10 +189,9 @@ fn lines(rated: &mut Rated, options: &Options, stop: &StopSignal, say: &Say) -> 
         if is_gone && waits {
             continue;
         }
-        if options.json {
-            say.line(Second { sample, diagnosis }.json());
-        } else {
-            say.line(snapshot(&sample, &diagnosis, rated.rates.make_contiguous(), PIPED_WIDTH));
+        match &mut json {
+            Some(json) => json.write(&Second { sample, diagnosis }.json())?,
+            None => say.line(snapshot(&sample, &diagnosis, rated.rates.make_contiguous(), PIPED_WIDTH)),
         }
         printed += 1;
         if is_gone && options.count > 0 {

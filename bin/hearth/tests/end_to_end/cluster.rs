@@ -23,7 +23,7 @@ fn simulate(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) 
 fn a_simulation_is_told_as_table_json_and_page() {
     let folder = tempfile::tempdir().unwrap();
     let options =
-        ["--nodes", "60", "--tps", "9000", "--seeds", "2", "--dead", "0.1", "--json", "a.json", "--html", "a.html"];
+        ["--nodes", "60", "--rate", "9000", "--seeds", "2", "--dead", "0.1", "--json", "a.json", "--html", "a.html"];
     let (code, text, said) = simulate(folder.path(), &options);
     assert_eq!(code, Some(0), "{said}");
     assert!(text.starts_with("60 nodes (6 dead), stake zipf:0.9, 9000 transfers a second, fanout 200"), "{text}");

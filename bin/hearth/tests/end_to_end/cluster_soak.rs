@@ -60,7 +60,7 @@ impl Load {
         let report = cluster.folder.path().join("load.json");
         let network = format!("http://{}:{RPC}", cluster.address(1));
         let mut command = hearth();
-        command.args(["load", "run", "--network", &network, "--accounts", "200", "--warmup", "0", "--rpc-send"]);
+        command.args(["load", "run", "--url", &network, "--accounts", "200", "--warmup", "0", "--rpc-send"]);
         command.args(["--rate", &rate.to_string(), "--duration", &seconds.to_string(), "--json"]).arg(&report);
         let log = fs::File::create(cluster.folder.path().join("load.log")).expect("a log");
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("the same")).stderr(log);

@@ -29,7 +29,7 @@ impl Network {
     fn start(cometbft: &str, folder: &Path, base_port: u16, format: &str) -> Self {
         let mut command = hearth();
         command.args(["evm", "testnet", "--validators", "1", "--base-port", &base_port.to_string()]);
-        command.args(["--cometbft", cometbft, "--dir"]).arg(folder.join("net"));
+        command.args(["--cometbft", cometbft, "--folder"]).arg(folder.join("net"));
         command.env("RUST_LOG", "info").env("CMT_LOG_LEVEL", "info").env("CMT_LOG_FORMAT", format);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("hearth");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -82,8 +82,8 @@ fn the_logs_of_a_run_say_what_its_nodes_say() {
     let network = Network::start(&cometbft, folder, port, "plain");
     let report = folder.join("report.json");
     let mut load = hearth();
-    load.args(["load", "run", "--network", &web3, "--accounts", "20", "--rate", "100", "--warmup", "0"]);
-    load.args(["--duration", "4", "--comet", &comet, "--json"]).arg(&report);
+    load.args(["load", "run", "--url", &web3, "--accounts", "20", "--rate", "100", "--warmup", "0"]);
+    load.args(["--duration", "4", "--comet-rpc", &comet, "--json"]).arg(&report);
     assert!(load.stdout(Stdio::null()).status().expect("hearth").success());
     let report: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
     // The number of waiting transactions comes from CometBFT; on a busy machine some samples may get no answer.
@@ -105,7 +105,7 @@ fn the_logs_of_a_run_say_what_its_nodes_say() {
     assert!(heights >= 15 && blocks["block_ms"]["p50"].as_f64() < Some(5_000.0), "{blocks}");
     assert!(blocks["tps"].as_f64() > Some(20.0) && blocks["stages"].as_array().is_some_and(|it| it.len() == 6));
     // Both nodes agree on every height: nothing contradicts the logs, and validity is now known.
-    let nodes = etl(folder, &["--network", &web3, "--comet", &comet, "--metrics", &format!("{web3}/metrics")]);
+    let nodes = etl(folder, &["--url", &web3, "--comet-rpc", &comet, "--metrics", &format!("{web3}/metrics")]);
     zero(&nodes["read"], &["contradictions", "without_results"]);
     assert!(nodes["read"]["asked"].as_u64() >= Some(2 * heights), "{nodes}");
     assert!(nodes["read"]["more"].as_u64() >= Some(heights), "{nodes}");

@@ -82,7 +82,7 @@ fn slot(node: &Node) -> u64 {
 }
 
 /// An epoch of 64 slots ends, and the next one begins.
-fn an_epoch_ends(rpc: Rpc) {
+pub fn an_epoch_ends(rpc: Rpc) {
     let epoch = rpc.call("getEpochInfo", json!([{ "commitment": "processed" }]));
     assert_eq!(epoch["slotsInEpoch"], 64);
     assert_eq!(epoch["epoch"].as_u64().unwrap(), epoch["absoluteSlot"].as_u64().unwrap() / 64, "{epoch}");

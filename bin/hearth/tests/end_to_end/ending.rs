@@ -135,7 +135,7 @@ fn takes_signals(pid: u32) -> Result<(), String> {
 fn what_cannot_stop_is_named_and_ended() {
     let setup = Setup::new("stuck");
     let mut evm = hearth();
-    evm.args(["evm", "run", "--port", "0"]);
+    evm.args(["evm", "run", "--rpc-port", "0"]);
     let started = [stuck(&mut setup.command("run")), stuck(&mut evm)];
     for (child, ..) in &started {
         wait_until("its handlers", || takes_signals(child.0.id()));
@@ -155,7 +155,7 @@ fn a_state_that_is_written_slowly_is_not_lost() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let pipe = folder.path().join("state.next");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
-    let arguments = ["evm", "run", "--port", "0", "--no-dashboard", "--state", "state.json"];
+    let arguments = ["evm", "run", "--rpc-port", "0", "--no-dashboard", "--state", "state.json"];
     let node = Process::start(hearth().current_dir(folder.path()).args(arguments));
     node.wait_for_line("ready;");
     node.signal(Signal::TERM);
@@ -191,7 +191,7 @@ fn without_threads_no_process_stays() {
     let setup = Setup::new("few-threads");
     let config = setup.config().display().to_string();
     let run = ["run", "--config", &config];
-    let evm = ["evm", "run", "--port", "0"];
+    let evm = ["evm", "run", "--rpc-port", "0"];
     let mut refused = 0;
     for count in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 1_000] {
         for arguments in [&run[..], &evm] {
@@ -220,7 +220,7 @@ fn without_memory_no_process_stays() {
     let setup = Setup::new("scarce");
     let config = setup.config().display().to_string();
     let run = ["run", "--config", &config];
-    let evm = ["evm", "run", "--port", "0"];
+    let evm = ["evm", "run", "--rpc-port", "0"];
     for kib in [100_000, 250_000, 400_000, 800_000, 1_600_000] {
         for arguments in [&run[..], &evm] {
             let mut command = Command::new("sh");

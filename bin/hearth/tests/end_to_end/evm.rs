@@ -103,7 +103,7 @@ impl Chain {
 
 fn command(port: u16, arguments: &[&str]) -> &'static mut Command {
     let mut command = hearth();
-    command.args(["evm", "run", "--port", &port.to_string()]).args(arguments);
+    command.args(["evm", "run", "--rpc-port", &port.to_string()]).args(arguments);
     Box::leak(Box::new(command))
 }
 
@@ -189,7 +189,7 @@ fn its_stages_are_tiles_for_the_monitor_and_it_profiles_itself() {
         });
         let seconds = watched(&chain, "3");
         let url = format!("http://127.0.0.1:{}", chain.port);
-        let profile = ["profile", "--url", &url, "--seconds", "1", "--hz", "999", "--output", text(&graph)];
+        let profile = ["profile", "--url", &url, "--duration", "1", "--hz", "999", "--flame", text(&graph)];
         // Samples are by CPU time: where others have the machine, a second of it may have too few.
         wait_until("a profile", || {
             let profiled = output(hearth().args(profile));
@@ -325,7 +325,7 @@ fn block_0_keeps_its_time_and_time_keeps_its_offset() {
     }
     chain.stop();
     let other = ["--timestamp", "1000"];
-    let refused = output(hearth().args(["evm", "run", "--port", "0"]).args(arguments).args(other));
+    let refused = output(hearth().args(["evm", "run", "--rpc-port", "0"]).args(arguments).args(other));
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(refused.status.code() == Some(1) && said.contains("not 1000 as --timestamp says"), "{said}");
 
@@ -367,19 +367,19 @@ fn mistakes_are_told() {
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert!(ended.status.code() == Some(code) && said.contains(words), "{}: {said}", ended.status);
     };
-    fails(&["--port", &port], 1, "the port is in use");
-    fails(&["--port", "0", "--mnemonic", "hello world"], 2, "--mnemonic");
-    fails(&["--port", "0", "--mnemonic-file", "/nonexistent/words"], 1, "--mnemonic-file /nonexistent/words");
-    fails(&["--port", "0", "--durable"], 2, "--data-dir");
-    fails(&["--port", "0", "--block-time", "0"], 2, "--block-time");
-    fails(&["--port", "0", "--genesis", "/nonexistent/genesis.json"], 1, "--genesis /nonexistent/genesis.json");
+    fails(&["--rpc-port", &port], 1, "the port is in use");
+    fails(&["--rpc-port", "0", "--mnemonic", "hello world"], 2, "--mnemonic");
+    fails(&["--rpc-port", "0", "--mnemonic-file", "/nonexistent/words"], 1, "--mnemonic-file /nonexistent/words");
+    fails(&["--rpc-port", "0", "--durable"], 2, "--data-dir");
+    fails(&["--rpc-port", "0", "--block-time", "0"], 2, "--block-time");
+    fails(&["--rpc-port", "0", "--genesis", "/nonexistent/genesis.json"], 1, "--genesis /nonexistent/genesis.json");
     let folder = tempfile::tempdir().expect("a folder");
     let dir = text(folder.path());
     let chain = Chain::start(&["--data-dir", dir, "--block-time", "0.02"]);
     wait_until("a block", || if chain.number() > 0 { Ok(()) } else { Err("none".into()) });
-    fails(&["--port", "0", "--data-dir", dir], 1, "in use");
+    fails(&["--rpc-port", "0", "--data-dir", dir], 1, "in use");
     chain.stop();
-    fails(&["--port", "0", "--data-dir", dir, "--chain-id", "9"], 1, dir);
+    fails(&["--rpc-port", "0", "--data-dir", dir, "--chain-id", "9"], 1, dir);
     // The error names the option that differs and the folder's value.
     let words = folder.path().join("words");
     std::fs::write(&words, "legal winner thank year wave sausage worth useful legal winner thank yellow")
@@ -393,10 +393,10 @@ fn mistakes_are_told() {
         ("--code-size-limit", "30000", "the options say \"code size 30000\""),
         ("--mnemonic-file", text(&words), "began with --mnemonic words whose first account is 0xf39F"),
     ] {
-        fails(&["--port", "0", "--data-dir", dir, "--block-time", "0.02", option, value], 1, said);
+        fails(&["--rpc-port", "0", "--data-dir", dir, "--block-time", "0.02", option, value], 1, said);
     }
     let by_time = "began with --gas-limit 1000000000, not 2000000000, which follows from --block-time";
-    fails(&["--port", "0", "--data-dir", dir, "--block-time", "2"], 1, by_time);
+    fails(&["--rpc-port", "0", "--data-dir", dir, "--block-time", "2"], 1, by_time);
     let blocks = folder.path().join("blocks");
     let log = std::fs::read_dir(&blocks).expect("a folder").map(|entry| entry.expect("an entry").path());
     let log = log.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "blocks"));
@@ -404,7 +404,7 @@ fn mistakes_are_told() {
     let mut bytes = std::fs::read(&log).expect("it is there");
     bytes[100] ^= 1;
     std::fs::write(&log, bytes).expect("written");
-    fails(&["--port", "0", "--data-dir", dir], 1, text(&log));
+    fails(&["--rpc-port", "0", "--data-dir", dir], 1, text(&log));
 }
 
 /// Transfers that a load sent, and the acknowledgements. Each sender sends its nonces in order, each to a new address.

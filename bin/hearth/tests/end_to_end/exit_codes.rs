@@ -10,7 +10,7 @@ const WRONG_USE: i32 = 2;
 const SIGNATURE: &str = "5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW";
 
 /// Command lines, run in a folder that holds nothing but `text`, a file without meaning.
-const LINES: [(&str, i32); 40] = [
+const LINES: [(&str, i32); 42] = [
     ("bench --conflict 2", WRONG_USE),
     ("bench --config none.toml", WRONG_USE),
     ("bench --json none/result.json", FAILED),
@@ -22,8 +22,8 @@ const LINES: [(&str, i32); 40] = [
     ("monitor --name nobody-has-this-name", FAILED),
     ("profile --url nowhere", WRONG_USE),
     ("profile --url http://127.0.0.1:1", FAILED),
-    ("profile bench --target http://127.0.0.1:1", WRONG_USE),
-    ("profile bench --output none/report.html", FAILED),
+    ("profile bench --url http://127.0.0.1:1", WRONG_USE),
+    ("profile bench --html none/report.html", FAILED),
     ("genesis create --ledger none --bootstrap-validator text text text", WRONG_USE),
     ("genesis show text", FAILED),
     ("ledger verify --name a/b", WRONG_USE),

@@ -69,7 +69,7 @@ pub fn bench(setup: &Setup) -> (Process, f64) {
     std::fs::write(&config, format!("name = \"{}-bench\"\n", setup.name)).expect("a file");
     let mut bench = hearth();
     bench.current_dir(setup.folder.path()).args(["bench", "--warmup", "0", "--duration", "600", "--probes", "0"]);
-    bench.arg("--config").arg(config).args(["--target", &format!("http://127.0.0.1:{}", setup.ports.rpc)]);
+    bench.arg("--config").arg(config).args(["--url", &format!("http://127.0.0.1:{}", setup.ports.rpc)]);
     let process = Process::start(&mut bench);
     let lines = process.wait_for_line("   1 s ");
     let rate = lines.last().and_then(|line| line.split_whitespace().nth(2)?.replace(',', "").parse().ok());

@@ -15,7 +15,7 @@ use super::terminal::Terminal;
 
 /// `hearth load`, on the node at this address.
 fn load(command: &str, url: &str, arguments: &[&str]) -> Output {
-    output(hearth().args(["load", command, "--network", url]).args(arguments))
+    output(hearth().args(["load", command, "--url", url]).args(arguments))
 }
 
 /// Like the above, but it must succeed; returns its output.
@@ -70,7 +70,8 @@ fn accounts_are_funded_send_and_are_compared() {
 
 /// Starts a chain with a block every `seconds`; returns its RPC URL too.
 fn chain(seconds: &str) -> (Process, String) {
-    let node = Process::start(hearth().args(["evm", "run", "--port", "0", "--block-time", seconds, "--no-dashboard"]));
+    let node =
+        Process::start(hearth().args(["evm", "run", "--rpc-port", "0", "--block-time", seconds, "--no-dashboard"]));
     let lines = node.wait_for_line("ready;");
     let url = lines.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where").trim().to_owned();
     (node, url)
@@ -80,7 +81,7 @@ fn chain(seconds: &str) -> (Process, String) {
 fn funding_is_one_line_on_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let (_node, url) = chain("0.1");
-    let arguments = ["load", "fund", "--count", "40", "--network", &url];
+    let arguments = ["load", "fund", "--count", "40", "--url", &url];
     let mut fund = Terminal::start(hearth().args(arguments).current_dir(folder.path()), 120, 20);
     let screen = fund.shows(&["40 accounts have 1 ether or more"]);
     assert!(fund.ended().success());
@@ -92,7 +93,7 @@ fn funding_is_one_line_on_a_terminal() {
 #[test]
 fn a_second_interrupt_waits_for_nothing_more() {
     let (node, url) = chain("0.1");
-    let load = ["load", "run", "--network", &url, "--timeout", "2", "--accounts", "10", "--rate", "50"];
+    let load = ["load", "run", "--url", &url, "--timeout", "2", "--accounts", "10", "--rate", "50"];
     let load = Process::start(hearth().args(load).args(["--warmup", "0", "--duration", "600"]));
     load.wait_for_line(" included ");
     node.signal(Signal::STOP);
@@ -122,7 +123,7 @@ fn wait_for_standstill(load: &Process) {
 fn a_stopped_load_writes_its_report_whatever_the_node_does() {
     let folder = tempfile::tempdir().unwrap();
     let (node, url) = chain("0.1");
-    let load = ["load", "run", "--network", &url, "--timeout", "15", "--accounts", "10", "--rate", "50"];
+    let load = ["load", "run", "--url", &url, "--timeout", "15", "--accounts", "10", "--rate", "50"];
     let options = ["--warmup", "0", "--duration", "600", "--json", "report.json"];
     let load = Process::start(hearth().current_dir(folder.path()).args(load).args(options));
     load.wait_for_line(" included ");
@@ -139,7 +140,7 @@ fn a_stopped_load_writes_its_report_whatever_the_node_does() {
 fn a_node_that_stood_still_for_a_while_leaves_a_limit() {
     let folder = tempfile::tempdir().unwrap();
     let (node, url) = chain("0.1");
-    let load = ["load", "run", "--network", &url, "--accounts", "10", "--rate", "200", "--json", "report.json"];
+    let load = ["load", "run", "--url", &url, "--accounts", "10", "--rate", "200", "--json", "report.json"];
     let options = ["--warmup", "0", "--duration", "8"];
     let load = Process::start(hearth().current_dir(folder.path()).args(load).args(options));
     load.wait_for_line(" included ");
@@ -159,7 +160,7 @@ fn a_node_that_stood_still_for_a_while_leaves_a_limit() {
 fn a_node_that_stood_still_is_the_limit_of_a_load_without_a_rate() {
     let folder = tempfile::tempdir().unwrap();
     let (node, url) = chain("instant");
-    let load = ["load", "run", "--network", &url, "--accounts", "50", "--json", "report.json"];
+    let load = ["load", "run", "--url", &url, "--accounts", "50", "--json", "report.json"];
     let options = ["--warmup", "0", "--duration", "8", "--presign", "0"];
     let load = Process::start(hearth().current_dir(folder.path()).args(load).args(options));
     load.wait_for_line(" included ");

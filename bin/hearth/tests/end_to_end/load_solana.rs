@@ -20,7 +20,7 @@ fn url(node: &Node) -> String {
 /// `hearth load …` against this node, in this folder.
 fn command(node: &Node, folder: &Path, arguments: &[&str]) -> Command {
     let mut command = hearth();
-    command.current_dir(folder).arg("load").args(arguments).args(["--network", &url(node)]);
+    command.current_dir(folder).arg("load").args(arguments).args(["--url", &url(node)]);
     command
 }
 
@@ -90,8 +90,8 @@ fn accounts_are_funded_kept_and_used_again() {
     for (arguments, words) in [
         (&["run", "--keys", "other.json"][..], "has keys of Ethereum, and the node speaks Solana"),
         (&["run", "--kind", "erc20"], "expected transfer or token"),
-        (&["run", "--comet", "http://127.0.0.1:1"], "--comet: the node speaks Solana's JSON-RPC"),
-        (&["info", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"], "is not an address of Solana's"),
+        (&["run", "--comet-rpc", "http://127.0.0.1:1"], "--comet-rpc: the node speaks Solana's JSON-RPC"),
+        (&["info", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"], "is no address of Solana's"),
     ] {
         let refused = load(&node, folder, arguments);
         assert!(!refused.status.success() && said(&refused).contains(words), "{}", said(&refused));
@@ -107,7 +107,7 @@ fn accounts_are_funded_kept_and_used_again() {
 fn the_highest_rate_in_time_is_found() {
     let setup = Setup::new("load-solana-ramp");
     let (node, folder) = (setup.start(), setup.folder.path());
-    let slow = ["--rpc-send", "--max-parallelism", "1", "--batch", "1", "--accounts", "20"];
+    let slow = ["--rpc-send", "--threads", "1", "--batch", "1", "--accounts", "20"];
     let steps = ["--ramp", "5000", "--rate", "400", "--duration", "1", "--warmup", "0"];
     let found = run(&node, folder, &[&slow[..], &steps].concat());
     let steps = found["steps"].as_array().expect("steps");
@@ -162,7 +162,7 @@ fn money_that_was_stopped_on_its_way_goes_on() {
         }
         Reply::Answer(forwarded(port, body))
     });
-    let arguments = ["load", "fund", "--count", "2000", "--amount", "0.01", "--funder", &faucet, "--network", &between];
+    let arguments = ["load", "fund", "--count", "2000", "--amount", "0.01", "--funder", &faucet, "--url", &between];
     let fund = Process::start(hearth().current_dir(folder).args(arguments));
     let has_begun = || (refused.load(Ordering::Relaxed) > 0).then_some(()).ok_or_else(|| fund.errors());
     wait_until("transfers of the second level", has_begun);
@@ -185,7 +185,7 @@ fn several_nodes_are_of_one_chain() {
     let setups = ["load-solana-first", "load-solana-other"].map(Setup::new);
     let nodes = setups.each_ref().map(Setup::start);
     let folder = setups[0].folder.path();
-    let arguments = ["run", "--rpc-send", "--accounts", "4", "--count", "5", "--json", "report.json", "--network"];
+    let arguments = ["run", "--rpc-send", "--accounts", "4", "--count", "5", "--json", "report.json", "--url"];
     let network = |second: &str| format!("{},{second}", url(&nodes[0]));
     let two = output(hearth().current_dir(folder).arg("load").args(arguments).arg(network(&url(&nodes[0]))));
     assert!(two.status.success(), "{}", said(&two));
@@ -240,7 +240,7 @@ fn forwarded(port: u16, body: &[u8]) -> String {
 #[test]
 fn who_stops_the_funding_of_a_run_is_told_that_its_keys_are_gone() {
     let url = serve_calls(of_a_chain_that_stands_still);
-    let process = Process::start(hearth().args(["load", "run", "--accounts", "5", "--network", &url]));
+    let process = Process::start(hearth().args(["load", "run", "--accounts", "5", "--url", &url]));
     process.wait_for_any("0 of 5 accounts funded");
     process.signal(Signal::INT);
     let (status, text) = process.wait_with_errors();

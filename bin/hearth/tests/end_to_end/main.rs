@@ -3,6 +3,7 @@
 //! Each test has its own name, ports and folder, so that all may run in parallel. No test sleeps: every wait is for a
 //! condition, with a deadline.
 
+mod archives;
 mod bench;
 mod beside;
 mod client;
@@ -35,6 +36,7 @@ mod monitor;
 mod node;
 mod profile;
 mod restart;
+mod service;
 mod storm;
 mod target;
 mod terminal;

@@ -24,7 +24,7 @@ fn a_live_node_is_profiled_by_tile() {
     let read = |name: &str| read_to_string(setup.folder.path().join(name)).unwrap();
 
     // Often enough for a machine that has little time for it.
-    let said = run(&["--seconds", "5", "--hz", "499", "--output", "flame.svg"]);
+    let said = run(&["--duration", "5", "--hz", "499", "--flame", "flame.svg"]);
     for part in ["samples in 5.", "% of", "µs a sample", "verify", "to name the functions", "flame.folded"] {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -83,8 +83,8 @@ fn a_profile_is_taken_one_at_a_time_and_stopped() {
     assert!(stop(1).unwrap_err().contains("profile 2 has replaced it"));
     for (arguments, part) in [
         (&["--tile", "bakn"][..], "there is no tile `bakn`; there are bank, dedup"),
-        (&["--seconds", "1"][..], under_way),
-        (&["--output", "/does/not/exist/x.svg"][..], "cannot write the result to /does/not/exist/x.svg"),
+        (&["--duration", "1"][..], under_way),
+        (&["--flame", "/does/not/exist/x.svg"][..], "cannot write the result to /does/not/exist/x.svg"),
     ] {
         let output = setup.output("profile", arguments);
         let error = String::from_utf8(output.stderr).unwrap();
@@ -120,7 +120,7 @@ fn what_there_is_is_written_when_it_is_interrupted() {
     let node = setup.start();
     let rpc = node.rpc();
     let (load, _) = bench(&setup);
-    let mut terminal = Terminal::start(setup.command("profile").args(["--seconds", "500"]), 160, 30);
+    let mut terminal = Terminal::start(setup.command("profile").args(["--duration", "500"]), 160, 30);
     terminal.shows(&["profiling http://127.0.0.1:", "Ctrl-C ends it early"]);
     wait_until("samples", || {
         let found = rpc.call("hearth_profileFetch", json!([{}]));
@@ -144,7 +144,7 @@ fn what_there_is_is_written_when_it_is_interrupted() {
 fn a_graph_of_next_to_nothing_is_told() {
     let setup = Setup::new("few");
     let node = setup.start();
-    let output = setup.output("profile", &["--seconds", "1", "--hz", "1"]);
+    let output = setup.output("profile", &["--duration", "1", "--hz", "1"]);
     let error = String::from_utf8_lossy(&output.stderr);
     let few = ["samples fell into what was asked for", "no sample in 1."].iter().any(|part| error.contains(part));
     assert!(output.status.code() == Some(1) && few, "{error}");
@@ -214,7 +214,7 @@ fn a_bench_becomes_one_page() {
         assert!(!page.contains(asks), "the page needs {asks}");
     }
 
-    let wrong = profile_bench(&["--target", "http://127.0.0.1:1"]);
+    let wrong = profile_bench(&["--url", "http://127.0.0.1:1"]);
     let error = String::from_utf8(wrong.stderr).unwrap();
     assert!(wrong.status.code() == Some(2) && error.contains("hearth profile --url"), "{error}");
 }

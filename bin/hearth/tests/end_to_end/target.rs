@@ -1,4 +1,4 @@
-//! `hearth bench --target`: a node that runs already, driven and watched through its RPC.
+//! `hearth bench --url`: a node that runs already, driven and watched through its RPC.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ fn bench(node: &Node, folder: &Path, arguments: &[&str]) -> Command {
     std::fs::write(&config, name + "[development.genesis]\nfund_initial_accounts = 64\n").expect("a file");
     let mut bench = hearth();
     bench.current_dir(folder).arg("bench").arg("--config").arg(config).args(["--json", "result.json"]);
-    bench.args(["--target", &format!("http://127.0.0.1:{}", node.ports.rpc)]).args(arguments);
+    bench.args(["--url", &format!("http://127.0.0.1:{}", node.ports.rpc)]).args(arguments);
     bench
 }
 
@@ -136,22 +136,19 @@ fn a_funder_pays_and_a_poor_one_is_refused() {
 
 #[test]
 fn a_node_of_the_other_chain_is_told_what_drives_it() {
-    let chain = Process::start(hearth().args(["evm", "run", "--port", "0", "--no-dashboard"]));
+    let chain = Process::start(hearth().args(["evm", "run", "--rpc-port", "0", "--no-dashboard"]));
     let lines = chain.wait_for_line("ready;");
     let url = lines.iter().find_map(|line| line.trim().strip_prefix("rpc")).expect("it says where").trim().to_owned();
-    let said = output(hearth().args(["bench", "--target", &url]));
+    let said = output(hearth().args(["bench", "--url", &url]));
     let errors = String::from_utf8_lossy(&said.stderr);
-    assert!(
-        said.status.code() == Some(1) && errors.contains(&format!("`hearth load run --network {url}`")),
-        "{errors}"
-    );
+    assert!(said.status.code() == Some(1) && errors.contains(&format!("`hearth load run --url {url}`")), "{errors}");
     chain.signal(Signal::INT);
 }
 
 #[test]
 fn what_is_no_node_is_told() {
     for (url, code) in [("https://127.0.0.1:1", 2), ("http://127.0.0.1:1", 1)] {
-        let said = output(hearth().args(["bench", "--target", url]));
+        let said = output(hearth().args(["bench", "--url", url]));
         let errors = String::from_utf8_lossy(&said.stderr);
         assert_eq!(said.status.code(), Some(code), "{errors}");
         assert!(errors.contains(if code == 2 { "http://HOST:PORT" } else { url }), "{errors}");

@@ -16,7 +16,7 @@ fn our_own_workloads_print_what_the_study_reads() {
     let spec = format!("{SPEC}binary = {:?}\n", env!("CARGO_BIN_EXE_hearth"));
     fs::write(folder.path().join("study.toml"), spec).unwrap();
     let mut command = hearth();
-    command.args(["tune", "build", "study.toml", "--out", "out", "--json", "found.json"]).current_dir(folder.path());
+    command.args(["tune", "build", "study.toml", "--folder", "out", "--json", "found.json"]).current_dir(folder.path());
     let output = output(&mut command);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

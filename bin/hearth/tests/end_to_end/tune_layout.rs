@@ -17,7 +17,7 @@ fn command(setup: &Setup, folder: &Path) -> Command {
     command.args(["tune", "layout", "--runs", RUNS, "--minutes", "10", "--duration", "2", "--warmup", "1"]);
     // Other tests run at the same time.
     command.args(["--steal", "1", "--foreign", "1", "--pressure", "1", "--pace", "1", "--config"]).arg(setup.config());
-    command.arg("--out").arg(folder.join("out")).arg("--json").arg(folder.join("found.json"));
+    command.arg("--folder").arg(folder.join("out")).arg("--json").arg(folder.join("found.json"));
     command
 }
 

@@ -4,7 +4,8 @@
 //! writes  standard output and standard error
 //!
 //! A command prints lines with [`output`] and shows progress with [`progress`] or [`bar`]. [`stop`] reports requests to
-//! end, and enforces them. [`exit_code`] maps the result to an exit code.
+//! end, and enforces them. [`exit_code`] maps the result to an exit code. [`service_manager`] tells systemd
+//! that a node serves.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
@@ -16,6 +17,7 @@ pub mod numbers;
 pub mod output;
 pub mod progress;
 pub mod secrets;
+pub mod service_manager;
 pub mod shell;
 pub mod stop;
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use hearth_tile::topology::Topology;
 
+use crate::exit_code::ExitCode;
 use crate::stop;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -121,6 +122,17 @@ pub struct Unwritable {
     pub source: Error,
 }
 
+impl ExitCode for Unwritable {}
+
+/// Writes JSON and a newline to a file, or to the command's lines where `path` is `-`.
+pub fn json(path: &Path, text: impl Display, say: &Say) -> Result<(), Unwritable> {
+    if is_stdout(Some(path)) {
+        say.line(text);
+        return Ok(());
+    }
+    fs::write(path, format!("{text}\n")).map_err(|source| Unwritable { path: path.into(), source })
+}
+
 /// Whether a result is for standard output: `-`.
 pub fn is_stdout(path: Option<&Path>) -> bool {
     path.is_some_and(|path| path.as_os_str() == "-")
@@ -149,4 +161,21 @@ pub fn layout(topology: &Topology) -> String {
         lines.push(format!("  floating {}", floating.join(" ")));
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_goes_to_the_named_file() {
+        let path = std::env::temp_dir().join(format!("hearth-output-{}.json", std::process::id()));
+        json(&path, "{}", &Say::nothing()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n");
+        fs::remove_file(&path).unwrap();
+        let refused = json(&path.join("below"), "{}", &Say::nothing()).unwrap_err();
+        assert!(refused.to_string().starts_with("cannot write the result to "), "{refused}");
+        json(Path::new("-"), "{}", &Say::nothing()).unwrap();
+        assert!(!Path::new("-").exists(), "it is standard output");
+    }
 }

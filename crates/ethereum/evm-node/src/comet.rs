@@ -144,6 +144,8 @@ impl Solitude {
 
 /// Serves CometBFT; snapshots are in the folder `dir` where there is one.
 pub fn start(chain: &Chain, options: &CometOptions, dir: Option<&Path>) -> Result<Engine, EvmError> {
+    // CometBFT would stop at the first block.
+    chain.check_is_merged()?;
     let config = hearth_comet::app::Config { retain_blocks: options.retain_blocks };
     let mut app = App::new(chain.clone(), config);
     if let Some(path) = dir.map(|dir| dir.join("snapshots")) {

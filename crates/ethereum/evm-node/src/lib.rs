@@ -52,9 +52,8 @@ pub enum EvmCommand {
     Testnet(Box<testnet::EvmTestnet>),
     /// Append a file of blocks to a chain; each block is verified by every rule and executed.
     ///
-    /// The chain is that of --genesis, in the folder of --data-dir, which may be new. It begins with the rules of the
-    /// merge or, if its blocks require that, earlier ones. If a block is invalid, the command names it and the reason;
-    /// the blocks before it stay.
+    /// The chain is that of --genesis, in the folder of --data-dir, which need not be there yet. It may begin before
+    /// the merge. Where a block is wrong the command says which, and what is wrong with it; the blocks before it stay.
     Import(Box<chain_file::EvmImport>),
     /// Write a chain's blocks to a file, which `hearth evm import` and geth read.
     Export(Box<chain_file::EvmExport>),
@@ -125,11 +124,11 @@ pub struct EvmRun {
     #[arg(long, requires = "data_dir")]
     pub durable: bool,
     /// Listen on this port.
-    #[arg(long, value_name = "PORT", default_value_t = 8545)]
-    pub port: u16,
+    #[arg(long, alias = "port", value_name = "PORT", default_value_t = 8545)]
+    pub rpc_port: u16,
     /// Listen on this address.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    pub host: IpAddr,
+    #[arg(long, alias = "host", value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub bind_address: IpAddr,
     /// Let clients reach the node by this name, too, besides addresses and `localhost`; `*`: by any. Repeatable.
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
@@ -231,7 +230,7 @@ pub enum EvmError {
     #[error("{0} is for a chain of one node: with --consensus cometbft all nodes must have the same limits")]
     OneNode(&'static str),
     /// The network in this folder already runs.
-    #[error("the network in {} runs already: stop it first, or name another folder with --dir", .0.display())]
+    #[error("the network in {} runs already: stop it first, or name another folder with --folder", .0.display())]
     Running(PathBuf),
     /// The chain cannot be opened.
     #[error("{0}{hint}", hint = hint(.0))]

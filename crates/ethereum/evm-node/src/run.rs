@@ -11,6 +11,7 @@ use alloy_primitives::U256;
 use clap::{Args, FromArgMatches};
 use hearth_command::NO_LAB;
 use hearth_command::output::{Say, note};
+use hearth_command::service_manager::ServiceManager;
 use hearth_command::stop::StopSignal;
 use hearth_evm::blocks::BlocksError;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ChainError};
@@ -78,7 +79,7 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
         ..ChainConfig::new(genesis)
     };
     // Before the chain is opened, so that no other program takes it meanwhile.
-    let held = hold(SocketAddr::new(options.host, options.port))?;
+    let held = hold(SocketAddr::new(options.bind_address, options.rpc_port))?;
     let chain = Chain::open(config).map_err(|why| began_otherwise(options, &accounts, why))?;
     // Known once the server has a port, and there are stages to see.
     let workspace = Arc::new(OnceLock::new());
@@ -97,19 +98,22 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
             say.line(format_args!("  dashboard http://{}/dashboard", reachable(server.address())));
         }
     }
-    if !options.host.is_loopback() {
+    if !options.bind_address.is_loopback() {
         note(format_args!("notice: {}", reach(cometbft, accounts.len())));
     }
     say.line("  ready; Ctrl-C stops the node");
+    let mut manager = ServiceManager::ready();
     let mut failure = None;
     while !stop.is_set() && failure.is_none() {
         std::thread::sleep(LOOK_EVERY);
+        manager.alive();
         failure = chain.failure();
         if let Some(complaint) = engine.as_mut().and_then(comet::Engine::complaint) {
             tracing::warn!("{complaint}");
         }
     }
     say.line("  stopping");
+    manager.stopping();
     stop.set();
     let save = options.state.as_ref().map(|path| (path, stop.save("the file of --state", SAVE_PATIENCE)));
     drop(engine);
@@ -168,7 +172,7 @@ fn hold(address: SocketAddr) -> Result<HeldTcp, PortError> {
 }
 
 fn port_error(address: SocketAddr, source: std::io::Error) -> PortError {
-    PortError::of(address, Protocol::Tcp, "JSON-RPC (HTTP and WebSocket)", "--port", source).explained()
+    PortError::of(address, Protocol::Tcp, "JSON-RPC (HTTP and WebSocket)", "--rpc-port", source).explained()
 }
 
 /// Prints contracts' console output along with the node's own. Lines wait in a bounded queue and are dropped when it is

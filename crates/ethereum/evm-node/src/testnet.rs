@@ -42,8 +42,8 @@ pub struct EvmTestnet {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=99))]
     pub followers: Option<u16>,
     /// Where the nodes' homes are; a network that is there already goes on.
-    #[arg(long, value_name = "DIR", default_value = "hearth-testnet")]
-    pub dir: PathBuf,
+    #[arg(long, alias = "dir", value_name = "DIR", default_value = "hearth-testnet")]
+    pub folder: PathBuf,
     /// Node I is at 127.0.0.I: peers at this port, CometBFT's RPC at the next, ours at the one after it.
     #[arg(long, value_name = "PORT", default_value_t = 26656, value_parser = clap::value_parser!(u16).range(1..=65533))]
     pub base_port: u16,
@@ -107,11 +107,11 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
         genesis: genesis(options, &words, chain_id)?,
     };
     let wanted = Wanted { validators: options.validators, followers: options.followers, chain_id: options.chain_id };
-    let Found { homes, validators, chain_id } = match testnet_dirs::find(&options.dir, &network, &wanted)? {
+    let Found { homes, validators, chain_id } = match testnet_dirs::find(&options.folder, &network, &wanted)? {
         Some(found) => found,
         None => {
             options.check(usize::from(network.followers))?;
-            let homes = testnet_dirs::write(&cometbft, &options.dir, &network)?;
+            let homes = testnet_dirs::write(&cometbft, &options.folder, &network)?;
             Found { homes, validators: network.validators.into(), chain_id }
         }
     };
@@ -134,7 +134,7 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
         }
         return Ok(());
     }
-    let _lock = lock(&options.dir)?;
+    let _lock = lock(&options.folder)?;
     let (early, late) = homes.split_at(homes.len() - late);
     let mut running = Running::default();
     running.start_all(options, &words, &cometbft, early, stop)?;
@@ -180,8 +180,8 @@ fn commands(options: &EvmTestnet, words: &Mnemonic, cometbft: &Path, home: &Home
     let itself = std::env::current_exe().map_err(|source| EvmError::Start { what: "hearth".into(), source })?;
     let mut application = Command::new(itself);
     application.args(["evm", "run", "--quiet", "--consensus", "cometbft", "--abci", &home.application()]);
-    application.args(["--comet-rpc", &home.comet_rpc(), "--host", &home.host]);
-    application.args(["--port", &home.web3_port().to_string(), "--accounts", &options.accounts.to_string()]);
+    application.args(["--comet-rpc", &home.comet_rpc(), "--bind-address", &home.host]);
+    application.args(["--rpc-port", &home.web3_port().to_string(), "--accounts", &options.accounts.to_string()]);
     // Not as an argument, which every user of this machine could read.
     application.env(accounts::VARIABLE, words.text());
     // Blocks come fast here: a snapshot that is offered must still be there when it is fetched.

@@ -32,7 +32,7 @@ use crate::side::SideKind;
 use crate::state::{Account, AccountChange, BlockZero, Changes, Entry, bytecode};
 
 /// The base fee of the first block under EIP-1559 where the genesis names none: 1 gwei.
-pub(crate) const FIRST_BASE_FEE: u64 = 1_000_000_000;
+pub const FIRST_BASE_FEE: u64 = 1_000_000_000;
 /// The block gas limit where the genesis names none, as geth has it.
 const DEFAULT_GAS_LIMIT: u64 = 4_712_388;
 

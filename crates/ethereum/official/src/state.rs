@@ -134,7 +134,8 @@ fn env_of(case: &Value, genesis: &Genesis) -> Result<BlockEnv, String> {
     let (number, timestamp) = (hex::small_of(json, "currentNumber")?, hex::small_of(json, "currentTimestamp")?);
     let spec = genesis.spec(number, timestamp);
     let least = if spec.is_enabled_in(SpecId::LONDON) { "0x0a" } else { "0x00" };
-    let random = optional("currentRandom").or(optional("currentDifficulty")).unwrap_or("0x00");
+    let is_merged = spec.is_enabled_in(SpecId::MERGE);
+    let random = optional("currentRandom").filter(|_| is_merged).or(optional("currentDifficulty")).unwrap_or("0x00");
     Ok(BlockEnv {
         number,
         timestamp,

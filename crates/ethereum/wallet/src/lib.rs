@@ -38,7 +38,7 @@ pub enum WalletError {
     #[error("the node refuses: {0}")]
     Refused(String),
     /// The node cannot be reached.
-    #[error("{0}; is a node running there? `hearth evm run` starts one, --rpc names another")]
+    #[error("{0}; is a node running there? `hearth evm run` starts one, --url names another")]
     Rpc(RpcError),
     /// The node's answer is not of this form.
     #[error("{0}: the node's answer is not understood: {1}")]
@@ -140,7 +140,7 @@ pub fn run(command: &Command, say: &Say) -> Result<(), WalletError> {
                 (None, Some(path)) => OwnerKey(keys::read(path)?.public),
                 (None, None) => unreachable!("the command line asks for one of them"),
             };
-            balance(&mut Node::at(&node.rpc)?, &owner, say)
+            balance(&mut Node::at(&node.url)?, &owner, say)
         }
         Command::Send { to, amount, asset, memo, payer } => {
             let mut purse = Purse::open(payer)?;
@@ -203,7 +203,7 @@ pub struct Purse {
 
 impl Purse {
     fn open(payer: &Payer) -> Result<Self, WalletError> {
-        let mut purse = Self::empty(&payer.key, &payer.node.rpc)?;
+        let mut purse = Self::empty(&payer.key, &payer.node.url)?;
         (purse.available, _) = purse.node.outputs(&purse.owner())?;
         Ok(Self { wait: !payer.no_wait, ..purse })
     }
@@ -316,7 +316,7 @@ fn from_evm(
     {
         return Err(WalletError::OtherAccount { path: path.into(), found, wanted });
     }
-    let mut node = Node::at(&payer.node.rpc)?;
+    let mut node = Node::at(&payer.node.url)?;
     if node.code(prism::ADDRESS)? != *prism::CODE {
         return Err(WalletError::NoContract);
     }

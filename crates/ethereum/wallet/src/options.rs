@@ -94,8 +94,9 @@ pub enum Command {
 #[derive(Args)]
 pub struct Node {
     /// The node's JSON-RPC.
-    #[arg(long, value_name = "URL", env = "HEARTH_RPC", default_value = "http://127.0.0.1:8545")]
-    pub rpc: String,
+    #[arg(short = 'u', long, alias = "rpc", value_name = "URL", env = "HEARTH_RPC")]
+    #[arg(default_value = "http://127.0.0.1:8545")]
+    pub url: String,
 }
 
 /// Who spends.

@@ -55,8 +55,8 @@ pub struct Options {
     /// Sign all transfers before measuring, so that signing takes no CPU time from the node.
     #[arg(long)]
     pub presign: bool,
-    /// Write the result as JSON to this file, `-` for standard output [default: none is written].
-    #[arg(long, value_name = "FILE")]
+    /// Write the result as JSON to FILE, or to standard output without FILE [default: none is written].
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Time stock ed25519-dalek before and after the load, and report the rate relative to it, as efficiency.
     #[arg(long)]
@@ -69,12 +69,12 @@ pub struct Options {
     pub target: Target,
 }
 
-/// `hearth bench --target`
+/// `hearth bench --url`
 #[derive(Args)]
 pub struct Target {
     /// Drive the Solana node whose RPC is at this URL, as http://127.0.0.1:8899, instead of booting one. Its senders
     /// are new accounts, funded by an airdrop. With --rate 0, only probes and RPC queries are sent.
-    #[arg(long = "target", value_name = "URL")]
+    #[arg(short = 'u', long, alias = "target", value_name = "URL")]
     pub url: Option<String>,
     /// Send transactions to this QUIC address [default: the node's `tpuQuic` in its `getClusterNodes`].
     #[arg(long, value_name = "ADDRESS", requires = "url")]

@@ -34,8 +34,8 @@ pub struct ReportOptions {
     #[command(flatten)]
     pub bench: crate::Options,
     /// The report, to be opened in a browser.
-    #[arg(long, short, value_name = "FILE", default_value = "hearth-bench.html")]
-    pub output: PathBuf,
+    #[arg(long, short = 'o', alias = "output", value_name = "FILE", default_value = "hearth-bench.html")]
+    pub html: PathBuf,
     /// Samples a second of CPU time.
     #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub hz: u32,
@@ -80,7 +80,7 @@ pub fn run(
             "a bench of a node of its own is profiled; of another: `hearth profile --url` while `hearth bench` runs";
         return Err(BenchError::Option(what.into()).into());
     }
-    output::can_be_written(&options.output)?;
+    output::can_be_written(&options.html)?;
     // Find out before the bench whether sampling works; the sampler allocates its memory here.
     drop(Sampling::start(options.hz)?);
     let mut seen = Onlooker { hz: options.hz, ..Onlooker::default() };
@@ -101,12 +101,12 @@ pub fn run(
         tiles: &tiles,
         cost: &cost,
     };
-    let written = fs::write(&options.output, page.html());
-    written.map_err(|source| Unwritable { path: options.output.clone(), source })?;
+    let written = fs::write(&options.html, page.html());
+    written.map_err(|source| Unwritable { path: options.html.clone(), source })?;
     // If the JSON goes to standard output, all text for people goes to standard error.
     let to_stdout = options.bench.json.as_deref() != Some(Path::new("-"));
     let say = if to_stdout { say } else { &Say::stderr() };
-    say.text(format!("{tiles}{cost}  report     {}\n", options.output.display()));
+    say.text(format!("{tiles}{cost}  report     {}\n", options.html.display()));
     Ok(crate::ended(&report)?)
 }
 

@@ -156,7 +156,7 @@ impl Limit {
         match self {
             Self::Node => "the node",
             Self::Load => "the load itself: the node may have more to give",
-            Self::RoundTrips => "waiting for answers: with a higher --max-parallelism the node may give more",
+            Self::RoundTrips => "waiting for answers: with a higher --threads the node may give more",
             Self::UnderWay => {
                 "what may be under way, of which blocks took all: with a higher --under-way the node may give more"
             }

@@ -297,7 +297,7 @@ impl Cause {
             ),
             Self::SendersCompute => format!(
                 "its sending threads computed for longer ({busy} of the time) than they waited for answers ({}), and \
-                 hardly rested; a higher --max-parallelism may send more",
+                 hardly rested; a higher --threads may send more",
                 percent(shares.answers)
             ),
             Self::Kept | Self::Money | Self::Nothing | Self::RoundTrips | Self::UnderWay => return None,

@@ -24,7 +24,7 @@ pub struct Served {
     pub rpc: Option<SocketAddrV4>,
     /// The snapshot's slot.
     pub slot: u64,
-    /// The hash of its bank.
+    /// The hash of its bank; that of its accounts, if it is an archive of the cluster's.
     pub hash: Hash,
 }
 

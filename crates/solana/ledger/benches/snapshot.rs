@@ -94,7 +94,7 @@ fn measure_archive(ledger: &Ledger, folder: &Path) {
         block_id: [1; 32],
     };
     let start = Instant::now();
-    let path = write_archive(ledger, &facts, folder).expect("room");
+    let path = write_archive(ledger, &facts, folder, |_| {}).expect("room");
     let bytes = std::fs::metadata(&path).expect("it is there").len();
     println!("{:>8.2} s to write {} MB as an archive", start.elapsed().as_secs_f64(), bytes / 1_000_000);
     let start = Instant::now();

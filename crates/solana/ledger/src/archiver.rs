@@ -1,8 +1,10 @@
 //! archiver: writes the state of a ledger as an archive of the cluster's.
 //!
-//! reads   the ledger between two slots; what it does not keep is given: [`ChainFacts`]
+//! reads   the ledger between two slots; the genesis; the transactions of the last blocks, which the caller reads:
+//!         [`ChainFacts`]
 //! writes  a full archive
-//! memory  the bank's fields; a pass over all accounts for the lengths of the files, one to write them
+//! memory  the bank's fields, with the vote accounts of up to six times; 64 bytes for each transaction of the last 300
+//!         blocks; a pass over all accounts for the lengths of the files, one to write them
 //! drops   the unfinished archive, if it does not become whole
 //! source  `get_fields_to_serialize` of `bank.rs` of `solana-runtime` 4.2
 //!
@@ -10,21 +12,23 @@
 //! not known: the accounts are spread over files of the newest slots, which means the same.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use hearth_wire::consts::{STAKE_PROGRAM, SYSVAR_STAKE_HISTORY, VOTE_PROGRAM};
-use hearth_wire::{Hash, Pubkey};
+use hearth_wire::{Hash, Pubkey, Txn};
 use solana_fee_calculator::FeeRateGovernor;
 use solana_inflation::Inflation;
 
 use crate::account::Account;
 use crate::archive::{
-    ArchiveError, BankFields, BankStakes, BankStats, BlockhashQueue, EpochStakes, Fault, NewArchive, QueuedHash,
-    SlotStatuses, StakeDelegation, StakedVote, StorageInfo, read_stake_history, stored_size,
+    ArchiveError, ArchiveName, BankFields, BankStakes, BankStats, BlockhashQueue, EpochStakes, Fault, NewArchive,
+    NodeVotes, QueuedHash, SlotStatuses, StakeDelegation, StakedVote, StorageInfo, read_stake_history, stored_size,
 };
+use crate::genesis::Genesis;
 use crate::ledger::Ledger;
-use crate::stakes::{Delegation, StakeHistory};
+use crate::stakes::{self, Delegation, StakeHistory};
 use crate::vote_state::VoteState;
 
 /// Bytes from which a new account file begins.
@@ -34,7 +38,7 @@ const MAX_AGE: u64 = 300;
 /// Where the unused bytes of a delegation are in a stake account.
 const RESERVED: std::ops::Range<usize> = 180..188;
 
-/// What an archive says of a chain and the ledger does not keep.
+/// What an archive says of a chain beside the state.
 #[derive(Clone, Debug)]
 pub struct ChainFacts {
     /// When the chain began, Unix time in seconds.
@@ -63,17 +67,99 @@ pub struct ChainFacts {
     pub block_id: Hash,
 }
 
-/// Writes the state at the end of the last block into `folder`, as `snapshot-SLOT-HASH.tar.zst`.
+impl ChainFacts {
+    /// Those of a ledger's last block, whose id is given, and the transactions of its newest 300 blocks:
+    /// [`block_statuses`].
+    pub fn of(ledger: &Ledger, genesis: &Genesis, statuses: Vec<SlotStatuses>, block_id: Hash) -> Self {
+        let config = genesis.config();
+        let inflating = ledger.reward_rules(&ledger.features()).inflating;
+        let chain = ledger.chain();
+        Self {
+            creation_time: config.creation_time as i64,
+            ticks_per_slot: config.ticks_per_slot,
+            hashes_per_tick: config.hashes_per_tick,
+            slot_ns: config.slot_ns(),
+            slots_per_year: inflating.slots_per_year,
+            hard_forks: ledger.hard_forks(),
+            // The cluster derives the bounds of the price with each block anew; the price itself is below.
+            fee_rate_governor: FeeRateGovernor::new_derived(&config.fee_rate_governor, 0),
+            lamports_per_signature: chain.blockhashes.last_price(),
+            inflation: inflating.inflation,
+            epoch_stakes: chain.epochs.all().map(|stakes| epoch_stakes(stakes)).collect(),
+            statuses,
+            block_id,
+        }
+    }
+}
+
+/// The transactions of one of the last 300 blocks as an archive has them. `None` if the result of one is not known.
+pub fn block_statuses<'a>(
+    ledger: &Ledger,
+    slot: u64,
+    transactions: impl IntoIterator<Item = Txn<'a>>,
+) -> Option<SlotStatuses> {
+    let now = ledger.recent_blocks(1)[0].height;
+    let landed = |txn: Txn<'a>| {
+        let status = ledger.statuses().status(txn.first_signature(), now)?;
+        (status.slot == slot).then_some((txn, status.result))
+    };
+    let transactions: Vec<_> = transactions.into_iter().map(landed).collect::<Option<_>>()?;
+    Some(SlotStatuses::of_block(slot, transactions))
+}
+
+/// The stakes of an epoch as the cluster keeps them.
+fn epoch_stakes(counted: &stakes::EpochStakes) -> EpochStakes {
+    let (mut votes, mut voters, mut nodes) = (vec![], vec![], BTreeMap::<Pubkey, NodeVotes>::new());
+    for vote in counted.counted() {
+        let (address, stake, node) = (vote.stake.vote, vote.stake.stake, vote.stake.node);
+        let voter = VoteState::of_account(&vote.account).and_then(|state| state.voter(counted.epoch));
+        votes.push(StakedVote { address, stake, account: vote.account });
+        // One without stake leads no slot, and its votes do not count.
+        let Some(voter) = voter.filter(|_| stake > 0) else { continue };
+        let of_node = nodes.entry(node).or_insert_with(|| NodeVotes { node, votes: vec![], stake: 0 });
+        of_node.votes.push(address);
+        of_node.stake += stake;
+        voters.push((address, voter));
+    }
+    EpochStakes {
+        epoch: counted.epoch,
+        votes,
+        staked_in: counted.counted_in,
+        // The cluster leaves it out here.
+        history: vec![],
+        total: counted.total(),
+        nodes: nodes.into_values().collect(),
+        voters,
+    }
+}
+
+/// Writes the state at the end of the last block into `folder`, as `snapshot-SLOT-HASH.tar.zst`. `progress` is called
+/// with the number of accounts that are written. A file of that name is not replaced.
 ///
 /// # Panics
 ///
 /// A slot is in progress.
-pub fn write_archive(ledger: &Ledger, facts: &ChainFacts, folder: &Path) -> Result<PathBuf, ArchiveError> {
+pub fn write_archive(
+    ledger: &Ledger,
+    facts: &ChainFacts,
+    folder: &Path,
+    mut progress: impl FnMut(u64),
+) -> Result<PathBuf, ArchiveError> {
     assert!(ledger.working_bank().is_none(), "the state is whole between two slots alone");
     let fields = bank_fields(ledger, facts).map_err(|fault| ArchiveError::of(folder, fault))?;
+    let name = ArchiveName { base: None, slot: fields.slot, hash: fields.lattice.checksum() };
+    let path = folder.join(name.to_string());
+    if path.exists() {
+        return Err(ArchiveError::of(&path, Fault::Write(ErrorKind::AlreadyExists.into())));
+    }
     let mut archive = NewArchive::create(folder, None, &fields, &facts.statuses)?;
+    let mut count = 0;
     let written = ledger.accounts().scan(|key, account| match archive.account(key, account) {
-        Ok(()) => ControlFlow::Continue(()),
+        Ok(()) => {
+            count += 1;
+            progress(count);
+            ControlFlow::Continue(())
+        }
         Err(why) => ControlFlow::Break(why),
     });
     match written {
@@ -209,62 +295,4 @@ fn stakes(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::archive::read_state;
-    use crate::ledger::LedgerConfig;
-    use crate::stakes::genesis_accounts;
-    use crate::{Genesis, GenesisConfig, SlotHistory};
-
-    #[test]
-    fn a_ledger_s_archive_is_its_state() {
-        let (node, vote) = ([1; 32], [20; 32]);
-        let extra_accounts = genesis_accounts(&vote, &[21; 32], &node).to_vec();
-        let development = GenesisConfig::development(node, [2; 32], 0);
-        let config = GenesisConfig { fund_initial_accounts: 5, extra_accounts, ..development };
-        let genesis = Genesis::create(config, |_| {}).unwrap();
-        let ledger = Ledger::new(&genesis, LedgerConfig::default());
-        for slot in [1, 2, 5] {
-            ledger.begin_slot(slot, ledger.recent_blocks(1)[0].slot).unwrap();
-            ledger.end_slot(slot, [slot as u8; 32]).unwrap();
-        }
-        let history = SlotHistory::of(&ledger).unwrap();
-        let blocks = (0..=5).filter(|slot| history.has(*slot));
-        let statuses = blocks.map(|slot| SlotStatuses { slot, hashes: vec![] }).collect();
-        let schedule = *ledger.epoch_schedule();
-        let epochs = schedule.epoch(5)..=schedule.leader_schedule_epoch(5);
-        let facts = ChainFacts {
-            creation_time: 7,
-            ticks_per_slot: 64,
-            hashes_per_tick: None,
-            slot_ns: 400_000_000,
-            slots_per_year: 78_892_314.984,
-            hard_forks: vec![],
-            fee_rate_governor: FeeRateGovernor::default(),
-            lamports_per_signature: 5000,
-            inflation: Inflation::default(),
-            epoch_stakes: epochs.map(|epoch| EpochStakes { epoch, ..EpochStakes::default() }).collect(),
-            statuses,
-            block_id: [9; 32],
-        };
-        let folder = tempfile::tempdir().unwrap();
-        let path = write_archive(&ledger, &facts, folder.path()).unwrap();
-        let state = read_state(&path, None, &mut ()).unwrap();
-        let fields = state.contents.fields;
-        assert_eq!(state.contents.accounts, ledger.accounts().count() as u64);
-        assert_eq!((fields.slot, fields.parent_slot, fields.hash), (5, 2, ledger.bank_hash(5).unwrap()));
-        assert_eq!(fields.blockhashes.last, Some([5; 32]));
-        let price = |hash: Hash| fields.blockhashes.hashes.iter().find(|one| one.hash == hash).unwrap();
-        assert_eq!(price([5; 32]).lamports_per_signature, ledger.chain().blockhashes.last_price());
-        assert_eq!(price([5; 32]).index, fields.blockhashes.last_index);
-        let [delegation] = fields.stakes.delegations[..] else { panic!("one stake account") };
-        let [staked] = &fields.stakes.votes[..] else { panic!("one vote account") };
-        assert_eq!((fields.leader, delegation.vote, staked.address), (node, vote, vote));
-        assert!(staked.stake > 0 && staked.stake == delegation.stake);
-        // A hard fork that was none makes another hash.
-        let forked = ChainFacts { hard_forks: vec![(5, 1)], ..facts };
-        let why = write_archive(&ledger, &forked, folder.path()).unwrap_err().to_string();
-        assert!(why.contains("the bank's hash"), "{why}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the unfinished one is not there");
-    }
-}
+mod tests;

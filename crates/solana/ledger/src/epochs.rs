@@ -2,7 +2,7 @@
 //!
 //! reads   vote and stake accounts when an epoch begins
 //! writes  the stake history and epoch rewards sysvars; commissions and stakes, through [`crate::rewards`]
-//! memory  the stakes of 5 epochs; 64 B per stake account while rewards are distributed
+//! memory  the stakes of 5 epochs, with the vote accounts of then; 64 B per stake account while rewards are distributed
 //! source  `process_new_epoch` of `bank.rs`, `bank/partitioned_epoch_rewards` of `solana-runtime` 4.2
 //!
 //! The first block of an epoch pays the commissions, and the blocks after it the stakes, about 4,096 in each. Without
@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use hearth_wire::{Hash, Pubkey};
 
+use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::bank_hash::{Hashing, StakeIndex};
 use crate::block::{BlockRewards, Reward};
@@ -21,7 +22,7 @@ use crate::leaders::Leader;
 use crate::rewards::{
     Boundary, Calculated, Payday, RewardFeatures, RewardRules, StakeReward, partition_of, pay_commissions,
 };
-use crate::stakes::{self, EpochStakes, StakeHistory, VoteStake};
+use crate::stakes::{self, CountedVote, EpochStakes, StakeHistory, VoteStake};
 use crate::sysvars::EpochRewards;
 
 /// Number of epochs whose stakes are kept.
@@ -36,6 +37,8 @@ pub(crate) struct NewSlot<'a> {
     pub(crate) height: u64,
     pub(crate) parent_blockhash: &'a Hash,
     pub(crate) rules: &'a RewardRules,
+    /// The lamports that feature activations have created in this slot.
+    pub(crate) created: u64,
 }
 
 /// What happened as a slot began.
@@ -57,16 +60,64 @@ pub(crate) struct Epochs {
 /// The part of [`Epochs`] that must survive a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct KeptEpochs {
-    stakes: Vec<(u64, Vec<KeptStake>)>,
+    stakes: Vec<KeptStakes>,
     rewards: Option<Rewards>,
 }
 
+/// The stakes of an epoch in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct KeptStakes {
+    epoch: u64,
+    counted_in: u64,
+    votes: Vec<KeptStake>,
+}
+
 /// A vote account's stake in a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 struct KeptStake {
     #[serde(with = "VoteStakeFields")]
     vote: VoteStake,
     commission_bps: u16,
+    /// It is beside the rest: [`KeptEpochs::vote_accounts`].
+    #[serde(skip)]
+    account: Account,
+}
+
+/// Vote accounts by the epoch in whose stakes they are, and by address.
+pub(crate) type VoteAccounts = BTreeMap<(u64, Pubkey), Account>;
+
+impl KeptEpochs {
+    /// The vote accounts, each with the epoch in whose stakes it is. They are too large for the text that the rest
+    /// becomes.
+    pub(crate) fn vote_accounts(&self) -> impl Iterator<Item = (u64, &Pubkey, &Account)> {
+        self.stakes.iter().flat_map(|stakes| {
+            let epoch = stakes.epoch;
+            stakes.votes.iter().map(move |kept| (epoch, &kept.vote.vote, &kept.account))
+        })
+    }
+
+    /// Puts the vote accounts back. Returns whether these are the ones.
+    pub(crate) fn set_vote_accounts(&mut self, mut accounts: VoteAccounts) -> bool {
+        for KeptStakes { epoch, votes, .. } in &mut self.stakes {
+            for kept in votes {
+                let Some(account) = accounts.remove(&(*epoch, kept.vote.vote)) else { return false };
+                kept.account = account;
+            }
+        }
+        accounts.is_empty()
+    }
+
+    /// A sample for tests: two vote accounts in the stakes of two epochs each.
+    #[cfg(test)]
+    pub(crate) fn sample() -> Self {
+        let vote = |n: u8| KeptStake {
+            vote: VoteStake { vote: [n; 32], node: [1; 32], collector: [2; 32], stake: u64::from(n) },
+            commission_bps: 700,
+            account: Account::with_data(5, [n; 32], &[n; 3762]),
+        };
+        let of = |epoch: u64| KeptStakes { epoch, counted_in: epoch - 1, votes: vec![vote(epoch as u8), vote(100)] };
+        Self { stakes: vec![of(7), of(8)], rewards: None }
+    }
 }
 
 /// The fields of a [`VoteStake`], for serde: its crate knows only the network's format.
@@ -92,28 +143,34 @@ impl Epochs {
         let (history, all) = (StakeHistory::load(accounts), stakes::stake_accounts(accounts, index));
         let now = schedule.epoch(slot);
         let votes = stakes::vote_stakes(accounts, index, &all, &history, now);
-        let of = |epoch| (epoch, Arc::new(EpochStakes::new(epoch, votes.iter().copied())));
+        let of = |epoch| (epoch, Arc::new(EpochStakes::new(epoch, now, votes.iter().cloned())));
         let stakes = (now..=schedule.leader_schedule_epoch(slot)).map(of).collect();
         Self { schedule, stakes, rewards: None }
     }
 
     /// Restores the state that [`Epochs::kept`] returned.
     pub(crate) fn restore(schedule: EpochSchedule, kept: KeptEpochs) -> Self {
-        let of = |(epoch, votes): (u64, Vec<KeptStake>)| {
-            let votes = votes.into_iter().map(|KeptStake { vote, commission_bps }| (vote, commission_bps));
-            (epoch, Arc::new(EpochStakes::new(epoch, votes)))
+        let of = |KeptStakes { epoch, counted_in, votes }: KeptStakes| {
+            let counted =
+                |KeptStake { vote: stake, commission_bps, account }| CountedVote { stake, commission_bps, account };
+            (epoch, Arc::new(EpochStakes::new(epoch, counted_in, votes.into_iter().map(counted))))
         };
         Self { schedule, stakes: kept.stakes.into_iter().map(of).collect(), rewards: kept.rewards.map(Arc::new) }
     }
 
     /// The state that must survive a restart.
     pub(crate) fn kept(&self) -> KeptEpochs {
-        let kept = |stakes: &EpochStakes| {
-            let kept = |(vote, commission_bps): (&VoteStake, u16)| KeptStake { vote: *vote, commission_bps };
-            stakes.with_commissions().map(kept).collect()
+        let kept = |CountedVote { stake: vote, commission_bps, account }| KeptStake { vote, commission_bps, account };
+        let of = |stakes: &Arc<EpochStakes>| {
+            let votes = stakes.counted().map(kept).collect();
+            KeptStakes { epoch: stakes.epoch, counted_in: stakes.counted_in, votes }
         };
-        let stakes = self.stakes.iter().map(|(epoch, stakes)| (*epoch, kept(stakes))).collect();
-        KeptEpochs { stakes, rewards: self.rewards.as_deref().cloned() }
+        KeptEpochs { stakes: self.stakes.values().map(of).collect(), rewards: self.rewards.as_deref().cloned() }
+    }
+
+    /// The stakes of all epochs that are kept, the oldest first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<EpochStakes>> {
+        self.stakes.values()
     }
 
     /// The stakes of an epoch, if they are known.
@@ -168,6 +225,8 @@ impl Epochs {
         history.add(rewarded, stakes::all_activation(&all, rewarded, &history));
         // The stakes by which an epoch's leaders are drawn were counted as the epoch before began.
         let earlier = [rewarded, epoch].map(|epoch| self.stakes.get(&epoch).map(|stakes| &**stakes));
+        // Feature activations come before the rewards, and what they create counts too.
+        let capitalization = hashing.capitalization().saturating_add(new.created);
         let boundary = Boundary {
             accounts,
             stakes: &all,
@@ -175,14 +234,13 @@ impl Epochs {
             rewarded,
             earlier,
             features: &new.rules.features,
-            // Whatever feature activations create or burn in this slot comes before, and counts too.
-            lamports: new.rules.inflating.lamports(&self.schedule, hashing.capitalization(), rewarded, epoch),
+            lamports: new.rules.inflating.lamports(&self.schedule, capitalization, rewarded, epoch),
         };
         let calculated = boundary.calculate();
         let votes = stakes::vote_stakes(accounts, &index, &all, &history, epoch);
         // If whole epochs had no block, the leaders of this epoch are not computed yet either.
         for to_lead in [epoch, self.schedule.leader_schedule_epoch(new.slot)] {
-            let of = || Arc::new(EpochStakes::new(to_lead, votes.iter().copied()));
+            let of = || Arc::new(EpochStakes::new(to_lead, epoch, votes.iter().cloned()));
             self.stakes.entry(to_lead).or_insert_with(of);
         }
         let newest = *self.stakes.keys().next_back().expect("stakes were just added");

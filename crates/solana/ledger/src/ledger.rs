@@ -48,6 +48,7 @@ use crate::hard_forks;
 use crate::lattice::Lattice;
 use crate::notifier::Tap;
 use crate::performance::{Mark, Samples};
+use crate::programs::gated_programs;
 use crate::rewards::{Inflating, InflationFeatures, RewardFeatures, RewardRules};
 use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
@@ -172,8 +173,6 @@ impl Ledger {
             accounts.store(&key, account);
         }
         let began = genesis.config();
-        let features = Arc::new(ActiveFeatures::load(&accounts, began.genesis_slot));
-        features.absent_programs().for_each(|program| accounts.store(&program.key, Account::default()));
         let schedule = began.epoch_schedule();
         let creation_time = began.creation_time as i64;
         let slot = began.genesis_slot;
@@ -181,6 +180,9 @@ impl Ledger {
         let blockhash = *genesis.slot_0_hash();
         let blockhashes = BlockhashQueue::at_genesis(*genesis.hash(), blockhash);
         sysvars::begin_chain(&accounts, &schedule, &clock, &began.rent_sysvar(), blockhashes.newest_first());
+        // The rent is known now, whatever the genesis has at the address of its sysvar.
+        let features = Arc::new(ActiveFeatures::load(&accounts, began.genesis_slot));
+        features.absent_programs().for_each(|program| accounts.store(&program.key, Account::default()));
         let ended = Ended { slot, era: 0, signatures: 0, blockhash, final_era: 0, kept_bytes: 0, oldest_slot: slot };
         let hashing = Hashing::new(&accounts, &[0; 32], ended, config.hash_accounts);
         accounts.note_changes();
@@ -281,10 +283,10 @@ impl Ledger {
         if parent != last || slot <= parent {
             return Err(SlotError::WrongParent { slot, parent, last });
         }
-        self.begin_features(&mut chain, slot).map_err(|source| SlotError::Feature { slot, source })?;
+        let created = self.begin_features(&mut chain, slot).map_err(|source| SlotError::Feature { slot, source })?;
         let (height, parent_blockhash) = (chain.last().height + 1, chain.last().blockhash);
         let rules = &self.reward_rules(&chain.features);
-        let new = NewSlot { slot, parent, height, parent_blockhash: &parent_blockhash, rules };
+        let new = NewSlot { slot, parent, height, parent_blockhash: &parent_blockhash, rules, created };
         let Shared { accounts, hashing, .. } = &*self.shared;
         let Begun { parent_epoch, rewards } = chain.epochs.begin_slot(accounts, hashing, &new);
         chain.begun = rewards;
@@ -302,18 +304,22 @@ impl Ledger {
         Ok(bank)
     }
 
-    /// Activates the pending features if `slot` is the first of an epoch.
-    fn begin_features(&self, chain: &mut Chain, slot: u64) -> Result<(), FeatureError> {
+    /// Activates the pending features if `slot` is the first of an epoch. Returns the lamports that this creates: those
+    /// of the builtin programs that appear.
+    fn begin_features(&self, chain: &mut Chain, slot: u64) -> Result<u64, FeatureError> {
         let is_later = self.epoch_schedule.epoch(chain.last().slot) < self.epoch_schedule.epoch(slot);
         if !is_later {
-            return Ok(());
+            return Ok(0);
         }
         let Shared { accounts, hashing, .. } = &*self.shared;
         hashing.complete(accounts);
+        let balance = |key: &Pubkey| accounts.with(key, |account| account.lamports).unwrap_or(0);
+        let of_programs = || gated_programs().iter().map(|program| balance(&program.key)).sum::<u64>();
+        let before = of_programs();
         if let Some(features) = chain.features.begin_epoch(accounts, slot)? {
             chain.features = features;
         }
-        Ok(())
+        Ok(of_programs().saturating_sub(before))
     }
 
     /// The bank in progress, if its slot is this one.
@@ -464,6 +470,11 @@ impl Ledger {
     /// The genesis hash, which identifies the chain.
     pub fn genesis_hash(&self) -> &Hash {
         &self.genesis_hash
+    }
+
+    /// The chain's hard forks: their slots, and how many forks each stands for.
+    pub(crate) fn hard_forks(&self) -> Vec<(u64, u64)> {
+        self.hard_forks.iter().map(|(slot, count)| (*slot, *count as u64)).collect()
     }
 
     /// The features that are active in the newest slot.

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use hearth_wire::Hash;
 
 use crate::accounts::Accounts;
+use crate::bank_hash::Hashes;
 use crate::blockstore::Reader;
 use crate::ledger::Ledger;
-use crate::snapshot::{Cut, Folder, Job, SnapshotConfig, SnapshotError, SnapshotFile, Snapshots, Writer};
+use crate::snapshot::{Cut, Folder, Job, Manifest, SnapshotConfig, SnapshotError, SnapshotFile, Snapshots, Writer};
 use crate::status_cache::StatusCache;
 
 /// Polling interval while a snapshot waits for its block to become durable.
@@ -91,67 +92,162 @@ impl Drop for Taker {
     }
 }
 
+/// Takes snapshots without a thread: its owner calls [`SteppedTaker::step`], so that a node can run on virtual time.
+pub struct SteppedTaker {
+    snapshots: Arc<Snapshots>,
+    ledger: Arc<Ledger>,
+    inbox: Receiver<Job>,
+    cut: Option<Box<Cut>>,
+    written: Option<Written>,
+}
+
+impl SteppedTaker {
+    /// Takes snapshots of `ledger` in `folder`; `blocks` reads its blocks.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn new(
+        ledger: &Arc<Ledger>,
+        config: SnapshotConfig,
+        folder: Folder,
+        blocks: Reader,
+    ) -> Result<Self, SnapshotError> {
+        let (snapshots, inbox) = Snapshots::new(config, folder, blocks, |slot| ledger.bank_hash(slot))?;
+        let snapshots = Arc::new(snapshots);
+        ledger.take_snapshots(snapshots.clone());
+        Ok(Self { snapshots, ledger: ledger.clone(), inbox, cut: None, written: None })
+    }
+
+    /// Whether a snapshot is due or in progress.
+    pub fn has_work(&mut self) -> bool {
+        if self.cut.is_none()
+            && self.written.is_none()
+            && let Ok(Job::Cut(cut)) = self.inbox.try_recv()
+        {
+            self.cut = Some(cut);
+        }
+        self.cut.is_some() || self.written.is_some()
+    }
+
+    /// Writes what was cut, or looks whether the block is permanent by now. Returns the snapshot's file once it is
+    /// complete, or why it was abandoned.
+    pub fn step(&mut self) -> Option<Result<SnapshotFile, SnapshotError>> {
+        let result = self.work().transpose()?;
+        end(&self.snapshots, &self.ledger, &result);
+        Some(result)
+    }
+
+    fn work(&mut self) -> Result<Option<SnapshotFile>, SnapshotError> {
+        if !self.has_work() {
+            return Ok(None);
+        }
+        if let Some(cut) = self.cut.take() {
+            self.written = Some(Written::new(&self.snapshots, &self.ledger, *cut)?);
+        }
+        let Some(mut written) = self.written.take() else { return Ok(None) };
+        if written.is_permanent(&self.snapshots, &self.ledger)? {
+            return written.finish(&self.snapshots).map(|(file, _)| Some(file));
+        }
+        self.written = Some(written);
+        Ok(None)
+    }
+}
+
 fn run(snapshots: &Snapshots, ledger: &Ledger, inbox: &Receiver<Job>, tell: &dyn Fn(SnapshotEvent)) {
     while let Ok(Job::Cut(cut)) = inbox.recv() {
         let (start, slot) = (Instant::now(), cut.manifest.last().slot);
-        let event = match write(snapshots, ledger, *cut) {
+        let result = write(snapshots, ledger, *cut);
+        end(snapshots, ledger, &result);
+        let event = match result {
             Ok((file, bytes)) => SnapshotEvent::Taken { file, bytes, took: start.elapsed() },
-            Err(why) => {
-                ledger.accounts().forget_cut();
-                ledger.statuses().forget_cut();
-                SnapshotEvent::GivenUp { slot, why }
-            }
+            Err(why) => SnapshotEvent::GivenUp { slot, why },
         };
-        snapshots.end(match &event {
-            SnapshotEvent::Taken { .. } => Ok(()),
-            SnapshotEvent::GivenUp { why, .. } => Err(why),
-        });
         if !matches!(event, SnapshotEvent::GivenUp { why: SnapshotError::Stopped { .. }, .. }) {
             tell(event);
         }
     }
 }
 
+/// Records the result of a cut. Of one that failed nothing is preserved any more.
+fn end<T>(snapshots: &Snapshots, ledger: &Ledger, result: &Result<T, SnapshotError>) {
+    if result.is_err() {
+        ledger.accounts().forget_cut();
+        ledger.statuses().forget_cut();
+    }
+    snapshots.end(result.as_ref().map(|_| ()));
+}
+
 fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFile, u64), SnapshotError> {
-    let (statuses, accounts, mut manifest) = (ledger.statuses(), ledger.accounts(), cut.manifest);
-    let (slot, height) = (manifest.last().slot, manifest.last().height);
-    let folder = &snapshots.folder;
-    let mut writer = Writer::create(folder, ledger.genesis_hash(), (slot, height), statuses.seed())?;
-    let stopped = |writer: &Writer| {
-        if snapshots.is_stopping() {
-            return Err(SnapshotError::Stopped { file: writer.part().to_path_buf() });
-        }
-        if snapshots.is_undone() { Err(SnapshotError::Undone { slot }) } else { Ok(()) }
-    };
-    // Statuses first: their cut retains more memory than that of the accounts.
-    for shard in 0..StatusCache::SHARDS {
-        stopped(&writer)?;
-        let (claims, results) = statuses.read_cut(shard, height + 1);
-        claims.iter().try_for_each(|entry| writer.claim(entry))?;
-        results.iter().try_for_each(|entry| writer.status(entry))?;
-    }
-    for shard in 0..Accounts::SHARDS {
-        stopped(&writer)?;
-        accounts.read_cut(shard).iter().try_for_each(|(key, account)| writer.account(key, account))?;
-    }
-    let mut known = None;
-    (manifest.hashes, manifest.block_id) = loop {
-        if let Some(hashes) = known.take().or_else(|| ledger.cut_hashes(slot)) {
-            match durable_block(ledger, &snapshots.blocks, slot)? {
-                Some(block_id) => {
-                    // After a rewind, another block may have this slot or a slot above it.
-                    stopped(&writer)?;
-                    break (hashes, block_id);
-                }
-                None => known = Some(hashes),
-            }
-        }
-        stopped(&writer)?;
+    let mut written = Written::new(snapshots, ledger, cut)?;
+    while !written.is_permanent(snapshots, ledger)? {
         std::thread::park_timeout(LOOK_EVERY);
-    };
-    let (file, bytes) = writer.finish(&manifest)?;
-    snapshots.add(slot, manifest.bank_hash())?;
-    Ok((file, bytes))
+    }
+    written.finish(snapshots)
+}
+
+/// A snapshot whose statuses and accounts are written, and whose block may not be permanent yet.
+struct Written {
+    writer: Writer,
+    /// Lacks the block's id and the bank's hash until the block is permanent.
+    manifest: Manifest,
+    /// The hashes at the cut, once they are computed.
+    hashes: Option<Hashes>,
+}
+
+impl Written {
+    /// Writes statuses and accounts as they were at the cut.
+    fn new(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<Self, SnapshotError> {
+        let (statuses, accounts, manifest) = (ledger.statuses(), ledger.accounts(), cut.manifest);
+        let (slot, height) = (manifest.last().slot, manifest.last().height);
+        let writer = Writer::create(&snapshots.folder, ledger.genesis_hash(), (slot, height), statuses.seed())?;
+        let mut written = Self { writer, manifest, hashes: None };
+        // Statuses first: their cut retains more memory than that of the accounts.
+        for shard in 0..StatusCache::SHARDS {
+            written.stopped(snapshots)?;
+            let (claims, results) = statuses.read_cut(shard, height + 1);
+            claims.iter().try_for_each(|entry| written.writer.claim(entry))?;
+            results.iter().try_for_each(|entry| written.writer.status(entry))?;
+        }
+        for shard in 0..Accounts::SHARDS {
+            written.stopped(snapshots)?;
+            let cut = accounts.read_cut(shard);
+            cut.iter().try_for_each(|(key, account)| written.writer.account(key, account))?;
+        }
+        Ok(written)
+    }
+
+    /// An error if the snapshot is to be abandoned.
+    fn stopped(&self, snapshots: &Snapshots) -> Result<(), SnapshotError> {
+        if snapshots.is_stopping() {
+            return Err(SnapshotError::Stopped { file: self.writer.part().to_path_buf() });
+        }
+        let slot = self.manifest.last().slot;
+        if snapshots.is_undone() { Err(SnapshotError::Undone { slot }) } else { Ok(()) }
+    }
+
+    /// Whether the block is durable and settled. Only then is the manifest complete.
+    fn is_permanent(&mut self, snapshots: &Snapshots, ledger: &Ledger) -> Result<bool, SnapshotError> {
+        let slot = self.manifest.last().slot;
+        self.hashes = self.hashes.take().or_else(|| ledger.cut_hashes(slot));
+        let block_id = match self.hashes {
+            Some(_) => durable_block(ledger, &snapshots.blocks, slot)?,
+            None => None,
+        };
+        // After a rewind, another block may have this slot or a slot above it.
+        self.stopped(snapshots)?;
+        let Some(block_id) = block_id else { return Ok(false) };
+        self.manifest.block_id = block_id;
+        self.manifest.hashes = self.hashes.take().expect("they were there before the block was looked for");
+        Ok(true)
+    }
+
+    /// Completes the file. Also returns its size in bytes.
+    fn finish(self, snapshots: &Snapshots) -> Result<(SnapshotFile, u64), SnapshotError> {
+        let Self { writer, manifest, .. } = self;
+        let (file, bytes) = writer.finish(&manifest)?;
+        snapshots.add(manifest.last().slot, manifest.bank_hash())?;
+        Ok((file, bytes))
+    }
 }
 
 /// The id of a block once it is durable and settled: then everything else that is stored of it is being written too.

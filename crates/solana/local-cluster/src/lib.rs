@@ -93,8 +93,8 @@ pub struct Simulate {
     #[arg(long, value_name = "N")]
     pub nodes: Option<usize>,
     /// Transfers a second.
-    #[arg(long, value_name = "N", default_value_t = 1e6)]
-    pub tps: f64,
+    #[arg(long, alias = "tps", value_name = "TPS", default_value_t = 1e6)]
+    pub rate: f64,
     /// How stake is spread: `equal`, `zipf` (the k-th has 1/k^0.9 of the first one's), `zipf:POWER`, or a file with a
     /// stake in lamports at each line's end.
     #[arg(long, value_name = "SPREAD", default_value = "zipf")]
@@ -124,10 +124,10 @@ pub struct Simulate {
     #[arg(long, value_name = "N", default_value_t = Plan::default().sets)]
     pub sets: u16,
     /// Simulate the ten nodes of a public talk instead, and compare their bandwidths with those that the talk showed.
-    #[arg(long, conflicts_with_all = ["nodes", "tps", "stakes", "map", "loss", "dead", "fanout", "slot_ms", "seeds", "seed", "sets", "html"])]
+    #[arg(long, conflicts_with_all = ["nodes", "rate", "stakes", "map", "loss", "dead", "fanout", "slot_ms", "seeds", "seed", "sets", "html"])]
     pub calibrate: bool,
-    /// Write the result there as JSON, too; with `-`, all other output goes to standard error.
-    #[arg(long, value_name = "FILE")]
+    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Also write the result as a page with charts.
     #[arg(long, value_name = "FILE")]
@@ -206,7 +206,7 @@ fn simulate(options: &Simulate, say: &Say) -> Result<(), ClusterError> {
     }
     let plan = Plan {
         nodes: options.nodes.unwrap_or(SIMULATED),
-        tps: options.tps,
+        tps: options.rate,
         slot_ms: options.slot_ms,
         stakes: options.stakes.clone(),
         world,

@@ -48,6 +48,7 @@ use hearth_wire::gossip::SocketKind;
 use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
+use crate::archives::Archives;
 use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator, huge_pages, workspace_path};
 use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
@@ -622,6 +623,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let history = chain.history.as_ref().map(History::reader);
     let fates = Arc::new(Fates::new(config.rpc.fate_capacity, tag_key()));
     let folder = chain.folder.clone();
+    let archives = Archives::served(config, &folder);
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
     let cluster =
         peers.as_ref().map(|peers| consensus::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
@@ -642,7 +644,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let look_at = view(config, instruments);
     let has_dashboard = look_at.is_ok();
     let rpc_node = RpcNode {
-        newest_snapshot: Box::new(restore::newest_slot(ledger.snapshots())),
+        newest_snapshot: newest_snapshot(archives.clone(), &ledger),
         ledger,
         inlet,
         identity,
@@ -650,7 +652,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         chain_faucet: genesis.config().faucet,
         sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
         verify: signatures_are_valid,
-        offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone())),
+        offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone()), archives),
         cluster_nodes: Box::new(move || board.iter().flat_map(|board| peers::gossip::nodes(board)).collect()),
         gossip: gossip_address(&config.gossip),
         shred_version: restore::shred_version(config, &genesis),
@@ -694,8 +696,8 @@ fn call_for_slot(calls: &Mutex<Inlet>, slot: u64) {
 }
 
 /// Downloads for joining nodes: the genesis, which is packed at the first request, what is known beside it, and
-/// snapshots.
-fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
+/// snapshots, the cluster's archives of them among these.
+fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>, archives: Option<Archives>) -> Offer {
     let files = [ARCHIVE_NAME, CHAIN_NAME].map(|name| (format!("/{name}"), folder.join(name)));
     // Until it cannot be packed: who asks again does not make the node try again.
     let unpacked = Mutex::new(Some(folder.join(GENESIS_NAME)));
@@ -710,7 +712,17 @@ fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>) -> Offer {
             }
         }
         let snapshot = || snapshots.as_ref()?.file(peers::join::snapshot_slot(path)?);
-        file.or_else(snapshot).map(Download::File)
+        let archive = || archives.as_ref()?.download(path);
+        file.or_else(snapshot).map(Download::File).or_else(archive)
+    })
+}
+
+/// The slot of the newest snapshot that is announced: of an archive, if these are served.
+fn newest_snapshot(archives: Option<Archives>, ledger: &Ledger) -> Box<dyn Fn() -> Option<u64> + Send + Sync> {
+    let own: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(restore::newest_slot(ledger.snapshots()));
+    Box::new(move || match &archives {
+        Some(archives) => archives.newest().map(|newest| newest.full.slot).or_else(&own),
+        None => own(),
     })
 }
 
@@ -753,6 +765,7 @@ impl Peers {
             own,
             ledger: chain.ledger.clone(),
             blocks: chain.store.reader(),
+            archives: Archives::served(config, &chain.folder).and_then(|archives| archives.announced()),
             board: board.clone(),
         };
         let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));

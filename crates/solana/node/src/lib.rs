@@ -8,10 +8,12 @@
 //! genesis and a snapshot from peers) → [`boot::open_chain`] ([`restore`], [`history_repair`], [`mod@replay`]) →
 //! [`boot::boot`] (tiles and RPC) → [`mod@run`], which waits for the end. [`developer`] sets up a new chain,
 //! [`genesis_command`] makes the genesis of a cluster, [`ledger_command`] inspects a chain offline, and [`recorded`]
-//! replays what the cluster's own bank did. The other modules are parts of `hearth config`.
+//! replays what the cluster's own bank did. [`archives`] serves the cluster's snapshots. The other modules are parts of
+//! `hearth config`.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
+pub mod archives;
 pub mod boot;
 pub mod check;
 pub mod config;

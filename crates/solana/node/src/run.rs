@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED};
 use hearth_command::output::{Say, note, plural};
+use hearth_command::service_manager::ServiceManager;
 use hearth_command::stop::StopSignal;
 use hearth_ledger::blockstore;
 use hearth_ledger::genesis::GENESIS_NAME;
@@ -139,9 +140,11 @@ pub fn run(
         note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));
     }
     say.line("  ready; Ctrl-C stops the node");
+    let mut manager = ServiceManager::ready();
     let tiles = running.tiles.clone();
     stop.explain(move || tiles.unstopped());
-    let failure = wait_for_end(&running, stop);
+    let failure = wait_for_end(&running, stop, &mut manager);
+    manager.stopping();
     say.line("  stopping");
     // A dead tile may have left others waiting: from now on their wait is bounded.
     stop.set();
@@ -161,10 +164,11 @@ fn join(config: &Config, folder: &Path, bound: &mut BoundPorts, stop: &StopSigna
 }
 
 /// Waits until the node is stopped, a tile dies, or the node has diverged from its cluster. Returns the divergence.
-fn wait_for_end(running: &Running, stop: &StopSignal) -> Option<DivergenceError> {
+fn wait_for_end(running: &Running, stop: &StopSignal, manager: &mut ServiceManager) -> Option<DivergenceError> {
     let mut failure = None;
     while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
         stop.wait(LOOK_EVERY);
+        manager.alive();
         failure = running.failure();
     }
     failure.or_else(|| running.last_failure())

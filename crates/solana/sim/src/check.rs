@@ -8,12 +8,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use hearth_ledger::snapshot::{SnapshotError, SnapshotFile, prove};
+use hearth_ledger::stakes::VoteStake;
 use hearth_ledger::{BlockSummary, Commitment, Ledger};
 use hearth_wire::consts::SYSVAR_OWNER;
+use hearth_wire::gossip::Protocol;
 use hearth_wire::{Hash, Pubkey, Signature};
 
+use crate::bounds::Bounds;
+use crate::fees::Fees;
 use crate::node::{Node, SLOT_MS};
+use crate::snapshots::INTERVAL_SLOTS;
 use crate::trace::{Learnt, Trace};
+use crate::values::PassedOn;
 use crate::votes::{Fault, Votes};
 
 /// Slots in which a cluster whose faults are over roots what was newest then: the votes of one that was cut off bind
@@ -37,7 +44,7 @@ pub enum Invariant {
     Lamports,
     /// A healed cluster roots again in time.
     Heals,
-    /// What is kept to leave forks stays within its bound.
+    /// What is kept to leave forks, and what tiles hold, stays within its bound.
     Memory,
     /// No tile starves.
     Starves,
@@ -51,11 +58,21 @@ pub enum Invariant {
     Lockouts,
     /// More than two thirds of the stake have voted for what a node takes to be confirmed.
     ConfirmedByStake,
+    /// A node votes for one block of a slot.
+    VotesOnce,
+    /// A transaction ends as its client made it: it succeeds, fails and pays its fee once, or never lands.
+    Fees,
+    /// All nodes have the same stakes for an epoch.
+    OneStakes,
+    /// A snapshot's accounts come to the bank hash that it names, which is that of its block.
+    Snapshots,
+    /// What a node passes on of another's gossip is no older than what it passed on before.
+    NewerValues,
 }
 
 impl Invariant {
     /// All, with what docs and reports call them.
-    pub const ALL: [(Invariant, &'static str); 12] = [
+    pub const ALL: [(Invariant, &'static str); 17] = [
         (Invariant::OneRoot, "one-root"),
         (Invariant::ConfirmedStays, "confirmed-stays"),
         (Invariant::OneBankHash, "one-bank-hash"),
@@ -68,6 +85,11 @@ impl Invariant {
         (Invariant::VoteOnDisk, "vote-on-disk"),
         (Invariant::Lockouts, "lockouts"),
         (Invariant::ConfirmedByStake, "confirmed-by-stake"),
+        (Invariant::VotesOnce, "votes-once"),
+        (Invariant::Fees, "fees"),
+        (Invariant::OneStakes, "one-stakes"),
+        (Invariant::Snapshots, "snapshots"),
+        (Invariant::NewerValues, "newer-values"),
     ];
 
     /// What docs and reports call it.
@@ -129,18 +151,30 @@ pub struct Checker {
     bank_hashes: BTreeMap<(u64, Hash), (Hash, usize)>,
     confirmed: Vec<Confirmed>,
     votes: Votes,
+    passed_on: PassedOn,
+    fees: Fees,
+    bounds: Bounds,
+    /// The stakes of each epoch, as the first node has them that has rooted a block of the epoch before.
+    stakes: BTreeMap<u64, Vec<VoteStake>>,
+    identities: Vec<Pubkey>,
     nodes: Vec<Seen>,
 }
 
 impl Checker {
-    /// Of a cluster of so many nodes.
-    pub fn new(nodes: usize) -> Self {
+    /// Of a cluster of nodes with these identities.
+    pub fn new(identities: Vec<Pubkey>) -> Self {
+        let nodes = identities.len();
         Self {
             genesis_lamports: None,
             rooted: BTreeMap::new(),
             bank_hashes: BTreeMap::new(),
             confirmed: vec![],
             votes: Votes::new(nodes),
+            passed_on: PassedOn::new(nodes),
+            fees: Fees::default(),
+            bounds: Bounds::default(),
+            stakes: BTreeMap::new(),
+            identities,
             nodes: vec![Seen::default(); nodes],
         }
     }
@@ -160,9 +194,21 @@ impl Checker {
         self.confirmed.len()
     }
 
-    /// A node starts, with so many lamports: what it has from its disk is checked again.
+    /// How many epochs have other stakes than the epoch before.
+    pub fn stake_changes(&self) -> usize {
+        let stakes = self.stakes.values();
+        stakes.clone().zip(stakes.skip(1)).filter(|(before, after)| before != after).count()
+    }
+
+    /// A client sends a transaction that fails where it lands.
+    pub fn charge(&mut self, signature: Signature) {
+        self.fees.charge(signature);
+    }
+
+    /// A node starts, with so many lamports: what it has from its disk is looked at anew.
     pub fn started(&mut self, node: usize, lamports: u128) {
         self.nodes[node] = Seen::default();
+        self.passed_on.forget(node);
         self.genesis_lamports.get_or_insert(lamports);
     }
 
@@ -199,6 +245,9 @@ impl Checker {
             // One whose hash is not known yet is looked at again.
             self.nodes[number].head = if head.bank_hash.is_some() { (head.slot, head.blockhash) } else { (0, [0; 32]) };
             self.new_head(number, ledger)?;
+            if let Some(what) = self.bounds.exceeded(node) {
+                return Err(Violation::new(Invariant::Memory, what));
+            }
         }
         if let Some(slot) = trace.slot() {
             learn(trace, now, node, slot);
@@ -209,14 +258,51 @@ impl Checker {
         if root > self.nodes[number].root {
             let before = std::mem::replace(&mut self.nodes[number].root, root);
             self.new_root(number, ledger, before, root)?;
+            self.same_stakes(number, ledger, root)?;
         }
         Ok(())
+    }
+
+    /// The stakes of the epoch after that of a root are counted on its line, whoever counts them.
+    fn same_stakes(&mut self, node: usize, ledger: &Ledger, root: u64) -> Result<(), Violation> {
+        let epoch = ledger.epoch_schedule().epoch(root) + 1;
+        let Some(stakes) = ledger.epoch_stakes(epoch) else { return Ok(()) };
+        let first = self.stakes.entry(epoch).or_insert_with(|| stakes.votes.clone());
+        if *first == stakes.votes {
+            return Ok(());
+        }
+        let what = format!("node {node} has other stakes for epoch {epoch} than the first that counted them");
+        Err(Violation::new(Invariant::OneStakes, what))
+    }
+
+    /// A node has completed a snapshot, or abandoned one. One of the nodes that take it reads it again.
+    ///
+    /// # Errors
+    /// It could not be written, or is not of its block.
+    pub fn snapshot(&self, node: &Node, result: &Result<SnapshotFile, SnapshotError>) -> Result<(), Violation> {
+        let number = node.number();
+        let broken = |what: String| Err(Violation::new(Invariant::Snapshots, format!("at node {number}: {what}")));
+        let file = match result {
+            Ok(file) => file,
+            Err(SnapshotError::Undone { .. }) => return Ok(()),
+            Err(why) => return broken(why.to_string()),
+        };
+        if (file.slot / INTERVAL_SLOTS) as usize % self.nodes.len() != number {
+            return Ok(());
+        }
+        match prove(&file.path, node.ledger.genesis_hash()) {
+            Err(why) => broken(why.to_string()),
+            Ok((slot, hash)) if node.ledger.bank_hash(slot).is_some_and(|own| own != hash) => {
+                broken(format!("the snapshot of slot {slot} is of another block"))
+            }
+            Ok(_) => Ok(()),
+        }
     }
 
     /// A datagram of gossip leaves a node, whose files are in `folder`.
     ///
     /// # Errors
-    /// A vote in it breaks a rule.
+    /// A vote in it breaks a rule, or a value is older than one before.
     pub fn leaves(
         &mut self,
         node: usize,
@@ -224,8 +310,16 @@ impl Checker {
         who: (&Pubkey, &Pubkey),
         data: &[u8],
     ) -> Result<(), Violation> {
-        match self.votes.leaves(node, folder, who, data) {
+        let values = match Protocol::parse(data) {
+            Ok(Protocol::Push { values, .. } | Protocol::PullResponse { values, .. }) => values,
+            _ => return Ok(()),
+        };
+        if let Some(what) = self.passed_on.leave(node, who.0, &values) {
+            return Err(Violation::new(Invariant::NewerValues, what));
+        }
+        match self.votes.leave(node, folder, who, &values) {
             Fault::None => Ok(()),
+            Fault::Twice(what) => Err(Violation::new(Invariant::VotesOnce, what)),
             Fault::NotOnDisk(what) => Err(Violation::new(Invariant::VoteOnDisk, what)),
             Fault::Breaks(what) => Err(Violation::new(Invariant::Lockouts, what)),
         }
@@ -238,8 +332,10 @@ impl Checker {
             return Ok(());
         }
         let Some(hash) = ledger.summary(slot).and_then(|block| block.bank_hash) else { return Ok(()) };
+        let Some(stakes) = ledger.epoch_stakes(ledger.epoch_schedule().epoch(slot)) else { return Ok(()) };
         self.nodes[node].confirmed = slot;
-        if self.votes.may_be_confirmed(slot, hash) {
+        let stakes: Vec<u64> = self.identities.iter().map(|identity| stakes.of_node(identity)).collect();
+        if self.votes.may_be_confirmed(slot, hash, &stakes) {
             return Ok(());
         }
         let what = format!("node {node} takes slot {slot} to be confirmed, and too few have voted for it");
@@ -264,6 +360,9 @@ impl Checker {
             if let Some(genesis) = self.genesis_lamports.filter(|genesis| *genesis != total) {
                 let what = format!("node {node} has {total} lamports and not {genesis}");
                 return Err(Violation::new(Invariant::Lamports, what));
+            }
+            if let Some(what) = self.fees.look(node, ledger) {
+                return Err(Violation::new(Invariant::Fees, what));
             }
         }
         match ledger.kept_forks() {

@@ -96,6 +96,12 @@ impl SimDisk {
         self.state.lock().is_off
     }
 
+    /// Whether a snapshot can be written: not while the power is off, the disk is full or refuses writes.
+    pub fn takes_snapshots(&self) -> bool {
+        let state = self.state.lock();
+        !state.is_off && !state.is_full && !state.refuses_writes
+    }
+
     /// How long a sync takes now, nanoseconds.
     pub fn sync_ns(&self) -> u64 {
         self.state.lock().sync_ns

@@ -9,12 +9,15 @@
 //! tile hands datagrams to a [`network`] that delays, loses and doubles them. Its [`disk`] loses what was not synced
 //! when the power goes. The walk: [`plan`] (what shall go wrong) → [`world`] (time, and who is turned when) → [`node`]
 //! (a node from its folder, by the code that starts a real one) → [`check`] (what must hold) → [`shrink`] (a smaller
-//! plan that fails likewise).
+//! plan that fails likewise). [`clients`] send what succeeds, fails and cannot land, and move [`stake`]; [`snapshots`]
+//! are taken and used.
 
+pub mod bounds;
 pub mod check;
 pub mod clients;
 pub mod digest;
 pub mod disk;
+pub mod fees;
 pub mod hostile;
 pub mod net;
 pub mod network;
@@ -22,6 +25,9 @@ pub mod node;
 pub mod plan;
 pub mod runs;
 pub mod shrink;
+pub mod snapshots;
+pub mod stake;
 pub mod trace;
+pub mod values;
 pub mod votes;
 pub mod world;

@@ -1,6 +1,6 @@
 //! One node: started from its folder as a real one is, on a clock, a network and a disk of the simulator.
 //!
-//! reads   the folder of its chain: blocks, tower, root
+//! reads   the folder of its chain: blocks, snapshots, tower, root
 //! writes  the same; its wire
 //! memory  its links, its ledger, its tiles
 //!
@@ -21,7 +21,11 @@ use hearth_consensus::BankId;
 use hearth_gossip::board::Board;
 use hearth_keys::Keypair;
 use hearth_ledger::blockstore::{self, BlockStore, Reader, SteppedKeeper, StoreError, SyncPolicy};
-use hearth_ledger::{Fates, Genesis, GenesisConfig, Ledger};
+use hearth_ledger::fees::LAMPORTS_PER_SIGNATURE;
+use hearth_ledger::genesis::funded_account_key;
+use hearth_ledger::rent::minimum_balance;
+use hearth_ledger::snapshot::{SnapshotError, SnapshotFile};
+use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, Ledger};
 use hearth_node::config::{Config, Validator};
 use hearth_node::{boot, peers, replay as start, restore};
 use hearth_pipeline::bank::{self, Bank};
@@ -56,23 +60,41 @@ use hearth_tile::runner::Activity;
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, CounterSet, Entropy, Tile};
 use hearth_wire::Pubkey;
+use hearth_wire::consts::LAMPORTS_PER_SOL;
 use hearth_wire::gossip::{ContactInfo, SocketKind, Version};
 use parking_lot::Mutex;
 
 use crate::disk::{SimDisk, SimVolume, TowerDisk, TowerDue};
 use crate::net::{SimNet, Wire};
 use crate::network::address;
+use crate::snapshots::{self, Taking};
 
 /// Length of a slot, ms: half the cluster's, so that fewer instants of a run are idle ones.
 pub const SLOT_MS: u64 = 200;
 /// Ticks of a slot: fewer than the cluster's, each of which wakes the leader.
 pub const TICKS_PER_SLOT: u64 = 16;
-/// Slots of an epoch: a run sees several.
-const SLOTS_PER_EPOCH: u64 = 64;
+/// Slots of an epoch: a run sees several, so that stake that is delegated in the first one counts in the third.
+const SLOTS_PER_EPOCH: u64 = 32;
 /// SOL that each node has staked.
 const STAKED_SOL: u64 = 1_000_000;
 /// Accounts of clients.
 pub const CLIENTS: usize = 8;
+/// What each of them begins with, and the payer of failures: more than a client delegates.
+pub const CLIENT_LAMPORTS: u64 = 200_000 * LAMPORTS_PER_SOL;
+/// The funded account that pays for the transactions that fail, and for nothing else.
+pub const PAYER_OF_FAILURES: usize = CLIENTS;
+/// An account that is there, and cannot pay a fee without falling below the minimum.
+pub const POOR: usize = CLIENTS + 1;
+/// An account that is not there.
+pub const NOBODY: usize = CLIENTS + 2;
+/// What [`POOR`] has.
+pub const POOR_LAMPORTS: u64 = minimum_balance(0) + LAMPORTS_PER_SIGNATURE - 1;
+/// Transactions that dedup remembers.
+pub const DEDUP_HISTORY: usize = 1_024;
+/// Transactions that may be pending in pack.
+pub const PACK_CAPACITY: usize = 512;
+/// Accounts that they may name.
+pub const PACK_ACCOUNTS: usize = 4_096;
 /// Bytes of blocks on disk, at most.
 const STORE_BYTES: u64 = 64 << 20;
 /// Bytes of the tables by which keys that sign often are checked sooner.
@@ -124,12 +146,14 @@ impl Setup {
         config.rpc.transaction_history = false;
         config.rpc.status_capacity = 4_096;
         let validators: Vec<_> = (0..nodes).map(|node| validator(seed, node)).collect();
+        let poor = (funded_account_key(POOR).public_key(), Account::wallet(POOR_LAMPORTS));
         let began = GenesisConfig {
-            fund_initial_accounts: CLIENTS,
+            fund_initial_accounts: CLIENTS + 1,
+            initial_lamports: CLIENT_LAMPORTS,
             ticks_per_slot: TICKS_PER_SLOT,
             slot_ms: SLOT_MS,
             slots_per_epoch: SLOTS_PER_EPOCH,
-            extra_accounts: validators.iter().flat_map(Validator::accounts).collect(),
+            extra_accounts: validators.iter().flat_map(Validator::accounts).chain([poor]).collect(),
             ..GenesisConfig::development(validators[0].identity, secret(seed, 0, "faucet"), CREATED_S)
         };
         let genesis = Genesis::create(began, |_| ()).expect("such a chain can begin");
@@ -215,6 +239,7 @@ pub struct Node {
     /// When the sync under way is done, nanoseconds since the run began.
     synced_at: Option<u64>,
     tower_due: TowerDue,
+    snapshots: Taking,
     failed_replay: Failure<PositionError>,
     failed_tower: Failure<TowerError>,
     /// When it is to be turned again, nanoseconds since the run began.
@@ -242,7 +267,12 @@ fn open(setup: &Setup, place: &Place<'_>, node: &Pubkey) -> Result<Opened, Start
         blockstore::Config { sync: SyncPolicy::EachSlot, ..blockstore::Config::new(STORE_BYTES, *genesis.hash()) };
     let volume = Arc::new(SimVolume(Arc::clone(place.disk)));
     let (store, keeper, recovery) = BlockStore::open_stepped(volume, &place.folder.join("blocks"), store_config)?;
-    let restored = restore::newest(config, genesis, &restore::folder(config, place.folder), |_| ());
+    let mut refused = None;
+    let refuse = |why: &SnapshotError| refused = Some(StartError::other(why));
+    let restored = restore::newest(config, genesis, &snapshots::folder(place.folder), refuse);
+    if let Some(why) = refused {
+        return Err(why);
+    }
     let restored = restored.map_err(StartError::other)?;
     let root = tower::final_slot(place.folder, node).map_err(StartError::other)?.unwrap_or(0);
     let begin = restored.block_id;
@@ -329,10 +359,10 @@ fn leading(setup: &Setup, own: Pubkey, opened: &Opened, drops: &DropLog, tag_key
     TileConfigs::default()
         .one::<Quic>(quic::Config { server, drops: drops.clone() })
         .one::<Verify>(verify::Config { history: 1_024, table_bytes: TABLE_BYTES, tag_key, drops: drops.clone() })
-        .one::<Dedup>(dedup::Config { history: 1_024, drops: drops.clone() })
+        .one::<Dedup>(dedup::Config { history: DEDUP_HISTORY, drops: drops.clone() })
         .one::<Pack>(pack::Config {
-            capacity: 512,
-            accounts: 4_096,
+            capacity: PACK_CAPACITY,
+            accounts: PACK_ACCOUNTS,
             blockhashes: (*ledger.blockhashes()).clone(),
             ledger: Some(Arc::clone(ledger)),
             takes_turns: true,
@@ -383,6 +413,7 @@ fn following(
             own: contact(setup, place, own, clock),
             ledger: Arc::clone(ledger),
             blocks,
+            archives: None,
             board: Arc::new(Board::default()),
         })
         .one::<Exec>(exec::Config {
@@ -420,6 +451,8 @@ impl Node {
         let configs = following(configs, setup, place, (own, &opened, &drops), &clock);
         let Opened { ledger, store, keeper, .. } = opened;
         let blocks = store.reader();
+        let when = secret_word(seed ^ place.starts << 32, number, "snapshots");
+        let snapshots = Taking::new(&ledger, place.folder, blocks.clone(), when).map_err(StartError::other)?;
         let configs = configs
             .one::<SimNet>(Arc::clone(&wire))
             .one::<Tower>(tower)
@@ -448,6 +481,7 @@ impl Node {
             disk: Arc::clone(place.disk),
             synced_at: None,
             tower_due,
+            snapshots,
             failed_replay,
             failed_tower,
             wake_at: place.now,
@@ -463,6 +497,11 @@ impl Node {
     /// The votes whose towers have come to disk since the last call.
     pub fn take_votes(&self) -> Vec<BankId> {
         self.tower_due.take_votes()
+    }
+
+    /// The snapshots that were completed or abandoned since the last call.
+    pub fn take_snapshots(&mut self) -> Vec<Result<SnapshotFile, SnapshotError>> {
+        self.snapshots.take_done()
     }
 
     /// Sets its clock on the wall.
@@ -523,6 +562,9 @@ impl Node {
         }
         if self.synced_at.is_none() && self.keeper.is_due() {
             self.synced_at = Some(now + self.disk.sync_ns());
+        }
+        if self.disk.takes_snapshots() {
+            self.snapshots.step(now);
         }
         is_idle
     }

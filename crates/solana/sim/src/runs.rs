@@ -25,6 +25,10 @@ pub struct Tally {
     pub rooted: u64,
     /// Transactions that clients saw confirmed.
     pub confirmed: u64,
+    /// Epochs whose stakes are others than those of the epoch before.
+    pub stake_changes: u64,
+    /// Snapshots that were completed or abandoned, and starts of nodes on a snapshot.
+    pub snapshots: (u64, u64),
     /// Of each seed its digest.
     pub digests: BTreeMap<u64, u64>,
     /// The runs in which something did not hold.
@@ -37,6 +41,9 @@ impl Tally {
         self.virtual_ns += outcome.virtual_ns;
         self.rooted += outcome.rooted as u64;
         self.confirmed += outcome.transactions.1 as u64;
+        self.stake_changes += outcome.stake_changes as u64;
+        self.snapshots.0 += outcome.snapshots.0;
+        self.snapshots.1 += outcome.snapshots.1;
         self.digests.insert(outcome.plan.seed, outcome.digest);
         for fault in &outcome.plan.faults {
             *self.faults.entry(fault.kind).or_default() += 1;
@@ -51,10 +58,14 @@ impl Tally {
         let hours = self.virtual_ns as f64 / 3.6e12;
         let faults: Vec<_> = self.faults.iter().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
         format!(
-            "{} seeds, {hours:.2} h of virtual time, {} blocks rooted, {} transactions confirmed, {} failed; faults: {}",
+            "{} seeds, {hours:.2} h of virtual time, {} blocks rooted, {} transactions confirmed, \
+             {} changes of stake, {} snapshots, {} starts on one, {} failed; faults: {}",
             self.seeds,
             self.rooted,
             self.confirmed,
+            self.stake_changes,
+            self.snapshots.0,
+            self.snapshots.1,
             self.failed.len(),
             faults.join(", ")
         )

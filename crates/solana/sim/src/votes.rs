@@ -10,7 +10,7 @@ use std::path::Path;
 use hearth_consensus::{BankId, Tower};
 use hearth_ledger::BlockSummary;
 use hearth_pipeline::tower::saved_tower;
-use hearth_wire::gossip::{CrdsData, Protocol};
+use hearth_wire::gossip::{CrdsData, CrdsValue};
 use hearth_wire::vote::{Voted, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
@@ -23,6 +23,16 @@ struct Voter {
     newest: u64,
     /// The tower on disk at that time.
     tower: Option<Tower>,
+    /// By slot, the hash of the bank that each vote that has left is for.
+    left: BTreeMap<u64, Hash>,
+}
+
+impl Voter {
+    /// Notes a vote that leaves. Returns its slot if an earlier one was for another block there.
+    fn note(&mut self, voted: &Voted) -> Option<u64> {
+        let first = *self.left.entry(voted.slot).or_insert(voted.bank_hash);
+        (first != voted.bank_hash).then_some(voted.slot)
+    }
 }
 
 /// The votes of all nodes.
@@ -33,7 +43,7 @@ pub struct Votes {
 }
 
 impl Votes {
-    /// Of so many nodes, each of which has the same stake.
+    /// Of so many nodes.
     pub fn new(nodes: usize) -> Self {
         Self { voters: (0..nodes).map(|_| Voter::default()).collect(), blocks: BTreeMap::new() }
     }
@@ -64,20 +74,36 @@ impl Votes {
         }
     }
 
-    /// Whether more than two thirds of the nodes may have voted for this block or one above it.
-    pub fn may_be_confirmed(&self, slot: u64, hash: Hash) -> bool {
-        let has_voted = |voter: &&Voter| {
+    /// Whether more than two thirds of the stake may have voted for this block or one above it. `stakes` are the
+    /// lamports of each node in the epoch of the slot.
+    pub fn may_be_confirmed(&self, slot: u64, hash: Hash, stakes: &[u64]) -> bool {
+        let has_voted = |voter: &Voter| {
             let newer = voter.votes.iter().rev().filter(|vote| vote.slot >= slot);
             newer.map(|vote| self.at(vote.hash, slot)).any(|line| line == Line::Unknown || line == Line::Has(hash))
         };
-        3 * self.voters.iter().filter(has_voted).count() > 2 * self.voters.len()
+        let voted = self.voters.iter().zip(stakes).filter(|(voter, _)| has_voted(voter));
+        let voted: u128 = voted.map(|(_, stake)| u128::from(*stake)).sum();
+        let all: u128 = stakes.iter().map(|stake| u128::from(*stake)).sum();
+        3 * voted > 2 * all
     }
 
-    /// A datagram of gossip leaves a node, whose identity and vote account are given. Says what is wrong with a vote of
-    /// its own in it: that its tower is not on disk, or that it breaks an earlier one.
-    pub fn leaves(&mut self, node: usize, folder: &Path, (own, account): (&Pubkey, &Pubkey), data: &[u8]) -> Fault {
-        let newest = self.voters[node].newest;
-        let Some(voted) = own_vote(data, account).filter(|voted| voted.slot > newest) else { return Fault::None };
+    /// Values leave a node by gossip, whose identity and vote account are given. Says what is wrong with a vote of
+    /// its own in it: that it is for another block than an earlier one of the same slot, that its tower is not on disk,
+    /// or that it breaks an earlier one.
+    pub fn leave(
+        &mut self,
+        node: usize,
+        folder: &Path,
+        (own, account): (&Pubkey, &Pubkey),
+        values: &[CrdsValue<'_>],
+    ) -> Fault {
+        let voter = &mut self.voters[node];
+        let votes = own_votes(values, account);
+        if let Some(slot) = votes.iter().find_map(|voted| voter.note(voted)) {
+            return Fault::Twice(format!("node {node} votes for two blocks of slot {slot}"));
+        }
+        let newest = votes.into_iter().max_by_key(|voted| voted.slot).filter(|voted| voted.slot > voter.newest);
+        let Some(voted) = newest else { return Fault::None };
         let Some(tower) = saved_tower(folder, own).ok().flatten() else {
             return Fault::NotOnDisk(format!("node {node} votes for slot {} without a tower", voted.slot));
         };
@@ -115,22 +141,21 @@ enum Line {
 pub enum Fault {
     /// Nothing.
     None,
+    /// An earlier one was for another block of the same slot.
+    Twice(String),
     /// Its tower is not on disk.
     NotOnDisk(String),
     /// An earlier vote for another fork still binds.
     Breaks(String),
 }
 
-/// The newest vote with this account in a datagram of gossip.
-fn own_vote(data: &[u8], account: &Pubkey) -> Option<Voted> {
-    let (Protocol::Push { values, .. } | Protocol::PullResponse { values, .. }) = Protocol::parse(data).ok()? else {
-        return None;
-    };
+/// The votes with this account among values of gossip.
+fn own_votes(values: &[CrdsValue<'_>], account: &Pubkey) -> Vec<Voted> {
     let votes = values.iter().filter_map(|value| match value.data() {
         CrdsData::Vote(vote) => voted_for(&Txn::parse(vote.transaction).ok()?),
         _ => None,
     });
-    votes.filter(|voted| voted.account == *account).max_by_key(|voted| voted.slot)
+    votes.filter(|voted| voted.account == *account).collect()
 }
 
 #[cfg(test)]
@@ -154,7 +179,19 @@ mod tests {
         votes.saved(0, &mut vec![vote(2)]);
         votes.saved(1, &mut vec![vote(3)]);
         votes.saved(2, &mut vec![vote(4)]);
-        assert!(!votes.may_be_confirmed(2, hash(2)), "two of four are on its line");
-        assert!(votes.may_be_confirmed(1, hash(1)), "three are");
+        assert!(!votes.may_be_confirmed(2, hash(2), &[1; 4]), "two of four are on its line");
+        assert!(votes.may_be_confirmed(1, hash(1), &[1; 4]), "three are");
+        assert!(votes.may_be_confirmed(2, hash(2), &[3, 2, 1, 1]), "these two have five sevenths");
+        assert!(!votes.may_be_confirmed(1, hash(1), &[1, 1, 1, 2]), "the fourth has two fifths");
+    }
+
+    #[test]
+    fn a_second_block_of_a_slot_is_noticed() {
+        let mut voter = Voter::default();
+        let voted = |slot, bank_hash| Voted { account: [1; 32], slot, bank_hash, block_id: [2; 32] };
+        assert_eq!(voter.note(&voted(3, hash(3))), None);
+        assert_eq!(voter.note(&voted(3, hash(3))), None, "the same again");
+        assert_eq!(voter.note(&voted(4, hash(4))), None);
+        assert_eq!(voter.note(&voted(3, hash(9))), Some(3));
     }
 }

@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hearth_ledger::snapshot::{SnapshotError, SnapshotFile, prove};
 use hearth_node::config::Validator;
 use hearth_pipeline::links::PortKind;
+use hearth_pipeline::tower::final_slot;
 use hearth_wire::shred::SLOT;
 
 use crate::check::{Checker, Invariant, Violation, counted, heals_within_ns, lamports};
@@ -25,6 +27,7 @@ use crate::net::Arrived;
 use crate::network::{MS, Network, Traffic, Weather};
 use crate::node::{Node, Place, SLOT_MS, Setup, StartError, secret_word, validator, wipe};
 use crate::plan::{Fault, Kind, Plan};
+use crate::snapshots;
 use crate::trace::{Learnt, Trace};
 
 /// Nanoseconds of a slot.
@@ -59,6 +62,10 @@ pub struct Outcome {
     pub transactions: (u64, usize),
     /// Starts of nodes.
     pub starts: u64,
+    /// Epochs whose stakes are others than those of the epoch before.
+    pub stake_changes: usize,
+    /// Snapshots that were completed or abandoned, and starts of nodes on a snapshot.
+    pub snapshots: (u64, u64),
     /// What the network did.
     pub traffic: Traffic,
     /// What did not hold, and the second at which that was seen.
@@ -111,6 +118,8 @@ struct World {
     now: u64,
     /// When the first block was there.
     began_at: Option<u64>,
+    /// Snapshots that were completed or abandoned, and starts on one.
+    snapshots: (u64, u64),
     /// The newest slot of which the victim made two blocks.
     equivocated: u64,
     /// The newest slot when the last fault was over.
@@ -139,6 +148,8 @@ pub fn run(plan: &Plan, traced: Option<u64>) -> Outcome {
         rooted: world.checker.rooted_blocks(),
         transactions: (world.clients.sent(), world.checker.confirmed_transactions()),
         starts: world.sites.iter().map(|site| site.starts).sum(),
+        stake_changes: world.checker.stake_changes(),
+        snapshots: world.snapshots,
         traffic: world.network.traffic,
         violation,
         trace: std::mem::take(&mut world.trace).lines(),
@@ -192,13 +203,14 @@ impl World {
                 is_down_for_good: false,
             }
         });
-        let sites = sites.collect();
+        let sites: Vec<Site> = sites.collect();
+        let identities = sites.iter().map(|site| site.who.identity).collect();
         let mut world = Self {
             setup,
             sites,
             network: Network::new(nodes, secret_word(seed, 0, "network")),
-            clients: Clients::new(secret_word(seed, 0, "clients")),
-            checker: Checker::new(nodes),
+            clients: Clients::new(seed, nodes),
+            checker: Checker::new(identities),
             trace,
             digest: Digest::default(),
             random: fastrand::Rng::with_seed(secret_word(seed, 0, "world")),
@@ -208,6 +220,7 @@ impl World {
             active: plan.faults.iter().map(|fault| fault.kind == Kind::LateJoin).collect(),
             now: 0,
             began_at: None,
+            snapshots: (0, 0),
             equivocated: 0,
             goal: None,
             _folders: folders,
@@ -305,6 +318,12 @@ impl World {
         }
         let has_disk = !site.may_end;
         self.checker.look(self.now, node, has_disk, &mut self.trace)?;
+        for snapshot in node.take_snapshots() {
+            self.checker.snapshot(node, &snapshot)?;
+            self.trace.say(self.now, number, &snapshot_text(&snapshot));
+            self.digest.word(snapshot.map_or(u64::MAX, |file| file.slot));
+            self.snapshots.0 += 1;
+        }
         self.note_begin(number);
         if number == self.plan.victim && self.amount(Kind::Equivocate).is_some() {
             self.equivocate(number);
@@ -387,6 +406,7 @@ impl World {
         match Node::start(&self.setup, &place) {
             Ok(node) => {
                 site.starts += 1;
+                self.snapshots.1 += u64::from(snapshots::newest(&site.folder).is_some());
                 let ledger = &node.ledger;
                 let total = lamports(ledger);
                 self.checker.started(number, total);
@@ -476,6 +496,7 @@ impl World {
             Kind::DiskFull => site.disk.leave(None),
             Kind::WriteErrors => site.disk.refuse_writes(false),
             Kind::SlowDisk => site.disk.slow(None),
+            Kind::FarBehind | Kind::LateJoin => self.give_snapshot(victim)?,
             _ => self.network.weather = self.weather(),
         }
         let fails = |index: usize| self.active[index] && MAY_END.contains(&self.plan.faults[index].kind);
@@ -485,6 +506,25 @@ impl World {
         let is_down = (0..self.active.len())
             .any(|index| self.active[index] && keeps_down.contains(&self.plan.faults[index].kind));
         if is_down { Ok(()) } else { self.start(victim) }
+    }
+
+    /// In every other seed, who runs a node that was down copies a peer's newest snapshot, where that is ahead of what
+    /// the node has rooted. In the others the node has to catch up block by block.
+    fn give_snapshot(&mut self, to: usize) -> Result<(), Violation> {
+        let site = &self.sites[to];
+        if site.node.is_some() || secret_word(self.plan.seed, to, "given a snapshot").is_multiple_of(2) {
+            return Ok(());
+        }
+        let others = self.sites.iter().enumerate().filter(|(number, other)| *number != to && !other.is_damaged);
+        let newest = others.filter_map(|(_, other)| snapshots::newest(&other.folder)).max_by_key(|file| file.slot);
+        let own = final_slot(&site.folder, &site.who.identity).ok().flatten().unwrap_or(0);
+        let Some(file) = newest.filter(|file| file.slot > own) else { return Ok(()) };
+        if let Err(why) = prove(&file.path, self.setup.genesis.hash()) {
+            return Err(Violation::new(Invariant::Snapshots, format!("that of a peer is refused: {why}")));
+        }
+        snapshots::copy(&file, &site.folder).expect("there is room for a snapshot");
+        self.trace.say(self.now, to, &format!("is given a snapshot of slot {}", file.slot));
+        Ok(())
     }
 
     /// The network under the faults of now.
@@ -519,7 +559,7 @@ impl World {
         let flood = self.amount(Kind::ClientFlood);
         let (to, asked) = (self.random.usize(0..self.sites.len()), self.random.usize(0..self.sites.len()));
         if let Some(node) = &mut self.sites[to].node {
-            self.clients.send(node, &mut self.digest);
+            self.clients.send(node, &mut self.checker, &mut self.digest);
             node.wake_at = self.now;
         }
         for node in self.sites.iter_mut().filter_map(|site| site.node.as_mut()) {
@@ -592,6 +632,14 @@ impl World {
             found?;
         }
         Ok(())
+    }
+}
+
+/// What came of a snapshot, in words.
+fn snapshot_text(snapshot: &Result<SnapshotFile, SnapshotError>) -> String {
+    match snapshot {
+        Ok(file) => format!("has a snapshot of slot {}", file.slot),
+        Err(why) => format!("has no snapshot: {why}"),
     }
 }
 

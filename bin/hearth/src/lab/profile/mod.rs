@@ -78,7 +78,7 @@ pub enum ProfileError {
     /// The profile was written, but holds too few samples to be useful.
     #[error(
         "only {samples} samples fell into what was asked for, too few to tell where the time goes: it used {cpu_ms:.0} ms \
-         of CPU time. Send load meanwhile, or take longer (--seconds), or more (--hz)"
+         of CPU time. Send load meanwhile, or take longer (--duration), or more (--hz)"
     )]
     Few {
         /// Samples on the graph.
@@ -125,19 +125,19 @@ pub fn run(
     stop: &StopSignal,
     say: &Say,
 ) -> Result<(), ProfileError> {
-    let folded = options.folded.clone().unwrap_or_else(|| options.output.with_extension("folded"));
+    let folded = options.folded.clone().unwrap_or_else(|| options.flame.with_extension("folded"));
     // Better known now than after the profile.
-    [&options.output, &folded].into_iter().try_for_each(|path| output::can_be_written(path))?;
+    [&options.flame, &folded].into_iter().try_for_each(|path| output::can_be_written(path))?;
     let mut node = Asked::of(node, admin_token, options)?;
     let id = node.start(options)?;
     note(format_args!("profiling {}; Ctrl-C ends it early, and what there is is written", node.url));
-    let span = if options.next_block { 2 * BLOCK_MAX } else { Duration::from_secs(options.seconds) };
+    let span = if options.next_block { 2 * BLOCK_MAX } else { Duration::from_secs(options.duration) };
     let taken = node.wait(id, span + NAMING_MAX, stop)?;
-    write(&options.output, &node.fetch(id, "svg")?)?;
+    write(&options.flame, &node.fetch(id, "svg")?)?;
     write(&folded, &node.fetch(id, "folded")?)?;
     say.text(words::of(&taken));
-    let (graph, stacks) = (std::path::absolute(&options.output), folded.display());
-    let graph = graph.unwrap_or_else(|_| options.output.clone());
+    let (graph, stacks) = (std::path::absolute(&options.flame), folded.display());
+    let graph = graph.unwrap_or_else(|_| options.flame.clone());
     say.line(format_args!("  graph      file://{}\n  stacks     {stacks}", graph.display()));
     say.line(
         "             open the graph in a browser: a click on a bar makes it as wide as the page, Ctrl-F searches",
@@ -193,7 +193,7 @@ impl Asked {
         let mut plan = json!({ "tile": options.tile, "hz": options.hz });
         match options.next_block {
             true => plan["nextBlock"] = true.into(),
-            false => plan["seconds"] = options.seconds.into(),
+            false => plan["seconds"] = options.duration.into(),
         }
         let begun = self.call("hearth_profileStart", plan)?;
         Ok(begun["id"].as_u64().unwrap_or_default())

@@ -43,12 +43,13 @@ pub struct NodeOptions {
     /// The length of the profile.
     #[arg(
         long,
+        alias = "seconds",
         value_name = "SECONDS",
         default_value_t = 10,
         conflicts_with = "next_block",
         value_parser = clap::value_parser!(u64).range(1..=600)
     )]
-    pub seconds: u64,
+    pub duration: u64,
     /// The next block, from its begin to its end.
     #[arg(long)]
     pub next_block: bool,
@@ -59,8 +60,8 @@ pub struct NodeOptions {
     #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub hz: u32,
     /// The graph, to be opened in a browser.
-    #[arg(long, short, value_name = "FILE", default_value = "hearth-profile.svg")]
-    pub output: PathBuf,
+    #[arg(long, short = 'o', alias = "output", value_name = "FILE", default_value = "hearth-profile.svg")]
+    pub flame: PathBuf,
     /// The stacks, one a line, for other tools [default: beside the graph, `.folded`].
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,

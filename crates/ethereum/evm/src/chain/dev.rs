@@ -13,7 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
 
 use super::clock::{Clock, ClockFile, TIME_MAX_S};
-use super::produce::Unsealed;
+use super::produce::{Unsealed, refuse_work};
 use super::times::{BlockTimes, Lap};
 use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, sequencer};
 use crate::block::Block;
@@ -91,9 +91,17 @@ impl Chain {
         self.inner.signal.block_time()
     }
 
-    /// Sets when blocks are made. Blocks begun under the old setting are finished when this returns.
+    /// Refuses a chain whose next block is one of proof of work: such blocks are only imported.
+    pub fn check_is_merged(&self) -> Result<(), ChainError> {
+        refuse_work(&self.pending_env())
+    }
+
+    /// From now on blocks are made so: whatever was begun as it was before is done when this returns.
     pub fn set_block_time(&self, block_time: BlockTime) -> Result<(), ChainError> {
         sequencer::check(block_time)?;
+        if block_time != BlockTime::Manual {
+            self.check_is_merged()?;
+        }
         self.inner.signal.set_block_time(block_time);
         drop(self.inner.between_blocks());
         Ok(())
@@ -282,14 +290,17 @@ impl Chain {
         Ok(true)
     }
 
-    /// Takes the newest `depth` blocks back, and with them the snapshots taken after the block that is then the newest.
-    /// Returns whether that was possible: not beyond block zero, nor beyond the states that are kept.
+    /// Removes the newest `depth` blocks, and the snapshots taken after the block that is the newest then. Returns
+    /// false, and changes nothing, where that would be beyond block zero or beyond the blocks and states that are kept.
     pub fn roll_back(&self, depth: u64) -> Result<bool, ChainError> {
         let mut state = self.inner.writer()?;
         let _held = self.inner.store.as_ref().map(BlockStore::hold);
         let Some(number) = self.head().number().checked_sub(depth) else { return Ok(false) };
         if depth == 0 {
             return Ok(true);
+        }
+        if !self.is_kept(number) {
+            return Ok(false);
         }
         let (Some(head), Some(view)) = (self.block(number), self.view_at(number)) else { return Ok(false) };
         self.inner.go_back(&mut state, &head, &view, |dev| {

@@ -15,7 +15,7 @@ pub fn credit<D: DatabaseRef>(before: &D, changes: &mut Changes, withdrawals: &[
     credit_wei(before, changes, due.map(|one| (one.address, one.amount_wei())))
 }
 
-/// Credits amounts in wei to the addresses. `changes` are those of the block in `before` so far.
+/// Adds wei to balances, in the given order. `changes` is what the block changed so far in `before`.
 pub fn credit_wei<D: DatabaseRef>(
     before: &D,
     changes: &mut Changes,

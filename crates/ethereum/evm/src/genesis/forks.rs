@@ -67,9 +67,13 @@ impl Forks {
         &self.scheduled
     }
 
-    /// The rules of the block of this height and time.
+    /// The rules of the block of this height and time. Times count from the merge on, so that no block before it brings
+    /// a later fork by the time that it names.
     pub fn spec(&self, number: u64, timestamp: u64) -> SpecId {
-        let active = self.scheduled.iter().rev().find(|(_, from)| from.is_active(number, timestamp));
+        let is_active = |from: Activation| from.is_active(number, timestamp);
+        let is_worked = self.scheduled.iter().any(|(spec, from)| *spec == SpecId::MERGE && !is_active(*from));
+        let counts = |from: Activation| !is_worked || matches!(from, Activation::Height(_));
+        let active = self.scheduled.iter().rev().find(|(_, from)| is_active(*from) && counts(*from));
         active.map_or(SpecId::FRONTIER, |(spec, _)| *spec)
     }
 
@@ -226,6 +230,7 @@ mod tests {
         assert_eq!(forks.spec(40, 5), SpecId::PETERSBURG);
         assert_eq!(forks.spec(70, 999), SpecId::MERGE);
         assert_eq!(forks.spec(70, 1_000), SpecId::SHANGHAI);
+        assert_eq!(forks.spec(69, 1_000), SpecId::BERLIN, "no time counts before the merge");
     }
 
     #[test]

@@ -21,8 +21,8 @@ use crate::genesis::Genesis;
 /// How many blocks back an ommer's parent can be.
 pub const GENERATIONS: usize = 7;
 
-/// Refuses ommers that do not match the header, or that it cannot have. `ancestors` are the [`GENERATIONS`] blocks
-/// before it, the newest first, or fewer at the chain's beginning.
+/// Refuses ommers that are not those of the header, or that it cannot have. `ancestors` are the [`GENERATIONS`] blocks
+/// before it, the newest first; near block zero there are fewer.
 pub fn check_ommers(
     header: &Header,
     ommers: &[Header],
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::genesis::Forks;
 
-    /// A header after that of a block, distinguished from others by a byte.
+    /// A header after that of a block; `byte` makes it different from others of the same parent.
     fn child(parent: &Block, byte: u8) -> Header {
         let timestamp = parent.header.timestamp + 15;
         Header {

@@ -13,9 +13,9 @@ use crate::genesis::Genesis;
 
 /// The minimum difficulty.
 const DIFFICULTY_MIN: u64 = 131_072;
-/// It moves by whole multiples of this part of the parent's.
+/// The difficulty moves in multiples of the parent's, divided by this.
 const DIFFICULTY_DIVISOR: u64 = 2_048;
-/// Maximum steps by which it falls.
+/// The most of these multiples by which the difficulty falls.
 const FALL_MAX: u64 = 99;
 /// Blocks after which the bomb doubles.
 const BOMB_PERIOD: u64 = 100_000;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::genesis::Forks;
 
-    /// Returns the difficulty of a block this many seconds after one of this difficulty and height.
+    /// The difficulty of a block `seconds` after a parent of this difficulty and height.
     fn after(spec: SpecId, before: u64, number: u64, seconds: u64) -> u64 {
         let parent = Header { difficulty: U256::from(before), number, timestamp: 1_000, ..Default::default() };
         let delay = if spec.is_enabled_in(SpecId::BYZANTIUM) { 3_000_000 } else { 0 };

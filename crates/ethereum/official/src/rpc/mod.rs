@@ -37,11 +37,11 @@ const ANSWER: &str = "<<";
 /// In the comment of a file whose answers need only have the right form.
 const FORM_ALONE: &str = "speconly";
 
-/// A case that was run: of which method, its name, how it ended.
+/// A case that was run.
 pub struct Ran {
-    /// Empty for the chain itself.
+    /// The method that it is about; empty for the chain itself.
     pub method: String,
-    /// From the given folder on.
+    /// Its file's path, from the given folder on.
     pub name: String,
     /// How it ended.
     pub ending: Ending,
@@ -144,7 +144,9 @@ fn converse(client: &RpcClient, text: &str) -> Result<(), String> {
         if let Some(request) = line.strip_prefix(REQUEST) {
             let (_, bytes) = client.exchange(request.trim().as_bytes()).map_err(|error| error.to_string())?;
             let answer: Value = serde_json::from_slice(&bytes).map_err(|error| format!("the answer: {error}"))?;
-            answered = Some(answer);
+            if answered.replace(answer).is_some() {
+                return Err("a request has no answer".into());
+            }
         } else if let Some(answer) = line.strip_prefix(ANSWER) {
             let wanted: Value = serde_json::from_str(answer.trim()).map_err(|error| format!("the test: {error}"))?;
             let found = answered.take().ok_or("an answer comes before its request")?;
@@ -180,6 +182,7 @@ mod tests {
         assert_eq!(converse(&client, &format!("// speconly: form\n{}", answer("\"0x8\""))), Ok(()));
         assert!(converse(&client, &format!("// speconly: form\n{}", answer("8"))).is_err());
         assert!(converse(&client, ask).is_err(), "nothing is compared");
+        assert!(converse(&client, &format!("{ask}\n{}", answer("\"0x7\""))).is_err(), "one of two is compared");
         assert!(converse(&client, "<< {}").is_err(), "nothing was asked");
         assert!(converse(&client, &format!("{}?", answer("\"0x7\""))).is_err(), "a line of another kind");
         server.stop();

@@ -96,7 +96,7 @@ impl Caller<'_> {
         }
     }
 
-    /// The transactions that the next block may hold, of all senders.
+    /// The transactions of all senders that the next block may hold.
     pub(super) async fn pending_transactions(&self, params: Params<'_>) -> Result<String, Failure> {
         params.at_most(0)?;
         let api = std::sync::Arc::clone(self.api);

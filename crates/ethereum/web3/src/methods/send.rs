@@ -48,8 +48,8 @@ const QUEUE: usize = 4_096;
 /// Maximum transactions of one burst.
 const BURST: usize = 256;
 
-/// Bursts with blobs that are verified concurrently. Their proofs take up to seconds of a core, before the sender's
-/// balance is known to suffice.
+/// Bursts with blobs that are verified at once. Their proofs take up to seconds of a core before it is known whether
+/// their senders can pay.
 static WITH_BLOBS: Semaphore = Semaphore::const_new(2);
 
 /// How long requests that came meanwhile wait if no block comes.

@@ -29,7 +29,7 @@ const BALANCE_OF: [u8; 4] = [0x70, 0xa0, 0x82, 0x31];
 /// Selector of `allowance(address,address)`.
 const ALLOWANCE: [u8; 4] = [0xdd, 0x62, 0xed, 0x3e];
 
-/// A view function of a token, and the value that it must return.
+/// A call of a token's view function, and the number that it shall return.
 struct Wanted {
     token: Address,
     selector: [u8; 4],
@@ -60,7 +60,7 @@ impl Wanted {
 }
 
 impl Caller<'_> {
-    /// Makes a token's view function return the value.
+    /// Sets the number that a token's view function returns.
     pub(super) async fn set_token(&self, name: &str, params: Params<'_>) -> Result<(), Failure> {
         let wanted = Wanted::read(name, params)?;
         let amount = wanted.amount;
@@ -71,7 +71,7 @@ impl Caller<'_> {
 }
 
 impl Api {
-    /// Finds the slot that holds the value of a token's view function, and the account of its storage.
+    /// Finds the account and the slot that hold the number which a token's view function returns.
     fn slot_of(&self, wanted: &Wanted, deadline: Deadline) -> Result<(Address, U256), Failure> {
         let (env, view) = self.scene(BlockId::Latest)?;
         let tx = TxEnv {
@@ -81,7 +81,7 @@ impl Api {
             chain_id: Some(self.chain_id()),
             ..Default::default()
         };
-        // A number that does not occur by chance.
+        // No storage has this number by chance.
         let probe = U256::from_be_slice(&unguessable());
         for (account, touched) in &call(&view, &env, &tx, deadline)?.state {
             for slot in touched.storage.keys() {

@@ -18,19 +18,19 @@ use crate::json;
 /// An inspector that counts instructions and their gas.
 pub struct OpcodeGas {
     clock: Clock,
-    /// By instruction, the count and the gas.
+    /// For each instruction, how often it was executed and its gas in all.
     counts: BTreeMap<u8, (u64, u64)>,
     /// The current instruction, and the gas before it.
     before: (u8, u64),
 }
 
 impl OpcodeGas {
-    /// Creates empty counts.
+    /// Has counted nothing yet.
     pub fn new(budget: Budget) -> Self {
         Self { clock: Clock::new(budget), counts: BTreeMap::new(), before: (0, 0) }
     }
 
-    /// Returns the counts as JSON, the most expensive first.
+    /// The counts as JSON, those of most gas first.
     pub fn finish(self) -> Result<String, Failure> {
         self.clock.check(0)?;
         let mut all: Vec<_> = self.counts.into_iter().collect();

@@ -1,4 +1,4 @@
-//! `hearth bench --target`: the same load against any Solana node, which is found and observed by its RPC alone.
+//! `hearth bench --url`: the same load against any Solana node, which is found and observed by its RPC alone.
 //!
 //! reads   the node's RPC; the load's counters; `/proc` if the node's process is named
 //! writes  a line per second, a summary, JSON
@@ -55,7 +55,7 @@ const GROWTH_RATE: f64 = 10.0;
 impl From<RpcError> for BenchError {
     fn from(why: RpcError) -> Self {
         match why {
-            RpcError::Url { .. } | RpcError::Host(_) => Self::Option(format!("--target: {why}")),
+            RpcError::Url { .. } | RpcError::Host(_) => Self::Option(format!("--url: {why}")),
             why => Self::Target(why.to_string()),
         }
     }
@@ -145,7 +145,7 @@ fn find(rpc: &Rpc, url: &str, given: Option<SocketAddr>) -> Result<(Target, Sock
         Err(why @ RpcError::Refused { .. }) => {
             let is_ethereum = rpc.call("eth_chainId", &none).is_ok_and(|id| id.is_string());
             let instead = format!(
-                "the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --network {}` \
+                "the node speaks Ethereum's RPC, and this load is for Solana's: `hearth load run --url {}` \
                  drives it",
                 shell::word(url)
             );

@@ -37,11 +37,11 @@ pub struct Etl {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub log: Vec<PathBuf>,
     /// Nodes' Ethereum JSON-RPC, with commas between them.
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
-    pub network: Vec<String>,
+    #[arg(short = 'u', long, alias = "network", value_name = "URL", value_delimiter = ',')]
+    pub url: Vec<String>,
     /// CometBFT nodes' RPC: it tells which transactions were valid.
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
-    pub comet: Vec<String>,
+    #[arg(long, alias = "comet", value_name = "URL", value_delimiter = ',')]
+    pub comet_rpc: Vec<String>,
     /// Pages of metrics for Prometheus, ours or CometBFT's: what they are is kept with the time, with --follow every so
     /// often.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
@@ -77,8 +77,8 @@ pub struct Etl {
     /// Write all rows as Parquet.
     #[arg(long, value_name = "FILE")]
     pub parquet: Option<PathBuf>,
-    /// Write the summary as JSON to this file, `-` for standard output.
-    #[arg(long, value_name = "FILE")]
+    /// Write the summary as JSON to FILE, or to standard output without FILE.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
 }
 
@@ -158,8 +158,8 @@ pub fn run(options: &Etl, stop: &StopSignal, say: &Say) -> Result<(), EtlCommand
 
 fn sources(options: &Etl) -> Result<Sources, EtlCommandError> {
     let (timeout, heights) = (Duration::from_secs(options.timeout), Heights { from: options.from, to: options.to });
-    let web3 = options.network.iter().map(|url| Blocks::web3(url, timeout, heights));
-    let comet = options.comet.iter().map(|url| Blocks::comet(url, timeout, heights));
+    let web3 = options.url.iter().map(|url| Blocks::web3(url, timeout, heights));
+    let comet = options.comet_rpc.iter().map(|url| Blocks::comet(url, timeout, heights));
     let logs = options.log.iter().filter(|path| path.as_os_str() != "-");
     let metrics = options.metrics.iter().map(|url| Metrics::new(url, timeout));
     let blocks = web3.chain(comet).collect::<Result<_, _>>()?;
@@ -175,7 +175,7 @@ fn open(options: &Etl, only_reads: bool) -> Result<Box<dyn Store>, EtlCommandErr
     if only_reads && !path.exists() {
         let path = path.display();
         return Err(EtlCommandError::Option(format!(
-            "nothing to read: name a --log, a --network, a --comet or --metrics; there is no {path} to sum up either"
+            "nothing to read: name a --log, a --url, a --comet-rpc or --metrics; there is no {path} to sum up either"
         )));
     }
     Ok(Box::new(Database::open(path)?))

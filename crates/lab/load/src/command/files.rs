@@ -103,7 +103,7 @@ pub fn plan(options: &Run) -> Option<Plan> {
         options::ProfileSpan::Run => Span::Time(std::time::Duration::from_secs(options.duration)),
         options::ProfileSpan::NextBlock => Span::NextBlock,
     };
-    Some(Plan { node: options.target.network[0].clone(), token: token(), pprof: options.pprof.clone(), span })
+    Some(Plan { node: options.target.url[0].clone(), token: token(), pprof: options.pprof.clone(), span })
 }
 
 fn token() -> Option<String> {
@@ -112,17 +112,17 @@ fn token() -> Option<String> {
 
 /// `hearth load profile`
 pub fn profile(options: &options::Profile, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
-    output::can_be_written(&options.output)?;
+    output::can_be_written(&options.flame)?;
     let span = match options.next_block {
         true => Span::NextBlock,
-        false => Span::Time(std::time::Duration::from_secs(options.seconds)),
+        false => Span::Time(std::time::Duration::from_secs(options.duration)),
     };
-    let node = options.target.network[0].clone();
+    let node = options.target.url[0].clone();
     note(format_args!("profiling {}; Ctrl-C ends it early", options.pprof.as_deref().unwrap_or(&node)));
     let plan = Plan { node, token: token(), pprof: options.pprof.clone(), span };
     let taken = take(&plan, &|| {}, &|| stop.is_set())?;
     say.line(format_args!("profile           {}, {}, {:.1} s", taken.asked, taken.source, taken.seconds));
-    say.text(draw(&taken, &options.output)?);
+    say.text(draw(&taken, &options.flame)?);
     Ok(())
 }
 

@@ -231,9 +231,8 @@ fn read(path: &Path) -> Result<Value, CommandError> {
 
 /// Connects to the node, and waits a few seconds for one that is just starting.
 fn connect(target: &Target, stop: &StopSignal) -> Result<Connected, CommandError> {
-    let on_progress =
-        &mut |why: &ConnectError| note(format_args!("{why}; it is asked again for {} s", STARTING.as_secs()));
-    connect::connect_patiently(&target.network[0], target.timeout(), STARTING, &|| stop.is_set(), on_progress)
+    let told = &mut |why: &ConnectError| note(format_args!("{why}; it is asked again for {} s", STARTING.as_secs()));
+    connect::connect_patiently(&target.url[0], target.timeout(), STARTING, &|| stop.is_set(), told)
         .map_err(CommandError::Connect)
 }
 
@@ -411,7 +410,7 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     if options.keys.is_none() {
         fund_for_run(options, &mix, &node, &payer, &signers, stop)?;
     }
-    let pool = Pool::of(&options.target.network[0], options.comet.as_deref())?;
+    let pool = Pool::of(&options.target.url[0], options.comet_rpc.as_deref())?;
     let asked = asked(options, mix, pool, stop);
     let mut progress = watch(say);
     let stopped = || stop.is_set();
@@ -427,7 +426,7 @@ fn check_chains(
     target: &Target,
     marks: fn(&Rpc) -> Result<chain::Marks, RpcError>,
 ) -> Result<(), CommandError> {
-    for silent in chain::check_chains(first, &target.network[1..], target.timeout(), marks)? {
+    for silent in chain::check_chains(first, &target.url[1..], target.timeout(), marks)? {
         note(format_args!("{silent}; it is tried again while the load runs"));
     }
     Ok(())
@@ -535,11 +534,11 @@ fn fund_for_run(
 fn asked<K>(options: &Run, mix: crate::tx_mix::Mix<K>, pool: Pool, stop: &StopSignal) -> Asked<K> {
     let stop = stop.clone();
     Asked {
-        networks: options.target.network.clone(),
+        networks: options.target.url.clone(),
         timeout: options.target.timeout(),
         patience: PATIENCE,
         mix,
-        senders: options.max_parallelism,
+        senders: options.threads,
         pace: options.pace(),
         timing: Timing {
             warmup: Duration::from_secs(options.warmup),

@@ -66,8 +66,9 @@ pub enum Options {
 pub struct Target {
     /// The node's JSON-RPC, Ethereum's or Solana's: the load finds out which. Several, with commas between them, are
     /// sent to in turn, and the first is read from.
-    #[arg(long, value_name = "URL", value_delimiter = ',', default_value = "http://127.0.0.1:8545")]
-    pub network: Vec<String>,
+    #[arg(short = 'u', long, alias = "network", value_name = "URL", value_delimiter = ',')]
+    #[arg(default_value = "http://127.0.0.1:8545")]
+    pub url: Vec<String>,
     /// Seconds that an answer may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
@@ -175,8 +176,8 @@ pub struct Run {
     #[arg(long, value_name = "FILE_OR_SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
     pub funder: Option<String>,
     /// Threads that send, each with a connection.
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    pub max_parallelism: usize,
+    #[arg(long, alias = "max-parallelism", value_name = "N", default_value_t = 4)]
+    pub threads: usize,
     /// Transactions in a request.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub batch: usize,
@@ -212,8 +213,8 @@ pub struct Run {
     /// The node's processes on this machine: their CPU time and memory are reported.
     #[arg(long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
-    /// Write the result as JSON to this file, `-` for standard output [default: none is written].
-    #[arg(long, value_name = "FILE")]
+    /// Write the result as JSON to FILE, or to standard output without FILE [default: none is written].
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Write the report as one HTML file with plots, to be opened in a browser.
     #[arg(long, value_name = "FILE")]
@@ -229,8 +230,8 @@ pub struct Run {
     #[arg(long, value_name = "FILE", default_value = "load-profile.svg")]
     pub flame: PathBuf,
     /// CometBFT's RPC, as http://127.0.0.1:26657: how many transactions wait is asked there.
-    #[arg(long, value_name = "URL")]
-    pub comet: Option<String>,
+    #[arg(long, alias = "comet", value_name = "URL")]
+    pub comet_rpc: Option<String>,
 }
 
 /// How long a node is profiled in a run.
@@ -249,9 +250,9 @@ pub struct Profile {
     #[command(flatten)]
     pub target: Target,
     /// For how long.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, conflicts_with = "next_block")]
+    #[arg(long, alias = "seconds", value_name = "SECONDS", default_value_t = 10, conflicts_with = "next_block")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
-    pub seconds: u64,
+    pub duration: u64,
     /// Until its next block.
     #[arg(long)]
     pub next_block: bool,
@@ -259,8 +260,8 @@ pub struct Profile {
     #[arg(long, value_name = "URL")]
     pub pprof: Option<String>,
     /// Where the flame graph goes; its stacks go beside it, `.folded`.
-    #[arg(long, short, value_name = "FILE", default_value = "load-profile.svg")]
-    pub output: PathBuf,
+    #[arg(long, short = 'o', alias = "output", value_name = "FILE", default_value = "load-profile.svg")]
+    pub flame: PathBuf,
 }
 
 /// `hearth load report`
@@ -288,7 +289,7 @@ impl Run {
     /// Validates the options together.
     pub fn check(&self) -> Result<(), String> {
         within(&[
-            ("--max-parallelism", self.max_parallelism as u64, 1..=SENDERS_MAX),
+            ("--threads", self.threads as u64, 1..=SENDERS_MAX),
             ("--batch", self.batch as u64, 1..=BATCH_MAX),
             ("--accounts", self.accounts as u64, 1..=ACCOUNTS_MAX),
             ("--under-way", self.under_way as u64, 1..=UNDER_WAY_MAX),
@@ -458,7 +459,7 @@ mod tests {
             ("--presign", "18446744073709551615"),
             ("--count", "0"),
             ("--batch", "0"),
-            ("--max-parallelism", "100000"),
+            ("--threads", "100000"),
         ] {
             let why = check(&[name, value]).unwrap_err();
             assert!(why.starts_with(&format!("{name}: ")) && why.contains(" to "), "{why}");

@@ -117,9 +117,9 @@ pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &Say) 
 /// `hearth load run`
 pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
     let mix: Mix = options.kind.of_chain("Solana").map_err(CommandError::Option)?;
-    if options.comet.is_some() {
+    if options.comet_rpc.is_some() {
         return Err(CommandError::Option(
-            "--comet: the node speaks Solana's JSON-RPC, and no CometBFT is below it".into(),
+            "--comet-rpc: the node speaks Solana's JSON-RPC, and no CometBFT is below it".into(),
         ));
     }
     let by = match (options.rpc_send, options.tpu) {
@@ -128,8 +128,8 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result
         (false, None) => By::Leaders,
     };
     check_chains(&node.rpc, &options.target, marks)?;
-    if by != By::Rpc && options.target.network.len() > 1 {
-        note("transactions go by QUIC, blocks are read from the first node: --rpc-send sends to all of --network");
+    if by != By::Rpc && options.target.url.len() > 1 {
+        note("transactions go by QUIC, blocks are read from the first node: --rpc-send sends to all of --url");
     }
     say.line(&node.client);
     // Held until the run ends: another load with these keys would send the same transactions.

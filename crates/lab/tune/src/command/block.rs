@@ -23,7 +23,7 @@ pub struct Block {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub repeat: u32,
     /// Write the result as JSON to this file, `-` for standard output.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
 }
 

@@ -41,8 +41,8 @@ pub struct Build {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// The study's folder [default: beside the spec, with `.study` in place of `.toml`].
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
+    #[arg(long, alias = "out", value_name = "DIR")]
+    pub folder: Option<PathBuf>,
     /// Drop builds as soon as another beats them beyond doubt in every goal, and say what that saved.
     #[arg(long)]
     pub race: bool,
@@ -52,8 +52,8 @@ pub struct Build {
     /// List every build.
     #[arg(long)]
     pub all: bool,
-    /// Write the answer there as JSON, too; with `-`, standard output has only that.
-    #[arg(long, value_name = "FILE")]
+    /// Write the answer there as JSON, too; `-` is standard output, and nothing else is told there.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Write the answer there as a page with plots, too.
     #[arg(long, value_name = "FILE")]
@@ -78,7 +78,7 @@ pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneErro
         spec.workloads = vec![workload(options, line).map_err(StudyError::Asked)?];
     }
     let mut spec = with_workload(spec)?;
-    let folder = options.out.clone().unwrap_or_else(|| options.spec.with_extension("study"));
+    let folder = options.folder.clone().unwrap_or_else(|| options.spec.with_extension("study"));
     let files = || json_file(options.json.as_deref()).into_iter().chain(options.html.as_deref());
     files().try_for_each(can_be_written)?;
     // The answer may be written into the project, but is not one of its sources.

@@ -64,7 +64,7 @@ pub struct Options {
     #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pressure, value_parser = share)]
     pub pressure: f64,
     /// Write the scores as JSON to this file, `-` for standard output: exact, in bytes a second, /s and ns.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
 }
 

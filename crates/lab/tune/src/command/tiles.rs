@@ -19,7 +19,7 @@ pub struct Tiles {
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: u32,
     /// Write the result as JSON to this file, `-` for standard output.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
 }
 

@@ -67,7 +67,7 @@ pub enum StudyError {
     /// The folder holds results of another study.
     #[error(
         "{} holds a study with other {what}: what was measured does not belong together. Give this one another folder \
-         with --out, or remove that one", folder.display()
+         with --folder, or remove that one", folder.display()
     )]
     Other {
         /// Path of the folder.
@@ -78,14 +78,14 @@ pub enum StudyError {
     /// The folder holds results, but no valid record of their study.
     #[error(
         "{} holds results, and its `study.json` is gone or torn: what they belong to is not known. Give this study \
-         another folder with --out, or remove that one", .0.display()
+         another folder with --folder, or remove that one", .0.display()
     )]
     Unknown(PathBuf),
     /// The sources changed while the study ran.
     #[error(
         "the sources changed while the study was at work: {what}. Builds of before and after do not belong together: \
-         put it back, and the same command goes on; or begin another study with --out. What runs leave behind in the \
-         project is to be ignored by git"
+         put it back, and the same command goes on; or begin another study with --folder. What runs leave behind in \
+         the project is to be ignored by git"
     )]
     Changed {
         /// The first changed file.
@@ -94,7 +94,7 @@ pub enum StudyError {
     /// A program was replaced by another one.
     #[error(
         "`{build}` is another program than the one that was measured under that name: its values do not belong \
-         together. Put that one back, or give this study another folder with --out, or remove {}", folder.display()
+         together. Put that one back, or give this study another folder with --folder, or remove {}", folder.display()
     )]
     Replaced {
         /// Name of the build.

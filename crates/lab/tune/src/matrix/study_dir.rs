@@ -40,7 +40,7 @@ fn lock_while(folder: &Path, waits: &mut dyn FnMut() -> bool) -> Result<File, St
 /// Verifies that a folder may be used for a study.
 pub fn is_for_studies(folder: &Path, project: &Path) -> Result<(), StudyError> {
     if project.canonicalize().is_ok_and(|project| project.starts_with(folder)) {
-        return Err(StudyError::Asked(format!("--out: {} has the project in it; name another", folder.display())));
+        return Err(StudyError::Asked(format!("--folder: {} has the project in it; name another", folder.display())));
     }
     is_free(folder)
 }
@@ -55,7 +55,7 @@ pub fn is_a_study(folder: &Path) -> bool {
 pub fn is_free(folder: &Path) -> Result<(), StudyError> {
     let failed = |source| StudyError::Io { path: folder.into(), source };
     if !folder.join("lock").exists() && fs::read_dir(folder).map_err(failed)?.next().is_some() {
-        return Err(StudyError::Asked(format!("--out: {} has other files in it; name another", folder.display())));
+        return Err(StudyError::Asked(format!("--folder: {} has other files in it; name another", folder.display())));
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ mod tests {
         assert!(is_for_studies(&own, &project).is_ok());
         for wrong in [dir.path(), &project] {
             let why = is_for_studies(&wrong.canonicalize().expect("there"), &project).expect_err("refused").to_string();
-            assert!(why.contains("--out") && why.contains("project"), "{why}");
+            assert!(why.contains("--folder") && why.contains("project"), "{why}");
         }
         fs::write(own.join("letter"), "").expect("written");
         assert!(is_for_studies(&own, &project).is_err());

@@ -547,7 +547,7 @@ fn results_of_other_sources_are_not_mixed_with_these() {
     assert!(project.study(&text, false, NEVER, &calm).0.is_ok());
     fs::write(project.at("app/src/main.rs"), format!("{MAIN}\n// another\n")).expect("written");
     let error = project.study(&text, false, NEVER, &calm).0.expect_err("others").to_string();
-    assert!(error.contains("holds a study with other sources") && error.contains("--out"), "{error}");
+    assert!(error.contains("holds a study with other sources") && error.contains("--folder"), "{error}");
     fs::write(project.at("app/src/main.rs"), MAIN).expect("written");
     let error = project.study(&text.replace("retries = 1", "retries = 2"), false, NEVER, &calm).0;
     assert!(error.expect_err("others").to_string().contains("other limits (`retries` is 2 and was 1)"));

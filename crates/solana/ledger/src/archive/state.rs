@@ -129,8 +129,8 @@ fn check(contents: &Contents, lattice: &Lattice, lamports: u128) -> Result<(), F
     }
     let schedule = &fields.epoch_schedule;
     let (epoch, last) = (schedule.epoch(fields.slot), schedule.leader_schedule_epoch(fields.slot));
-    let has = |epoch| fields.epoch_stakes.iter().any(|stakes| stakes.epoch == epoch);
-    if fields.epoch_stakes.iter().any(|stakes| stakes.epoch > last) || !(epoch..=last).all(has) {
+    let staked: HashSet<u64> = fields.epoch_stakes.iter().map(|stakes| stakes.epoch).collect();
+    if staked.iter().any(|epoch| *epoch > last) || !(epoch..=last).all(|epoch| staked.contains(&epoch)) {
         return Err(Fault::Malformed("the stakes of an epoch are missing, or there are some of one to come"));
     }
     Ok(())

@@ -3,6 +3,8 @@
 //! memory  the additional accounts
 
 use hearth_wire::Pubkey;
+use hearth_wire::base58::encode_32;
+use hearth_wire::consts::{SYSVAR_SLOT_HASHES, SYSVAR_SLOT_HISTORY};
 use solana_cluster_type::ClusterType;
 use solana_fee_calculator::FeeRateGovernor;
 use solana_inflation::Inflation;
@@ -168,6 +170,10 @@ pub(super) fn check(config: &GenesisConfig) -> Result<(), String> {
     }
     if config.identity == config.faucet && config.faucet_lamports > 0 {
         return Err("identity and faucet are the same key".to_owned());
+    }
+    let is_made = |key: &Pubkey| [SYSVAR_SLOT_HASHES, SYSVAR_SLOT_HISTORY].contains(key);
+    if let Some((key, _)) = config.extra_accounts.iter().find(|(key, _)| is_made(key)) {
+        return Err(format!("it has an account {}, which the chain makes and continues itself", encode_32(key)));
     }
     Ok(())
 }

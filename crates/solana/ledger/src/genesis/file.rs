@@ -167,9 +167,14 @@ fn remove(path: &Path) -> Result<(), GenesisError> {
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GenesisError> {
     let failed = |source| GenesisError::Io { action: "write", path: path.to_owned(), source };
     let part = path.with_extension("part");
-    std::fs::write(&part, bytes).map_err(failed)?;
-    std::fs::File::open(&part).and_then(|file| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&part, path).map_err(failed)?;
+    let written = std::fs::write(&part, bytes)
+        .and_then(|()| std::fs::File::open(&part)?.sync_all())
+        .and_then(|()| std::fs::rename(&part, path));
+    if let Err(why) = written {
+        // A full disk must not keep half a file.
+        let _ = std::fs::remove_file(&part);
+        return Err(failed(why));
+    }
     // Blocks are synced with their folder: a power failure must not leave them without their genesis.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)

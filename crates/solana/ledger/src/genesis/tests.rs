@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
+use hearth_wire::consts::{SYSVAR_SLOT_HASHES, SYSVAR_SLOT_HISTORY};
 use solana_genesis_config::GenesisConfig as TheirConfig;
 
 use super::*;
@@ -375,4 +376,10 @@ fn impossible_chains_are_refused() {
     assert!(refused(|config| config.genesis_slot = u64::MAX));
     assert!(refused(|config| config.rent.lamports_per_byte += 1));
     assert!(refused(|config| (config.warmup_epochs, config.slots_per_epoch) = (true, 31)));
+    // The chain reads what it continues, and would not survive a short one.
+    for key in [SYSVAR_SLOT_HASHES, SYSVAR_SLOT_HISTORY] {
+        let config = GenesisConfig { extra_accounts: vec![(key, Account::wallet(1_000_000))], ..development(2) };
+        let why = Genesis::create(config, |_| {}).unwrap_err().to_string();
+        assert!(why.contains("which the chain makes"), "{why}");
+    }
 }

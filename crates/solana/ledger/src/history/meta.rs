@@ -33,11 +33,11 @@ pub struct Details {
 /// Borrowed [`Details`].
 #[derive(Clone, Copy, Debug)]
 pub struct DetailsParts<'a> {
-    /// The fields are those of [`Details`].
+    /// Log lines.
     pub logs: &'a [String],
-    /// The inner instructions.
+    /// Inner instructions: for each instruction that made some, its index and the calls.
     pub inner: &'a [(u8, Vec<InnerCall>)],
-    /// The last return value.
+    /// Program and data of the last return value.
     pub return_data: Option<&'a (Pubkey, Vec<u8>)>,
 }
 

@@ -386,3 +386,43 @@ fn prices_follow_the_signatures_of_the_parent() {
     let prices: Vec<u64> = entries[..5].iter().map(|entry| sysvars::u64_at(entry, 32)).collect();
     assert_eq!(prices, [6_500, 6_000, 5_500, 5_000, 0]);
 }
+
+/// The cluster's bank counts the lamport of a new builtin program before it calculates the rewards of the same boundary.
+#[test]
+fn a_new_builtin_program_counts_as_created() {
+    use crate::features::feature_account;
+    use crate::genesis::GenesisConfig;
+    let feature = agave_feature_set::zk_token_sdk_enabled::ID.to_bytes();
+    let created = |since: Option<u64>| {
+        let config = GenesisConfig {
+            fund_initial_accounts: 0,
+            slots_per_epoch: 32,
+            extra_accounts: vec![(feature, feature_account(since))],
+            ..GenesisConfig::development(IDENTITY, [2; 32], 0)
+        };
+        let genesis = Genesis::create(config, |_| {}).unwrap();
+        let ledger = Ledger::new(&genesis, LedgerConfig::default());
+        [31, 32].map(|slot| ledger.begin_features(&mut ledger.chain_mut(), slot).unwrap())
+    };
+    assert_eq!(created(None), [0, 1], "only at the boundary");
+    assert_eq!(created(Some(0)), [0, 0], "it is there from the start");
+}
+
+#[test]
+fn rent_account_of_genesis_decides_nothing() {
+    use crate::genesis::GenesisConfig;
+    use hearth_wire::consts::SYSVAR_RENT;
+    for data in [&[][..], &[0; 17], &[255; 17]] {
+        let account = Account::with_data(5, [7; 32], data);
+        let config = GenesisConfig {
+            fund_initial_accounts: 0,
+            extra_accounts: vec![(SYSVAR_RENT, account)],
+            ..GenesisConfig::development(IDENTITY, [2; 32], 0)
+        };
+        let ledger = Ledger::new(&Genesis::create(config, |_| {}).unwrap(), LedgerConfig::default());
+        assert_eq!(ledger.features().lamports_per_byte(), 6_960);
+        let sysvar = ledger.account(&SYSVAR_RENT).unwrap();
+        assert_eq!(sysvar.lamports, rent::minimum_balance(17));
+        assert_eq!(sysvar.data()[..8], 6_960u64.to_le_bytes());
+    }
+}

@@ -24,7 +24,7 @@ pub(crate) struct Inflating {
     /// The slot in which the feature was activated that switched inflation on; 0 for that of the genesis.
     pub(crate) start_slot: u64,
     /// Slots in a year.
-    slots_per_year: f64,
+    pub(crate) slots_per_year: f64,
 }
 
 /// The slots in which the features that switch inflation on were activated; `None` for those that are not active.
@@ -61,7 +61,8 @@ impl InflationFeatures {
 impl Inflating {
     /// The inflation of a new chain.
     pub(crate) fn of(genesis: &GenesisConfig) -> Self {
-                let slots_per_year = SECONDS_PER_YEAR * (NS_PER_SECOND / genesis.tick_ns() as f64) / genesis.ticks_per_slot as f64;
+        let slots_per_year =
+            SECONDS_PER_YEAR * (NS_PER_SECOND / genesis.tick_ns() as f64) / genesis.ticks_per_slot as f64;
         Self { inflation: genesis.inflation, start_slot: 0, slots_per_year }
     }
 

@@ -296,7 +296,15 @@ fn a_rewind_takes_rewards_back_and_a_restart_keeps_those_that_are_due() {
     let (before, at) = (rig.ledger.capitalization(), rig.slot);
     let kept = rig.ledger.chain().epochs.kept();
     let text = serde_json::to_string(&kept).unwrap();
-    assert_eq!(serde_json::from_str::<crate::epochs::KeptEpochs>(&text).unwrap(), kept);
+    let mut read: crate::epochs::KeptEpochs = serde_json::from_str(&text).unwrap();
+    assert_ne!(read, kept, "vote accounts are beside the rest");
+    let accounts = kept.vote_accounts().map(|(epoch, key, account)| ((epoch, *key), account.clone()));
+    let accounts: crate::epochs::VoteAccounts = accounts.collect();
+    assert!(!read.clone().set_vote_accounts(Default::default()), "they are needed");
+    assert!(read.set_vote_accounts(accounts.clone()));
+    assert_eq!(read, kept);
+    let one_more = [((9, [9; 32]), Account::wallet(1))];
+    assert!(!read.set_vote_accounts(accounts.into_iter().chain(one_more).collect()), "and no others");
     let schedule = *rig.ledger.epoch_schedule();
     assert_eq!(crate::epochs::Epochs::restore(schedule, kept.clone()).kept(), kept);
     let (block, rewards) = rig.next();

@@ -4,7 +4,8 @@
 //! writes  the same
 //! source  our own format, version [`VERSION`]; all integers little endian
 //!
-//! A file is a line of chunks: one head, then statuses and accounts in any order, the manifest, the end. A chunk is
+//! A file is a line of chunks: one head, then statuses, accounts and the vote accounts of epochs' stakes in any order,
+//! the manifest, the end. A chunk is
 //! `magic u32 | kind u16 | codec u16 | number u32 | size u32 | stored size u32 | crc u32 | stored bytes`. The
 //! checksum (CRC-32, IEEE) covers the header without it, and the stored bytes. The end holds a SHA-256 digest over
 //! the headers of all chunks before it, so that chunks of two files cannot be mixed, and sums over the accounts.
@@ -13,13 +14,16 @@ use super::error::Fault;
 use crate::seed::Seed;
 
 /// Version of the format, stored in each file's first chunk.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 pub(super) const CHUNK_HEAD_SIZE: usize = 24;
 /// A chunk is closed once its content has this length: accounts are not split.
 pub(super) const CHUNK_SIZE: usize = 1 << 20;
 /// The longest content: a chunk that was not quite full, and the largest account.
 pub(super) const CHUNK_SIZE_MAX: usize = CHUNK_SIZE + (11 << 20);
+/// The longest manifest: while rewards are distributed it has 250 B for each stake that waits for its own, so this is
+/// enough for a million.
+pub(super) const MANIFEST_SIZE_MAX: usize = 256 << 20;
 
 const MAGIC: [u8; 4] = *b"hSnp";
 const CODEC_PLAIN: u16 = 0;
@@ -42,10 +46,13 @@ pub(super) enum Kind {
     Manifest,
     /// Last chunk, once: [`End`].
     End,
+    /// Vote accounts as they were when the stakes of an epoch were counted: epoch (8 bytes), account (account.rs).
+    VoteAccounts,
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [Self::Head, Self::Claims, Self::Statuses, Self::Accounts, Self::Manifest, Self::End];
+    const ALL: [Self; 7] =
+        [Self::Head, Self::Claims, Self::Statuses, Self::Accounts, Self::Manifest, Self::End, Self::VoteAccounts];
 
     fn of(number: u16) -> Option<Self> {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
@@ -53,6 +60,11 @@ impl Kind {
 
     fn number(self) -> u16 {
         self as u16 + 1
+    }
+
+    /// The longest content of such a chunk.
+    fn size_max(self) -> usize {
+        if self == Self::Manifest { MANIFEST_SIZE_MAX } else { CHUNK_SIZE_MAX }
     }
 }
 
@@ -98,10 +110,10 @@ pub(super) fn decode_head(bytes: &[u8; CHUNK_HEAD_SIZE], expected: u32) -> Resul
     let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
     let u32_at = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("within the header"));
     let (codec, number, size, stored) = (u16_at(6), u32_at(8), u32_at(12), u32_at(16));
-    let sized = size as usize <= CHUNK_SIZE_MAX && stored <= size && (codec != CODEC_PLAIN || stored == size);
+    let sized = |max: usize| size as usize <= max && stored <= size && (codec != CODEC_PLAIN || stored == size);
     match Kind::of(u16_at(4)) {
         Some(_) if number != expected => Err(Fault::Order { found: number, expected }),
-        Some(kind) if sized && codec <= CODEC_ZSTD => {
+        Some(kind) if sized(kind.size_max()) && codec <= CODEC_ZSTD => {
             Ok(ChunkHead { kind, packed: codec == CODEC_ZSTD, number, size, stored, crc: u32_at(20) })
         }
         _ => Err(Fault::Header),

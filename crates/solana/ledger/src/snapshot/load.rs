@@ -20,6 +20,7 @@ use super::error::{Fault, SnapshotError};
 use super::format::{CHUNK_HEAD_SIZE, ChunkHead, End, Head, Kind, VERSION, decode_head, unpack};
 use super::manifest::Manifest;
 use crate::accounts::Accounts;
+use crate::epochs::VoteAccounts;
 use crate::status_cache::{ClaimEntry, StatusCache, StatusCacheConfig, StatusEntry};
 
 /// The state in a snapshot.
@@ -182,6 +183,11 @@ impl<'p> Chunks<'p> {
     /// Passes every content to `take`, on all cores; verifies digest and sums.
     fn read_all(&mut self, head: &Head, take: &Take<'_>) -> Result<(Manifest, Summary), SnapshotError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let vote_accounts = Mutex::new(VoteAccounts::new());
+        let take: &Take<'_> = &|kind: Kind, content: &[u8]| match kind {
+            Kind::VoteAccounts => take_vote_accounts(&vote_accounts, content),
+            _ => take(kind, content),
+        };
         let (chunks, inbox) = sync_channel(threads);
         let inbox = Mutex::new(inbox);
         let (read, taken) = std::thread::scope(|scope| {
@@ -204,7 +210,7 @@ impl<'p> Chunks<'p> {
         if let Some((offset, fault)) = wrong.into_iter().min_by_key(|(offset, _)| *offset) {
             return Err(SnapshotError::damaged(self.path, offset, fault));
         }
-        let (manifest, end) = read?;
+        let (mut manifest, end) = read?;
         if end.digest != sha256(&[&self.heads]) {
             return Err(SnapshotError::damaged(self.path, 0, Fault::Digest));
         }
@@ -212,6 +218,10 @@ impl<'p> Chunks<'p> {
             let (accounts, lamports) = (end.accounts, end.lamports);
             let (found_accounts, found_lamports) = (sums.accounts, sums.lamports);
             let fault = Fault::Sums { found_accounts, found_lamports, accounts, lamports };
+            return Err(SnapshotError::damaged(self.path, 0, fault));
+        }
+        if !manifest.epochs.set_vote_accounts(vote_accounts.into_inner()) {
+            let fault = Fault::Content("other vote accounts than those of its epochs' stakes");
             return Err(SnapshotError::damaged(self.path, 0, fault));
         }
         sums.bytes = self.offset;
@@ -226,7 +236,7 @@ impl<'p> Chunks<'p> {
             let offset = chunk.offset;
             let malformed = |what| SnapshotError::damaged(self.path, offset, Fault::Content(what));
             match (chunk.head.kind, &manifest) {
-                (Kind::Claims | Kind::Statuses | Kind::Accounts, None) => {
+                (Kind::Claims | Kind::Statuses | Kind::Accounts | Kind::VoteAccounts, None) => {
                     if !send(chunk) {
                         return Err(malformed("chunks before this one"));
                     }
@@ -248,6 +258,18 @@ impl<'p> Chunks<'p> {
             }
         }
     }
+}
+
+/// Takes the vote accounts in a chunk's content.
+fn take_vote_accounts(to: &Mutex<VoteAccounts>, mut content: &[u8]) -> Result<Summary, &'static str> {
+    while let Some((epoch, rest)) = content.split_first_chunk() {
+        content = rest;
+        let (address, account) = account::decode(&mut content).ok_or("a vote account")?;
+        if to.lock().insert((u64::from_le_bytes(*epoch), address), account).is_some() {
+            return Err("a vote account of an epoch that is there twice");
+        }
+    }
+    if content.is_empty() { Ok(Summary::default()) } else { Err("a vote account") }
 }
 
 fn work(inbox: &Mutex<Receiver<Stored>>, take: &Take<'_>) -> Result<Summary, (u64, Fault)> {

@@ -2,7 +2,8 @@
 //!
 //! reads   the ledger at a slot's end
 //! writes  the ledger at startup
-//! memory  about 50 KB
+//! memory  about 50 KB, 400 B for each vote account and epoch, and while rewards are distributed 250 B for each stake
+//!         that waits for its own
 //! source  JSON, so that a person can read it; a new field or a changed meaning requires a new
 //!         [`VERSION`](super::VERSION)
 

@@ -4,12 +4,13 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::format::{CHUNK_HEAD_SIZE, Kind, encode_chunk};
+use super::format::{CHUNK_HEAD_SIZE, CHUNK_SIZE_MAX, End, Kind, decode_head, encode_chunk, unpack};
 use super::writer::Medium;
 use super::*;
 use crate::account::Account;
 use crate::bank_hash::Hashes;
 use crate::block::BlockSummary;
+use crate::epochs::KeptEpochs;
 use crate::performance::{Mark, Samples};
 use crate::seed::Seed;
 use crate::status_cache::{LandedStatus, StatusCache, StatusCacheConfig};
@@ -36,7 +37,8 @@ fn manifest(slot: u64) -> Manifest {
     let blocks = (1..=slot).map(block).collect::<Vec<_>>();
     let blockhashes = blocks.iter().map(|block| (block.blockhash, 5_000)).collect();
     let (hashes, samples) = (Hashes::sample(slot), Samples::new(Mark::default()));
-    Manifest { blocks, blockhashes, block_id: [3; 32], burned_lamports: 9, hashes, epochs: Default::default(), samples }
+    let epochs = KeptEpochs::sample();
+    Manifest { blocks, blockhashes, block_id: [3; 32], burned_lamports: 9, hashes, epochs, samples }
 }
 
 fn address(n: u64) -> [u8; 32] {
@@ -209,6 +211,44 @@ fn chunks_cannot_be_moved_left_out_or_mixed() {
 }
 
 #[test]
+fn the_vote_accounts_are_those_of_the_stakes() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    let whole = chunks(&fs::read(written(&folder).0.path).unwrap());
+    let path = dir.path().join("votes.snapshot");
+    let of_kind = |chunk: &Vec<u8>, kind: Kind| chunk[4] == kind as u8 + 1;
+    let at = whole.iter().position(|chunk| of_kind(chunk, Kind::VoteAccounts)).unwrap();
+    // The end vouches for the headers of all chunks: this one is made to fit each change.
+    let put = |content: &[u8]| {
+        let mut changed = whole.clone();
+        changed[at] = encode_chunk(Kind::VoteAccounts, at as u32, content);
+        let end = changed.len() - 1;
+        let heads: Vec<u8> = changed[..end].iter().flat_map(|chunk| chunk[..CHUNK_HEAD_SIZE].to_vec()).collect();
+        let accounts = ACCOUNTS + 1;
+        let lamports = (0..ACCOUNTS).map(|n| u128::from(account(n).lamports)).sum::<u128>() + 5;
+        let end_of = End { accounts, lamports, digest: hearth_crypto::sha256::sha256(&[&heads]) };
+        changed[end] = encode_chunk(Kind::End, end as u32, &end_of.encode());
+        fs::write(&path, changed.concat()).unwrap();
+    };
+    let mut content = vec![];
+    for (epoch, key, account) in KeptEpochs::sample().vote_accounts() {
+        content.extend_from_slice(&epoch.to_le_bytes());
+        account::encode(&mut content, key, account);
+    }
+    put(&content);
+    assert_eq!(load(&path, &GENESIS, &SMALL).unwrap().manifest, manifest(SLOT));
+    let one = content.len() / 4;
+    put(&content[..3 * one]);
+    assert_eq!(fault(&path), Fault::Content("other vote accounts than those of its epochs' stakes"));
+    put(&[&content[..], &content[..one]].concat());
+    assert_eq!(fault(&path), Fault::Content("a vote account of an epoch that is there twice"));
+    put(&content[..content.len() - 1]);
+    assert_eq!(fault(&path), Fault::Content("a vote account"));
+    put(&[&content[..], &[1]].concat());
+    assert_eq!(fault(&path), Fault::Content("a vote account"));
+}
+
+#[test]
 fn another_version_and_another_chain_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::open(dir.path()).unwrap();
@@ -295,4 +335,15 @@ fn the_newest_are_kept() {
     assert_eq!(slots(), [1000, 900]);
     assert_eq!(folder.prune(0).unwrap().unwrap().slot, 1000, "one at least");
     assert!(dir.path().join("notes.txt").exists());
+}
+
+/// A snapshot of the moment when 100,000 stakes wait for their rewards has a manifest of about 25 MB.
+#[test]
+fn a_manifest_may_be_longer_than_other_chunks() {
+    let content: Vec<u8> = (0..2 * CHUNK_SIZE_MAX).map(|at| (at / 1000) as u8).collect();
+    let (manifest, accounts) = (encode_chunk(Kind::Manifest, 0, &content), encode_chunk(Kind::Accounts, 0, &content));
+    let (head_bytes, stored) = manifest.split_first_chunk::<CHUNK_HEAD_SIZE>().unwrap();
+    let head = decode_head(head_bytes, 0).unwrap();
+    assert!(unpack(&head, head_bytes, stored.to_vec()).unwrap() == content);
+    assert!(decode_head(accounts.first_chunk().unwrap(), 0).is_err(), "of accounts this is too much");
 }

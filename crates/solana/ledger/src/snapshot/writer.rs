@@ -2,7 +2,7 @@
 //!
 //! reads   accounts and statuses, one at a time
 //! writes  `SLOT.part`, synced every 16 MiB so that the final sync does not delay those of the blocks
-//! memory  a chunk's content for each of three kinds, 24 B per chunk written
+//! memory  a chunk's content for each of four kinds, 24 B per chunk written
 //! drops   the part file, if it is not finished
 //! source  format.rs
 
@@ -17,7 +17,7 @@ use hearth_wire::{Hash, Pubkey};
 use super::account;
 use super::error::SnapshotError;
 use super::folder::{Folder, SnapshotFile};
-use super::format::{CHUNK_HEAD_SIZE, CHUNK_SIZE, End, Head, Kind, VERSION, encode_chunk};
+use super::format::{CHUNK_HEAD_SIZE, CHUNK_SIZE, End, Head, Kind, MANIFEST_SIZE_MAX, VERSION, encode_chunk};
 use super::manifest::Manifest;
 use crate::account::Account;
 use crate::seed::Seed;
@@ -47,6 +47,7 @@ pub struct Writer {
     claims: Vec<u8>,
     statuses: Vec<u8>,
     accounts: Vec<u8>,
+    vote_accounts: Vec<u8>,
     heads: Vec<u8>,
     chunks: u32,
     unsynced: usize,
@@ -87,6 +88,7 @@ impl Writer {
             claims: vec![],
             statuses: vec![],
             accounts: vec![],
+            vote_accounts: vec![],
             heads: vec![],
             chunks: 0,
             unsynced: 0,
@@ -126,10 +128,17 @@ impl Writer {
 
     /// Adds everything else, and renames the file once it is durable. Also returns its size in bytes.
     pub fn finish(mut self, manifest: &Manifest) -> Result<(SnapshotFile, u64), SnapshotError> {
-        for kind in [Kind::Claims, Kind::Statuses, Kind::Accounts] {
+        for (epoch, address, account) in manifest.epochs.vote_accounts() {
+            self.vote_account(epoch, address, account)?;
+        }
+        for kind in [Kind::Claims, Kind::Statuses, Kind::Accounts, Kind::VoteAccounts] {
             self.flush(kind)?;
         }
         let manifest = serde_json::to_vec(manifest).expect("a manifest has only numbers and lists");
+        if manifest.len() > MANIFEST_SIZE_MAX {
+            let why = format!("its manifest has {} bytes, more than {MANIFEST_SIZE_MAX}", manifest.len());
+            return Err(SnapshotError::io("writing", &self.part, io::Error::other(why)));
+        }
         self.chunk(Kind::Manifest, &manifest)?;
         let end = End { accounts: self.sums.0, lamports: self.sums.1, digest: sha256(&[&self.heads]) };
         self.chunk(Kind::End, &end.encode())?;
@@ -139,10 +148,18 @@ impl Writer {
         Ok((SnapshotFile { slot: self.slot, path: self.path.clone() }, self.bytes))
     }
 
+    /// Adds a vote account of an epoch's stakes.
+    fn vote_account(&mut self, epoch: u64, address: &Pubkey, account: &Account) -> Result<(), SnapshotError> {
+        self.vote_accounts.extend_from_slice(&epoch.to_le_bytes());
+        account::encode(&mut self.vote_accounts, address, account);
+        if self.vote_accounts.len() >= CHUNK_SIZE { self.flush(Kind::VoteAccounts) } else { Ok(()) }
+    }
+
     fn flush(&mut self, kind: Kind) -> Result<(), SnapshotError> {
         let held = match kind {
             Kind::Claims => &mut self.claims,
             Kind::Statuses => &mut self.statuses,
+            Kind::VoteAccounts => &mut self.vote_accounts,
             _ => &mut self.accounts,
         };
         let mut content = std::mem::take(held);
@@ -154,6 +171,7 @@ impl Writer {
         match kind {
             Kind::Claims => self.claims = content,
             Kind::Statuses => self.statuses = content,
+            Kind::VoteAccounts => self.vote_accounts = content,
             _ => self.accounts = content,
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use hearth_testkit::{PATIENCE, wait_until};
+use hearth_testkit::{PATIENCE, wait_for, wait_until};
 use hearth_wire::program::system;
 
 use super::*;
@@ -189,6 +189,28 @@ fn nodes_that_began_at_different_slots_take_the_same() {
             }
         }
     }
+}
+
+#[test]
+fn a_stepped_taker_writes_the_state_of_the_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut chain = Chain::new(&[RICH; 8]);
+    let mut store = store(dir.path(), 8);
+    let config = SnapshotConfig { interval_slots: 2, keep: 2 };
+    let folder = Folder::open(&dir.path().join("snapshots")).unwrap();
+    let mut taker = SteppedTaker::new(&chain.ledger, config, folder, store.reader()).unwrap();
+    assert!(!taker.has_work() && taker.step().is_none(), "nothing is due");
+    (0..2).for_each(|n| drop(pay(&mut chain, n, 1_000_000)));
+    chain.next_slot();
+    chain.next_slot();
+    let expected = balances(&chain.ledger);
+    pay(&mut chain, 0, 2_000_000);
+    assert!(taker.has_work() && taker.step().is_none(), "the block is not on disk");
+    (1..=2).for_each(|slot| store_block(&chain, &mut store, slot));
+    let file = wait_for("the block is on disk", || taker.step().ok_or_else(String::new)).unwrap();
+    assert_eq!(file.slot, 2);
+    assert!(!taker.has_work(), "it is done");
+    assert_eq!(balances(&restore(&chain, &file)), expected);
 }
 
 #[test]

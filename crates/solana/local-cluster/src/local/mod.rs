@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::RpcError;
-use hearth_command::output::{Say, note};
+use hearth_command::output::{self, Say, Unwritable, note};
 use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_keys::KeyError;
@@ -91,9 +91,9 @@ pub struct Status {
     /// Which cluster.
     #[command(flatten)]
     pub which: Which,
-    /// Print it as JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// Write it as JSON to FILE, or to standard output without FILE.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
 }
 
 /// `hearth cluster partition`
@@ -425,9 +425,10 @@ pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<
 pub fn status(options: &Status, say: &Say) -> Result<(), LocalError> {
     let cluster = options.which.read()?;
     let rows = status::rows(&cluster);
-    match options.json {
-        true => say.line(format_args!("{:#}", serde_json::json!(rows))),
-        false => say.text(status::table(&cluster, &rows)),
+    match &options.json {
+        Some(path) => output::json(path, format_args!("{:#}", serde_json::json!(rows)), say)
+            .map_err(|Unwritable { path, source }| LocalError::Write { path, source })?,
+        None => say.text(status::table(&cluster, &rows)),
     }
     Ok(())
 }

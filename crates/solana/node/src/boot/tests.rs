@@ -2,6 +2,7 @@
 
 mod damage;
 mod features;
+mod snapshot_create;
 
 use hearth_consensus::{BankId, Tower};
 use hearth_crypto::sha256::sha256;

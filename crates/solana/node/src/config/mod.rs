@@ -242,6 +242,10 @@ tables! {
         /// A node that joins a cluster with an empty folder, or is far behind when it starts, takes the newest snapshot
         /// of a peer. Without, it executes the chain from its first block, or from where it is.
         pub download: bool = true,
+        /// Serves the cluster's archives (`snapshot-SLOT-HASH.tar.zst`) in the folder of the snapshots over the RPC
+        /// port, to nodes of Agave, too. Gossip announces the newest one at the start in place of the snapshots that
+        /// nodes of Hearth take, and `hearth ledger snapshot create` makes one.
+        pub serve_archives: bool = false,
         /// Slots that a peer's snapshot is ahead of what is final here, at least, for a node that starts to take it.
         pub maximum_local_snapshot_age: u64 = 2500,
         /// Identities of the nodes whose word on snapshots counts, each one's; empty: that of more than a third of the

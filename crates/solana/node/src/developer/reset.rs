@@ -11,6 +11,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use hearth_ledger::archive::ArchiveName;
 use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME, is_ours};
 
@@ -68,7 +69,8 @@ fn snapshots(folder: &Path) -> Result<(), FlagError> {
         let path = entry.map_err(failed)?.path();
         let is_slot = path.file_stem().is_some_and(|stem| stem.to_string_lossy().parse::<u64>().is_ok());
         let ours = ["snapshot", "part", "refused"].iter().any(|ours| path.extension().is_some_and(|e| e == *ours));
-        if is_slot && ours {
+        // Those of the cluster's kind that are there are of this chain: `hearth ledger snapshot create` made them.
+        if (is_slot && ours) || ArchiveName::of_path(&path).is_ok() {
             gone(&path, |path| std::fs::remove_file(path))?;
         }
     }

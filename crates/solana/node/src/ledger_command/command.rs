@@ -55,7 +55,7 @@ pub enum Command {
     /// The tower: a node's votes in a cluster. Show it, import it from Agave's file, export it to Agave.
     #[command(subcommand)]
     Tower(TowerCommand),
-    /// Snapshot archives, which the cluster's nodes exchange: show or verify one.
+    /// The archives of snapshots that the cluster's nodes exchange: write one, what one holds, whether it is whole.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
 }
@@ -63,6 +63,21 @@ pub enum Command {
 /// `hearth ledger snapshot`
 #[derive(Subcommand)]
 pub enum SnapshotCommand {
+    /// Write the state as a full archive, which nodes of Hearth and of Agave read.
+    ///
+    /// Goes on from the newest snapshot up to the slot, and executes the blocks since. No node may run on the chain.
+    /// An archive that is there is not replaced; one that does not become whole is removed.
+    Create {
+        /// Which chain.
+        #[command(flatten)]
+        chain: ChainOf,
+        /// The state at the end of this slot's block [default: of the last one that is final].
+        #[arg(long, value_name = "SLOT")]
+        slot: Option<u64>,
+        /// Write into this folder [default: that of the chain's snapshots].
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Show the bank of an archive: slot, hashes, epoch, capitalization, stakes.
     ///
     /// Reads the whole archive; parses accounts without adding up their hashes, which `verify` does.
@@ -154,7 +169,8 @@ impl Command {
             | Self::Blocks { chain, .. }
             | Self::Export { chain, .. } => Some(chain),
             Self::Tower(command) => Some(&command.of().chain),
-            Self::Snapshot(_) => None,
+            Self::Snapshot(SnapshotCommand::Create { chain, .. }) => Some(chain),
+            Self::Snapshot(SnapshotCommand::Info { .. } | SnapshotCommand::Verify { .. }) => None,
         }
     }
 

@@ -2,11 +2,12 @@
 //!
 //! reads   genesis, blocks and snapshots of a ledger folder
 //! writes  only what each start would: a torn record at the end of the blocks is truncated. `tower` writes a tower if
-//!         instructed
-//! memory  one block; `verify` and `replay` the state too; `snapshot verify` a slot an account
+//!         instructed, `snapshot create` an archive
+//! memory  one block; `verify`, `replay` and `snapshot create` the state too; `snapshot verify` a slot an account
 //! drops   nothing: every problem is reported with its place, and makes the exit code 1
 
 mod command;
+mod create;
 mod export;
 mod replay;
 mod snapshot;
@@ -103,6 +104,34 @@ pub enum LedgerError {
     /// An archive of a snapshot is not what its name says, or cannot be read.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// There is no block whose state can be written.
+    #[error(
+        "the state of slot {slot} cannot be written: no leader's block of that slot is here, or the stored blocks do \
+         not lead there; the last one is of slot {last}"
+    )]
+    NoBlock {
+        /// The slot.
+        slot: u64,
+        /// The slot of the last block that is there.
+        last: u64,
+    },
+    /// The block may still be left for another fork, or was.
+    #[error("the state of slot {slot} cannot be written: that is no final block; the newest one is of slot {root}")]
+    NotFinal {
+        /// The slot.
+        slot: u64,
+        /// The newest final slot.
+        root: u64,
+    },
+    /// The results of a block's transactions, which an archive needs, are not known.
+    #[error(
+        "no archive can be written: it needs the transactions of the last 300 blocks, and those of slot {slot}, or \
+         their results, are not here. A node that has joined a chain has them once it has followed 300 blocks"
+    )]
+    NoStatuses {
+        /// The block's slot.
+        slot: u64,
+    },
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -274,8 +303,14 @@ fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError
         Command::Export { slots, out, .. } => export::run(&chain()?, slots, out.as_deref(), say),
         // A tower does not need a chain.
         Command::Tower(command) => tower::run(command, config, say),
-        // An archive is a file of its own.
-        Command::Snapshot(command) => snapshot::run(command, say),
+        Command::Snapshot(SnapshotCommand::Create { slot, out, .. }) => {
+            create::run(&chain()?, config, *slot, out.as_deref(), say)
+        }
+        // Other archives are files of their own.
+        Command::Snapshot(SnapshotCommand::Info { file }) => snapshot::info(file, say),
+        Command::Snapshot(SnapshotCommand::Verify { file, incremental, genesis }) => {
+            snapshot::verify(file, incremental.as_deref(), genesis.as_deref(), say)
+        }
     }
 }
 

@@ -21,22 +21,25 @@ use hearth_wire::base58::encode_32;
 use hearth_wire::consts::{FEATURE_PROGRAM, SYSVAR_CLOCK};
 
 use super::LedgerError;
-use super::command::SnapshotCommand;
 
-/// `hearth ledger snapshot …`
-pub fn run(command: &SnapshotCommand, say: &Say) -> Result<(), LedgerError> {
-    let lines = match command {
-        SnapshotCommand::Info { file } => info(file)?,
-        SnapshotCommand::Verify { file, incremental, genesis } => {
-            let beginning = genesis.as_deref().map(beginning).transpose()?;
-            verify(file, incremental.as_deref(), beginning.as_ref())?
-        }
-    };
-    lines.iter().for_each(|line| say.line(line));
+/// `hearth ledger snapshot info`
+pub fn info(file: &Path, say: &Say) -> Result<(), LedgerError> {
+    shown(&held(file)?, say);
     Ok(())
 }
 
-fn info(file: &Path) -> Result<Vec<String>, LedgerError> {
+/// `hearth ledger snapshot verify`
+pub fn verify(file: &Path, incremental: Option<&Path>, genesis: Option<&Path>, say: &Say) -> Result<(), LedgerError> {
+    let beginning = genesis.map(beginning).transpose()?;
+    shown(&checked(file, incremental, beginning.as_ref())?, say);
+    Ok(())
+}
+
+fn shown(lines: &[String], say: &Say) {
+    lines.iter().for_each(|line| say.line(line));
+}
+
+fn held(file: &Path) -> Result<Vec<String>, LedgerError> {
     let (name, contents) = read_fields(file, &mut Watching::default())?;
     let kind = name.base.map_or("full".into(), |base| format!("incremental, on top of slot {base}"));
     let mut lines = vec![format!("archive   {kind}")];
@@ -53,7 +56,7 @@ fn beginning(genesis: &Path) -> Result<Beginning, ArchiveError> {
     bytes.and_then(|bytes| Beginning::of_genesis(&bytes)).map_err(|fault| ArchiveError::of(genesis, fault))
 }
 
-fn verify(file: &Path, incremental: Option<&Path>, beginning: Option<&Beginning>) -> Result<Vec<String>, LedgerError> {
+fn checked(file: &Path, incremental: Option<&Path>, beginning: Option<&Beginning>) -> Result<Vec<String>, LedgerError> {
     let mut seen = Watching::default();
     let state = read_state(file, incremental, &mut seen)?;
     drop(seen.shown);
@@ -178,7 +181,7 @@ mod tests {
     fn an_archive_is_shown_and_verified() {
         let folder = tempfile::tempdir().unwrap();
         let path = archive(folder.path());
-        let shown = info(&path).unwrap().join("\n");
+        let shown = held(&path).unwrap().join("\n");
         for part in [
             "archive   full",
             "bank      slot 70, block 65, hash ",
@@ -191,26 +194,24 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
-        let verified = verify(&path, None, None).unwrap().join("\n");
+        let verified = checked(&path, None, None).unwrap().join("\n");
         for part in ["time      1750000000 s", "features  1 active, 1 pending", "5 accounts, beside 0 older versions"] {
             assert!(verified.contains(part), "{part}: {verified}");
         }
-        let command = SnapshotCommand::Verify { file: path.clone(), incremental: None, genesis: None };
-        run(&command, &Say::nothing()).unwrap();
-        let of_none = SnapshotCommand::Verify { file: path.clone(), incremental: None, genesis: Some(path.clone()) };
-        let why = run(&of_none, &Say::nothing()).unwrap_err().to_string();
+        verify(&path, None, None, &Say::nothing()).unwrap();
+        let why = verify(&path, None, Some(&path), &Say::nothing()).unwrap_err().to_string();
         assert!(why.contains("no genesis of the cluster"), "{why}");
-        let why = verify(&path, Some(&path), None).unwrap_err().to_string();
+        let why = checked(&path, Some(&path), None).unwrap_err().to_string();
         assert!(why.contains("in place of an incremental one"), "{why}");
         let schedule = hearth_ledger::epoch::EpochSchedule::without_warmup(32);
         let mut chain = Beginning { creation_time: 1_700_000_000, ticks_per_slot: 64, epoch_schedule: schedule };
-        verify(&path, None, Some(&chain)).unwrap();
+        checked(&path, None, Some(&chain)).unwrap();
         chain.creation_time += 1;
-        let why = verify(&path, None, Some(&chain)).unwrap_err().to_string();
+        let why = checked(&path, None, Some(&chain)).unwrap_err().to_string();
         assert!(why.contains("another chain: the time of its genesis differs"), "{why}");
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-        let why = info(&path).unwrap_err().to_string();
+        let why = held(&path).unwrap_err().to_string();
         assert!(why.contains("tar.zst: ") && why.contains("cut off"), "{why}");
     }
 }

@@ -100,7 +100,7 @@ pub fn run(command: &TowerCommand, config: &Config, say: &Say) -> Result<(), Led
 }
 
 /// The identity of the node whose tower it is.
-fn identity(config: &Config, folder: &Path, given: Option<&Path>) -> Result<Identity, KeyError> {
+pub(super) fn identity(config: &Config, folder: &Path, given: Option<&Path>) -> Result<Identity, KeyError> {
     let configured = config.expand(&config.consensus.identity_path);
     match given {
         Some(path) => keys::read(path),

@@ -232,7 +232,7 @@ impl Joiner<'_> {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
                 Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
-                Err(Fetch::Peer(why)) => {
+                Err(Fetch::Peer(why) | Fetch::NotServed(why)) => {
                     note(format_args!("notice: no genesis from {peer}: {why}"));
                     failed.push(peer);
                     None
@@ -268,7 +268,7 @@ impl Joiner<'_> {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
                 Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
-                Err(Fetch::Peer(why)) => {
+                Err(Fetch::Peer(why) | Fetch::NotServed(why)) => {
                     note(format_args!("notice: no snapshot from {rpc}: {why}"));
                     failed.push(newest);
                     None
@@ -363,6 +363,8 @@ fn wait<T>(stop: &StopSignal, what: &str, mut ask: impl FnMut() -> Option<T>) ->
 
 enum Fetch {
     Peer(String),
+    /// The peer has nothing at that path.
+    NotServed(String),
     Write(String, io::Error),
     Stopped,
 }
@@ -412,7 +414,8 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &Wanted<'_>, stop: &St
                 genesis.with_chain(&text).map_err(|why| Fetch::Peer(format!("{CHAIN_NAME}: {why}")))?;
                 Some(text)
             }
-            Err(Fetch::Peer(_)) => None,
+            // What was cut off is there, and without it the chain would be another.
+            Err(Fetch::NotServed(_)) => None,
             Err(other) => return Err(other),
         };
         let path = folder.join(GENESIS_NAME);
@@ -463,8 +466,11 @@ fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopS
     let failed = |why: &str| Fetch::Peer(format!("{path}: {why}"));
     let answer = http::direct(Patience::Step(PATIENCE)).get(&format!("http://{peer}{path}")).call();
     let answer = answer.map_err(|error| failed(&http::why(&error)))?;
-    if answer.status().as_u16() != 200 {
-        return Err(failed(&format!("HTTP status {}", answer.status().as_u16())));
+    match answer.status().as_u16() {
+        200 => {}
+        // Agave answers with the latter.
+        status @ (404 | 405) => return Err(Fetch::NotServed(format!("{path}: HTTP status {status}"))),
+        status => return Err(failed(&format!("HTTP status {status}"))),
     }
     let size = answer.headers().get("content-length").and_then(|size| size.to_str().ok()?.parse::<u64>().ok());
     let size = size.ok_or_else(|| failed("an answer without a length"))?;
@@ -527,7 +533,9 @@ mod tests {
             });
             fetch_snapshot((rpc, &served), folder.path(), &snapshots, &[3; 32], &StopSignal::default())
         });
-        let Err(Fetch::Peer(why)) = fetched else { panic!("it is taken, or the disk is at fault") };
+        let Err(Fetch::Peer(why) | Fetch::NotServed(why)) = fetched else {
+            panic!("it is taken, or the disk is at fault")
+        };
         assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing of it is kept");
         why
     }
@@ -588,7 +596,7 @@ mod tests {
         assert!(!folder.join("joining").exists(), "what was downloaded is removed");
         match taken {
             Ok(()) => Ok(()),
-            Err(Fetch::Peer(why)) => Err(why),
+            Err(Fetch::Peer(why) | Fetch::NotServed(why)) => Err(why),
             Err(Fetch::Write(path, why)) => panic!("{path}: {why}"),
             Err(Fetch::Stopped) => panic!("nobody stops it"),
         }

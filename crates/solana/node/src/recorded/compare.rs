@@ -4,7 +4,7 @@
 //! writes  the first difference, with our side of it: the account's fields, or what the block changed
 //! memory  the accounts of one transaction
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::{Debug, Display, Write};
 
 use hearth_crypto::sha256::sha256;
@@ -84,6 +84,7 @@ pub(super) fn block(ledger: &Ledger, recorded: &Block, ours: &BlockSummary) -> C
     let paid = paid.map(|reward| (text(&reward.key), reward.lamports, reward.balance));
     let pays = ours.reward.map(|reward| (text(&reward.collector), reward.lamports as i64, reward.post_balance));
     place.same("the leader's fee, as account, lamports and balance,", pays, paid)?;
+    rewards(&place, ledger, recorded, ours)?;
     place.same("the capitalization", ledger.capitalization(), recorded.capitalization)?;
     let (hash, hash_there) = (ledger.hash_all().1, recorded.bank_hash);
     match hash == hash_there {
@@ -95,6 +96,25 @@ pub(super) fn block(ledger: &Ledger, recorded: &Block, ours: &BlockSummary) -> C
             changed_besides(ledger, recorded)
         )),
     }
+}
+
+/// Compares what inflation paid as a block began, in whatever order.
+fn rewards(place: &Place, ledger: &Ledger, recorded: &Block, ours: &BlockSummary) -> Compared {
+    let paid = ledger.rewards(ours).unwrap_or_default();
+    let here: BTreeSet<_> = paid
+        .rewards
+        .iter()
+        .map(|reward| (text(&reward.pubkey), format!("{:?}", reward.kind), reward.lamports, reward.post_balance))
+        .collect();
+    let there: BTreeSet<_> = recorded
+        .rewards
+        .iter()
+        .filter(|reward| reward.kind != "Fee")
+        .map(|reward| (text(&reward.key), reward.kind.clone(), reward.lamports, reward.balance))
+        .collect();
+    let only_here = here.difference(&there).next();
+    let only_there = there.difference(&here).next();
+    place.same("a reward, as account, kind, lamports and balance,", only_here, only_there)
 }
 
 /// The accounts that a block changed and none of its transactions did, whose changes are equal: one of these differs.

@@ -98,7 +98,7 @@ pub struct Reward {
     pub lamports: i64,
     /// The account's balance afterwards.
     pub balance: u64,
-    /// `Fee`, `Rent`, `Staking` or `Voting`.
+    /// `Fee`, `Staking`, `DeactivatedStake` or `Voting`.
     pub kind: String,
 }
 

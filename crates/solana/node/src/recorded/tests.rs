@@ -162,6 +162,7 @@ fn what_differs_is_named() {
     block(|block| block.time += 1, "the time is 1700000000 here, 1700000001 as recorded");
     block(|block| block.rewards[0].lamports = 7, "the leader's fee");
     block(|block| block.rewards.clear(), "the leader's fee");
+    block(|block| block.rewards.push(Reward { kind: "Voting".into(), ..block.rewards[0].clone() }), "a reward");
     block(|block| block.capitalization -= 1, "the capitalization is");
     block(|block| block.bank_hash = [8; 32], "the bank's hash is");
     block(|block| block.bank_hash = [8; 32], "SysvarC1ock11111111111111111111111111111111 (clock): ");

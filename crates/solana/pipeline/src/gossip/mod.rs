@@ -33,8 +33,8 @@ use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_tile::latency::{LatencyDecl, TAKEN};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
-use hearth_wire::Pubkey;
 use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue};
+use hearth_wire::{Hash, Pubkey};
 
 use crate::links::{
     Datagram, GOSSIP_NET, GOSSIP_REPAIR, GOSSIP_SHRED, GOSSIP_SIGN, GOSSIP_SIGN_DEPTH, GOSSIP_TOWER, GOSSIP_TXSEND,
@@ -85,8 +85,19 @@ pub struct Config {
     pub ledger: Arc<Ledger>,
     /// Reads the blocks that the node serves to others.
     pub blocks: Reader,
+    /// The cluster's archives that this node serves, which are announced in place of the ledger's own snapshots.
+    pub archives: Option<ServedArchives>,
     /// Receives the known nodes, for the RPC.
     pub board: Arc<Board>,
+}
+
+/// Archives of snapshots that a node serves: slot and hash of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedArchives {
+    /// The full one.
+    pub full: (u64, Hash),
+    /// One that builds on it, of a later slot.
+    pub incremental: Option<(u64, Hash)>,
 }
 
 /// Runs the state machine between its links.
@@ -94,6 +105,7 @@ pub struct Gossip {
     machine: protocol::Gossip,
     ledger: Arc<Ledger>,
     blocks: Reader,
+    archives: Option<ServedArchives>,
     board: Arc<Board>,
     net: Port,
     sign: Port,
@@ -147,12 +159,13 @@ impl Tile for Gossip {
         host.input(NET_GOSSIP)?;
         [net, sign].into_iter().chain(readers).for_each(|port| host.elective(port));
         let now_ms = host.clock().wall_ns() / MS;
-        let Config { protocol, own, ledger, blocks, board } = config;
+        let Config { protocol, own, ledger, blocks, archives, board } = config;
         Ok(Self {
             machine: protocol::Gossip::new(protocol, own, host.secret(), now_ms),
             root: ledger.slot(Commitment::Finalized),
             ledger,
             blocks,
+            archives,
             board,
             net,
             sign,
@@ -415,10 +428,16 @@ impl Gossip {
             let published = self.machine.publish_lowest_slot(lowest, now_ms);
             published.expect("a slot that is kept is no larger than any");
         }
-        let newest = self.ledger.snapshots().and_then(|snapshots| snapshots.newest());
+        let own = || self.ledger.snapshots()?.newest().map(|full| ServedArchives { full, incremental: None });
         let known = self.machine.snapshot_hashes(self.machine.identity());
-        if let Some(newest) = newest.filter(|newest| known.is_none_or(|known| known.full != *newest)) {
-            self.machine.publish_snapshots(newest, &[], now_ms).expect("one snapshot keeps all rules");
+        let is_new = |served: &ServedArchives| {
+            known.as_ref().is_none_or(|known| {
+                known.full != served.full || known.incremental.first() != served.incremental.as_ref()
+            })
+        };
+        if let Some(served) = self.archives.or_else(own).filter(is_new) {
+            let published = self.machine.publish_snapshots(served.full, served.incremental.as_slice(), now_ms);
+            published.expect("one snapshot, and one of a later slot, keep all rules");
         }
     }
 

@@ -54,6 +54,11 @@ struct Node {
 
 impl Node {
     fn new(node: u8) -> Self {
+        Self::serving(node, None)
+    }
+
+    /// One that serves archives of the cluster's.
+    fn serving(node: u8, archives: Option<ServedArchives>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
         let (store, _) = BlockStore::open(folder.path(), store).unwrap();
@@ -72,6 +77,7 @@ impl Node {
             own,
             ledger: ledger(),
             blocks: store.reader(),
+            archives,
             board: board.clone(),
         };
         let rig = Rig::new(config, &INPUTS, &OUTPUTS);
@@ -236,6 +242,19 @@ fn two_nodes_meet_and_hear_each_others_votes() {
     assert!(count.protocol.pull_requests_sent > 0 && count.protocol.pings_sent > 0);
     assert_eq!((count.protocol.bad_signature, count.protocol.unsigned_late, count.own.unstaked_values), (0, 0, 0));
     assert!(nodes[0].rig.latencies()[0].count() > 0, "how long datagrams were under way");
+}
+
+#[test]
+fn archives_are_announced() {
+    let archives = ServedArchives { full: (60, [6; 32]), incremental: Some((65, [7; 32])) };
+    let mut nodes = [Node::new(0), Node::serving(1, Some(archives))];
+    let is_known = |nodes: &mut [Node]| {
+        let served = nodes[0].board.snapshots();
+        served
+            .iter()
+            .any(|served| (served.identity, served.slot) == (key(1).public_key(), 60) && served.hash == [6; 32])
+    };
+    talk_until(&mut nodes, "the archive is known", is_known);
 }
 
 #[test]

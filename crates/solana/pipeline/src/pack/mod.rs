@@ -111,6 +111,8 @@ hearth_tile::counters! {
     }
 }
 
+/// Maximum transactions that wait until their lookup tables resolve. They count as pending, beside the pool's.
+pub const LOOKUPS_MAX: usize = tables::ROOM;
 /// Transactions examined per microblock.
 const BUDGET: usize = 4 * MICROBLOCK_TXNS;
 

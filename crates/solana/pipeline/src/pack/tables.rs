@@ -23,7 +23,7 @@ use hearth_wire::Txn;
 use super::TXN_BYTES;
 
 /// Maximum waiting transactions.
-const ROOM: usize = 1024;
+pub(super) const ROOM: usize = 1024;
 /// Slot starts that a transaction waits for: the one after the slot that creates its table, and one more because the
 /// creating transaction may itself have waited for a slot.
 const SLOTS: u8 = 2;

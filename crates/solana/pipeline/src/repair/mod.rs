@@ -91,7 +91,7 @@ pub(crate) const PATIENCE_NS: u64 = 250_000_000;
 /// How often to check all slots above the root, beyond the usual range: a fork may start far below.
 const LOOK_DEEP_NS: u64 = 1_000_000_000;
 /// Maximum slots reported by shred: more than its tiles keep.
-const SLOTS_MAX: usize = 4_096;
+pub const SLOTS_MAX: usize = 4_096;
 /// Maximum slots requested only because of votes. A vote may be for a slot that never existed.
 const VOTED_MAX: usize = 32;
 /// How long such a slot is requested.

@@ -54,7 +54,7 @@ pub use receiver::{CompletedSet, Evicted, Missing, Receiver, ReceiverConfig, Res
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
 pub use slot_0::Slot0;
-pub use tile::{Config, OWN_SETS_BYTES_MAX, Shred, entry_bytes_within};
+pub use tile::{Config, OWN_SETS_BYTES_MAX, OWN_SETS_MAX, Shred, entry_bytes_within};
 pub use turbine_ingress::memory;
 
 #[cfg(test)]

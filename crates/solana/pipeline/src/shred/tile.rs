@@ -70,7 +70,9 @@ const UNSIGNED_MAX: usize = 32;
 const SETS_PER_CALL: usize = BATCH_SETS + 1 + MICROBLOCK_MTU.div_ceil(SET_CAPACITY) + 1;
 
 /// Maximum bytes of this node's own sets while they wait for their signatures.
-pub const OWN_SETS_BYTES_MAX: usize = (UNSIGNED_MAX + SETS_PER_CALL) * FecSet::MEMORY;
+pub const OWN_SETS_BYTES_MAX: usize = OWN_SETS_MAX * FecSet::MEMORY;
+/// Maximum own FEC sets that wait for their signature.
+pub const OWN_SETS_MAX: usize = UNSIGNED_MAX + SETS_PER_CALL;
 
 /// Bytes of microblocks that fit into a slot with `shreds` data shreds, whatever their sizes and arrival times.
 ///
@@ -175,7 +177,7 @@ impl Tile for Shred {
                 _ => 0,
             },
             slot: None,
-            unsigned: VecDeque::with_capacity(UNSIGNED_MAX + SETS_PER_CALL),
+            unsigned: VecDeque::with_capacity(OWN_SETS_MAX),
             free: vec![],
             next_tag: 0,
             coalesce_until: None,

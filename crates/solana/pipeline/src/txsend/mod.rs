@@ -386,6 +386,9 @@ impl TxSend {
 }
 
 /// Maximum bytes of the tile: each connection's queue and data in flight, and a table of stakes.
-pub const BYTES_MAX: usize = leaders::CONNECTIONS_MAX
-    * ((leaders::WAITING_MAX + leaders::VOTES_WAITING_MAX) * TXN_MTU + leaders::SEND_WINDOW_BYTES as usize)
-    + stakes::BYTES_MAX;
+pub const BYTES_MAX: usize =
+    WAITING_MAX * TXN_MTU + CONNECTIONS_MAX * leaders::SEND_WINDOW_BYTES as usize + stakes::BYTES_MAX;
+/// Maximum connections to leaders.
+pub const CONNECTIONS_MAX: usize = leaders::CONNECTIONS_MAX;
+/// Maximum transactions and votes that wait for a connection.
+pub const WAITING_MAX: usize = CONNECTIONS_MAX * (leaders::WAITING_MAX + leaders::VOTES_WAITING_MAX);

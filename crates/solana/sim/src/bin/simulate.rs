@@ -14,12 +14,32 @@ use hearth_sim::shrink::shrink;
 use hearth_sim::world::{Outcome, run};
 use parking_lot::Mutex;
 
-const USAGE: &str = "simulate [--seeds N (200)] [--first SEED (0)] [--hours H] [--threads N]
-simulate --seed SEED [--nodes N] [--slots N] [--faults KIND,… | none] [--trace SLOT] [--shrink]";
+const USAGE: &str = "\
+Runs a cluster of whole nodes on virtual time, with faults drawn from a seed, and says what did not hold.
+
+simulate [--seeds N] [--first SEED] [--hours H] [--threads N]
+  --seeds N       how many seeds (200; without end where there are hours)
+  --first SEED    the first of them (0)
+  --hours H       begin no seed after so many hours
+  --threads N     seeds at a time (as many as there are cores)
+
+simulate --seed SEED [--nodes N] [--slots N] [--faults KIND,... | none] [--trace SLOT] [--shrink]
+  --seed SEED     run this one, and print its faults and a digest of all that happened
+  --nodes N       nodes, 4 to 32 (4)
+  --slots N       slots at least (100)
+  --faults KIND   of the seed's faults only those of these kinds
+  --trace SLOT    print who knew what of this slot, and when
+  --shrink        where it fails, take away faults and nodes as long as it does
+
+The exit code is 1 where an invariant is broken, and 2 where the options are wrong.";
 /// What has been run so far is said so often.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|arg| arg == "--help" || arg == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let result = options(std::env::args().skip(1)).and_then(|options| match options.contains_key("seed") {
         true => one(&options),
         false => many(&options),
@@ -28,7 +48,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(why) => {
-            eprintln!("simulate: {why}\n{USAGE}");
+            eprintln!("simulate: {why}; `simulate --help` lists the options");
             ExitCode::from(2)
         }
     }
@@ -116,9 +136,11 @@ fn many(options: &Options) -> Result<bool, String> {
 /// Says what came of a run, and where it failed the command that runs it again.
 fn tell(outcome: &Outcome) {
     let Outcome { plan, digest, virtual_ns, rooted, transactions: (sent, confirmed), starts, traffic, .. } = outcome;
+    let Outcome { stake_changes, snapshots: (snapshots, on_snapshot), .. } = outcome;
     println!(
         "seed {}: digest {digest:016x}, {:.1} s, {rooted} blocks rooted, {confirmed} of {sent} transactions seen \
-         confirmed, {starts} starts, {} datagrams sent, {} lost, {} cut off",
+         confirmed, {stake_changes} changes of stake, {snapshots} snapshots, {starts} starts of which {on_snapshot} on \
+         a snapshot, {} datagrams sent, {} lost, {} cut off",
         plan.seed,
         *virtual_ns as f64 / 1e9,
         traffic.sent,

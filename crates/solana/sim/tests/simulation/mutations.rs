@@ -1,7 +1,7 @@
 //! Deliberate bugs are noticed by some seed: `--features mutations`.
 //!
-//! `HEARTH_MUTATION` names one bug, in place of those that are known to be noticed; `HEARTH_SIM_SEEDS` says how many
-//! seeds are tried in place of 2,000.
+//! `HEARTH_MUTATION` names one bug, in place of those that are known to be noticed, or is `tried` for those of which
+//! that is to be confirmed; `HEARTH_SIM_SEEDS` says how many seeds are tried in place of 2,000.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -33,6 +33,21 @@ const NOTICED: [Mutation; 17] = [
     Mutation::MissedUndo,
     Mutation::DoubleFee,
     Mutation::ForgottenStatus,
+];
+
+/// Bugs that an invariant is there for, which no run has confirmed yet: `HEARTH_MUTATION=tried` runs them. One that a
+/// seed notices belongs into [`NOTICED`], after that was seen; until then no test asserts any of these.
+const TRIED: [Mutation; 5] = [
+    // `confirmed-by-stake` weighs votes by the stakes of the block's epoch, which change.
+    Mutation::StaleStakes,
+    // `lamports`: one transaction in sixteen gives lamports away, and then fails.
+    Mutation::MintedFailure,
+    // `snapshots`: the accounts of a snapshot are hashed anew.
+    Mutation::UnhashedChange,
+    // `snapshots`: accounts are written up to 0.4 s after the cut, when others have changed them.
+    Mutation::LostCut,
+    // `newer-values`: datagrams of gossip come twice, overtake each other, and are sent again by strangers.
+    Mutation::OlderValue,
 ];
 
 /// The first outcome of `seeds` that shows the bug, on all cores: a seed that fails without the bug too shows nothing.
@@ -69,11 +84,16 @@ fn run_with(mutation: Option<Mutation>, seed: u64) -> Outcome {
 #[test]
 fn bugs_are_noticed() {
     let named = std::env::var("HEARTH_MUTATION").ok();
-    let named = named.map(|name| Mutation::parse(&name).unwrap_or_else(|| panic!("there is no bug {name}")));
+    let parse = |name: &str| Mutation::parse(name).unwrap_or_else(|| panic!("there is no bug {name}"));
+    let tried = match named.as_deref() {
+        None => NOTICED.to_vec(),
+        Some("tried") => TRIED.to_vec(),
+        Some(name) => vec![parse(name)],
+    };
     let seeds = std::env::var("HEARTH_SIM_SEEDS").ok();
     let seeds = seeds.map_or(SEEDS_MAX, |seeds| seeds.parse().expect("a number of seeds"));
     let mut missed = vec![];
-    for mutation in named.map_or(NOTICED.to_vec(), |named| vec![named]) {
+    for mutation in tried {
         match noticed(mutation, seeds) {
             None => missed.push(mutation.name()),
             Some(outcome) => {

@@ -142,6 +142,8 @@ fn a_block_of_proof_of_work_pays_for_it_and_is_made_by_others() {
     let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
     let chain = Chain::open(config).expect("it may take such blocks");
     assert!(matches!(chain.mine(), Err(ChainError::BeforeMerge(SpecId::HOMESTEAD))));
+    let automatic = chain.set_block_time(BlockTime::Instant);
+    assert!(matches!(automatic, Err(ChainError::BeforeMerge(SpecId::HOMESTEAD))), "it would end the sequencer");
     let (zero, view) = chain.head_and_view();
     let (miner, reward) = (Address::repeat_byte(0x33), U256::from(5_000_000_000_000_000_000_u64));
     let mut changes = Changes::default();

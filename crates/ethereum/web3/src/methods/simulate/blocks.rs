@@ -15,6 +15,7 @@ use hearth_evm::exec::{
     AccountOverride, BlockDb, BlockEnv, BlockExecutor, BlockExtras, Checks, Executed, Outcome, Overlay,
     PrecompileOverrides, SimulateError, Simulated, SpecId, Verdict, credit, credit_wei, overridden, simulate,
 };
+use hearth_evm::genesis::FIRST_BASE_FEE;
 use hearth_evm::import::rewards;
 use hearth_evm::state::{StateError, StateView};
 use hearth_evm::tx::{SharedTx, Tx, to_tx_env};
@@ -181,7 +182,10 @@ impl Run<'_> {
         let drawn = if spec.is_enabled_in(SpecId::MERGE) { B256::ZERO } else { parent.difficulty.into() };
         let base_fee = match overrides.base_fee_per_gas {
             Some(field) => field.0,
-            None if self.options.validation => next_base_fee(parent.gas_used, parent.gas_limit, self.parent.base_fee()),
+            None if self.options.validation && spec.is_enabled_in(SpecId::LONDON) => match parent.base_fee_per_gas {
+                Some(base_fee) => next_base_fee(parent.gas_used, parent.gas_limit, base_fee),
+                None => FIRST_BASE_FEE,
+            },
             None => 0,
         };
         let beacon_root = overrides.beacon_root.map_or(B256::ZERO, |field| field.0);

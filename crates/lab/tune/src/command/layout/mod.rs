@@ -72,13 +72,13 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub retries: u32,
     /// The search's folder.
-    #[arg(long, value_name = "DIR", default_value = "layout.study")]
-    pub out: PathBuf,
+    #[arg(long, alias = "out", value_name = "DIR", default_value = "layout.study")]
+    pub folder: PathBuf,
     /// Where to write the configuration with the layout to take [default: `layout.toml` in that folder].
     #[arg(long, value_name = "FILE")]
     pub toml: Option<PathBuf>,
-    /// Write the path and the answer there as JSON, too; with `-`, standard output has only that.
-    #[arg(long, value_name = "FILE")]
+    /// Write the path and the answer there as JSON, too; `-` is standard output, and nothing else is told there.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
 }
 
@@ -107,7 +107,7 @@ pub enum LayoutError {
     Locked(PathBuf),
     /// The folder holds another search.
     #[error(
-        "{} holds a search with another {what}: its trials do not belong here. Give this one another folder with --out, \
+        "{} holds a search with another {what}: its trials do not belong here. Give this one another folder with --folder, \
          or remove that one", folder.display()
     )]
     Other {
@@ -119,13 +119,13 @@ pub enum LayoutError {
     /// The folder holds trials, but no valid record of their search.
     #[error(
         "{} holds trials, and its `search.json` is gone or torn: what they belong to is not known. Give this search \
-         another folder with --out, or remove that one", .0.display()
+         another folder with --folder, or remove that one", .0.display()
     )]
     Unknown(PathBuf),
     /// The machine is too busy to measure.
     #[error(
         "the machine stays busy: others disturbed trial after trial, the last since {why}. End what else runs, or allow \
-         more with --steal, --foreign or --pressure and another --out; the same command goes on from {}", folder.display()
+         more with --steal, --foreign or --pressure and another --folder; the same command goes on from {}", folder.display()
     )]
     Busy {
         /// The cause of the last disturbance.
@@ -174,7 +174,7 @@ pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneEr
     let cores = boot::cores(&base.layout).map_err(LayoutError::from)?;
     let topology = boot::topology(&base, &cores, true).map_err(|why| LayoutError::from(BootError::from(why)))?;
     let (space, default) = config::space(&base, &topology, cores);
-    let folder = Folder::take(&options.out)?;
+    let folder = Folder::take(&options.folder)?;
     let toml = options.toml.clone().unwrap_or_else(|| folder.path.join("layout.toml"));
     let json = options.json.as_deref();
     json_file(json).into_iter().chain([&*toml]).try_for_each(can_be_written)?;

@@ -33,7 +33,7 @@ impl Load {
         let start = || {
             let log = fs::File::create(&log)?;
             let mut command = Command::new(std::env::current_exe()?);
-            command.arg("bench").arg("--config").arg(&path).args(["--target", &cluster.leader().rpc()]);
+            command.arg("bench").arg("--config").arg(&path).args(["--url", &cluster.leader().rpc()]);
             command.args(["--probes", "0", "--warmup", "0", "--duration", &(seconds + MORE).to_string()]);
             command.args(["--parent", &std::process::id().to_string()]);
             if let Some(rate) = rate {

@@ -71,8 +71,8 @@ pub struct Demo {
     /// Do not stop the nodes at the end.
     #[arg(long)]
     pub keep: bool,
-    /// Write the result there as JSON, too; with `-`, all other output goes to standard error.
-    #[arg(long, value_name = "FILE")]
+    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Where to write the result as a page with charts [default: `report.html` in the cluster's folder].
     #[arg(long, value_name = "FILE")]

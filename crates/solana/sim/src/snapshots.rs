@@ -1,0 +1,99 @@
+//! Snapshots: a node takes them while it runs, and starts from the newest; one that was down long is given another's.
+//!
+//! reads   a node's ledger and blocks; the files of a peer
+//! writes  files of snapshots
+//! memory  the snapshot in progress
+//! drops   a snapshot whose block is undone
+//!
+//! What a snapshot thread does by itself is done here at instants that the seed draws: the accounts are written some
+//! time after the cut, when later slots have changed them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hearth_ledger::Ledger;
+use hearth_ledger::blockstore::Reader;
+use hearth_ledger::snapshot::{Folder, SnapshotConfig, SnapshotError, SnapshotFile};
+use hearth_ledger::snapshot_taker::SteppedTaker;
+
+use crate::network::MS;
+
+/// A snapshot is taken at each multiple of so many slots, unless one is in progress: it takes 32 slots until its block
+/// is rooted.
+pub const INTERVAL_SLOTS: u64 = 16;
+/// Snapshots that a node keeps.
+const KEEP: usize = 2;
+/// The accounts are written so long after the cut at most, ms.
+const WRITTEN_WITHIN_MS: u64 = 400;
+/// How often to look whether the block is permanent, nanoseconds.
+const LOOK_EVERY_NS: u64 = 100 * MS;
+
+/// The folder of a node's snapshots, in that of its chain.
+pub fn folder(chain: &Path) -> PathBuf {
+    chain.join("snapshots")
+}
+
+/// The newest snapshot of a node whose chain is in this folder.
+pub fn newest(chain: &Path) -> Option<SnapshotFile> {
+    Folder::existing(&folder(chain))?.files().ok()?.into_iter().next()
+}
+
+/// Copies a snapshot into the folder of a node that is down.
+///
+/// # Errors
+/// The file system's.
+pub fn copy(file: &SnapshotFile, chain: &Path) -> io::Result<()> {
+    let to = folder(chain);
+    std::fs::create_dir_all(&to)?;
+    let name = file.path.file_name().expect("a snapshot has a name");
+    std::fs::copy(&file.path, to.join(name)).map(|_| ())
+}
+
+/// What takes the snapshots of a node that runs.
+pub struct Taking {
+    taker: SteppedTaker,
+    random: fastrand::Rng,
+    /// When there is something to do, nanoseconds since the run began.
+    due: Option<u64>,
+    done: Vec<Result<SnapshotFile, SnapshotError>>,
+}
+
+impl Taking {
+    /// Begins to take snapshots of a ledger in the folder of its chain; `seed` draws when.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn new(ledger: &Arc<Ledger>, chain: &Path, blocks: Reader, seed: u64) -> Result<Self, SnapshotError> {
+        let config = SnapshotConfig { interval_slots: INTERVAL_SLOTS, keep: KEEP };
+        let taker = SteppedTaker::new(ledger, config, Folder::open(&folder(chain))?, blocks)?;
+        Ok(Self { taker, random: fastrand::Rng::with_seed(seed), due: None, done: vec![] })
+    }
+
+    /// Does what is due by now.
+    pub fn step(&mut self, now: u64) {
+        if !self.taker.has_work() {
+            return;
+        }
+        let due = match self.due {
+            Some(due) => due,
+            None => now + self.random.u64(0..=WRITTEN_WITHIN_MS) * MS,
+        };
+        self.due = Some(due);
+        if due > now {
+            return;
+        }
+        self.due = match self.taker.step() {
+            Some(result) => {
+                self.done.push(result);
+                None
+            }
+            None => Some(now + LOOK_EVERY_NS),
+        };
+    }
+
+    /// The snapshots that were completed or abandoned since the last call.
+    pub fn take_done(&mut self) -> Vec<Result<SnapshotFile, SnapshotError>> {
+        std::mem::take(&mut self.done)
+    }
+}
