@@ -126,7 +126,7 @@ pub struct Simulate {
     /// Simulate the ten nodes of a public talk instead, and compare their bandwidths with those that the talk showed.
     #[arg(long, conflicts_with_all = ["nodes", "rate", "stakes", "map", "loss", "dead", "fanout", "slot_ms", "seeds", "seed", "sets", "html"])]
     pub calibrate: bool,
-    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
+    /// Write the result there as JSON, too; with `-`, all other output goes to standard error.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Also write the result as a page with charts.

@@ -96,7 +96,7 @@ impl Chain {
         refuse_work(&self.pending_env())
     }
 
-    /// From now on blocks are made so: whatever was begun as it was before is done when this returns.
+    /// Sets when blocks are made. Blocks begun under the old setting are finished when this returns.
     pub fn set_block_time(&self, block_time: BlockTime) -> Result<(), ChainError> {
         sequencer::check(block_time)?;
         if block_time != BlockTime::Manual {

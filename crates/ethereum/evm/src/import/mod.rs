@@ -3,7 +3,6 @@
 //! reads   RLP of blocks, one after the other; the genesis; the parent's header
 //! writes  [`GivenBlock`]; or the first error of a block, by the name of its field or the offset
 //! memory  one block
-//! drops   nothing
 //! source  the yellow paper, 4.3 and 4.4; EIP-100, 1559, 2718, 3675, 4399, 4788, 4844, 4895, 7685, 7691, 7892, 7918,
 //!         7934
 //!

@@ -370,7 +370,7 @@ impl Caller<'_> {
             "eth_sendTransactionSync" => Box::pin(self.send_own_and_wait(params)),
             "eth_pendingTransactions" => Box::pin(self.pending_transactions(params)),
             "eth_getTransactionBySenderAndNonce" => Box::pin(self.transaction_by_nonce(params)),
-            // Nobody is asked for work.
+            // This node gives out no work.
             "eth_submitWork" | "eth_submitHashrate" => Box::pin(ready(params.at_most(3).map(|_| "false".into()))),
             "eth_subscribe" => Box::pin(ready(self.eth_subscribe(params))),
             "eth_unsubscribe" => Box::pin(ready(self.eth_unsubscribe(params))),

@@ -231,8 +231,8 @@ fn read(path: &Path) -> Result<Value, CommandError> {
 
 /// Connects to the node, and waits a few seconds for one that is just starting.
 fn connect(target: &Target, stop: &StopSignal) -> Result<Connected, CommandError> {
-    let told = &mut |why: &ConnectError| note(format_args!("{why}; it is asked again for {} s", STARTING.as_secs()));
-    connect::connect_patiently(&target.url[0], target.timeout(), STARTING, &|| stop.is_set(), told)
+    let on_retry = &mut |why: &ConnectError| note(format_args!("{why}; trying again for {} s", STARTING.as_secs()));
+    connect::connect_patiently(&target.url[0], target.timeout(), STARTING, &|| stop.is_set(), on_retry)
         .map_err(CommandError::Connect)
 }
 

@@ -55,7 +55,7 @@ pub enum Command {
     /// The tower: a node's votes in a cluster. Show it, import it from Agave's file, export it to Agave.
     #[command(subcommand)]
     Tower(TowerCommand),
-    /// The archives of snapshots that the cluster's nodes exchange: write one, what one holds, whether it is whole.
+    /// Snapshot archives, which the cluster's nodes exchange: write, show or verify one.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
 }

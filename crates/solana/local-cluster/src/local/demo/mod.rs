@@ -71,7 +71,7 @@ pub struct Demo {
     /// Do not stop the nodes at the end.
     #[arg(long)]
     pub keep: bool,
-    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
+    /// Write the result there as JSON, too; with `-`, all other output goes to standard error.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Where to write the result as a page with charts [default: `report.html` in the cluster's folder].
