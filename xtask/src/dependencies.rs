@@ -1,7 +1,6 @@
 //! Checks the dependency graph: no lab-only crates in the node, no crate compiled twice, no deliberate bugs.
 //!
 //! reads   `cargo tree` and `cargo metadata`, which compile nothing
-//! writes  nothing
 //! memory  the names of the crates
 
 use std::collections::BTreeSet;

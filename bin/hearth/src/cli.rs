@@ -133,7 +133,7 @@ pub enum Command {
     /// Set this machine up for a node, or check it.
     #[command(subcommand)]
     Configure(configure::Command),
-    /// Make and show keys.
+    /// Create keys, and show public keys.
     #[command(subcommand)]
     Keys(keys::Command),
     /// Hold and pay assets on an EVM node's UTXO ledger.

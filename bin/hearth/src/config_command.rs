@@ -18,10 +18,10 @@ pub enum Command {
         /// The file.
         #[command(flatten)]
         config: ConfigFile,
-        /// Print the default file with a text for every key.
+        /// Print the default file with a comment for every key.
         #[arg(long, conflicts_with_all = ["config", "memory", "counters", "tiles"])]
         default: bool,
-        /// Print what memory `hearth run` and `hearth bench` take at the start, part by part.
+        /// Print how much memory `hearth run` and `hearth bench` take at the start, part by part.
         #[arg(long, conflicts_with_all = ["counters", "tiles"])]
         memory: bool,
         /// Print every counter with its meaning, as Markdown.
@@ -33,9 +33,9 @@ pub enum Command {
     },
     /// Check a configuration: keys, values, and whether the layout fits this machine.
     ///
-    /// Prints which tile runs on which core, in `hearth run` and in `hearth bench`. Of a file with mistakes all are
-    /// told at once, with their lines: types, unknown keys and the nearest right ones, places of tiles, what excludes
-    /// each other.
+    /// Prints which tile runs on which core, in `hearth run` and in `hearth bench`. All mistakes in the file are listed
+    /// at once, with their lines: types, unknown keys and the nearest right ones, places of tiles, what excludes each
+    /// other.
     Check {
         /// The file to check; without one, the defaults are checked.
         #[arg(value_name = "FILE")]

@@ -24,16 +24,17 @@ const OTHER_FILES: u64 = 256;
 /// `hearth configure`
 #[derive(Subcommand)]
 pub enum Command {
-    /// Say what is not ideal, what it costs, and the command that mends it. Changes nothing, needs no privileges.
+    /// List settings that are not ideal, their cost, and the command that corrects them. Changes nothing, needs no
+    /// privileges.
     ///
-    /// Exit code 0: all is ideal; 1: something is to mend.
+    /// Exit code 0: all is ideal; 1: some setting is not.
     Check(Options),
-    /// Mend what a command can, and remember what was there before. Needs root where there is something to change.
+    /// Correct what a command can, and remember the previous values. Needs root if there is something to change.
     ///
-    /// What is ideal already is left alone, and what takes a start of the machine or somebody's decision is only told.
-    /// Exit code 1: something could not be done, or may not be.
+    /// What is ideal already is left alone. What takes a reboot or a decision of yours is only listed. Exit code 1:
+    /// something could not be done, or may not be.
     Init(Options),
-    /// Put back what `init` changed, and only that: what somebody has changed since stays. Needs root.
+    /// Restore what `init` changed, except settings that were changed since. Needs root.
     Fini(Options),
 }
 
@@ -120,7 +121,7 @@ pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
     let mut steps = 0;
     let mut tell = |step: &Step| {
         steps += 1;
-        say.line(told(step));
+        say.line(described(step));
     };
     match command {
         Command::Check(_) => {
@@ -150,7 +151,7 @@ pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
     Ok(())
 }
 
-fn told(step: &Step) -> String {
+fn described(step: &Step) -> String {
     let (what, stage) = (&step.what, step.stage.name());
     match &step.outcome {
         Outcome::Done => format!("{stage:14} done     {what}"),

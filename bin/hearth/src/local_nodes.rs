@@ -43,9 +43,9 @@ mod tests {
 
     #[test]
     fn who_does_not_run_is_told_with_those_that_do() {
-        let told = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
+        let message = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
         assert_eq!(
-            told,
+            message,
             "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --rpc-port 8546` starts one"
         );
         assert!(nobody("x", &[]).contains("none does; `hearth run --name x` starts one"), "{}", nobody("x", &[]));

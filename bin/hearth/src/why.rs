@@ -32,10 +32,10 @@ pub struct Options {
     /// The file; it says on which port the node's JSON-RPC is.
     #[command(flatten)]
     pub config: ConfigFile,
-    /// The transaction's first signature, in base58; or `0x` and the hash of one of the Ethereum chain or of its ledger
-    /// of outputs.
+    /// The transaction's first signature, in base58; or the hash (`0x…`) of a transaction of the EVM chain or its UTXO
+    /// ledger.
     pub signature: String,
-    /// The node's JSON-RPC; by default, where the running node of that name has it.
+    /// The URL of the node's JSON-RPC [default: that of the running node of that name].
     #[arg(short = 'u', long, value_name = "URL", conflicts_with = "name")]
     pub url: Option<String>,
     /// Which node to ask, by the name that it was started with (`hearth run --name`); by default that of the
@@ -51,7 +51,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
     /// The argument is not a transaction signature.
-    #[error("`{0}` is no signature: {1}; clients print it after sending")]
+    #[error("`{0}` is not a signature: {1}; clients print it after sending")]
     Signature(String, Base58Error),
     /// The argument is an address rather than a signature.
     #[error(
@@ -61,7 +61,7 @@ pub enum WhyError {
     Address(String),
     /// The argument, where it begins as a hash does.
     #[error(
-        "`{0}` is no hash of a transaction: that is 0x and 64 hexadecimal digits, as clients print it after sending"
+        "`{0}` is not a hash of a transaction: that is 0x and 64 hexadecimal digits, as clients print it after sending"
     )]
     Hash(String),
     /// An address of the Ethereum chain.
@@ -112,7 +112,7 @@ pub enum WhyError {
     Write(#[from] Unwritable),
     /// The transaction did not succeed; holds the exit code for its fate. The answer has been printed.
     #[error("it did not land successfully")]
-    Told(u8),
+    Verdict(u8),
 }
 
 /// JSON-RPC error code for a method that the node does not have.
@@ -129,13 +129,13 @@ impl ExitCode for WhyError {
         match self {
             Self::Signature(..) | Self::Address(_) | Self::Hash(_) | Self::EthereumAddress(_) => WRONG_USE,
             Self::Url(_) | Self::Several(_) | Self::SeveralEthereum(_) => WRONG_USE,
-            Self::Told(code) => *code,
+            Self::Verdict(code) => *code,
             _ => FAILED,
         }
     }
 
     fn is_printed(&self) -> bool {
-        matches!(self, Self::Told(_))
+        matches!(self, Self::Verdict(_))
     }
 }
 
@@ -149,10 +149,10 @@ pub fn run(node: &LocalNode, options: &Options, say: &Say) -> Result<(), WhyErro
     }
     match fate["fate"].as_str() {
         Some("landed") if fate["err"].is_null() => Ok(()),
-        Some("landed") => Err(WhyError::Told(LANDED_FAILED)),
+        Some("landed") => Err(WhyError::Verdict(LANDED_FAILED)),
         Some("pending") => Ok(()),
-        Some("dropped") => Err(WhyError::Told(DROPPED)),
-        _ => Err(WhyError::Told(UNKNOWN)),
+        Some("dropped") => Err(WhyError::Verdict(DROPPED)),
+        _ => Err(WhyError::Verdict(UNKNOWN)),
     }
 }
 

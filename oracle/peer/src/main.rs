@@ -75,8 +75,8 @@ impl Peer {
     /// Number of slots that each node claims to have.
     fn slots_told(&self) -> BTreeMap<String, usize> {
         let mut slots: BTreeMap<String, usize> = BTreeMap::new();
-        for told in self.info.get_epoch_slots(&mut Cursor::default()) {
-            *slots.entry(told.from.to_string()).or_default() += told.to_slots(0).count();
+        for report in self.info.get_epoch_slots(&mut Cursor::default()) {
+            *slots.entry(report.from.to_string()).or_default() += report.to_slots(0).count();
         }
         slots
     }
@@ -193,11 +193,11 @@ fn main() {
             wrong.push(format!("{what} after {} s", PATIENCE.as_secs()));
         }
     }
-    let told = json!({
+    let report = json!({
         "shred_version": shred_version, "knows_all_after_s": knows_all_s, "known_to_all_after_s": known_to_all_s,
         "nodes": nodes, "votes": votes, "wrong": wrong,
     });
-    println!("{told}");
+    println!("{report}");
     // The threads of the others go with it.
     std::process::exit(i32::from(!wrong.is_empty()));
 }

@@ -84,13 +84,13 @@ async def subscription(token):
         heads = await socket.eth.subscribe("newHeads")
         logs = await socket.eth.subscribe("logs", {"address": token.address})
         done(token.functions.transfer(BOB.address, 6).transact({"from": ALICE.address}))
-        told = {}
+        notified = {}
         async for message in socket.socket.process_subscriptions():
-            told[message["subscription"]] = message["result"]
-            if heads in told and logs in told:
+            notified[message["subscription"]] = message["result"]
+            if heads in notified and logs in notified:
                 break
-        assert told[logs]["address"] == token.address
-        assert told[heads]["number"] >= told[logs]["blockNumber"]
+        assert notified[logs]["address"] == token.address
+        assert notified[heads]["number"] >= notified[logs]["blockNumber"]
         assert await socket.eth.unsubscribe(heads)
 
 

@@ -44,12 +44,12 @@ assert.equal(await gold.balanceOf(alice.address), parseEther('1000000'));
 // Event, over polling and over a subscription.
 const polled = new Promise((resolve) => gold.once('Transfer', (from, to, value) => resolve({ from, to, value })));
 const live = new Contract(await gold.getAddress(), Token.abi, socket);
-const told = new Promise((resolve) => live.once('Transfer', (from, to, value) => resolve({ from, to, value })));
+const notified = new Promise((resolve) => live.once('Transfer', (from, to, value) => resolve({ from, to, value })));
 const heads = new Promise((resolve) => socket.once('block', resolve));
 await provider.getBlockNumber();
 const transfer = await (await gold.transfer(bob.address, 500n)).wait();
 const expected = { from: alice.address, to: bob.address, value: 500n };
-assert.deepEqual(await told, expected);
+assert.deepEqual(await notified, expected);
 assert.ok(Number.isInteger(await heads));
 // A poller starts with the block after its first poll, and reports only later events.
 const poke = setInterval(() => gold.transfer(bob.address, 1n).catch(() => {}), 200);

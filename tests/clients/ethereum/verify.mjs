@@ -51,15 +51,15 @@ const vm = await createVM({ common, stateManager, blockchain });
 const head = Number(await ask('eth_blockNumber'));
 let [executed, logs] = [0, 0];
 for (let height = 1; height <= head; height += 1) {
-  const told = await ask('eth_getBlockByNumber', [number(height), false]);
+  const expected = await ask('eth_getBlockByNumber', [number(height), false]);
   const block = createBlockFromRLP(hexToBytes(await ask('debug_getRawBlock', [number(height)])), { common });
-  assert.equal(bytesToHex(block.hash()), told.hash, `the hash of block ${height}`);
+  assert.equal(bytesToHex(block.hash()), expected.hash, `the hash of block ${height}`);
   assert.equal(bytesToHex(block.header.parentHash), bytesToHex(hashes.get(BigInt(height - 1))));
   assert.ok(await block.transactionsTrieIsValid(), `the transactions of block ${height}`);
   hashes.set(BigInt(height), block.hash());
   // Checks gas, the bloom, and the roots of receipts and state against the header.
   const result = await runBlock(vm, { block, skipBlockValidation: true, skipHeaderValidation: true });
-  assert.equal(bytesToHex(await vm.stateManager.getStateRoot()), told.stateRoot, `the state of block ${height}`);
+  assert.equal(bytesToHex(await vm.stateManager.getStateRoot()), expected.stateRoot, `the state of block ${height}`);
   const receipts = await ask('eth_getBlockReceipts', [number(height)]);
   assert.equal(receipts.length, result.receipts.length);
   for (const [index, receipt] of result.receipts.entries()) {

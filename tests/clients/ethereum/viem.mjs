@@ -38,20 +38,20 @@ const { contractAddress: address } = await done(
 const token = { address, abi: Token.abi };
 assert.equal(await reader.readContract({ ...token, functionName: 'totalSupply' }), supply);
 
-const [told, polled, heads] = [[], [], []];
+const [notified, polled, heads] = [[], [], []];
 const stops = [
-  listener.watchContractEvent({ ...token, eventName: 'Transfer', onLogs: (logs) => told.push(...logs) }),
+  listener.watchContractEvent({ ...token, eventName: 'Transfer', onLogs: (logs) => notified.push(...logs) }),
   reader.watchContractEvent({ ...token, eventName: 'Transfer', onLogs: (logs) => polled.push(...logs) }),
   listener.watchBlocks({ onBlock: (block) => heads.push(block) }),
 ];
-await until('the event, told and polled', async () => {
+await until('the event, notified and polled', async () => {
   const { request } = await reader.simulateContract({
     ...token, account: alice, functionName: 'transfer', args: [bob.address, 5n],
   });
   await done(await wallet.writeContract(request));
-  return told.length > 0 && polled.length > 0 && heads.length > 0 ? true : undefined;
+  return notified.length > 0 && polled.length > 0 && heads.length > 0 ? true : undefined;
 });
-assert.equal(told[0].args.value, 5n);
+assert.equal(notified[0].args.value, 5n);
 assert.equal(polled[0].args.to, bob.address);
 stops.forEach((stop) => stop());
 

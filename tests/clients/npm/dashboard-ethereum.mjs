@@ -129,14 +129,14 @@ async function aTransferIsFound() {
 
 async function contractsLogsAndRevertsAreShown() {
   const [logs, reverts] = [await send({ data: creates(LOGS) }), await send({ data: creates(REVERTS) })].map(({ contractAddress }) => contractAddress);
-  const told = await send({ to: logs, data: `0x${'07'.repeat(40)}` });
-  await search(told.transactionHash);
+  const receipt = await send({ to: logs, data: `0x${'07'.repeat(40)}` });
+  await search(receipt.transactionHash);
   const shown = await sees('Logs', '#result');
   assert.ok(shown.includes('07'.repeat(40)), shown);
   await search(logs);
   await sees('Contract', '#result h1');
   await sees('10 bytes', '#result');
-  await sees(told.transactionHash.slice(0, 6), '#result');
+  await sees(receipt.transactionHash.slice(0, 6), '#result');
   await picture('ethereum-contract');
   const failed = await send({ to: reverts, data: REASON });
   assert.equal(failed.status, '0x0');
@@ -165,11 +165,11 @@ async function thePoolIsShown() {
   await call('evm_setAutomine', false);
   const hash = await call('eth_sendTransaction', { from: alice, to: bob, gas: '0x5208', value: '0x1' });
   await search(hash);
-  await sees('It waits in the pool', '#result');
+  await sees('It is pending in the pool', '#result');
   await search(alice);
   await sees(/In the pool/, '#result');
   await search(hash);
-  await sees('It waits in the pool', '#result');
+  await sees('It is pending in the pool', '#result');
   await call('evm_setAutomine', true);
   await call('evm_mine');
   await sees('success', '#result');

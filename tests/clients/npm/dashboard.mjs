@@ -194,7 +194,7 @@ async function whatIsNotThereIsSaid() {
     ['abc', 'base58 of 3 bytes'],
     ['99999999', 'has not been confirmed yet'],
     ['99999999999999999999', 'larger than any that a chain comes to'],
-    [Keypair.generate().publicKey.toBase58(), 'Nothing lies at this address'],
+    [Keypair.generate().publicKey.toBase58(), 'There is no account at this address'],
     ['1'.repeat(64), 'does not know this transaction'],
   ];
   for (const [words, said] of cases) {
@@ -260,7 +260,7 @@ await run([
   ['words are understood', wordsAreUnderstood],
   ['it shows a live node', itShowsALiveNode],
   ['the chart moves', () => theChartMoves(rich)],
-  ['bandwidth is told by peer', bandwidthIsToldByPeer],
+  ['bandwidth is shown by peer', bandwidthIsToldByPeer],
   ['tables sort', tablesSort],
   ['a transfer is found', () => aTransferIsFound(rich)],
   ['what is not there is said', whatIsNotThereIsSaid],

@@ -141,11 +141,11 @@ async function tokensMove() {
 async function aMemoIsLoggedAndTold() {
   const abort = new AbortController();
   const memoProgram = getAddMemoInstruction({ memo: 'x' }).programAddress;
-  const told = await rpcSubscriptions
+  const notifications = await rpcSubscriptions
     .logsNotifications({ mentions: [memoProgram] }, { commitment })
     .subscribe({ abortSignal: abort.signal });
   // Notifications that arrive before the iterator is read are not kept.
-  const next = told[Symbol.asyncIterator]().next();
+  const next = notifications[Symbol.asyncIterator]().next();
   const signature = await send([getAddMemoInstruction({ memo: 'hello from kit' })]);
   const { value } = (await next).value;
   assert.equal(value.signature, signature);
@@ -199,7 +199,7 @@ await run([
   ['a transfer is confirmed', aTransferIsConfirmed],
   ['priority fees are paid', priorityFeesArePaid],
   ['tokens move', tokensMove],
-  ['a memo is logged and told', aMemoIsLoggedAndTold],
+  ['a memo is logged and notified', aMemoIsLoggedAndTold],
   ['a durable nonce serves', aDurableNonceServes],
   ['an overdrawn transfer is refused', anOverdrawnTransferIsRefused],
 ]);

@@ -133,9 +133,9 @@ async function logsAndProgramAccountsAreTold() {
   const logs = new Promise((resolve) => connection.onLogs(program, resolve, 'confirmed'));
   const changed = new Promise((resolve) => connection.onProgramAccountChange(program, resolve, { commitment: 'confirmed' }));
   const signature = await send([count(counter)]);
-  const told = await logs;
-  assert.deepEqual([told.signature, told.err], [signature, null]);
-  assert.ok(told.logs.includes('Program log: counted!'));
+  const notified = await logs;
+  assert.deepEqual([notified.signature, notified.err], [signature, null]);
+  assert.ok(notified.logs.includes('Program log: counted!'));
   assert.ok((await changed).accountId.equals(counter));
 }
 
@@ -239,8 +239,8 @@ async function historyIsKept() {
 await run([
   ['a program is deployed and called', aProgramIsDeployedAndCalled],
   ['a call is simulated', aCallIsSimulated],
-  ['logs and program accounts are told', logsAndProgramAccountsAreTold],
-  ['an error of the program is told', anErrorOfTheProgramIsTold],
+  ['logs and program accounts are notified', logsAndProgramAccountsAreTold],
+  ['an error of the program is reported', anErrorOfTheProgramIsTold],
   ["Anchor's client calls", anchorsClientCalls],
   ['a durable nonce serves', aDurableNonceServes],
   ['history is kept', historyIsKept],

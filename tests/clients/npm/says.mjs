@@ -10,7 +10,7 @@ const { ADVICE, PICTURES } = process.env;
 
 const page = await openPage({ width: 1280, height: 900 });
 await page.goto(`${url}/dashboard`);
-const said = await until(`«${ADVICE}» on the page`, async () => {
+const said = await until(`"${ADVICE}" on the page`, async () => {
   const [says, advice] = await page.evaluate(() => ['#says', '#advice code'].map((what) => document.querySelector(what)?.textContent));
   return advice === ADVICE ? { says, advice } : undefined;
 });

@@ -126,8 +126,8 @@ async function aFailureIsToldOverWebSocket(bob, alice) {
   const before = await connection.getBalance(bob.publicKey);
   const overdrawn = transfer(bob, alice, before);
   const signature = await connection.sendTransaction(overdrawn, [bob], { skipPreflight: true });
-  const told = await new Promise((resolve) => connection.onSignature(signature, resolve, 'confirmed'));
-  assert.deepEqual(told.err, { InstructionError: [0, { Custom: 1 }] });
+  const notified = await new Promise((resolve) => connection.onSignature(signature, resolve, 'confirmed'));
+  assert.deepEqual(notified.err, { InstructionError: [0, { Custom: 1 }] });
   assert.equal(await connection.getBalance(bob.publicKey), before - FEE);
 }
 
@@ -150,8 +150,8 @@ await run([
   ['a transfer is confirmed', () => aTransferIsConfirmed(alice, bob)],
   ['a versioned transfer is confirmed', () => aVersionedTransferIsConfirmed(alice, bob)],
   ['balances are those of the commitment', () => balancesAreThoseOfTheCommitment(alice)],
-  ['prices of blocks are told', () => pricesOfBlocksAreTold(alice, bob)],
+  ['prices of blocks are listed', () => pricesOfBlocksAreTold(alice, bob)],
   ['an overdrawn transfer is refused', () => anOverdrawnTransferIsRefused(bob, alice)],
-  ['a failure is told over WebSocket', () => aFailureIsToldOverWebSocket(bob, alice)],
-  ['changes are told', () => changesAreTold(alice, carol)],
+  ['a failure is reported over WebSocket', () => aFailureIsToldOverWebSocket(bob, alice)],
+  ['changes are notified', () => changesAreTold(alice, carol)],
 ]);

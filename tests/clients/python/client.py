@@ -1,7 +1,7 @@
 """solana-py and solders, unmodified, against a node: airdrop, transfer, simulate, tokens, subscriptions, history.
 
 reads   RPC_URL: the node's JSON-RPC over HTTP; its WebSocket is one port higher
-writes  a line per case and «ok», or what is wrong with exit code 1
+writes  a line per case and `ok`, or what is wrong with exit code 1
 """
 
 import asyncio
@@ -135,8 +135,8 @@ async def changes_are_told(client: AsyncClient) -> None:
         await client.send_transaction(transaction)
         wanted = {one.subscription_id: None for one in (landed, changed, logged, slots)}
         while None in wanted.values():
-            told = await websocket.recv()
-            wanted[told.subscription] = told.result
+            message = await websocket.recv()
+            wanted[message.subscription] = message.result
         assert wanted[landed.subscription_id].value.err is None
         assert wanted[changed.subscription_id].value.lamports == SOL // 2
         assert wanted[logged.subscription_id].value.signature == signature

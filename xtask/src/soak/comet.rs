@@ -1,7 +1,6 @@
 //! Kills the application and CometBFT in random order, for many seeds.
 //!
 //! reads   the tests' output
-//! writes  nothing
 //! memory  one line of output at a time
 
 use serde_json::json;

@@ -67,7 +67,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
                 let which = (turn + round) % peers.len();
                 match measure(&peers[0].binary, &peers[which], kind, seconds) {
                     Ok(report) => {
-                        println!("{kind} {}: {}", peers[which].name, told(&report));
+                        println!("{kind} {}: {}", peers[which].name, rate_report(&report));
                         reports[which].push(report);
                     }
                     Err(why) => {
@@ -247,11 +247,11 @@ fn figure(report: &Value, name: &str) -> f64 {
     report[name].as_f64().unwrap_or(f64::NAN)
 }
 
-fn told(report: &Value) -> String {
+fn rate_report(report: &Value) -> String {
     let (tps, cpu) = (figure(report, "tps"), figure(report, "server_cpu_us"));
     let ends = ["sent", "included", "rejected", "dropped", "unknown", "failed"];
     let ends: Vec<_> = ends.iter().map(|end| format!("{end} {}", report[*end])).collect();
-    let limit = report["limit"].as_str().unwrap_or("not told");
+    let limit = report["limit"].as_str().unwrap_or("unknown");
     let share = report["recovery_share"].as_f64();
     let recovery = share.map_or_else(String::new, |share| format!(" ({:.0} % of it for senders' keys)", 100.0 * share));
     format!("{tps:.0} txn/s, {cpu:.1} µs of the node's CPU each{recovery}, limit: {limit}; {}", ends.join(", "))

@@ -69,19 +69,19 @@ fn look(peer: &Path, nodes: u8) -> Result<Outcome, String> {
     let mut oracle = Command::new(peer);
     oracle.arg(format!("{}:8001", address(FIRST)));
     oracle.args((0..nodes).map(|node| format!("{}:8899", address(FIRST + node))));
-    let mut told = Value::Null;
-    let ended = run::run_seeing(&mut oracle, |line| told = serde_json::from_str(line).unwrap_or_default());
+    let mut report = Value::Null;
+    let ended = run::run_seeing(&mut oracle, |line| report = serde_json::from_str(line).unwrap_or_default());
     let counters = counters(
         &rpc::get(address(FIRST), METRICS_PORT, "/metrics").map_err(|error| format!("the first node: {error}"))?,
     );
     let mut wrong = judge(&counters);
-    let said: Vec<String> = serde_json::from_value(told["wrong"].take()).unwrap_or_default();
+    let said: Vec<String> = serde_json::from_value(report["wrong"].take()).unwrap_or_default();
     if said.is_empty() {
         wrong.extend(ended.err());
     }
     wrong.extend(said);
     let counters: BTreeMap<_, _> = counters.into_iter().filter(|(_, count)| *count > 0).collect();
-    Ok(Outcome { figures: json!({ "peer": told, "first_node": counters }), wrong })
+    Ok(Outcome { figures: json!({ "peer": report, "first_node": counters }), wrong })
 }
 
 /// Gossip's counters on a page of metrics.

@@ -121,7 +121,7 @@ const SOAKS: [Soak; 17] = [
     Soak {
         name: "oracle",
         options: "",
-        about: "the cluster's own shredder makes the vectors anew: they are those that are committed (needs clang)",
+        about: "the cluster's own shredder generates the vectors again: they equal the committed ones (needs clang)",
         run: oracle::run,
     },
     Soak {

@@ -59,6 +59,7 @@ const RULES: &[Rule] = &[
     ("locks", one_of_each::locks),
     ("words", words::forbidden),
     ("paths", words::absolute_paths),
+    ("dialect", words::dialect),
     ("links", pages::links),
     ("book", pages::book),
 ];

@@ -255,7 +255,7 @@ mod tests {
             ("c/mod.rs", "use crate::a::A;\n\nfn f() { crate::a::f() }\n"),
             ("d.rs", ""),
         ];
-        let told: Vec<_> = findings(&files).into_iter().map(|it| (it.path, it.line, it.what)).collect();
+        let reported: Vec<_> = findings(&files).into_iter().map(|it| (it.path, it.line, it.what)).collect();
         let place = |path: &str| format!("crates/base/ring/src/{path}");
         let circle = "in the circle of `a`, `b`, `c`";
         let expected = [
@@ -263,7 +263,7 @@ mod tests {
             (place("b.rs"), 1, format!("`b` imports `c`, {circle}")),
             (place("c/mod.rs"), 1, format!("`c` imports `a`, {circle}; also at crates/base/ring/src/c/mod.rs:3")),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]
@@ -275,13 +275,13 @@ mod tests {
             ("a/c/d.rs", "use crate::a::A;\nuse super::super::b::B;\n"),
             ("e.rs", "use crate::a::c::C;\n"),
         ];
-        let told: Vec<_> = findings(&files).into_iter().map(|it| (it.path, it.line, it.what)).collect();
+        let reported: Vec<_> = findings(&files).into_iter().map(|it| (it.path, it.line, it.what)).collect();
         let place = |path: &str| format!("crates/base/ring/src/{path}");
         let circle = "in the circle of `a::b`, `a::c`";
         let expected = [
             (place("a/b.rs"), 1, format!("`a::b` imports `a::c`, {circle}")),
             (place("a/c/d.rs"), 2, format!("`a::c` imports `a::b`, {circle}")),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 }

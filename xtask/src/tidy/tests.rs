@@ -94,6 +94,7 @@ fn good() -> Tree {
             "# Here\n\nSee [the table](../ARCHITECTURE.md), [docs](.), [this](#here), [Rust](https://rust-lang.org/a).",
         ),
         File::new("docs/SUMMARY.md", "- [A page](page.md)\n"),
+        File::new("notes/old.md", &"Whoever was told begins anew.\n".repeat(90)),
         File::new(
             "crates/base/ring/src/lib.rs",
             "//! Ring.\nfn f() {\n    // SAFETY: nothing is read.\n    unsafe {}\n}\n",
@@ -325,6 +326,15 @@ fn broken_text() -> Vec<(&'static str, Vec<Tree>)> {
             ],
         ),
         ("paths", vec![source("//! A.\nconst A: &str = \"/home/me\";\n"), with("notes/a.md", "Look in /mnt/data.\n")]),
+        (
+            "dialect",
+            vec![
+                with("notes/a.md", "As I was Told.\n"),
+                source("//! A.\n// It begins anew.\n"),
+                with("notes/a.md", "It said \u{ab}no\u{bb}.\n"),
+                source("//! A.\nconst A: &str = \"\u{ab}\";\n"),
+            ],
+        ),
         (
             "links",
             vec![

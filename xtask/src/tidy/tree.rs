@@ -1,7 +1,6 @@
 //! The working tree as the rules see it: text files, and cargo's package metadata.
 //!
 //! reads   every text file that is not a build output; `cargo metadata --no-deps`
-//! writes  nothing
 //! memory  the text of the working tree
 
 use std::path::Path;

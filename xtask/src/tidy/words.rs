@@ -1,7 +1,9 @@
-//! Rules on every text file: words that mark unfinished work, and paths of one machine.
+//! Rules on every text file: words that mark unfinished work, paths of one machine, and words that mark a dialect.
 //!
 //! reads   every text file
 //! writes  findings
+
+use std::collections::BTreeMap;
 
 use super::Found;
 use super::code::words;
@@ -12,6 +14,13 @@ const WORDS: [&str; 9] = ["todo!", "unimplemented!", "TODO", "FIXME", "XXX", "HA
 
 /// Beginnings of paths that exist on one machine only.
 const PATHS: [&str; 4] = ["/home/", "/root/", "/Users/", "/mnt/"];
+
+/// Words that hide who does what: "is told", "whoever asks", "made anew". Each is a reason to look at the sentence.
+const DIALECT: [&str; 3] = ["told", "anew", "whoever"];
+/// Maximum lines of the whole tree with such a word.
+const DIALECT_LINES_MAX: usize = 90;
+/// French quotes. Prose has "double quotes", and code has backticks.
+const FRENCH_QUOTES: [char; 2] = ['\u{ab}', '\u{bb}'];
 
 /// Exempt are files that name the words in order to forbid them, or hold third-party text.
 fn exempt(file: &File) -> bool {
@@ -50,5 +59,28 @@ pub fn absolute_paths(tree: &Tree, found: &mut Found) {
                 found.at(&file.path, index + 1, format!("`{path}…` is a path of one machine"));
             }
         }
+    }
+}
+
+/// Prose stays in plain English: few lines have a word of the dialect, and none has French quotes.
+pub fn dialect(tree: &Tree, found: &mut Found) {
+    let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
+    for file in tree.files.iter().filter(|file| !exempt(file)) {
+        for (index, line) in file.text.lines().enumerate() {
+            if line.contains(FRENCH_QUOTES) {
+                found.at(&file.path, index + 1, "French quotes: use \"double quotes\", or backticks for code");
+            }
+            let small = line.to_lowercase();
+            if DIALECT.iter().any(|word| words(&small, word).next().is_some()) {
+                *lines.entry(file.krate().unwrap_or(&file.path)).or_default() += 1;
+            }
+        }
+    }
+    let sum: usize = lines.values().sum();
+    if sum > DIALECT_LINES_MAX {
+        let places: Vec<String> = lines.iter().map(|(place, count)| format!("{place} {count}")).collect();
+        let words = DIALECT.join("`, `");
+        let places = places.join(", ");
+        found.at(".", 0, format!("{sum} lines have `{words}`, at most {DIALECT_LINES_MAX} may: {places}"));
     }
 }

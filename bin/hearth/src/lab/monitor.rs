@@ -29,7 +29,7 @@ pub struct Options {
     /// others run beside it, they are named.
     #[arg(long, value_name = "NODE")]
     pub name: Option<String>,
-    /// Print so many snapshots, one a second, and end; 0 goes on until Ctrl-C, full-screen on a terminal.
+    /// Print this many snapshots, one a second, and end; 0: until Ctrl-C, full-screen on a terminal.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub count: u64,
     /// Write JSON, one object a second and line, to FILE, or to standard output without FILE.
@@ -218,8 +218,8 @@ mod tests {
     fn who_runs_beside_is_named() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
         assert_eq!(others(&names(&["hearth"]), "hearth"), None);
-        let told = others(&names(&["bench", "hearth"]), "hearth").unwrap();
-        assert_eq!(told, "this is `hearth`; bench runs here, too: --name shows another");
+        let notice = others(&names(&["bench", "hearth"]), "hearth").unwrap();
+        assert_eq!(notice, "this is `hearth`; bench runs here, too: --name shows another");
         assert!(others(&names(&["a", "b", "c"]), "c").unwrap().contains("a, b run here"));
         // Prefer the configuration's node, then a bench, then any node that runs.
         let of =

@@ -27,8 +27,8 @@ fn a_simulation_is_told_as_table_json_and_page() {
     let (code, text, said) = simulate(folder.path(), &options);
     assert_eq!(code, Some(0), "{said}");
     assert!(text.starts_with("60 nodes (6 dead), stake zipf:0.9, 9000 transfers a second, fanout 200"), "{text}");
-    let told: Value = serde_json::from_slice(&fs::read(folder.path().join("a.json")).unwrap()).unwrap();
-    let seeds = told["seeds"].as_array().unwrap();
+    let cluster_file: Value = serde_json::from_slice(&fs::read(folder.path().join("a.json")).unwrap()).unwrap();
+    let seeds = cluster_file["seeds"].as_array().unwrap();
     assert_eq!(seeds.len(), 2);
     for seed in seeds {
         assert_eq!(seed["followers_bps"].as_array().unwrap().len(), 53);
@@ -39,7 +39,7 @@ fn a_simulation_is_told_as_table_json_and_page() {
     let again = simulate(folder.path(), &options);
     assert_eq!(again.1, text, "a seed is a course");
     let (_, piped, said) = simulate(folder.path(), &[&options[..8], &["--json", "-"]].concat());
-    assert_eq!((serde_json::from_str::<Value>(&piped).unwrap(), &*said), (told, &*text), "data alone");
+    assert_eq!((serde_json::from_str::<Value>(&piped).unwrap(), &*said), (cluster_file, &*text), "data alone");
     assert!(!folder.path().join("-").exists());
 }
 
@@ -69,9 +69,9 @@ fn mistakes_say_what_was_meant() {
         fs::write(folder.path().join(file), text).unwrap();
     }
     for (arguments, part) in [
-        (&["--map", "map.toml"][..], "map.toml: `link`: `Lonson` is no region; did you mean `London`?"),
+        (&["--map", "map.toml"][..], "map.toml: `link`: `Lonson` is not a region; did you mean `London`?"),
         (&["--map", "none.toml"], "none.toml: No such file"),
-        (&["--stakes", "stakes"], "stakes: line 2: `b` is no stake in lamports"),
+        (&["--stakes", "stakes"], "stakes: line 2: `b` is not a stake in lamports"),
         (&["--stakes", "one"], "one: stakes of 1 nodes: from 2 to 50000 can be simulated"),
         (&["--stakes", "ziph"], "`ziph` is neither `equal`, `zipf`, `zipf:POWER` nor a file"),
         (&["--stakes", "two", "--nodes", "2"], "a file of stakes has its own number of nodes"),

@@ -37,7 +37,7 @@ const COMPARED: u64 = 64;
 const MEMORY_MAX: u64 = 600_000_000;
 
 fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 /// The map that is shipped, with another loss.

@@ -340,11 +340,11 @@ fn mistakes_are_told_before_anything_starts() {
 
 #[test]
 fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
-    let cluster = Cluster::new("anew");
+    let cluster = Cluster::new("damaged-links");
     let first = cluster.first.to_string();
     fs::write(cluster.place(), "").expect("written");
     let (code, _, said) = cluster.command("up", &[]);
-    assert!(code == Some(WRONG_USE) && said.contains("is no folder"), "{said}");
+    assert!(code == Some(WRONG_USE) && said.contains("is not a folder"), "{said}");
     fs::remove_file(cluster.place()).expect("removed");
     // A user's file of that name must not endanger the files next to it.
     let [state, beside] = ["cluster.json", "beside"].map(|file| cluster.place().join(file));
@@ -369,7 +369,7 @@ fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
     fs::write(cluster.place().join("links.toml"), "[[node").expect("written");
     let (code, _, said) = cluster.command("partition", &["node-2"]);
     assert!(code == Some(FAILED) && said.contains("`hearth cluster heal --folder"), "{said}");
-    assert!(cluster.run("heal", &[]).contains("is written anew"));
+    assert!(cluster.run("heal", &[]).contains("is written again"));
     assert!(cluster.run("heal", &[]).contains("0 cuts are mended"));
     // A demonstration must not stop an existing cluster.
     let (code, _, said) = cluster.command("demo", &[]);
@@ -418,17 +418,17 @@ fn ten_nodes_come_to_the_same_state() {
     let options = ["--rate", "500", "--duration", "20", "--address", &first, "--json", &file];
     let text = cluster.run("demo", &options);
     assert!(text.contains("9 followers join: Frankfurt, New York, Singapore"), "{text}");
-    let told: Value = serde_json::from_slice(&fs::read(json).expect("the report")).expect("JSON");
-    assert!(told["is_same_state"] == true && told["slot"].as_u64() > Some(0), "{told:#}");
-    let nodes = told["nodes"].as_array().expect("a list");
+    let report: Value = serde_json::from_slice(&fs::read(json).expect("the report")).expect("JSON");
+    assert!(report["is_same_state"] == true && report["slot"].as_u64() > Some(0), "{report:#}");
+    let nodes = report["nodes"].as_array().expect("a list");
     assert_eq!(nodes.len(), 10);
     for node in nodes {
         assert!(node["alive"] == true && node["resident_bytes"].as_u64() < Some(600_000_000), "{node:#}");
     }
-    let loads = told["loads"].as_array().expect("two");
+    let loads = report["loads"].as_array().expect("two");
     // The first is as much as blocks take, whatever is sent.
     let scaled = loads[0]["limits"]["scaled"].as_u64().expect("a block's compute units");
-    assert!((100_000..1_000_000).contains(&scaled) && loads[1]["limits"] == "lifted", "{told:#}");
+    assert!((100_000..1_000_000).contains(&scaled) && loads[1]["limits"] == "lifted", "{report:#}");
     assert_eq!((&loads[0]["asked_txn_per_s"], &loads[1]["asked_txn_per_s"]), (&Value::Null, &json!(1000.0)));
     for (load, sent) in loads.iter().zip([500.0, 1000.0]) {
         let rates: Vec<f64> = load["txn_per_s"].as_array().expect("rates").iter().filter_map(Value::as_f64).collect();

@@ -159,7 +159,7 @@ fn a_chain_begins_as_it_is_asked_to_and_goes_on() {
     refused(&setup, &["--warp-slot", "7"], &["--warp-slot: the chain", "with 1000010 and not 7"]);
     refused(&setup, &["--mint", &fixed], &["--mint: the chain", "with another account at", &fixed]);
     let node = setup.start_with(&["--reset", "--slot-ms", "50"]);
-    assert!(slot(&node) < 1_000, "anew, from slot 0");
+    assert!(slot(&node) < 1_000, "a new chain, from slot 0");
     assert_eq!(account(node.rpc(), &fixed), Value::Null);
     node.stop();
 }

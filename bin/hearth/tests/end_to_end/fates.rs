@@ -44,14 +44,14 @@ fn drops_are_told(setup: &Setup, rpc: &Rpc, ends: &[(&str, Vec<Vec<u8>>)]) {
         assert!(signatures.len() >= transactions.len() / 2, "{counter}");
         for signature in &signatures {
             let fate = fate(rpc, signature);
-            let told = fate["drop"]["counter"].as_str().unwrap_or_default();
-            let same = told == *counter || [told, counter].iter().all(|counter| BLOCKHASH.contains(counter));
+            let named = fate["drop"]["counter"].as_str().unwrap_or_default();
+            let same = named == *counter || [named, counter].iter().all(|counter| BLOCKHASH.contains(counter));
             assert!(fate["fate"] == "dropped" && same, "{counter}: {fate}");
             assert!(fate["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{fate}");
         }
         let (code, said) = why(setup, signatures[0]);
-        let told = fate(rpc, signatures[0])["drop"]["counter"].as_str().unwrap_or_default().to_owned();
-        assert!(code == Some(4) && said.starts_with("dropped: ") && said.contains(&told), "{counter}: {said}");
+        let named = fate(rpc, signatures[0])["drop"]["counter"].as_str().unwrap_or_default().to_owned();
+        assert!(code == Some(4) && said.starts_with("dropped: ") && said.contains(&named), "{counter}: {said}");
     }
     let (code, said) = why(setup, &[1; 64]);
     assert!(code == Some(5) && said.starts_with("unknown: "), "{said}");

@@ -66,8 +66,8 @@ fn everybody_knows_everybody(nodes: &[&Node]) {
     assert_eq!(identities.len(), nodes.len());
     for node in nodes {
         wait_until("gossip", || {
-            let told = node.rpc().call("getClusterNodes", json!([]));
-            same(told.as_array().unwrap().iter().filter(|node| node["tvu"].is_string()).count(), nodes.len())
+            let contacts = node.rpc().call("getClusterNodes", json!([]));
+            same(contacts.as_array().unwrap().iter().filter(|node| node["tvu"].is_string()).count(), nodes.len())
         });
     }
 }

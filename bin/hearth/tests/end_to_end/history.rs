@@ -15,7 +15,7 @@ fn text(address: &[u8; 32]) -> String {
 }
 
 /// Everything that RPC reports about the transfers, oldest first: their signatures, then `getTransaction` of each.
-fn told(rpc: Rpc, payer: &[u8; 32], signatures: &[String]) -> Vec<Value> {
+fn history_of(rpc: Rpc, payer: &[u8; 32], signatures: &[String]) -> Vec<Value> {
     let options = json!({ "commitment": "confirmed", "maxSupportedTransactionVersion": 0 });
     let transactions = signatures.iter().map(|signature| rpc.call("getTransaction", json!([signature, options])));
     let transactions: Vec<Value> = transactions.collect();
@@ -82,7 +82,7 @@ fn what_landed_is_told_by_every_method_and_after_a_kill() {
         same(confirmed, TRANSFERS)
     });
     let texts: Vec<String> = signatures.iter().map(|signature| encode_64(signature).to_string()).collect();
-    let before = told(rpc, &from, &texts);
+    let before = history_of(rpc, &from, &texts);
     for (number, found) in before.iter().enumerate() {
         let meta = &found["meta"];
         assert_eq!((&meta["err"], &meta["fee"]), (&Value::Null, &json!(5_000)), "{found}");
@@ -100,7 +100,7 @@ fn what_landed_is_told_by_every_method_and_after_a_kill() {
     assert!(rpc.try_call("getBlock", json!([u64::MAX])).is_err());
     node.kill();
     let node = setup.start();
-    assert_eq!(told(node.rpc(), &from, &texts), before, "as before the kill");
+    assert_eq!(history_of(node.rpc(), &from, &texts), before, "as before the kill");
     check_block(node.rpc(), &before[TRANSFERS - 1], &texts[TRANSFERS - 1]);
     let history = json!([[texts[0]], { "searchTransactionHistory": true }]);
     assert!(node.rpc().call("getSignatureStatuses", history)["value"][0].is_object());

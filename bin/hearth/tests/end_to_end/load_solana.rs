@@ -91,7 +91,7 @@ fn accounts_are_funded_kept_and_used_again() {
         (&["run", "--keys", "other.json"][..], "has keys of Ethereum, and the node speaks Solana"),
         (&["run", "--kind", "erc20"], "expected transfer or token"),
         (&["run", "--comet-rpc", "http://127.0.0.1:1"], "--comet-rpc: the node speaks Solana's JSON-RPC"),
-        (&["info", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"], "is no address of Solana's"),
+        (&["info", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"], "is not an address of Solana's"),
     ] {
         let refused = load(&node, folder, arguments);
         assert!(!refused.status.success() && said(&refused).contains(words), "{}", said(&refused));

@@ -141,16 +141,16 @@ fn options_of_a_chain() {
     let elf = file("program.so", "\x7fELF and nothing more");
     let cases: [(&[&str], &[&str]); 14] = [
         (&["--bpf-program", "me", &text], &["--bpf-program: `me` is neither an address in base58 nor a key file"]),
-        (&["--bpf-program", &text, &text], &["--bpf-program: ", "text is no key file"]),
+        (&["--bpf-program", &text, &text], &["--bpf-program: ", "text is not a key file"]),
         (
             &["--bpf-program", address, "/does/not/exist.so"],
             &["--bpf-program: cannot read /does/not/exist.so", "No such"],
         ),
         (
             &["--bpf-program", address, &text],
-            &["--bpf-program: ", "text is no program: it is no ELF file", "build-sbf"],
+            &["--bpf-program: ", "text is not a program: it is not an ELF file", "build-sbf"],
         ),
-        (&["--bpf-program", address, &elf], &["--bpf-program: ", "program.so is no program that runs here"]),
+        (&["--bpf-program", address, &elf], &["--bpf-program: ", "program.so is not a program that runs here"]),
         (
             &["--upgradeable-program", address, &elf, "nobody"],
             &["--upgradeable-program: `nobody` is neither an address"],
@@ -489,7 +489,7 @@ fn keys() {
     setup.with("consensus.identity_path", key.display().to_string());
     for wrong in ["", "[1,2,3]", "not a key", &format!("{:?}", [7u8; 64])] {
         fs::write(&key, wrong).unwrap();
-        run_fails(&setup, &["id.json is no key file", "hearth keys new"]);
+        run_fails(&setup, &["id.json is not a key file", "hearth keys new"]);
     }
     fs::remove_file(&key).unwrap();
     run_fails(&setup, &["cannot read the key", "id.json"]);

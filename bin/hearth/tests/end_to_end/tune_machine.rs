@@ -26,7 +26,7 @@ fn undisturbed(folder: &Path, arguments: &[&str]) -> Output {
     output(command(folder, arguments).args(["--steal", "1", "--foreign", "1", "--pressure", "1"]))
 }
 
-fn told(output: &Output) -> (Option<i32>, String, String) {
+fn parts_of(output: &Output) -> (Option<i32>, String, String) {
     let [text, said] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     assert!(!said.contains("panicked"), "{said}");
     (output.status.code(), text, said)
@@ -38,7 +38,7 @@ fn scores_are_told_exactly_and_nothing_is_left() {
     let names = ["blake2-256", "sr25519-verify", "ed25519-verify", "disk-random-write", "udp-loopback"];
     let only = names.join(",");
     let options = ["--only", &only, "--duration", "0.2", "--disk-duration", "0.1", "--json", "-"];
-    let (code, text, said) = told(&undisturbed(folder.path(), &options));
+    let (code, text, said) = parts_of(&undisturbed(folder.path(), &options));
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     let found: Value = serde_json::from_str(&text).expect("nothing but JSON");
@@ -70,7 +70,7 @@ fn requirements_are_held_against_scores() {
         ["--only", "sha256-chain", "--duration", "0.5", "--requirements", "mine.toml"]
     };
     let first = undisturbed(folder.path(), &["--only", "sha256-chain", "--duration", "0.5", "--json", "first.json"]);
-    let (code, text, said) = told(&first);
+    let (code, text, said) = parts_of(&first);
     assert_eq!(code, Some(0), "{said}");
     assert!(text.contains("sha256-chain") && !text.contains("equired"), "{text}");
     let first: Value = serde_json::from_slice(&fs::read(folder.path().join("first.json")).unwrap()).unwrap();
@@ -78,20 +78,20 @@ fn requirements_are_held_against_scores() {
 
     // A tenth of it, ten times of it, a thousand times of it: no noise reaches from one to the other.
     let met = undisturbed(folder.path(), &file(&format!("sha256-chain = {}\ncopy = \"1 MiB/s\"\n", rate / 10.0)));
-    let (code, text, said) = told(&met);
+    let (code, text, said) = parts_of(&met);
     assert_eq!(code, Some(0), "{said}{text}");
     assert!(text.contains(": met") && text.contains("1 met, 0 missed, not measured: copy"), "{text}");
     for (factor, part) in [(10.0, "MISSED, -"), (100_000.0, "off by a hundred times or more")] {
         let options = file(&format!("sha256-chain = \"{} /s\"\n", rate * factor));
-        let (code, text, said) = told(&undisturbed(folder.path(), &options));
+        let (code, text, said) = parts_of(&undisturbed(folder.path(), &options));
         assert_eq!(code, Some(MISSED), "{said}{text}");
         assert!(text.contains(part) && said.contains("does not come to what is asked: sha256-chain"), "{text}{said}");
-        let (code, text, said) = told(&undisturbed(folder.path(), &[&options[..], &["--allow-fail"]].concat()));
+        let (code, text, said) = parts_of(&undisturbed(folder.path(), &[&options[..], &["--allow-fail"]].concat()));
         assert_eq!(code, Some(0), "{said}");
         assert!(text.contains(part), "{text}");
     }
     let built_in = ["--only", "blake2-256", "--duration", "0.1", "--requirements", "polkadot", "--allow-fail"];
-    let (code, text, said) = told(&undisturbed(folder.path(), &built_in));
+    let (code, text, said) = parts_of(&undisturbed(folder.path(), &built_in));
     assert_eq!(code, Some(0), "{said}");
     assert!(text.contains("1000.00 MiB/s") && text.contains("Requirements of polkadot: "), "{text}");
 }
@@ -115,19 +115,19 @@ fn mistakes_are_said_before_anything_is_measured() {
         (&["--requirements", "polkadot", "--tolerance", "100"], "it must be a number from 0, below 100"),
     ];
     for (arguments, part) in cases {
-        let (code, text, said) = told(&output(&mut command(folder.path(), arguments)));
+        let (code, text, said) = parts_of(&output(&mut command(folder.path(), arguments)));
         assert_eq!((code, &*text), (Some(WRONG_USE), ""), "{arguments:?}: {said}");
         assert!(said.contains(part) && !said.contains("  … "), "{arguments:?}: {said}");
     }
     let nowhere = command(folder.path(), &["--json", "/does/not/exist/it.json"]).output().unwrap();
-    assert!(told(&nowhere).2.contains("cannot write the result to /does/not/exist/it.json"));
+    assert!(parts_of(&nowhere).2.contains("cannot write the result to /does/not/exist/it.json"));
 }
 
 #[test]
 fn a_disk_that_cannot_be_written_keeps_nothing_else_from_being_measured() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["--only", "disk-sequential-write,sha256-chain", "--duration", "0.1", "--disk-folder", "none"];
-    let (code, text, said) = told(&undisturbed(folder.path(), &options));
+    let (code, text, said) = parts_of(&undisturbed(folder.path(), &options));
     assert_eq!(code, Some(FAILED), "{said}");
     assert!(said.contains("error: not measured: disk-sequential-write: none: No such file"), "{said}");
     assert!(text.lines().any(|line| line.starts_with("sha256-chain") && line.contains(" /s")), "{text}");
@@ -165,7 +165,7 @@ fn on_a_busy_machine_it_is_cpu_time_and_says_so() {
         is_over.store(true, Ordering::Release);
         ended
     });
-    let (code, text, said) = told(&ended.expect("the binary starts"));
+    let (code, text, said) = parts_of(&ended.expect("the binary starts"));
     assert_eq!(code, Some(0), "{said}");
     assert!(text.contains("CPU time: other programs used "), "{text}");
     assert!(text.contains("by wall time ") && text.contains("disturbed: other programs used "), "{text}");

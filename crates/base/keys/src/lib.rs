@@ -48,7 +48,7 @@ pub enum KeyError {
         folder: PathBuf,
     },
     /// The file holds no key.
-    #[error("{} is no key file: {why}; expected a JSON array of 64 numbers as `hearth keys new` writes", path.display())]
+    #[error("{} is not a key file: {why}; expected a JSON array of 64 numbers as `hearth keys new` writes", path.display())]
     Form {
         /// Path of the file.
         path: PathBuf,

@@ -1,7 +1,6 @@
 //! Caches, and which cores share them.
 //!
 //! reads   `/sys/devices/system/cpu/cpu*/cache`
-//! writes  nothing
 //! source  cacheinfo of the kernel's `sysfs-devices-system-cpu`
 
 use std::collections::{BTreeMap, BTreeSet};

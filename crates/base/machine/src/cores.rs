@@ -1,7 +1,6 @@
 //! Cores: which there are, which this process may use, which share a physical core, which are kept for it.
 //!
 //! reads   `/sys/devices/system/cpu`, `/proc/self/status`, `/proc/self/cgroup`, `/sys/fs/cgroup`
-//! writes  nothing
 //! source  cputopology.rst and kernel-parameters.txt (`isolcpus`, `nohz_full`) of the kernel's documentation
 
 use std::collections::{BTreeMap, BTreeSet};

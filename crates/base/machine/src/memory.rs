@@ -1,7 +1,6 @@
 //! Memory: how much, on which node, in which pages; where file systems are mounted.
 //!
 //! reads   `/proc/meminfo`, `/proc/mounts`, `/sys/devices/system/node`, `/sys/kernel/mm`
-//! writes  nothing
 //! source  numaperf.rst, hugetlbpage.rst, transhuge.rst of the kernel's documentation
 
 use std::path::Path;

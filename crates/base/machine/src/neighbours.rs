@@ -1,7 +1,6 @@
 //! Competition for the cores: other guests of the host, and other programs on this machine.
 //!
 //! reads   `/proc/stat`, `/proc/pressure/cpu`, `/proc/loadavg`
-//! writes  nothing
 //! source  proc(5); psi.rst of the kernel's documentation
 
 use std::time::{Duration, Instant};

@@ -1,7 +1,6 @@
 //! Network interfaces: queues, losses, and which cores their interrupts go to.
 //!
 //! reads   `/sys/class/net`, `/proc/irq`, `/proc/interrupts`, `/proc/net/route`, `/proc/net/if_inet6`
-//! writes  nothing
 //! source  sysfs-class-net, irq-affinity.rst of the kernel's documentation
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,7 +1,6 @@
 //! A process's use of the machine: memory, CPU time, and time spent waiting for cores.
 //!
 //! reads   `/proc/self`, `/proc/<pid>`
-//! writes  nothing
 //! source  proc(5), sched-stats.rst of the kernel's documentation
 
 use std::collections::BTreeMap;

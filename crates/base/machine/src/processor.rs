@@ -1,7 +1,6 @@
 //! The processor: model, instructions that Hearth uses, hypervisor, clock.
 //!
 //! reads   `/proc/cpuinfo`, `/proc/device-tree/model`, `/sys/devices/system/cpu/cpu*/cpufreq`
-//! writes  nothing
 //! source  cpufreq.rst, intel_pstate.rst of the kernel's documentation
 
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! The quota of CPU time that control groups give a process.
 //!
 //! reads   `/proc/self/cgroup`, `/sys/fs/cgroup`
-//! writes  nothing
 //! source  cgroups(7); cgroup-v2.rst, sched-bwc.rst of the kernel's documentation
 
 use std::fs::read_to_string;

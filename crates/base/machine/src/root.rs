@@ -1,7 +1,6 @@
 //! Where `/proc` and `/sys` are: at `/`, or in a folder with a made-up machine.
 //!
 //! reads   files below the folder
-//! writes  nothing
 
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};

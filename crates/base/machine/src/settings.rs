@@ -1,7 +1,6 @@
 //! The kernel: release, settings that matter to us, limits of this process.
 //!
 //! reads   `/proc/sys`, `/proc/self/limits`, `/proc/cmdline`
-//! writes  nothing
 //! source  proc(5), sysctl of the kernel's documentation
 
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! Finds the program that uses a port of this machine: the question after "Address already in use".
 //!
 //! reads   `/proc/net/tcp`, `tcp6`, `udp` and `udp6`; `/proc/PID/fd` and `comm` of the processes that may be seen
-//! writes  nothing
 //! memory  one of those tables at a time
 //! source  proc_net_tcp in the kernel's documentation
 //!

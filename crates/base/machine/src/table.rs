@@ -92,7 +92,7 @@ fn cores(cores: &Cores, row: &mut impl FnMut(&str, String)) {
     let quota = cores.quota.map_or(String::new(), |q| format!(", and at most {q:.2} cores' time by its control group"));
     row("for this process", format!("{}: {}{quota}", cores.allowed.len(), show(&cores.allowed)));
     let groups: Vec<String> = cores.siblings.iter().filter(|group| group.len() > 1).map(|group| show(group)).collect();
-    row("hyperthreads", if groups.is_empty() { "one a core, or not told".into() } else { groups.join(" | ") });
+    row("hyperthreads", if groups.is_empty() { "one a core, or unknown".into() } else { groups.join(" | ") });
     for (package, list) in &cores.packages {
         row(&format!("socket {package}"), show(list));
     }

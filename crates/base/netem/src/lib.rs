@@ -115,7 +115,7 @@ impl LinksFile {
         };
         for address in self.cut.iter().flat_map(|cut| cut.between.iter().flatten()) {
             if !places.contains_key(address) {
-                return Err(format!("`cut`: {address} is no `address` of a `node`"));
+                return Err(format!("`cut`: {address} is not an `address` of a `node`"));
             }
         }
         let is_cut = |to: &Ipv4Addr| {
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn a_mistake_names_its_key() {
         for (from, to, why) in [
-            ("\"Singapore\"", "\"Singapur\"", "`node`: `Singapur` is no region; did you mean `Singapore`?"),
+            ("\"Singapore\"", "\"Singapur\"", "`node`: `Singapur` is not a region; did you mean `Singapore`?"),
             ("127.0.0.3", "127.0.0.2", "`node`: 127.0.0.2 is there twice"),
-            ("[\"127.0.0.4\"]] }", "[\"127.0.0.5\"]] }", "`cut`: 127.0.0.5 is no `address` of a `node`"),
+            ("[\"127.0.0.4\"]] }", "[\"127.0.0.5\"]] }", "`cut`: 127.0.0.5 is not an `address` of a `node`"),
             (
                 "address = \"127.0.0.2\"",
                 "address = \"127.0.0.9\"",

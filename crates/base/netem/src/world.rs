@@ -201,7 +201,7 @@ fn place(name: &str, regions: &[Region]) -> Result<usize, String> {
     let distance = |region: &&Region| strsim::damerau_levenshtein(name, &region.name);
     let near = regions.iter().min_by_key(distance).filter(|region| distance(region) <= 1 + name.len() / 3);
     let near = near.map_or(String::new(), |region| format!("; did you mean `{}`?", region.name));
-    Err(format!("`{name}` is no region{near}"))
+    Err(format!("`{name}` is not a region{near}"))
 }
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
     fn a_mistake_says_what_was_meant() {
         assert!(World::read(TWO).is_ok());
         for (from, to, why) in [
-            ("\"A\", \"Berlin\"]", "\"A\", \"Brelin\"]", "`link`: `Brelin` is no region; did you mean `Berlin`?"),
+            ("\"A\", \"Berlin\"]", "\"A\", \"Brelin\"]", "`link`: `Brelin` is not a region; did you mean `Berlin`?"),
             ("\"A\", \"Berlin\"]", "\"A\", \"A\"]", "`link`: A – A is one region: that is [within]"),
             (
                 "link = [{ between = [\"A\", \"Berlin\"], rtt_ms = 40, jitter_ms = 1, loss = 0.1 }]",

@@ -4,7 +4,6 @@
 //! reads   a workspace file, mapped read-only; it may be torn or hostile, so nothing in it is trusted
 //! writes  nothing, not even a lock
 //! memory  copies of the directory and the topology, which the file's size limits
-//! drops   nothing
 
 use crate::directory::{self, Directory, LinkEntry, header};
 use crate::error::WorkspaceError;
@@ -192,11 +191,11 @@ impl Observer {
         };
         let (shared, entries) =
             (shared.expect("the directory was checked"), entries.expect("the directory was checked"));
-        let told = shared[0].seq.load(Ordering::Acquire);
+        let published = shared[0].seq.load(Ordering::Acquire);
         (0..WALK_MAX)
-            .map(|step| told.wrapping_add(step))
+            .map(|step| published.wrapping_add(step))
             .find(|&seq| read_entry(entries, seq).is_none())
-            .unwrap_or(told.wrapping_add(WALK_MAX))
+            .unwrap_or(published.wrapping_add(WALK_MAX))
     }
 }
 

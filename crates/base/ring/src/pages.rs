@@ -1,6 +1,5 @@
 //! pages: larger pages for a process's private memory.
 //!
-//! reads   nothing
 //! writes  nothing: the system is advised, and the contents stay the same
 //! memory  none by itself; if the system follows the advice, a first touch takes 2 MiB instead of 4 KiB
 //! source  madvise(2), `MADV_HUGEPAGE`: random reads over gigabytes otherwise wait as long for the address translation

@@ -4,7 +4,6 @@
 //! reads   a plan
 //! writes  the workspace file, removed when the last handle is dropped
 //! memory  [`WorkspacePlan::size`] bytes, shared
-//! drops   nothing
 
 use crate::directory::{self, header};
 use crate::error::WorkspaceError;

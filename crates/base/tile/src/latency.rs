@@ -204,8 +204,8 @@ mod tests {
             list.sort_unstable();
             for q in [0.0, 0.1, 0.5, 0.9, 0.99, 1.0] {
                 let rank = ((size as f64 * q).ceil() as usize).max(1);
-                let (true_us, told) = (f64::from(list[rank - 1]), histogram.quantile_us(q).unwrap());
-                assert!((told - true_us).abs() <= true_us / 8.0, "{told} is told for {true_us}");
+                let (true_us, estimate) = (f64::from(list[rank - 1]), histogram.quantile_us(q).unwrap());
+                assert!((estimate - true_us).abs() <= true_us / 8.0, "{estimate} for {true_us}");
             }
             assert_eq!(histogram.max_us(), u64::from(list[size - 1]));
             assert_eq!(histogram.sum_us(), list.iter().map(|us| u64::from(*us)).sum::<u64>());

@@ -102,7 +102,7 @@ pub struct OfThread {
 }
 
 /// Up to where the cores at the other ends were woken.
-struct Told {
+struct Notified {
     /// By input: the sequence number of the next frag.
     read: Vec<u64>,
     /// By output: the number of published frags.
@@ -123,7 +123,7 @@ pub struct Runner<T: Tile> {
     bandwidth: bandwidth::Table,
     line: TimeLine,
     neighbours: Neighbours,
-    told: Told,
+    notified: Notified,
     next_housekeeping: u64,
     /// When the counters are written even if the tile has not worked.
     write_at: u64,
@@ -178,7 +178,8 @@ impl<T: Tile> Runner<T> {
         let now = parts.clock.now();
         let neighbours = parts.neighbours;
         assert!(neighbours.producers.len() <= parts.inputs.len() && neighbours.consumers.len() <= ports.len());
-        let told = Told { read: parts.inputs.iter().map(Consumer::seq).collect(), published: vec![0; ports.len()] };
+        let notified =
+            Notified { read: parts.inputs.iter().map(Consumer::seq).collect(), published: vec![0; ports.len()] };
         Ok(Self {
             tile,
             name: parts.name,
@@ -192,7 +193,7 @@ impl<T: Tile> Runner<T> {
             bandwidth,
             line: TimeLine::new(now),
             neighbours,
-            told,
+            notified,
             next_housekeeping: now,
             write_at: now,
             next_input: 0,
@@ -456,14 +457,16 @@ impl<T: Tile> Runnable for Runner<T> {
         }
         fence(Ordering::SeqCst);
         // A core is woken only for new frags or new room: every wake-up takes the core from another user.
-        for ((producer, input), told) in self.neighbours.producers.iter().zip(&self.inputs).zip(&mut self.told.read) {
-            if std::mem::replace(told, input.seq()) != input.seq() {
+        for ((producer, input), notified) in
+            self.neighbours.producers.iter().zip(&self.inputs).zip(&mut self.notified.read)
+        {
+            if std::mem::replace(notified, input.seq()) != input.seq() {
                 producer.iter().for_each(Waker::wake_fenced);
             }
         }
-        let outputs = self.neighbours.consumers.iter().zip(&self.ports).zip(&mut self.told.published);
-        for ((consumers, port), told) in outputs {
-            if std::mem::replace(told, port.published) != port.published {
+        let outputs = self.neighbours.consumers.iter().zip(&self.ports).zip(&mut self.notified.published);
+        for ((consumers, port), notified) in outputs {
+            if std::mem::replace(notified, port.published) != port.published {
                 consumers.iter().for_each(Waker::wake_fenced);
             }
         }

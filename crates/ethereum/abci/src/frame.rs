@@ -22,7 +22,7 @@ pub enum FrameError {
     #[error("connection: {0}")]
     Io(#[from] io::Error),
     /// More than 64 bits.
-    #[error("the length of a frame is no varint")]
+    #[error("the length of a frame is not a varint")]
     Length,
     /// The frame exceeds the limit.
     #[error("a frame of {length} bytes, at most {max} are taken")]

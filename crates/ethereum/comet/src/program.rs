@@ -10,7 +10,7 @@ pub const INSTALL: &str = "go install github.com/cometbft/cometbft/cmd/cometbft@
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// Not where it should be.
-    #[error("{0} is no program; --cometbft names CometBFT's")]
+    #[error("{0} is not a program; --cometbft names CometBFT's")]
     Given(PathBuf),
     /// The program is not in any of the usual places.
     #[error(

@@ -91,7 +91,7 @@ impl Spreader {
         let feed = chain.pool().subscribe_with(bell());
         chain.outputs_pool().on_came(bell());
         let (waiting, waiting_outputs) = Default::default();
-        let mut work = Work { chain, rpc, shared: shared.clone(), waiting, waiting_outputs, told: false };
+        let mut work = Work { chain, rpc, shared: shared.clone(), waiting, waiting_outputs, is_warned: false };
         let thread = thread::Builder::new().name("spread".into()).spawn(move || work.run(feed))?;
         Ok(Self { shared, thread: Some(thread) })
     }
@@ -116,7 +116,7 @@ struct Work {
     /// The same of the ledger of outputs.
     waiting_outputs: HashMap<B256, u64>,
     /// Whether the unreachable CometBFT has been logged.
-    told: bool,
+    is_warned: bool,
 }
 
 impl Work {
@@ -177,11 +177,11 @@ impl Work {
             match self.rpc.broadcast_async(&envelope) {
                 Ok(()) => {
                     self.shared.envelopes.fetch_add(1, Ordering::Relaxed);
-                    self.told = false;
+                    self.is_warned = false;
                 }
                 Err(error) => {
                     self.shared.failed.fetch_add(1, Ordering::Relaxed);
-                    if !std::mem::replace(&mut self.told, true) {
+                    if !std::mem::replace(&mut self.is_warned, true) {
                         tracing::warn!(%error, "transactions wait until CometBFT takes them");
                     }
                 }

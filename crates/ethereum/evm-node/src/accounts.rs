@@ -31,8 +31,8 @@ const PATH: &str = "m/44'/60'/0'/0";
 pub struct MnemonicOptions {
     /// The words (BIP-39) that the accounts follow from [default: `test test … junk`, which development chains share].
     ///
-    /// Everybody on this machine can read a command line. Give words of your own by --mnemonic-file, or in the variable
-    /// HEARTH_MNEMONIC: neither they nor the keys that follow from them are printed.
+    /// Every user of this machine can read a command line. Give words of your own by --mnemonic-file, or in the
+    /// variable HEARTH_MNEMONIC: neither they nor their keys are printed.
     #[arg(long, value_name = "WORDS")]
     pub mnemonic: Option<String>,
     /// Read the words from this file.
@@ -52,7 +52,7 @@ impl MnemonicOptions {
             (None, None) => match std::env::var(VARIABLE).map(Zeroizing::new) {
                 Ok(words) if !words.trim().is_empty() => Mnemonic::of(VARIABLE, &words)?,
                 Err(std::env::VarError::NotUnicode(_)) => {
-                    return Err(EvmError::Mnemonic { from: VARIABLE.into(), what: "it is no text".into() });
+                    return Err(EvmError::Mnemonic { from: VARIABLE.into(), what: "it is not text".into() });
                 }
                 _ => Mnemonic::of("--mnemonic", MNEMONIC)?,
             },

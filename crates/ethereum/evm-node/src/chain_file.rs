@@ -48,10 +48,10 @@ pub struct ChainSource {
 /// How given blocks are executed.
 #[derive(Args)]
 pub struct Execution {
-    /// Threads that execute a block's transactions [default: as many as there are cores, four at most].
+    /// Threads that execute a block's transactions [default: as many as cores, at most four].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
-    /// Execute each block in order, too, and compare.
+    /// Also execute each block in order, and compare.
     #[arg(long)]
     pub both: bool,
 }
@@ -71,7 +71,7 @@ impl Execution {
 /// `hearth evm import`
 #[derive(Args)]
 pub struct EvmImport {
-    /// Blocks in RLP, one behind the other, as `hearth evm export` and geth write them; `-`: standard input.
+    /// A file of consecutive RLP blocks, as `hearth evm export` and geth write it; `-`: standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Which chain they are of.
@@ -85,7 +85,7 @@ pub struct EvmImport {
 /// `hearth evm verify`
 #[derive(Args)]
 pub struct EvmVerify {
-    /// Blocks in RLP from block 1 on, or from block 0; `-`: standard input.
+    /// A file of RLP blocks from block 1 on, or from block 0; `-`: standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Which chain they are of. The folder is not opened: it only says how its chain began.
@@ -99,7 +99,7 @@ pub struct EvmVerify {
 /// `hearth evm export`
 #[derive(Args)]
 pub struct EvmExport {
-    /// Where to: the file is replaced as a whole.
+    /// The file to write; an existing one is replaced as a whole.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Which chain.

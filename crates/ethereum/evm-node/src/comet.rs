@@ -28,23 +28,24 @@ pub enum Consensus {
 /// The options of CometBFT's application.
 #[derive(Args)]
 pub struct CometOptions {
-    /// Who decides on blocks: this process alone, or the CometBFT node that connects to `--abci`.
+    /// The source of block decisions: this process alone, or the CometBFT node that connects to `--abci`.
     #[arg(long, value_enum, default_value_t, value_name = "WHO")]
     pub consensus: Consensus,
-    /// Where CometBFT connects to, `unix:///PATH` or `tcp://HOST:PORT`: its `proxy_app` [default: tcp://127.0.0.1:26658].
+    /// The address on which CometBFT connects, `unix:///PATH` or `tcp://HOST:PORT`: its `proxy_app` [default:
+    /// tcp://127.0.0.1:26658].
     #[arg(long, value_name = "ADDRESS")]
     pub abci: Option<Address>,
     /// CometBFT's RPC, through which this node's transactions reach the others [default: http://127.0.0.1:26657].
     #[arg(long, value_name = "URL")]
     pub comet_rpc: Option<String>,
-    /// Keep so many of the last blocks at least, and let CometBFT forget others that no snapshot needs; 0: keep all.
+    /// Keep at least this many of the last blocks, and let CometBFT prune others that no snapshot needs; 0: keep all.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = retained)]
     pub retain_blocks: u64,
-    /// Under CometBFT, make a snapshot of both ledgers every so many blocks, for nodes that join; 0: never [default:
-    /// 1000, in --data-dir].
+    /// Under CometBFT, make a snapshot of both ledgers every N blocks, for joining nodes; 0: never [default: 1000, in
+    /// --data-dir].
     #[arg(long, value_name = "N")]
     pub snapshot_interval: Option<u64>,
-    /// Keep so many snapshots [default: 2].
+    /// Keep this many snapshots [default: 2].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub snapshots_kept: Option<u16>,
 }
@@ -122,7 +123,7 @@ impl Engine {
 #[derive(Default)]
 struct Solitude {
     since: Option<Instant>,
-    told: bool,
+    is_answered: bool,
 }
 
 impl Solitude {
@@ -132,12 +133,12 @@ impl Solitude {
             *self = Self::default();
             return false;
         }
-        if self.told || now.duration_since(*self.since.get_or_insert(now)) < PATIENCE {
+        if self.is_answered || now.duration_since(*self.since.get_or_insert(now)) < PATIENCE {
             return false;
         }
         self.since = Some(now);
-        self.told = answers();
-        self.told
+        self.is_answered = answers();
+        self.is_answered
     }
 }
 

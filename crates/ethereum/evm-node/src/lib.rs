@@ -39,25 +39,25 @@ pub use stages::WEB3;
 /// `hearth evm`
 #[derive(Subcommand)]
 pub enum EvmCommand {
-    /// Run an EVM chain that Ethereum's clients talk to.
+    /// Run an EVM chain for Ethereum's wallets and tools.
     ///
     /// Wallets and tools connect to http://127.0.0.1:8545, over HTTP or WebSocket. The accounts printed are funded, and
-    /// everybody knows their keys unless you give words of your own. Ctrl-C stops it. The chain lies in memory unless
-    /// `--data-dir` says where to keep it.
+    /// their keys are public unless you give words of your own. Ctrl-C stops it. The chain is in memory only, unless
+    /// `--data-dir` names a folder.
     Run(Box<EvmRun>),
-    /// Run validators of CometBFT with this chain as their application, on loopback addresses.
+    /// Run a network of CometBFT validators with this chain as their application, on loopback addresses.
     ///
-    /// Needs CometBFT's program (`go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.21`). Prints where each
-    /// node's RPC is. Ctrl-C stops all of them; the same command goes on with the same network.
+    /// Needs CometBFT's program (`go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.21`). Prints the URL of
+    /// each node's RPC. Ctrl-C stops all of them; the same command continues the same network.
     Testnet(Box<testnet::EvmTestnet>),
-    /// Append a file of blocks to a chain, each block verified by every rule and executed.
+    /// Append a file of blocks to a chain; each block is verified by every rule and executed.
     ///
     /// The chain is that of --genesis, in the folder of --data-dir, which need not be there yet. It may begin before
     /// the merge. Where a block is wrong the command says which, and what is wrong with it; the blocks before it stay.
     Import(Box<chain_file::EvmImport>),
     /// Write a chain's blocks to a file, which `hearth evm import` and geth read.
     Export(Box<chain_file::EvmExport>),
-    /// Verify a file of blocks from the genesis on, in memory, and import nothing.
+    /// Verify a file of blocks from the genesis on, in memory, without importing it.
     Verify(Box<chain_file::EvmVerify>),
 }
 
@@ -70,56 +70,57 @@ pub struct EvmRun {
     /// Accounts to fund and to print.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub accounts: u32,
-    /// What each of these accounts has at the beginning, in ETH.
+    /// The initial balance of each of these accounts, in ETH.
     #[arg(long, value_name = "ETH", default_value = "10000", conflicts_with = "genesis", value_parser = ether)]
     pub balance: U256,
     /// What the accounts follow from.
     #[command(flatten)]
     pub words: accounts::MnemonicOptions,
-    /// Seconds from each block to the next, or `instant`: a block as soon as there is a transaction [default: instant].
+    /// Seconds between blocks, or `instant`: a block as soon as there is a transaction [default: instant].
     #[arg(long, value_name = "SECONDS", value_parser = block_time)]
     pub block_time: Option<BlockTime>,
-    /// Gas that a block may use [default: 1000 million for each second of block time].
+    /// The gas limit of a block [default: 1000 million for each second of block time].
     #[arg(long, value_name = "GAS", conflicts_with = "genesis",
         value_parser = clap::value_parser!(u64).range(21_000..=1_000_000_000_000))]
     pub gas_limit: Option<u64>,
-    /// Seconds since 1970 of block 0, from which the chain's time goes on [default: now].
+    /// The time of block 0 in seconds since 1970, from which the chain's time continues [default: now].
     #[arg(long, value_name = "SECONDS", conflicts_with = "genesis",
         value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
     pub timestamp: Option<u64>,
-    /// Leave out the contract at 0x4e59b44847b379578588920ca78fbf26c0b4956c, through which tools use CREATE2.
+    /// Leave out the CREATE2 deployer at 0x4e59b44847b379578588920ca78fbf26c0b4956c, which tools use.
     #[arg(long, alias = "no-create2", conflicts_with = "genesis")]
     pub disable_default_create2_deployer: bool,
-    /// Rules from the first block on: `paris`, `shanghai`, `cancun`, `prague` or `osaka` [default: osaka, the newest].
+    /// The fork from the first block on: `paris`, `shanghai`, `cancun`, `prague` or `osaka` [default: osaka, the
+    /// newest].
     ///
     /// A genesis names its forks itself, and a file of --state has the newest rules, so neither goes with --hardfork.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["genesis", "state"], value_parser = hardfork)]
     pub hardfork: Option<SpecId>,
-    /// Bytes that a contract's code may have; code that creates one may have twice as many [default: 24576, EIP-170].
+    /// Maximum bytes of a contract's code; its init code may have twice as many [default: 24576, EIP-170].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub code_size_limit: Option<u32>,
-    /// Let a contract's code have any size.
+    /// Allow contracts of any size.
     #[arg(long, conflicts_with = "code_size_limit")]
     pub disable_code_size_limit: bool,
-    /// Let a transaction have as much gas as its block, instead of 16,777,216 at most (EIP-7825, from osaka on).
+    /// Allow a transaction as much gas as its block, instead of 16,777,216 at most (EIP-7825, from osaka on).
     #[arg(long)]
     pub disable_tx_gas_limit: bool,
-    /// Begin with the accounts and outputs of this file if it exists, and write them there at the end.
+    /// Begin with the accounts and outputs of this file if it exists, and write them to it at the end.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["genesis", "data_dir"])]
     pub state: Option<PathBuf>,
     /// Begin with this genesis, in geth's JSON form, instead of the accounts above.
     #[arg(long, value_name = "FILE")]
     pub genesis: Option<PathBuf>,
-    /// Keep the chain in this folder, and go on with the one that is there.
+    /// Keep the chain in this folder, and continue an existing one.
     ///
     /// A block survives the end of this program from the moment it is visible. It survives a power loss once `safe` and
     /// `finalized` reach it, which is after the next sync: `latest` runs up to 100 blocks ahead of the disk. The start
     /// after a power loss reports how many blocks are lost.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Let receipts, and `eth_sendRawTransactionSync`, wait until their block is on disk.
+    /// Delay receipts, and `eth_sendRawTransactionSync`, until their block is on disk.
     ///
-    /// Without it a receipt comes as soon as the block is made, and a power loss can take the block away again.
+    /// Without it a receipt comes as soon as the block is made, and a power failure can remove the block again.
     #[arg(long, requires = "data_dir")]
     pub durable: bool,
     /// Listen on this port.
@@ -131,58 +132,59 @@ pub struct EvmRun {
     /// Let clients reach the node by this name, too, besides addresses and `localhost`; `*`: by any. Repeatable.
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
-    /// Let web pages of this origin ask, too, besides those of this machine, as `https://a.page`; `*`: any. Repeatable.
+    /// Accept requests from web pages of this origin, such as `https://a.page`, in addition to this machine's; `*`:
+    /// any. Repeatable.
     #[arg(long, value_name = "ORIGIN")]
     pub allow_origin: Vec<String>,
-    /// Connections that one IP address may have at once; 0 is no limit.
+    /// Maximum connections of one IP address; 0 is no limit.
     ///
-    /// For one more its longest idle connection is closed, and where all have a request under way it gets a 503.
+    /// One connection more closes its longest idle one, or gets a 503 if all have a request under way.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub max_connections_per_address: usize,
-    /// Serve no page about the node at that address.
+    /// Do not serve the dashboard at that address.
     #[arg(long)]
     pub no_dashboard: bool,
-    /// What `web3_clientVersion` answers [default: this program's name and version].
+    /// The answer to `web3_clientVersion` [default: this program's name and version].
     ///
-    /// Hardhat's network helpers work only with a node that says it is `anvil/` or `HardhatNetwork/` something.
+    /// Hardhat's network helpers work only with a node whose version begins with `anvil/` or `HardhatNetwork/`.
     #[arg(long, value_name = "TEXT")]
     pub client_version: Option<String>,
-    /// Print nothing of what contracts send to `console.log`.
+    /// Do not print what contracts send to `console.log`.
     #[arg(long)]
     pub no_console_log: bool,
-    /// Threads that execute a block's transactions [default: as many as there are cores, four at most].
+    /// Threads that execute a block's transactions [default: as many as cores, at most four].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
-    /// Keep at most so many MiB of the sidecars of blob transactions, in memory [default: 64, about 480 blobs].
+    /// Maximum MiB of blob sidecars in memory [default: 64, about 480 blobs].
     ///
-    /// Those of transactions that wait are kept first: where they fill it, no further blob transaction is taken.
+    /// Sidecars of pending transactions come first: if they fill it, further blob transactions are refused.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub sidecar_mib: Option<u32>,
-    /// Forget the sidecars of a block after so many blocks [default: 4096].
+    /// Drop the sidecars of a block after this many blocks [default: 4096].
     #[arg(long, value_name = "N")]
     pub sidecar_blocks: Option<u64>,
-    /// Keep the state after each of the last so many blocks, in memory [default: 128].
+    /// Keep the state after each of the last N blocks, in memory [default: 128].
     ///
-    /// Balances, storage, calls, proofs and traces are answered at any of these blocks, as far as --history-mib
-    /// suffices. After a start with --data-dir there are the last 128 blocks at most, and more as blocks come.
+    /// Balances, storage, calls, proofs and traces are available at any of these blocks, within --history-mib. After a
+    /// start with --data-dir there are at most the last 128 blocks, and more as blocks come.
     #[arg(long, value_name = "N", conflicts_with = "archive", value_parser = clap::value_parser!(u64).range(128..))]
     pub history: Option<u64>,
-    /// Keep the state after every block, in memory, as far as --history-mib suffices.
+    /// Keep the state after every block, in memory, within --history-mib.
     #[arg(long)]
     pub archive: bool,
-    /// Use at most so many MiB for what only older states need, with --history or --archive [default: 1024].
+    /// Maximum MiB of older states, with --history or --archive [default: 1024].
     ///
-    /// When it is used up, the oldest states go. A block of a few transactions takes about 10 KB, a changed account or
-    /// slot in a large state about 1 KB.
+    /// Beyond that, the oldest states are dropped. A block of a few transactions takes about 10 KB, a changed account
+    /// or slot in a large state about 1 KB.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub history_mib: Option<u32>,
     /// Who decides on blocks.
     #[command(flatten)]
     pub comet: comet::CometOptions,
-    /// Log a line for each block, with how long its parts took.
+    /// Log a line for each block, with the times of its parts.
     #[arg(long)]
     pub log: bool,
-    /// Say nothing but errors.
+    /// Print only errors.
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -300,7 +302,7 @@ fn hint(error: &ChainError) -> &'static str {
             ". Stop the other program, or give another --data-dir"
         }
         ChainError::Blocks(BlocksError::Damaged { .. }) | ChainError::State(StateError::Damaged { .. }) => {
-            ". Put back a copy of the folder, or begin anew in another --data-dir"
+            ". Put back a copy of the folder, or start a new chain in another --data-dir"
         }
         _ => "",
     }

@@ -227,9 +227,9 @@ pub(super) fn shorten(chain: &Chain, say: &Say) {
 /// Describes what clients that reach the node from elsewhere can do.
 fn reach(cometbft: bool, accounts: usize) -> &'static str {
     match (cometbft, accounts) {
-        (false, _) => "whoever reaches this address can change the chain at will",
-        (true, 0) => "whoever reaches this address can send transactions and ask for what takes long",
-        (true, _) => "whoever reaches this address can have the node sign for its accounts",
+        (false, _) => "any client that reaches this address can change the chain at will",
+        (true, 0) => "any client that reaches this address can send transactions and make expensive calls",
+        (true, _) => "any client that reaches this address can have the node sign for its accounts",
     }
 }
 

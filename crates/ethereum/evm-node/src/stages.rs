@@ -211,7 +211,7 @@ impl Teller {
     fn new(topology: &Topology, workspace: &Workspace, sources: Sources) -> Result<Self, WorkspaceError> {
         let clock = Clock::real();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let stages = Told { topology, workspace, clock: &clock };
+        let stages = StageReport { topology, workspace, clock: &clock };
         Ok(Self {
             service: workspace.counters(WEB3)?,
             web3: stages.stage(0, cores)?,
@@ -331,13 +331,13 @@ impl Teller {
 }
 
 /// Creates the stages' entries in the workspace.
-struct Told<'a> {
+struct StageReport<'a> {
     topology: &'a Topology,
     workspace: &'a Workspace,
     clock: &'a Clock,
 }
 
-impl Told<'_> {
+impl StageReport<'_> {
     /// Creates stage `number`, which runs on this many threads.
     fn stage<C: CounterSet>(&self, number: usize, threads: usize) -> Result<Outside<C>, WorkspaceError> {
         let spec = &self.topology.tiles[number];

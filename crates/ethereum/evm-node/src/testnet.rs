@@ -35,10 +35,10 @@ const STOP_WITHIN: Duration = Duration::from_secs(4);
 /// `hearth evm testnet`
 #[derive(Args)]
 pub struct EvmTestnet {
-    /// Nodes that vote [default: 4, or those of the network that is there].
+    /// Number of validators [default: 4, or those of the existing network].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub validators: Option<u16>,
-    /// Nodes that only follow [default: 0, or those of the network that is there].
+    /// Number of followers, which do not vote [default: 0, or those of the existing network].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=99))]
     pub followers: Option<u16>,
     /// Where the nodes' homes are; a network that is there already goes on.
@@ -53,25 +53,25 @@ pub struct EvmTestnet {
     /// CometBFT's program [default: the one on the PATH, or in Go's folder of programs].
     #[arg(long, value_name = "PATH")]
     pub cometbft: Option<PathBuf>,
-    /// The chain's id (EIP-155) [default: 31337, or that of the network that is there].
+    /// The chain's id (EIP-155) [default: 31337, or that of the existing network].
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..))]
     pub chain_id: Option<u64>,
     /// Accounts to fund.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub accounts: u32,
-    /// What each of these accounts has at the beginning, in ETH.
+    /// The initial balance of each of these accounts, in ETH.
     #[arg(long, value_name = "ETH", default_value = "10000", value_parser = ether)]
     pub balance: U256,
     /// What the accounts follow from.
     #[command(flatten)]
     pub words: accounts::MnemonicOptions,
-    /// In a new network, have the nodes that only follow begin with a snapshot of the others, not with the first block.
+    /// In a new network, start followers from a snapshot of the others, not from the first block.
     #[arg(long)]
     pub state_sync: bool,
-    /// Make a snapshot every so many blocks, for nodes that join; 0: never.
+    /// Make a snapshot every N blocks, for joining nodes; 0: never.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub snapshot_interval: u64,
-    /// Write the homes, print what would be started, and start nothing.
+    /// Write the homes, print the commands, and start nothing.
     #[arg(long)]
     pub files_only: bool,
 }

@@ -4,8 +4,8 @@
 //! writes  milliseconds of a block and its parts, of the processors for it, nanoseconds of a read, and the medians of
 //!         the rounds' ratios beside the goal of the block; a request's time is more than the read's by far
 //! memory  both states, some 250 B an account and what 128 blocks replaced
-//! source  what all threads compute for a block is told beside how long it takes: on a machine that does other work,
-//!         that is what can be compared
+//! source  the report also gives the CPU time that all threads spend on a block: on a machine with other work, only
+//!         that can be compared
 //!
 //! A block is 5,000 plain transfers between accounts drawn from all, as the node makes it: executed on two threads, the
 //! root of the state beside those of transactions and receipts, committed in memory.

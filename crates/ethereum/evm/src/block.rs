@@ -3,7 +3,6 @@
 //! reads   what execution says of a block's transactions
 //! writes  [`Block`], shared and never changed
 //! memory  of a block its transactions, shared with the pool, and its logs
-//! drops   nothing
 //! source  the yellow paper, EIP-658, 1559, 2718, 4399, 4788, 4844, 4895, 7685, 7934
 
 use std::sync::Arc;
@@ -30,24 +29,24 @@ pub const SIZE_MAX: u64 = (10 << 20) - (2 << 20);
 /// A block and what its transactions did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// What the hash is of.
+    /// The header.
     pub header: Header,
     /// Keccak-256 of the header.
     pub hash: B256,
-    /// In the order in which they were executed.
+    /// The transactions in the order of execution.
     pub txs: Vec<SharedTx>,
-    /// One for each transaction.
+    /// One receipt for each transaction.
     pub receipts: Vec<Receipt>,
-    /// Headers beside the chain that the block pays for; nothing since the merge.
+    /// The ommers' headers; none since the merge.
     pub ommers: Vec<Header>,
-    /// What is credited after the transactions; nothing before Shanghai.
+    /// The withdrawals; none before Shanghai.
     pub withdrawals: Vec<Withdrawal>,
 }
 
 /// What an included transaction did, as its block commits to it, and what readers ask for besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// That of the transaction.
+    /// The transaction's type.
     pub tx_type: TxType,
     /// Whether it took effect; else it only paid.
     pub status: bool,
@@ -57,11 +56,11 @@ pub struct Receipt {
     pub gas_used: u64,
     /// Units of gas that it and all before it in the block paid for.
     pub cumulative_gas_used: u64,
-    /// Of the logs.
+    /// The bloom of the logs.
     pub bloom: Bloom,
-    /// What it logged, in order.
+    /// The logs, in order.
     pub logs: Vec<Log>,
-    /// Where it created a contract, or tried to.
+    /// The address of the contract that it created, or tried to.
     pub contract_address: Option<Address>,
     /// Wei it paid for a unit of gas.
     pub effective_gas_price: u128,
@@ -130,16 +129,16 @@ fn add_blooms(receipts: &mut [Receipt]) {
 /// Transactions that execution let into a block, and their receipts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Body {
-    /// In order.
+    /// The transactions, in order.
     pub txs: Vec<SharedTx>,
-    /// One for each transaction.
+    /// One receipt for each transaction.
     pub receipts: Vec<Receipt>,
-    /// What is credited after the transactions.
+    /// The withdrawals.
     pub withdrawals: Vec<Withdrawal>,
 }
 
 impl Body {
-    /// Of what became of `txs`; what was refused is left out.
+    /// Builds a body from the verdicts on `txs`; refused ones are left out.
     pub fn new(txs: &[SharedTx], verdicts: Vec<Verdict>, base_fee: u64) -> Self {
         assert_eq!(txs.len(), verdicts.len(), "a verdict for each transaction");
         let mut body = Self { txs: Vec::with_capacity(txs.len()), ..Self::default() };
@@ -174,12 +173,12 @@ impl Body {
         ordered_root(&self.receipts, |receipt, out| receipt.encode_2718(out))
     }
 
-    /// Blob gas of all transactions.
+    /// Returns the blob gas of all transactions.
     pub fn blob_gas_used(&self) -> u64 {
         self.txs.iter().map(|tx| blobs::gas_of(&tx.envelope)).sum()
     }
 
-    /// Of all logs.
+    /// Returns the bloom of all logs.
     pub fn bloom(&self) -> Bloom {
         let logged = self.receipts.iter().filter(|receipt| !receipt.logs.is_empty());
         logged.fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom)
@@ -198,12 +197,12 @@ pub struct Roots {
     pub transactions: B256,
     /// Of the trie of receipts.
     pub receipts: B256,
-    /// Of all logs.
+    /// The bloom of all logs.
     pub bloom: Bloom,
 }
 
 impl Roots {
-    /// Those of a body.
+    /// Computes the roots of a body.
     pub fn of(body: &Body) -> Self {
         Self { transactions: body.transactions_root(), receipts: body.receipts_root(), bloom: body.bloom() }
     }
@@ -307,7 +306,7 @@ impl Block {
         spec.is_enabled_in(SpecId::OSAKA) && self.size() > SIZE_MAX
     }
 
-    /// What the block after this one says of blobs, under its `params`.
+    /// Returns the blob environment of the block after this one, under its `params`.
     pub fn blobs_after(&self, params: BlobParams) -> BlobEnv {
         BlobEnv::after_header(params, &self.header)
     }

@@ -12,7 +12,7 @@ use hearth_crypto::secp256k1::Signer;
 use crate::blobs::Sidecar;
 use crate::tx::Tx;
 
-/// The key whose bytes are all this one, which is not 0.
+/// Returns the key whose bytes all equal `seed`, which is not 0.
 pub fn signer(seed: u8) -> Signer {
     Signer::new(&[seed; 32]).expect("a key")
 }
@@ -27,7 +27,7 @@ pub fn riches() -> U256 {
     U256::from(10u128.pow(22))
 }
 
-/// The accounts of these keys with what a genesis gives them.
+/// Returns the accounts of these keys with a large balance, for a genesis.
 pub fn rich(seeds: RangeInclusive<u8>) -> Vec<(Address, U256)> {
     seeds.map(|seed| (account(seed), riches())).collect()
 }
@@ -47,7 +47,7 @@ pub fn transfer(chain_id: u64, seed: u8, nonce: u64) -> Tx {
     Tx::signed(transaction.into(), &signer(seed))
 }
 
-/// The sidecar of so many blobs that differ, with one proof each.
+/// Returns a sidecar of this many distinct blobs, with one proof each.
 pub fn sidecar(blobs: u8) -> Sidecar {
     let blob = |number| {
         let mut blob = Blob::ZERO;

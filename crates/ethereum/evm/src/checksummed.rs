@@ -1,11 +1,11 @@
-//! Small text files whose last line is a checksum of those before: the chain's forks, its beginning, its clock.
+//! Small text files whose last line is a checksum of the lines before: the chain's forks, its beginning, its clock.
 //!
 //! reads   a file's bytes
 //! writes  a file's text
 //! memory  the text
 //!
-//! Each is a few lines that a start goes by. A flipped digit would be another chain's rules or time, so a file whose
-//! checksum is wrong is damaged, whatever its lines say.
+//! A start depends on each of these lines. A flipped digit would be another chain's rules or time, so a file with a
+//! wrong checksum counts as damaged, whatever its lines say.
 
 /// Before the checksum in the last line.
 const CHECKSUM: &str = "crc ";
@@ -15,7 +15,7 @@ pub(crate) fn with_checksum(lines: &str) -> String {
     format!("{lines}{CHECKSUM}{:08x}\n", crc32fast::hash(lines.as_bytes()))
 }
 
-/// Returns the lines without their checksum, or nothing where it is missing or wrong.
+/// Returns the lines without their checksum, or `None` if that is missing or wrong.
 pub(crate) fn verified(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let lines = &text[..text.rfind(CHECKSUM)?];

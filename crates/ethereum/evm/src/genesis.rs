@@ -1,4 +1,4 @@
-//! The genesis: what a chain is before its first block.
+//! The genesis: a chain before its first block.
 //!
 //! reads   geth's JSON, or the few values of a development chain
 //! writes  the state's first changes and the header of block zero
@@ -36,7 +36,7 @@ pub const FIRST_BASE_FEE: u64 = 1_000_000_000;
 /// The block gas limit where the genesis names none, as geth has it.
 const DEFAULT_GAS_LIMIT: u64 = 4_712_388;
 
-/// A genesis that cannot be: what is wrong with it.
+/// An invalid genesis.
 #[derive(Debug, thiserror::Error)]
 pub enum GenesisError {
     /// Not JSON, or not of the genesis' form.
@@ -55,7 +55,7 @@ pub enum GenesisError {
         earlier: &'static str,
         /// The fork that must come after.
         later: &'static str,
-        /// What is wrong with the earlier one.
+        /// The problem with the earlier one.
         how: &'static str,
     },
     /// A fork that this node does not know.
@@ -70,9 +70,9 @@ pub enum GenesisError {
          the code that the EIP gives, or let pragueTime come after the transaction that creates it"
     )]
     NoSystemContract {
-        /// Where it should be.
+        /// The expected address.
         contract: Address,
-        /// What says so.
+        /// The EIP that requires it.
         eip: &'static str,
     },
     /// A value beyond what its field of the header holds.
@@ -86,19 +86,19 @@ pub enum GenesisError {
     Number(u64),
 }
 
-/// What a chain is before its first block.
+/// A chain's state, rules and header before its first block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Genesis {
     /// The chain's id, EIP-155.
     pub chain_id: u64,
-    /// When which rules begin.
+    /// The forks and their beginnings.
     pub forks: Forks,
     /// How many blobs blocks may hold, by fork.
     pub blobs: BlobSchedule,
     /// What these rules leave to the chain.
     pub limits: TxLimits,
-    /// Whose logs are deposits from Prague on (EIP-6110): on Ethereum's mainnet
-    /// 0x00000000219ab540356cBB839Cbe05303d7705Fa, which is also what a genesis means that names none.
+    /// The contract whose logs are deposits from Prague on (EIP-6110). The default is that of Ethereum's mainnet,
+    /// 0x00000000219ab540356cBB839Cbe05303d7705Fa.
     pub deposit_contract: Address,
     /// The accounts of block zero.
     pub alloc: BTreeMap<Address, GenesisAccount>,
@@ -131,7 +131,7 @@ pub struct Genesis {
     pub clock_offset_s: i64,
 }
 
-/// What a genesis must name.
+/// The required fields of a genesis.
 #[derive(Deserialize)]
 struct Named {
     config: Option<NamedConfig>,
@@ -156,7 +156,7 @@ impl Genesis {
         Self::from_json_with(text, None)
     }
 
-    /// Reads geth's JSON form, and beside it what the side ledger of this kind begins with.
+    /// Reads geth's JSON form, and in addition the side ledger's beginning, of this kind.
     pub fn from_json_with(text: &str, kind: Option<&'static dyn SideKind>) -> Result<Self, GenesisError> {
         let named: Named = serde_json::from_str(text)?;
         if !named.config.as_ref().is_some_and(|config| config.chain_id.is_some()) {
@@ -205,9 +205,9 @@ impl Genesis {
         })
     }
 
-    /// A chain for development: the newest rules from block zero, the system contracts of EIP-2935, 4788, 7002 and
-    /// 7251 and the deployer that uses `CREATE2` in place, and `accounts` with their balances in wei.
-    /// [`Genesis::under`] gives it older rules.
+    /// Creates a development chain: the newest rules from block zero, the system contracts of EIP-2935, 4788, 7002 and
+    /// 7251, the deployer that uses `CREATE2`, and `accounts` with their balances in wei. [`Genesis::under`] selects
+    /// older rules.
     pub fn dev(chain_id: u64, accounts: &[(Address, U256)], gas_limit: u64) -> Self {
         let mut alloc: BTreeMap<Address, GenesisAccount> = BTreeMap::new();
         for (address, code) in system_contracts() {
@@ -255,7 +255,7 @@ impl Genesis {
     pub fn under(mut self, spec: SpecId) -> Result<Self, GenesisError> {
         check_side(self.side.as_ref(), spec)?;
         if let Some(side) = self.side.as_ref().filter(|_| !spec.is_enabled_in(SpecId::CANCUN)) {
-            // What is sent there could never come back.
+            // Funds sent there could never come back.
             self.alloc.remove(&side.kind().address());
         }
         self.forks = Forks::all_until(spec);
@@ -336,7 +336,7 @@ impl Genesis {
 }
 
 impl BlockZero for Genesis {
-    /// The alloc, account by account: [`Genesis::changes`] without a map of all.
+    /// Iterates over the alloc, account by account: [`Genesis::changes`] without a map of all.
     fn entries(&self) -> impl Iterator<Item = Entry> {
         self.alloc.iter().flat_map(|(address, account)| {
             let address = *address;
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_genesis_of_geths_form_has_geths_hash() {
-        // Sepolia's, whose hash everybody knows.
+        // Sepolia's, whose hash is well known.
         let text = r#"{
             "config": {"chainId": 11155111, "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0,
                 "byzantiumBlock": 0, "constantinopleBlock": 0, "petersburgBlock": 0, "istanbulBlock": 0,

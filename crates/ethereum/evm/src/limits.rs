@@ -9,7 +9,7 @@ pub const TX_GAS_CAP: u64 = 1 << 24;
 /// The longest code of a contract, in bytes (EIP-170).
 const CODE_SIZE: usize = 24_576;
 
-/// What a chain chooses besides its forks.
+/// A chain's configured limits, besides its forks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxLimits {
     /// The longest code of a contract, in bytes; code that creates one may be twice as long. Missing: EIP-170's.

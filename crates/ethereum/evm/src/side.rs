@@ -1,15 +1,15 @@
-//! A second ledger whose transactions are in the same blocks: what a chain asks of it.
+//! A second ledger whose transactions are in the same blocks: the interface that a chain requires.
 //!
-//! Of a block, the side ledger's transactions come first and the EVM's after them. What goes to the EVM is credited at
-//! the end as withdrawals; what comes from there is known once the EVM's transactions have run. The header holds what
-//! stands for the side ledger in between (`parentBeaconBlockRoot`, which contracts read by EIP-4788), and the rest of
-//! what the block does there follows from its receipts. So the block's hash is of both ledgers.
+//! In a block, the side ledger's transactions come first and the EVM's after them. Withdrawals to the EVM are credited
+//! at the block's end; deposits from it are known once the EVM's transactions have run. The header holds a commitment
+//! to the side ledger's state in between (`parentBeaconBlockRoot`, which contracts read by EIP-4788), and the deposits
+//! follow from the receipts. So the block's hash covers both ledgers.
 //!
-//! On disk the side ledger is written first, and its record of a block counts only if the chain's own commit follows:
-//! a start hands it the newest block, and it cuts off what is beyond ([`SideKind::open`]).
+//! On disk the side ledger is written first, and its record of a block counts only if the chain's own commit follows: a
+//! start passes it the newest block, and it truncates later records ([`SideKind::open`]).
 //!
-//! A chain knows the ledger by its bytes alone, and holds it behind a pointer: each call of a trait here is one for a
-//! block or a burst. A chain without a side ledger has zeros in the header's place.
+//! A chain knows the ledger's transactions only as bytes, and calls it through a trait object: each call is for a whole
+//! block or burst. A chain without a side ledger has zeros in the header's place.
 //!
 //! source  EIP-4788 (the root that contracts read), EIP-4895 (a withdrawal is credited without gas)
 
@@ -35,12 +35,12 @@ pub type SideError = Box<dyn std::error::Error + Send + Sync>;
 /// A set, item by item, in the form that [`SideSet::add`] takes.
 pub type SideItems = Box<dyn Iterator<Item = Result<Bytes, SideError>> + Send>;
 
-/// A transaction of the side ledger, whose signatures are right.
+/// A transaction of the side ledger with verified signatures.
 #[derive(Clone, Debug)]
 pub struct SideTx {
-    /// What it is known by.
+    /// Its id.
     pub id: B256,
-    /// As it came.
+    /// Its bytes as received.
     pub raw: Bytes,
     /// As the ledger has decoded it.
     pub decoded: Arc<dyn Any + Send + Sync>,
@@ -60,13 +60,13 @@ pub enum SideRefusal {
     NotKept(String),
 }
 
-/// What a chain says of itself when its side ledger opens.
+/// The chain's parameters when its side ledger opens.
 pub struct SideStart<'a> {
     /// The chain's folder; nothing for a chain in memory.
     pub dir: Option<&'a Path>,
-    /// EIP-155.
+    /// The chain id (EIP-155).
     pub chain_id: u64,
-    /// The set that block zero begins with; no items where it is empty.
+    /// The items of block zero's set; none if it is empty.
     pub items: &'a [Bytes],
     /// What stands for that set.
     pub items_commitment: B256,
@@ -76,7 +76,7 @@ pub struct SideStart<'a> {
     pub hash_of: &'a dyn Fn(u64) -> Option<B256>,
     /// Up to which block everything was on disk.
     pub synced: u64,
-    /// Of how many of the last blocks records are kept; 0: of all.
+    /// How many of the last blocks to keep records of; 0 for all.
     pub retain_blocks: u64,
 }
 
@@ -88,10 +88,10 @@ pub trait SideKind: Debug + Send + Sync {
     /// The contract, as a genesis holds it.
     fn contract(&self) -> GenesisAccount;
 
-    /// Returns what stands for the set of these items.
+    /// Returns the commitment to the set of these items.
     ///
     /// # Errors
-    /// There can be no such set: why.
+    /// The set is invalid; the reason.
     fn commitment_of(&self, items: &[Bytes]) -> Result<B256, String>;
 
     /// Opens the ledger as it was after the chain's newest block.
@@ -110,7 +110,7 @@ pub trait SideKind: Debug + Send + Sync {
     fn clear(&self, dir: &Path) -> Result<(), SideError>;
 }
 
-/// The side ledger of a chain, and what waits for it. Its writer is whoever makes the chain's blocks.
+/// The side ledger of a chain, and what waits for it. Its writer is the thread that makes the chain's blocks.
 pub trait SideLedger: Any + Send + Sync {
     /// Whether bytes are meant for this ledger and not for the EVM's.
     fn is_own(&self, raw: &[u8]) -> bool;
@@ -130,10 +130,10 @@ pub trait SideLedger: Any + Send + Sync {
     /// Executes the transactions that a block begins with, under these rules, over the newest set.
     fn begin(&self, spec: SpecId, txs: &[SideTx]) -> Box<dyn SideBlock>;
 
-    /// A block that brings the whole set of these items, and in which nothing else happens here.
+    /// Prepares a block that sets the whole set to these items, and does nothing else here.
     ///
     /// # Errors
-    /// There can be no such set.
+    /// The set is invalid.
     fn begin_with(&self, items: &[Bytes]) -> Result<Box<dyn SideBlock>, SideError>;
 
     /// What stands for the set now.
@@ -144,23 +144,23 @@ pub trait SideLedger: Any + Send + Sync {
         self.commitment() == self.set().commitment()
     }
 
-    /// Takes back all blocks after `number`; what waits is looked at again.
+    /// Takes back all blocks after `number`; pending transactions are checked again.
     ///
     /// # Errors
-    /// The file system's; the ledger is of another block then until it is opened again.
+    /// The file system's; the ledger is then of another block until it is opened again.
     fn rewind(&self, number: u64) -> Result<(), SideError>;
 
-    /// The set after the chain's newest block, to be read while later blocks change it.
+    /// Returns the set after the chain's newest block, to be read while later blocks change it.
     ///
     /// # Errors
-    /// It is not of that block any more. An item is an error where the chain has gone back meanwhile.
+    /// The newest block has changed. An item is an error if the chain has gone back meanwhile.
     fn items(&self, number: u64, hash: B256) -> Result<SideItems, SideError>;
 
-    /// As [`SideLedger::items`], but the set that the block's header commits to: before what the EVM's transactions of
-    /// that block brought.
+    /// As [`SideLedger::items`], but the set that the block's header commits to: before the deposits of that block's
+    /// EVM transactions.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`SideLedger::items`].
     fn items_of_header(&self, number: u64, hash: B256) -> Result<SideItems, SideError>;
 
     /// An empty set, to be filled and to take this ledger's place.
@@ -169,7 +169,7 @@ pub trait SideLedger: Any + Send + Sync {
     /// Tells the pool that the set is another one.
     fn reset_pool(&self);
 
-    /// From now on what waited and is in a block does not wait again at a start.
+    /// Rewrites the pool's files, so that included transactions are not pending after a restart.
     ///
     /// # Errors
     /// The file system's.
@@ -179,15 +179,15 @@ pub trait SideLedger: Any + Send + Sync {
     fn syncer(&self) -> Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 }
 
-/// What a block does in the side ledger. Dropping it is its undoing, until it is committed.
+/// A block's part in the side ledger. Until it is committed, dropping it undoes it.
 pub trait SideBlock: Debug + Send + Sync {
-    /// What the block's header says of the ledger.
+    /// Returns the header's commitment.
     fn commitment(&self) -> B256;
 
-    /// What is credited in the EVM after its transactions.
+    /// Returns the withdrawals, which the EVM credits after its transactions.
     fn withdrawals(&self) -> &[Withdrawal];
 
-    /// Takes over what the EVM's transactions of the block have left with the contract.
+    /// Receives the deposits that the EVM's transactions of the block left with the contract.
     fn receive(&mut self, number: u64, txs: &[SharedTx], receipts: &[Receipt]);
 
     /// The transactions that are in the block, in order.
@@ -199,17 +199,17 @@ pub trait SideBlock: Debug + Send + Sync {
     /// Whether no transaction was given.
     fn is_untouched(&self) -> bool;
 
-    /// Gives up on the block: what it refused leaves the pool all the same.
+    /// Abandons the block; transactions that it refused leave the pool all the same.
     fn give_up(&self);
 
-    /// Keeps what the block does, before the chain keeps the block.
+    /// Stores the block's changes, before the chain stores the block.
     ///
     /// # Errors
-    /// The file system's: nothing is kept then.
+    /// The file system's: nothing is stored then.
     fn commit(&mut self, number: u64, hash: B256) -> Result<(), SideError>;
 
-    /// Tells the pool what the committed block did, once everybody can see it, and lets go of what the ledger's files
-    /// need no more. Each of them does what it can: returns why some could not.
+    /// Updates the pool after the committed block is published, and cleans up the ledger's files. Each step does what
+    /// it can: returns the errors.
     fn shown(&self) -> Vec<SideError>;
 }
 
@@ -221,10 +221,10 @@ pub trait SideSet: Send {
     /// What stands for the set so far.
     fn commitment(&self) -> B256;
 
-    /// Puts the set in the place of the ledger's, as the one after `block`, whose header commits to it. What was there
-    /// is gone, on disk too.
+    /// Replaces the ledger's set with this one, as the set after `block`, whose header commits to it. The old set is
+    /// removed, also from disk.
     ///
     /// # Errors
-    /// The file system's. It must be called again then, with the same.
+    /// The file system's. It must then be called again with the same block.
     fn restore(self: Box<Self>, block: &Block) -> Result<(), SideError>;
 }

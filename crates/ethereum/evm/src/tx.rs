@@ -1,15 +1,15 @@
-//! A transaction as it goes through the node: decoded once, its sender recovered once, then shared.
+//! A transaction in the node: decoded once, its sender recovered once, then shared.
 //!
 //! reads   raw transactions as clients send them
-//! writes  [`SharedTx`]: the pool, the blocks and the answers to clients hold the same one
-//! memory  of a transaction at most [`SIZE_MAX`] bytes and what they decode to, [`NETWORK_SIZE_MAX`] where it comes
-//!         with blobs; of a thread that recovers, one `Recoverer`
-//! drops   what does not decode or has no sender, with an error in geth's words
+//! writes  [`SharedTx`]: the pool, the blocks and the answers to clients share it
+//! memory  of a transaction at most [`SIZE_MAX`] bytes and their decoded form, [`NETWORK_SIZE_MAX`] with blobs; one
+//!         `Recoverer` per recovering thread
+//! drops   input that does not decode or has no valid sender, with an error in geth's words
 //! source  EIP-155, 2718, 2930, 1559, 4844, 7594, 7702; the words are geth's
 //!
-//! A blob transaction has two forms. Clients send the network form, in which the sidecar follows; blocks, hashes and
-//! [`Tx::raw`] are of the form without. The sidecar is checked when it comes in, and kept apart ([`crate::blobs`]).
-//! The limits of the pool do not hold for transactions of given blocks ([`decode_in_block`]).
+//! A blob transaction has two forms. Clients send the network form, which includes the sidecar; blocks, hashes and
+//! [`Tx::raw`] use the form without. The sidecar is verified on arrival, and stored separately ([`crate::blobs`]). The
+//! pool's limits do not apply to transactions of imported blocks ([`decode_in_block`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -40,36 +40,36 @@ const BLOB_TYPE: u8 = 3;
 /// Transactions of the types that Ethereum has.
 pub type TxEnvelope = EthereumTxEnvelope<TxEip4844>;
 
-/// What is signed of them.
+/// The signed part of a transaction.
 pub type TypedTransaction = EthereumTypedTransaction<TxEip4844>;
 
-/// A transaction whose sender is known.
+/// A transaction with its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tx {
-    /// As EIP-2718 encodes it.
+    /// The EIP-2718 encoding.
     pub raw: Bytes,
-    /// What `raw` says.
+    /// The decoded transaction.
     pub envelope: TxEnvelope,
     /// Keccak-256 of `raw`.
     pub hash: B256,
-    /// Who signed it.
+    /// The address that signed it.
     pub sender: Address,
-    /// Who signed each tuple of the authorization list, in order; nothing where nobody can have.
+    /// The authority of each tuple of the authorization list, in order; `None` for an invalid signature.
     pub authorities: Vec<Option<Address>>,
 }
 
-/// A transaction as it is passed on.
+/// A shared transaction.
 pub type SharedTx = Arc<Tx>;
 
 impl Tx {
-    /// A transaction of someone whose key is not at hand: that of an impersonated account, or one whose sender a
-    /// trusted store remembers.
+    /// Creates a transaction with a known sender: that of an impersonated account, or one whose sender a trusted store
+    /// remembers.
     pub fn with_sender(envelope: TxEnvelope, sender: Address) -> Self {
         let authorities = recover_authorities(&envelope);
         Self::with_authorities(envelope, sender, authorities)
     }
 
-    /// As [`Tx::with_sender`], where the store remembers who signed the authorization list, too.
+    /// As [`Tx::with_sender`], if the store also remembers the authorities.
     pub fn with_authorities(envelope: TxEnvelope, sender: Address, authorities: Vec<Option<Address>>) -> Self {
         let raw = Bytes::from(envelope.encoded_2718());
         let hash = B256::from(keccak256(&raw));
@@ -84,15 +84,15 @@ impl Tx {
         Self::with_sender(envelope, Address::from(signer.address()))
     }
 
-    /// The signature a transaction of an impersonated account carries. It is nobody's; that it holds the account makes
-    /// the hashes of equal transactions of different accounts differ.
+    /// Returns the fake signature of an impersonated account's transaction. It contains the account, so that equal
+    /// transactions of different accounts have different hashes.
     pub fn impersonated_signature(account: &Address) -> Signature {
         let account = U256::from_be_slice(account.as_slice());
         Signature::new(account, account, false)
     }
 
-    /// Whether its account is impersonated instead of having signed. No signed transaction is taken for one of these: a
-    /// signature that looks so and gives its own account would have to be found among 2^160.
+    /// Returns whether its account is impersonated. No signed transaction is mistaken for one: a signature of this form
+    /// that recovers to its own account would have to be found among 2^160.
     pub fn is_impersonated(&self) -> bool {
         *self.envelope.signature() == Self::impersonated_signature(&self.sender)
     }
@@ -115,42 +115,42 @@ pub enum TxError {
     /// A type that does not exist.
     #[error("transaction type not supported")]
     Type,
-    /// A blob transaction whose sidecar is missing or wrong.
+    /// The sidecar of a blob transaction is missing or invalid.
     #[error(transparent)]
     Sidecar(#[from] SidecarError),
-    /// Signed for another chain.
+    /// It is signed for another chain.
     #[error("invalid chain id for signer: have {have} want {want}")]
     ChainId {
-        /// That of the transaction.
+        /// The transaction's chain id.
         have: u64,
-        /// That of this chain.
+        /// This chain's id.
         want: u64,
     },
-    /// The signature is nobody's.
+    /// The signature is invalid.
     #[error("invalid sender")]
     Sender,
     /// Less gas than its authorization list costs.
     #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
     IntrinsicGas {
-        /// The transaction's limit.
+        /// The transaction's gas limit.
         gas: u64,
-        /// The least.
+        /// The minimum.
         needed: u64,
     },
     /// More gas than a transaction with an authorization list may have here, under whatever fork (EIP-7825).
     #[error("transaction gas limit too high (cap: {cap}, tx: {gas})")]
     GasLimitTooHigh {
-        /// The most.
+        /// The maximum.
         cap: u64,
-        /// The transaction's.
+        /// The transaction's gas limit.
         gas: u64,
     },
     /// Larger than [`SIZE_MAX`], or with blobs than [`NETWORK_SIZE_MAX`].
     #[error("oversized data: transaction size {size}, limit {limit}")]
     Oversized {
-        /// In bytes.
+        /// The size, in bytes.
         size: usize,
-        /// In bytes.
+        /// The maximum, in bytes.
         limit: usize,
     },
 }
@@ -210,8 +210,8 @@ fn fitted(mut sidecar: Sidecar) -> Sidecar {
     sidecar
 }
 
-/// A blob transaction in its network form, taken apart: the form without, and the sidecar, of which nothing is checked
-/// yet. `None` for everything else, be it a transaction or not.
+/// Splits a blob transaction in its network form into the form without sidecar, and the unverified sidecar. Returns
+/// `None` for everything else, transaction or not.
 pub fn split_network(raw: &[u8]) -> Result<Option<(Vec<u8>, Sidecar)>, TxError> {
     let Some((&BLOB_TYPE, mut payload)) = raw.split_first() else { return Ok(None) };
     let Ok(header) = alloy_rlp::Header::decode(&mut payload) else { return Ok(None) };
@@ -266,7 +266,7 @@ pub fn decode_envelope(raw: &[u8]) -> Result<TxEnvelope, TxError> {
         Some(0x80..) => return Err(TxError::Rlp("expected input list for types.LegacyTx".into())),
     }
     if raw[0] >= 0xc0 {
-        // Else what is cut off would be told like what is malformed.
+        // Otherwise truncated input would get the same error as malformed input.
         alloy_rlp::Header::decode(&mut &raw[..]).map_err(rlp_error)?;
     }
     let mut rest = raw;
@@ -292,8 +292,8 @@ thread_local! {
     static RECOVERER: RefCell<Recoverer> = RefCell::new(Recoverer::new(Arithmetic::Detect));
 }
 
-/// Finds the senders of a burst, and who signed their authorization lists; in order, one bad transaction does not touch
-/// the others. The larger the burst the cheaper each.
+/// Recovers the senders of a burst, and the authorities of their authorization lists, in order; an invalid transaction
+/// does not affect the others. Larger bursts cost less per transaction.
 pub fn recover(burst: Vec<Unrecovered>) -> Vec<Result<SharedTx, TxError>> {
     let mut messages = Messages::default();
     for Unrecovered { envelope, .. } in &burst {
@@ -330,7 +330,7 @@ pub fn decode_one_as_sent(raw: &[u8], chain_id: u64) -> Result<SharedTx, TxError
     }
 }
 
-/// Who signed each tuple of a transaction's authorization list.
+/// Recovers the authority of each tuple of a transaction's authorization list.
 fn recover_authorities(envelope: &TxEnvelope) -> Vec<Option<Address>> {
     let mut messages = Messages::default();
     authorization_list(envelope).iter().for_each(|authorization| messages.push_authorization(authorization));
@@ -351,13 +351,13 @@ fn encode_for_signing(envelope: &TxEnvelope, out: &mut Vec<u8>) {
     }
 }
 
-/// What was signed, one after the other in one buffer, and the signatures.
+/// The signed payloads, one after the other in one buffer, and the signatures.
 #[derive(Default)]
 struct Messages {
     bytes: Vec<u8>,
     /// Where each message ends in `bytes`.
     ends: Vec<usize>,
-    /// Without hashes as yet.
+    /// Items whose hashes are not computed yet.
     items: Vec<RecoverItem>,
 }
 
@@ -369,7 +369,7 @@ impl Messages {
         self.items.push(RecoverItem { hash: [0; 32], r, s, odd: signature.v() });
     }
 
-    /// A parity that is neither 0 nor 1 is nobody's signature: its r becomes 0, which is refused.
+    /// A parity that is neither 0 nor 1 is invalid: its r becomes 0, which is refused.
     fn push_authorization(&mut self, authorization: &SignedAuthorization) {
         let r = if authorization.y_parity() > 1 { Default::default() } else { authorization.r() };
         let signature = Signature::new(r, authorization.s(), authorization.y_parity() == 1);
@@ -518,7 +518,7 @@ mod tests {
             }
             Either::Left(_) => unreachable!("they are recovered"),
         }) else {
-            panic!("revm is told that nobody signed")
+            panic!("revm gets no authority")
         };
     }
 

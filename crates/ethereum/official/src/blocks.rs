@@ -5,8 +5,8 @@
 //! memory  a chain, and the blocks given so far
 //!
 //! Each block is imported with both paths, in order and on two threads, and executed once more ahead of its parent's
-//! hash where its parent is a block of the case. A block beside the newest one, which there may be in these tests, is
-//! given to a chain that has been made anew up to its parent: no chain here has two branches.
+//! hash where its parent is a block of the case. A test may have a sibling of the newest block. That is given to a
+//! chain rebuilt up to its parent: no chain here has two branches.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn blocks(genesis: Genesis, case: &Value) -> Result<(), String> {
     }
     let blocks = case.get("blocks").and_then(Value::as_array).ok_or("it has no `blocks`")?;
     for (index, block) in blocks.iter().enumerate() {
-        let fields = block.as_object().ok_or("a block is no object")?;
+        let fields = block.as_object().ok_or("a block is not an object")?;
         let refused = fields.keys().any(|name| name.starts_with("expectException"));
         let bytes = hex::bytes(hex::text(block, "rlp")?)?;
         let given = decode_block(&bytes, 0).map_err(|why| Wrong::Block(why.to_string())).and_then(|it| line.take(it));
@@ -146,7 +146,7 @@ impl Line {
         self.chain.block(0).is_some_and(|zero| zero.hash == hash)
     }
 
-    /// Makes the chain anew, up to the block of this hash.
+    /// Rebuilds the chain up to the block of this hash.
     fn go_to(&mut self, hash: B256) -> Result<(), Wrong> {
         let mut path = Vec::new();
         let mut at = hash;

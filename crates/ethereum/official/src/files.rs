@@ -3,8 +3,8 @@
 //! reads   the folder, in the order of names
 //! memory  the files' names
 //!
-//! Suites are told apart by what a case holds, which is the same in both public repositories; RLP and trie tests, whose
-//! cases look alike, by the folder's or the file's name.
+//! The content of a case identifies its suite, and is the same in both public repositories; RLP and trie tests, whose
+//! cases look alike, are identified by the folder's or the file's name.
 
 use std::fs;
 use std::path::{Path, PathBuf};

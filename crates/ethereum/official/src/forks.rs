@@ -49,7 +49,7 @@ pub fn genesis(network: &str, config: Option<&Value>) -> Result<Option<Genesis>,
     };
     let (Some(first), Some(second)) = (place(first), place(second)) else { return Ok(None) };
     let chain_id = match config.and_then(|config| config.get("chainid")) {
-        Some(id) => hex::small(id.as_str().ok_or("`chainid` is no text")?)?,
+        Some(id) => hex::small(id.as_str().ok_or("`chainid` is not text")?)?,
         None => 1,
     };
     let mut rules = json!({

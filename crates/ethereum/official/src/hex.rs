@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// The text of a field.
 pub fn text<'a>(json: &'a Value, name: &str) -> Result<&'a str, String> {
-    json.get(name).and_then(Value::as_str).ok_or_else(|| format!("`{name}` is no text"))
+    json.get(name).and_then(Value::as_str).ok_or_else(|| format!("`{name}` is not text"))
 }
 
 /// The bytes of a text that begins with `0x`.

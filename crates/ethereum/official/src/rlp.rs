@@ -48,7 +48,7 @@ fn encode(value: &Value, out: &mut Vec<u8>) -> Result<(), String> {
             None => text.as_bytes().encode(out),
         },
         Value::Number(number) => number.as_u64().ok_or("a number of more than 64 bits")?.encode(out),
-        other => return Err(format!("{other} is no value of RLP")),
+        other => return Err(format!("{other} is not a value of RLP")),
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub const DECIMALS_MAX: u8 = 18;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AmountError {
     /// Not digits with at most one point.
-    #[error("'{0}' is no amount: digits, and at most one point")]
+    #[error("'{0}' is not an amount: digits, and at most one point")]
     Text(String),
     /// More digits after the point than the asset has.
     #[error("'{text}' has more than {decimals} digits after the point")]

@@ -37,7 +37,10 @@ impl FromStr for AssetId {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "native" => Ok(Self::NATIVE),
-            _ => text.parse().map(Self).map_err(|_| format!("'{text}' is no asset: 'native', or 0x and 64 hex digits")),
+            _ => text
+                .parse()
+                .map(Self)
+                .map_err(|_| format!("'{text}' is not an asset: 'native', or 0x and 64 hex digits")),
         }
     }
 }

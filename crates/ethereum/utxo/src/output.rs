@@ -52,7 +52,7 @@ impl FromStr for OutPoint {
         let parts = text.split_once(':').and_then(|(transaction, index)| {
             Some(Self { transaction: transaction.parse().ok()?, index: index.parse().ok()? })
         });
-        parts.ok_or_else(|| format!("'{text}' is no output: 0x and 64 hex digits, a colon, and a number"))
+        parts.ok_or_else(|| format!("'{text}' is not an output: 0x and 64 hex digits, a colon, and a number"))
     }
 }
 

@@ -53,7 +53,7 @@ pub enum WalletError {
     #[error("a memo has at most {MEMO_MAX} bytes, and this has {0}")]
     Memo(usize),
     /// The name cannot be an asset's code.
-    #[error("'{0}' is no asset's code: 1 to 16 letters, digits, and any of -._")]
+    #[error("'{0}' is not an asset's code: 1 to 16 letters, digits, and any of -._")]
     Code(String),
     /// The transaction cannot be built.
     #[error(transparent)]
@@ -62,7 +62,7 @@ pub enum WalletError {
     #[error("asset {0} was never issued")]
     NoAsset(AssetId),
     /// By no such name.
-    #[error("'{0}' is no asset of this key: `native`, an id, or one of: {1}")]
+    #[error("'{0}' is not an asset of this key: `native`, an id, or one of: {1}")]
     UnknownAsset(String, String),
     /// By more than one.
     #[error("more than one asset of this key is named {0}: say which by its id: {1}")]

@@ -9,21 +9,21 @@ use hearth_utxo::OwnerKey;
 /// `hearth wallet`
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make a key, and say its address.
+    /// Create a key, and print its address.
     ///
-    /// The file is one of `hearth keys`, readable by its owner alone; a file that is there is never overwritten.
+    /// The file is one of `hearth keys`, readable only by its owner; an existing file is never overwritten.
     New {
         /// The file to write.
         #[arg(value_name = "KEY")]
         path: PathBuf,
     },
-    /// Say a key's address.
+    /// Print a key's address.
     Address {
         /// The key's file.
         #[arg(value_name = "KEY")]
         path: PathBuf,
     },
-    /// Say what an address has, of each asset.
+    /// Print an address's balance of each asset.
     Balance {
         /// The address [default: the key's].
         #[arg(value_name = "ADDRESS", required_unless_present = "key", value_parser = owner)]
@@ -37,15 +37,15 @@ pub enum Command {
     },
     /// Pay to an address.
     Send {
-        /// To whom: `hearth1…`.
+        /// The recipient: `hearth1…`.
         #[arg(value_name = "ADDRESS", value_parser = owner)]
         to: OwnerKey,
-        /// How much, as 1.5.
+        /// The amount, such as 1.5.
         amount: String,
-        /// Of which asset: `native`, its id, or its name where the key has one of that name alone.
+        /// The asset: `native`, its id, or its name if the key has only one asset of that name.
         #[arg(long, value_name = "ASSET", default_value = "native")]
         asset: String,
-        /// A text that everybody can read, at most 256 bytes.
+        /// A public text, at most 256 bytes.
         #[arg(long, value_name = "TEXT", default_value = "")]
         memo: String,
         /// Who pays.
@@ -54,34 +54,34 @@ pub enum Command {
     },
     /// Issue a new asset, or more of one.
     Issue {
-        /// The asset's short name: up to 16 letters, digits, and `-._`; its id where there is to be more of it.
+        /// The asset's short name: up to 16 letters, digits, and `-._`; to issue more of an existing asset, its id.
         code: String,
-        /// How much, as 1.5.
+        /// The amount, such as 1.5.
         amount: String,
-        /// Digits after the point that the new asset has.
+        /// Decimal digits of the new asset.
         #[arg(long, value_name = "N", default_value_t = 0)]
         decimals: u8,
-        /// More of the new asset may be issued later.
+        /// Allow more of the new asset to be issued later.
         #[arg(long)]
         open: bool,
         /// Who issues it, and pays the fee.
         #[command(flatten)]
         payer: Payer,
     },
-    /// Take native assets to an account of the EVM, or from one.
+    /// Move native assets to an EVM account, or from one.
     ///
-    /// Either way it is one step: the amount is on both sides, or on neither.
+    /// The transfer is atomic: the amount arrives on the other side, or stays.
     Prism {
-        /// How much, as 1.5; six digits after the point at most.
+        /// The amount, such as 1.5; at most six decimal digits.
         amount: String,
-        /// To this account.
+        /// The receiving EVM account.
         #[arg(long, value_name = "ACCOUNT", value_parser = account, conflicts_with_all = ["from", "evm_key"])]
         #[arg(required_unless_present_any = ["from", "evm_key"])]
         to: Option<Address>,
-        /// From this account, which the node signs for, as `hearth evm run` does for those that it prints.
+        /// The sending EVM account, for which the node signs, as `hearth evm run` does for the accounts it prints.
         #[arg(long, value_name = "ACCOUNT", value_parser = account)]
         from: Option<Address>,
-        /// From the account whose key is in this file, 64 hexadecimal digits.
+        /// A file with the key of the sending EVM account, 64 hexadecimal digits.
         #[arg(long, value_name = "FILE")]
         evm_key: Option<PathBuf>,
         /// Whose outputs.
@@ -108,7 +108,7 @@ pub struct Payer {
     /// The node.
     #[command(flatten)]
     pub node: Node,
-    /// Do not wait until it is in a block.
+    /// Do not wait until the transaction is in a block.
     #[arg(long)]
     pub no_wait: bool,
 }

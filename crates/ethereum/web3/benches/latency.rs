@@ -164,7 +164,7 @@ fn main() {
     for turn in 0..turns {
         let bodies = nodes.each_mut().map(|node| node.bodies(turn));
         for call in 0..CALLS.len() {
-            // Whoever is asked second finds the caches full of the other's.
+            // The method that comes second finds the caches full of the other's data.
             for at in [turn % 2, 1 - turn % 2] {
                 nodes[at].ask(call, &bodies[at][call]);
             }

@@ -1,9 +1,8 @@
-//! Calls, estimates, traces and log queries run on threads of their own, a few at a time: sends never wait for them.
+//! A bounded thread pool for calls, estimates, traces and log queries, so that sends never wait for them.
 //!
 //! reads   the clock
-//! writes  nothing
-//! memory  what the calls at work take
-//! drops   calls for which too many wait already: error -32005; calls that run out of time: error -32000; counted
+//! memory  what the running calls take
+//! drops   calls when the queue is full: error -32005; calls that run out of time: error -32000; counted
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// So far from now.
+    /// Returns a deadline this far from now.
     pub fn after(time: std::time::Duration) -> Self {
         Self { at: Instant::now() + time, seconds: time.as_secs_f32() }
     }
@@ -34,24 +33,24 @@ impl Deadline {
         Instant::now() >= self.at
     }
 
-    /// An error once it has passed.
+    /// Returns an error once it has passed.
     pub fn check(&self) -> Result<(), Failure> {
         if self.has_passed() { Err(self.failure()) } else { Ok(()) }
     }
 
-    /// What a call is answered that ran out of time.
+    /// Returns the error of a call that ran out of time.
     pub fn failure(&self) -> Failure {
         Failure::server(format!("execution aborted (timeout = {}s)", self.seconds))
     }
 }
 
-/// A heavy call's answer to come.
+/// The future answer of a heavy call.
 pub type Running<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
 /// What a heavy call does; it returns whether it failed.
 type Work = Box<dyn FnOnce(Deadline) -> bool + Send>;
 
-/// The places for heavy calls.
+/// Limits how many heavy calls run and wait.
 pub struct Heavy {
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -60,13 +59,13 @@ pub struct Heavy {
 }
 
 impl Heavy {
-    /// As many places as the limits say.
+    /// Creates as many slots as the limits allow.
     pub fn new(limits: Limits, counters: Arc<Counters>) -> Self {
         Self { places: Arc::new(Semaphore::new(limits.heavy_at_once)), waiting: AtomicUsize::new(0), limits, counters }
     }
 
-    /// Runs `work` on a thread of its own, when there is a place. Who stops waiting, as one does whose client has gone,
-    /// leaves no trace. The future is boxed, so that what waits for it is compiled once and not for each kind of work.
+    /// Runs `work` on a thread of its own, when there is a slot. A caller may stop waiting, for example when its client
+    /// has gone. The future is boxed, so that the code that awaits it is compiled once and not for each kind of work.
     pub fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(Deadline) -> Result<T, Failure> + Send + 'static,
@@ -75,7 +74,7 @@ impl Heavy {
         let work = move |deadline| {
             let result = work(deadline);
             let has_failed = result.is_err();
-            // Nobody may wait for it any more.
+            // The caller may have stopped waiting.
             let _ = answer.send(result);
             has_failed
         };
@@ -107,7 +106,7 @@ impl Heavy {
         };
         let counters = Arc::clone(&self.counters);
         let working = tokio::task::spawn_blocking(move || {
-            // Kept by the work, not by who waits for it: a client that goes away frees no thread.
+            // The work holds the slot, not the caller: a client that goes away frees no thread.
             let _place = place;
             if work(deadline) && deadline.has_passed() {
                 count(&counters.heavy_timeouts);
@@ -117,7 +116,7 @@ impl Heavy {
     }
 }
 
-/// One that waits, until dropped.
+/// A waiting call; dropping it leaves the queue.
 struct Waits<'a> {
     waiting: &'a AtomicUsize,
     /// How many waited when it came.
@@ -163,7 +162,7 @@ mod tests {
             first.run(work).await
         });
         has_begun.recv().unwrap();
-        // The place is taken: this one waits for it in vain.
+        // The slot is taken: this one waits for it in vain.
         let late = runtime.block_on(heavy.run(|_| Ok(2))).unwrap_err();
         assert_eq!(late.message(), "execution aborted (timeout = 0.05s)");
         heavy.waiting.store(2, Relaxed);

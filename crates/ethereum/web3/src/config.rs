@@ -1,7 +1,5 @@
-//! What the caller gives: where to listen, what to serve, how much to bear.
+//! The server's configuration: where to listen, what to serve, and its limits.
 //!
-//! reads   nothing
-//! writes  nothing
 //! memory  a few words, and 32 B a dev account
 
 use std::net::SocketAddr;
@@ -9,7 +7,7 @@ use std::time::Duration;
 
 use hearth_serve::jsonrpc::Bounds;
 
-/// Bytes of a thread's stack: a burst of signatures is worked on in arrays there.
+/// Stack size of a thread, in bytes: recovering a burst of signatures uses arrays on the stack.
 pub const STACK_BYTES: usize = 8 * 1024 * 1024;
 
 /// Where to listen and what to serve there.
@@ -17,8 +15,8 @@ pub const STACK_BYTES: usize = 8 * 1024 * 1024;
 pub struct Config {
     /// JSON-RPC over HTTP and over WebSocket, both on this port. Port 0 lets the system choose.
     pub address: SocketAddr,
-    /// Secret keys of the accounts that the node signs for (`eth_accounts`, `eth_sendTransaction`, `eth_sign`): known
-    /// to everybody on a development chain, none elsewhere.
+    /// Secret keys of the accounts that the node signs for (`eth_accounts`, `eth_sendTransaction`, `eth_sign`): the
+    /// well-known ones on a development chain, none elsewhere.
     pub accounts: Vec<[u8; 32]>,
     /// Whether `evm_`, `anvil_` and `hardhat_` methods, which change the chain at will, are served.
     pub dev: bool,
@@ -26,13 +24,14 @@ pub struct Config {
     pub durable: bool,
     /// Names besides IP addresses and `localhost` by which clients may reach the server (`Host`); `*` is any.
     pub hosts: Vec<String>,
-    /// Web pages besides those of loopback and browser extensions that may ask (`Origin`); `*` is any.
+    /// Origins besides loopback pages and browser extensions that may send requests (`Origin`); `*` is any.
     pub origins: Vec<String>,
     /// The answer to `web3_clientVersion`.
     pub client_version: String,
-    /// Prints what contracts send to Hardhat's console (`console.log`); nothing is looked for where there is none.
+    /// Prints what contracts send to Hardhat's console (`console.log`). Without it, contracts' calls to the console are
+    /// ignored.
     pub console: Option<fn(&str)>,
-    /// What bounds memory and time.
+    /// Bounds of memory and time.
     pub limits: Limits,
 }
 
@@ -53,13 +52,13 @@ impl Config {
     }
 }
 
-/// What bounds the memory and the time that clients can take.
+/// Bounds of the memory and the time that clients can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections. For one more the longest idle one is closed; it is answered with 503 where none is idle. A
-    /// WebSocket is idle while it has no subscription and asks nothing.
+    /// Maximum open connections. If one more comes, the longest idle one is closed; without an idle one, the new one
+    /// gets a 503. A WebSocket is idle while it has no subscription and no request under way.
     pub connections: usize,
-    /// The same of one address; 0 is no limit.
+    /// Maximum open connections of one IP address; 0 is no limit.
     pub connections_per_address: usize,
     /// Bytes of a request's body, and of a WebSocket message: geth's bound.
     pub request_bytes: usize,
@@ -67,23 +66,23 @@ pub struct Limits {
     pub batch_length: usize,
     /// Requests that one address may make in a second, each of a batch counted; 0 is no limit.
     pub requests_per_second: u32,
-    /// Bytes of a batch's answers together, geth's bound; and of one answer of logs, traces or the pool's contents.
-    /// What tells of one block is as long as the block makes it.
+    /// Maximum bytes of a batch's answers together, as in geth, and of one answer of logs, traces or the pool's
+    /// contents. An answer about one block may be longer.
     pub answer_bytes: usize,
-    /// Messages of one WebSocket that are answered at once; no more is read of it meanwhile.
+    /// Messages of one WebSocket that are answered concurrently; the server reads no more of it meanwhile.
     pub calls_per_connection: usize,
     /// Subscriptions of all connections.
     pub subscriptions: usize,
     /// Subscriptions of one connection.
     pub subscriptions_per_connection: usize,
-    /// Bytes of blocks and transactions that one connection is still to be told of; a client that leaves more unread is
-    /// disconnected, and so is one that leaves anything unread for longer than `patience`.
+    /// Bytes of queued notifications for one connection. A client that leaves more unread is disconnected, and so is
+    /// one that leaves anything unread for longer than `patience`.
     pub queued_bytes: usize,
     /// Installed filters (`eth_newFilter` and its kin) of all clients.
     pub filters: usize,
-    /// How long a filter lives that nobody asks about.
+    /// How long a filter lives without a request for it.
     pub filter_life: Duration,
-    /// Hashes that wait in one filter of pending transactions; more are not remembered.
+    /// Hashes queued in one filter of pending transactions; more are dropped.
     pub filter_hashes: usize,
     /// How long a client may take to send a request or to take an answer, and stay silent on an open connection.
     pub patience: Duration,
@@ -93,7 +92,7 @@ pub struct Limits {
     pub heavy_waiting: usize,
     /// How long such a call may take, the wait included.
     pub heavy_time: Duration,
-    /// Where blocks are made as transactions come: how long an answer waits for the blocks of what was sent before it.
+    /// On a chain that makes blocks as transactions come: how long an answer waits for the blocks of earlier sends.
     pub until_mined: Duration,
     /// Gas that a call or an estimate may use, whatever it asks for: geth's bound.
     pub call_gas: u64,
@@ -102,7 +101,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What bounds the answer to a text. An answer that is alone is as long as it is: its method bounds it.
+    /// The bounds of an answer's text. A single answer is bounded by its method.
     pub(crate) fn of_answer(&self) -> Bounds {
         Bounds { batch_read: self.batch_length, batch_bytes: self.answer_bytes, answer_bytes: usize::MAX }
     }

@@ -19,7 +19,7 @@ use revm::interpreter::{CallInputs, CallOutcome};
 
 /// Arguments of one call, at most.
 const ARGUMENTS_MAX: usize = 4;
-/// Bytes that are shown of one call, at most: what a contract sends costs it little.
+/// Maximum bytes shown of one call: sending more costs a contract little.
 const SHOWN_MAX: usize = 16 << 10;
 
 /// The type of an argument.
@@ -31,12 +31,12 @@ enum Kind {
     Bool,
     Address,
     Bytes,
-    /// Of so many bytes.
+    /// A byte array of this length.
     Fixed(usize),
 }
 
-/// The types that are combined with each other, by all names that compilers of contracts gave them: old versions of
-/// `console.sol` made selectors of `uint` and `int`.
+/// The types whose combinations have overloads, by all their names: old versions of `console.sol` computed selectors
+/// with `uint` and `int`.
 const COMBINED: [(&str, Kind); 8] = [
     ("string", Kind::Text),
     ("uint256", Kind::Uint),
@@ -75,7 +75,7 @@ static OVERLOADS: LazyLock<HashMap<[u8; 4], Vec<Kind>>> = LazyLock::new(|| {
     overloads
 });
 
-/// An argument as it is printed.
+/// Formats an argument as it is printed.
 fn shown(arguments: &[u8], index: usize, kind: Kind) -> Option<String> {
     let word = |at: usize| arguments.get(at..at.checked_add(32)?);
     let number = |at: usize| word(at).map(U256::from_be_slice);
@@ -98,7 +98,7 @@ fn shown(arguments: &[u8], index: usize, kind: Kind) -> Option<String> {
     })
 }
 
-/// What a call to the console prints; nothing where it is no `log(…)`.
+/// Returns what a call to the console prints; `None` if it is no `log(…)`.
 pub fn line(input: &[u8]) -> Option<String> {
     let (selector, arguments) = input.split_first_chunk::<4>()?;
     let kinds = OVERLOADS.get(selector)?;
@@ -106,7 +106,7 @@ pub fn line(input: &[u8]) -> Option<String> {
     Some(format(&arguments.collect::<Option<Vec<_>>>()?))
 }
 
-/// The arguments with spaces in between; those that the first has a place for come there.
+/// Joins the arguments with spaces; those that the first has a `%` placeholder for are put there.
 fn format(arguments: &[String]) -> String {
     let Some((first, rest)) = arguments.split_first() else { return String::new() };
     let mut rest = rest.iter();
@@ -134,10 +134,10 @@ fn format(arguments: &[String]) -> String {
     out
 }
 
-/// Hears what is sent to the console.
+/// An inspector that collects what is sent to the console.
 #[derive(Default)]
 pub struct Listener {
-    /// What is to be printed, in order.
+    /// The lines to print, in order.
     pub lines: Vec<String>,
 }
 
@@ -151,12 +151,12 @@ impl<CTX: ContextTr> Inspector<CTX> for Listener {
     }
 }
 
-/// What is printed for one call or transaction: a head, and the lines below it.
+/// Formats the output of one call or transaction: a head, and the lines below it.
 pub fn text(what: &str, lines: &[String]) -> String {
     let mut text = format!("console.log of {what}:");
     for line in lines.iter().flat_map(|line| line.split('\n')) {
         text.push_str("\n    ");
-        // A contract does not steer the terminal.
+        // Control characters are removed, so that a contract cannot steer the terminal.
         text.extend(
             line.chars().map(|one| if one.is_control() && one != '\t' { char::REPLACEMENT_CHARACTER } else { one }),
         );
@@ -206,7 +206,7 @@ mod tests {
         for input in [&b""[..], b"log", &call("logs(uint256)", &[number(1)], &[]), &call("log(uint256)", &[], &[])] {
             assert_eq!(line(input), None);
         }
-        // An offset and a length that lead nowhere.
+        // An offset and a length out of bounds.
         for word in [[0xff; 32], number(64)] {
             assert_eq!(line(&call("log(string)", &[word], &[0xff; 64])), None);
         }

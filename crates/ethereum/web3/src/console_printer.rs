@@ -1,9 +1,9 @@
 //! Prints what the transactions of new blocks send to Hardhat's console.
 //!
 //! reads   the blocks whose contracts called it
-//! writes  lines to whoever runs the node
+//! writes  lines to the node's terminal
 //! memory  the lines of one block
-//! drops   blocks whose state is no more when they are looked into
+//! drops   blocks whose state is no longer kept
 
 use std::sync::{Arc, Weak};
 
@@ -16,7 +16,7 @@ use crate::console::{Listener, text};
 use crate::methods::Api;
 use crate::trace::Watcher;
 
-/// Prints what the transactions of new blocks send to the console, where the configuration has it printed.
+/// Starts the thread that prints what the transactions of new blocks send to the console, if configured.
 pub fn start(api: &Arc<Api>) -> std::io::Result<()> {
     let Some(print) = api.config.console else { return Ok(()) };
     let Some(blocks) = api.chain.console() else { return Ok(()) };
@@ -32,7 +32,7 @@ pub fn start(api: &Arc<Api>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What each transaction of a block sends to the console, where it sends something.
+/// Returns what each transaction of a block sends to the console, if anything.
 fn of_block(api: &Api, block: &Block) -> Vec<(B256, Vec<String>)> {
     let view = block.number().checked_sub(1).and_then(|number| api.chain.view_at(number));
     let Some(view) = view else { return Vec::new() };

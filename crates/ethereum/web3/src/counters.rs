@@ -1,6 +1,5 @@
-//! What the server counts.
+//! The server's counters.
 //!
-//! reads   nothing
 //! writes  one word a counter, from any thread
 //! memory  one word each
 
@@ -27,7 +26,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// The port on which it listens.
+    /// The port on which the server listens.
     http_port,
     /// Requests read, each of a batch and those over WebSocket included.
     requests,
@@ -35,9 +34,9 @@ counters! {
     errors,
     /// Bodies refused before they were read as JSON-RPC: too long, too slow, not JSON by their header.
     bodies_refused,
-    /// Requests refused because of the name by which the server was reached or of the page that asks.
+    /// Requests refused because of their `Host` or `Origin`.
     pages_refused,
-    /// Requests refused: over the rate that one address may have.
+    /// Requests refused because one address sent more than its rate.
     requests_limited,
     /// Transactions handed to the chain.
     transactions_in,
@@ -45,7 +44,7 @@ counters! {
     transactions_refused,
     /// Bursts in which transactions were handed to the chain.
     bursts,
-    /// Calls, estimates, traces and log queries refused: too many waited already.
+    /// Calls, estimates, traces and log queries refused because the queue was full.
     heavy_refused,
     /// Calls, estimates, traces and log queries that ran out of time.
     heavy_timeouts,
@@ -57,7 +56,7 @@ counters! {
     connections_refused,
     /// Idle connections closed to make room for new ones.
     connections_idle_closed,
-    /// Times that a connection could not be taken because the process has no room for one more file.
+    /// Times that a connection could not be accepted because the process has no free file descriptor.
     accepts_failed,
     /// Subscriptions that were made.
     subscriptions,
@@ -65,26 +64,26 @@ counters! {
     subscriptions_open,
     /// Subscriptions refused: over a limit.
     subscriptions_refused,
-    /// Notifications told to subscribers.
+    /// Notifications queued for subscribers.
     notifications,
-    /// Notifications lost: pending transactions of which subscribers were not told, and times that events of the chain
-    /// came too fast; the blocks are told all the same, but not that the chain was set back meanwhile.
+    /// Notifications lost: pending transactions that subscribers did not get, and times that events of the chain came
+    /// too fast. Subscribers then still get all blocks, but no notice of a reorganization meanwhile.
     notifications_missed,
     /// WebSocket connections closed because the client did not read or did not answer.
     websockets_dropped,
-    /// Streams of dashboards begun.
+    /// Dashboard streams opened.
     dashboards,
-    /// Streams of dashboards open now.
+    /// Dashboard streams open now.
     dashboards_open,
-    /// Streams of dashboards refused: over the limit.
+    /// Dashboard streams refused: over the limit.
     dashboards_refused,
-    /// Streams of dashboards ended because the client did not read.
+    /// Dashboard streams closed because the client did not read.
     dashboards_dropped,
     /// Filters that are installed now.
     filters_open,
     /// Filters refused: over the limit.
     filters_refused,
-    /// Filters that nobody asked about for too long.
+    /// Filters removed because they were not polled for too long.
     filters_expired,
 }
 
@@ -107,12 +106,12 @@ impl Counts for Counters {
     }
 }
 
-/// Whether this counter may fall.
+/// Returns whether this counter may fall.
 pub fn is_gauge(name: &str) -> bool {
     name == "http_port" || name.ends_with("_open")
 }
 
-/// Adds some.
+/// Adds `many` to a counter.
 pub(crate) fn count_many(counter: &AtomicU64, many: usize) {
     counter.fetch_add(many as u64, Relaxed);
 }

@@ -1,9 +1,9 @@
-//! Which logs a client wants.
+//! The criteria of a log query or filter.
 //!
 //! reads   the object that `eth_getLogs`, `eth_newFilter` and `eth_subscribe` take
 //! writes  [`Criteria`]
 //! memory  at most a thousand addresses, four positions and a thousand topics in each
-//! drops   what is no such object: error -32602 or -32000, in geth's words
+//! drops   anything that is no such object: error -32602 or -32000, in geth's words
 //! source  `eth/filters/api.go` of go-ethereum 1.16
 
 use alloy_primitives::{Address, B256, Bloom, Log};
@@ -17,36 +17,36 @@ use crate::params::{BlockId, Params};
 
 /// Positions of topics that a log has.
 const POSITIONS: usize = 4;
-/// Addresses, and topics of one position.
+/// Maximum addresses, and maximum topics of one position.
 const ALTERNATIVES_MAX: usize = 1_000;
 
 /// The blocks whose logs are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
-    /// From one to another, both included.
+    /// A range, both ends included.
     Range {
-        /// Missing: the newest.
+        /// If missing, the newest.
         from: Option<BlockId>,
-        /// Missing: the newest.
+        /// If missing, the newest.
         to: Option<BlockId>,
     },
-    /// One.
+    /// One block.
     Hash(B256),
 }
 
-/// Which logs are wanted.
+/// A log filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Criteria {
-    /// Of which blocks.
+    /// The blocks to search.
     pub blocks: Blocks,
     addresses: Vec<Address>,
-    /// By position, what may be there; none: anything.
+    /// By position, the accepted topics; an empty list accepts any.
     topics: Vec<Vec<B256>>,
-    /// What a bloom must have for the addresses and for each position: of each one.
+    /// The bloom bits of the addresses and of each position: a bloom must have those of one alternative of each.
     bits: Vec<Vec<Bits>>,
 }
 
-/// The three bits that something sets in a bloom.
+/// The three bits that a value sets in a bloom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bits([u16; 3]);
 
@@ -74,7 +74,7 @@ struct Wire {
 }
 
 impl Criteria {
-    /// Those in the parameter at `index`; where it is missing, all logs.
+    /// Reads the criteria in the parameter at `index`; if it is missing, they match all logs.
     pub fn of(params: &Params<'_>, index: usize) -> Result<Self, Failure> {
         let Some(wire) = params.shape_or_none::<Wire>(index)? else {
             let blocks = Blocks::Range { from: None, to: None };
@@ -111,7 +111,7 @@ impl Criteria {
         Self { blocks, addresses, topics, bits }
     }
 
-    /// Refuses a range that ends before it begins, in the words of the execution API's tests.
+    /// Returns an error for a range that ends before it begins, in the words of the execution API's tests.
     pub fn check_order(&self) -> Result<(), Failure> {
         match self.blocks {
             Blocks::Range { from: Some(BlockId::Number(from)), to: Some(BlockId::Number(to)) } if from > to => {
@@ -121,7 +121,7 @@ impl Criteria {
         }
     }
 
-    /// The greatest block number that is named.
+    /// Returns the greatest block number in the range.
     pub fn last_number(&self) -> Option<u64> {
         let number = |id: Option<BlockId>| match id {
             Some(BlockId::Number(number)) => Some(number),
@@ -133,13 +133,13 @@ impl Criteria {
         }
     }
 
-    /// Whether a block or a receipt of this bloom may have such a log.
+    /// Returns whether a block or a receipt with this bloom may have a matching log.
     pub fn may_be_in(&self, bloom: &Bloom) -> bool {
         // Without bits nothing is logged.
         !bloom.is_zero() && self.bits.iter().all(|any| any.iter().any(|bits| bits.are_in(bloom)))
     }
 
-    /// Whether a log is one of them.
+    /// Returns whether a log matches.
     pub fn matches(&self, log: &Log) -> bool {
         let topics = log.topics();
         (self.addresses.is_empty() || self.addresses.contains(&log.address))
@@ -179,7 +179,7 @@ fn topics(value: &Value) -> Result<Vec<Vec<B256>>, String> {
     positions.iter().map(alternatives).collect()
 }
 
-/// What may be at a position: nothing given, null, or null among the alternatives is anything.
+/// Reads the accepted topics of a position: a missing position, null, or null among the alternatives accepts any.
 fn alternatives(position: &Value) -> Result<Vec<B256>, String> {
     let one = |value: &Value| match value {
         Value::String(text) => hexadecimal::fixed(text, "topic").map(B256::from),

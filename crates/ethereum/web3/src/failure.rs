@@ -1,7 +1,5 @@
 //! Errors as they go to the client: geth's numbers and words, which clients read.
 //!
-//! reads   nothing
-//! writes  nothing
 //! memory  the message; the data of a revert
 //! source  the error codes of `rpc/errors.go` and `internal/ethapi/errors.go` of go-ethereum 1.16
 
@@ -13,7 +11,7 @@ use hearth_serve::jsonrpc::{
 
 use crate::json;
 
-/// An error as it goes to the client.
+/// A JSON-RPC error for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(ErrorObject);
 
@@ -51,18 +49,18 @@ impl Failure {
         Self(self.0.with_data(data))
     }
 
-    /// Its number.
+    /// Returns the error code.
     #[cfg(test)]
     pub fn code(&self) -> i64 {
         self.0.code()
     }
 
-    /// Its words.
+    /// Returns the error message.
     pub fn message(&self) -> &str {
         self.0.message()
     }
 
-    /// The JSON is no request.
+    /// The JSON is no JSON-RPC request.
     pub fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(INVALID_REQUEST, message)
     }
@@ -88,13 +86,12 @@ impl Failure {
         Self::invalid_params(format!("invalid argument {index}: {why}"))
     }
 
-    /// The node is at fault.
+    /// The node failed.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(INTERNAL_ERROR, message.to_string())
     }
 
-    /// The node cannot read or write what it stores: the client gets `reason` and a number, and the log the error with
-    /// its files.
+    /// The node's storage failed. The client gets `reason` and a number; the log has the error with its file names.
     pub fn stored(reason: &str, error: impl std::fmt::Display) -> Self {
         Self::internal(hearth_serve::fault::report(reason, &error))
     }
@@ -104,7 +101,7 @@ impl Failure {
         Self::stored("the state cannot be read", error)
     }
 
-    /// The chain refuses something: what is wrong with it, but for the node's own faults.
+    /// The chain refuses a request: a client error, except for the node's own failures.
     pub fn chain(error: ChainError) -> Self {
         use hearth_evm::state::StateError;
         match &error {
@@ -128,7 +125,7 @@ impl Failure {
         }
     }
 
-    /// A transaction is not taken.
+    /// The pool refuses a transaction.
     pub fn submit(error: SubmitError) -> Self {
         match error {
             SubmitError::NotKept(why) => Self::stored("the transaction cannot be kept on disk", why),
@@ -136,22 +133,22 @@ impl Failure {
         }
     }
 
-    /// It cannot be done: what geth answers for want of a better number.
+    /// A server error, with the code that geth uses if there is no better one.
     pub fn server(message: impl std::fmt::Display) -> Self {
         Self::new(-32000, message.to_string())
     }
 
-    /// A simulation cannot be: with the number that `eth_simulateV1` has for the reason.
+    /// A simulation is impossible; `eth_simulateV1` has a code for each reason.
     pub fn simulation(code: i64, message: impl Into<String>) -> Self {
         Self::new(code, message)
     }
 
-    /// Of a block that was kept and is no more.
+    /// The block has been pruned.
     pub fn pruned() -> Self {
         Self::new(4444, "pruned history unavailable")
     }
 
-    /// A transaction that was taken is in no block yet (EIP-7966).
+    /// An accepted transaction is in no block yet (EIP-7966).
     pub fn unsettled(hash: &alloy_primitives::B256, patience: std::time::Duration) -> Self {
         let message = format!(
             "The transaction was added to the transaction pool but wasn't processed in {}s",
@@ -160,7 +157,7 @@ impl Failure {
         Self::new(4, message).with_data(json::data(hash.as_slice()))
     }
 
-    /// A transaction that was taken waits for one before it of its account (EIP-7966).
+    /// An accepted transaction waits for an earlier nonce of its account (EIP-7966).
     pub fn gapped(hash: &alloy_primitives::B256, next: u64) -> Self {
         let message = format!("The transaction waits in the transaction pool for one before it: next nonce {next}");
         Self::new(5, message).with_data(json::data(hash.as_slice()))
@@ -171,7 +168,7 @@ impl Failure {
         Self::new(-32003, "response too large")
     }
 
-    /// More than the client may have.
+    /// The client exceeds a limit.
     pub fn limit(message: impl Into<String>) -> Self {
         Self::new(-32005, message)
     }
@@ -181,7 +178,7 @@ impl Failure {
         Self::new(3, revert_message(output)).with_data(json::data(output))
     }
 
-    /// A transaction was mined and failed with `output`, where a client is answered with an error instead of its hash.
+    /// A transaction was mined and failed with `output`, and the client gets an error instead of its hash.
     pub fn failed_transaction(code: i64, message: &str, hash: &alloy_primitives::B256, output: &[u8]) -> Self {
         let data = json::object(|object| {
             object.text("message", message);
@@ -192,7 +189,7 @@ impl Failure {
     }
 }
 
-/// What a client is told of a revert.
+/// Returns the error message of a revert, with its reason if there is one.
 pub fn revert_message(output: &[u8]) -> String {
     match revert_reason(output) {
         Some(reason) => format!("execution reverted: {reason}"),
@@ -200,7 +197,7 @@ pub fn revert_message(output: &[u8]) -> String {
     }
 }
 
-/// What a contract says for its revert: the text of `Error(string)`, or of a `Panic(uint256)` as geth puts it.
+/// Returns a contract's revert reason: the text of `Error(string)`, or of a `Panic(uint256)` in geth's words.
 pub fn revert_reason(output: &[u8]) -> Option<String> {
     let (selector, arguments) = output.split_at_checked(4)?;
     let word = |at: usize| arguments.get(at..at.checked_add(32)?).map(U256::from_be_slice);
@@ -278,7 +275,7 @@ mod tests {
             assert!(failure.message().contains("(fault "), "{}", failure.message());
             assert!(!failure.message().contains('/') && !failure.message().contains(".log"), "{}", failure.message());
         }
-        // What is wrong with the request is said as it was.
+        // An error about the request keeps its text.
         let refused = Failure::chain(ChainError::Timestamp { timestamp: 1, head: 2 });
         assert_eq!((refused.code(), refused.message().contains("Timestamp error: 1")), (-32000, true));
         let early = Failure::chain(ChainError::State(StateError::NotKept { number: 1, oldest: 2, head: 3 }));
@@ -291,7 +288,7 @@ mod tests {
         let mut panic = hex::decode("4e487b71").unwrap();
         panic.extend(U256::from(0x11).to_be_bytes::<32>());
         assert_eq!(revert_reason(&panic).as_deref(), Some("arithmetic underflow or overflow"));
-        // Offsets that lead nowhere, lengths that nobody has, no selector.
+        // Offsets and lengths out of bounds, and no selector.
         for bad in ["", "08c379", "08c379a0", "12345678"] {
             assert_eq!(revert_reason(&hex::decode(bad).unwrap()), None, "{bad}");
         }

@@ -1,11 +1,11 @@
-//! Carries what happens on the chain to those who want to be told.
+//! Carries events of the chain and the pool to subscriptions and filters.
 //!
 //! reads   the chain's events, the pool's hashes
 //! writes  to the hub's and the filters' readers
-//! memory  what came since the last look, which chain and pool bound
-//! drops   what came while this thread was too late: told by chain and pool, counted
+//! memory  the events since the last read, which chain and pool bound
+//! drops   events that came while this thread was too late: chain and pool report how many, and they are counted
 //!
-//! Two threads, which sleep until something comes: a slow look at the one does not hold up the other.
+//! Two threads sleep until something comes: a slow reader of the one does not delay the other.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -17,12 +17,12 @@ use tokio::sync::watch;
 
 use crate::methods::Api;
 
-/// How long a thread sleeps before it looks whether the server still runs.
+/// How often a sleeping thread checks whether the server still runs.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Starts both threads; they end when `stopped` says so.
 pub fn start(api: &Arc<Api>, stopped: watch::Receiver<bool>) -> std::io::Result<()> {
-    // From now on, not from when the threads come to run.
+    // Subscribed now, not when the threads come to run.
     let (events, hashes) = (api.chain.subscribe(), api.chain.pool().subscribe());
     let (heads, pending) = (Arc::downgrade(api), Arc::downgrade(api));
     let until = stopped.clone();
@@ -31,36 +31,36 @@ pub fn start(api: &Arc<Api>, stopped: watch::Receiver<bool>) -> std::io::Result<
     Ok(())
 }
 
-/// A weak hold: the server may be gone without having been told to stop.
+/// A weak reference: the server may be gone without having stopped this thread.
 fn live(api: &Weak<Api>, stopped: &watch::Receiver<bool>) -> Option<Arc<Api>> {
     if *stopped.borrow() { None } else { api.upgrade() }
 }
 
 fn tell_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>) {
-    // The newest block that was told, and whether events are missing since.
-    let (mut told, mut has_gap) = (None, false);
+    // The newest block that was published, and whether events are missing since.
+    let (mut newest, mut has_gap) = (None, false);
     while live(api, stopped).is_some() {
         let Some((number, event)) = events.next_numbered_within(LOOK_EVERY) else { continue };
         let Some(api) = live(api, stopped) else { return };
         match event {
             ChainEvent::Block(block) => {
-                // Subscribers are told of every block, also of those whose events there was no room for.
-                let missed = told.filter(|_| has_gap).map_or(0..0, |told| told + 1..block.number());
+                // Subscribers get every block, also those whose events did not fit.
+                let missed = newest.filter(|_| has_gap).map_or(0..0, |newest| newest + 1..block.number());
                 for block in missed.filter_map(|number| api.chain.block(number)) {
                     api.hub.tell_block(number, &block);
                 }
                 api.hub.tell_block(number, &block);
-                (told, has_gap) = (Some(block.number()), false);
+                (newest, has_gap) = (Some(block.number()), false);
             }
             ChainEvent::Reorg(head, gone) => {
-                (told, has_gap) = (Some(head.number()), false);
+                (newest, has_gap) = (Some(head.number()), false);
                 gone.iter().for_each(|block| api.hub.tell_gone(number, block));
                 api.filters.rewind(number, head.number() + 1);
             }
             ChainEvent::Lagged => {
                 has_gap = true;
                 api.counters.notifications_missed.fetch_add(1, Relaxed);
-                // Among what is missed the chain may have been set back.
+                // A missed event may be a reorganization.
                 api.filters.rewind(number, api.chain.head().number() + 1);
             }
         }

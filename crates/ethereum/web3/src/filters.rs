@@ -1,15 +1,15 @@
-//! Filters: what clients without a WebSocket ask about again and again.
+//! Filters: polling for clients without a WebSocket.
 //!
 //! reads   the clock; how far the chain is
 //! writes  what has changed since the last question
 //! memory  a filter its criteria; one of pending transactions at most [`Limits::filter_hashes`](crate::Limits) hashes
-//! drops   filters that nobody asks about for too long; filters over the limit: error -32005; hashes that do not fit;
+//! drops   filters that are not polled for too long; filters over the limit: error -32005; hashes that do not fit;
 //!         counted
 //! source  `eth/filters` of go-ethereum 1.16
 //!
-//! A filter of blocks or logs remembers only how far it has been told. A chain that was set back is told from where it
-//! goes on. Who is asked about one filter twice at once answers one question after the other; what could not be told
-//! is told at the next.
+//! A filter of blocks or logs remembers only the number of the next block to deliver. After a reorganization it goes on
+//! where the chain does. Two concurrent requests for one filter are answered one after the other. What could not be
+//! delivered is delivered by the next request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ enum Kind {
     Pending(Vec<B256>),
 }
 
-/// A moment of the chain.
+/// A position in the chain's events.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// The number of the last event before it.
@@ -49,23 +49,23 @@ struct Filter {
     /// The number of the last event, of the chain or the pool, that came before it.
     after: u64,
     asked: Instant,
-    /// Held by who is answering.
+    /// Held while a request for this filter is answered.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What has changed for a filter.
 #[derive(Clone, Debug)]
 pub enum Changes {
-    /// Blocks from a number to before another.
+    /// Blocks of a range.
     Blocks {
-        /// The first.
+        /// The first number.
         from: u64,
         /// The one after the last.
         to: u64,
     },
-    /// Logs in such blocks.
+    /// Logs of a range of blocks.
     Logs {
-        /// Which.
+        /// The filter's criteria.
         criteria: Criteria,
         /// The first block.
         from: u64,
@@ -76,20 +76,20 @@ pub enum Changes {
     Pending(Vec<B256>),
 }
 
-/// What has changed, while it is being told: it has not been told until [`Telling::told`] says so.
+/// Changes while they are delivered: they count as delivered only after [`Telling::delivered`].
 pub struct Telling<'a> {
     filters: &'a Filters,
     id: U256,
     /// What has changed.
     pub changes: Changes,
-    told: bool,
+    delivered: bool,
     _turn: OwnedMutexGuard<()>,
 }
 
 impl Telling<'_> {
-    /// It is told, but for blocks from `next` on.
-    pub fn told(mut self, next: u64) {
-        self.told = true;
+    /// Records that the changes are delivered, but for blocks from `next` on.
+    pub fn delivered(mut self, next: u64) {
+        self.delivered = true;
         if let Changes::Blocks { from, .. } | Changes::Logs { from, .. } = self.changes {
             self.filters.go_back(&self.id, next.max(from));
         }
@@ -98,7 +98,7 @@ impl Telling<'_> {
 
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
-        if self.told {
+        if self.delivered {
             return;
         }
         match &mut self.changes {
@@ -108,7 +108,7 @@ impl Drop for Telling<'_> {
     }
 }
 
-/// All filters.
+/// All installed filters.
 pub struct Filters {
     filters: Mutex<HashMap<U256, Filter>>,
     limits: Limits,
@@ -116,12 +116,12 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// None.
+    /// Creates an empty set.
     pub fn new(limits: Limits, counters: Arc<Counters>) -> Self {
         Self { filters: Mutex::default(), limits, counters }
     }
 
-    /// All filters that are alive.
+    /// Removes expired filters, and returns the others.
     fn live(&self) -> MutexGuard<'_, HashMap<U256, Filter>> {
         let mut filters = self.filters.lock();
         let before = filters.len();
@@ -131,15 +131,15 @@ impl Filters {
         filters
     }
 
-    /// `begin` gives the filter's kind, and the number of the last event before it, when nothing can be told until the
-    /// filter is there.
+    /// Adds a filter. `begin` gives its kind, and the number of the last event before it, at a moment when no event can
+    /// be published until the filter is there.
     fn add(&self, begin: impl FnOnce() -> (Kind, u64)) -> Result<String, Failure> {
         let mut filters = self.live();
         if filters.len() >= self.limits.filters {
             count(&self.counters.filters_refused);
             return Err(Failure::limit("too many filters are installed: uninstall some, or wait until some expire"));
         }
-        // Nobody guesses another's.
+        // Ids are unguessable, so that no client reads another's filter.
         let id = U256::from_be_slice(&crate::ids::unguessable());
         let (kind, after) = begin();
         filters.insert(id, Filter { kind, after, asked: Instant::now(), turn: Arc::default() });
@@ -147,7 +147,7 @@ impl Filters {
         Ok(json::quantity_256(&id))
     }
 
-    /// Blocks after the head of `now`: the filter's number, quoted.
+    /// Adds a filter for blocks after the head of `now`; returns its number, quoted.
     pub fn add_blocks(&self, now: impl FnOnce() -> Moment) -> Result<String, Failure> {
         self.add(|| {
             let Moment { event, next } = now();
@@ -155,7 +155,7 @@ impl Filters {
         })
     }
 
-    /// Logs of blocks after the head of `now`.
+    /// Adds a filter for logs of blocks after the head of `now`.
     pub fn add_logs(&self, criteria: Criteria, now: impl FnOnce() -> Moment) -> Result<String, Failure> {
         self.add(|| {
             let Moment { event, next } = now();
@@ -163,12 +163,12 @@ impl Filters {
         })
     }
 
-    /// Transactions that come into the pool after so many as `now` tells.
+    /// Adds a filter for transactions that enter the pool after the first `now()` ones.
     pub fn add_pending(&self, now: impl FnOnce() -> u64) -> Result<String, Failure> {
         self.add(|| (Kind::Pending(Vec::new()), now()))
     }
 
-    /// Whether there was such a filter.
+    /// Removes a filter; returns whether it existed.
     pub fn remove(&self, id: &U256) -> bool {
         let mut filters = self.live();
         let was_there = filters.remove(id).is_some();
@@ -187,7 +187,7 @@ impl Filters {
         }
     }
 
-    /// What has changed since the last question was answered; `next` says which number the next block will have.
+    /// Returns the changes since the last answered request; `next` is the number that the next block will have.
     pub async fn changes(&self, id: &U256, next: impl Fn() -> u64) -> Result<Telling<'_>, Failure> {
         let turn = Arc::clone(&self.live().get(id).ok_or_else(not_found)?.turn);
         let turn = turn.lock_owned().await;
@@ -195,7 +195,7 @@ impl Filters {
         let filter = filters.get_mut(id).ok_or_else(not_found)?;
         filter.asked = Instant::now();
         let next = next();
-        // Never backwards: a chain that was set back says so itself.
+        // Never backwards: a reorganization calls `rewind` itself.
         let advance = |from: &mut u64| std::mem::replace(from, next.max(*from));
         let changes = match &mut filter.kind {
             Kind::Blocks(from) => Changes::Blocks { from: advance(from), to: next },
@@ -204,17 +204,17 @@ impl Filters {
             }
             Kind::Pending(hashes) => Changes::Pending(std::mem::take(hashes)),
         };
-        Ok(Telling { filters: self, id: *id, changes, told: false, _turn: turn })
+        Ok(Telling { filters: self, id: *id, changes, delivered: false, _turn: turn })
     }
 
-    /// A filter is to be told from block `next` on, if not from an earlier one.
+    /// Delivers to a filter from block `next` on, if not from an earlier one.
     fn go_back(&self, id: &U256, next: u64) {
         if let Some(Filter { kind: Kind::Blocks(from) | Kind::Logs(_, from), .. }) = self.live().get_mut(id) {
             *from = (*from).min(next);
         }
     }
 
-    /// A filter is to be told of these transactions again.
+    /// Delivers these transactions to a filter again.
     fn give_back(&self, id: &U256, mut hashes: Vec<B256>) {
         if let Some(Filter { kind: Kind::Pending(newer), .. }) = self.live().get_mut(id) {
             hashes.append(newer);
@@ -224,7 +224,7 @@ impl Filters {
         }
     }
 
-    /// The chain was set back, which was event `number`: the next block will have number `next`.
+    /// Records a reorganization, which was event `number`: the next block will have number `next`.
     pub fn rewind(&self, number: u64, next: u64) {
         for filter in self.live().values_mut().filter(|filter| number > filter.after) {
             if let Kind::Blocks(from) | Kind::Logs(_, from) = &mut filter.kind {
@@ -233,7 +233,7 @@ impl Filters {
         }
     }
 
-    /// Transactions have come into the pool, after `before` others.
+    /// Adds transactions that entered the pool after `before` others.
     pub fn tell_pending(&self, before: u64, new: &[B256]) {
         for filter in self.live().values_mut() {
             let known = filter.after.saturating_sub(before).min(new.len() as u64);
@@ -261,7 +261,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of something that need not wait.
+    /// Polls a future that is ready at once.
     fn now<T>(future: impl Future<Output = T>) -> T {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => done,
@@ -269,11 +269,11 @@ mod tests {
         }
     }
 
-    /// What a filter of blocks tells, all of it.
+    /// Returns all blocks that a filter delivers.
     fn asked(filters: &Filters, id: &U256, next: u64) -> Range<u64> {
         let telling = now(filters.changes(id, || next)).unwrap();
         let Changes::Blocks { from, to } = telling.changes else { panic!("{:?}", telling.changes) };
-        telling.told(next);
+        telling.delivered(next);
         from..to
     }
 
@@ -297,15 +297,15 @@ mod tests {
         assert_eq!(asked(&filters, &id, 5), 5..5);
         assert_eq!(asked(&filters, &id, 8), 5..8);
         assert_eq!(asked(&filters, &id, 8), 8..8);
-        // Set back to block 5, of which 6 and 7 are made anew.
+        // Set back to block 5; then 6 and 7 are made again.
         filters.rewind(1, 6);
         assert_eq!(asked(&filters, &id, 8), 6..8);
-        // What was set back before a filter was there is none of its business.
+        // A reorganization before the filter was installed does not concern it.
         let later = self::id(&filters.add_blocks(|| Moment { event: 2, next: 8 }).unwrap());
         filters.rewind(2, 5);
         assert!(asked(&filters, &later, 8).is_empty());
         assert_eq!(asked(&filters, &id, 8), 5..8);
-        // Who has seen an older head learns nothing, and takes nothing back.
+        // A caller with an older head gets nothing, and takes nothing back.
         assert!(asked(&filters, &id, 7).is_empty());
         assert_eq!(asked(&filters, &id, 9), 8..9);
         assert!(filters.remove(&id));
@@ -323,14 +323,14 @@ mod tests {
         };
         let failed = now(filters.changes(&id, || 8)).unwrap();
         assert_eq!(range(&failed), 5..8);
-        // Another question waits until it is known what becomes of the first.
+        // Another request waits for the outcome of the first.
         let mut second = Box::pin(filters.changes(&id, || 9));
         assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         drop(failed);
         let second = now(second).unwrap();
         assert_eq!(range(&second), 5..9);
-        // Not all of it, and meanwhile the chain was set back.
-        second.told(8);
+        // Only a part was delivered, and meanwhile the chain was set back.
+        second.delivered(8);
         filters.rewind(1, 7);
         assert_eq!(asked(&filters, &id, 9), 7..9);
     }
@@ -351,9 +351,9 @@ mod tests {
         assert_eq!(filters.counters.notifications_missed.load(Relaxed), 1);
         filters.tell_pending(5, &[B256::ZERO]);
         drop(failed);
-        let told = now(filters.changes(&id, || 0)).unwrap();
-        assert_eq!((waiting(&told), filters.counters.notifications_missed.load(Relaxed)), (3, 2));
-        told.told(0);
+        let changed = now(filters.changes(&id, || 0)).unwrap();
+        assert_eq!((waiting(&changed), filters.counters.notifications_missed.load(Relaxed)), (3, 2));
+        changed.delivered(0);
         assert_eq!(waiting(&now(filters.changes(&id, || 0)).unwrap()), 0);
     }
 

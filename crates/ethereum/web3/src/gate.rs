@@ -1,20 +1,19 @@
-//! Who may ask: programs, and the web pages that the node's owner lets.
+//! Checks which programs and web pages may use the server.
 //!
 //! reads   the headers `Host` and `Origin`
-//! writes  yes or why not
-//! memory  none
+//! writes  a decision, with the reason for a refusal
 //! source  `--http.vhosts` and `--http.corsdomain` of geth, whose defaults are as strict
 
 use hearth_serve::gate::{is_loopback, is_nobodys, name_of};
 use hearth_serve::http::{HeaderMap, HeaderValue, header};
 
-/// Whether who asks may.
+/// Returns whether a request's `Host` and `Origin` are allowed.
 pub fn admits(headers: &HeaderMap, hosts: &[String], origins: &[String]) -> Result<(), &'static str> {
     let host_is_good = |value: &HeaderValue| value.to_str().is_ok_and(|host| is_host(host, hosts));
     if !headers.get_all(header::HOST).iter().all(host_is_good) {
         return Err("invalid host specified: list it with --allow-host\n");
     }
-    // What the server's own page asks.
+    // Requests of the server's own page.
     let own = headers.get(header::HOST).and_then(|host| Some(format!("http://{}", host.to_str().ok()?)));
     let is_good = |origin: &str| own.as_deref() == Some(origin) || is_origin(origin, origins);
     let origin_is_good = |value: &HeaderValue| value.to_str().is_ok_and(is_good);

@@ -3,7 +3,7 @@
 //! reads   the text within a JSON string
 //! writes  numbers and bytes
 //! memory  the bytes
-//! drops   what is no quantity or data: the error says why in geth's words, which tools look for
+//! drops   anything that is no quantity or data: the error has geth's words, which tools look for
 //! source  `common/hexutil` of go-ethereum 1.16
 
 use alloy_primitives::{U256, hex};
@@ -11,28 +11,28 @@ use alloy_primitives::{U256, hex};
 /// Why a text is no quantity or no data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HexError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("empty hex string")]
     Empty,
-    /// Not as hex is written here.
+    /// The `0x` prefix is missing.
     #[error("hex string without 0x prefix")]
     NoPrefix,
-    /// Half a byte.
+    /// The number of digits is odd.
     #[error("hex string of odd length")]
     OddLength,
-    /// A number without digits.
+    /// A number has no digits.
     #[error("hex string \"0x\"")]
     NoDigits,
-    /// A number that begins with zeros.
+    /// A number has leading zeros.
     #[error("hex number with leading zero digits")]
     LeadingZero,
-    /// A number that does not fit.
+    /// A number exceeds 64 bits.
     #[error("hex number > 64 bits")]
     Over64,
-    /// A number that does not fit.
+    /// A number exceeds 256 bits.
     #[error("hex number > 256 bits")]
     Over256,
-    /// Something that is no digit.
+    /// A character is no hexadecimal digit.
     #[error("invalid hex string")]
     Digit,
 }
@@ -53,7 +53,7 @@ fn number(text: &str) -> Result<&str, HexError> {
     }
 }
 
-/// A number of at most 64 bits.
+/// Parses a number of at most 64 bits.
 pub fn quantity(text: &str) -> Result<u64, HexError> {
     let digits = number(text)?;
     if digits.len() > 16 {
@@ -65,12 +65,12 @@ pub fn quantity(text: &str) -> Result<u64, HexError> {
     u64::from_str_radix(digits, 16).map_err(|_| HexError::Digit)
 }
 
-/// A number of at most 256 bits.
+/// Parses a number of at most 256 bits.
 pub fn quantity_256(text: &str) -> Result<U256, HexError> {
     wide(number(text)?)
 }
 
-/// The same, zeros at its beginning allowed: keys of storage, which clients write as words.
+/// As [`quantity_256`], but allows leading zeros: clients write storage keys as words.
 pub fn word(text: &str) -> Result<U256, HexError> {
     match digits(text)? {
         "" => Err(HexError::NoDigits),
@@ -88,7 +88,7 @@ fn wide(digits: &str) -> Result<U256, HexError> {
     U256::from_str_radix(digits, 16).map_err(|_| HexError::Digit)
 }
 
-/// Bytes.
+/// Parses bytes.
 pub fn data(text: &str) -> Result<Vec<u8>, HexError> {
     let digits = digits(text)?;
     if !digits.len().is_multiple_of(2) {
@@ -97,7 +97,7 @@ pub fn data(text: &str) -> Result<Vec<u8>, HexError> {
     hex::decode(digits.as_bytes()).map_err(|_| HexError::Digit)
 }
 
-/// So many bytes, of what geth calls `type_name`.
+/// Parses exactly `N` bytes, of what geth calls `type_name`.
 pub fn fixed<const N: usize>(text: &str, type_name: &str) -> Result<[u8; N], String> {
     let digits = digits(text).map_err(|why| why.to_string())?;
     if digits.len() != 2 * N {

@@ -1,5 +1,4 @@
-//! HTTP: one request with a body that is JSON-RPC, the beginning of a WebSocket, a look at the metrics or at a block's
-//! blobs, or a browser that wants the dashboard.
+//! HTTP: JSON-RPC requests, WebSocket upgrades, metrics, blobs of the beacon API, and the dashboard's page.
 //!
 //! reads   requests that hyper has parsed
 //! writes  answers
@@ -23,10 +22,10 @@ use crate::gate;
 use crate::methods::{Api, Caller};
 use crate::websocket;
 
-/// Bytes of a body that are read though it is too long, so that a client that has sent it all sees the refusal.
+/// How much of a too long body is still read, so that a client that has sent it all sees the refusal.
 const DISCARDED_MAX: usize = 16 * 1024 * 1024;
 
-/// Before a block's id: where a consensus client has the blobs of a block.
+/// The path of the beacon API at which a consensus client serves a block's blobs.
 const BLOBS: &str = "/eth/v1/beacon/blobs/";
 
 /// Answers one request.
@@ -54,7 +53,7 @@ pub async fn handle(api: &Arc<Api>, connection: &Arc<Connection>, request: Reque
             *response.status_mut() = status;
             response
         }
-        // Whoever looks whether somebody is there.
+        // A probe that looks whether a server is there.
         Method::GET | Method::HEAD => plain(StatusCode::OK, ""),
         Method::OPTIONS => Response::new(Body::empty()),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n"),
@@ -72,7 +71,8 @@ pub async fn handle(api: &Arc<Api>, connection: &Arc<Connection>, request: Reque
     response
 }
 
-/// Names at which the page is not to be read have been refused already. Other pages may ask, and not read the answer.
+/// Serves the dashboard. Refused hosts never get here; pages of other origins may send a request, but cannot read the
+/// answer.
 fn page(api: &Api, request: &Request<Body>) -> Option<Response<Body>> {
     match &api.dashboard {
         Ok(dashboard) => dashboard.answer(request, false),
@@ -120,7 +120,7 @@ fn is_json(content_type: &[u8]) -> bool {
         .any(|known| kind.eq_ignore_ascii_case(known))
 }
 
-/// What Prometheus reads.
+/// Serves the metrics for Prometheus.
 fn metrics(text: &str) -> Response<Body> {
     let mut response = plain(StatusCode::OK, text);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

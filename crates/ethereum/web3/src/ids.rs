@@ -1,10 +1,10 @@
-//! Numbers of filters and subscriptions, which no other client guesses.
+//! Unguessable numbers of filters and subscriptions.
 //!
 //! source  the hash function of the standard library under two keys of the system's randomness
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Another number each time.
+/// Returns a new random number.
 pub fn unguessable() -> [u8; 16] {
     let mut bytes = [0; 16];
     for half in bytes.chunks_exact_mut(8) {

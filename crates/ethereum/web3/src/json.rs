@@ -1,12 +1,11 @@
-//! Answers are written as text at once: no tree of values is built for them.
+//! Writes JSON answers directly as text, without a tree of values.
 //!
-//! reads   nothing
 //! writes  JSON
 //! memory  the text
 
 use alloy_primitives::{U256, hex};
 
-/// The digits of `byte`s behind `0x`, quoted.
+/// Appends bytes as quoted hexadecimal digits with `0x`.
 pub fn push_data(out: &mut String, bytes: &[u8]) {
     out.push_str("\"0x");
     // Chunks on the stack: no second copy of long data.
@@ -19,59 +18,59 @@ pub fn push_data(out: &mut String, bytes: &[u8]) {
     out.push('"');
 }
 
-/// A number behind `0x` without leading zeros, quoted.
+/// Appends a number with `0x` and without leading zeros, quoted.
 pub fn push_quantity(out: &mut String, number: u64) {
     use std::fmt::Write;
     write!(out, "\"{number:#x}\"").expect("a string takes all");
 }
 
-/// The same for a wide number.
+/// As [`push_quantity`], of a 256-bit number.
 pub fn push_quantity_256(out: &mut String, number: &U256) {
     use std::fmt::Write;
     write!(out, "\"{number:#x}\"").expect("a string takes all");
 }
 
-/// Text, quoted and escaped.
+/// Appends a text, quoted and escaped.
 pub fn push_text(out: &mut String, text: &str) {
     out.push_str(&serde_json::to_string(text).expect("text is JSON"));
 }
 
-/// Data as an answer.
+/// Returns bytes as JSON.
 pub fn data(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(2 * bytes.len() + 4);
     push_data(&mut out, bytes);
     out
 }
 
-/// A number as an answer.
+/// Returns a number as JSON.
 pub fn quantity(number: u64) -> String {
     let mut out = String::new();
     push_quantity(&mut out, number);
     out
 }
 
-/// A wide number as an answer.
+/// Returns a 256-bit number as JSON.
 pub fn quantity_256(number: &U256) -> String {
     let mut out = String::new();
     push_quantity_256(&mut out, number);
     out
 }
 
-/// Text as an answer.
+/// Returns a text as JSON.
 pub fn text(text: &str) -> String {
     let mut out = String::new();
     push_text(&mut out, text);
     out
 }
 
-/// An object as an answer.
+/// Returns an object as JSON.
 pub fn object(build: impl FnOnce(&mut Object<'_>)) -> String {
     let mut out = String::with_capacity(256);
     push_object(&mut out, build);
     out
 }
 
-/// An object into a text that has begun.
+/// Appends an object.
 pub fn push_object(out: &mut String, build: impl FnOnce(&mut Object<'_>)) {
     out.push('{');
     let mut object = Object { out, empty: true };
@@ -79,14 +78,14 @@ pub fn push_object(out: &mut String, build: impl FnOnce(&mut Object<'_>)) {
     object.out.push('}');
 }
 
-/// An array as an answer.
+/// Returns an array as JSON.
 pub fn array<T>(items: impl IntoIterator<Item = T>, push: impl FnMut(&mut String, T)) -> String {
     let mut out = String::with_capacity(256);
     push_array(&mut out, items, push);
     out
 }
 
-/// An array into a text that has begun.
+/// Appends an array.
 pub fn push_array<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut push: impl FnMut(&mut String, T)) {
     out.push('[');
     for (index, item) in items.into_iter().enumerate() {
@@ -98,14 +97,14 @@ pub fn push_array<T>(out: &mut String, items: impl IntoIterator<Item = T>, mut p
     out.push(']');
 }
 
-/// The object that is being written.
+/// An object that is being written.
 pub struct Object<'a> {
     out: &'a mut String,
     empty: bool,
 }
 
 impl Object<'_> {
-    /// Begins a field whose value the caller writes next. Its name needs no escape.
+    /// Begins a field, whose value the caller appends. The name is not escaped.
     pub fn name(&mut self, name: &str) -> &mut String {
         if !std::mem::take(&mut self.empty) {
             self.out.push(',');
@@ -116,27 +115,27 @@ impl Object<'_> {
         self.out
     }
 
-    /// A field whose value is JSON already.
+    /// Adds a field whose value is JSON already.
     pub fn raw(&mut self, name: &str, json: &str) {
         self.name(name).push_str(json);
     }
 
-    /// A number.
+    /// Adds a number.
     pub fn quantity(&mut self, name: &str, number: u64) {
         push_quantity(self.name(name), number);
     }
 
-    /// A wide number.
+    /// Adds a 256-bit number.
     pub fn quantity_256(&mut self, name: &str, number: &U256) {
         push_quantity_256(self.name(name), number);
     }
 
-    /// Bytes.
+    /// Adds bytes.
     pub fn data(&mut self, name: &str, bytes: &[u8]) {
         push_data(self.name(name), bytes);
     }
 
-    /// Bytes, or null.
+    /// Adds bytes, or null.
     pub fn data_or_null(&mut self, name: &str, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.data(name, bytes),
@@ -144,33 +143,33 @@ impl Object<'_> {
         }
     }
 
-    /// Text.
+    /// Adds a text.
     pub fn text(&mut self, name: &str, text: &str) {
         push_text(self.name(name), text);
     }
 
-    /// A decimal number.
+    /// Adds a decimal number.
     pub fn decimal(&mut self, name: &str, number: u64) {
         use std::fmt::Write;
         write!(self.name(name), "{number}").expect("a string takes all");
     }
 
-    /// Yes or no.
+    /// Adds a boolean.
     pub fn flag(&mut self, name: &str, flag: bool) {
         self.raw(name, if flag { "true" } else { "false" });
     }
 
-    /// Nothing.
+    /// Adds null.
     pub fn null(&mut self, name: &str) {
         self.raw(name, "null");
     }
 
-    /// An object within.
+    /// Adds a nested object.
     pub fn object(&mut self, name: &str, build: impl FnOnce(&mut Object<'_>)) {
         push_object(self.name(name), build);
     }
 
-    /// An array within.
+    /// Adds an array.
     pub fn array<T>(&mut self, name: &str, items: impl IntoIterator<Item = T>, push: impl FnMut(&mut String, T)) {
         push_array(self.name(name), items, push);
     }

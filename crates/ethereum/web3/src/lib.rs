@@ -1,17 +1,17 @@
-//! web3: what clients ask a node, in Ethereum's words: JSON-RPC 2.0 and subscriptions, over HTTP and WebSocket.
+//! web3: Ethereum's JSON-RPC 2.0 and subscriptions, over HTTP and WebSocket.
 //!
 //! reads   requests over TCP; the chain
 //! writes  answers and notifications; transactions into the chain, in bursts
 //! memory  [`Limits`] bounds it: connections, the size of a request and of an answer, subscriptions, queued
 //!         notifications, filters, calls at once
-//! drops   connections, subscriptions, filters and calls over the limits, clients that read too slowly: each is told
-//!         where it can be, and counted in [`Counters`]
+//! drops   connections, subscriptions, filters and calls over the limits, clients that read too slowly: each gets an
+//!         error where that is possible, and is counted in [`Counters`]
 //! source  the execution API of ethereum.org; go-ethereum 1.16 for errors and what the specification leaves open; anvil
 //!         and hardhat for what they add for development
 //!
-//! The walk: [`server`] (sockets and threads) → `http` or `websocket` (bytes into requests) →
-//! [`hearth_serve::jsonrpc`] (one request or a batch) → `params` → `methods` (what is answered), `subscriptions` and
-//! `filters` (what is told later). What takes long goes through `call_pool` to threads of its own.
+//! The path of a request: [`server`] (sockets and threads) → `http` or `websocket` (bytes into requests) →
+//! [`hearth_serve::jsonrpc`] (one request or a batch) → `params` → `methods` (the answers), `subscriptions` and
+//! `filters` (notifications). Expensive work goes through `call_pool` to threads of its own.
 
 mod call_pool;
 pub mod config;
@@ -45,5 +45,5 @@ pub use error::ServeError;
 pub use profiler::{Instruments, PROFILE_SECONDS_MAX, ProfileFormat, ProfileSpan, Profiler};
 pub use server::{Server, serve, serve_on};
 
-/// The release of this program.
+/// This program's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

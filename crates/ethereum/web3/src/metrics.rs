@@ -1,4 +1,4 @@
-//! What the node counts, as Prometheus reads it: `GET /metrics`.
+//! The node's metrics for Prometheus: `GET /metrics`.
 //!
 //! reads   the counters of chain, pool and server
 //! writes  text, format 0.0.4
@@ -12,7 +12,7 @@ use hearth_evm::state::Kept;
 
 use crate::counters::{Counters, is_gauge};
 
-/// A block's parts, and what each is.
+/// The parts of a block's time.
 const PARTS: [(&str, fn(&BlockTimes) -> u64); 6] = [
     ("begin", |times| times.begin_us),
     ("check", |times| times.check_us),
@@ -22,19 +22,19 @@ const PARTS: [(&str, fn(&BlockTimes) -> u64); 6] = [
     ("evm_commit", |times| times.evm_commit_us),
 ];
 
-/// A metric: its name, `counter` or `gauge`, what it means, and its label where it has one.
+/// A declared metric.
 pub struct Declared {
-    /// Its name.
+    /// The metric's name.
     pub name: String,
-    /// Its type.
+    /// `counter` or `gauge`.
     pub kind: String,
-    /// One sentence.
+    /// The help text, one sentence.
     pub help: String,
-    /// Its labels' names.
+    /// The names of its labels.
     pub labels: Vec<&'static str>,
 }
 
-/// Every metric that a node serves, as its page declares them.
+/// Returns every metric that a node serves.
 pub fn declared() -> Vec<Declared> {
     let text = text(&Metrics::default(), &Counters::default());
     let mut declared: Vec<Declared> = vec![];
@@ -56,7 +56,7 @@ pub fn declared() -> Vec<Declared> {
     declared
 }
 
-/// Everything that is counted.
+/// Formats all metrics.
 pub fn text(chain: &Metrics, web3: &Counters) -> String {
     let mut page = Page::default();
     of_blocks(&mut page, chain);

@@ -1,9 +1,9 @@
-//! Parameters of a method: by position, as geth reads them.
+//! Positional parameters of a method, as geth reads them.
 //!
 //! reads   the JSON of `params`
 //! writes  numbers, addresses, hashes, bytes, block tags
-//! memory  what the parameters take; the JSON itself is only pointed to
-//! drops   what is missing, too much or not what it should be: error -32602 in geth's words
+//! memory  the parsed values; the JSON itself is borrowed
+//! drops   missing, surplus or malformed parameters: error -32602 in geth's words
 //! source  `rpc/json.go` and `rpc/types.go` of go-ethereum 1.16
 
 use std::borrow::Cow;
@@ -22,15 +22,15 @@ pub struct Params<'a> {
     values: Vec<&'a RawValue>,
 }
 
-/// Parameters that are looked at: no method takes so many.
+/// Maximum parameters that are read: no method takes as many.
 const PARAMS_MOST: usize = 16;
 
-/// The first `MOST` of a list, and how many it has: what is beyond them takes no memory.
+/// The first `MOST` items of a list, and its length: items beyond that take no memory.
 #[derive(Clone, Debug, Default)]
 pub struct First<'a, const MOST: usize> {
-    /// At most `MOST`, each as it is written.
+    /// At most `MOST`, each as raw JSON.
     pub items: Vec<&'a RawValue>,
-    /// How many there are in all.
+    /// The length of the whole list.
     pub count: usize,
 }
 
@@ -61,14 +61,14 @@ impl<'de: 'a, 'a, const MOST: usize> Visitor<'de> for First<'a, MOST> {
     }
 }
 
-/// What a parameter can be.
+/// A type that a parameter can have.
 pub trait Param: Sized {
-    /// Reads it from its JSON, or says in geth's words why not.
+    /// Parses the JSON; the error has geth's words.
     fn read(json: &str) -> Result<Self, String>;
 }
 
 impl<'a> Params<'a> {
-    /// The parameters in the JSON of `params`; none where there is no such field.
+    /// Reads the parameters in the JSON of `params`; none if there is no such field.
     pub fn of(json: Option<&'a RawValue>) -> Result<Self, Failure> {
         let Some(json) = json.filter(|json| json.get() != "null") else { return Ok(Self::default()) };
         if !json.get().starts_with('[') {
@@ -79,12 +79,12 @@ impl<'a> Params<'a> {
         Ok(Self { values: first.items })
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// The parameters if there are no more than `most`.
+    /// Returns the parameters if there are no more than `most`.
     pub fn at_most(self, most: usize) -> Result<Self, Failure> {
         match self.values.len() > most {
             true => Err(Failure::invalid_params(format!("too many arguments, want at most {most}"))),
@@ -92,29 +92,29 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The JSON of one, unless it is missing or null.
+    /// Returns the JSON of one, unless it is missing or null.
     pub fn json(&self, index: usize) -> Option<&'a str> {
         self.values.get(index).map(|value| value.get()).filter(|json| *json != "null")
     }
 
-    /// One that must be there.
+    /// Parses a required parameter.
     pub fn required<T: Param>(&self, index: usize) -> Result<T, Failure> {
         self.optional(index)?
             .ok_or_else(|| Failure::invalid_params(format!("missing value for required argument {index}")))
     }
 
-    /// One that may be missing or null.
+    /// Parses a parameter that may be missing or null.
     pub fn optional<T: Param>(&self, index: usize) -> Result<Option<T>, Failure> {
         self.json(index).map(|json| T::read(json).map_err(|why| Failure::argument(index, why))).transpose()
     }
 
-    /// An object or another value that serde reads; it must be there.
+    /// Parses a required object or another value by serde.
     pub fn shape<T: Deserialize<'a>>(&self, index: usize) -> Result<T, Failure> {
         self.shape_or_none(index)?
             .ok_or_else(|| Failure::invalid_params(format!("missing value for required argument {index}")))
     }
 
-    /// The same, where it may be missing or null.
+    /// As [`shape`](Self::shape), but it may be missing or null.
     pub fn shape_or_none<T: Deserialize<'a>>(&self, index: usize) -> Result<Option<T>, Failure> {
         let read = |json| serde_json::from_str(json).map_err(|why| Failure::argument(index, shape_error(&why)));
         self.json(index).map(read).transpose()
@@ -132,13 +132,13 @@ impl<'de, T: Param> Deserialize<'de> for Field<T> {
     }
 }
 
-/// What serde says, without the place within the value.
+/// Returns serde's message without the position.
 pub fn shape_error(why: &serde_json::Error) -> String {
     let text = why.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(what, _)| what.to_owned())
 }
 
-/// The text of a JSON string.
+/// Parses a JSON string.
 pub fn string<'a>(json: &'a str, type_name: &str) -> Result<Cow<'a, str>, String> {
     let within = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     match within {
@@ -192,7 +192,7 @@ impl Param for Bytes {
     }
 }
 
-/// A quantity; a JSON number too, as tools for development send it.
+/// A quantity; also a JSON number, which development tools send.
 impl Param for u64 {
     fn read(json: &str) -> Result<Self, String> {
         if let Ok(number) = json.parse() {
@@ -204,7 +204,7 @@ impl Param for u64 {
     }
 }
 
-/// A quantity; a JSON number too, as tools for development send it.
+/// A quantity; also a JSON number, which development tools send.
 impl Param for U256 {
     fn read(json: &str) -> Result<Self, String> {
         if let Ok(number) = json.parse::<u128>() {
@@ -216,7 +216,7 @@ impl Param for U256 {
     }
 }
 
-/// A key of storage: a quantity or a word.
+/// A storage key: a quantity or a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorageKey(pub U256);
 
@@ -227,27 +227,27 @@ impl Param for StorageKey {
     }
 }
 
-/// Whose state or which block is meant.
+/// The block that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockId {
     /// The newest block.
     Latest,
-    /// The block that would be made now.
+    /// The next block, executed on demand.
     Pending,
     /// The genesis block.
     Earliest,
     /// The newest block that is on disk; of a chain in memory, the newest block.
     Safe,
-    /// The same.
+    /// As [`BlockId::Safe`].
     Finalized,
-    /// By its number.
+    /// A block by its number.
     Number(u64),
-    /// By its hash.
+    /// A block by its hash.
     Hash(B256),
 }
 
 impl BlockId {
-    /// A number or a tag.
+    /// Parses a number or a tag.
     pub fn number_or_tag(text: &str) -> Result<Self, String> {
         Ok(match text {
             "latest" => Self::Latest,
@@ -264,7 +264,7 @@ impl BlockId {
     }
 }
 
-/// A number, a tag, a hash, or an object as EIP-1898 has it.
+/// A number, a tag, a hash, or an object of EIP-1898.
 impl Param for BlockId {
     fn read(json: &str) -> Result<Self, String> {
         if json.starts_with('{') {
@@ -281,7 +281,7 @@ impl Param for BlockId {
     }
 }
 
-/// EIP-1898. Every block that we know is of the one chain there is, so that `requireCanonical` always holds.
+/// Parses an object of EIP-1898. The node knows only blocks of the one chain, so `requireCanonical` always holds.
 fn read_object(json: &str) -> Result<BlockId, String> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -298,7 +298,7 @@ fn read_object(json: &str) -> Result<BlockId, String> {
     }
 }
 
-/// What kind of value a JSON text is, in the words of Go.
+/// Returns the kind of a JSON value, in the words of Go.
 fn kind(json: &str) -> &'static str {
     match json.as_bytes().first() {
         Some(b'"') => "string",

@@ -1,4 +1,4 @@
-//! What looks at the node from within its process: the program gives it, since it belongs to the lab.
+//! Interfaces of the dashboard's data and the profiler; the program provides both, since they belong to the lab.
 //!
 //! memory  a few words
 
@@ -7,19 +7,19 @@ use std::sync::Arc;
 use hearth_serve::dashboard::View;
 use serde_json::Value;
 
-/// The longest profile, seconds.
+/// Maximum length of a profile, in seconds.
 pub const PROFILE_SECONDS_MAX: u64 = 600;
 
 /// The instruments of one node.
 pub struct Instruments {
-    /// What the dashboard shows, or why there is none.
+    /// The dashboard's data, or why there is none.
     pub look_at: View,
-    /// Takes the profiles that the node's owner asks for; without one their methods do not exist.
+    /// Takes profiles for the node's owner; without one their methods do not exist.
     pub profiler: Option<Arc<dyn Profiler>>,
 }
 
 impl Default for Instruments {
-    /// None at all.
+    /// Without any instrument.
     fn default() -> Self {
         Self { look_at: Err("nothing looks at this node"), profiler: None }
     }
@@ -27,40 +27,40 @@ impl Default for Instruments {
 
 /// Samples the node's process.
 pub trait Profiler: Send + Sync {
-    /// Begins with `hz` samples a second of CPU time, and returns where that stands; the reason in words where it
-    /// cannot begin.
+    /// Starts sampling with `hz` samples a second of CPU time, and returns the status; the error is the reason in
+    /// words.
     fn start(&self, span: ProfileSpan, hz: u32) -> Result<Value, String>;
-    /// Returns where the last profile stands, or the one of this `id`, and the profile itself once it is done, as the
-    /// format says; the reason in words where that profile is gone.
+    /// Returns the status of the last profile, or of the one of this `id`, and the finished profile itself in the given
+    /// format; the error says why that profile is gone.
     fn fetch(&self, format: ProfileFormat, id: Option<u64>) -> Result<Value, String>;
-    /// Ends the profile under way, or the one of this `id`, with the samples that there are.
+    /// Ends the current profile, or the one of this `id`, with the samples so far.
     fn stop(&self, id: Option<u64>) -> Result<Value, String>;
 }
 
-/// How long to sample.
+/// The span to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfileSpan {
-    /// From now on, so many seconds.
+    /// This many seconds from now on.
     Seconds(u64),
-    /// From now until the next block is there.
+    /// Until the next block is made.
     Block,
-    /// From when the next block is there on, so many seconds.
+    /// This many seconds, from the next block on.
     FromBlock(u64),
 }
 
-/// The form of a profile.
+/// The format of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProfileFormat {
-    /// Its figures alone.
+    /// Only its figures.
     Summary,
     /// A flame graph.
     Svg,
-    /// A line a stack.
+    /// One line per stack.
     Folded,
 }
 
 impl ProfileFormat {
-    /// Reads the name that a request gives it; without one it is the summary.
+    /// Parses the format of a request; the default is the summary.
     pub(crate) fn of(name: Option<&str>) -> Result<Self, String> {
         match name {
             None | Some("summary") => Ok(Self::Summary),

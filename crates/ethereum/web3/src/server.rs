@@ -1,4 +1,4 @@
-//! The server: one socket for HTTP and WebSocket, what answers there, and its end.
+//! The server: one socket for HTTP and WebSocket, its start and its end.
 //!
 //! reads   connections
 //! writes  nothing itself
@@ -29,14 +29,14 @@ pub struct Server {
     address: SocketAddr,
 }
 
-/// Listens, and answers for `chain` until it is stopped; `instruments` look at the chain's process. What takes long
-/// runs on other threads than those that answer: see [`call_pool`](crate::call_pool).
+/// Listens, and serves `chain` until it is stopped; `instruments` are the dashboard and the profiler. Expensive calls
+/// run on other threads: see [`call_pool`](crate::call_pool).
 pub fn serve(config: Config, chain: Chain, instruments: Instruments) -> Result<Server, ServeError> {
     let listener = listen(config.address)?;
     serve_at(listener, config, chain, instruments)
 }
 
-/// The same at a socket that listens already, whatever address the configuration has.
+/// As [`serve`], on a socket that listens already; the configuration's address is ignored.
 pub fn serve_on(
     socket: TcpListener,
     config: Config,
@@ -71,7 +71,7 @@ fn serve_at(listener: Listener, config: Config, chain: Chain, instruments: Instr
     Ok(Server { server, api, address })
 }
 
-/// Starts what runs beside the connections, until the server stops.
+/// Starts the background threads, which run until the server stops.
 fn start_threads(api: &Arc<Api>, server: &hearth_serve::Server) -> io::Result<()> {
     api.start()?;
     console_printer::start(api)?;
@@ -79,17 +79,17 @@ fn start_threads(api: &Arc<Api>, server: &hearth_serve::Server) -> io::Result<()
 }
 
 impl Server {
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.api.counters)
     }
 
-    /// Takes no more requests, ends those under way, closes every connection; within a second.
+    /// Stops: takes no more requests, ends those under way and closes every connection, within a second.
     pub fn stop(mut self) {
         self.server.stop();
     }
@@ -102,7 +102,7 @@ fn listen(address: SocketAddr) -> Result<Listener, ServeError> {
     })
 }
 
-/// What every connection needs.
+/// The state that every connection shares.
 #[derive(Clone)]
 struct Host {
     api: Arc<Api>,

@@ -1,4 +1,4 @@
-//! Blocks, transactions, receipts and logs as clients read them.
+//! The JSON of blocks, transactions, receipts and logs.
 //!
 //! reads   blocks
 //! writes  JSON
@@ -14,17 +14,17 @@ use hearth_evm::tx::{SharedTx, Tx};
 
 use crate::json::{self, Object};
 
-/// Where a transaction is.
+/// The place of a transaction.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
-    /// Its block.
+    /// The block that contains it.
     pub block: &'a Block,
-    /// Its place within.
+    /// Its index in the block.
     pub index: usize,
 }
 
 impl<'a> Place<'a> {
-    /// The transaction there.
+    /// Returns the transaction there.
     pub fn tx(&self) -> &'a SharedTx {
         &self.block.txs[self.index]
     }
@@ -33,13 +33,13 @@ impl<'a> Place<'a> {
         &self.block.receipts[self.index]
     }
 
-    /// How many logs the block has before this transaction's.
+    /// Returns how many logs the block has before this transaction's.
     fn logs_before(&self) -> u64 {
         self.block.receipts[..self.index].iter().map(|receipt| receipt.logs.len() as u64).sum()
     }
 }
 
-/// The fields of a header, in the order in which geth has them; no hash: a block to come has none.
+/// Appends the fields of a header, in geth's order, without the hash: a pending block has none.
 pub fn push_header(object: &mut Object<'_>, header: &Header) {
     object.data("parentHash", header.parent_hash.as_slice());
     object.data("sha3Uncles", header.ommers_hash.as_slice());
@@ -76,12 +76,12 @@ pub fn push_header(object: &mut Object<'_>, header: &Header) {
     }
 }
 
-/// Whether a block is of the chain. A pending one has no hash yet, no nonce and no miner, as geth has it.
+/// Whether a block is part of the chain. A pending one has no hash, no nonce and no miner yet, as in geth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It is.
+    /// The block is part of the chain.
     Made,
-    /// It is the pending one.
+    /// The block is pending.
     Pending,
 }
 
@@ -92,7 +92,7 @@ fn push_maker(object: &mut Object<'_>, block: &Block, stage: Stage) {
     object.data_or_null("miner", made.map(|block| block.header.beneficiary.as_slice()));
 }
 
-/// A header, with its hash.
+/// Formats a header, with its hash.
 pub fn head(block: &Block, stage: Stage) -> String {
     json::object(|object| {
         push_maker(object, block, stage);
@@ -100,7 +100,7 @@ pub fn head(block: &Block, stage: Stage) -> String {
     })
 }
 
-/// A block with the hashes of its transactions, or with all of them.
+/// Formats a block with the hashes of its transactions, or with whole ones.
 pub fn block(block: &Block, stage: Stage, with_transactions: bool) -> String {
     let mut out = String::with_capacity(2_048 + block.txs.len() * if with_transactions { 900 } else { 70 });
     json::push_object(&mut out, |object| {
@@ -119,7 +119,7 @@ pub fn block(block: &Block, stage: Stage, with_transactions: bool) -> String {
     out
 }
 
-/// An uncle: a block of which nothing but the header is known.
+/// Formats an uncle: a block of which only the header is known.
 pub fn uncle(header: &Header) -> String {
     let block = Block::zero(header.clone().seal_slow());
     json::object(|object| {
@@ -130,12 +130,12 @@ pub fn uncle(header: &Header) -> String {
     })
 }
 
-/// The hashes of a block's uncles, as a field of an object.
+/// Appends the hashes of a block's uncles, as a field of an object.
 pub fn push_uncles(object: &mut Object<'_>, block: &Block) {
     object.array("uncles", &block.ommers, |out, uncle| json::push_data(out, uncle.hash_slow().as_slice()));
 }
 
-/// What a block credits after its transactions, as a field of an object.
+/// Appends a block's withdrawals, as a field of an object.
 pub fn push_withdrawals(object: &mut Object<'_>, withdrawals: &[Withdrawal]) {
     object.array("withdrawals", withdrawals, |out, withdrawal| {
         json::push_object(out, |object| {
@@ -147,7 +147,7 @@ pub fn push_withdrawals(object: &mut Object<'_>, withdrawals: &[Withdrawal]) {
     });
 }
 
-/// A transaction; in the pool it has no place.
+/// Appends a transaction; one in the pool has no place.
 pub fn push_transaction(out: &mut String, tx: &Tx, place: Option<Place<'_>>) {
     let envelope = &tx.envelope;
     let is_dynamic = envelope.max_priority_fee_per_gas().is_some();
@@ -223,7 +223,7 @@ fn push_signature(object: &mut Object<'_>, tx: &Tx) {
             object.quantity("yParity", parity);
             U256::from(parity)
         }
-        // EIP-155; a chain's id may be as large as a word.
+        // EIP-155; a chain id may be as large as a word.
         (true, Some(chain_id)) => U256::from(chain_id) * U256::from(2) + U256::from(35 + parity),
         (true, None) => U256::from(27 + parity),
     };
@@ -232,12 +232,12 @@ fn push_signature(object: &mut Object<'_>, tx: &Tx) {
     object.quantity_256("s", &signature.s());
 }
 
-/// A receipt; `blob_price` is what a unit of blob gas costs in its block, in wei.
+/// Appends a receipt; `blob_price` is the price of a unit of blob gas in its block, in wei.
 pub fn push_receipt(out: &mut String, place: Place<'_>, blob_price: u128) {
     push_receipt_after(out, place, blob_price, place.logs_before());
 }
 
-/// All receipts of a block in which a unit of blob gas costs `blob_price` wei.
+/// Formats all receipts of a block in which a unit of blob gas costs `blob_price` wei.
 pub fn receipts(block: &Block, blob_price: u128) -> String {
     let mut logs_before = 0;
     json::array(0..block.txs.len(), |out, index| {
@@ -275,7 +275,7 @@ fn push_receipt_after(out: &mut String, place: Place<'_>, blob_price: u128, logs
     });
 }
 
-/// A log; `index` is its place in the block, which may be one that is no more.
+/// Appends a log; `index` is its index in the block, which may have been removed.
 pub fn push_log(out: &mut String, log: &Log, place: &Place<'_>, index: u64, is_gone: bool) {
     json::push_object(out, |object| {
         object.data("address", log.address.as_slice());

@@ -1,13 +1,13 @@
-//! What one connection is still to be told: whole events, of which the texts are made when they are sent.
+//! The events queued for one connection: whole events, whose texts are made when they are sent.
 //!
 //! reads   the clock
 //! writes  notifications, one after the other
 //! memory  events, which the connections share: of a connection [`Limits::queued_bytes`](crate::Limits) or one event,
-//!         none older than [`Limits::patience`](crate::Limits) where a newer one came; one text
-//! drops   –: the hub closes what is too long
+//!         none older than [`Limits::patience`](crate::Limits) if a newer one came; one text
+//! drops   nothing itself: the hub closes a connection whose queue is too long
 //!
-//! A block may have thousands of logs that a client wants: that many texts are not too much for one that reads them,
-//! and of one that does not read a few blocks are kept, not texts.
+//! A block may have thousands of logs that a client wants. Queueing the blocks instead of the texts keeps the memory of
+//! a slow reader small.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,50 +26,50 @@ use crate::criteria::Criteria;
 use crate::json;
 use crate::shapes::{self, Place};
 
-/// About what a transaction or a log takes in memory besides its own bytes.
+/// Estimated memory of a transaction or a log besides its own bytes.
 const EACH_BYTES: usize = 500;
 
-/// What happens. The chain numbers what happens to it, the pool what comes into it.
+/// An event. The chain and the pool number theirs separately.
 #[derive(Debug)]
 pub enum Event {
-    /// A block is made: the number of that event, and the block.
+    /// A new block, and the number of that event.
     Made(u64, Arc<Block>),
-    /// A block is no more.
+    /// A block removed by a reorganization.
     Gone(u64, Arc<Block>),
-    /// Transactions came into the pool: how many came before them, their hashes, and where somebody wants all of them,
-    /// they themselves.
+    /// Transactions entered the pool: how many came before them, their hashes, and the whole transactions if any
+    /// subscription wants them.
     Pending(u64, Vec<(B256, Option<SharedTx>)>),
 }
 
-/// What a subscriber wants to be told.
+/// What a subscription is for.
 #[derive(Clone, Debug)]
 pub enum Watch {
-    /// Every block.
+    /// New block headers.
     Heads,
-    /// Every log of these.
+    /// Logs that match these criteria.
     Logs(Arc<Criteria>),
-    /// Every transaction that comes into the pool: its hash, or all of it.
+    /// Transactions that enter the pool: hashes, or whole ones.
     Pending {
-        /// All of it.
+        /// Whole transactions.
         whole: bool,
     },
-    /// Whether the node is behind. It never is: there is nothing it could be behind of.
+    /// Whether the node syncs. It never does, so there are no events.
     Syncing,
 }
 
-/// What a connection has asked to be told.
+/// A subscription of a connection.
 #[derive(Clone, Debug)]
 pub struct Subscription {
-    /// Its number, quoted.
+    /// The subscription's number, quoted.
     pub number: Arc<str>,
-    /// What is told.
+    /// What it is for.
     pub watch: Watch,
-    /// The number of the last event, of the chain or the pool, that came before it.
+    /// The number of the last event, of the chain or the pool, before it.
     pub after: u64,
 }
 
 impl Event {
-    /// Whether there may be something in it for a subscription, which is told of what came after it.
+    /// Returns whether the event may concern a subscription, which gets only events that came after it.
     pub fn concerns(&self, Subscription { watch, after, .. }: &Subscription) -> bool {
         match (self, watch) {
             (Self::Made(number, _), Watch::Heads) => number > after,
@@ -81,7 +81,7 @@ impl Event {
         }
     }
 
-    /// About how much memory it keeps.
+    /// Returns about how much memory it takes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Made(_, block) | Self::Gone(_, block) => {
@@ -131,25 +131,25 @@ impl Shared {
     }
 }
 
-/// The end at which events come in. Dropped, it closes the line: what waits is still told, then it ends.
+/// The sending end. When it is dropped, the queue closes: queued events are still sent, then it ends.
 pub struct Teller(Arc<Shared>);
 
-/// The end at which texts come out.
+/// The receiving end, which formats the texts.
 pub struct Reader {
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     telling: Option<Telling>,
 }
 
-/// A line without anything in it.
+/// Creates an empty queue.
 pub fn line(counters: Arc<Counters>) -> (Teller, Reader) {
     let shared = Arc::<Shared>::default();
     (Teller(Arc::clone(&shared)), Reader { shared, counters, telling: None })
 }
 
 impl Teller {
-    /// Adds an event of so many bytes for the subscriptions that its connection has now. False where too much waits or
-    /// for too long.
+    /// Adds an event of this many bytes for the subscriptions that its connection has now. Returns `false` if the queue
+    /// is too long or too old.
     #[must_use]
     pub fn tell(&self, event: &Arc<Event>, own: &Own, bytes: usize, bytes_max: usize, patience: Duration) -> bool {
         let mut queue = self.0.queue();
@@ -183,7 +183,7 @@ impl websocket::Queue for Reader {
             if self.shared.is_over() {
                 return None;
             }
-            // What comes between the look and the wait has left its permit.
+            // A notification between the check and the wait has left its permit.
             self.shared.news.notified().await;
         }
     }
@@ -194,7 +194,7 @@ impl websocket::Queue for Reader {
 }
 
 impl Reader {
-    /// The next text, if there is one.
+    /// Returns the next text, if there is one.
     pub fn try_recv(&mut self) -> Option<String> {
         loop {
             if let Some(text) = self.telling.as_mut().and_then(Telling::next) {
@@ -211,23 +211,23 @@ impl Reader {
     }
 }
 
-/// An event that is being told.
+/// An event that is being sent.
 struct Telling {
     event: Arc<Event>,
     own: Own,
     at: At,
 }
 
-/// The text of a notification; `subscription` is its quoted number.
+/// Formats a notification; `subscription` is its quoted number.
 fn notification(subscription: &str, result: &str) -> String {
     let params = format!("{{\"subscription\":{subscription},\"result\":{result}}}");
     jsonrpc::notification("eth_subscription", &params)
 }
 
-/// How far.
+/// The progress of sending an event.
 #[derive(Clone, Copy, Default)]
 struct At {
-    /// Which subscription is told,
+    /// The subscription that gets it,
     subscription: usize,
     /// and whether that has begun.
     begun: bool,
@@ -250,7 +250,7 @@ impl Telling {
                 (Event::Made(_, block), Watch::Logs(criteria)) => self.at.next_log(block, criteria, false),
                 (Event::Gone(_, block), Watch::Logs(criteria)) => self.at.next_log(block, criteria, true),
                 (Event::Pending(before, txs), Watch::Pending { whole }) => {
-                    // Of those that came together the first ones may have been there before.
+                    // The first ones of a group may have come before the subscription.
                     let skipped = subscription.after.saturating_sub(*before) as usize;
                     self.at.tx = self.at.tx.max(skipped);
                     self.at.next_pending(txs, *whole)
@@ -290,7 +290,7 @@ impl At {
             let mut text = String::new();
             match (whole, tx) {
                 (true, Some(tx)) => shapes::push_transaction(&mut text, tx, None),
-                // Given up in the meantime.
+                // It was dropped in the meantime.
                 (true, None) => continue,
                 (false, _) => json::push_data(&mut text, hash.as_slice()),
             }
@@ -313,7 +313,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// A block of one transaction that logged so many times under another's address.
+    /// Returns a block with one transaction, which logged this often under another's address.
     fn busy(number: u64, logs: usize) -> Arc<Event> {
         let log = Log { address: Address::repeat_byte(7), data: LogData::default() };
         let header = alloy_consensus::Header { number, logs_bloom: [0xff; 256].into(), ..Default::default() };
@@ -345,7 +345,7 @@ mod tests {
         let (teller, mut reader) = line(Arc::default());
         let event = busy(1, 5_000);
         assert!(teller.tell(&event, &own(&[Watch::Heads, all_logs()]), event.bytes(), 1, LONG));
-        // What waits is less than nothing can be; so the next does not fit.
+        // The limit is less than what is queued, so the next does not fit.
         assert!(!teller.tell(&event, &own(&[Watch::Heads]), event.bytes(), 1, LONG));
         let texts: Vec<String> = std::iter::from_fn(|| reader.try_recv()).collect();
         assert_eq!(texts.len(), 1 + 2 * 5_000);
@@ -353,7 +353,7 @@ mod tests {
         for (index, text) in texts[1..].iter().enumerate() {
             assert!(text.contains(&format!("\"logIndex\":\"{index:#x}\"")), "{text}");
         }
-        // It is told: there is room again.
+        // It is sent: there is room again.
         assert!(teller.tell(&event, &own(&[Watch::Heads]), event.bytes(), 1, LONG));
     }
 
@@ -362,19 +362,19 @@ mod tests {
         let (teller, mut reader) = line(Arc::default());
         let mut own = own(&[Watch::Heads, all_logs(), Watch::Pending { whole: false }]);
         Arc::make_mut(&mut own).iter_mut().for_each(|subscription| subscription.after = 1);
-        let mut told = |event: Event| {
+        let mut push = |event: Event| {
             assert!(teller.tell(&Arc::new(event), &own, 1, 1_000, LONG));
             std::iter::from_fn(|| reader.try_recv()).count()
         };
         let Event::Made(_, block) = &*busy(1, 1) else { unreachable!("it is one") };
-        assert_eq!(told(Event::Made(1, Arc::clone(block))), 0);
-        assert_eq!(told(Event::Gone(1, Arc::clone(block))), 0);
-        assert_eq!(told(Event::Made(2, Arc::clone(block))), 1 + 2);
-        assert_eq!(told(Event::Gone(3, Arc::clone(block))), 2);
+        assert_eq!(push(Event::Made(1, Arc::clone(block))), 0);
+        assert_eq!(push(Event::Gone(1, Arc::clone(block))), 0);
+        assert_eq!(push(Event::Made(2, Arc::clone(block))), 1 + 2);
+        assert_eq!(push(Event::Gone(3, Arc::clone(block))), 2);
         let hashes = |count: u8| (1..=count).map(|byte| (B256::repeat_byte(byte), None)).collect();
-        assert_eq!(told(Event::Pending(0, hashes(1))), 0);
-        assert_eq!(told(Event::Pending(0, hashes(3))), 2, "the first was there before");
-        assert_eq!(told(Event::Pending(1, hashes(1))), 1);
+        assert_eq!(push(Event::Pending(0, hashes(1))), 0);
+        assert_eq!(push(Event::Pending(0, hashes(3))), 2, "the first was there before");
+        assert_eq!(push(Event::Pending(1, hashes(1))), 1);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Routes new blocks and pending transactions to the subscribers of WebSockets.
 //!
 //! reads   new blocks, hashes of transactions that came into the pool
-//! writes  events into the lines of connections ([`crate::subscriber_queue`])
+//! writes  events into the queues of connections ([`crate::subscriber_queue`])
 //! memory  a subscription its criteria
-//! drops   connections whose line is too long: closed, counted; subscriptions over the limits: error -32005, counted
+//! drops   connections whose queue is too long: closed, counted; subscriptions over the limits: error -32005, counted
 //! source  `eth_subscribe` of go-ethereum 1.16
 
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ struct State {
     subscriptions: usize,
 }
 
-/// Everything that is subscribed.
+/// All subscriptions, by connection.
 pub struct Hub {
     state: Mutex<State>,
     limits: Limits,
@@ -41,7 +41,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A hub without subscriptions.
+    /// Creates a hub without subscriptions.
     pub fn new(limits: Limits, counters: Arc<Counters>) -> Self {
         Self { state: Mutex::default(), limits, counters }
     }
@@ -50,7 +50,7 @@ impl Hub {
         self.state.lock()
     }
 
-    /// Takes a connection in: its number, and the line from which it sends. The line ends when the client was too slow.
+    /// Registers a connection; returns its number and its queue. The queue ends when the client was too slow.
     pub fn join(&self) -> (u64, Reader) {
         let (teller, reader) = line(Arc::clone(&self.counters));
         let mut state = self.state();
@@ -60,7 +60,7 @@ impl Hub {
         (number, reader)
     }
 
-    /// Forgets a connection and its subscriptions.
+    /// Removes a connection and its subscriptions.
     pub fn leave(&self, connection: u64) {
         self.remove(&mut self.state(), connection);
     }
@@ -76,13 +76,14 @@ impl Hub {
         self.counters.subscriptions_open.store(state.subscriptions as u64, Relaxed);
     }
 
-    /// Whether a connection has subscriptions.
+    /// Returns whether a connection has subscriptions.
     pub fn is_subscribed(&self, connection: u64) -> bool {
         self.state().peers.get(&connection).is_some_and(|peer| !peer.own.is_empty())
     }
 
-    /// Subscribes to what comes after `now`, the number of the last event of the chain or the pool: the number of the
-    /// subscription, quoted. `now` is asked when nothing can be told until the subscription is there.
+    /// Subscribes to what comes after `now`, the number of the last event of the chain or the pool. Returns the
+    /// subscription's number, quoted. `now` is called at a moment when no event can be published until the subscription
+    /// is there.
     pub fn subscribe(&self, connection: u64, watch: Watch, now: impl FnOnce() -> u64) -> Result<String, Failure> {
         let mut state = self.state();
         let (all_max, own_max) = (self.limits.subscriptions, self.limits.subscriptions_per_connection);
@@ -107,7 +108,7 @@ impl Hub {
         Ok(number)
     }
 
-    /// Ends a subscription of this connection; whether there was one. `number` is quoted.
+    /// Ends a subscription of this connection; returns whether it existed. `number` is quoted.
     pub fn unsubscribe(&self, connection: u64, number: &str) -> bool {
         let mut state = self.state();
         let was_there = state.peers.get_mut(&connection).is_some_and(|peer| {
@@ -121,24 +122,24 @@ impl Hub {
         was_there
     }
 
-    /// Tells of a new block, which was the event of that number.
+    /// Publishes a new block, which was the event of that number.
     pub fn tell_block(&self, number: u64, block: &Arc<Block>) {
         self.tell(Event::Made(number, Arc::clone(block)));
     }
 
-    /// Tells of a block that is no more: of its logs.
+    /// Publishes the removal of a block: its logs.
     pub fn tell_gone(&self, number: u64, block: &Arc<Block>) {
         self.tell(Event::Gone(number, Arc::clone(block)));
     }
 
-    /// Tells of transactions that came into the pool after `before` others; `find` gives the whole of one.
+    /// Publishes transactions that entered the pool after `before` others; `find` returns a whole one.
     pub fn tell_pending(&self, before: u64, hashes: &[B256], find: impl Fn(&B256) -> Option<SharedTx>) {
         let whole = self.wants(|watch| matches!(watch, Watch::Pending { whole: true }));
         let txs = hashes.iter().map(|hash| (*hash, if whole { find(hash) } else { None }));
         self.tell(Event::Pending(before, txs.collect()));
     }
 
-    /// Whether anybody wants to be told of transactions.
+    /// Whether any subscription is for transactions.
     pub fn wants_pending(&self) -> bool {
         self.wants(|watch| matches!(watch, Watch::Pending { .. }))
     }
@@ -185,9 +186,12 @@ mod tests {
         let (connection, mut queue) = hub.join();
         let number = hub.subscribe(connection, Watch::Heads, || 0).unwrap();
         hub.tell_block(1, &block(7));
-        let told: serde_json::Value = serde_json::from_str(&queue.try_recv().unwrap()).unwrap();
-        assert_eq!((&told["method"], &told["params"]["result"]["number"]), (&"eth_subscription".into(), &"0x7".into()));
-        assert_eq!(format!("{}", told["params"]["subscription"]), number);
+        let notification: serde_json::Value = serde_json::from_str(&queue.try_recv().unwrap()).unwrap();
+        assert_eq!(
+            (&notification["method"], &notification["params"]["result"]["number"]),
+            (&"eth_subscription".into(), &"0x7".into())
+        );
+        assert_eq!(format!("{}", notification["params"]["subscription"]), number);
         assert!(!hub.unsubscribe(connection + 1, &number));
         assert!(hub.unsubscribe(connection, &number));
         assert!(!hub.unsubscribe(connection, &number));

@@ -1,7 +1,7 @@
-//! WebSocket: every method, and what its client has asked to be told.
+//! WebSocket: every method, and notifications of subscriptions.
 //!
 //! reads   messages of at most [`Limits::request_bytes`](crate::Limits)
-//! writes  answers, in the order in which they are there; subscriptions of the hub, which fills the connection's queue
+//! writes  answers, in the order of their completion; notifications from the connection's queue
 //! memory  the answers of [`Limits::calls_per_connection`](crate::Limits) messages
 //! source  `rpc/websocket.go` of go-ethereum 1.16
 
@@ -16,7 +16,7 @@ use hearth_serve::{Body, Bytes};
 
 use crate::methods::{Api, Caller};
 
-/// Turns a request for an upgrade into a connection that is served until it ends.
+/// Upgrades a request to a WebSocket connection and serves it until it ends.
 pub async fn upgrade(api: &Arc<Api>, connection: &Arc<Connection>, request: Request<Body>) -> Response<Body> {
     let limits = &api.config.limits;
     let (message_bytes, calls_at_once) = (limits.request_bytes, limits.calls_per_connection);
@@ -29,7 +29,7 @@ pub async fn upgrade(api: &Arc<Api>, connection: &Arc<Connection>, request: Requ
     websocket::upgrade(request, Arc::clone(connection), bounds, begin).await
 }
 
-/// One connection.
+/// A WebSocket connection.
 struct Session {
     api: Arc<Api>,
     address: IpAddr,
@@ -56,7 +56,7 @@ impl websocket::Session for Session {
     }
 
     fn may_subscribe(&self, text: &[u8]) -> bool {
-        // A name with escapes in it is nobody's; whoever writes so is told of the subscription a little late.
+        // A name with escapes in it matches no method; such a client gets the subscription's number a little late.
         memchr::memmem::find(text, b"eth_subscribe").is_some()
     }
 }

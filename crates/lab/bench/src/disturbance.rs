@@ -52,8 +52,8 @@ mod tests {
     fn a_machine_that_is_not_quiet_is_told() {
         let quiet = Allowed { cores: 2.0, had: CoresHad { had: 1.9, waited_for: 0.1 } };
         assert_eq!(noise(&quiet, 0.01, false), None);
-        let told = noise(&quiet, 0.12, false).unwrap();
-        assert_eq!(told, "the machine is not quiet: the hypervisor gave 12 % of the time to others");
+        let warning = noise(&quiet, 0.12, false).unwrap();
+        assert_eq!(warning, "the machine is not quiet: the hypervisor gave 12 % of the time to others");
         let shared = Allowed { cores: 2.0, had: CoresHad { had: 1.1, waited_for: 0.8 } };
         assert!(noise(&shared, 0.0, false).unwrap().contains("got 1.1 of 2 cores, and 0.8 of their threads waited"));
         assert_eq!(noise(&shared, 0.0, true), None, "that is the node");

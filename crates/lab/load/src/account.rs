@@ -28,7 +28,7 @@ pub enum AccountError {
         source: io::Error,
     },
     /// The file is no key file.
-    #[error("{path} is no key file of a load: {source}")]
+    #[error("{path} is not a key file of a load: {source}")]
     Shape {
         /// Path of the file.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum AccountError {
     #[error("{} is there already: use it with --load, or name another", .0.display())]
     There(PathBuf),
     /// The text is not a secret key.
-    #[error("`{0}` is no secret key: expected 64 hexadecimal digits")]
+    #[error("`{0}` is not a secret key: expected 64 hexadecimal digits")]
     Secret(String),
     /// The system provides no random bytes.
     #[error("no random bytes for new keys: {0}")]
@@ -289,6 +289,6 @@ mod tests {
         assert!(why.contains("account 1") && why.contains("the secret is that of"), "{why}");
         fs::write(&path, &text[..text.len() / 2]).unwrap();
         let why = load(&path).unwrap_err().to_string();
-        assert!(why.contains("is no key file of a load") && why.contains("line"), "{why}");
+        assert!(why.contains("is not a key file of a load") && why.contains("line"), "{why}");
     }
 }

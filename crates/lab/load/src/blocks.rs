@@ -176,13 +176,13 @@ pub(super) mod tests {
     pub fn both(run: &[(u64, u64)], shares: (f64, f64), sent_all: bool) -> (Blocks, Blocks, Instant, Instant) {
         let zero = Instant::now();
         let all: Duration = run.iter().map(|(us, _)| Duration::from_micros(*us)).sum();
-        let (begin, told) = (zero + all.mul_f64(shares.0), zero + all.mul_f64(shares.0.max(shares.1)));
+        let (begin, decided) = (zero + all.mul_f64(shares.0), zero + all.mul_f64(shares.0.max(shares.1)));
         let (mut whole, mut few) = (Blocks::bounded(usize::MAX), Blocks::bounded(40));
         let (mut seen, mut end, mut last_ours) = (zero, None, None);
         for (number, (us, ours)) in (7..).zip(run) {
             seen += Duration::from_micros(*us);
-            if seen > told && end.is_none() {
-                end = Some(last_ours.filter(|at| sent_all && *at >= begin).unwrap_or(told));
+            if seen > decided && end.is_none() {
+                end = Some(last_ours.filter(|at| sent_all && *at >= begin).unwrap_or(decided));
             }
             // A load that has sent everything sends nothing more.
             let ours = if end.is_some() && sent_all { 0 } else { *ours };
@@ -200,7 +200,7 @@ pub(super) mod tests {
             whole.push(block.clone(), &[None, None]);
             few.push(block, &[Some(begin).filter(|begin| *begin <= seen), end]);
         }
-        (whole, few, begin.min(end.unwrap_or(told)), end.unwrap_or(told))
+        (whole, few, begin.min(end.unwrap_or(decided)), end.unwrap_or(decided))
     }
 
     proptest! {

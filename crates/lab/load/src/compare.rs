@@ -262,8 +262,9 @@ impl Comparison {
                 Verdict::TooFew => "",
                 Verdict::Missing => "not in every report",
             };
-            let told = |figure: f64, digits| if figure.is_nan() { "–".into() } else { format!("{figure:.digits$}") };
-            let (ratio, before, after) = (told(*ratio, 3), told(*before, 1), told(*after, 1));
+            let formatted =
+                |figure: f64, digits| if figure.is_nan() { "–".into() } else { format!("{figure:.digits$}") };
+            let (ratio, before, after) = (formatted(*ratio, 3), formatted(*before, 1), formatted(*after, 1));
             let line = format!("{name:<22}{before:>14}{after:>14}{ratio:>8}  {interval:<16}  {verdict}");
             writeln!(text, "{}", line.trim_end()).expect("a string takes all");
         }

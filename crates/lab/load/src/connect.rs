@@ -75,14 +75,14 @@ pub fn connect_patiently(
     timeout: Duration,
     patience: Duration,
     stop: &dyn Fn() -> bool,
-    told: &mut dyn FnMut(&ConnectError),
+    on_retry: &mut dyn FnMut(&ConnectError),
 ) -> Result<Connected, ConnectError> {
     let (deadline, mut is_told) = (Instant::now() + patience, false);
     loop {
         match connect(url, timeout) {
             Err(why) if why.may_pass() && Instant::now() < deadline && !stop() => {
                 if !is_told {
-                    told(&why);
+                    on_retry(&why);
                     is_told = true;
                 }
                 thread::sleep(LOOK_EVERY);

@@ -30,7 +30,7 @@ impl Lines {
 }
 
 /// The answer, or none if the node refuses.
-pub(super) fn told(answer: Result<Value, RpcError>) -> Result<Option<Value>, RpcError> {
+pub(super) fn if_supported(answer: Result<Value, RpcError>) -> Result<Option<Value>, RpcError> {
     match answer {
         Ok(Value::Null) | Err(RpcError::Refused { .. }) => Ok(None),
         Ok(value) => Ok(Some(value)),

@@ -138,13 +138,13 @@ impl<K: Named> Asked<K> {
     /// The options as a report shows them; `way` is how transactions were sent.
     pub(super) fn configuration(&self, way: &str) -> Vec<(String, String)> {
         let (Pace { rate, under_way, count, presign, .. }, timing) = (self.pace, self.timing());
-        let told = |number: Option<String>, none: &str| number.unwrap_or(none.into());
+        let or_default = |number: Option<String>, none: &str| number.unwrap_or(none.into());
         let mut all = vec![
             ("nodes", self.networks.join(", ")),
             ("way", way.into()),
             ("transactions", self.mix.to_string()),
-            ("a second", told(rate.map(|rate| rate.to_string()), "as many as the node takes")),
-            ("of each account", told(count.map(|count| count.to_string()), "no bound")),
+            ("a second", or_default(rate.map(|rate| rate.to_string()), "as many as the node takes")),
+            ("of each account", or_default(count.map(|count| count.to_string()), "no bound")),
             ("signed ahead, of each account", presign.to_string()),
             ("threads that send", self.senders.to_string()),
             ("under way at most", under_way.to_string()),

@@ -25,16 +25,16 @@ const NAME_MAX: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PprofError {
     /// The answer is not valid gzip.
-    #[error("it is no gzip")]
+    #[error("it is not gzip data")]
     Gzip,
     /// The profile exceeds the limits.
     #[error("it is larger than a profile may be")]
     TooLarge,
     /// A field extends beyond the message, or has another type.
-    #[error("it is no profile: {0}")]
+    #[error("it is not a profile: {0}")]
     Decode(#[from] prost::DecodeError),
     /// The profile refers to an id that it does not define.
-    #[error("it is no profile: it names {0} that it has not")]
+    #[error("it is not a profile: it names {0} that it has not")]
     Unknown(&'static str),
 }
 

@@ -149,8 +149,8 @@ fn of_ours(plan: &Plan, when_begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Resul
     let (begun, patience) = (Instant::now(), span + NAMING_MAX);
     let mut is_stopped = false;
     loop {
-        let told = call("hearth_profileFetch", json!({ "id": id, "format": "summary" }))?;
-        match told["state"].as_str() {
+        let summary = call("hearth_profileFetch", json!({ "id": id, "format": "summary" }))?;
+        match summary["state"].as_str() {
             Some("running") if begun.elapsed() > patience => return Err(ProfileError::Late(patience.as_secs())),
             Some("running") => {
                 if stop() && !is_stopped {
@@ -160,18 +160,18 @@ fn of_ours(plan: &Plan, when_begun: &dyn Fn(), stop: &dyn Fn() -> bool) -> Resul
                 thread::sleep(LOOK_EVERY);
             }
             Some("done") => break,
-            _ => return Err(ProfileError::Failed(words(&told))),
+            _ => return Err(ProfileError::Failed(words(&summary))),
         }
     }
-    let told = call("hearth_profileFetch", json!({ "id": id, "format": "folded" }))?;
-    let folded = told["profile"].as_str().ok_or_else(|| ProfileError::Failed(words(&told)))?;
-    let asked = told["asked"].as_str().map_or_else(|| plan.span.in_words(), Into::into);
-    let seconds = told["seconds"].as_f64().unwrap_or_default();
+    let summary = call("hearth_profileFetch", json!({ "id": id, "format": "folded" }))?;
+    let folded = summary["profile"].as_str().ok_or_else(|| ProfileError::Failed(words(&summary)))?;
+    let asked = summary["asked"].as_str().map_or_else(|| plan.span.in_words(), Into::into);
+    let seconds = summary["seconds"].as_f64().unwrap_or_default();
     Ok(Profile { source: "by the node itself".into(), asked, seconds, folded: folded.into() })
 }
 
-fn words(told: &Value) -> String {
-    told["why"].as_str().unwrap_or("it does not say why").into()
+fn words(summary: &Value) -> String {
+    summary["why"].as_str().unwrap_or("it does not say why").into()
 }
 
 /// Takes the profile by pprof, in short pieces, because a request cannot be ended early.

@@ -177,7 +177,7 @@ impl Ramped {
             Some(Limit::Load) => {
                 format!("; the limit was the load itself, late in each of {TRIES} tries, not the node")
             }
-            Some(limit) => format!("; the limit was {}", limit.told()),
+            Some(limit) => format!("; the limit was {}", limit.in_words()),
         };
         let money = if self.out_of_money {
             "; then the load's accounts had no money left: take more --accounts, or fund them by `hearth load fund`"
@@ -260,7 +260,7 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
     asked: &Asked<K>,
     bound: Bound,
     stop: &dyn Fn() -> bool,
-    mut told: T,
+    mut on_progress: T,
     drive: impl Fn(&Asked<K>, &mut T) -> Result<Report, LoadError>,
 ) -> Result<Ramped, LoadError> {
     let mut found = Ramped {
@@ -283,8 +283,8 @@ pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
         }
         let mut step = |number: usize| {
             let again = if number > 1 { format!(", try {number} of {TRIES}") } else { String::new() };
-            told(Progress::Step(&format!("{rate:.1} transactions a second{again}")));
-            drive(&asked.at(rate), &mut told)
+            on_progress(Progress::Step(&format!("{rate:.1} transactions a second{again}")));
+            drive(&asked.at(rate), &mut on_progress)
         };
         let Some((step, report)) = decided(&mut found.steps, bound, stop, &mut step)? else {
             found.interrupted_at = Some(rate);

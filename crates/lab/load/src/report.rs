@@ -152,7 +152,7 @@ pub enum Limit {
 
 impl Limit {
     /// Describes the limit in words.
-    pub fn told(self) -> &'static str {
+    pub fn in_words(self) -> &'static str {
         match self {
             Self::Node => "the node",
             Self::Load => "the load itself: the node may have more to give",
@@ -332,7 +332,7 @@ impl Report {
         match self.failed {
             Some(failed) if self.receipts_seen >= *included => line("failed in blocks", failed.to_string()),
             Some(failed) => line("failed in blocks", format!("{failed} of {} looked at", self.receipts_seen)),
-            None => line("failed in blocks", "not told by this node, or not in time".into()),
+            None => line("failed in blocks", "not available from this node, or not in time".into()),
         }
         for (reason, count) in &self.reasons {
             line("", format!("{count} × {reason}"));
@@ -369,7 +369,7 @@ impl Report {
     /// The limit, and the figures that show it.
     pub fn limit_text(&self) -> String {
         let reason = self.limit_reason.as_ref().map_or(String::new(), |reason| format!("; {reason}"));
-        format!("{}{reason}", self.limit.told())
+        format!("{}{reason}", self.limit.in_words())
     }
 
     /// How far the chain's clock was ahead of this machine's at the last block, in seconds, and at the first one; none
@@ -476,10 +476,10 @@ impl Report {
             ("pool", "times the pool was full", self.pool_full),
             ("fees", "times the node asked for a higher fee", self.dearer),
             ("fees", "blocks asked more for gas than the load paid at first", self.blocks_too_dear),
-            ("nonces", "nonces asked for anew", self.renonced),
+            ("nonces", "nonces asked for again", self.renonced),
             ("sent again", "transactions that the node had lost, sent again", self.healed),
             ("sent again", "transactions sent again, as they were in no block after 2 s", self.sent_again),
-            ("signed anew", "transactions signed anew, as their blockhash had expired", self.resigned),
+            ("signed again", "transactions signed again, as their blockhash had expired", self.resigned),
             ("keys", foreign, self.foreign),
             ("answers", "answers with another hash", self.other_hash),
             ("reading", "block numbers ahead of their block", self.number_ahead),

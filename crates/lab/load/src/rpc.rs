@@ -93,7 +93,7 @@ impl Rpc {
     /// Requests a number like `"0x1f"`.
     pub fn quantity(&self, method: &str, params: &Value) -> Result<U256, RpcError> {
         let value = self.call(method, params)?;
-        to_quantity(&value).ok_or_else(|| self.garbled(method, &format!("{value} is no quantity")))
+        to_quantity(&value).ok_or_else(|| self.garbled(method, &format!("{value} is not a quantity")))
     }
 
     /// Requests a number that fits 64 bits.
@@ -131,7 +131,7 @@ impl Rpc {
             for answer in self.batch::<Value>(method, &params)? {
                 let value = answer.map_err(|refusal| refusal.into_error(method))?;
                 let quantity = to_quantity(&value);
-                quantities.push(quantity.ok_or_else(|| self.garbled(method, &format!("{value} is no quantity")))?);
+                quantities.push(quantity.ok_or_else(|| self.garbled(method, &format!("{value} is not a quantity")))?);
             }
         }
         Ok(quantities)

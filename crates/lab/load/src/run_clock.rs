@@ -82,9 +82,9 @@ impl Course {
     }
 
     /// Prints once that the node is silent, when it is.
-    pub fn say_silence(&self, told: &mut impl FnMut(Progress<'_>)) {
+    pub fn say_silence(&self, on_progress: &mut impl FnMut(Progress<'_>)) {
         if let Some(why) = self.silence.look(Instant::now()) {
-            told(Progress::Step(&why));
+            on_progress(Progress::Step(&why));
         }
     }
 
@@ -114,7 +114,7 @@ impl Course {
 }
 
 /// The results of one sender.
-pub struct Told {
+pub struct SenderTally {
     /// At a given rate, time from when each was due to when it was sent; until the end for unsent ones.
     pub lag_us: Histogram<u64>,
     /// At a given rate, how many were due but not sent, without those that the node had no room for.
@@ -151,7 +151,7 @@ pub struct Told {
     pub full_words: Option<String>,
 }
 
-impl Told {
+impl SenderTally {
     /// Subtracts the time in which the load itself did not run from the time that is attributed to the node: an answer
     /// that came meanwhile was not late.
     pub fn take_out(&mut self, halts: &Spans) {
@@ -233,7 +233,7 @@ pub struct Behind {
     pub own: Duration,
 }
 
-impl Default for Told {
+impl Default for SenderTally {
     fn default() -> Self {
         Self {
             lag_us: histogram(),
@@ -364,13 +364,13 @@ impl Timetable {
 
     /// Counts transactions that were due but not sent, out of `left` remaining ones, with the lag that they have at the
     /// end. Those that fell due just then are not counted.
-    pub fn count_unsent(&self, told: &mut Told, end: Instant, left: u64) {
-        told.unsent = self.due_until(end - TOGETHER).saturating_sub(self.gone).min(left);
+    pub fn count_unsent(&self, tally: &mut SenderTally, end: Instant, left: u64) {
+        tally.unsent = self.due_until(end - TOGETHER).saturating_sub(self.gone).min(left);
         // There may be millions, so neighbours share one lag.
-        let step = (told.unsent / UNSENT_TOLD_APART).max(1);
-        for nth in (0..told.unsent).step_by(step as usize) {
+        let step = (tally.unsent / UNSENT_TOLD_APART).max(1);
+        for nth in (0..tally.unsent).step_by(step as usize) {
             let lag = end.saturating_duration_since(self.due(self.gone + nth));
-            record_many(&mut told.lag_us, lag, step.min(told.unsent - nth));
+            record_many(&mut tally.lag_us, lag, step.min(tally.unsent - nth));
         }
     }
 }
@@ -423,26 +423,26 @@ mod tests {
         let zero = Instant::now();
         let at = |ms| zero + Duration::from_millis(ms);
         let ms = Duration::from_millis;
-        let mut told = Told::default();
-        told.stalls.push(at(1_000), at(5_100));
-        told.stalls.push(at(6_000), at(8_000));
-        told.spent = Spent { answers: ms(7_000), stalled: ms(6_100), ..Spent::default() };
-        told.behind = Behind { node: ms(6_000), own: ms(100) };
+        let mut tally = SenderTally::default();
+        tally.stalls.push(at(1_000), at(5_100));
+        tally.stalls.push(at(6_000), at(8_000));
+        tally.spent = Spent { answers: ms(7_000), stalled: ms(6_100), ..Spent::default() };
+        tally.behind = Behind { node: ms(6_000), own: ms(100) };
         let mut halts = Spans::default();
         halts.push(at(1_000), at(5_000));
-        told.take_out(&halts);
-        assert_eq!(told.spent.answers, ms(3_000));
-        assert_eq!(told.spent.stalled, ms(2_100));
-        assert_eq!(told.behind, Behind { node: ms(2_000), own: ms(4_100) });
+        tally.take_out(&halts);
+        assert_eq!(tally.spent.answers, ms(3_000));
+        assert_eq!(tally.spent.stalled, ms(2_100));
+        assert_eq!(tally.behind, Behind { node: ms(2_000), own: ms(4_100) });
     }
 
     #[test]
     fn what_did_not_go_out_is_as_late_as_the_end() {
         let timetable = Timetable::new(Instant::now(), 100_000.0, 1, 0);
-        let mut told = Told::default();
+        let mut tally = SenderTally::default();
         let end = timetable.first + Duration::from_secs(10) + Duration::from_micros(5);
-        timetable.count_unsent(&mut told, end + TOGETHER, u64::MAX);
-        assert_eq!((told.unsent, told.lag_us.len()), (1_000_001, 1_000_001));
-        assert!((told.lag_us.value_at_quantile(0.5) as f64 / 5e6 - 1.0).abs() < 0.01);
+        timetable.count_unsent(&mut tally, end + TOGETHER, u64::MAX);
+        assert_eq!((tally.unsent, tally.lag_us.len()), (1_000_001, 1_000_001));
+        assert!((tally.lag_us.value_at_quantile(0.5) as f64 / 5e6 - 1.0).abs() < 0.01);
     }
 }

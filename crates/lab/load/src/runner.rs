@@ -11,7 +11,7 @@ use crate::options::Timing;
 use crate::profile::{self, Plan, Profile, ProfileError};
 use crate::progress::Progress;
 use crate::reading::Chain;
-use crate::run_clock::{Course, PROFILER_PATIENCE, Told};
+use crate::run_clock::{Course, PROFILER_PATIENCE, SenderTally};
 use crate::series;
 use crate::window::{self, Window};
 
@@ -28,16 +28,16 @@ impl Course {
         senders: Vec<S>,
         reader: R,
         stop: &dyn Fn() -> bool,
-        told: &mut impl FnMut(Progress<'_>),
-    ) -> (Window, Chain, Vec<Told>)
+        on_progress: &mut impl FnMut(Progress<'_>),
+    ) -> (Window, Chain, Vec<SenderTally>)
     where
-        S: FnOnce() -> Told + Send,
+        S: FnOnce() -> SenderTally + Send,
         R: FnOnce(&AtomicBool) -> Chain + Send,
     {
         let stop_reading = AtomicBool::new(false);
         thread::scope(|scope| {
             let senders: Vec<_> = senders.into_iter().map(|sender| scope.spawn(sender)).collect();
-            self.wait_until_signed(presigned, stop, told);
+            self.wait_until_signed(presigned, stop, on_progress);
             let reader = scope.spawn(|| reader(&stop_reading));
             let watcher =
                 scope.spawn(|| series::watch(&timing.beside.pool, &timing.pids, &self.outcomes, &stop_reading));
@@ -50,23 +50,23 @@ impl Course {
             self.measured.store(timing.warmup.is_zero(), Ordering::Release);
             self.ready.wait();
             self.begun();
-            let (mut window, still) = Window::watch(timing, self, stop, told, || reader.is_finished());
-            told(Progress::Step("waiting for what is under way"));
+            let (mut window, still) = Window::watch(timing, self, stop, on_progress, || reader.is_finished());
+            on_progress(Progress::Step("waiting for what is under way"));
             window::settle(self, still, || {
-                self.say_silence(told);
+                self.say_silence(on_progress);
                 reader.is_finished() || timing.give_up.is_asked()
             });
             if timing.give_up.is_asked() {
-                told(Progress::Step("nothing more is waited for: what is still under way is unknown"));
+                on_progress(Progress::Step("nothing more is waited for: what is still under way is unknown"));
             }
             self.over.store(true, Ordering::Release);
-            let mut tolds: Vec<Told> =
+            let mut tallies: Vec<SenderTally> =
                 senders.into_iter().map(|sender| sender.join().expect("a sender does not panic")).collect();
-            tolds.iter_mut().for_each(|told| told.take_out(&window.halts));
+            tallies.iter_mut().for_each(|tally| tally.take_out(&window.halts));
             stop_reading.store(true, Ordering::Release);
             window.series = watcher.join().expect("who watches does not panic");
             window.profile = profiler.map(|profiler| profiler.join().expect("who profiles does not panic"));
-            (window, reader.join().expect("the reader does not panic"), tolds)
+            (window, reader.join().expect("the reader does not panic"), tallies)
         })
     }
 
@@ -92,7 +92,7 @@ impl Course {
         }
     }
 
-    fn wait_until_signed(&self, all: u64, stop: &dyn Fn() -> bool, told: &mut impl FnMut(Progress<'_>)) {
+    fn wait_until_signed(&self, all: u64, stop: &dyn Fn() -> bool, on_progress: &mut impl FnMut(Progress<'_>)) {
         let mut next = Instant::now() + Duration::from_secs(1);
         while self.signed.load(Ordering::Relaxed) < all {
             if stop() {
@@ -100,7 +100,7 @@ impl Course {
                 return;
             }
             if Instant::now() > next {
-                told(Progress::Signed(self.signed.load(Ordering::Relaxed), all));
+                on_progress(Progress::Signed(self.signed.load(Ordering::Relaxed), all));
                 next += Duration::from_secs(1);
             }
             thread::sleep(LOOK_EVERY);

@@ -121,13 +121,13 @@ impl Pool {
     fn depth(&self) -> Result<(Option<u64>, Option<u64>), RpcError> {
         match self {
             Self::Ethereum(rpc) => {
-                let told = rpc.call("txpool_status", &json!([]))?;
-                let of = |key: &str| to_quantity(&told[key]).and_then(|value| value.try_into().ok());
+                let status = rpc.call("txpool_status", &json!([]))?;
+                let of = |key: &str| to_quantity(&status[key]).and_then(|value| value.try_into().ok());
                 Ok((of("pending"), of("queued")))
             }
             Self::Comet(rpc) => {
-                let told = rpc.call("num_unconfirmed_txs", &json!({}))?;
-                Ok((comet_total(&told), None))
+                let status = rpc.call("num_unconfirmed_txs", &json!({}))?;
+                Ok((comet_total(&status), None))
             }
             Self::Silent => Ok((None, None)),
         }
@@ -135,9 +135,9 @@ impl Pool {
 }
 
 /// `total` is the pool's depth, `n_txs` the number of listed transactions; both are strings.
-fn comet_total(told: &Value) -> Option<u64> {
+fn comet_total(status: &Value) -> Option<u64> {
     let of = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
-    of(&told["total"]).or_else(|| of(&told["n_txs"]))
+    of(&status["total"]).or_else(|| of(&status["n_txs"]))
 }
 
 /// Samples until `stop`.

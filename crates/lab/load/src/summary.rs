@@ -16,7 +16,7 @@ use crate::receipts::Receipts;
 use crate::refusal::Reason;
 use crate::report::{BlockLine, Limit, Percentiles, Report, distribution, median_of_seconds};
 use crate::rpc::RpcError;
-use crate::run_clock::{self, Behind, Told};
+use crate::run_clock::{self, Behind, SenderTally};
 use crate::spans::Spans;
 use crate::tx_mix::Named;
 use crate::window::Window;
@@ -59,7 +59,7 @@ pub struct Found<'a, K> {
     /// The outcomes of all transactions.
     pub outcomes: &'a Outcomes,
     /// The senders' results.
-    pub tolds: Vec<Told>,
+    pub tallies: Vec<SenderTally>,
     /// Counts of the receipts.
     pub receipts: Receipts,
 }
@@ -76,11 +76,11 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(tolds: &[Told]) -> Self {
-        let shares = tolds.iter().map(|told| {
-            let all = told.spent.all.as_secs_f64().max(1e-9);
+    fn of(tallies: &[SenderTally]) -> Self {
+        let shares = tallies.iter().map(|tally| {
+            let all = tally.spent.all.as_secs_f64().max(1e-9);
             let share = |part: std::time::Duration| (part.as_secs_f64() / all).min(1.0);
-            let run_clock::Spent { answers, stalled, idle, busy, waited, .. } = told.spent;
+            let run_clock::Spent { answers, stalled, idle, busy, waited, .. } = tally.spent;
             Self {
                 busy: share(busy),
                 waited: share(waited),
@@ -89,7 +89,7 @@ impl Shares {
                 idle: share(idle),
             }
         });
-        let senders = tolds.len().max(1) as f64;
+        let senders = tallies.len().max(1) as f64;
         shares.fold(Self::default(), |sum, one| Self {
             busy: sum.busy.max(one.busy),
             waited: sum.waited.max(one.waited),
@@ -145,13 +145,13 @@ impl Seen {
             threads: found.asked.senders.min(machine) as f64,
             rate: found.asked.pace.rate.is_some(),
             kept: true,
-            behind: behind(&found.tolds),
+            behind: behind(&found.tallies),
             no_room: false,
             reads_late: reads_late(&counts.latency_us, reading_lag_us),
             reading_lag: Duration::from_micros(reading_lag_us.value_at_quantile(0.5)),
             pause: pause(inside, &window.halts, begin, end).filter(|_| is_owed(counts)),
             gone_from: gone_from(chain, begin, end),
-            stalled: stalled(&found.tolds, &window.halts, begin, end),
+            stalled: stalled(&found.tallies, &window.halts, begin, end),
             halted: window.halts.time(),
             measured: end.duration_since(begin),
             emptied: emptied(inside, found.asked.pace.under_way),
@@ -338,8 +338,8 @@ fn is_owed(counts: &Counts) -> bool {
 
 /// How long any thread waited for an answer that took more than a second, without the time in which the load itself did
 /// not run. Threads without a pending request at that time say nothing.
-fn stalled(tolds: &[Told], halts: &Spans, begin: Instant, end: Instant) -> Duration {
-    let all = Spans::union(tolds.iter().map(|told| &told.stalls)).within(begin, end);
+fn stalled(tallies: &[SenderTally], halts: &Spans, begin: Instant, end: Instant) -> Duration {
+    let all = Spans::union(tallies.iter().map(|tally| &tally.stalls)).within(begin, end);
     all.time().saturating_sub(all.overlap_with(halts))
 }
 
@@ -421,7 +421,7 @@ fn seconds_after(at: Instant, begin: Instant) -> f64 {
 
 /// Computes the report.
 pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
-    let Found { window, chain, outcomes, tolds, receipts, .. } = found;
+    let Found { window, chain, outcomes, tallies, receipts, .. } = found;
     let rate = found.asked.pace.rate;
     let seconds = window.end.duration_since(window.begin).as_secs_f64();
     let seen = |block: &Block| seconds_after(block.seen, window.begin);
@@ -433,14 +433,14 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
         |of: fn(&Block) -> u64| lines.iter().zip(&parts).map(|(line, part)| of(line) as f64 * part).sum::<f64>();
     let (ours, gas) = (measured(|line| line.ours), measured(|line| line.gas_used));
     let mut lag = histogram();
-    tolds.iter().for_each(|told| lag.add(&told.lag_us).expect("of one shape"));
+    tallies.iter().for_each(|tally| lag.add(&tally.lag_us).expect("of one shape"));
     let send_lag = Percentiles::of(&lag);
-    let sum = |of: fn(&Told) -> u64| tolds.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&SenderTally) -> u64| tallies.iter().map(of).sum::<u64>();
     // Without any transaction there is no cost per transaction.
     let each = |cpu: std::time::Duration| (ours > 0.0).then(|| cpu.as_secs_f64() * 1e6 / ours);
     let client_cores = cores(window.client, window.counted);
-    let (late, no_room) = (sum(|told| told.unsent), outcomes.unsent() as u64);
-    let shares = Shares::of(tolds);
+    let (late, no_room) = (sum(|tally| tally.unsent), outcomes.unsent() as u64);
+    let shares = Shares::of(tallies);
     // What fell due just before the end may be as late as what was sent.
     let late_max = rate.map_or(0.0, |rate| (rate * LAG_MS_MAX / 1e3).max(1.0));
     let kept = no_room == 0 && late as f64 <= late_max && send_lag.is_none_or(|lag| lag.p99_ms < LAG_MS_MAX);
@@ -479,11 +479,11 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
 }
 
 /// How long a sender was behind on average, by cause.
-fn behind(tolds: &[Told]) -> Behind {
-    let senders = tolds.len().max(1) as u32;
-    tolds.iter().fold(Behind::default(), |sum, told| Behind {
-        node: sum.node + told.behind.node / senders,
-        own: sum.own + told.behind.own / senders,
+fn behind(tallies: &[SenderTally]) -> Behind {
+    let senders = tallies.len().max(1) as u32;
+    tallies.iter().fold(Behind::default(), |sum, tally| Behind {
+        node: sum.node + tally.behind.node / senders,
+        own: sum.own + tally.behind.own / senders,
     })
 }
 
@@ -503,11 +503,11 @@ fn emptied(blocks: &[&Block], under_way: usize) -> bool {
 /// The further figures of a report.
 fn beside<K: Named>(found: &Found<'_, K>) -> Report {
     let Window { series, profile, begin, began_unix_s, server, counted, resident, .. } = &found.window;
-    let Found { chain, tolds, receipts, .. } = found;
+    let Found { chain, tallies, receipts, .. } = found;
     let mut signed_late = run_clock::SignedLate::default();
-    tolds.iter().for_each(|told| signed_late.add(&told.signed_late));
-    let sum = |of: fn(&Told) -> u64| tolds.iter().map(of).sum::<u64>();
-    let behind = behind(tolds);
+    tallies.iter().for_each(|tally| signed_late.add(&tally.signed_late));
+    let sum = |of: fn(&SenderTally) -> u64| tallies.iter().map(of).sum::<u64>();
+    let behind = behind(tallies);
     Report {
         client: found.client.clone(),
         kind: found.asked.mix.to_string(),
@@ -518,21 +518,21 @@ fn beside<K: Named>(found: &Found<'_, K>) -> Report {
         behind_by_itself_s: behind.own.as_secs_f64(),
         server_cores: server.map(|cpu| cores(cpu, *counted)),
         server_resident: *resident,
-        unanswered: sum(|told| told.unanswered) + chain.errors,
-        too_long: tolds.iter().filter_map(|told| told.too_long.as_ref()).next_back().map(ToString::to_string),
-        last_error: tolds.iter().filter_map(|told| told.error.as_ref()).next_back().map(ToString::to_string),
-        pool_full: sum(|told| told.full),
-        pool_full_words: tolds.iter().find_map(|told| told.full_words.clone()),
-        dearer: sum(|told| told.dearer),
+        unanswered: sum(|tally| tally.unanswered) + chain.errors,
+        too_long: tallies.iter().filter_map(|tally| tally.too_long.as_ref()).next_back().map(ToString::to_string),
+        last_error: tallies.iter().filter_map(|tally| tally.error.as_ref()).next_back().map(ToString::to_string),
+        pool_full: sum(|tally| tally.full),
+        pool_full_words: tallies.iter().find_map(|tally| tally.full_words.clone()),
+        dearer: sum(|tally| tally.dearer),
         blocks_too_dear: chain.blocks.lines().iter().map(|line| line.too_dear).sum(),
-        healed: sum(|told| told.healed),
-        sent_again: sum(|told| told.sent_again),
-        resigned: sum(|told| told.resigned),
+        healed: sum(|tally| tally.healed),
+        sent_again: sum(|tally| tally.sent_again),
+        resigned: sum(|tally| tally.resigned),
         signed_late: signed_late.count,
         signed_late_from_s: signed_late.first.map(|first| seconds_after(first, *begin)),
         foreign: receipts.foreign(chain.blocks.lines()),
-        other_hash: sum(|told| told.other_hash),
-        renonced: sum(|told| told.renonced),
+        other_hash: sum(|tally| tally.other_hash),
+        renonced: sum(|tally| tally.renonced),
         number_ahead: chain.number_ahead,
         reorganised: chain.reorganised,
         reading_ended: chain.lost.as_ref().map(ToString::to_string),

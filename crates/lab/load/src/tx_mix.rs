@@ -18,7 +18,7 @@ pub trait Named: Copy + Eq + 'static {
 
 /// Why a text is not a mix of kinds.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{text}` is no kind: expected {known}, or several with weights, as {first}=8,{last}=2")]
+#[error("`{text}` is not a kind: expected {known}, or several with weights, as {first}=8,{last}=2")]
 pub struct NoMix {
     /// The text that was given.
     text: String,

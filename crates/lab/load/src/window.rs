@@ -60,7 +60,7 @@ impl Window {
         timing: &Timing,
         course: &Course,
         stop: &dyn Fn() -> bool,
-        told: &mut impl FnMut(Progress<'_>),
+        on_progress: &mut impl FnMut(Progress<'_>),
         reader_ended: impl Fn() -> bool,
     ) -> (Self, Standstill) {
         let own = std::process::id();
@@ -87,7 +87,7 @@ impl Window {
             }
             let warm = now.duration_since(start).as_secs_f64() - warmup.as_secs_f64();
             let at = if before.is_some() { now.duration_since(begin).as_secs_f64() } else { warm.min(0.0) };
-            ticker.tell(course, now, at, told);
+            ticker.tell(course, now, at, on_progress);
             let is_over = before.is_some() && now >= begin + timing.duration;
             if is_over || stop() || reader_ended() {
                 break now;
@@ -137,13 +137,13 @@ struct Ticker {
 
 impl Ticker {
     /// Reports a second that is over, `at` in the run's time, and a node that has become silent.
-    fn tell(&mut self, course: &Course, now: Instant, at: f64, told: &mut impl FnMut(Progress<'_>)) {
-        course.say_silence(told);
+    fn tell(&mut self, course: &Course, now: Instant, at: f64, on_progress: &mut impl FnMut(Progress<'_>)) {
+        course.say_silence(on_progress);
         if now < self.second {
             return;
         }
         let sum = course.outcomes.with(|counts| counts.included);
-        told(Progress::Second(at, sum.saturating_sub(self.included), course.outcomes.under_way()));
+        on_progress(Progress::Second(at, sum.saturating_sub(self.included), course.outcomes.under_way()));
         self.included = sum;
         self.second += Duration::from_secs(1);
     }

@@ -114,12 +114,12 @@ mod tests {
         };
         let (begin, end) =
             (stages([&[9_000_000], &[], &[], &[]]), stages([&[9_000_000, 7], &[100], &[], &[2_000; 10]]));
-        let told = end.since(&begin);
-        let names: Vec<_> = told.iter().map(|s| (s.stage.as_str(), s.count)).collect();
+        let measured = end.since(&begin);
+        let names: Vec<_> = measured.iter().map(|s| (s.stage.as_str(), s.count)).collect();
         assert_eq!(names, [("verify", 2), ("executed", 10)], "nothing came to the bank");
-        assert!((told[1].p99_us - 2_000.0).abs() <= 250.0, "{told:?}");
+        assert!((measured[1].p99_us - 2_000.0).abs() <= 250.0, "{measured:?}");
         let mut text = String::new();
-        write_stages(&mut text, &told).unwrap();
+        write_stages(&mut text, &measured).unwrap();
         assert!(text.starts_with("  latency    from receipt to") && text.contains("verify"), "{text}");
         assert!(text.lines().last().unwrap().contains("ms"), "{text}");
         text.clear();

@@ -157,7 +157,7 @@ impl Control {
         let stage = Stage::Running { begun: Instant::now(), is_sampling: false };
         *state = State { id, asked, stage, stopped: false };
         self.shared.changed.notify_all();
-        Ok(told(&state))
+        Ok(status_of(&state))
     }
 
     /// Stops the current profile, or the one of this `id`, with the samples so far; it is `done` a moment later.
@@ -166,26 +166,26 @@ impl Control {
         is_last(&state, id)?;
         state.stopped = true;
         self.shared.changed.notify_all();
-        Ok(told(&state))
+        Ok(status_of(&state))
     }
 
     /// Returns the status of the last profile, or the one of this `id`, with the profile itself once it is `done`.
     pub fn fetch(&self, format: Format, id: Option<u64>) -> Result<Value, String> {
         let state = self.shared.lock();
         is_last(&state, id)?;
-        let (told, words) = (told(&state), state.asked.words.clone());
-        let Stage::Done { taken, .. } = &state.stage else { return Ok(told) };
+        let (status, words) = (status_of(&state), state.asked.words.clone());
+        let Stage::Done { taken, .. } = &state.stage else { return Ok(status) };
         let taken = taken.clone();
         // Drawing takes long, so it happens without the lock.
         drop(state);
-        Ok(drawn(&taken.profile, &words, told, format))
+        Ok(drawn(&taken.profile, &words, status, format))
     }
 
     /// Waits until the status satisfies `is`, for at most this long. Returns whether it does.
     pub fn wait(&self, most: Duration, is: impl Fn(&Value) -> bool) -> bool {
         let mut state = self.shared.lock();
-        self.shared.changed.wait_while_for(&mut state, |state| !is(&told(state)), most);
-        is(&told(&state))
+        self.shared.changed.wait_while_for(&mut state, |state| !is(&status_of(state)), most);
+        is(&status_of(&state))
     }
 }
 
@@ -221,7 +221,7 @@ fn under_way(id: u64, asked: &Asked, since: Duration) -> String {
 }
 
 /// Returns the status.
-fn told(state: &State) -> Value {
+fn status_of(state: &State) -> Value {
     let State { id, asked, stopped, .. } = state;
     match &state.stage {
         Stage::None => json!({ "state": "none" }),
@@ -238,19 +238,19 @@ fn told(state: &State) -> Value {
             "why": format!("a profile is kept for {} s after its end", KEPT.as_secs()),
         }),
         Stage::Done { taken, at } => {
-            let mut told = figures(taken);
-            told["id"] = (*id).into();
-            told["asked"] = asked.words.clone().into();
-            told["stopped"] = (*stopped).into();
-            told["expiresInSeconds"] = KEPT.saturating_sub(at.elapsed()).as_secs().into();
-            told
+            let mut status = figures(taken);
+            status["id"] = (*id).into();
+            status["asked"] = asked.words.clone().into();
+            status["stopped"] = (*stopped).into();
+            status["expiresInSeconds"] = KEPT.saturating_sub(at.elapsed()).as_secs().into();
+            status
         }
     }
 }
 
 fn figures(taken: &Taken) -> Value {
     let profile = &taken.profile;
-    let mut told = json!({
+    let mut status = json!({
         "state": "done",
         "seconds": profile.seconds,
         "hz": profile.hz,
@@ -262,25 +262,25 @@ fn figures(taken: &Taken) -> Value {
         "samplerShare": profile.share_of_sampler(),
         "namingSeconds": profile.naming_seconds,
     });
-    taken.figures.iter().for_each(|(name, value)| told[name] = value.clone());
-    told
+    taken.figures.iter().for_each(|(name, value)| status[name] = value.clone());
+    status
 }
 
 /// Adds the profile to the status, in the requested format.
-fn drawn(profile: &Profile, words: &str, mut told: Value, format: Format) -> Value {
+fn drawn(profile: &Profile, words: &str, mut status: Value, format: Format) -> Value {
     let text = match format {
-        Format::Summary => return told,
+        Format::Summary => return status,
         Format::Folded => Ok(profile.folded()),
         Format::Svg => {
-            let early = if told["stopped"] == true { ", stopped early" } else { "" };
+            let early = if status["stopped"] == true { ", stopped early" } else { "" };
             profile.svg(&format!("hearth: {words}{early}"))
         }
     };
     match text {
-        Ok(text) => told["profile"] = text.into(),
-        Err(why) => told = json!({ "state": "failed", "id": told["id"], "why": why.to_string() }),
+        Ok(text) => status["profile"] = text.into(),
+        Err(why) => status = json!({ "state": "failed", "id": status["id"], "why": why.to_string() }),
     }
-    told
+    status
 }
 
 #[cfg(test)]
@@ -294,7 +294,7 @@ mod tests {
     }
 
     fn is(state: &'static str) -> impl Fn(&Value) -> bool {
-        move |told| told["state"] == state
+        move |status| status["state"] == state
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
             busy.starts_with("profile 1 is under way (600 s): it ends in ") && busy.contains("one at a time"),
             "{busy}"
         );
-        assert!(control.wait(PATIENCE, |told| told["sampling"] == true));
+        assert!(control.wait(PATIENCE, |status| status["sampling"] == true));
         assert_eq!(control.stop(Some(2)).unwrap_err(), "there is no profile 2: the last is 1");
         control.stop(Some(1)).unwrap();
         assert!(control.wait(PATIENCE, is("done")));
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_told() {
-        let expired = told(&State { id: 4, stage: Stage::Expired, ..State::default() });
+        let expired = status_of(&State { id: 4, stage: Stage::Expired, ..State::default() });
         assert!(expired["state"] == "expired" && expired["why"].as_str().unwrap().contains("600 s"), "{expired}");
     }
 

@@ -215,7 +215,7 @@ mod tests {
             [(stack("bank", "a"), 9), (stack("bank", "b"), 2), (stack("bank", "c"), 1), (stack("poh", "d"), 7)].into();
         assert_eq!(bounded(stacks.clone(), 4), stacks);
         let kept = bounded(stacks, 2);
-        let told: Vec<String> = kept.iter().map(|(stack, n)| format!("{stack} {n}")).collect();
-        assert_eq!(told, ["core 0;bank;(seldom) 3", "core 0;bank;a 9", "core 0;poh;d 7"]);
+        let lines: Vec<String> = kept.iter().map(|(stack, n)| format!("{stack} {n}")).collect();
+        assert_eq!(lines, ["core 0;bank;(seldom) 3", "core 0;bank;a 9", "core 0;poh;d 7"]);
     }
 }

@@ -235,10 +235,10 @@ mod tests {
     fn what_fails_keeps_nothing_else_from_being_measured() {
         let folder = tempfile::tempdir().expect("a folder");
         let kinds = [Kind::DiskSequential, Kind::Sha256Chain];
-        let told = Cell::new(0);
-        let control = Control { stop: &|| false, tell: &|_| told.set(told.get() + 1), look: &|| None::<Counted> };
+        let reports = Cell::new(0);
+        let control = Control { stop: &|| false, tell: &|_| reports.set(reports.get() + 1), look: &|| None::<Counted> };
         let found = run(&plan(&kinds, folder.path().join("none")), &control);
-        assert_eq!((found.scores.len(), found.failed.len(), told.get()), (1, 1, 2));
+        assert_eq!((found.scores.len(), found.failed.len(), reports.get()), (1, 1, 2));
         assert_eq!(found.failed[0].0, Kind::DiskSequential);
         assert!(found.failed[0].1.contains("none: "), "{found:?}");
         assert!(!found.is_watched && !found.is_stopped);

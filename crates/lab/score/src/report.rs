@@ -213,7 +213,7 @@ impl Report {
             notes.push(format!("Stopped: {done} of {all} scores."));
         }
         if !self.outcome.is_watched {
-            notes.push("Whether others disturbed this cannot be told: /proc/stat is not readable.".into());
+            notes.push("Whether other programs disturbed this is unknown: /proc/stat is not readable.".into());
         }
         let has_disk = self.outcome.scores.iter().any(|score| score.kind.is_of_disk());
         if let Some(kind) = self.file_system.as_ref().filter(|kind| has_disk && is_of_memory(kind)) {
@@ -358,7 +358,7 @@ mod tests {
             "disturbed: others",
             "/some/where is on tmpfs, which is memory and no disk",
             "opt-level 2",
-            "cannot be told: /proc/stat",
+            "is unknown: /proc/stat",
             "Stopped: 2 of 13 scores.",
             "none   one core",
         ] {

@@ -56,7 +56,9 @@ pub enum UnitError {
     #[error("`{0}` is not a finite number")]
     NotFinite(String),
     /// The number is followed by an unknown unit.
-    #[error("`{unit}` in `{text}` is no unit that is known here: B, KiB, MB, GiB/s, ns, µs, ms, s, % and the like are")]
+    #[error(
+        "`{unit}` in `{text}` is not a unit that is known here: B, KiB, MB, GiB/s, ns, µs, ms, s, % and the like are"
+    )]
     Unknown {
         /// The text after the number.
         unit: String,
@@ -234,7 +236,7 @@ mod tests {
         assert_eq!(parse("1e999"), Err(UnitError::NotFinite("1e999".into())));
         assert_eq!(parse("inf"), Err(UnitError::NotANumber("inf".into())));
         assert!(
-            parse("3 parsecs").expect_err("no unit").to_string().starts_with("`parsecs` in `3 parsecs` is no unit")
+            parse("3 parsecs").expect_err("no unit").to_string().starts_with("`parsecs` in `3 parsecs` is not a unit")
         );
         assert!(parse("3E").is_err() && parse("1.2.3").is_err() && parse("1,2").is_err());
     }

@@ -578,7 +578,10 @@ mod tests {
             let is_wrong = |seed: &u64| claims(&analyze(equal_builds(*seed, builds, rounds), &question).expect("fine"));
             let wrong = (0..1_000).filter(is_wrong).count();
             println!("{builds} builds, {rounds} rounds, reference: {has_reference}: {wrong} of 1000");
-            assert!(wrong <= 50, "{builds} builds, {rounds} rounds: builds are told apart in {wrong} of 1000 studies");
+            assert!(
+                wrong <= 50,
+                "{builds} builds, {rounds} rounds: a difference is claimed in {wrong} of 1000 studies"
+            );
         }
     }
 

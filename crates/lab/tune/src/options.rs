@@ -107,7 +107,7 @@ impl Key {
             Value::String(text) => text.trim().to_owned(),
             Value::Integer(number) => number.to_string(),
             Value::Boolean(is) => is.to_string(),
-            other => return Err(format!("`{}`: {other} is no value of it", self.name())),
+            other => return Err(format!("`{}`: {other} is not a value of it", self.name())),
         };
         let is_plain = matches!(self, Self::Pgo | Self::Bolt) && text == "false";
         if text == DEFAULT || text.is_empty() || is_plain {
@@ -122,7 +122,7 @@ impl Key {
         }
         let is_count = text.parse::<u32>().is_ok_and(|count| count > 0);
         if self == Self::CodegenUnits && !is_count {
-            return Err(format!("`codegen-units`: `{text}` is no number from 1"));
+            return Err(format!("`codegen-units`: `{text}` is not a number from 1"));
         }
         Ok(Some(if self == Self::Lto && text == "true" { "fat".into() } else { text }))
     }
@@ -295,7 +295,7 @@ mod tests {
         assert!(wrong("[matrix]\nspeed = 1\n").contains("the options are profile, toolchain"));
         assert!(wrong("[matrix]\nlto = \"fta\"\n").ends_with("did you mean `fat`?"));
         assert!(wrong("[matrix]\nlto = [\"fat\", true]\n").contains("`fat` is there twice"));
-        assert!(wrong("[matrix]\ncodegen-units = 0\n").contains("no number from 1"));
+        assert!(wrong("[matrix]\ncodegen-units = 0\n").contains("not a number from 1"));
         assert!(wrong("[matrix]\npanic = 1.5\n").contains("no value"));
         assert!(wrong("[[exclude]]\n").contains("without an option"));
         assert!(wrong("[matrix]\nlto = []\n").contains("no value is given"));

@@ -77,7 +77,7 @@ fn clipped(name: &str, dimension: Dimension, values: &[(f64, f64)]) -> Option<St
         && 2 * round(below) < below.len();
     is_pattern.then(|| {
         format!(
-            "`{name}`: from 1000 on {} of {} values are multiples of 10, below they are not. It looks as if «1.02 Gi» had been \
+            "`{name}`: from 1000 on {} of {} values are multiples of 10, below they are not. It looks as if \"1.02 Gi\" had been \
              read as 1020 of the smaller unit, where it is up to 1049: what is best is cut off and rounded",
             round(above),
             above.len()

@@ -153,7 +153,7 @@ fn compared(one: &Estimate, scale: Scale, dimension: Dimension) -> String {
 
 fn summary(out: &mut String, answer: &Answer) {
     let _ = writeln!(out, "on the front by estimate (*): {}", listed(&answer.names(&answer.exact)));
-    let _ = writeln!(out, "cannot be told from it:       {}", listed(&answer.names(&answer.near)));
+    let _ = writeln!(out, "not distinguishable from it:  {}", listed(&answer.names(&answer.near)));
     let Some(reference) = answer.reference else { return };
     if answer.better.is_empty() {
         let name = &answer.table.builds[reference].name;

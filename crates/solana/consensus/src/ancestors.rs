@@ -69,7 +69,7 @@ struct Asked {
     /// When to ask it again, in ms.
     due_at: u64,
     /// Empty if the node has not confirmed the slot, or has not answered.
-    told: Vec<(u64, Hash)>,
+    hashes: Vec<(u64, Hash)>,
 }
 
 #[derive(Default)]
@@ -117,7 +117,7 @@ impl Questions {
                     continue;
                 }
                 let asked = question.asked.entry(peer.identity).or_default();
-                if !asked.told.is_empty() || now_ms < asked.due_at {
+                if !asked.hashes.is_empty() || now_ms < asked.due_at {
                     continue;
                 }
                 if due.len() >= room {
@@ -132,10 +132,10 @@ impl Questions {
     }
 
     /// Processes a node's answer: a slot and its ancestors, the newest first. Returns whether it had been asked.
-    pub fn answer(&mut self, node: &Pubkey, told: Vec<(u64, Hash)>) -> bool {
-        let question = told.first().and_then(|(slot, _)| self.open.get_mut(slot));
+    pub fn answer(&mut self, node: &Pubkey, hashes: Vec<(u64, Hash)>) -> bool {
+        let question = hashes.first().and_then(|(slot, _)| self.open.get_mut(slot));
         let Some(asked) = question.and_then(|question| question.asked.get_mut(node)) else { return false };
-        asked.told = told;
+        asked.hashes = hashes;
         true
     }
 
@@ -144,9 +144,9 @@ impl Questions {
     pub fn agreed(&mut self, stake: impl Fn(u64, &Pubkey) -> u64, total: impl Fn(u64) -> u64) -> Option<Vec<BankId>> {
         let (slot, chain) = self.open.iter().find_map(|(slot, question)| {
             let mut said: BTreeMap<BankId, u64> = BTreeMap::new();
-            for (node, asked) in question.asked.iter().filter(|(_, asked)| !asked.told.is_empty()) {
+            for (node, asked) in question.asked.iter().filter(|(_, asked)| !asked.hashes.is_empty()) {
                 let stake = stake(*slot, node);
-                for (slot, hash) in &asked.told {
+                for (slot, hash) in &asked.hashes {
                     let said = said.entry(BankId { slot: *slot, hash: *hash }).or_default();
                     *said = said.saturating_add(stake);
                 }
@@ -261,8 +261,8 @@ mod tests {
         }
         blocks.push(id(3));
         assert_eq!(blocks.0.len(), CONFIRMED_MAX);
-        let told = blocks.ancestors(1_001);
-        assert_eq!((told.len(), told[0], told[29].0), (30, (1_001, [233; 32]), 943));
+        let hashes = blocks.ancestors(1_001);
+        assert_eq!((hashes.len(), hashes[0], hashes[29].0), (30, (1_001, [233; 32]), 943));
         assert!(blocks.ancestors(1_000).is_empty() && blocks.ancestors(1).is_empty(), "skipped; gone");
         assert_eq!(blocks.ancestors(103), [(103, [103; 32]), (101, [101; 32])], "no more are kept");
     }

@@ -95,7 +95,7 @@ mod tests {
             let map =
                 [(node(0), 6), (node(1), 1), (node(2), 5), (node(3), 3), (node(4), 7), (own, stake), (origin, stake)];
             let mut pruned = received.prune(&own, &origin, &Stakes::new(map.into(), 0));
-            assert_eq!(received.prune(&own, &origin, &Stakes::default()), [[0; 32]; 0], "it begins anew");
+            assert_eq!(received.prune(&own, &origin, &Stakes::default()), [[0; 32]; 0], "it starts again");
             pruned.sort_unstable();
             pruned
         };

@@ -38,7 +38,7 @@ fn main() {
     }
     println!("{:>8} B an account in memory, tables and data", (resident_bytes() - empty) / count.max(1));
 
-    let (tell, told) = channel();
+    let (tell, events) = channel();
     let when = SnapshotConfig { interval_slots: 2, keep: 1 };
     let tell = move |event| tell.send(event).expect("the receiver waits");
     let taker = Taker::start(&ledger, when, folder, store.reader(), || {}, tell).expect("a taker");
@@ -53,7 +53,7 @@ fn main() {
         append(&mut store, slot);
         ledger.mark_stored(slot);
     }
-    let SnapshotEvent::Taken { file, bytes, took } = told.recv().expect("an event") else { panic!("given up") };
+    let SnapshotEvent::Taken { file, bytes, took } = events.recv().expect("an event") else { panic!("given up") };
     println!("{:>8.2} s to write {} MB beside the chain", took.as_secs_f64(), bytes / 1_000_000);
     println!("{:>8.0} µs held up at most at the end of a slot", longest.as_secs_f64() * 1e6);
     measure_archive(&ledger, dir.path());

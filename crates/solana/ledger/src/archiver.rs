@@ -81,7 +81,7 @@ impl ChainFacts {
             slot_ns: config.slot_ns(),
             slots_per_year: inflating.slots_per_year,
             hard_forks: ledger.hard_forks(),
-            // The cluster derives the bounds of the price with each block anew; the price itself is below.
+            // The cluster derives the bounds of the price with each block; the price itself is below.
             fee_rate_governor: FeeRateGovernor::new_derived(&config.fee_rate_governor, 0),
             lamports_per_signature: chain.blockhashes.last_price(),
             inflation: inflating.inflation,

@@ -320,7 +320,7 @@ impl Epochs {
         let count = self.part_count(self.schedule.epoch(new.slot), calculated.stakes.len());
         let parts = in_parts(calculated.stakes, new.parent_blockhash, count);
         let first_height = new.height + 1;
-        let told = EpochRewards {
+        let sysvar = EpochRewards {
             distribution_starting_block_height: first_height,
             num_partitions: count as u64,
             parent_blockhash: *new.parent_blockhash,
@@ -329,7 +329,7 @@ impl Epochs {
             distributed_rewards: paid.distributed,
             active: true,
         };
-        told.store(accounts);
+        sysvar.store(accounts);
         self.rewards = Some(Arc::new(Rewards { first_height, parts }));
         BlockRewards { rewards: paid.rewards, num_partitions: Some(count as u64) }
     }
@@ -358,20 +358,20 @@ impl Epochs {
         let Some(rewards) = &self.rewards else { return vec![] };
         let Some(part) = new.height.checked_sub(rewards.first_height) else { return vec![] };
         let (part, features) = (part as usize, &new.rules.features);
-        let mut told = EpochRewards::load(accounts);
+        let mut sysvar = EpochRewards::load(accounts);
         let mut paid = vec![];
         if let Some(due) = rewards.parts.get(part) {
             let history = &StakeHistory::load(accounts);
             let done = Payday { accounts, history, epoch, features }.pay(due);
-            told.distributed_rewards += done.distributed;
+            sysvar.distributed_rewards += done.distributed;
             paid = done.rewards;
         }
         if part + 1 >= rewards.parts.len() {
-            told.active = false;
+            sysvar.active = false;
             self.rewards = None;
         }
-        told.store(accounts);
-        if !told.active && features.block_revenue_sharing {
+        sysvar.store(accounts);
+        if !sysvar.active && features.block_revenue_sharing {
             EpochRewards::burn_excess(accounts);
         }
         paid

@@ -61,7 +61,7 @@ fn the_corpus_reads() {
     }
 }
 
-/// Writes a header's checksum anew.
+/// Computes a header's checksum again and writes it.
 fn mend(header: &mut [u8]) {
     header[CHECKSUM].fill(b' ');
     let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();

@@ -31,12 +31,12 @@ const SIMULATED: usize = 2_000;
 /// `hearth cluster`
 #[derive(Subcommand)]
 pub enum Command {
-    /// Simulate how blocks spread over a cluster that this machine cannot hold.
+    /// Simulate block propagation in a cluster that is too large for this machine.
     ///
     /// Every datagram of a slot on virtual time: the leader cuts FEC sets as transactions come, each shred goes down
-    /// the tree that the cluster would draw for it, nodes send one datagram after the other at their region's rate,
-    /// recover what parity allows, and ask for the rest. Told are the time until so much of the stake has the block,
-    /// what leader and followers send and receive, and how much had to be asked for.
+    /// the Turbine tree that the cluster would draw for it, nodes send their datagrams one by one at their region's
+    /// rate, recover what parity allows, and request repair for the rest. The report gives the time until a given share
+    /// of the stake has the block, what leader and followers send and receive, and how much was repaired.
     ///
     /// Exit codes: 0 done; 1 a file cannot be written; 2 the command line, the map or the stakes are wrong.
     Simulate(Box<Simulate>),
@@ -49,47 +49,47 @@ pub enum Command {
     /// Exit codes: 0 all nodes serve; 1 one does not come up, or a file cannot be read or written; 2 the command line
     /// or the map is wrong.
     Up(local::Up),
-    /// Show what each node of the cluster does: its slot, its transactions a second, how far it is behind the newest of
-    /// them, its memory.
+    /// Show each node of the cluster: its slot, its transactions a second, how far it is behind the newest one, its
+    /// memory.
     ///
-    /// Exit codes: 0 told; 1 there is no cluster, or a file cannot be read.
+    /// Exit codes: 0 done; 1 there is no cluster, or a file cannot be read.
     Status(local::Status),
-    /// Kill a node, as a power failure does.
+    /// Kill a node without warning, as a crash does.
     ///
     /// Exit codes: 0 it has ended; 1 there is no cluster; 2 there is no such node, or it does not run.
     Kill(local::Node),
-    /// Start a node that was killed.
+    /// Start a killed node.
     ///
     /// Exit codes: 0 it serves; 1 it does not come up, or there is no cluster; 2 there is no such node, or it runs.
     Start(local::Node),
-    /// Cut the network between nodes, for all that goes by UDP.
+    /// Partition the network between nodes, for all UDP traffic.
     ///
     /// Exit codes: 0 it is cut; 1 there is no cluster; 2 there is no such node, or one is on both sides.
     Partition(local::Partition),
-    /// Mend all cuts.
+    /// Remove all partitions.
     ///
-    /// Exit codes: 0 they are mended; 1 there is no cluster.
+    /// Exit codes: 0 they are removed; 1 there is no cluster.
     Heal(local::Which),
     /// Stop all nodes.
     ///
     /// Exit codes: 0 none runs; 1 there is no cluster.
     Down(local::Which),
-    /// Tell the story end to end: a leader and followers all over a map, a load within the limits of a block, then the
-    /// limits lifted.
+    /// Demonstrate a cluster end to end: a leader and followers all over a map, a load within the limits of a block,
+    /// then the limits lifted.
     ///
-    /// First it is measured what leader and followers hold together on this machine. Where that is less than the
-    /// cluster's limits, the first load is half of it, and labelled so. Told are the rates of the leader and of each
-    /// follower in the same time, whether each kept up, and whether all have the same block at the end.
+    /// The demo first measures what leader and followers hold together on this machine. If that is less than the
+    /// cluster's limits, the first load is half of it, and labelled so. The report gives the rates of the leader and of
+    /// each follower in the same time, whether each kept up, and whether all have the same block at the end.
     ///
-    /// Exit codes: 0 the story is told; 1 a node ended or did not come up, or a file cannot be written; 2 the command
-    /// line or the map is wrong.
+    /// Exit codes: 0 done; 1 a node ended or did not come up, or a file cannot be written; 2 the command line or the
+    /// map is wrong.
     Demo(local::demo::Demo),
 }
 
 /// `hearth cluster simulate`
 #[derive(Args)]
 pub struct Simulate {
-    /// Nodes, the leader among them [default: 2000, or those of a file of stakes].
+    /// Number of nodes, including the leader [default: 2000, or those of a file of stakes].
     #[arg(long, value_name = "N")]
     pub nodes: Option<usize>,
     /// Transfers a second.
@@ -99,37 +99,37 @@ pub struct Simulate {
     /// stake in lamports at each line's end.
     #[arg(long, value_name = "SPREAD", default_value = "zipf")]
     pub stakes: Stakes,
-    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
+    /// The map: regions, and the links between them [default: London, New York, Frankfurt, Singapore].
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
-    /// The part of the datagrams that is lost, everywhere, whatever the map says.
+    /// The share of datagrams lost everywhere, whatever the map says.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub loss: Option<f64>,
-    /// The part of the nodes that is dead.
+    /// The share of dead nodes.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     pub dead: f64,
-    /// How many a node sends to, at most.
+    /// The fanout: how many nodes a node sends to, at most.
     #[arg(long, value_name = "N", default_value_t = FANOUT)]
     pub fanout: usize,
     /// Milliseconds of a slot.
     #[arg(long, value_name = "MS", default_value_t = 400.0)]
     pub slot_ms: f64,
-    /// Slots that are simulated, each with another leader, other trees, another seed.
+    /// Slots to simulate, each with another leader, other trees, another seed.
     #[arg(long, value_name = "N", default_value_t = Plan::default().seeds)]
     pub seeds: u32,
     /// The first seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// FEC sets of a slot that are simulated, at most.
+    /// Maximum FEC sets to simulate per slot.
     #[arg(long, value_name = "N", default_value_t = Plan::default().sets)]
     pub sets: u16,
     /// Simulate the ten nodes of a public talk instead, and compare their bandwidths with those that the talk showed.
     #[arg(long, conflicts_with_all = ["nodes", "rate", "stakes", "map", "loss", "dead", "fanout", "slot_ms", "seeds", "seed", "sets", "html"])]
     pub calibrate: bool,
-    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
+    /// Write the result there as JSON, too; with `-`, all other output goes to standard error.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
-    /// Write the result there as a page with charts, too.
+    /// Also write the result as a page with charts.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

@@ -20,8 +20,8 @@ const BARS: usize = 100;
 /// Renders the page.
 pub fn of(report: &Report) -> String {
     let mut body = format!("<h1>How blocks spread over {} nodes</h1>\n", report.nodes);
-    let told = text(report);
-    let _ = writeln!(body, "<section><pre>{}</pre></section>", escape(&told));
+    let summary = text(report);
+    let _ = writeln!(body, "<section><pre>{}</pre></section>", escape(&summary));
     let _ = writeln!(body, "<section><h2>Who has the block when</h2>\n{}</section>", curves(report));
     if let Some(seed) = report.seeds.first() {
         let _ = writeln!(body, "<section><h2>What nodes send</h2>\n{}</section>", bandwidth(report, seed));

@@ -110,7 +110,7 @@ catalogue! {
     /// [`DoubleFee`](Self::DoubleFee). The load needs transactions whose second instruction fails.
     MintedFailure = "minted-failure",
     /// A quarter of the changed accounts are left out of the bank hash (`ledger`, `State::take` of `bank_hash`).
-    /// *Invariant*: the lattice hash that is kept is that of all accounts, added up anew; snapshots can be proved.
+    /// *Invariant*: the lattice hash that is kept is the sum over all accounts; snapshots can be proved.
     UnhashedChange = "unhashed-change",
     /// A write does not wait for the write before it (`pipeline`, `replay::Conflicts::add`). *Invariant*: replay comes
     /// to what the block's order comes to; every node has the leader's bank hash.

@@ -187,17 +187,17 @@ impl Plan {
         let asked = |what: String| Err(PlanError::Asked(what));
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let nodes = self.nodes as u64;
-        let told = 16 * (nodes + POINTS as u64);
+        let seed_bytes = 16 * (nodes + POINTS as u64);
         // The other half is for slots in progress.
-        let seeds_max = MEMORY_MAX / 2 / told;
+        let seeds_max = MEMORY_MAX / 2 / seed_bytes;
         if u64::from(self.seeds) > seeds_max {
             return asked(format!(
                 "what {} seeds tell of {nodes} nodes takes some {:.1} GiB: ask for {seeds_max} at most (--seeds)",
                 self.seeds,
-                gib(u64::from(self.seeds) * told)
+                gib(u64::from(self.seeds) * seed_bytes)
             ));
         }
-        let room = MEMORY_MAX - u64::from(self.seeds) * told;
+        let room = MEMORY_MAX - u64::from(self.seeds) * seed_bytes;
         let set = nodes * SHREDS_PER_SET as u64 * SHRED_MEMORY;
         let sets = u64::from(self.simulated(self.sets_of_slot()));
         match room / (sets * set) {
@@ -314,7 +314,7 @@ impl Plan {
             fanout: self.fanout,
             seed: random.u64(..),
         };
-        self.told(&slot, engine::run(&slot), seed)
+        self.seed_result(&slot, engine::run(&slot), seed)
     }
 
     fn leader_of(&self, nodes: &NodeSet, regions: &[usize], random: &mut fastrand::Rng) -> usize {
@@ -333,7 +333,7 @@ impl Plan {
         nodes.nodes().iter().position(is_there).unwrap_or_default()
     }
 
-    fn told(&self, slot: &Slot<'_>, course: Course, seed: u64) -> Seed {
+    fn seed_result(&self, slot: &Slot<'_>, course: Course, seed: u64) -> Seed {
         let stake = |node: usize| slot.nodes.nodes()[node].stake as f64;
         let all: f64 = (0..self.nodes).map(stake).sum();
         let live: f64 = (0..self.nodes).filter(|node| !slot.dead[*node]).map(stake).sum();

@@ -42,7 +42,7 @@ impl FromStr for Stakes {
             None if text == "zipf" => Ok(Self::default()),
             Some(("zipf", power)) => match power.parse::<f64>() {
                 Ok(power) if (0.0..=3.0).contains(&power) => Ok(Self::Zipf(power)),
-                _ => Err(format!("`{power}` is no power from 0 to 3")),
+                _ => Err(format!("`{power}` is not a power from 0 to 3")),
             },
             _ => Ok(Self::File(text.into())),
         }
@@ -94,7 +94,7 @@ fn read(text: &str) -> Result<Vec<u64>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     let stake = |(at, line): (usize, &str)| {
         let word = line.split_whitespace().last().unwrap_or_default();
-        word.parse::<u64>().map_err(|_| format!("line {}: `{word}` is no stake in lamports", at + 1))
+        word.parse::<u64>().map_err(|_| format!("line {}: `{word}` is not a stake in lamports", at + 1))
     };
     let all: Vec<u64> = lines.map(stake).collect::<Result<_, _>>()?;
     match all.iter().try_fold(0u64, |sum, stake| sum.checked_add(*stake)) {
@@ -115,7 +115,7 @@ mod tests {
         let (sum, first): (u64, u64) = (all.iter().sum(), all[..19].iter().sum());
         assert!((0.32..0.345).contains(&(first as f64 / sum as f64)), "{}", first as f64 / sum as f64);
         assert_eq!("zipf:1".parse::<Stakes>().expect("fine").of(4).expect("fine")[3], 25_000_000_000_000);
-        assert_eq!("zipf:x".parse::<Stakes>(), Err("`x` is no power from 0 to 3".into()));
+        assert_eq!("zipf:x".parse::<Stakes>(), Err("`x` is not a power from 0 to 3".into()));
         assert_eq!("stakes.txt".parse(), Ok(Stakes::File("stakes.txt".into())));
     }
 
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_file_has_a_stake_in_each_line() {
         assert_eq!(read("# identity stake\nabc 7\n\n9\n"), Ok(vec![7, 9]));
-        assert_eq!(read("abc 7\nabc\n"), Err("line 2: `abc` is no stake in lamports".into()));
+        assert_eq!(read("abc 7\nabc\n"), Err("line 2: `abc` is not a stake in lamports".into()));
         assert_eq!(read("# none\nabc 0\n"), Err("nobody has stake".into()));
         let much = format!("{}\n1\n", u64::MAX);
         assert_eq!(read(&much), Err(format!("the stakes are more than {} lamports in all", u64::MAX)));

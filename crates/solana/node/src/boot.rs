@@ -745,13 +745,13 @@ impl Peers {
     fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
         let ports = bound.ports;
         let version = restore::shred_version(config, &chain.genesis);
-        let told = |address| at.told(address);
+        let advertised = |address| at.advertised(address);
         let mut sockets = vec![
             (SocketKind::Gossip, Some(at.gossip)),
             (SocketKind::Tvu, Some(at.tvu)),
             (SocketKind::ServeRepair, Some(at.serve_repair)),
-            (SocketKind::Rpc, told(ports.rpc)),
-            (SocketKind::RpcPubsub, told(ports.websocket)),
+            (SocketKind::Rpc, advertised(ports.rpc)),
+            (SocketKind::RpcPubsub, advertised(ports.websocket)),
         ];
         if !config.follows() {
             let transactions = [
@@ -760,7 +760,7 @@ impl Peers {
                 (SocketKind::TpuVote, ports.udp),
                 (SocketKind::TpuVoteQuic, ports.quic),
             ];
-            sockets.extend(transactions.map(|(kind, address)| (kind, told(address))));
+            sockets.extend(transactions.map(|(kind, address)| (kind, advertised(address))));
         }
         let own = sockets
             .into_iter()

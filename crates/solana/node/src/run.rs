@@ -83,9 +83,8 @@ impl RunError {
 
 /// Runs until Ctrl-C. Continues if nobody reads its output: the chain matters more.
 ///
-/// If the usual ports are in use this node takes others, except for ports that one of `keys`, which the configuration
-/// file sets, or an option requests.
-/// configuration's file names, or an option asks for the port.
+/// If the usual ports are in use, this node takes others, except for ports that the configuration file (`keys` are its
+/// keys) or an option names.
 pub fn run(
     mut config: Config,
     keys: &[String],

@@ -87,7 +87,7 @@ mod tests {
             .filter(|(_, name)| is_drop(name))
             .collect();
         let of_tiles = DropReason::ALL.iter().filter(|reason| reason.tile() != "rpc");
-        let told: BTreeSet<_> = of_tiles.map(|reason| (reason.tile(), reason.counter().to_owned())).collect();
-        assert_eq!(counted, told);
+        let listed: BTreeSet<_> = of_tiles.map(|reason| (reason.tile(), reason.counter().to_owned())).collect();
+        assert_eq!(counted, listed);
     }
 }

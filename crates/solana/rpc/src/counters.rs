@@ -92,7 +92,7 @@ counters! {
     subscriptions_refused: Counter,
     /// Notifications queued for a connection.
     notifications: Counter,
-    /// Transactions and accounts that no subscription was told of, because more had landed than the queue holds.
+    /// Transactions and accounts missing from notifications, because more had landed than the queue holds.
     notifications_missed: Counter,
     /// WebSocket connections closed because the client did not read or did not answer.
     websockets_dropped: Counter,

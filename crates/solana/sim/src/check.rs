@@ -38,7 +38,7 @@ pub enum Invariant {
     OneRoot,
     /// What a client saw confirmed is in every later root.
     ConfirmedStays,
-    /// A block comes to one bank hash, whoever executes it.
+    /// A block comes to one bank hash on every node.
     OneBankHash,
     /// Lamports of all accounts but sysvars, and those burned, are as many as at genesis.
     Lamports,
@@ -205,7 +205,7 @@ impl Checker {
         self.fees.charge(signature);
     }
 
-    /// A node starts, with so many lamports: what it has from its disk is looked at anew.
+    /// A node starts, with so many lamports: what it has from its disk is checked again.
     pub fn started(&mut self, node: usize, lamports: u128) {
         self.nodes[node] = Seen::default();
         self.passed_on.forget(node);
@@ -263,7 +263,7 @@ impl Checker {
         Ok(())
     }
 
-    /// The stakes of the epoch after that of a root are counted on its line, whoever counts them.
+    /// The stakes of the epoch after that of a root are counted on its line, on every node alike.
     fn same_stakes(&mut self, node: usize, ledger: &Ledger, root: u64) -> Result<(), Violation> {
         let epoch = ledger.epoch_schedule().epoch(root) + 1;
         let Some(stakes) = ledger.epoch_stakes(epoch) else { return Ok(()) };

@@ -3,7 +3,6 @@
 //! reads   the folder of its chain: blocks, snapshots, tower, root
 //! writes  the same; its wire
 //! memory  its links, its ledger, its tiles
-//! drops   nothing
 //!
 //! The way from the folder to the tiles is that of `hearth_node`: the ledger is restored and blocks up to the root are
 //! executed by the code that a real start calls; the tiles are made by the code that gives them threads there.
@@ -628,7 +627,7 @@ fn said(panic: &(dyn std::any::Any + Send)) -> String {
     format!("a tile panicked: {}", text.unwrap_or_else(|| "without a word".to_owned()))
 }
 
-/// Removes a node's chain, as whoever runs it does where its files are damaged.
+/// Removes a node's chain, as an operator does if its files are damaged.
 ///
 /// # Errors
 /// The file system's.

@@ -42,7 +42,7 @@ pub enum Kind {
     DiskFull,
     /// The victim's disk refuses to write for a while.
     WriteErrors,
-    /// A write of the victim lands in another place of its file, and nobody is told.
+    /// A write of the victim lands in another place of its file, without an error.
     Misdirected,
     /// A sync of the victim takes so many milliseconds.
     SlowDisk,
@@ -210,7 +210,7 @@ impl Plan {
     /// A name is no kind's, or the plan has no such fault.
     pub fn only(mut self, names: &str) -> Result<Self, String> {
         let names = names.split(',').filter(|name| *name != "none");
-        let kind = |name| Kind::named(name).ok_or_else(|| format!("`{name}` is no kind of fault"));
+        let kind = |name| Kind::named(name).ok_or_else(|| format!("`{name}` is not a kind of fault"));
         let kinds = names.map(kind).collect::<Result<BTreeSet<_>, _>>()?;
         if let Some(missing) = kinds.iter().find(|kind| self.fault(**kind).is_none()) {
             return Err(format!("seed {} has no fault `{}`", self.seed, missing.name()));

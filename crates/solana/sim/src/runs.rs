@@ -1,7 +1,7 @@
 //! Many seeds, on as many threads as there are cores: a run itself has one.
 //!
 //! reads   seeds
-//! writes  a [`Tally`]; each outcome, to whoever asked
+//! writes  a [`Tally`]; each outcome, to the caller
 //! memory  a run for each thread; the outcomes of seeds that fail
 
 use std::collections::BTreeMap;

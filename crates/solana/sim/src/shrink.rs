@@ -11,7 +11,7 @@ use crate::world::run;
 /// Nodes at least: with fewer, the votes of one are more than a third.
 const NODES_LEAST: usize = 4;
 
-/// Takes away faults, then nodes, as long as the same invariant breaks; `tell` is told of each plan that still fails.
+/// Takes away faults, then nodes, while the same invariant breaks; `tell` gets each plan that still fails.
 pub fn shrink(plan: Plan, invariant: Invariant, mut tell: impl FnMut(&Plan)) -> Plan {
     let mut fails = |plan: &Plan| {
         let violation = run(plan, None).violation;

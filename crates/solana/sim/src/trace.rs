@@ -75,7 +75,7 @@ impl Trace {
         }
     }
 
-    /// The node starts again: it may learn all anew.
+    /// The node starts again: it may learn everything again.
     pub fn forget(&mut self, node: usize) {
         self.seen.retain(|(other, _)| *other != node);
     }

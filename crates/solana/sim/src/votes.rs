@@ -3,7 +3,6 @@
 //! reads   towers as they come to disk, votes as they leave a node, blocks
 //! writes  the first thing that does not hold
 //! memory  a hash for each block that was executed, and for each vote
-//! drops   nothing
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,7 +3,6 @@
 //! reads   a plan
 //! writes  an [`Outcome`]
 //! memory  the nodes, the network, what is to happen
-//! drops   nothing
 //!
 //! Time jumps from one instant at which something happens to the next. At each, what has arrived is handed over, what
 //! is due goes wrong, and each node that has something to do is turned, in the order of their numbers: all in one
@@ -35,7 +34,7 @@ use crate::trace::{Learnt, Trace};
 const SLOT_NS: u64 = SLOT_MS * MS;
 /// The first block is there by then: nodes wait 20 s for each other where a chain begins.
 const BEGINS_WITHIN_NS: u64 = 120_000 * MS;
-/// Ends of a node whose files may be damaged, after which whoever runs it gives it up.
+/// How often a node whose files may be damaged ends before its operator gives it up.
 const ENDS_MAX: u64 = 3;
 /// Faults in which the victim may end by itself, or wait long for its disk.
 const MAY_END: [Kind; 4] = [Kind::DiskFull, Kind::WriteErrors, Kind::SlowDisk, Kind::Equivocate];
@@ -45,7 +44,7 @@ const CLIENTS_EVERY_NS: u64 = 200 * MS;
 const STRANGERS_EVERY_NS: u64 = 50 * MS;
 /// A node that has ended is started again after so long.
 const RESTART_NS: u64 = 2_000 * MS;
-/// Looks at the end of a run until what the tiles have counted must add up: gauges are told each millisecond.
+/// How often the end of a run is checked until the tiles' counters must add up: gauges are updated each millisecond.
 const LAST_LOOKS: u64 = 50;
 
 /// What came of a run.
@@ -420,8 +419,7 @@ impl World {
         }
     }
 
-    /// A start that fails is in order where the disk has failed the node: it is tried again, or whoever runs the node
-    /// removes the damaged chain.
+    /// A start may fail if the disk has failed the node: it is tried again, or the operator removes the damaged chain.
     fn did_not_start(&mut self, number: usize, why: &StartError) -> Result<(), Violation> {
         self.trace.say(self.now, number, &format!("does not start: {why:?}"));
         let site = &mut self.sites[number];

@@ -44,8 +44,8 @@ fn main() {
         };
         bench.run(&format!("children of a shred, {count} nodes"), Unit::PerSecond, goal, || {
             for _ in 0..SHREDS {
-                let told = set.retransmit(&shred(), &leader, &mut scratch, &mut children);
-                assert!(told.is_ok(), "another leads");
+                let plan = set.retransmit(&shred(), &leader, &mut scratch, &mut children);
+                assert!(plan.is_ok(), "another leads");
             }
             u64::from(SHREDS)
         });

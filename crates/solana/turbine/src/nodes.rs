@@ -240,16 +240,16 @@ mod tests {
                 for set in &sets {
                     let own = set.place(&set.own).expect("in its own set");
                     let position = order.iter().position(|place| *place as usize == own);
-                    let told = set.retransmit(&shred, &leader, &mut scratch, &mut children);
+                    let plan = set.retransmit(&shred, &leader, &mut scratch, &mut children);
                     let Some(position) = position else {
-                        assert_eq!((told, set.own), (Err(Loopback), leader));
+                        assert_eq!((plan, set.own), (Err(Loopback), leader));
                         continue;
                     };
                     let wanted = tree::children(position, fanout, order.len());
                     let wanted: Vec<usize> = wanted.map(|child| order[child] as usize).collect();
                     assert_eq!(children, wanted);
                     let distance = (!wanted.is_empty()).then(|| tree::distance(position, fanout));
-                    assert_eq!(told.map(|told| told.distance), Ok(distance));
+                    assert_eq!(plan.map(|plan| plan.distance), Ok(distance));
                     let parent = tree::parent(position, fanout).map(|parent| set.nodes()[order[parent] as usize]);
                     let parent = parent.filter(|_| set.nodes()[own].stake > 0);
                     assert_eq!(set.parent(&shred, &leader, &mut scratch).copied(), parent);

@@ -2,7 +2,6 @@
 //!
 //! reads   one to three bytes
 //! writes  one to three bytes
-//! memory  none
 //! source  `solana-short-vec`: only the shortest encoding of a value is accepted
 
 /// Why a compact-u16 is refused.

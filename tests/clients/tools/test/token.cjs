@@ -11,7 +11,7 @@ async function deployed() {
 }
 
 describe('a token', () => {
-  it('belongs to whoever made it', async () => {
+  it('belongs to its creator', async () => {
     const { token, owner } = await helpers.loadFixture(deployed);
     assert.equal(await token.balanceOf(owner.address), ethers.parseEther('1000'));
   });

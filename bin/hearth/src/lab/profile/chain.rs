@@ -129,13 +129,13 @@ mod tests {
             chain.mine().expect("it is made");
         }
         control.stop(Some(1)).unwrap();
-        assert!(control.wait(PATIENCE, |told| told["state"] == "done"));
+        assert!(control.wait(PATIENCE, |summary| summary["state"] == "done"));
         let done = control.fetch(Format::Folded, Some(1)).unwrap();
         assert!(done["stopped"] == true && done["profile"].is_string() && done["txnPerSecond"].is_number(), "{done}");
         assert!(done["block"].as_u64() >= Some(1), "{done}");
         // One that is stopped while it waits has nothing.
         service.start(Span::FromBlock(1), 99).unwrap();
         control.stop(None).unwrap();
-        assert!(control.wait(PATIENCE, |told| told["why"] == STOPPED_AT_ONCE));
+        assert!(control.wait(PATIENCE, |summary| summary["why"] == STOPPED_AT_ONCE));
     }
 }

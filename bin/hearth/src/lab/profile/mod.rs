@@ -109,7 +109,7 @@ impl ProfileError {
         };
         let hint = match code {
             -32040 => "; give it in HEARTH_ADMIN_TOKEN, with --token, or by the node's own file with --config",
-            -32601 => "; it is no node of this release",
+            -32601 => "; it is not a node of this release",
             _ => "",
         };
         Self::Refused { url: url.into(), why, hint }
@@ -203,8 +203,8 @@ impl Asked {
     fn wait(&mut self, id: u64, most: Duration, stop: &StopSignal) -> Result<Value, ProfileError> {
         let (begun, mut presses) = (Instant::now(), 0);
         loop {
-            let told = self.fetch(id, "summary")?;
-            match told["state"].as_str() {
+            let answer = self.fetch(id, "summary")?;
+            match answer["state"].as_str() {
                 Some("running") if stop.presses() > presses => {
                     let is_first = std::mem::replace(&mut presses, stop.presses()) == 0;
                     let stopped = is_first && self.call("hearth_profileStop", json!({ "id": id })).is_ok();
@@ -217,16 +217,16 @@ impl Asked {
                     return Err(ProfileError::Late { id, seconds: most.as_secs() });
                 }
                 Some("running") => std::thread::sleep(LOOK_EVERY),
-                _ => return Ok(told),
+                _ => return Ok(answer),
             }
         }
     }
 
     fn fetch(&mut self, id: u64, format: &str) -> Result<Value, ProfileError> {
-        let told = self.call("hearth_profileFetch", json!({ "format": format, "id": id }))?;
-        match told["state"].as_str() {
-            Some("running" | "done") => Ok(told),
-            _ => Err(ProfileError::Failed(told["why"].as_str().unwrap_or("it does not say why").into())),
+        let answer = self.call("hearth_profileFetch", json!({ "format": format, "id": id }))?;
+        match answer["state"].as_str() {
+            Some("running" | "done") => Ok(answer),
+            _ => Err(ProfileError::Failed(answer["why"].as_str().unwrap_or("it does not say why").into())),
         }
     }
 }

@@ -28,19 +28,19 @@ pub enum Of {
     Bench(ReportOptions),
 }
 
-/// A profile of a node that runs.
+/// Profiles a running node.
 #[derive(Args)]
 pub struct NodeOptions {
     /// The file.
     #[command(flatten)]
     pub config: ConfigFile,
-    /// Which node, by its `--name`.
+    /// The node, by its `--name`.
     #[arg(long, value_name = "NODE", conflicts_with = "url")]
     pub name: Option<String>,
-    /// Its RPC, on this machine or another.
+    /// The URL of its RPC, on this machine or another.
     #[arg(long, short, value_name = "URL")]
     pub url: Option<String>,
-    /// For how long.
+    /// The length of the profile.
     #[arg(
         long,
         alias = "seconds",
@@ -53,10 +53,10 @@ pub struct NodeOptions {
     /// The next block, from its begin to its end.
     #[arg(long)]
     pub next_block: bool,
-    /// One kind of tile alone.
+    /// Profile only this kind of tile.
     #[arg(long, value_name = "KIND")]
     pub tile: Option<String>,
-    /// Samples a second of CPU time.
+    /// Samples per second of CPU time.
     #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub hz: u32,
     /// The graph, to be opened in a browser.
@@ -65,8 +65,8 @@ pub struct NodeOptions {
     /// The stacks, one a line, for other tools [default: beside the graph, `.folded`].
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
-    /// The node's `rpc.admin_token`; others see it here, so rather give it in the variable `HEARTH_ADMIN_TOKEN`. By
-    /// default that of this configuration.
+    /// The node's `rpc.admin_token`. Other users of this machine can read a command line, so prefer the variable
+    /// `HEARTH_ADMIN_TOKEN` [default: this configuration's].
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<String>,
 }

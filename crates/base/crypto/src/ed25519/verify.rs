@@ -26,7 +26,7 @@ pub enum VerifyError {
     #[error("S is not below the group order")]
     NonCanonicalS,
     /// The public key's bytes are no point of the curve.
-    #[error("the public key is no point of the curve")]
+    #[error("the public key is not a point of the curve")]
     BadKey,
     /// The public key has small order: it would sign anything.
     #[error("the public key has small order")]

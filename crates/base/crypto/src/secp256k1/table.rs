@@ -60,13 +60,14 @@ pub(super) fn base() -> &'static [Entry] {
         let mut compact = [2; 33];
         compact[1..].copy_from_slice(&bytes_of(&GENERATOR[0]));
         let one = PublicKey::from_slice(&compact).expect("G has an even ordinate");
-        let two = one.combine(&one).expect("2·G is no infinity");
+        let two = one.combine(&one).expect("2·G is not the point at infinity");
         let entry = |point: &PublicKey| {
             let bytes = point.serialize_uncompressed();
             let word = |at: usize| words_of(&std::array::from_fn(|i| bytes[at + i]));
             Entry::new(&word(1), &word(33))
         };
-        let next = |point: &PublicKey| Some(point.combine(&two).expect("a small multiple of G is no infinity"));
+        let next =
+            |point: &PublicKey| Some(point.combine(&two).expect("a small multiple of G is not the point at infinity"));
         std::iter::successors(Some(one), next).take(BASE_ENTRIES).map(|point| entry(&point)).collect()
     })
 }

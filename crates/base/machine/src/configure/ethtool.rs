@@ -1,7 +1,6 @@
 //! Network cards: rings, channels, offloads.
 //!
 //! reads   `/sys/class/net`, the output of `ethtool`
-//! writes  nothing
 //! source  ethtool(8); "Segmentation Offloads" of the kernel's documentation
 
 use std::process::Command;

@@ -1,7 +1,6 @@
 //! Cores that always run at their highest frequency.
 //!
 //! reads   `/sys/devices/system/cpu`
-//! writes  nothing
 //! source  cpufreq.rst of the kernel's documentation
 
 use super::{Fault, Found, Remedy, Wants};

@@ -1,7 +1,6 @@
 //! Interrupts of network cards belong on cores without tiles.
 //!
 //! reads   `/proc/irq`, the names of running programs
-//! writes  nothing
 //! source  irq-affinity.rst of the kernel's documentation, irqbalance(1)
 
 use super::{Fault, Found, Remedy, Wants};

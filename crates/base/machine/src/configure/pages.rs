@@ -1,7 +1,6 @@
 //! Huge pages: reserved and mounted where the configuration asks, otherwise given by the kernel as it goes.
 //!
 //! reads   `/proc/mounts`, `/sys/kernel/mm`
-//! writes  nothing
 //! source  hugetlbpage.rst, transhuge.rst of the kernel's documentation
 
 use super::{Fault, Found, Pages, Remedy, Wants};

@@ -1,7 +1,6 @@
 //! Settings of the kernel.
 //!
 //! reads   `/proc/sys`
-//! writes  nothing
 //! source  socket(7), udp(7); numa_balancing and max_map_count in the kernel's documentation
 
 use super::{Fault, Found, Remedy, Wants};

@@ -74,7 +74,7 @@ impl Dashboard {
                 plain(StatusCode::FORBIDDEN, why.into())
             }
             _ if let Some(parameter) = parameter(request) => {
-                let why = format!("`{parameter}` is no parameter of the dashboard: {path} takes none\n");
+                let why = format!("`{parameter}` is not a parameter of the dashboard: {path} takes none\n");
                 plain(StatusCode::BAD_REQUEST, why)
             }
             // The page itself is the first file.

@@ -228,7 +228,7 @@ mod tests {
         world.window(10, 4);
         assert!(world.borrower.is_over());
         world.window(9, 4);
-        assert!(!world.borrower.is_over(), "a pause begins the count anew");
+        assert!(!world.borrower.is_over(), "a pause restarts the count");
     }
 
     #[test]

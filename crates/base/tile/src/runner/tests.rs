@@ -495,8 +495,8 @@ fn receipt_times_travel_and_each_frag_that_has_one_is_told() {
     rig.advance(Duration::from_micros(2_000));
     rig.run();
     assert_eq!(rig.take_origins("out"), [10, 710]);
-    let [told] = rig.latencies() else { panic!("one histogram") };
-    assert_eq!((told.count(), told.sum_us(), told.max_us()), (2, 2_700 + 2_000, 2_700));
+    let [histogram] = rig.latencies() else { panic!("one histogram") };
+    assert_eq!((histogram.count(), histogram.sum_us(), histogram.max_us()), (2, 2_700 + 2_000, 2_700));
 }
 
 #[test]
@@ -526,5 +526,5 @@ fn only_the_cores_that_something_was_moved_for_are_woken() {
     assert_eq!(woken([0, 0, 0], None), [false; 3], "an idle turn");
     assert_eq!(woken([0, 0, 0], Some("second")), [false, true, false], "room for who gave the frag");
     assert_eq!(woken([1, 0, 0], Some("first")), [true, false, true], "and a frag for the consumer");
-    assert_eq!(woken([0, 0, 0], None), [false; 3], "all have been told");
+    assert_eq!(woken([0, 0, 0], None), [false; 3], "all have been notified");
 }

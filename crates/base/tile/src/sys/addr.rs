@@ -2,7 +2,6 @@
 //!
 //! reads   `sockaddr_storage`
 //! writes  `sockaddr_storage`
-//! memory  none
 //! source  ip(7), ipv6(7)
 
 use std::mem::{size_of, zeroed};

@@ -1,7 +1,6 @@
 //! tcp: starts TCP connections without waiting for them.
 //!
 //! writes  one SYN per connection
-//! memory  none
 //! source  connect(2): on a non-blocking socket it returns while the connection is being established
 
 use std::io::{Error, Result};

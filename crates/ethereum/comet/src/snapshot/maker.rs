@@ -44,8 +44,8 @@ impl Maker {
         let store = Arc::new(Store::open(folder, kept)?);
         let shared = Arc::new(Shared::default());
         let (sender, frozen) = sync_channel(1);
-        let (to, told) = (store.clone(), shared.clone());
-        let thread = thread::Builder::new().name("snapshot".into()).spawn(move || run(&to, &told, &frozen))?;
+        let (to, status) = (store.clone(), shared.clone());
+        let thread = thread::Builder::new().name("snapshot".into()).spawn(move || run(&to, &status, &frozen))?;
         Ok(Self { store, interval, shared, frozen: Mutex::new(Some(sender)), thread: Some(thread) })
     }
 

@@ -119,8 +119,8 @@ fn node() {
         // Oldest first; none may be lost silently.
         for hash in acknowledged.drain(..acknowledged.len().saturating_sub(200)) {
             let waits = chain.pool().get(&hash).is_some();
-            let told = waits || chain.tx(&hash).is_some() || chain.pool().fate(&hash).is_some();
-            assert!(told, "{hash} was acknowledged and is lost");
+            let is_known = waits || chain.tx(&hash).is_some() || chain.pool().fate(&hash).is_some();
+            assert!(is_known, "{hash} was acknowledged and is lost");
         }
         events.next_within(Duration::from_millis(5));
     }
@@ -146,7 +146,7 @@ fn hammer(chain: &Chain) {
         let (head, view) = chain.head_and_view();
         assert_eq!((head.number(), head.header.state_root), (view.number(), view.state_root()));
         let number = chain.head().number();
-        let block = chain.block(number).expect("a number that is told can be read");
+        let block = chain.block(number).expect("a published number can be read");
         assert_eq!(block.txs.len(), block.receipts.len());
         for tx in &block.txs {
             assert!(chain.tx(&tx.hash).is_some(), "what is in a block is found");

@@ -89,7 +89,7 @@ fn what_there_is_survives_a_kill() {
     let seed = seed();
     println!("HEARTH_SEED={seed} cargo test -p hearth-evm-utxo --test crash kill_both");
     let (mut random, directory) = (Random(seed), tempfile::tempdir().unwrap());
-    let mut told = 0;
+    let mut durable = 0;
     for round in 1..=ROUNDS {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "kill_both::makes_blocks", "--nocapture"])
@@ -100,18 +100,18 @@ fn what_there_is_survives_a_kill() {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let mut blocks = lines.filter_map(|line| line.strip_prefix("block ")?.parse::<u64>().ok());
         let begun = Instant::now();
-        told = blocks.by_ref().take(3 + round as usize).last().expect("the process ended by itself");
+        durable = blocks.by_ref().take(3 + round as usize).last().expect("the process ended by itself");
         // Some moment of the next two blocks: whatever is written then is written in part.
         let block_ns = begun.elapsed().as_nanos() as u64 / (3 + round);
         pause(Duration::from_nanos(random.below(2 * block_ns)));
         child.kill().unwrap();
         child.wait().unwrap();
         // The last block that it reported before it ended.
-        told = blocks.last().unwrap_or(told);
+        durable = blocks.last().unwrap_or(durable);
         let chain = open(directory.path());
-        assert!(chain.head().number() >= told, "a block that was told of is there");
+        assert!(chain.head().number() >= durable, "a block that was reported is there");
         check(&chain);
         chain.stop();
     }
-    assert!(told > 20);
+    assert!(durable > 20);
 }

@@ -1,13 +1,13 @@
-//! Blobs (EIP-4844): what they cost, how many a block holds, and the sidecars that carry them.
+//! Blobs (EIP-4844): their price, their number per block, and the sidecars that carry them.
 //!
-//! reads   the genesis' `blobSchedule`; what a header says of its blobs; sidecars as clients send them
-//! writes  the price and the bounds of a block's blobs; sidecars whose proofs hold
+//! reads   the genesis' `blobSchedule`; the blob fields of a header; sidecars as clients send them
+//! writes  the price and the limits of a block's blobs; verified sidecars
 //! memory  the sidecars that [`Sidecars`] keeps, within its bounds
-//! drops   a sidecar that is not that of its transaction, with an error in geth's words
+//! drops   a sidecar that does not match its transaction, with an error in geth's words
 //! source  EIP-4844, 7594, 7691, 7840, 7892, 7918; the KZG proofs are checked by c-kzg, which the EVM's precompile of
 //!         EIP-4844 uses too, with the trusted setup of Ethereum that it carries
 //!
-//! A block holds the hashes of blobs and not the blobs: execution needs no sidecar.
+//! A block holds the hashes of blobs, not the blobs: execution needs no sidecar.
 
 mod schedule;
 mod sidecars;
@@ -29,10 +29,10 @@ pub use sidecars::{SIDECAR_BLOCKS, SIDECAR_BYTES, Sidecars};
 /// Blobs with their commitments and proofs: one proof a blob, or from Osaka on one a cell.
 pub type Sidecar = BlobTransactionSidecarVariant;
 
-/// A sidecar as it is passed on: it has up to 800 KB.
+/// A shared sidecar: it has up to 800 KB.
 pub type SharedSidecar = Arc<Sidecar>;
 
-/// What a block says of blobs.
+/// The blob parameters of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobEnv {
     /// Blob gas beyond the target that the blocks before it used: the price follows from it.
@@ -53,7 +53,7 @@ impl BlobEnv {
     pub fn after(params: BlobParams, excess_gas: u64, gas_used: u64, base_fee: u64) -> Self {
         let excess_gas = match excess_gas.checked_add(gas_used) {
             Some(_) => params.next_block_excess_blob_gas_osaka(excess_gas, gas_used, base_fee),
-            // Such an excess only a genesis can set.
+            // Only a genesis can set such an excess.
             None => u64::MAX - params.target_blob_gas_per_block(),
         };
         Self { excess_gas, params }
@@ -82,52 +82,52 @@ pub fn gas_of(tx: &impl Transaction) -> u64 {
     count_of(tx) * GAS_PER_BLOB
 }
 
-/// What is wrong with a sidecar, in geth's words.
+/// Why a sidecar is invalid, in geth's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SidecarError {
-    /// The transaction came without.
+    /// The transaction came without its sidecar.
     #[error("missing sidecar in blob transaction")]
     Missing,
     /// Proofs of cells before Osaka.
     #[error("unexpected sidecar version, want: {want}, got: {got}")]
     Version {
-        /// That of the fork.
+        /// The fork's version.
         want: u8,
-        /// That of the sidecar.
+        /// The sidecar's version.
         got: u8,
     },
     /// Blobs for fewer or more hashes.
     #[error("invalid number of {have} blobs compared to {want} blob hashes")]
     Blobs {
-        /// In the sidecar.
+        /// Blobs in the sidecar.
         have: usize,
-        /// In the transaction.
+        /// Hashes in the transaction.
         want: usize,
     },
     /// Commitments for fewer or more hashes.
     #[error("invalid number of {have} blob commitments compared to {want} blob hashes")]
     Commitments {
-        /// In the sidecar.
+        /// Commitments in the sidecar.
         have: usize,
-        /// In the transaction.
+        /// Hashes in the transaction.
         want: usize,
     },
     /// Too few proofs, or too many.
     #[error("invalid number of {have} blob proofs expected {want}")]
     Proofs {
-        /// In the sidecar.
+        /// Proofs in the sidecar.
         have: usize,
-        /// That the blobs need.
+        /// Proofs that the blobs need.
         want: usize,
     },
     /// A commitment to another blob than the transaction names.
     #[error("blob {index}: computed hash {computed:#x} mismatches transaction one {named:#x}")]
     Hash {
-        /// Which of the transaction's.
+        /// The index of the blob.
         index: usize,
-        /// That of the commitment.
+        /// The hash of the commitment.
         computed: B256,
-        /// That of the transaction.
+        /// The hash in the transaction.
         named: B256,
     },
     /// A proof that does not hold.
@@ -135,10 +135,10 @@ pub enum SidecarError {
     Kzg(String),
 }
 
-/// Checks a sidecar against the hashes of its transaction, for a block of the fork `spec`. From Osaka on one with a
-/// proof a blob is given proofs of cells, as geth does: clients made before Osaka still send such. Takes milliseconds
-/// for each blob; making the proofs of cells takes 0.2 s. The first call of a process loads the trusted setup, which
-/// takes about two seconds and stays in memory with 96 MiB.
+/// Verifies a sidecar against its transaction's hashes, for a block of the fork `spec`. From Osaka on, cell proofs
+/// replace a sidecar's blob proofs, as in geth: older clients still send those. Takes milliseconds per blob; computing
+/// cell proofs takes 0.2 s. A process's first call loads the trusted setup, which takes about two seconds and stays in
+/// memory with 96 MiB.
 pub fn verify(sidecar: Sidecar, hashes: &[B256], spec: SpecId) -> Result<Sidecar, SidecarError> {
     let by_cell = spec.is_enabled_in(SpecId::OSAKA);
     if sidecar.is_eip7594() && !by_cell {

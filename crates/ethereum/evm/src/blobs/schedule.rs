@@ -1,7 +1,6 @@
-//! How many blobs a block may hold, and how their price moves, by fork.
+//! The number of blobs per block and the change of their price, by fork.
 //!
-//! source  EIP-7840 for `blobSchedule`, EIP-7892 for the forks between forks; what the genesis does not name is as on
-//!         the mainnet
+//! source  EIP-7840 for `blobSchedule`, EIP-7892 for blob-parameter-only forks; mainnet's values by default
 
 use alloy_eips::eip7892::BlobScheduleBlobParams;
 use alloy_genesis::ChainConfig;
@@ -17,7 +16,7 @@ const BLOBS_MAX: u64 = 4096;
 pub struct BlobSchedule(BlobScheduleBlobParams);
 
 impl BlobSchedule {
-    /// Those of geth's `config`; what is wrong with them.
+    /// Reads those of geth's `config`; the error says what is wrong.
     pub fn from_config(config: &ChainConfig) -> Result<Self, String> {
         for (fork, params) in &config.blob_schedule {
             let BlobParams { target_blob_count: target, max_blob_count: max, update_fraction, .. } = params;

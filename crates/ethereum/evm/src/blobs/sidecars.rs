@@ -1,14 +1,13 @@
-//! The sidecars of transactions that wait, and of those in the newest blocks.
+//! The sidecars of pending transactions, and of those in the newest blocks.
 //!
-//! reads   sidecars that were checked; which transactions blocks hold, and which the pool gave up
+//! reads   verified sidecars; the blocks' transactions, and those that the pool dropped
 //! writes  the sidecar of a transaction, and the blob of a hash
-//! memory  at most so many bytes of sidecars ([`SIDECAR_BYTES`] unless another bound is set)
-//! drops   those of included transactions after so many blocks ([`SIDECAR_BLOCKS`]), and the oldest of them where a
-//!         new one that the pool has taken needs room; those of transactions that the pool gave up. While a transaction
-//!         waits its sidecar stays
+//! memory  a bounded number of bytes of sidecars ([`SIDECAR_BYTES`] by default)
+//! drops   those of included transactions after [`SIDECAR_BLOCKS`] blocks, or earlier if a new transaction of the pool
+//!         needs room; those of transactions that the pool dropped. A pending transaction's sidecar stays
 //!
-//! Nothing is on disk but what the pool's journal has: a restart forgets the sidecars of included transactions. Who
-//! needs them longer stores them elsewhere, as with Ethereum, whose nodes forget them after 4096 epochs.
+//! Only the pool's journal is on disk: a restart forgets the sidecars of included transactions. Clients that need them
+//! longer store them elsewhere, as with Ethereum, whose nodes forget them after 4096 epochs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +37,7 @@ struct Kept {
     /// twice; its entry says which holds.
     included: VecDeque<(u64, B256)>,
     bytes: usize,
-    /// Of these, the bytes of what is in no block.
+    /// Of these, the bytes of pending transactions.
     waiting_bytes: usize,
 }
 
@@ -61,7 +60,7 @@ impl Kept {
     }
 }
 
-/// The sidecars.
+/// A bounded store of sidecars.
 #[derive(Debug)]
 pub struct Sidecars {
     bytes_max: usize,
@@ -81,9 +80,9 @@ impl Sidecars {
         Self { bytes_max, blocks_max, kept: Mutex::default() }
     }
 
-    /// Keeps the sidecar of the transaction `hash`, which waits or will; says whether there was room beside those of
-    /// others that wait. It drives nothing out: the pool may refuse its transaction, and sending that costs nothing.
-    /// Until [`Sidecars::make_room`] there may be more bytes than the bound.
+    /// Stores the sidecar of the transaction `hash`, which is or will be pending; returns whether there was room
+    /// besides those of other pending ones. It evicts nothing, since the pool may refuse the transaction at no cost for
+    /// the sender. Until [`Sidecars::make_room`] the bytes may exceed the limit.
     pub fn put(&self, hash: B256, sidecar: SharedSidecar) -> bool {
         let mut kept = self.kept.lock();
         if kept.entries.contains_key(&hash) {
@@ -154,7 +153,7 @@ impl Sidecars {
         })
     }
 
-    /// Bytes that are kept.
+    /// Returns the bytes stored.
     pub fn bytes(&self) -> usize {
         self.kept.lock().bytes
     }

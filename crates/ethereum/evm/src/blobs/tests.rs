@@ -71,7 +71,7 @@ fn the_price_follows_what_was_used() {
     let cancun = BlobEnv::after(BlobParams::cancun(), 0, 6 * GAS_PER_BLOB, 1_000_000_000);
     assert_eq!((cancun.excess_gas, cancun.price()), (3 * GAS_PER_BLOB, 1));
     assert_eq!(BlobEnv::after(BlobParams::cancun(), cancun.excess_gas, 0, 0).excess_gas, 0);
-    // EIP-7918: where blobs cost nearly nothing beside gas, the excess never falls.
+    // EIP-7918: if blobs cost nearly nothing compared with gas, the excess never falls.
     let osaka = BlobParams::osaka();
     let full = BlobEnv::after(osaka, 10 * GAS_PER_BLOB, 9 * GAS_PER_BLOB, 1_000_000_000);
     assert_eq!(full.excess_gas, 13 * GAS_PER_BLOB, "10 and 9 × (9 - 6) / 9");
@@ -138,7 +138,7 @@ fn one(mut results: Vec<Result<B256, SubmitError>>) -> Result<B256, String> {
     results.pop().expect("one for one").map_err(|error| error.to_string())
 }
 
-/// What the pool says of a transaction that comes without its sidecar.
+/// The pool's answer to a transaction without its sidecar.
 fn bare(chain: &Chain, tx: TxEip4844, seed: u8) -> Result<B256, String> {
     one(chain.submit_bare(vec![signed(tx, seed).raw]))
 }
@@ -352,7 +352,7 @@ fn blobs_that_wait_outlive_the_program() {
     assert_eq!(chain.mine().expect("it is made").header.parent_hash, block.hash);
 }
 
-/// Bytes of [`BY_CELL`] as it is kept.
+/// Bytes of [`BY_CELL`] as it is stored.
 fn fitted_size() -> usize {
     let Sidecar::Eip7594(mut sidecar) = BY_CELL.clone() else { panic!("it has proofs of cells") };
     sidecar.shrink_to_fit();

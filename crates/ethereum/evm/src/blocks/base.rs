@@ -1,11 +1,11 @@
-//! Where the blocks of a folder begin, if not with the first: `base`.
+//! The first block of a folder, if that is not block 1: `base`.
 //!
 //! ```text
 //! magic 8 | chain id u64 | hash of block zero 32 | first u64 | headers in RLP | crc u32
 //! ```
 //!
-//! The headers are of the blocks before the first, newest first, as far as `BLOCKHASH` looks back: a snapshot of a
-//! later state needs them.
+//! The headers are those before the first block, newest first, as far as `BLOCKHASH` reaches: a snapshot of a later
+//! state needs them.
 
 use std::fs;
 use std::io;
@@ -22,10 +22,10 @@ use super::segment::SegmentHead;
 const MAGIC: &[u8; 8] = b"HRTHBLB1";
 const NAME: &str = "base";
 const HEAD_BYTES: usize = 8 + 8 + 32 + 8;
-/// Headers that are kept.
+/// Maximum headers that are kept.
 pub(super) const HEADERS_MAX: u64 = 256;
 
-/// Where the blocks begin.
+/// The first block of a folder, and the headers before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Base {
     /// The first block's number.
@@ -35,7 +35,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// That of a folder; the first block where it says nothing.
+    /// Reads a folder's file; by default, the blocks begin with the first.
     pub(super) fn read(dir: &Path, wanted: &SegmentHead) -> Result<Self, BlocksError> {
         let path = dir.join(NAME);
         let bytes = match fs::read(&path) {

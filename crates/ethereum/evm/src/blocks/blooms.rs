@@ -1,14 +1,14 @@
-//! Which blocks may hold a log: blooms of some blocks together, so that a look at all of the chain skips most of it.
+//! An index of blooms for groups of blocks, so that a log query skips most of the chain.
 //!
 //! memory  264 B for each [`GROUP`] blocks that logged something, 8 B for each that did not
 //!
-//! A block of hundreds of logs has most of its bloom's bits set, and hides nothing: such blocks are looked into.
+//! A block of hundreds of logs has most of its bloom's bits set, so such blocks are always searched.
 
 use std::ops::RangeInclusive;
 
 use alloy_primitives::Bloom;
 
-/// Blocks whose blooms are kept together.
+/// Blocks per group.
 pub(super) const GROUP: u64 = 16;
 
 /// The blooms of all blocks.
@@ -27,19 +27,19 @@ impl Blooms {
         }
     }
 
-    /// There are no blocks after `number`. What they had in common with it is forgotten when the group is.
+    /// Removes the blocks after `number`. Their bits stay in a shared group until the group is removed.
     pub(super) fn truncate(&mut self, number: u64) {
         self.0.truncate((number / GROUP + 1) as usize);
     }
 
-    /// Blocks before `number` are not asked for any more.
+    /// Removes the blocks before `number`.
     pub(super) fn forget_before(&mut self, number: u64) {
         let groups = usize::try_from(number / GROUP).unwrap_or(usize::MAX).min(self.0.len());
         self.0[..groups].fill(None);
     }
 
-    /// The first blocks from `from` to `to`, of one group, that may be meant, where there are some among the next
-    /// `groups` groups; else the block from which on to look further.
+    /// Returns the first blocks from `from` to `to`, of one group, that may match, if there are some among the next
+    /// `groups` groups; else the block from which to continue.
     pub(super) fn next(
         &self,
         from: u64,

@@ -1,17 +1,16 @@
 //! Blocks and their receipts on disk.
 //!
 //! reads   the folder of an earlier run
-//! writes  an append-only log in segments, each record with checksums; synced by a thread of its own, so that the
-//!         disk works while the next block is made
-//! memory  about 40 B for each block and 30 B for each transaction: where it is, by number and by a keyed hash; at most
-//!         17 B more for each block, by which it is left out of a search for logs
-//! drops   at the start, what the last file ends with and nothing says was on disk: a record that was being written, or
-//!         whatever the machine's end left of one; everything else that is not as it was written is refused, with the
-//!         file's name
+//! writes  an append-only log in segments, each record with checksums; synced by a thread of its own, so that the disk
+//!         works while the next block is made
+//! memory  about 40 B for each block and 30 B for each transaction: its place by number and by a keyed hash; at most 17
+//!         B more for each block in the bloom index
+//! drops   at the start, an unsynced tail of the last file: a record that was being written, or what a power failure
+//!         left of one; any other damage is refused with the file's name
 //!
-//! A block is in the kernel's hands before anybody sees it, so the end of the program loses none. A power loss may cost
-//! the newest blocks, at most [`AHEAD_MAX`]: the writer waits for the disk rather than get further ahead of it. Readers
-//! wait for the moments in which a block's place is noted, never for the disk.
+//! The kernel has a block before any reader sees it, so the end of the program loses none. A power failure may cost the
+//! newest blocks, at most [`AHEAD_MAX`]: the writer waits for the disk rather than get further ahead of it. Readers
+//! wait while a block's place is recorded, never for the disk.
 
 mod base;
 mod blooms;
@@ -56,22 +55,22 @@ const _: () = assert!(AHEAD_MAX < crate::state::WINDOW as u64);
 const SEGMENT_BYTES: u64 = 256 << 20;
 /// Bits of an entry of the index that hold a transaction's place in its block.
 const INDEX_BITS: u32 = 24;
-/// Gas that a transaction uses at least: 21,000, of which a fifth could be given back.
+/// Minimum gas that a transaction uses: 21,000, of which a fifth may be refunded.
 const GAS_PER_TX_MIN: u64 = 16_800;
-/// Groups of blooms that one hold of the lock looks at: a fraction of a millisecond.
+/// Bloom groups searched per acquisition of the lock: a fraction of a millisecond.
 const GROUPS: u64 = 4_096;
 
-/// What is wrong with the blocks' folder.
+/// An error of the blocks' folder.
 #[derive(Debug, thiserror::Error)]
 pub enum BlocksError {
     /// The system does not read or write.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Another process uses the folder.
@@ -81,15 +80,15 @@ pub enum BlocksError {
     #[error("{} holds blocks of chain {found_id} with genesis {found}, not of chain {wanted_id} with genesis {wanted}",
         path.display())]
     OtherChain {
-        /// The file.
+        /// The damaged or foreign file.
         path: PathBuf,
-        /// EIP-155.
+        /// The chain id of the folder (EIP-155).
         found_id: u64,
         /// The hash of its block zero.
         found: B256,
-        /// EIP-155.
+        /// The chain id of the genesis (EIP-155).
         wanted_id: u64,
-        /// The hash of the block zero that was asked for.
+        /// The hash of the genesis' block zero.
         wanted: B256,
     },
     /// A file is not as it was written.
@@ -97,12 +96,12 @@ pub enum BlocksError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// The offset of the damage, in bytes.
         offset: u64,
         /// What is wrong there.
         what: &'static str,
     },
-    /// The disk has refused what it must hold before more is written.
+    /// The disk has failed a required sync.
     #[error("no more blocks are kept: {0}")]
     NotSynced(String),
 }
@@ -123,7 +122,7 @@ pub struct BlockStore {
     sync: Option<SyncSender<()>>,
     syncer: Option<JoinHandle<()>>,
     last_run: LastRun,
-    /// The newest block of which the folder knew when it was opened.
+    /// The newest block that any file knew of at the start.
     seen: u64,
     /// Of this run; nothing before something is written.
     status: OnceLock<Status>,
@@ -139,9 +138,9 @@ struct Inner {
     /// By a keyed hash of a transaction's hash: its block's number and its place there.
     by_tx: HashMap<u64, u64>,
     blooms: Blooms,
-    /// Nobody can choose hashes that meet in it.
+    /// The key of the hash: no client can choose hashes that collide.
     key: RandomState,
-    /// What the thread syncs next; of files before, everything is on disk.
+    /// What the thread syncs next; earlier files are on disk.
     unsynced: Option<Unsynced>,
     /// Up to which block everything is on disk.
     synced: u64,
@@ -188,12 +187,12 @@ impl BlockStore {
         self.last_run.end
     }
 
-    /// The newest block of which the folder knew when it was opened; it need not be there.
+    /// Returns the newest block that any file knew of at the start; it may be missing.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// This run's status, which begins with what is here.
+    /// Returns this run's status, which begins with the folder's contents.
     fn status(&self) -> Result<&Status, BlocksError> {
         if let Some(status) = self.status.get() {
             return Ok(status);
@@ -206,25 +205,24 @@ impl BlockStore {
         Ok(self.status.get_or_init(|| status))
     }
 
-    /// Of the blocks the last `blocks` are to be kept; older ones go, on the thread that [`BlockStore::start`] begins.
-    /// All are kept where that is 0.
+    /// Keeps only the last `blocks` blocks; the thread of [`BlockStore::start`] prunes older ones. 0 keeps all.
     pub fn retain(&mut self, blocks: u64) {
         self.retain = blocks;
     }
 
-    /// Whether [`BlockStore::start`] begins a thread that syncs. Where there is none, a [round](Self::sync_round) does
-    /// its work.
+    /// Sets whether [`BlockStore::start`] starts a thread that syncs. Without it, a [round](Self::sync_round) does its
+    /// work.
     pub(crate) fn sync_in_background(&mut self, background: bool) {
         self.background = background;
     }
 
-    /// Brings everything to disk that belongs there, and lets go of old blocks. What fails is logged: a failed sync is
-    /// the last, and old blocks stay.
+    /// Syncs everything due, and prunes old blocks. Failures are logged: after a failed sync nothing more is written,
+    /// and a failed pruning keeps the old blocks.
     pub(crate) fn sync_round(&self) {
         round(&self.shared, &self.dir, &self.head, self.retain);
     }
 
-    /// Brings to disk what is here; from now on a thread does so with what is written, in this order.
+    /// Syncs the existing blocks; from now on a thread syncs new ones, in this order.
     pub fn start(&mut self, order: SyncOrder) -> Result<(), BlocksError> {
         assert!(self.shared.order.set(order).is_ok(), "there is one order");
         self.shared.bring()?;
@@ -248,7 +246,7 @@ impl BlockStore {
         Ok(())
     }
 
-    /// Number of the newest block; 0 where there is none.
+    /// Returns the number of the newest block; 0 if there is none.
     pub fn newest(&self) -> u64 {
         self.lock().newest()
     }
@@ -259,13 +257,13 @@ impl BlockStore {
         inner.segments.first().map_or(inner.base.first, Segment::first)
     }
 
-    /// No block is let go of for its age while this is held.
+    /// Blocks pruning while the guard is held.
     pub fn hold(&self) -> MutexGuard<'_, ()> {
         self.shared.letting_go.lock()
     }
 
-    /// The header of that number: of a block that is kept, or one of the 256 before the first. Of its block little more
-    /// is read: whoever must know that it is right has its hash.
+    /// Returns the header of a block that is kept, or of one of the 256 before the first. It reads little more than the
+    /// header, and does not verify it: a caller that must be certain compares the hash.
     pub fn header(&self, number: u64) -> Result<Option<Header>, BlocksError> {
         let (place, before) = {
             let inner = self.lock();
@@ -274,7 +272,7 @@ impl BlockStore {
         place.map_or(Ok(before), |place| place.header().map(Some))
     }
 
-    /// Lets go of everything and begins with this block; `before` are the headers of those before it, newest first.
+    /// Removes everything and begins with this block; `before` are the headers of those before it, newest first.
     pub fn begin_with(&self, block: &Block, before: &[Header]) -> Result<(), BlocksError> {
         {
             let (_writing, _syncing) = (self.writing.lock(), self.shared.syncing.lock());
@@ -292,13 +290,12 @@ impl BlockStore {
         self.sync()
     }
 
-    /// Up to which block everything is known to be on disk, and what it builds on.
+    /// Returns up to which block everything is on disk, with what it builds on.
     pub fn synced(&self) -> u64 {
         self.lock().synced
     }
 
-    /// Appends the block after the newest, with what of its changes no execution gives. Where that fails, nothing was
-    /// appended.
+    /// Appends the block after the newest, with the changes that no execution makes. On an error, nothing was appended.
     pub fn append(&self, block: &Block, altered: &Changes) -> Result<(), BlocksError> {
         let (number, hashes) = (block.number(), Hashes::of(block));
         let mut record = Tail::room();
@@ -317,7 +314,7 @@ impl BlockStore {
         drop(inner);
         status.note(number, synced);
         if let Some(sync) = &self.sync {
-            // Full: the thread will look again after what it does.
+            // If the queue is full, the thread will look again anyway.
             let _ = sync.try_send(());
         }
         Ok(())
@@ -338,7 +335,7 @@ impl BlockStore {
                 return Ok((segment.tail(), inner.synced));
             }
         }
-        // Only the last file may end with what is not on disk.
+        // Only the last file may have an unsynced tail.
         self.shared.bring()?;
         let segment = Segment::create(&self.dir, &self.head, number)?;
         let mut inner = self.lock();
@@ -353,13 +350,13 @@ impl BlockStore {
         place.map(|place| Ok(Arc::new(place.read()?.0))).transpose()
     }
 
-    /// What of a block's changes no execution gives; nothing where there is no such block.
+    /// Returns those of a block's changes that no execution makes; none if there is no such block.
     pub fn altered(&self, number: u64) -> Result<Changes, BlocksError> {
         let place = self.lock().find(number);
         place.map_or_else(|| Ok(Changes::default()), |place| Ok(place.read()?.1))
     }
 
-    /// The first block from `from` to `to` whose logs may be meant, by its bloom; none of those that are not there.
+    /// Returns the first block from `from` to `to` whose logs may match, by its bloom; pruned blocks are skipped.
     pub fn next_with(&self, from: u64, to: u64, may: impl Fn(&Bloom) -> bool) -> Result<Option<u64>, BlocksError> {
         let (mut from, to) = (from.max(1), to.min(self.newest()));
         while from <= to {
@@ -397,7 +394,7 @@ impl BlockStore {
         Some((place >> INDEX_BITS, (place & ((1 << INDEX_BITS) - 1)) as usize))
     }
 
-    /// Lets go of all blocks after `number`, on disk too.
+    /// Removes all blocks after `number`, also from disk.
     pub fn truncate(&self, number: u64) -> Result<(), BlocksError> {
         let _writing = self.writing.lock();
         // Else what goes would count as lost, where the program ends before the next block.
@@ -442,13 +439,13 @@ impl BlockStore {
         self.shared.syncing.lock()
     }
 
-    /// Writes to the disk what is not there yet.
+    /// Syncs everything written so far.
     pub fn sync(&self) -> Result<(), BlocksError> {
         self.shared.bring()
     }
 
-    /// At the end: what was written is on disk, and the files say so. A store that was opened and never used leaves
-    /// them as they are.
+    /// At the end: syncs, and marks the files as complete. A store that was opened and never used leaves them
+    /// unchanged.
     fn close(&self) -> Result<(), BlocksError> {
         let Some(status) = self.status.get() else { return Ok(()) };
         self.sync()?;
@@ -466,7 +463,7 @@ impl Drop for BlockStore {
     fn drop(&mut self) {
         drop(self.sync.take());
         if let Some(syncer) = self.syncer.take() {
-            // A panic there has told what it had to tell.
+            // A panic there has already been reported.
             let _ = syncer.join();
         } else if !self.background && self.shared.order.get().is_some() {
             self.sync_round();
@@ -490,7 +487,7 @@ fn round(shared: &Shared, dir: &Path, of: &SegmentHead, retain: u64) {
 }
 
 impl Inner {
-    /// What is in the folder, and the newest block of which it knows.
+    /// Opens the folder; returns its blocks, and the newest block that any file knows.
     fn open(dir: &Path, head: &SegmentHead, last_run: &LastRun) -> Result<(Self, u64), BlocksError> {
         let failed = |what| move |source| BlocksError::Io { what, path: dir.into(), source };
         let base = Base::read(dir, head)?;
@@ -520,7 +517,7 @@ impl Inner {
             inner.synced = synced;
             newest_seen = seen;
             if last {
-                // What is in it may be in the system's memory alone.
+                // Its contents may be in the system's memory only.
                 let tail = segment.tail();
                 inner.unsynced = Some(Unsynced { disk: tail.disk(), path: tail.path, upto: segment.next() - 1 });
             }
@@ -570,14 +567,14 @@ pub fn encode(block: &Block) -> Vec<u8> {
     bytes
 }
 
-/// How long [`encode`]'s bytes of a block with this header can be: what is in a block costs gas, each byte at least 2,
-/// but for what the side ledger has in it.
+/// Returns the maximum length of [`encode`]'s bytes of a block with this header: each byte of a block costs at least 2
+/// gas, except for the side ledger's part.
 pub fn foreign_bytes_max(header: &Header) -> u64 {
     (16 << 20) + header.gas_used / 2
 }
 
-/// The block of this header, out of bytes that another node gave, or what is wrong with them: everything in it follows
-/// from the header's roots, and who sent its transactions from their signatures. The header is believed.
+/// Decodes the block of this header from another node's bytes, or returns what is wrong with them: its contents follow
+/// from the header's roots, and the senders from their signatures. The header is trusted.
 pub fn decode_foreign(bytes: &[u8], header: &Header, chain_id: u64) -> Result<Block, &'static str> {
     // Before anything takes memory: a byte can stand for a transaction.
     let txs_max = header.gas_used / GAS_PER_TX_MIN;

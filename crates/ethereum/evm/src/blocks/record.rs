@@ -1,9 +1,8 @@
-//! A block as the log holds it.
+//! The encoding of a block in the log.
 //!
-//! The form is RLP: the header; the transactions, each with its sender before it, which was recovered once; the
-//! receipts but for what follows from the rest; the withdrawals; accounts that no transaction set to what they are; who
-//! signed the authorization lists, of each transaction that has one, recovered once, too; of blocks before the merge
-//! what these have besides.
+//! The form is RLP: the header; the transactions, each after its recovered sender; the receipts without redundant
+//! fields; the withdrawals; accounts changed by no transaction; the recovered authorities of each transaction with an
+//! authorization list; for blocks before the merge, their additional parts.
 
 use std::sync::Arc;
 
@@ -41,12 +40,12 @@ pub(super) fn bloom(record: &[u8]) -> Option<Bloom> {
 /// From a record's begin on, this much holds the header as Ethereum's chains have it, and room to spare.
 pub(super) const HEADER_WITHIN: usize = 1024;
 
-/// The header of a block, out of the record's first bytes; nothing where it is longer than these.
+/// Decodes the header from a record's first bytes; `None` if it is longer than these.
 pub(super) fn header(record: &[u8]) -> Option<Header> {
     Header::decode(&mut list(record)?).ok()
 }
 
-/// What is behind a list's head; the list may go on behind what is here.
+/// Returns the bytes after a list's head; the list may be longer than they are.
 fn list(bytes: &[u8]) -> Option<&[u8]> {
     let head = match *bytes.first()? {
         0xc0..=0xf7 => 1,
@@ -84,12 +83,12 @@ impl Hashes {
 #[rlp(trailing)]
 struct Record {
     header: Header,
-    /// Sender and raw transaction.
+    /// Sender and raw transaction, by turns.
     txs: Vec<Bytes>,
     receipts: Vec<Outcome>,
     withdrawals: Vec<Withdrawal>,
     altered: Vec<Altered>,
-    /// 20 B for each tuple: who signed it; zeros where nobody can have.
+    /// 20 B for each tuple: its authority; zeros if the signature is invalid.
     authorities: Vec<Bytes>,
     /// Nothing of a block without ommers from Byzantium on.
     work: Option<Work>,
@@ -158,7 +157,7 @@ impl Altered {
     }
 }
 
-/// Puts a block behind what is in `out`.
+/// Appends a block to `out`.
 pub(super) fn encode(block: &Block, altered: &Changes, out: &mut Vec<u8>) {
     let signed = |tx: &Arc<Tx>| [tx.sender.as_slice(), &tx.raw].concat().into();
     let outcome =
@@ -180,8 +179,8 @@ fn authorities(tx: &Tx) -> Bytes {
     tx.authorities.iter().flat_map(|authority| authority.unwrap_or_default()).collect()
 }
 
-/// Whether a record has at most `txs_max` transactions, no more receipts and authorization lists than that, and no
-/// account that was set: told by walking over it, without memory.
+/// Returns whether a record has at most `txs_max` transactions, no more receipts and authorization lists than that, and
+/// no account that was set. It walks over the record without allocating.
 pub(super) fn is_within(mut record: &[u8], txs_max: u64) -> alloy_rlp::Result<bool> {
     let record = &mut alloy_rlp::Header::decode_bytes(&mut record, true)?;
     alloy_rlp::Header::decode_bytes(record, true)?;
@@ -190,7 +189,7 @@ pub(super) fn is_within(mut record: &[u8], txs_max: u64) -> alloy_rlp::Result<bo
     Ok([txs, receipts, authorities].iter().all(|count| *count <= txs_max) && altered == 0)
 }
 
-/// How many items the list has that begins here; goes on behind it.
+/// Returns the number of items of the list that begins here, and advances past it.
 fn count(bytes: &mut &[u8]) -> alloy_rlp::Result<u64> {
     let (mut list, mut count) = (alloy_rlp::Header::decode_bytes(bytes, true)?, 0);
     while !list.is_empty() {
@@ -201,11 +200,11 @@ fn count(bytes: &mut &[u8]) -> alloy_rlp::Result<u64> {
     Ok(count)
 }
 
-/// The block of a record and what no execution gives of its changes, or what is wrong with it.
+/// Decodes a record into the block and those of its changes that no execution makes, or returns what is wrong with it.
 pub(super) fn decode(mut bytes: &[u8]) -> Result<(Block, Changes), &'static str> {
-    let record = Record::decode(&mut bytes).map_err(|_| "the record is no block")?;
+    let record = Record::decode(&mut bytes).map_err(|_| "the record is not a block")?;
     if !bytes.is_empty() || record.txs.len() != record.receipts.len() {
-        return Err("the record is no block");
+        return Err("the record is not a block");
     }
     let hash = record.header.hash_slow();
     let base_fee = record.header.base_fee_per_gas.unwrap_or_default();
@@ -231,7 +230,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<(Block, Changes), &'static str>
     }
     let Work { ommers, roots } = record.work.unwrap_or_default();
     if !roots.is_empty() && roots.len() != receipts.len() {
-        return Err("the record is no block");
+        return Err("the record is not a block");
     }
     for (receipt, root) in receipts.iter_mut().zip(roots) {
         receipt.root = Some(root);

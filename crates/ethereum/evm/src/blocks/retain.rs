@@ -1,9 +1,9 @@
-//! Letting go of old blocks, a file at a time, on the thread that syncs.
+//! Pruning of old blocks, a file at a time, on the thread that syncs.
 //!
-//! reads   the hashes of the blocks that go
-//! writes  where the blocks begin, before a file is removed
+//! reads   the hashes of the pruned blocks
+//! writes  the new first block, before a file is removed
 //! memory  the hashes of one file's blocks
-//! drops   blocks that are not among the last that are to be kept
+//! drops   blocks beyond the configured number
 
 use std::hash::BuildHasher;
 use std::path::Path;
@@ -15,15 +15,15 @@ use super::record::Hashes;
 use super::segment::{Place, SegmentHead};
 use super::{BlocksError, Inner};
 
-/// A file has at least so many blocks.
+/// Minimum blocks of a file.
 const BLOCKS_MIN: u64 = 16;
 
-/// How many blocks a file has at most, where the last `retain` are kept: what is kept beyond them is an eighth.
+/// Returns the maximum blocks of a file, if the last `retain` are kept: at most an eighth more stays on disk.
 pub(super) fn blocks_max(retain: u64) -> u64 {
     if retain == 0 { u64::MAX } else { (retain / 8).max(BLOCKS_MIN) }
 }
 
-/// Lets go of the oldest files none of whose blocks is among the last `retain`.
+/// Removes the oldest files without any of the last `retain` blocks.
 pub(super) fn let_go(inner: &Mutex<Inner>, dir: &Path, of: &SegmentHead, retain: u64) -> Result<(), BlocksError> {
     loop {
         let found = {
@@ -51,7 +51,7 @@ pub(super) fn let_go(inner: &Mutex<Inner>, dir: &Path, of: &SegmentHead, retain:
     }
 }
 
-/// The places of the blocks of the oldest file, if it is to go, and the number of the first that stays.
+/// Returns the places of the blocks of the oldest file, if it is to be removed, and the number of the first that stays.
 fn oldest(inner: &Inner, retain: u64) -> Option<(u64, Vec<(u64, Place)>)> {
     let [oldest, next, ..] = &inner.segments[..] else { return None };
     if retain == 0 || next.first().saturating_add(retain) > inner.newest() + 1 {

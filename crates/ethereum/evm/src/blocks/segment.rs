@@ -5,13 +5,12 @@
 //! record  mark u32 | length u32 | number u64 | synced u64 | checksum of the body u32 | checksum of these u32 | body
 //! ```
 //!
-//! Each record says up to which block everything was on disk when it was written. A record without a body says so at
-//! the end of the program; the next one takes its place. Numbers are little endian, checksums CRC-32, of records begun
-//! with the file's salt: who chooses what is in a block cannot put a record into it.
+//! Each record says up to which block everything was on disk when it was written. At the end of the program, a record
+//! without a body says so; the next record overwrites it. Numbers are little endian. Checksums are CRC-32, for records
+//! seeded with the file's salt, so that a block's contents cannot be mistaken for a record.
 //!
-//! source  what the machine's end may leave is a tail that was never synced: it is cut off. A record that is not whole
-//!         although a later one, or the last run's [`status`](super::status), says that it was synced is damage: it is
-//!         named and refused
+//! source  a power failure may leave an unsynced tail, which is truncated. An incomplete record is damage if a later
+//!         one, or the last run's [`status`](super::status), says that it was synced: it is refused with its place
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -36,7 +35,7 @@ const HEAD_BYTES: usize = 64;
 const MARK: [u8; 4] = 0x4b4c_4248_u32.to_le_bytes();
 const RECORD_HEAD_BYTES: usize = 32;
 
-/// Whose blocks a file holds.
+/// The chain whose blocks a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SegmentHead {
     pub chain_id: u64,
@@ -58,7 +57,7 @@ impl SegmentHead {
     }
 }
 
-/// What comes before each record.
+/// The head of a record.
 #[derive(Clone, Copy)]
 struct RecordHead {
     /// Of the body, in bytes.
@@ -113,7 +112,7 @@ pub(super) struct SegmentScan {
     pub segment: Segment,
     /// Up to which block everything was on disk, as far as the file and the last run say.
     pub synced: u64,
-    /// The newest block of which a whole record was found, be it behind a damaged one.
+    /// The newest block with a complete record, even if it follows a damaged one.
     pub seen: u64,
 }
 
@@ -125,7 +124,7 @@ pub(super) struct Segment {
     end: Appender,
     salt: u32,
     first: u64,
-    /// Where each record begins.
+    /// The offsets of the records.
     offsets: Vec<u64>,
 }
 
@@ -137,7 +136,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// The file.
+    /// Returns the file.
     pub(super) fn disk(&self) -> Arc<dyn Disk> {
         self.end.disk().clone()
     }
@@ -147,7 +146,7 @@ impl Tail {
         vec![0; RECORD_HEAD_BYTES]
     }
 
-    /// Writes a record whose body lies behind [`Tail::room`].
+    /// Writes a record whose body begins at [`Tail::room`].
     pub(super) fn append(&mut self, number: u64, synced: u64, record: &mut [u8]) -> Result<(), BlocksError> {
         let (head, body) = record.split_at_mut(RECORD_HEAD_BYTES);
         let length = u32::try_from(body.len()).expect("a block is below 4 GiB");
@@ -166,7 +165,7 @@ impl Tail {
     }
 }
 
-/// Where a record is.
+/// The place of a record.
 pub(super) struct Place {
     path: PathBuf,
     file: Arc<File>,
@@ -176,19 +175,19 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The block there, and what no execution gives of its changes.
+    /// Reads the block there, and those of its changes that no execution makes.
     pub(super) fn read(&self) -> Result<(Block, Changes), BlocksError> {
         record::decode(&self.payload()?).map_err(|what| self.damaged(what))
     }
 
     /// The hashes of the block there, without decoding all of it.
     pub(super) fn hashes(&self) -> Result<Hashes, BlocksError> {
-        Hashes::read(&self.payload()?).map_err(|_| self.damaged("the record is no block"))
+        Hashes::read(&self.payload()?).map_err(|_| self.damaged("the record is not a block"))
     }
 
     /// The bloom of the block there.
     pub(super) fn bloom(&self) -> Result<Bloom, BlocksError> {
-        record::bloom(&self.beginning(record::BLOOM_WITHIN)?).ok_or_else(|| self.damaged("the record is no block"))
+        record::bloom(&self.beginning(record::BLOOM_WITHIN)?).ok_or_else(|| self.damaged("the record is not a block"))
     }
 
     /// The header of the block there, by its first bytes alone: no checksum says that these are as they were written.
@@ -199,7 +198,7 @@ impl Place {
         }
     }
 
-    /// So many of the record's first bytes, or all of them.
+    /// Reads this many first bytes of the record, or all of them.
     fn beginning(&self, bytes: usize) -> Result<Vec<u8>, BlocksError> {
         let mut bytes = vec![0; bytes.min(self.bytes.saturating_sub(RECORD_HEAD_BYTES))];
         let read = self.file.read_exact_at(&mut bytes, self.offset + RECORD_HEAD_BYTES as u64);
@@ -235,7 +234,7 @@ fn path_of(dir: &Path, first: u64) -> PathBuf {
 }
 
 impl SegmentScan {
-    /// Refuses a last file that ends before what was on disk: what is missing is no torn tail.
+    /// Refuses a last file that ends before what was synced: that is no torn tail.
     fn check_end(&self, last: &LastRun) -> Result<(), BlocksError> {
         let newest = self.segment.next() - 1;
         let what = match () {
@@ -270,8 +269,8 @@ impl Segment {
         Self { path, file: file.file().clone(), end, salt, first, offsets: Vec::new() }
     }
 
-    /// Reads a file that begins with block `first`; tells the hashes of each block to `found`. What the last file ends
-    /// with, is no record and was never synced is cut off.
+    /// Reads a file that begins with block `first`; calls `found` with the hashes of each block. An unsynced tail of
+    /// the last file is truncated.
     pub(super) fn open(
         path: &Path,
         wanted: &SegmentHead,
@@ -310,7 +309,8 @@ impl Segment {
                 break Some((at, "the numbers of blocks do not follow each other"));
             }
             let hashes = Hashes::read(&record[RECORD_HEAD_BYTES..]);
-            let wrong = |_| BlocksError::Damaged { path: path.to_owned(), offset: at, what: "the record is no block" };
+            let wrong =
+                |_| BlocksError::Damaged { path: path.to_owned(), offset: at, what: "the record is not a block" };
             found(number, &hashes.map_err(wrong)?);
             synced = synced.max(head.synced);
             seen = seen.max(number);
@@ -341,8 +341,8 @@ impl Segment {
         Ok(opened)
     }
 
-    /// Begins a file whose head was being written when the program or the machine ended. A head is synced before the
-    /// first record is written, so a file of which a block is known had one.
+    /// Begins a file again whose head was being written when the program or the machine ended. A head is synced before
+    /// the first record is written, so a file with a known block has one.
     fn begin_again(
         path: &Path,
         file: &StoreFile,
@@ -390,7 +390,7 @@ impl Segment {
         Tail { path: self.path.clone(), end: self.end.clone(), salt: self.salt }
     }
 
-    /// Takes note of what was done with [`Segment::tail`]: a record was written, or failed.
+    /// Records the new state of [`Segment::tail`]: a record was written, or failed.
     pub(super) fn set_tail(&mut self, tail: &Tail) {
         if tail.end.end() > self.end.end() {
             self.offsets.push(self.end.end());
@@ -406,7 +406,7 @@ impl Segment {
         Some(Place { path, file, salt: self.salt, offset, bytes })
     }
 
-    /// Lets go of all blocks after `number`; says whether there were some.
+    /// Removes all blocks after `number`; returns whether there were some.
     pub(super) fn truncate(&mut self, number: u64) -> Result<bool, BlocksError> {
         let keep = (number + 1).saturating_sub(self.first) as usize;
         let Some(&end) = self.offsets.get(keep) else { return Ok(false) };
@@ -420,7 +420,7 @@ impl Segment {
     }
 }
 
-/// Checks that a file is of this chain and begins with block `first`; gives its salt.
+/// Checks that a file is of this chain and begins with block `first`; returns its salt.
 fn check_head(path: &Path, file: &File, wanted: &SegmentHead, first: u64) -> Result<u32, BlocksError> {
     let damaged = |what| BlocksError::Damaged { path: path.to_owned(), offset: 0, what };
     let mut head = [0; HEAD_BYTES];
@@ -440,7 +440,7 @@ fn check_head(path: &Path, file: &File, wanted: &SegmentHead, first: u64) -> Res
     Ok(word(&head, 56))
 }
 
-/// Random enough that nobody outside knows it: the key of the hash is drawn from the system.
+/// Returns an unpredictable salt: the hash's key is drawn from the system's randomness.
 fn salt() -> u32 {
     RandomState::new().hash_one(0) as u32
 }

@@ -36,13 +36,13 @@ pub enum RunEnd {
     Stopped,
     /// The process ended and the machine went on: every write has survived.
     Killed,
-    /// The machine has started again since: what was not synced may be gone.
+    /// The machine has restarted since: unsynced data may be gone.
     MachineStopped,
     /// Nothing says: a new folder, or one of an older version.
     Unknown,
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LastRun {
     pub end: RunEnd,
@@ -84,7 +84,7 @@ impl Record {
 }
 
 impl LastRun {
-    /// What the folder's file says. A damaged file says nothing, and the log names it.
+    /// Reads the folder's file. A damaged file counts as missing, and the log names it.
     pub fn read(dir: &Path) -> Result<Self, BlocksError> {
         let path = dir.join(NAME);
         let unknown = Self { end: RunEnd::Unknown, synced: 0, newest: 0 };
@@ -124,7 +124,7 @@ impl Status {
         let failed = |source| BlocksError::Io { what: "write", path: path.clone(), source };
         let file = StoreFile::open(&path, Opening::Any).map_err(failed)?;
         let record = Record { kind: RUNNING, boot: boot_id(), synced, newest };
-        // Shorter first: a longer file of who knows what would stay longer.
+        // Truncated first: a longer foreign file would stay longer.
         let begun = file.cut(BYTES as u64).and_then(|()| file.write_at(&record.encode(), 0));
         let begun = begun.and_then(|()| file.sync()).and_then(|()| files::sync_dir(dir));
         begun.map_err(failed)?;

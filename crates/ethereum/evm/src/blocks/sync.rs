@@ -1,10 +1,11 @@
-//! Bringing blocks to disk, in an order that lets the stores of one chain agree whenever the machine ends.
+//! Syncs blocks to disk, in an order that keeps the stores of one chain consistent across a power failure.
 //!
-//! reads   what was written and is not on disk
-//! writes  up to which block everything is; why nothing more is written
+//! reads   unsynced data
+//! writes  up to which block everything is synced; why nothing more is written
 //! memory  a few words
 //!
-//! A failed sync is the last: the kernel may have given up what it could not write, and a later sync would not say so.
+//! After a failed sync nothing more is written: the kernel may have dropped what it could not write, and a later sync
+//! would not report that.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +25,7 @@ pub struct SyncOrder {
     pub after: Sync<Result<(), String>>,
     /// Called after each sync of the blocks, once [`BlockStore::synced`](super::BlockStore::synced) says so.
     pub synced: Box<dyn Fn() + Send + std::marker::Sync>,
-    /// Is told, once, why no more is written.
+    /// Called once, with the reason, when nothing more is written.
     pub failed: Box<dyn Fn(String) + Send + std::marker::Sync>,
 }
 
@@ -37,13 +38,13 @@ pub(super) struct Unsynced {
     pub upto: u64,
 }
 
-/// The store, as who writes and the thread that syncs share it.
+/// The part of the store that the writer and the syncing thread share.
 pub(super) struct Shared {
     pub inner: Mutex<Inner>,
     pub order: OnceLock<SyncOrder>,
     /// Held while something is brought to disk or cut off, so that neither is taken for done by the other.
     pub syncing: Mutex<()>,
-    /// Held while old blocks are let go of.
+    /// Held while old blocks are pruned.
     pub letting_go: Mutex<()>,
 }
 
@@ -52,7 +53,7 @@ impl Shared {
         self.inner.lock()
     }
 
-    /// Brings to disk what was written before the call, and what that builds on.
+    /// Syncs what was written before the call, and what that builds on.
     pub(super) fn bring(&self) -> Result<(), BlocksError> {
         let one = self.syncing.lock();
         self.bring_alone(&one)
@@ -102,7 +103,7 @@ impl Shared {
         after.map_err(|why| self.fail(why))
     }
 
-    /// Nothing more is written.
+    /// Stops all further writing.
     pub(super) fn fail(&self, why: String) -> BlocksError {
         let is_first = self.lock().failure.replace(why.clone()).is_none();
         if let Some(order) = self.order.get().filter(|_| is_first) {

@@ -15,7 +15,7 @@ use crate::tx::{Tx, TypedTransaction};
 
 const ZERO: B256 = B256::repeat_byte(0x10);
 
-/// A block of `count` transactions, every third of which logs something and every fourth creates a contract.
+/// Returns a block of `count` transactions, every third of which logs something and every fourth creates a contract.
 fn block(number: u64, count: u64) -> Arc<Block> {
     let signer = Signer::new(&[7; 32]).expect("a key");
     let env = BlockEnv {
@@ -188,12 +188,12 @@ fn the_blocks_before_must_be_there() {
     assert!(matches!(open(dir.path()), Err(BlocksError::Damaged { .. })));
 }
 
-/// The newest file, which may refuse what is asked of it.
+/// Returns the newest file, with injected faults.
 fn filling(dir: &Path) -> Arc<Faulty> {
     Arc::new(Faulty::new(File::options().write(true).open(the_file(dir)).expect("a file")))
 }
 
-/// An order that notes what is called in which order.
+/// Returns an order that records its calls.
 fn noting(calls: &Arc<Mutex<Vec<String>>>) -> SyncOrder {
     let [before, after, failed] = [0; 3].map(|_| calls.clone());
     SyncOrder {
@@ -217,7 +217,7 @@ fn what_was_never_synced_is_cut_off_and_what_was_is_refused_when_it_is_damaged()
         }
     }
     let whole = fs::read(the_file(dir.path())).expect("it is there");
-    // As it is when the machine ends.
+    // Dropped without closing, as in a power failure.
     std::mem::forget(store);
     let reopened = |bytes: &[u8]| {
         let dir = tempfile::tempdir().expect("a folder");
@@ -353,7 +353,7 @@ fn only_the_last_blocks_are_kept() {
     let blocks: Vec<_> = (1..=200).map(|number| block(number, number % 3)).collect();
     for block in &blocks {
         store.append(block, &Changes::default()).expect("it is kept");
-        // No more than an eighth beyond what is kept, and a file that is not full.
+        // At most an eighth beyond the configured number, and a file that is not full.
         wait_until("old blocks go", || store.first() + 40 + 2 * 16 > block.number());
     }
     let first = 161;
@@ -403,7 +403,7 @@ fn a_store_begins_with_any_block() {
     assert_eq!(store.header(69).expect("read").as_ref(), before.first());
     assert_eq!(store.header(20).expect("read").as_ref(), before.last());
     assert_eq!(store.header(19).expect("read"), None);
-    // Once more, as where it was cut off.
+    // Repeated, as after an interruption.
     store.begin_with(&block(90, 0), &[]).expect("it begins");
     assert_eq!((store.first(), store.newest(), store.header(69).expect("read")), (90, 90, None));
 }
@@ -474,7 +474,7 @@ proptest! {
             store.append(block, &Changes::default()).expect("it is kept");
             ends.push(fs::metadata(the_file(dir.path())).expect("a file").len());
         }
-        // As it is when the machine ends.
+        // The state after a power failure.
         let from = the_file(dir.path());
         let length = cut as u64 % (ends[blocks.len()] + 1);
         let dir = tempfile::tempdir().expect("a folder");
@@ -488,7 +488,7 @@ proptest! {
             let got = store.block(block.number()).expect("read");
             prop_assert_eq!(got.as_ref(), Some(block));
         }
-        // And it goes on.
+        // The store continues.
         for block in &blocks[whole as usize..] {
             store.append(block, &Changes::default()).expect("it is kept");
         }

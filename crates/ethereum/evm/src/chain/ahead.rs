@@ -1,14 +1,14 @@
-//! The state after a block that is executed and not sealed: what the next block is executed on meanwhile.
+//! The state after a block that is executed but not sealed: the next block is executed on it meanwhile.
 //!
 //! reads   the state before that block, and what the block changes
-//! memory  as much as the block's code; its changes are shared with who seals it
+//! memory  as much as the block's code; its changes are shared with the thread that seals it
 //! source  EIP-2935, and what `BLOCKHASH` gives
 //!
-//! Of that block everything is known but its hash. Who really asks for it waits until it is there: `BLOCKHASH` of that
-//! block, and the slot in which the history contract is to keep it. The call that writes this slot is left out of the
-//! execution, and its one write is added once the hash is known ([`AheadView::complete`]): that it is the only one, and
-//! that nobody else can write there, is so as long as the contract has Ethereum's code. Otherwise nothing is executed
-//! ahead ([`AheadView::is_usual`]).
+//! Everything about that block is known but its hash. Code that reads the hash waits for it: `BLOCKHASH` of that block,
+//! and the slot of the history contract that will hold it. The system call that writes this slot is left out of the
+//! execution, and its one write is added once the hash is known ([`AheadView::complete`]). That is correct while the
+//! contract has Ethereum's code: the call writes only this slot, and nothing else writes there. With other code nothing
+//! is executed ahead ([`AheadView::is_usual`]).
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -30,7 +30,8 @@ static HISTORY_CODE_HASH: LazyLock<B256> = LazyLock::new(|| keccak256(&HISTORY_S
 /// A hash that is there later, or never.
 type Later = Arc<OnceLock<Option<B256>>>;
 
-/// Tells those who wait for a hash. Dropped without having told one, it tells them that there will be none.
+/// Publishes a block's hash to the threads that wait for it. If dropped before that, it reports that there will be
+/// none.
 pub(super) struct Teller(Later);
 
 impl Teller {
@@ -42,24 +43,24 @@ impl Teller {
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        // Nothing happens where the hash is told.
+        // Nothing else happens once the hash is published.
         let _ = self.0.set(None);
     }
 }
 
-/// The state after a block whose hash is not known.
+/// The state after a block whose hash is not known yet.
 pub(super) struct AheadView {
     state: Overlay,
     number: u64,
     hash: Later,
     /// Whether the history contract has its code.
     has_history: bool,
-    /// Whether the next block is to keep the hash there.
+    /// Whether the next block stores the hash there.
     keeps_history: bool,
 }
 
 impl AheadView {
-    /// The state that `changes` of block `number` make of `base`; and who is to tell the block's hash.
+    /// Creates the state that `changes` of block `number` make of `base`, and the publisher of the block's hash.
     pub(super) fn new(base: StateView, number: u64, changes: Arc<Changes>) -> (Self, Teller) {
         assert_eq!(base.number() + 1, number, "a block changes the state after its parent");
         let hash = Later::default();
@@ -85,7 +86,7 @@ impl AheadView {
         self.keeps_history = self.has_history && spec.is_enabled_in(SpecId::PRAGUE);
     }
 
-    /// Adds to the next block what follows from the hash: to what it says of its parent, and to what it changes.
+    /// Adds to the next block what depends on the hash: its parent's hash, and the write to the history contract.
     pub(super) fn complete(&self, hash: B256, env: &mut BlockEnv, changes: &mut Changes) -> Result<(), StateError> {
         env.parent_hash = Some(hash);
         if !self.keeps_history {
@@ -102,7 +103,7 @@ impl AheadView {
         Ok(())
     }
 
-    /// Waits for the hash. Panics where there will be none: then who seals the block has panicked.
+    /// Waits for the hash. Panics if there will be none, because the thread that seals the block has panicked.
     fn hash(&self) -> B256 {
         self.hash.wait().expect("the block before was not given up")
     }

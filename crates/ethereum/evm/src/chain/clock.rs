@@ -1,9 +1,9 @@
-//! What the next block's environment follows from besides its parent, and the chain's offset from this machine's time.
+//! Settings of the next block's environment, and the offset of the chain's time from this machine's.
 //!
 //! reads   `clock` in the folder: the offset as it was when the program ended
 //! writes  the same file, whenever the offset changes
 //! memory  a few words
-//! drops   an offset that cannot be written: logged, and the next start goes by the one before
+//! drops   an offset that cannot be written: logged, and the next start uses the old one
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,31 +17,31 @@ use crate::checksummed::{verified, with_checksum};
 
 const FIRST_LINE: &str = "hearth clock 1";
 
-/// The latest time that can be asked for: later blocks still have times of their own above it.
+/// The latest time that a client may set: later blocks still have distinct times above it.
 pub(super) const TIME_MAX_S: u64 = i64::MAX as u64;
 
-/// What the next blocks' environment follows from, beside their parent.
+/// Settings of the next blocks' environment, besides what follows from the parent.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     /// Seconds that the chain's time is ahead of this machine's.
     pub offset_s: i64,
-    /// Of the next block alone.
+    /// The next block's time only.
     pub timestamp: Option<u64>,
-    /// From each block to the next, whatever this machine's clock says.
+    /// Seconds from each block to the next, whatever this machine's clock says.
     pub interval_s: Option<u64>,
-    /// Of the next block alone.
+    /// The next block's base fee only.
     pub base_fee: Option<u64>,
-    /// Of the next block alone.
+    /// The next block's `PREVRANDAO` only.
     pub prevrandao: Option<B256>,
-    /// Of all blocks to come.
+    /// The gas limit of all future blocks.
     pub gas_limit: Option<u64>,
-    /// Of all blocks to come.
+    /// The fee recipient of all future blocks.
     pub beneficiary: Address,
 }
 
 impl Clock {
-    /// A clock that continues where an earlier one of the folder, or else the one that the genesis was dumped from,
-    /// ended.
+    /// Creates a clock that continues from an earlier run in the folder, or else from the dump that the genesis was
+    /// made of.
     pub(super) fn new(config: &ChainConfig) -> Self {
         let kept = config.dir.as_deref().and_then(|dir| read(&path(dir)));
         let (timestamp, interval_s, base_fee, prevrandao, gas_limit) = Default::default();
@@ -49,8 +49,8 @@ impl Clock {
         Self { offset_s, timestamp, interval_s, base_fee, prevrandao, gas_limit, beneficiary }
     }
 
-    /// The time of a block after one of `parent`, made at `now`. It is always above the parent's, as every client wants
-    /// it: where blocks come more often than every second, the chain's time runs ahead of the clock.
+    /// Returns the time of a block on `parent`, made at `now`. It is always above the parent's, as every client
+    /// requires: if blocks come more often than every second, the chain's time runs ahead of the clock.
     pub(super) fn timestamp(&self, parent: u64, now: u64) -> u64 {
         let by_clock = || now.saturating_add_signed(self.offset_s);
         let by_interval = |interval| parent.saturating_add(interval);
@@ -58,13 +58,13 @@ impl Clock {
         timestamp.min(TIME_MAX_S).max(parent.saturating_add(1))
     }
 
-    /// From now on the chain's time continues from `timestamp`.
+    /// Sets the chain's time, which continues from `timestamp`.
     pub(super) fn set_time(&mut self, timestamp: u64) {
         let ahead = i128::from(timestamp) - i128::from(now_s());
         self.offset_s = i64::try_from(ahead).unwrap_or(i64::MAX);
     }
 
-    /// What held for one block alone is used up.
+    /// Drops the settings that held for one block only.
     pub(super) fn block_made(&mut self, timestamp: u64) {
         if self.timestamp.take().is_some() {
             self.set_time(timestamp);
@@ -74,21 +74,21 @@ impl Clock {
     }
 }
 
-/// The file in which a chain keeps its offset.
+/// The file with the chain's offset.
 pub(super) struct ClockFile {
     path: Option<PathBuf>,
     kept_s: i64,
 }
 
 impl ClockFile {
-    /// The file of a chain whose clock has just been [made](Clock::new).
+    /// Opens the file of a chain whose clock has just been [made](Clock::new).
     pub(super) fn new(config: &ChainConfig, clock: &Clock) -> Self {
         let path = config.dir.as_deref().map(path);
         let kept_s = path.as_deref().map_or(Some(clock.offset_s), read).unwrap_or(0);
         Self { path, kept_s }
     }
 
-    /// Writes the offset where it has changed. The end of this program does not lose it.
+    /// Writes the offset if it has changed, so that a restart keeps it.
     pub(super) fn keep(&mut self, clock: &Clock) {
         let Some(path) = self.path.as_deref().filter(|_| self.kept_s != clock.offset_s) else { return };
         let next = path.with_extension("next");

@@ -1,4 +1,4 @@
-//! The chain under a consensus engine: proposing, executing and committing are steps of their own.
+//! The chain under a consensus engine: proposing, executing and committing are separate steps.
 //!
 //! reads   what the engine has decided
 //! writes  the same block on every node: everything in it follows from the input and the parent
@@ -14,16 +14,16 @@ use crate::block::Block;
 use crate::side::SideTx;
 use crate::tx::SharedTx;
 
-/// What an engine has decided about a block.
+/// A consensus engine's decision about a block.
 #[derive(Clone, Debug, Default)]
 pub struct BlockInput {
     /// Height: one above the newest block's.
     pub number: u64,
     /// Seconds since 1970. One that is not above the parent's is taken as the parent's.
     pub timestamp: u64,
-    /// Who gets the tips.
+    /// The fee recipient.
     pub beneficiary: Address,
-    /// What `PREVRANDAO` gives; where it is not given, what follows from the parent and the block before it.
+    /// The value of `PREVRANDAO`; by default it is derived from the parent and the block before it.
     pub prevrandao: Option<B256>,
     /// The transactions, in order; those that cannot be in the block are left out of it.
     pub txs: Vec<SharedTx>,
@@ -47,7 +47,7 @@ impl Chain {
         txs
     }
 
-    /// Executes a block on the newest one. Nobody sees it before [`Chain::commit`].
+    /// Executes a block on the newest one. Readers do not see it before [`Chain::commit`].
     pub fn execute_block(&self, input: BlockInput) -> Result<Ready, ChainError> {
         let state = self.inner.writer()?;
         let mut lap = Lap::new();
@@ -68,7 +68,7 @@ impl Chain {
         Ok(self.inner.seal(&state, Unsealed::new(env, input.txs, executed, part, times)))
     }
 
-    /// Makes an executed block the newest, for everybody to see.
+    /// Makes an executed block the newest, visible to all readers.
     pub fn commit(&self, ready: Ready) -> Result<Arc<Block>, ChainError> {
         let mut state = self.inner.writer()?;
         self.inner.append(&mut state, ready)

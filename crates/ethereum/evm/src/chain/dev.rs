@@ -1,8 +1,8 @@
-//! What a developer may do to a chain of their own: time, accounts, going back, blocks on demand.
+//! Controls of a development chain: time, accounts, snapshots, blocks on demand.
 //!
 //! writes  blocks; the next block's environment
-//! memory  20 B for each impersonated account; for each snapshot its block, and of each block after the oldest what it
-//!         replaced in the state, [`SNAPSHOT_BYTES_MAX`] of it
+//! memory  20 B for each impersonated account; for each snapshot its block, and what each block after the oldest one
+//!         replaced in the state, up to [`SNAPSHOT_BYTES_MAX`]
 //! drops   the oldest snapshots beyond that
 //! source  the `evm_`, `anvil_` and `hardhat_` methods of anvil and Hardhat
 
@@ -21,16 +21,16 @@ use crate::blocks::BlockStore;
 use crate::pool::DropReason;
 use crate::state::{AccountChange, Changes, State, StateView, bytecode};
 
-/// What snapshots keep of the state in memory: the oldest go for it.
+/// Maximum bytes of state that snapshots keep in memory: beyond that the oldest are dropped.
 const SNAPSHOT_BYTES_MAX: u64 = 256 << 20;
 
-/// What developers have done.
+/// The settings that developers have made.
 pub(super) struct DevState {
     pub clock: Clock,
     pub clock_file: ClockFile,
     impersonated: AddressSet,
     impersonate_all: bool,
-    /// Oldest first.
+    /// Snapshots, the oldest first.
     snapshots: Vec<Snapshot>,
     snapshots_taken: u64,
     pub snapshot_bytes_max: u64,
@@ -39,7 +39,7 @@ pub(super) struct DevState {
 struct Snapshot {
     id: u64,
     head: Arc<Block>,
-    /// Holds what blocks after it replace.
+    /// Keeps what later blocks replace.
     view: StateView,
     clock: Clock,
 }
@@ -60,20 +60,20 @@ impl DevState {
         state
     }
 
-    /// The offset of the chain's time outlives this program.
+    /// Writes the offset of the chain's time, so that a restart keeps it.
     pub(super) fn keep_clock(&mut self) {
         self.clock_file.keep(&self.clock);
     }
 }
 
 impl Chain {
-    /// Makes a block now, with what the pool has.
+    /// Makes a block now, of the pool's transactions.
     pub fn mine(&self) -> Result<Arc<Block>, ChainError> {
         let mut state = self.inner.writer()?;
         self.inner.make(&mut state)
     }
 
-    /// Makes `count` blocks, each `interval_s` seconds after the one before where that is given.
+    /// Makes `count` blocks, each `interval_s` seconds after the one before, if given.
     pub fn mine_many(&self, count: u64, interval_s: Option<u64>) -> Result<(), ChainError> {
         for made in 0..count {
             let mut state = self.inner.writer()?;
@@ -86,7 +86,7 @@ impl Chain {
         Ok(())
     }
 
-    /// When blocks are made.
+    /// Returns when blocks are made.
     pub fn block_time(&self) -> BlockTime {
         self.inner.signal.block_time()
     }
@@ -96,7 +96,7 @@ impl Chain {
         refuse_work(&self.pending_env())
     }
 
-    /// From now on blocks are made so: whatever was begun as it was before is done when this returns.
+    /// Sets when blocks are made. Blocks begun under the old setting are finished when this returns.
     pub fn set_block_time(&self, block_time: BlockTime) -> Result<(), ChainError> {
         sequencer::check(block_time)?;
         if block_time != BlockTime::Manual {
@@ -107,8 +107,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Changes what blocks to come are made by. Those that are being made, or are executed ahead, are done before: they
-    /// neither go by it nor use it up.
+    /// Changes the clock's settings. Blocks that are being made, or executed ahead, are finished first: they neither
+    /// use the settings nor use them up.
     fn set_clock<T>(&self, how: impl FnOnce(&mut Clock) -> T) -> T {
         let _between = self.inner.between_blocks();
         let mut dev = self.inner.dev.lock();
@@ -117,7 +117,7 @@ impl Chain {
         result
     }
 
-    /// Moves the time of the blocks to come on; gives the seconds that it is ahead of this machine's in all.
+    /// Moves the time of future blocks forward; returns by how many seconds in all it is ahead of this machine's.
     pub fn increase_time(&self, seconds: u64) -> i64 {
         self.set_clock(|clock| {
             clock.offset_s = clock.offset_s.saturating_add_unsigned(seconds);
@@ -125,7 +125,7 @@ impl Chain {
         })
     }
 
-    /// Sets the time; blocks to come go on from there. Gives the seconds that it is ahead of this machine's.
+    /// Sets the time, from which future blocks continue. Returns by how many seconds it is ahead of this machine's.
     pub fn set_time(&self, timestamp: u64) -> i64 {
         self.set_clock(|clock| {
             clock.set_time(timestamp);
@@ -133,7 +133,7 @@ impl Chain {
         })
     }
 
-    /// The next block's time, in seconds since 1970; those after it go on from there.
+    /// Sets the next block's time, in seconds since 1970; later blocks continue from there.
     pub fn set_next_timestamp(&self, timestamp: u64) -> Result<(), ChainError> {
         self.set_clock(|clock| {
             let head = self.head().header.timestamp;
@@ -148,32 +148,32 @@ impl Chain {
         })
     }
 
-    /// From each block to the next so many seconds; by the clock again where nothing is given.
+    /// Sets the seconds between each block and the next; with `None`, the clock decides again.
     pub fn set_timestamp_interval(&self, interval_s: Option<u64>) {
         self.set_clock(|clock| clock.interval_s = interval_s);
     }
 
-    /// The next block's base fee: of the first whose making begins after this.
+    /// Sets the base fee of the next block that is begun.
     pub fn set_next_base_fee(&self, base_fee: u64) {
         self.set_clock(|clock| clock.base_fee = Some(base_fee));
     }
 
-    /// What `PREVRANDAO` gives in the next block: in the first whose making begins after this.
+    /// Sets `PREVRANDAO` of the next block that is begun.
     pub fn set_prevrandao(&self, prevrandao: B256) {
         self.set_clock(|clock| clock.prevrandao = Some(prevrandao));
     }
 
-    /// Who gets the tips of the blocks to come.
+    /// Sets the fee recipient of future blocks.
     pub fn set_beneficiary(&self, beneficiary: Address) {
         self.set_clock(|clock| clock.beneficiary = beneficiary);
     }
 
-    /// The gas limit of the blocks to come.
+    /// Sets the gas limit of future blocks.
     pub fn set_gas_limit(&self, gas_limit: u64) {
         self.set_clock(|clock| clock.gas_limit = Some(gas_limit));
     }
 
-    /// From now on transactions need not be signed by this account.
+    /// Impersonates an account: its transactions need no signature.
     pub fn impersonate(&self, account: Address) {
         self.inner.dev.lock().impersonated.insert(account);
     }
@@ -183,18 +183,18 @@ impl Chain {
         self.inner.dev.lock().impersonated.remove(account);
     }
 
-    /// Whether every account is taken as impersonated.
+    /// Sets whether every account is impersonated.
     pub fn impersonate_all(&self, all: bool) {
         self.inner.dev.lock().impersonate_all = all;
     }
 
-    /// Whether transactions need not be signed by this account.
+    /// Returns whether an account is impersonated.
     pub fn is_impersonated(&self, account: &Address) -> bool {
         let dev = self.inner.dev.lock();
         dev.impersonate_all || dev.impersonated.contains(account)
     }
 
-    /// Gives up a transaction that waits; says whether it did.
+    /// Drops a pending transaction; returns whether it was pending.
     pub fn drop_transaction(&self, hash: &B256) -> bool {
         self.inner.pool.remove(hash, DropReason::Demand)
     }
@@ -226,7 +226,7 @@ impl Chain {
         })
     }
 
-    /// Makes a block of its own, without transactions, of a change to one account.
+    /// Makes a block without transactions that changes one account.
     fn change(&self, account: Address, how: impl FnOnce(&mut AccountChange)) -> Result<(), ChainError> {
         let mut state = self.inner.writer()?;
         let (lap, view) = (Lap::new(), self.view());
@@ -244,7 +244,7 @@ impl Chain {
         self.inner.alter(&mut state, changes, None, lap)
     }
 
-    /// Remembers the chain as it is, to go back to.
+    /// Takes a snapshot of the chain; returns its id.
     pub fn snapshot(&self) -> u64 {
         let _between = self.inner.between_blocks();
         let (head, view) = self.head_and_view();
@@ -256,18 +256,18 @@ impl Chain {
         id
     }
 
-    /// The snapshots that can be gone back to, oldest first: id, and the number and hash of the block.
+    /// Returns the snapshots, the oldest first: id, and the number and hash of the block.
     pub fn snapshots(&self) -> Vec<(u64, u64, B256)> {
         let dev = self.inner.dev.lock();
         dev.snapshots.iter().map(|taken| (taken.id, taken.head.number(), taken.head.hash)).collect()
     }
 
-    /// Goes back to a snapshot, however many blocks ago it was taken; it is used up with all taken after it. Says
-    /// whether there is such a one: it goes when blocks have replaced too much since, and with its block. Where the
-    /// state cannot be written it stays.
+    /// Reverts to a snapshot, however many blocks ago it was taken; removes it and all later ones. Returns whether it
+    /// existed: a snapshot goes when blocks have replaced too much of its state, or when its block goes. If the state
+    /// cannot be written, the snapshot stays.
     pub fn revert(&self, id: u64) -> Result<bool, ChainError> {
         let mut state = self.inner.writer()?;
-        // Else its block could go while it is gone back to.
+        // Otherwise its block could be pruned during the revert.
         let _held = self.inner.store.as_ref().map(BlockStore::hold);
         let (head, view, clock) = {
             let dev = self.inner.dev.lock();
@@ -311,7 +311,8 @@ impl Chain {
 }
 
 impl Chain {
-    /// Whether the chain can end with the block of that number: the folder would not be opened again without it.
+    /// Returns whether the chain can end with the block of that number: without that block in it, the folder could not
+    /// be opened again.
     fn is_kept(&self, number: u64) -> bool {
         let first = self.first_block();
         first <= number || (number, first) == (0, 1)
@@ -319,7 +320,7 @@ impl Chain {
 }
 
 impl Inner {
-    /// Makes `head`, after which the state was `view`, the newest block; `set` says what becomes of the rest.
+    /// Makes `head`, after which the state was `view`, the newest block; `set` handles the rest.
     fn go_back(
         &self,
         state: &mut State,
@@ -327,8 +328,8 @@ impl Inner {
         view: &StateView,
         set: impl FnOnce(&mut DevState),
     ) -> Result<(), ChainError> {
-        // What is in blocks that are to be no more does not wait again, whenever the program ends. Of the files of what
-        // waits nobody would know, once these blocks are gone.
+        // Transactions of removed blocks must not become pending again after a restart. Once these blocks are gone,
+        // nothing else marks them in the pool's files.
         self.keep_waiting()?;
         self.rewind(state, head, view)?;
         let unaware = {
@@ -349,7 +350,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Lets go of the oldest snapshots, as far as they keep too much beside the newest state.
+    /// Drops the oldest snapshots while they keep too much besides the newest state.
     pub(super) fn forget_snapshots(&self, newest: &StateView) {
         let gone: Vec<Snapshot> = {
             let mut dev = self.dev.lock();
@@ -357,12 +358,12 @@ impl Inner {
             let kept = dev.snapshots.iter().position(is_small).unwrap_or(dev.snapshots.len());
             dev.snapshots.drain(..kept).collect()
         };
-        // Freed where nobody waits for it but the next block.
+        // Freed here, where only the next block waits for it.
         drop(gone);
     }
 
-    /// Makes a block of its own, without transactions, of changes that no execution gives. Where items of the side
-    /// ledger are given, the block brings the whole set there.
+    /// Makes a block without transactions from changes that no execution makes. With items of the side ledger, the
+    /// block sets that ledger's whole set to them.
     pub(super) fn alter(
         &self,
         state: &mut State,
@@ -384,20 +385,20 @@ impl Inner {
         self.finish(state, block).map(drop)
     }
 
-    /// The files of what waits have what waits and nothing else.
+    /// Rewrites the pool's files, so that they have exactly the pending transactions.
     fn keep_waiting(&self) -> Result<(), ChainError> {
         self.journal.as_ref().map_or(Ok(()), |journal| journal.rewrite(&self.pool))?;
         self.side().map_or(Ok(()), |side| Ok(side.keep_pool()?))
     }
 
-    /// Takes all blocks after `head` out of every store.
+    /// Removes all blocks after `head` from every store.
     fn rewind(&self, state: &mut State, head: &Block, view: &StateView) -> Result<(), ChainError> {
-        // A state that has more than the blocks could not be opened again.
+        // A state ahead of the blocks could not be opened again.
         state.rewind_to(view)?;
-        // On disk too: the machine may end between the two, and the window may be shorter than the way back.
+        // Synced, too: the machine may stop between the two, and the undo window may be shorter than the way back.
         state.sync()?;
         let stored = self.store.as_ref().map_or(Ok(()), |store| store.truncate(head.number()));
-        // What that ledger has more than the blocks is cut off when it is opened.
+        // If the side ledger has more than the blocks, opening it truncates that.
         let taken = stored.map_err(ChainError::from).and_then(|()| self.rewind_side(head.number()));
         if let Err(error) = &taken {
             self.fail(format!("the blocks after {} are taken back in part: {error}", head.number()));

@@ -1,8 +1,8 @@
-//! Both ledgers of a chain as a genesis, and back into a chain that goes on.
+//! Dumps both ledgers of a chain as a genesis, and loads such a dump.
 //!
 //! reads   the newest state, and the side ledger's set after the same block
-//! writes  a genesis; a block that sets what a genesis holds
-//! memory  what is dumped, as JSON
+//! writes  a genesis; a block that sets a genesis' contents
+//! memory  the dump, as JSON
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::{Chain, ChainError};
 use crate::genesis::{Genesis, SideGenesis, dump};
 
 impl Chain {
-    /// A genesis of both ledgers as they are after the newest block, by the rules of `config`.
+    /// Returns a genesis of both ledgers as they are after the newest block, with the rules of `config`.
     pub fn dump(&self, config: Value) -> Result<Value, ChainError> {
         let (head, view, items) = {
             let _between = self.inner.between_blocks();
@@ -25,9 +25,9 @@ impl Chain {
         Ok(dump::of(&head, &view, items.as_deref(), clock_offset_s, config))
     }
 
-    /// Sets the accounts of `genesis` in a block of its own, without transactions: balance, nonce and code as they are
-    /// there, and the slots named there; other slots stay. The side ledger's set is set where nothing has happened to
-    /// this chain's; where it is other than this chain's, nothing is set.
+    /// Sets the accounts of `genesis` in a block without transactions: their balance, nonce and code, and the slots
+    /// that it names; other slots stay. The side ledger's set is set only if this chain's is still unused; if it is not
+    /// and differs, nothing is set.
     pub fn load(&self, genesis: &Genesis) -> Result<(), ChainError> {
         let mut state = self.inner.writer()?;
         let given = genesis.side.as_ref().filter(|given| !given.is_empty());

@@ -1,4 +1,4 @@
-//! What can go wrong with the chain.
+//! Errors of the chain.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,19 +16,19 @@ use crate::side::{SideError, SideRefusal};
 use crate::state::StateError;
 use crate::tx::TxError;
 
-/// Why a transaction is not taken, in geth's words.
+/// Why a transaction is refused, in geth's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// It is none, or not for this chain.
+    /// It is malformed, or for another chain.
     #[error(transparent)]
     Tx(#[from] TxError),
-    /// The pool does not take it.
+    /// The pool refuses it.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// The side ledger does not take it.
+    /// The side ledger refuses it.
     #[error(transparent)]
     Side(SideRefusal),
-    /// The pool took it, but it would not outlive this program: it was given up again.
+    /// The pool accepted it, but it could not be stored: it was dropped again.
     #[error("the transaction cannot be kept on disk: {0}")]
     NotKept(String),
 }
@@ -42,13 +42,13 @@ impl From<SideRefusal> for SubmitError {
     }
 }
 
-/// Why the chain cannot be opened or go on.
+/// Why the chain cannot be opened or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainError {
-    /// The state.
+    /// An error of the state.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The side ledger.
+    /// An error of the side ledger.
     #[error(transparent)]
     Side(#[from] SideError),
     /// A side ledger that cannot be this chain's.
@@ -57,20 +57,20 @@ pub enum ChainError {
          rules have none yet; begin a new chain with that state"
     )]
     SideInUse,
-    /// The folder.
+    /// An error of the chain's folder.
     #[error("cannot {what} {}: {source}", path.display())]
     Folder {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The blocks.
+    /// An error of the block store.
     #[error(transparent)]
     Blocks(#[from] BlocksError),
-    /// The file of what is in the pool.
+    /// An error of the pool's file.
     #[error(transparent)]
     Journal(#[from] PoolFileError),
     /// The rules were others when the folder's blocks were made.
@@ -78,18 +78,18 @@ pub enum ChainError {
     Schedule {
         /// Where the forks of the folder's chain are.
         path: PathBuf,
-        /// What is wrong.
+        /// The difference.
         what: String,
     },
     /// A genesis under whose rules there is no block 1.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
-    /// What was executed cannot be a block.
+    /// The executed transactions cannot form a block.
     #[error("no block {number} can be made: {why}")]
     NoBlock {
-        /// Its height.
+        /// The block's number.
         number: u64,
-        /// Why not.
+        /// The reason.
         why: BlockFault,
     },
     /// The next block is one of proof of work.
@@ -127,15 +127,15 @@ pub enum ChainError {
     /// The state is that of another block of this height.
     #[error("the state is not that of the folder's block {number}: they do not belong together")]
     OtherState {
-        /// The height.
+        /// The block's number.
         number: u64,
     },
-    /// A block of the folder gives another when it is executed again.
+    /// A block of the folder has another hash when it is executed again.
     #[error("block {number} of the folder is {kept}, but executing it again gives {executed}")]
     Replay {
-        /// Its height.
+        /// The block's number.
         number: u64,
-        /// Its hash.
+        /// The hash in the folder.
         kept: B256,
         /// The hash it would have.
         executed: B256,
@@ -143,21 +143,21 @@ pub enum ChainError {
     /// No thread for the sequencer.
     #[error("cannot start the sequencer's thread: {0}")]
     Thread(#[source] io::Error),
-    /// Something went wrong earlier that leaves it open what is kept.
+    /// An earlier failure left the stores in an unknown state.
     #[error("no more blocks can be made: {0}")]
     Ended(String),
     /// A block that does not follow the head.
     #[error("block {number} does not follow the newest block, {head}")]
     NotNext {
-        /// Its height.
+        /// The block's number.
         number: u64,
-        /// That of the newest.
+        /// The newest block's number.
         head: u64,
     },
     /// A block that was executed on another than the newest block.
     #[error("block {number} was executed on {parent}, which is not the newest block")]
     OtherParent {
-        /// Its height.
+        /// The block's number.
         number: u64,
         /// The block it was executed on.
         parent: B256,
@@ -165,7 +165,7 @@ pub enum ChainError {
     /// A time before that of the newest block.
     #[error("Timestamp error: {timestamp} is lower than or equal to previous block's timestamp {head}")]
     Timestamp {
-        /// The time asked for.
+        /// The requested time.
         timestamp: u64,
         /// That of the newest block.
         head: u64,

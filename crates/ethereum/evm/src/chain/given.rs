@@ -1,12 +1,12 @@
-//! Blocks that others have made: verified by every rule, executed, and appended only then.
+//! Imported blocks: each is verified by every rule and executed before it is appended.
 //!
-//! reads   a given block; the newest block and the state after it
-//! writes  as a block of the chain's own; nothing where one rule is broken
-//! memory  what one block changes, twice where both paths execute it
+//! reads   an imported block; the newest block and the state after it
+//! writes  a block of the chain; nothing if it breaks a rule
+//! memory  the changes of one block, twice if both paths execute it
 //! drops   a block that breaks a rule: an error that names it and the rule
 //!
-//! The rules themselves are in [`crate::import`]. The side ledger's part of a block is in no block of Ethereum's form:
-//! a chain that carries such a ledger takes a given block in which nothing happens there.
+//! The rules themselves are in [`crate::import`]. A block in Ethereum's form has no part for the side ledger: a chain
+//! with such a ledger imports only blocks in which nothing happens there.
 
 use std::sync::Arc;
 
@@ -34,9 +34,9 @@ use crate::tx::SharedTx;
 pub enum Paths {
     /// One transaction after the other.
     Serial,
-    /// On up to so many threads, as the chain's own blocks are.
+    /// On up to this many threads, as for the chain's own blocks.
     Threads(usize),
-    /// On both: in order, and again on exactly so many threads. Where the two differ that is an error.
+    /// On both paths: in order, and again on exactly this many threads. A difference is an error.
     Both(usize),
 }
 
@@ -48,12 +48,12 @@ pub enum ImportError {
     Invalid {
         /// The height it says it has.
         number: u64,
-        /// Its hash.
+        /// The block's hash.
         hash: B256,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         why: InvalidBlock,
     },
-    /// It cannot be kept.
+    /// The block cannot be stored.
     #[error(transparent)]
     Chain(#[from] ChainError),
 }
@@ -63,7 +63,7 @@ pub enum ImportError {
 pub struct Imported {
     /// The block with its receipts.
     pub block: Arc<Block>,
-    /// What it changed.
+    /// The changes of the state.
     pub changes: Arc<Changes>,
 }
 
@@ -86,8 +86,8 @@ impl From<StateError> for Stop {
 }
 
 impl Chain {
-    /// Verifies a block that another has made, executes it, and makes it the newest. It must follow the newest one.
-    /// Where it breaks a rule nothing has changed.
+    /// Verifies a block made elsewhere, executes it, and makes it the newest. It must follow the newest one. If it
+    /// breaks a rule, nothing has changed.
     pub fn import(&self, given: GivenBlock, paths: Paths) -> Result<Imported, ImportError> {
         let (number, hash) = (given.header.number, given.hash);
         let mut state = self.inner.writer()?;
@@ -150,7 +150,7 @@ impl Inner {
         check_ommers(header, ommers, &ancestors, &self.config.genesis)
     }
 
-    /// Refuses a block in which something would have to happen in the side ledger, where the chain has one.
+    /// Refuses a block that would need an operation in the side ledger, if the chain has one.
     fn check_side(
         &self,
         env: &BlockEnv,

@@ -1,11 +1,11 @@
-//! Telling subscribers of new blocks.
+//! Publishes new blocks to subscribers.
 //!
-//! reads   what the writer publishes, in order, at the moment at which readers come to see it
+//! reads   published blocks, in order, at the moment at which readers see them
 //! writes  to each subscriber's queue
-//! memory  of a subscriber at most [`QUEUE`] events; the blocks they tell of stay in memory until they are taken
+//! memory  at most [`QUEUE`] events per subscriber; their blocks stay in memory until they are taken
 //! drops   the events of a subscriber whose queue is full; it finds [`ChainEvent::Lagged`] in their place
 //!
-//! Events are numbered from 1. Whoever notes how many there have been knows of each whether it came later.
+//! Events are numbered from 1. A reader that notes the count can tell for each event whether it came later.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -43,17 +43,18 @@ struct Queue {
 }
 
 impl Events {
-    /// What has come, if anything.
+    /// Returns the next event, if there is one.
     pub fn try_next(&self) -> Option<ChainEvent> {
         self.queue.events.lock().pop_front().map(|(_, event)| event)
     }
 
-    /// What comes next within `patience`.
+    /// Waits up to `patience` for the next event.
     pub fn next_within(&self, patience: Duration) -> Option<ChainEvent> {
         self.next_numbered_within(patience).map(|(_, event)| event)
     }
 
-    /// What comes next within `patience`, with its number. [`ChainEvent::Lagged`] has that of the last that is missing.
+    /// Waits up to `patience` for the next event and its number. [`ChainEvent::Lagged`] has the number of the last
+    /// missing one.
     pub fn next_numbered_within(&self, patience: Duration) -> Option<(u64, ChainEvent)> {
         let end = Instant::now() + patience;
         let mut events = self.queue.events.lock();
@@ -67,51 +68,51 @@ impl Events {
     }
 }
 
-/// All subscriptions.
+/// All subscriptions to the chain's events.
 #[derive(Default)]
 pub(super) struct Hub {
-    told: Mutex<Told>,
+    subscribers: Mutex<Subscribers>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Subscribers {
     events: u64,
     queues: Vec<Weak<Queue>>,
 }
 
-/// Those who have been told something and do not know it yet.
+/// Subscribers with an event that they have not been woken for yet.
 #[must_use]
 pub(super) struct Unaware(Vec<Arc<Queue>>);
 
 impl Hub {
     /// How many events there have been.
     pub(super) fn events(&self) -> u64 {
-        self.told.lock().events
+        self.subscribers.lock().events
     }
 
     pub(super) fn subscribe(&self, wake: Option<Wake>) -> Events {
         let queue = Arc::new(Queue { events: Mutex::default(), came: Condvar::new(), wake });
-        let mut told = self.told.lock();
-        // Those who are gone would be kept until the next event, which an idle chain does not have.
-        told.queues.retain(|queue| queue.strong_count() > 0);
-        told.queues.push(Arc::downgrade(&queue));
-        drop(told);
+        let mut subscribers = self.subscribers.lock();
+        // Subscribers that are gone would be kept until the next event, which an idle chain does not have.
+        subscribers.queues.retain(|queue| queue.strong_count() > 0);
+        subscribers.queues.push(Arc::downgrade(&queue));
+        drop(subscribers);
         Events { queue }
     }
 
-    /// Tells of what readers come to see with it: the caller holds the lock of what is published.
+    /// Queues an event at the moment at which readers see it: the caller holds the lock of the published blocks.
     pub(super) fn tell(&self, event: &ChainEvent) -> Unaware {
-        let mut told = self.told.lock();
-        told.events += 1;
-        told.queues.retain(|queue| queue.strong_count() > 0);
-        let live: Vec<Arc<Queue>> = told.queues.iter().filter_map(Weak::upgrade).collect();
+        let mut subscribers = self.subscribers.lock();
+        subscribers.events += 1;
+        subscribers.queues.retain(|queue| queue.strong_count() > 0);
+        let live: Vec<Arc<Queue>> = subscribers.queues.iter().filter_map(Weak::upgrade).collect();
         for queue in &live {
             let mut events = queue.events.lock();
             if events.len() >= QUEUE {
                 events.clear();
-                events.push_back((told.events - 1, ChainEvent::Lagged));
+                events.push_back((subscribers.events - 1, ChainEvent::Lagged));
             }
-            events.push_back((told.events, event.clone()));
+            events.push_back((subscribers.events, event.clone()));
         }
         Unaware(live)
     }

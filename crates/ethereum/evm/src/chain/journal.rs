@@ -14,44 +14,44 @@ use crate::blobs::SharedSidecar;
 use crate::pool::{Dropped, Pool};
 use crate::tx::{SharedTx, Tx, decode_envelope, join_network, split_network};
 
-/// What a record is of.
+/// The kind of a record.
 const TAKEN: u8 = 1;
 const GONE: u8 = 2;
 
-/// What a run before this one took and did not give up; blocks may have it meanwhile.
+/// Transactions that an earlier run accepted and did not drop; blocks may contain them meanwhile.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Waiting {
-    /// In the order in which they came.
+    /// The transactions in the order of their arrival.
     pub txs: Vec<SharedTx>,
     /// Those of the transactions with blobs, each with the transaction's hash.
     pub sidecars: Vec<(B256, SharedSidecar)>,
 }
 
-/// The file.
+/// The journal's file.
 pub(super) struct Journal(PoolFile);
 
 impl Journal {
-    /// Opens the file in `dir`; gives what it has of the earlier run.
+    /// Opens the file in `dir`; returns the transactions of the earlier run.
     pub(super) fn open(dir: &Path) -> Result<(Self, Waiting), PoolFileError> {
         let (file, waiting) = PoolFile::open(dir.join("pool.log"), read)?;
         Ok((Self(file), waiting))
     }
 
-    /// Keeps what the pool has taken and not given up since.
+    /// Stores transactions that the pool has accepted and not dropped since.
     pub(super) fn append(&self, taken: &[SharedTx], pool: &Pool) -> Result<(), PoolFileError> {
         self.0.append(|out| {
-            // What is given up from now on is noted after this.
+            // Later drops are recorded after this.
             let here = pool.holds(taken.iter().map(|tx| &tx.hash));
             taken.iter().zip(here).filter(|(_, here)| *here).for_each(|(tx, _)| put_taken(tx, pool, out));
         })?;
-        // Where no blocks come there is nobody else to do it. What was taken is kept all the same.
+        // On a chain without blocks only this place can shrink the file. The transactions are stored all the same.
         if let Err(error) = self.shrink(pool) {
             tracing::error!(%error, "the pool's file keeps what nobody needs any more");
         }
         Ok(())
     }
 
-    /// Notes what the pool has given up: it does not come back.
+    /// Records the pool's drops, so that a restart does not bring the transactions back.
     pub(super) fn forget(&self, dropped: &[Dropped], pool: &Pool) -> Result<(), PoolFileError> {
         self.0.append(|out| {
             // What came again meanwhile is kept.
@@ -61,7 +61,7 @@ impl Journal {
         })
     }
 
-    /// After a block: lets go of what is in blocks, if that is worth it.
+    /// After a block: removes the transactions in blocks from the file, if that is worth it.
     pub(super) fn shrink(&self, pool: &Pool) -> Result<(), PoolFileError> {
         let is_empty = || {
             let status = pool.status();
@@ -70,7 +70,7 @@ impl Journal {
         self.0.shrink(is_empty, |out| put_all(pool, out))
     }
 
-    /// Keeps what the pool has and nothing else.
+    /// Rewrites the file with exactly the pool's transactions.
     pub(super) fn rewrite(&self, pool: &Pool) -> Result<(), PoolFileError> {
         self.0.rewrite(|out| put_all(pool, out))
     }
@@ -98,7 +98,7 @@ fn put_taken(tx: &Tx, pool: &Pool, out: &mut Records) {
     }
 }
 
-/// What was not given up; where a record is none of ours, its place.
+/// Returns the transactions that were not dropped; the error is the offset of a foreign record.
 fn read(records: &[(u64, &[u8])]) -> Result<Waiting, u64> {
     let (mut all, mut places) = (Vec::new(), B256Map::default());
     for (at, body) in records {
@@ -141,7 +141,7 @@ mod tests {
 
     use crate::pool::{Accounts, DropReason, PoolConfig, SenderState};
 
-    /// Everybody is rich and has sent nothing.
+    /// All accounts are rich and have sent nothing.
     struct Rich;
 
     impl Accounts for Rich {

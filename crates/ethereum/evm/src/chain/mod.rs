@@ -1,13 +1,13 @@
-//! The chain: the pool, the state, the blocks and who makes them, as one object that everybody shares.
+//! The chain: the pool, the state, the blocks and their producer, as one shared object.
 //!
 //! reads   raw transactions from clients; the folder of an earlier run
 //! writes  blocks, one after the other, to readers, subscribers and the folder
-//! memory  the state; the pool; the newest blocks, or all of them where there is no folder
-//! drops   what is submitted and not taken, with the error; what is taken and given up later, with a reason that
+//! memory  the state; the pool; the newest blocks, or all of them without a folder
+//! drops   refused submissions, with the error; accepted transactions that are dropped later, with a reason that
 //!         [`Pool::fate`] remembers
 //!
 //! There is one writer at a time. Readers see a block, its receipts and its state at one moment, when all are there;
-//! what they take out under a lock is a pointer.
+//! under a lock they copy only a pointer.
 
 mod ahead;
 mod clock;
@@ -74,7 +74,7 @@ use sequencer::Signal;
 use synced::SyncWaiters;
 use times::Times;
 
-/// Blocks whose console output waits for whoever prints it.
+/// Blocks whose console output waits for the printer.
 const CONSOLE_BLOCKS: usize = 64;
 
 /// When blocks are made.
@@ -82,25 +82,25 @@ const CONSOLE_BLOCKS: usize = 64;
 pub enum BlockTime {
     /// As soon as there is something to put into one.
     Instant,
-    /// One after each such time, be there transactions or not.
+    /// One block after each interval, with or without transactions.
     Every(Duration),
     /// On demand alone: by [`Chain::mine`], or by a consensus engine.
     Manual,
 }
 
-/// Longer than anybody waits for a block, and short enough to be counted from now on.
+/// Longer than any client waits for a block, and short enough to add to the current time.
 const INTERVAL_MAX: Duration = Duration::from_secs(10_000 * 86_400);
 
-/// What a chain is opened with.
+/// The configuration of a chain.
 #[derive(Clone, Debug)]
 pub struct ChainConfig {
-    /// Where blocks and state are kept; in memory alone where there is none.
+    /// The folder of blocks and state; without one, the chain is in memory only.
     pub dir: Option<PathBuf>,
-    /// What the chain begins with.
+    /// The genesis.
     pub genesis: Genesis,
-    /// What bounds the pool.
+    /// The limits of the pool.
     pub pool: PoolConfig,
-    /// Blocks that are kept at least, the newest; what is older goes. 0: all are kept.
+    /// Minimum number of newest blocks to keep; older ones are pruned. 0 keeps all.
     pub retain_blocks: u64,
     /// How many states are kept in memory; nothing: those of the last [`WINDOW`](crate::state::WINDOW) blocks.
     pub history: Option<History>,
@@ -110,12 +110,12 @@ pub struct ChainConfig {
     pub threads: usize,
     /// Whether a block is executed while the one before is sealed and appended, where blocks follow each other closely.
     pub overlap: bool,
-    /// Whether a thread of its own brings blocks to disk; else `Chain::sync_stores` does, and the end. Then what is
-    /// done to the disk, and in which order, follows from what is done to the chain.
+    /// Whether a background thread syncs blocks to disk. Otherwise only `Chain::sync_stores` and the end sync, so that
+    /// the disk's operations follow from the chain's.
     pub background_sync: bool,
-    /// Who gets the tips.
+    /// The fee recipient.
     pub beneficiary: Address,
-    /// What the headers say besides; at most 32 bytes.
+    /// The headers' extra data; at most 32 bytes.
     pub extra_data: Bytes,
 }
 
@@ -156,12 +156,12 @@ struct Inner {
     recovery: Option<Recovery>,
     states: StateHandle,
     published: RwLock<Published>,
-    /// Whoever makes a block holds this. It goes to whoever has waited longest: the sequencer, which lets go of it
-    /// only to ask for it again, would have it every time.
+    /// Held while a block is made. The lock is fair: the sequencer, which releases it only to ask for it again, would
+    /// otherwise get it every time.
     writer: FairMutex<State>,
-    /// Who waits for it, besides the sequencer.
+    /// How many threads besides the sequencer wait for it.
     wanted: AtomicUsize,
-    /// The side ledger; its writer is whoever holds `writer`.
+    /// The side ledger; its writer is the holder of `writer`.
     side: Option<Box<dyn SideLedger>>,
     dev: Mutex<DevState>,
     /// The last block that was executed for readers alone; locked while one is.
@@ -170,7 +170,7 @@ struct Inner {
     signal: Arc<Signal>,
     times: Times,
     sequencer: Mutex<Option<JoinHandle<()>>>,
-    /// Who wants the blocks whose contracts called the console.
+    /// Receives the blocks whose contracts called the console.
     console: OnceLock<mpsc::SyncSender<Arc<Block>>>,
     /// Why nothing more is made.
     failure: Arc<OnceLock<String>>,
@@ -250,14 +250,14 @@ impl Chain {
         Ok(Self { inner })
     }
 
-    /// Makes no more blocks by itself. What was acknowledged and is in no block stays in the pool.
+    /// Stops block production. Acknowledged transactions that are in no block stay in the pool.
     pub fn stop(&self) {
         self.inner.signal.stop();
         let thread = self.inner.sequencer.lock().take();
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic there has told what it had to tell.
+            // A panic there has already been reported.
             let _ = thread.join();
         }
     }
@@ -281,22 +281,22 @@ impl Chain {
         self.inner.failure.get().cloned().or_else(ended)
     }
 
-    /// What the chain began with.
+    /// Returns the genesis.
     pub fn genesis(&self) -> &Genesis {
         &self.inner.config.genesis
     }
 
-    /// EIP-155.
+    /// Returns the chain id (EIP-155).
     pub fn chain_id(&self) -> u64 {
         self.inner.config.genesis.chain_id
     }
 
-    /// The transactions that wait.
+    /// Returns the pool of pending transactions.
     pub fn pool(&self) -> &Pool {
         &self.inner.pool
     }
 
-    /// The newest block.
+    /// Returns the newest block.
     pub fn head(&self) -> Arc<Block> {
         self.inner.published().head().clone()
     }
@@ -306,12 +306,12 @@ impl Chain {
         self.inner.head_and_view()
     }
 
-    /// The state after [`Chain::head`].
+    /// Returns the state after [`Chain::head`].
     pub fn view(&self) -> StateView {
         self.inner.published().view().clone()
     }
 
-    /// What is kept of older states. The writer may be ahead of [`Chain::head`] by a block.
+    /// Returns which older states are kept. The writer may be ahead of [`Chain::head`] by a block.
     pub fn kept_states(&self) -> Kept {
         self.inner.states.kept()
     }
@@ -319,7 +319,7 @@ impl Chain {
     /// The state after block `number`, if it is kept: see [`Chain::kept_states`].
     pub fn view_at(&self, number: u64) -> Option<StateView> {
         let (head, view) = self.head_and_view();
-        // The writer is ahead of what is published for a moment.
+        // For a moment the writer is ahead of the published head.
         match number.cmp(&head.number()) {
             std::cmp::Ordering::Less => self.inner.states.at(number),
             std::cmp::Ordering::Equal => Some(view),
@@ -346,7 +346,7 @@ impl Chain {
         self.inner.tx(hash)
     }
 
-    /// The first block from `from` to `to` whose logs may be meant, as `may` judges by blooms.
+    /// Returns the first block from `from` to `to` whose logs may match, as `may` judges by blooms.
     pub fn next_with(&self, from: u64, to: u64, may: impl Fn(&Bloom) -> bool) -> Option<u64> {
         let to = to.min(self.head().number());
         let Some(store) = &self.inner.store else {
@@ -365,24 +365,24 @@ impl Chain {
         number == 0 || number > published.head().number() || published.block(number).is_some()
     }
 
-    /// The same of [`Chain::block_by_hash`].
+    /// As [`Chain::is_at_hand`] for [`Chain::block_by_hash`].
     pub fn is_hash_at_hand(&self, hash: &B256) -> bool {
         let number = self.inner.store.as_ref().and_then(|store| store.number_of(hash));
         self.inner.published().block_by_hash(hash).is_some() || number.is_none_or(|number| self.is_at_hand(number))
     }
 
-    /// The same of [`Chain::tx`].
+    /// As [`Chain::is_at_hand`] for [`Chain::tx`].
     pub fn is_tx_at_hand(&self, hash: &B256) -> bool {
         let place = || self.inner.store.as_ref().and_then(|store| store.place_of(hash));
         self.inner.published().tx(hash).is_some() || place().is_none_or(|(number, _)| self.is_at_hand(number))
     }
 
-    /// How many events there have been: those that come from now on have greater numbers.
+    /// Returns how many events there have been: later ones have greater numbers.
     pub fn events(&self) -> u64 {
         self.inner.hub.events()
     }
 
-    /// New blocks from now on, and going back.
+    /// Subscribes to new blocks and reorganizations.
     pub fn subscribe(&self) -> Events {
         self.inner.hub.subscribe(None)
     }
@@ -392,8 +392,8 @@ impl Chain {
         self.inner.hub.subscribe(Some(Box::new(wake)))
     }
 
-    /// The blocks from now on whose contracts call [Hardhat's console](crate::exec::CONSOLE), as far as they are taken
-    /// in time; nothing where somebody has them already.
+    /// Returns future blocks whose contracts call [Hardhat's console](crate::exec::CONSOLE), unless the reader falls
+    /// behind; `None` if there is a reader already.
     pub fn console(&self) -> Option<mpsc::Receiver<Arc<Block>>> {
         let (sender, blocks) = mpsc::sync_channel(CONSOLE_BLOCKS);
         self.inner.console.set(sender).is_ok().then_some(blocks)
@@ -418,19 +418,19 @@ impl Chain {
         self.inner.next_env(&(&*self.head()).into(), &clock)
     }
 
-    /// How long blocks took, and what was counted.
+    /// Returns the times of blocks, and the counters.
     pub fn metrics(&self) -> Metrics {
         self.inner.times.read(self.inner.pool.stats(), self.inner.pool.status(), self.kept_states())
     }
 
-    /// How many blocks were made here, and number and times of those after the first `seen`, as far as they are kept.
+    /// Returns how many blocks were made here, and number and times of those after the first `seen`, if they are kept.
     pub fn block_times(&self, seen: u64) -> (u64, Vec<(u64, BlockTimes)>) {
         self.inner.times.after(seen)
     }
 }
 
 impl Inner {
-    /// From now on the journal has what the pool has.
+    /// Makes the journal follow the pool from now on.
     fn keep_pool(self: &Arc<Self>) -> Result<(), ChainError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         journal.rewrite(&self.pool)?;
@@ -454,7 +454,8 @@ impl Inner {
         block.txs.get(index).is_some_and(|tx| tx.hash == *hash).then_some((block, index))
     }
 
-    /// The state, for whoever makes a block; nobody does after a failure. Whatever the sequencer has begun is done.
+    /// The state, for the thread that makes a block; an error after a failure. The sequencer has finished what it had
+    /// begun.
     fn writer(&self) -> Result<FairMutexGuard<'_, State>, ChainError> {
         let state = self.between_blocks();
         match self.failure.get() {
@@ -476,7 +477,7 @@ impl Inner {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Nothing more is made from now on; the first reason is kept.
+    /// Stops block production for good; the first reason is kept.
     fn fail(&self, why: String) {
         tracing::error!(%why, "no more blocks can be made");
         let _ = self.failure.set(why);

@@ -1,7 +1,7 @@
 //! A state with the changes of one executed block on top, which is not committed.
 //!
 //! reads   the state before that block
-//! memory  the block's changes, shared with whoever seals it, and the code that it deploys
+//! memory  the block's changes, shared with the thread that seals it, and the code that it deploys
 
 use std::sync::Arc;
 

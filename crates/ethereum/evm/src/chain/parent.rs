@@ -13,7 +13,7 @@ pub(super) struct Parent {
     pub timestamp: u64,
     pub gas_limit: u64,
     pub gas_used: u64,
-    /// None before London.
+    /// `None` before London.
     pub base_fee: Option<u64>,
     /// Blob gas beyond the target, before this block, and what this block used; 0 before Cancun.
     pub excess_blob_gas: u64,
@@ -60,8 +60,8 @@ impl Parent {
         }
     }
 
-    /// What `PREVRANDAO` gives in the next block where nobody says. It is drawn from what is known once the parent is
-    /// executed, so it does not wait for the parent's hash.
+    /// The default `PREVRANDAO` of the next block. It is derived from what is known once the parent is executed, so it
+    /// does not wait for the parent's hash.
     pub(super) fn draw(&self) -> B256 {
         keccak256([self.before.as_slice(), self.prevrandao.as_slice(), &(self.number + 1).to_be_bytes()].concat())
     }

@@ -31,12 +31,12 @@ use crate::tx::SharedTx;
 const TIME_MAX: Duration = Duration::from_secs(1);
 /// The same limit while the state is held and no other block can be made.
 const TIME_MAX_ALONE: Duration = Duration::from_millis(50);
-/// How often a block is executed beside others that are made meanwhile, before it is executed alone.
+/// How often a block is executed while others are being made, before it is executed with block production paused.
 const TRIES: usize = 3;
 
-/// What a pending block is made of: the same makes the same block.
+/// The inputs of a pending block: equal inputs make the same block.
 struct Plan {
-    /// When the pool was asked.
+    /// When the pool was read.
     made_at: Instant,
     env: BlockEnv,
     txs: Vec<SharedTx>,
@@ -75,7 +75,7 @@ impl Pending {
         &self.plan.env
     }
 
-    /// Its transactions, in order.
+    /// Returns its transactions, in order.
     pub fn txs(&self) -> &[SharedTx] {
         &self.body.txs
     }
@@ -112,12 +112,12 @@ impl Pending {
 pub enum StateAt {
     /// After a block of the chain.
     Block(StateView),
-    /// After the pending block.
+    /// The state after the pending block.
     Pending(Arc<Pending>),
 }
 
 impl StateAt {
-    /// The account, where there is one.
+    /// Returns the account, if it exists.
     pub fn account(&self, address: &Address) -> Option<Account> {
         match self {
             Self::Block(view) => view.account(address),
@@ -132,7 +132,7 @@ impl StateAt {
         }
     }
 
-    /// What a slot of an account holds; zero where nothing was written.
+    /// Returns the value of an account's slot; zero if nothing was written.
     pub fn storage(&self, address: &Address, slot: &U256) -> U256 {
         match self {
             Self::Block(view) => view.storage(address, slot),
@@ -227,7 +227,7 @@ impl Chain {
 }
 
 impl Inner {
-    /// Lets go of a pending block whose parent is no longer the newest: it would keep what later blocks replace.
+    /// Drops a pending block whose parent is no longer the newest: it would keep old state in memory.
     pub(super) fn forget_pending(&self) {
         // If one is being executed, the next block drops it.
         let gone = self.pending.try_lock().and_then(|mut last| {
@@ -237,7 +237,7 @@ impl Inner {
         drop(gone);
     }
 
-    /// Chooses what a block would be made of. `_between` proves that no block is being made.
+    /// Chooses the inputs of a block. `_between` proves that no block is being made.
     fn plan(&self, _between: &State) -> (Plan, StateView, Part) {
         let made_at = Instant::now();
         let (parent, base) = self.head_and_view();

@@ -1,17 +1,17 @@
-//! Blocks one after the other, each executed while the one before is sealed and appended.
+//! Produces blocks one after the other, each executed while the one before is sealed and appended.
 //!
 //! reads   the pool; the signal that says when a block is due
 //! writes  blocks, in order
 //! memory  two blocks' changes; a thread, while blocks follow each other closely
-//! drops   an executed block whose parent could not be appended: what it held stays in the pool
+//! drops   an executed block whose parent could not be appended: its transactions stay in the pool
 //!
 //! ```text
 //!  this thread    ──► execute 1 ──► execute 2 ────────► execute 3 ──── …
 //!  sealer                       └─► seal 1, append 1 ─► seal 2, append 2 ─► …
 //! ```
 //!
-//! At most one block is executed ahead. Nobody sees anything of a block before it is appended, and whoever alters the
-//! chain otherwise waits for the writer's lock, which is held until all is appended. A block is executed ahead where
+//! At most one block is executed ahead. No reader sees anything of a block before it is appended, and any other change
+//! of the chain waits for the writer's lock, which is held until all is appended. A block is executed ahead only if
 //! that can pay and its result cannot differ: the one before is not small, touches nothing of the side ledger, and
 //! leaves the history contract as it is everywhere.
 
@@ -49,7 +49,7 @@ impl Ahead {
     }
 }
 
-/// A block is being sealed: however that ends, who waits for it is told.
+/// A block is being sealed. However that ends, the waiting threads are notified.
 struct Sealed<'a>(&'a Inner);
 
 impl Drop for Sealed<'_> {
@@ -62,8 +62,8 @@ impl Drop for Sealed<'_> {
 }
 
 impl Inner {
-    /// Makes the next block, and those that come due while one is being sealed. Nothing where there would be nothing
-    /// in it and such are skipped; says whether there was a block.
+    /// Makes the next block, and those that come due while one is being sealed. If a block would be empty and empty
+    /// ones are skipped, makes none; returns whether there was a block.
     pub(super) fn make_on(&self, state: &mut State, empty: Empty) -> Result<bool, ChainError> {
         match self.execute_next(empty)? {
             None => Ok(false),
@@ -95,7 +95,7 @@ impl Inner {
                     #[cfg(test)]
                     self.let_look(block.env.number);
                     let result = self.finish_telling(sealing, block, &teller);
-                    // Who asked may have panicked.
+                    // The thread that asked may have panicked.
                     let _ = tell.send(result);
                 }
             };
@@ -142,7 +142,7 @@ impl Inner {
             ahead.view.begin(begun.env.spec);
             let block = self.run(&ahead.view, begun)?;
             if empty == Empty::Skipped && block.is_empty() {
-                // What was refused is refused again, and given up, once the block before is there.
+                // Refused transactions are executed again, and dropped, once the block before is appended.
                 return Ok(None);
             }
             self.dev.lock().clock.block_made(block.env.timestamp);

@@ -1,11 +1,12 @@
-//! Making a block: what it is made of, its execution, its roots, and handing it to everybody.
+//! Makes a block: chooses its transactions, executes them, computes the roots, and publishes the block.
 //!
 //! reads   the pool's best; the newest block and the state after it
 //! writes  the state, the published blocks, the pool, subscribers
 //! memory  what one block changes
-//! drops   transactions that execution refuses and that no later block could hold: with the reason, to the pool's fates
+//! drops   transactions that execution refuses and that no later block could hold: with the reason, to the pool's drop
+//!         log
 //!
-//! The root of the transactions is made on another thread while those of state and receipts are made here.
+//! Another thread computes the root of the transactions while this one computes those of state and receipts.
 
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
@@ -31,16 +32,16 @@ use crate::tx::SharedTx;
 /// From how many transactions on another thread makes their root.
 const ROOTS_APART: usize = 64;
 
-/// Blocks, and transactions in them, that stay in memory where there is a folder to read the others from.
+/// Blocks, and their transactions, that stay in memory if the others can be read from a folder.
 const RECENT_BLOCKS: usize = 256;
 const RECENT_TXS: usize = 100_000;
 
-/// A block that is executed and sealed and that nobody has seen yet.
+/// A block that is executed and sealed, but not published.
 #[derive(Debug)]
 pub struct Ready {
-    /// The block.
+    /// The sealed block.
     pub block: Arc<Block>,
-    /// What it changes.
+    /// The changes of the state.
     pub changes: Arc<Changes>,
     /// What of the transactions given is not in it: their places there, and why.
     pub refused: Vec<(usize, SharedTx, Refusal)>,
@@ -88,7 +89,7 @@ pub(super) enum Empty {
     Skipped,
 }
 
-/// What the next block is to be made of.
+/// The inputs of the next block.
 pub(super) struct Begun {
     pub env: BlockEnv,
     txs: Vec<SharedTx>,
@@ -99,7 +100,7 @@ pub(super) struct Begun {
 /// A block that is executed: its roots are not known, nor its hash.
 pub(super) struct Unsealed {
     pub env: BlockEnv,
-    /// What was given, and what became of it.
+    /// The chosen transactions; after execution, those with their outcome.
     pub txs: Vec<SharedTx>,
     pub verdicts: Vec<Verdict>,
     pub gas_used: u64,
@@ -125,7 +126,7 @@ impl Unsealed {
         self.altered = changes;
     }
 
-    /// Blob gas of what is in it.
+    /// Returns the blob gas of its transactions.
     pub(super) fn blob_gas_used(&self) -> u64 {
         let included =
             self.txs.iter().zip(&self.verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Included(_)));
@@ -138,7 +139,7 @@ impl Unsealed {
         self.part.transactions().is_empty() && !self.verdicts.iter().any(included)
     }
 
-    /// What the pool will let go of once it is told.
+    /// What the pool drops when it learns of the block.
     pub(super) fn taken(&self) -> Taken {
         let mut taken = Taken::default();
         for (tx, verdict) in self.txs.iter().zip(&self.verdicts) {
@@ -151,7 +152,7 @@ impl Unsealed {
         taken
     }
 
-    /// What is not in it: the places, and why.
+    /// Returns the refused transactions: their places, and why.
     fn refused(&self) -> Vec<(usize, SharedTx, Refusal)> {
         let refused = self.verdicts.iter().enumerate().filter_map(|(index, verdict)| match verdict {
             Verdict::Refused(refusal) => Some((index, self.txs[index].clone(), refusal.clone())),
@@ -170,7 +171,7 @@ fn is_final(refusal: &Refusal) -> bool {
     }
 }
 
-/// Refuses to make a block before the merge: nobody works for it here.
+/// Refuses to make a block before the merge: this node does no proof of work.
 pub(super) fn refuse_work(env: &BlockEnv) -> Result<(), ChainError> {
     if env.spec.is_enabled_in(SpecId::MERGE) { Ok(()) } else { Err(ChainError::BeforeMerge(env.spec)) }
 }
@@ -207,7 +208,7 @@ impl Inner {
         BlobEnv::after(params, parent.excess_blob_gas, parent.blob_gas_used, parent.base_fee.unwrap_or_default())
     }
 
-    /// Tells the pool what the next block's blobs cost, if it comes right after `parent`.
+    /// Tells the pool the price of blobs in the next block, if that comes right after `parent`.
     pub(super) fn tell_blobs(&self, parent: &Parent) {
         self.pool.set_blobs(self.blobs_after(parent, parent.number + 1, parent.timestamp));
     }
@@ -222,14 +223,14 @@ impl Inner {
         }
     }
 
-    /// Makes a block of what the pool has, on the newest.
+    /// Makes a block of the pool's transactions, on the newest.
     pub(super) fn make(&self, state: &mut State) -> Result<Arc<Block>, ChainError> {
         let block = self.execute_next(Empty::Made)?.expect("such are made even if they are empty");
         self.finish(state, block)
     }
 
-    /// Executes a block of what the pool has on the newest. Nothing where there would be nothing in it and such are
-    /// skipped.
+    /// Executes a block of the pool's transactions on the newest. Returns `None` if it would be empty and empty ones
+    /// are skipped.
     pub(super) fn execute_next(&self, empty: Empty) -> Result<Option<Unsealed>, ChainError> {
         let (parent, view) = self.head_and_view();
         let clock = self.dev.lock().clock.clone();
@@ -245,7 +246,7 @@ impl Inner {
         Ok(Some(block))
     }
 
-    /// What goes into the block after `parent`, of whose transactions the pool may not know.
+    /// Chooses the block after `parent`, whose transactions the pool may not have seen yet.
     pub(super) fn begin(&self, parent: &Parent, clock: &Clock, empty: Empty, taken: &Taken) -> Option<Begun> {
         let mut lap = Lap::new();
         let mut env = self.next_env(parent, clock);
@@ -277,7 +278,7 @@ impl Inner {
         self.append(state, ready)
     }
 
-    /// The block of what was executed on the newest state, which is that of the block's parent.
+    /// Seals what was executed on the newest state, which is that of the block's parent.
     pub(super) fn seal(&self, state: &State, block: Unsealed) -> Ready {
         assert_eq!(Some(state.head().block_hash()), block.env.parent_hash, "a block changes the state of its parent");
         let mut lap = Lap::new();
@@ -326,12 +327,12 @@ impl Inner {
                 (None, 0) => Vec::new(),
                 (None, retain) => published.shrink(usize::try_from(retain).unwrap_or(usize::MAX), usize::MAX),
             };
-            // At this moment, so that nobody who sees the block and then subscribes is told of it.
+            // At this moment, so that a client that sees the block and then subscribes gets no notification of it.
             (gone, self.hub.tell(&ChainEvent::Block(block.clone())))
         };
         unaware.wake();
         if let Some(listener) = self.console.get().filter(|_| console) {
-            // Who does not keep up misses what was printed, and holds up nobody.
+            // A listener that does not keep up misses output, and delays nothing.
             let _ = listener.try_send(block.clone());
         }
         let next_spec = self.config.genesis.spec(block.number() + 1, block.header.timestamp);
@@ -339,7 +340,7 @@ impl Inner {
         self.tell_blobs(&(&*block).into());
         self.pool.after_block(&block.txs, &touched, &view, self.base_fee_after(&(&*block).into()));
         self.give_up(&refused);
-        // Everybody sees the block: what fails now are files that have more than they need, each by itself.
+        // The block is published. From here on only the files that may keep too much can fail, each by itself.
         let journal = self.journal.as_ref().and_then(|journal| journal.shrink(&self.pool).err());
         for error in part.shown().into_iter().chain(journal.map(SideError::from)) {
             tracing::error!(%error, "a file keeps what nobody needs any more");
@@ -355,7 +356,7 @@ impl Inner {
         Ok(block)
     }
 
-    /// Writes what a block does into every store, or into none.
+    /// Writes a block's changes into every store, or into none.
     fn keep(
         &self,
         state: &mut State,
@@ -365,7 +366,7 @@ impl Inner {
         changes: &Changes,
         times: &mut BlockTimes,
     ) -> Result<(), ChainError> {
-        // Who panics here leaves it open how far it came.
+        // A panic here leaves it open how far the stores came.
         let underway = Underway(self);
         let mut lap = Lap::new();
         part.commit(block.number(), block.hash)?;
@@ -385,8 +386,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes back what was kept of the block after `number`, which nobody has seen. Where not even that can be
-    /// written, the stores are of different blocks until the folder is opened again.
+    /// Takes back what was stored of the block after `number`, which is not published. If that fails, too, the stores
+    /// are of different blocks until the folder is opened again.
     fn take_back(&self, number: u64) {
         let stored = self.store.as_ref().map_or(Ok(()), |store| store.truncate(number));
         let taken = stored.map_err(ChainError::from).and_then(|()| self.rewind_side(number));

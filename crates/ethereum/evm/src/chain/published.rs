@@ -69,7 +69,7 @@ impl Published {
         self.blocks.push_back(block);
     }
 
-    /// Lets go of the oldest blocks beyond `blocks_max` blocks or `txs_max` transactions; the head stays.
+    /// Drops the oldest blocks beyond `blocks_max` blocks or `txs_max` transactions; the head stays.
     pub(super) fn shrink(&mut self, blocks_max: usize, txs_max: usize) -> Vec<Arc<Block>> {
         let mut gone = Vec::new();
         while self.blocks.len() > 1 && (self.blocks.len() > blocks_max || self.by_tx.len() > txs_max) {
@@ -80,7 +80,7 @@ impl Published {
         gone
     }
 
-    /// Goes back to `head`; gives the blocks here that are no more, newest first.
+    /// Goes back to `head`; returns the blocks in memory that are removed, newest first.
     pub(super) fn rewind(&mut self, head: Arc<Block>, view: StateView) -> Vec<Arc<Block>> {
         assert_eq!(head.number(), view.number(), "the state after a block goes with it");
         let mut gone = Vec::new();

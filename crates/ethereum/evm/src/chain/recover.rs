@@ -1,12 +1,12 @@
-//! A chain that goes on from a folder.
+//! Opens a chain from its folder.
 //!
 //! reads   the blocks and the state there
 //! writes  the state of the blocks after the state's newest, by executing them again
-//! drops   after the machine's end, the newest blocks where what they build on is not there and nothing says that it
-//!         was on disk
+//! drops   after a power failure, the newest blocks if what they build on is missing and nothing says that it was on
+//!         disk
 //!
-//! A block is in the log before the state has its changes and after the side ledger has its record, so the end of the
-//! program leaves only what is made up for here. The same order holds on disk: see [`keep_synced`].
+//! A block is in the log before the state has its changes and after the side ledger has its record, so this module
+//! makes up for whatever a killed process leaves. The same order holds on disk: see [`keep_synced`].
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -26,7 +26,7 @@ use crate::import::env_of;
 use crate::side::{SideLedger, SideStart};
 use crate::state::{State, Syncer};
 
-/// Opens the blocks of a folder and brings the state to the newest of them; gives that.
+/// Opens the blocks of a folder and brings the state to the newest of them; returns that block.
 pub(super) fn recover(
     config: &ChainConfig,
     state: &mut State,
@@ -40,8 +40,8 @@ pub(super) fn recover(
     let ahead = state.head().number();
     if ahead > newest {
         let missing = || ChainError::StateAhead { dir: dir.clone(), state: ahead, blocks: newest };
-        // The machine's end may have cost the log its last blocks: nothing says in which order the kernel writes. An
-        // orderly stop costs none.
+        // A power failure may have cost the log its last blocks: the kernel may write in any order. An orderly stop
+        // costs none.
         if store.run_end() == RunEnd::Stopped {
             return Err(missing());
         }
@@ -72,8 +72,8 @@ pub(super) fn recover(
     Ok((Some(store), head))
 }
 
-/// Opens the side ledger as it is after `head`. Nothing says in which order the kernel writes: where records are
-/// missing that the newest blocks build on, and these blocks were never told to be on disk, they go, too.
+/// Opens the side ledger as it is after `head`. The kernel may write in any order: if records are missing that the
+/// newest blocks build on, and these blocks were never reported as synced, the blocks are removed, too.
 pub(super) fn recover_side(
     config: &ChainConfig,
     state: &mut State,
@@ -113,8 +113,8 @@ pub(super) fn recover_side(
     Ok((Some(side), head))
 }
 
-/// From now on what is kept is brought to disk: the side ledger before the blocks that build on it, and the state,
-/// which can be made anew from the blocks, after these.
+/// Syncs from now on to disk what is kept: first the side ledger, then the blocks that build on it, then the state,
+/// which can be rebuilt from the blocks.
 pub(super) fn keep_synced(
     store: &mut BlockStore,
     side: Option<&dyn SideLedger>,
@@ -143,13 +143,13 @@ pub(super) fn keep_synced(
 pub(super) fn sync_names(dir: &Path) -> Result<(), ChainError> {
     files::sync_dir(dir).map_err(|source| ChainError::Folder { what: "sync", path: dir.to_owned(), source })?;
     if let Some(parent) = dir.parent() {
-        // Who may write into a folder need not be able to read the one above.
+        // A user who may write into a folder need not be able to read the one above.
         let _ = files::sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
     }
     Ok(())
 }
 
-/// Executes a block again; what comes of it must be the same block.
+/// Executes a block again; the result must be the same block.
 fn replay(config: &ChainConfig, state: &mut State, store: &BlockStore, block: &Arc<Block>) -> Result<(), ChainError> {
     let view = state.head();
     let number = block.number();

@@ -1,12 +1,12 @@
-//! A chain that begins with another node's state instead of its genesis.
+//! Starts a chain from another node's state instead of its genesis.
 //!
-//! reads   the block, and the state and the side ledger's set after it, which somebody else gave
-//! writes  the chain's folder anew; then what everybody sees
-//! memory  the state that is restored, and the one before until it is whole
-//! drops   what does not have the roots of the block's header: nothing has changed then
+//! reads   the block, and the state and the side ledger's set after it, from a snapshot
+//! writes  a new chain folder; then what all readers see
+//! memory  the restored state, and the old one until it is complete
+//! drops   a snapshot that does not have the roots of the block's header: nothing has changed then
 //!
-//! The headers are believed: whoever calls this has them from a consensus engine. Everything else must follow from
-//! them. While the folder is written a mark is in it; a start that finds the mark takes away what was written, and the
+//! The headers are trusted: the caller has them from a consensus engine. Everything else must follow from them. A
+//! marker file exists while the folder is written. A start that finds the marker removes what was written, and the
 //! chain begins with its genesis again.
 
 use std::fs::{self, File};
@@ -24,16 +24,16 @@ use crate::genesis::Genesis;
 use crate::side::{SideItems, SideSet};
 use crate::state::{Entry, State, StateError, StateView};
 
-/// The mark.
+/// The name of the marker file.
 const MARK: &str = "restoring";
 
-/// Why a chain does not begin with what it was given.
+/// Why a snapshot is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// It has blocks of its own.
-    #[error("a chain that has executed block {0} does not begin anew")]
+    #[error("a chain that has executed block {0} cannot be restored from a snapshot; use an empty folder")]
     NotNew(u64),
-    /// What was given does not follow from the headers.
+    /// The snapshot does not match the headers.
     #[error("the snapshot is not of its block: {0}")]
     Wrong(String),
     /// It cannot be kept. The chain is of no use until it is opened again.
@@ -41,20 +41,20 @@ pub enum RestoreError {
     Chain(#[from] ChainError),
 }
 
-/// The newest block, and both ledgers after it, to be read while the chain goes on.
+/// The newest block, and both ledgers after it, to be read while the chain continues.
 pub struct Frozen {
-    /// The block.
+    /// The newest block.
     pub block: Arc<Block>,
-    /// Of the block and of those before it as far as `BLOCKHASH` looks back, newest first.
+    /// The headers of the block and of those before it that `BLOCKHASH` can reach, newest first.
     pub headers: Vec<Header>,
     /// The state after it.
     pub view: StateView,
-    /// The side ledger's set that the block's header commits to; nothing where the chain has no such ledger.
+    /// The side ledger's set, to which the block's header commits; `None` if the chain has no such ledger.
     pub side: Option<SideItems>,
 }
 
 impl Chain {
-    /// The number of the first block that is kept beside block zero.
+    /// Returns the number of the first block that is kept besides block zero.
     pub fn first_block(&self) -> u64 {
         self.inner.store.as_ref().map_or_else(|| self.inner.published().oldest(), |store| store.first())
     }
@@ -76,7 +76,7 @@ impl Chain {
         }
     }
 
-    /// The chain as it is now. Nothing where the header does not commit to the side ledger: before Cancun.
+    /// Freezes the chain as it is now. Returns `None` if the header does not commit to the side ledger: before Cancun.
     pub fn freeze(&self) -> Result<Option<Frozen>, ChainError> {
         let state = self.inner.writer()?;
         let (block, view) = self.head_and_view();
@@ -91,7 +91,8 @@ impl Chain {
         Ok(Some(Frozen { block, headers, view, side }))
     }
 
-    /// The headers of a block and of those before it, newest first, as far as `BLOCKHASH` looks back and they are kept.
+    /// Returns the headers of a block and of those before it, newest first, that `BLOCKHASH` can reach and that are
+    /// kept.
     fn headers_to(&self, block: &Block) -> Result<Vec<Header>, ChainError> {
         let mut headers = vec![block.header.clone()];
         for number in (0..block.number()).rev().take(crate::state::HASHES - 1) {
@@ -207,7 +208,7 @@ fn unmark(dir: &Path) -> Result<(), ChainError> {
     sync(dir).and_then(|()| fs::remove_file(&path)).and_then(|()| sync(dir)).map_err(failed("remove", &path))
 }
 
-/// Takes away what a restoring that was cut off has left in the folder.
+/// Removes what an interrupted restore has left in the folder.
 pub(super) fn clean(dir: &Path, genesis: &Genesis) -> Result<(), ChainError> {
     if !dir.join(MARK).exists() {
         return Ok(());

@@ -1,11 +1,11 @@
-//! Under which forks a folder's blocks were made.
+//! The forks under which a folder's blocks were made.
 //!
 //! reads   `forks` in the folder: a line for each fork and when it begins, one for the bounds on blobs of each, one for
 //!         the contract of deposits, one for each limit that is not the usual one, and a checksum
-//! writes  it anew where the forks to come are others
+//! writes  the file again, if the forks to come have changed
 //!
-//! The genesis' hash says nothing of the forks after block zero nor of bounds and limits, and the blocks executed under
-//! other rules would be others: what has begun cannot be changed any more.
+//! The genesis' hash does not cover the forks after block zero nor the limits. Blocks executed under other rules would
+//! differ, so a fork that has begun cannot be changed any more.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ const FIRST_LINE_WITHOUT_BLOBS: &str = "hearth forks 2";
 const FIRST_LINE_BEFORE: &str = "hearth forks 1";
 /// Before the name of the bounds, and their target, most and pace.
 const BLOBS: &str = "blobs ";
-/// Before the contract whose logs are deposits from Prague on.
+/// Prefix of the contract whose logs are deposits from Prague on.
 const DEPOSITS: &str = "deposits ";
 /// Before the bytes that a contract's code may have.
 const CODE_SIZE: &str = "code size ";
@@ -53,13 +53,13 @@ struct Rules {
     limits: TxLimits,
 }
 
-/// Under which limits the blocks in a chain's folder were made; the usual ones where it has none.
+/// Returns the limits under which the blocks in a chain's folder were made; by default the usual ones.
 pub fn limits_in_folder(dir: &Path) -> TxLimits {
     let text = fs::read_to_string(dir.join(FILE)).unwrap_or_default();
     parse(&text).map_or_else(TxLimits::default, |rules| rules.limits)
 }
 
-/// Refuses a genesis whose forks are not those under which the blocks up to `head` were made; keeps its forks.
+/// Refuses a genesis whose forks differ from those under which the blocks up to `head` were made; stores its forks.
 pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), ChainError> {
     let path = dir.join(FILE);
     let wrong = |what: String| ChainError::Schedule { path: path.clone(), what };
@@ -71,7 +71,7 @@ pub(super) fn check(dir: &Path, genesis: &Genesis, head: &Block) -> Result<(), C
         Err(error) => return Err(failed(error)),
     };
     if let Some(bytes) = &text {
-        let what = "it is no list of forks, or its checksum is wrong";
+        let what = "it is not a list of forks, or its checksum is wrong";
         let damaged = || BlocksError::Damaged { path: path.clone(), offset: 0, what };
         let Rules { forks: kept, blobs, deposits, limits } =
             std::str::from_utf8(bytes).ok().and_then(parse).ok_or_else(damaged)?;

@@ -1,11 +1,11 @@
 //! The thread that makes blocks by the clock or as transactions come.
 //!
 //! reads   a signal
-//! writes  blocks, by the chain's writer
+//! writes  blocks, through the chain's writer
 //! memory  a few words
 //! drops   nothing; an error of the store ends it, with a line in the log
 //!
-//! It sleeps while there is nothing to do, and ends when the last handle of the chain is gone.
+//! It sleeps while it is idle, and ends when the last handle of the chain is gone.
 
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use super::produce::Empty;
 use super::{BlockTime, ChainError, INTERVAL_MAX, Inner};
 
-/// Refuses what nobody can wait for.
+/// Refuses an interval that is zero or too long.
 pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {
     match block_time {
         BlockTime::Every(every) if every.is_zero() || every >= INTERVAL_MAX => Err(ChainError::Interval),
@@ -24,15 +24,15 @@ pub(super) fn check(block_time: BlockTime) -> Result<(), ChainError> {
     }
 }
 
-/// What wakes the sequencer.
+/// Wakes the sequencer.
 pub(super) struct Signal {
-    told: Mutex<Told>,
+    signals: Mutex<SignalState>,
     wake: Condvar,
-    /// Wakes those who wait for what the sequencer has done.
+    /// Wakes threads that wait for the sequencer's progress.
     moved: Condvar,
 }
 
-struct Told {
+struct SignalState {
     block_time: BlockTime,
     /// How often that was set.
     set: u64,
@@ -50,25 +50,25 @@ struct Told {
 impl Signal {
     pub(super) fn new(block_time: BlockTime) -> Self {
         let (transactions, sealed, stopped, turn) = Default::default();
-        let told = Told { block_time, set: 0, due: None, transactions, sealed, stopped, turn, moves: 0 };
-        Self { told: Mutex::new(told), wake: Condvar::new(), moved: Condvar::new() }
+        let signals = SignalState { block_time, set: 0, due: None, transactions, sealed, stopped, turn, moves: 0 };
+        Self { signals: Mutex::new(signals), wake: Condvar::new(), moved: Condvar::new() }
     }
 
-    /// Whether the sequencer has yet to look at something that came into the pool, or is making blocks of it.
+    /// Returns whether the sequencer has yet to handle a new transaction in the pool, or is making blocks of it.
     pub(super) fn is_catching_up(&self) -> bool {
-        let told = self.told.lock();
-        told.block_time == BlockTime::Instant && (told.transactions || told.turn) && !told.stopped
+        let signals = self.signals.lock();
+        signals.block_time == BlockTime::Instant && (signals.transactions || signals.turn) && !signals.stopped
     }
 
     /// How often a block came to be seen, or a turn of the sequencer ended.
     pub(super) fn moves(&self) -> u64 {
-        self.told.lock().moves
+        self.signals.lock().moves
     }
 
     /// Waits until that happened more often than `seen`, or `patience` is over.
     pub(super) fn wait_for_move(&self, seen: u64, patience: Duration) {
-        let waiting = |told: &mut Told| told.moves == seen && !told.stopped;
-        self.moved.wait_while_for(&mut self.told.lock(), waiting, patience);
+        let waiting = |signals: &mut SignalState| signals.moves == seen && !signals.stopped;
+        self.moved.wait_while_for(&mut self.signals.lock(), waiting, patience);
     }
 
     /// A block can be seen, and the pool knows.
@@ -76,107 +76,107 @@ impl Signal {
         self.moved_by(|_| {});
     }
 
-    fn moved_by(&self, change: impl FnOnce(&mut Told)) {
-        let mut told = self.told.lock();
-        change(&mut told);
-        told.moves += 1;
+    fn moved_by(&self, change: impl FnOnce(&mut SignalState)) {
+        let mut signals = self.signals.lock();
+        change(&mut signals);
+        signals.moves += 1;
         self.moved.notify_all();
     }
 
     /// Something came into the pool.
     pub(super) fn transactions(&self) {
-        let mut told = self.told.lock();
-        if !told.transactions {
-            told.transactions = true;
+        let mut signals = self.signals.lock();
+        if !signals.transactions {
+            signals.transactions = true;
             self.wake.notify_all();
         }
     }
 
     pub(super) fn stop(&self) {
-        self.told.lock().stopped = true;
+        self.signals.lock().stopped = true;
         self.wake.notify_all();
         self.moved.notify_all();
     }
 
     pub(super) fn stopped(&self) -> bool {
-        self.told.lock().stopped
+        self.signals.lock().stopped
     }
 
     pub(super) fn block_time(&self) -> BlockTime {
-        self.told.lock().block_time
+        self.signals.lock().block_time
     }
 
-    /// From now on blocks come so.
+    /// Sets when blocks are made.
     pub(super) fn set_block_time(&self, block_time: BlockTime) {
-        let mut told = self.told.lock();
-        told.block_time = block_time;
-        told.set += 1;
-        told.due = None;
+        let mut signals = self.signals.lock();
+        signals.block_time = block_time;
+        signals.set += 1;
+        signals.due = None;
         // What waits in the pool is looked at.
-        told.transactions = true;
+        signals.transactions = true;
         self.wake.notify_all();
     }
 
-    /// A block is being sealed from now on,
+    /// Marks the beginning of sealing a block,
     pub(super) fn sealing(&self) {
-        self.told.lock().sealed = false;
+        self.signals.lock().sealed = false;
     }
 
-    /// and up to now.
+    /// and its end.
     pub(super) fn sealed(&self) {
-        self.told.lock().sealed = true;
+        self.signals.lock().sealed = true;
         self.wake.notify_all();
     }
 
     /// Waits for the next block's time; nothing at the end. Tells too how often it was [set](Self::set) by then.
     fn wait(&self) -> Option<(Empty, u64)> {
-        self.moved_by(|told| told.turn = false);
+        self.moved_by(|signals| signals.turn = false);
         self.wait_unless(|_| false)
     }
 
     /// How often it was set how blocks come.
     fn set(&self) -> u64 {
-        self.told.lock().set
+        self.signals.lock().set
     }
 
     /// Waits for the next block's time while one is being sealed; nothing once that is done, or at the end. `look`:
     /// where blocks come as transactions do, there may be some that are not news.
     pub(super) fn meanwhile(&self, look: bool) -> Option<Empty> {
         if look {
-            self.told.lock().transactions = true;
+            self.signals.lock().transactions = true;
         }
-        self.wait_unless(|told| told.sealed).map(|(empty, _)| empty)
+        self.wait_unless(|signals| signals.sealed).map(|(empty, _)| empty)
     }
 
-    fn wait_unless(&self, over: impl Fn(&Told) -> bool) -> Option<(Empty, u64)> {
-        let mut told = self.told.lock();
+    fn wait_unless(&self, over: impl Fn(&SignalState) -> bool) -> Option<(Empty, u64)> {
+        let mut signals = self.signals.lock();
         loop {
-            if told.stopped || over(&told) {
+            if signals.stopped || over(&signals) {
                 return None;
             }
-            match told.due() {
+            match signals.due() {
                 Due::Now(empty) => {
-                    told.turn = true;
-                    return Some((empty, told.set));
+                    signals.turn = true;
+                    return Some((empty, signals.set));
                 }
                 Due::In(left) => {
-                    self.wake.wait_for(&mut told, left);
+                    self.wake.wait_for(&mut signals, left);
                 }
-                Due::WhenTold => self.wake.wait(&mut told),
+                Due::WhenTold => self.wake.wait(&mut signals),
             }
         }
     }
 }
 
-/// When the next block is to be made.
+/// When the next block is due.
 enum Due {
     Now(Empty),
     In(Duration),
     WhenTold,
 }
 
-impl Told {
-    /// Takes note of it, where it is now.
+impl SignalState {
+    /// Returns when the next block is due; a block that is due now counts as begun.
     fn due(&mut self) -> Due {
         match self.block_time {
             BlockTime::Instant if self.transactions => {
@@ -210,15 +210,15 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
         let Some(chain) = chain.upgrade() else { return };
         if let Err(error) = turn(&chain, empty, set) {
             chain.fail(error.to_string());
-            // Nobody waits for what does not come.
-            signal.moved_by(|told| told.turn = false);
+            // No caller waits for a move that does not come.
+            signal.moved_by(|signals| signals.turn = false);
             return;
         }
     }
 }
 
-/// One block by the clock, or as many as it takes until the pool has nothing more for one. None if meanwhile it was set
-/// anew how blocks come.
+/// Makes one block by the clock, or blocks until the pool has no transaction for another. Returns `None` if the block
+/// time was changed meanwhile.
 fn turn(chain: &Inner, empty: Empty, set: u64) -> Result<(), ChainError> {
     let mut state = chain.writer()?;
     if chain.signal.set() != set {

@@ -1,9 +1,9 @@
-//! The chain's dealings with its [side ledger](crate::side), which it may have none of.
+//! The chain's calls to its [side ledger](crate::side), if it has one.
 //!
 //! reads   the side ledger's transactions, from clients and from the consensus engine
 //! writes  a block's withdrawals, and the root that its contracts can read
 //! memory  the side ledger's own
-//! drops   what is not taken, with the error
+//! drops   refused transactions, with the error
 
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, Bytes, Log};
@@ -15,24 +15,24 @@ use crate::exec::BlockEnv;
 use crate::side::{SideBlock, SideError, SideLedger, SideTx};
 use crate::tx::TxError;
 
-/// What a block does in the side ledger; nothing where the chain has none.
+/// A block's part in the side ledger; `None` if the chain has none.
 #[derive(Debug)]
 pub(super) struct Part(Option<Box<dyn SideBlock>>);
 
 impl Part {
-    /// What is credited in the EVM after its transactions.
+    /// Returns the amounts credited in the EVM after its transactions.
     pub fn withdrawals(&self) -> &[Withdrawal] {
         self.0.as_ref().map(|part| part.withdrawals()).unwrap_or_default()
     }
 
-    /// Takes over what the EVM's transactions have left with the contract.
+    /// Moves what the EVM's transactions have deposited with the contract into the side ledger.
     pub fn receive(&mut self, number: u64, body: &Body) {
         if let Some(part) = &mut self.0 {
             part.receive(number, &body.txs, &body.receipts);
         }
     }
 
-    /// What is in the block, in order.
+    /// Returns the transactions of the block, in order.
     pub fn transactions(&self) -> &[SideTx] {
         self.0.as_ref().map(|part| part.transactions()).unwrap_or_default()
     }
@@ -47,32 +47,32 @@ impl Part {
         self.0.as_ref().is_none_or(|part| part.is_untouched())
     }
 
-    /// Gives up on the block.
+    /// Abandons the block.
     pub fn give_up(&self) {
         if let Some(part) = &self.0 {
             part.give_up();
         }
     }
 
-    /// Keeps what the block does, before the chain keeps the block.
+    /// Stores the block's changes, before the chain stores the block.
     pub fn commit(&mut self, number: u64, hash: B256) -> Result<(), ChainError> {
         self.0.as_mut().map_or(Ok(()), |part| Ok(part.commit(number, hash)?))
     }
 
-    /// Everybody can see the committed block. Returns what could not be let go of.
+    /// Called when readers can see the committed block. Returns what could not be cleaned up.
     pub fn shown(&self) -> Vec<SideError> {
         self.0.as_ref().map(|part| part.shown()).unwrap_or_default()
     }
 }
 
 impl Inner {
-    /// The side ledger.
+    /// Returns the side ledger.
     pub(super) fn side(&self) -> Option<&(dyn SideLedger + 'static)> {
         self.side.as_deref()
     }
 
-    /// What stands for the side ledger now; zeros where there is none, as on every chain of Ethereum's that has no
-    /// beacon chain.
+    /// Returns the commitment to the side ledger's current state; zeros without one, as on every Ethereum chain without
+    /// a beacon chain.
     pub(super) fn side_commitment(&self) -> B256 {
         self.side().map_or(B256::ZERO, |side| side.commitment())
     }
@@ -82,7 +82,7 @@ impl Inner {
         self.side().map(|side| side.best(usize::MAX)).unwrap_or_default()
     }
 
-    /// Executes the side ledger's transactions of a block, and sets what the block's header says of it.
+    /// Executes the side ledger's transactions of a block, and puts their commitment into the header's environment.
     pub(super) fn begin_side(&self, env: &mut BlockEnv, txs: &[SideTx]) -> Part {
         let part = self.side().map(|side| side.begin(env.spec, txs));
         if let Some(part) = part.as_ref().filter(|_| env.spec.is_enabled_in(SpecId::CANCUN)) {
@@ -112,7 +112,7 @@ impl Inner {
 }
 
 impl Chain {
-    /// The side ledger, as it is after [`Chain::head`] or, for a moment, the block after it.
+    /// Returns the side ledger as it is after [`Chain::head`] or, for a moment, the block after it.
     pub fn side(&self) -> Option<&(dyn SideLedger + 'static)> {
         self.inner.side()
     }

@@ -1,12 +1,12 @@
-//! Taking transactions in.
+//! Accepts transactions.
 //!
 //! reads   raw transactions, in bursts
-//! writes  the pool; a signal to who makes blocks
-//! drops   what is not taken, with an error in geth's words
+//! writes  the pool; a signal to the sequencer
+//! drops   refused transactions, with an error in geth's words
 //!
-//! Nothing is executed here: a burst is decoded, its senders are recovered together, and the pool looks at nonce, funds
-//! and fees. A blob transaction comes with its sidecar, which is checked while the burst is decoded; among the nodes of
-//! one network it travels without.
+//! Nothing is executed here: a burst is decoded, its senders are recovered together, and the pool checks nonce, funds
+//! and fees. A blob transaction comes with its sidecar, which is verified while the burst is decoded; between the nodes
+//! of one network it is sent without.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,15 +20,15 @@ use crate::blobs::SharedSidecar;
 use crate::pool::{DropReason, PoolError};
 use crate::tx::{self, SharedTx, Tx, TxEnvelope, TxError, TypedTransaction, Unrecovered};
 
-/// How long who waits for a transaction goes without looking whether the pool still has it.
+/// How often a thread that waits for a transaction checks whether the pool still has it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How blob transactions come.
+/// The form of blob transactions.
 #[derive(Clone, Copy)]
 enum Form {
-    /// With their sidecars.
+    /// Network form, with sidecars.
     Network,
-    /// As blocks have them.
+    /// Block form, without sidecars.
     Bare,
 }
 
@@ -36,8 +36,9 @@ enum Form {
 type Decoded = (Unrecovered, Option<SharedSidecar>);
 
 impl Chain {
-    /// Takes a burst of raw transactions: the hash of each that is acknowledged, or why it is not. What is acknowledged
-    /// will be in a block, or have a [fate](crate::pool::Pool::fate). Blob transactions come in their network form.
+    /// Accepts a burst of raw transactions: returns the hash of each that is acknowledged, or why it is not. An
+    /// acknowledged transaction will be in a block, or have a [fate](crate::pool::Pool::fate). Blob transactions come
+    /// in their network form.
     pub fn submit(&self, raw: Vec<Bytes>) -> Vec<Result<B256, SubmitError>> {
         self.submit_as_sent(&raw, Form::Network)
     }
@@ -116,7 +117,7 @@ impl Chain {
         results
     }
 
-    /// Takes transactions whose senders are known.
+    /// Accepts transactions whose senders are known.
     pub fn submit_recovered(&self, txs: Vec<SharedTx>) -> Vec<Result<B256, SubmitError>> {
         let begun = times::of_this_thread();
         let hashes: Vec<B256> = txs.iter().map(|tx| tx.hash).collect();
@@ -149,23 +150,23 @@ impl Chain {
         hashes.retain(|hash| next.next() == Some(true) || waits_beside(hash));
     }
 
-    /// Whether blocks are made as transactions come, and some have come at which the sequencer has not looked.
+    /// Returns whether blocks are made as transactions come, and the sequencer has yet to handle some.
     pub fn is_catching_up(&self) -> bool {
         self.inner.signal.is_catching_up() && self.inner.failure.get().is_none()
     }
 
-    /// How often a block came to be seen, or the sequencer came to have nothing to do.
+    /// Returns how often a block was published, or the sequencer became idle.
     pub fn moves(&self) -> u64 {
         self.inner.signal.moves()
     }
 
-    /// Waits until [`Chain::moves`] is more than `seen`, at most `patience`.
+    /// Waits until [`Chain::moves`] exceeds `seen`, at most `patience`.
     pub fn wait_for_move(&self, seen: u64, patience: Duration) {
         self.inner.signal.wait_for_move(seen, patience);
     }
 
-    /// Waits until what has been taken so far is in blocks, where it can be and they are made as transactions come; at
-    /// most `patience`. Says whether that came.
+    /// Waits at most `patience` until all accepted transactions that can be in a block are in one, if blocks are made
+    /// as transactions come. Returns whether that happened.
     pub fn caught_up(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         while self.is_catching_up() {
@@ -178,8 +179,8 @@ impl Chain {
         true
     }
 
-    /// Waits until each of `hashes` is in a block or has left the pool, or waits behind a gap; at most `patience`.
-    /// Says whether that came.
+    /// Waits at most `patience` until each of `hashes` is in a block, has left the pool, or waits behind a nonce gap.
+    /// Returns whether that happened.
     pub fn settled(&self, hashes: &[B256], patience: Duration) -> bool {
         let end = Instant::now() + patience;
         let events = self.subscribe();
@@ -191,7 +192,7 @@ impl Chain {
         true
     }
 
-    /// Whether a transaction is in the pool, and nothing of its account is missing before it.
+    /// Returns whether a transaction is in the pool without a nonce gap before it.
     fn is_next(&self, hash: &B256) -> bool {
         let Some(tx) = self.inner.pool.get(hash) else { return false };
         if self.tx(hash).is_some() {
@@ -202,7 +203,7 @@ impl Chain {
     }
 }
 
-/// The sidecars of transactions that have a sender, each with the transaction's hash.
+/// Returns the sidecars of transactions that have a sender, each with the transaction's hash.
 fn of_recovered(
     recovered: &[Result<SharedTx, TxError>],
     sidecars: Vec<(usize, SharedSidecar)>,
@@ -212,7 +213,7 @@ fn of_recovered(
 }
 
 impl Inner {
-    /// Keeps sidecars before the pool has their transactions, which a block may have a moment later; gives the
+    /// Stores sidecars before the pool has their transactions, which a block may take a moment later; returns the
     /// transactions for whose sidecars there is no room.
     fn put_sidecars(&self, sidecars: &[(B256, SharedSidecar)]) -> Vec<B256> {
         let kept = self.pool.sidecars();
@@ -220,11 +221,11 @@ impl Inner {
         without_room.map(|(hash, _)| *hash).collect()
     }
 
-    /// Once the pool has judged: forgets the sidecars of what it did not take.
+    /// After the pool's decision: drops the sidecars of refused transactions.
     fn settle_sidecars(&self, sidecars: &[(B256, SharedSidecar)]) {
         for (hash, sidecar) in sidecars {
             if self.pool.get(hash).is_some() {
-                // Meanwhile the pool may have given up the same transaction, and taken it again.
+                // Meanwhile the pool may have dropped the same transaction, and accepted it again.
                 self.pool.sidecars().put(*hash, Arc::clone(sidecar));
             } else {
                 self.pool.sidecars().forget(hash);
@@ -235,7 +236,7 @@ impl Inner {
         }
     }
 
-    /// Gives transactions to the pool, and keeps those that it takes before anybody is told.
+    /// Gives transactions to the pool, and keeps the accepted ones before any subscriber is notified.
     fn take(&self, txs: Vec<SharedTx>) -> Vec<Result<(), SubmitError>> {
         let journaled = self.journal.as_ref().map(|journal| (journal, txs.clone()));
         let mut results: Vec<Result<(), SubmitError>> =
@@ -246,7 +247,7 @@ impl Inner {
         let Err(error) = journal.append(&taken, &self.pool) else { return results };
         tracing::error!(%error, "what comes is refused: it would not outlive this program");
         for (tx, result) in txs.iter().zip(&mut results).filter(|(_, result)| result.is_ok()) {
-            // What is in a block meanwhile is kept there.
+            // Transactions that are in a block meanwhile are stored with it.
             if self.pool.remove(&tx.hash, DropReason::Refused(error.to_string())) {
                 *result = Err(SubmitError::NotKept(error.to_string()));
             }
@@ -254,13 +255,14 @@ impl Inner {
         results
     }
 
-    /// What waited when the program ended waits again. What cannot has a fate, unless it is in a block.
+    /// Makes the pending transactions of an earlier run pending again. One that cannot be gets a fate, unless it is in
+    /// a block.
     pub(super) fn add_again(&self, waiting: Waiting) {
         let Waiting { txs, sidecars } = waiting;
         let kept = self.pool.sidecars();
         for (hash, sidecar) in sidecars {
             kept.put(hash, sidecar);
-            // At once, so that it takes no room from those that wait.
+            // Removed at once, so that it takes no room from the pending ones.
             if let Some((block, _)) = self.tx(&hash) {
                 kept.include(block.number(), [&hash]);
             }
@@ -279,11 +281,11 @@ impl Inner {
         if txs.is_empty() {
             return Vec::new();
         }
-        // Before the view is taken out: one of blocks that are taken back meanwhile is not believed.
+        // Read before the view: the pool rejects a view from before a reorganization that happens meanwhile.
         let resets = self.pool.resets();
         let (head, view) = self.head_and_view();
         let base_fee = self.base_fee_after(&(&*head).into());
-        // The next block's: what it can never hold is refused now.
+        // The next block's limit: a transaction that exceeds it is refused now.
         let gas_limit = self.dev.lock().clock.gas_limit.unwrap_or(head.header.gas_limit);
         let results = self.pool.add_seen(txs, &view, base_fee, gas_limit, resets);
         if results.iter().any(Result::is_ok) {

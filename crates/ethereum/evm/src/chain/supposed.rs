@@ -1,4 +1,4 @@
-//! Blocks that nobody makes: what their states would have as roots.
+//! State roots of hypothetical blocks.
 
 use alloy_primitives::B256;
 
@@ -6,13 +6,13 @@ use super::{Chain, ChainError};
 use crate::state::{Changes, StateView};
 
 impl Chain {
-    /// The hash of block zero.
+    /// Returns the hash of block zero.
     pub fn zero_hash(&self) -> B256 {
         self.inner.zero.hash
     }
 
-    /// The root of the state that `changes` would make of `view`, a state of this chain. It waits for the block that is
-    /// being made, and nothing of it is kept.
+    /// Returns the root of the state that `changes` would make of `view`, a state of this chain. It waits for the block
+    /// that is being made, and keeps nothing.
     pub fn root_on(&self, view: &StateView, changes: &Changes) -> Result<B256, ChainError> {
         Ok(self.inner.between_blocks().root_on(view, changes)?)
     }

@@ -1,4 +1,4 @@
-//! Which blocks are on disk, and what a start found of a run that did not stop in order.
+//! Tracks which blocks are on disk, and reports what a start found after an unclean shutdown.
 //!
 //! reads   the store of blocks
 //! writes  wakes the requests that wait for a sync
@@ -35,7 +35,7 @@ impl SyncWaiters {
         SyncWatch { _wake: wake }
     }
 
-    /// Wakes all of them.
+    /// Wakes all waiting requests.
     pub(super) fn wake(&self) {
         let live: Vec<Arc<Wake>> = {
             let mut waiting = self.0.lock();
@@ -46,7 +46,7 @@ impl SyncWaiters {
     }
 }
 
-/// What a start found of a run that did not stop in order.
+/// What a start found after an unclean shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The block that the chain continues from.
@@ -60,13 +60,14 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// `seen` is the newest block of which any file knows. Nothing where there is nothing to report.
+    /// Compares `seen`, the newest block that any file knows, with `head`. Returns `None` if there is nothing to
+    /// report.
     pub(super) fn of(store: &BlockStore, seen: u64, head: u64) -> Option<Self> {
         let (end, lost_min) = (store.run_end(), seen.saturating_sub(head));
         if lost_min == 0 && matches!(end, RunEnd::Stopped | RunEnd::Unknown) {
             return None;
         }
-        // A process that ends leaves everything that it has written.
+        // A killed process leaves everything that it has written.
         let lost_max = if end == RunEnd::Killed && lost_min == 0 { 0 } else { AHEAD_MAX.max(lost_min) };
         Some(Self { head, lost_min, lost_max, machine_stopped: end == RunEnd::MachineStopped })
     }
@@ -97,17 +98,18 @@ impl fmt::Display for Recovery {
 }
 
 impl Chain {
-    /// Up to which block everything is on disk; of a chain in memory, the newest block's number.
+    /// Returns the number up to which every block is on disk; of a chain in memory, the newest block's.
     pub fn synced(&self) -> u64 {
         let head = self.head().number();
-        // A block may be on disk before anybody sees it.
+        // A block may be on disk before it is published.
         self.inner.store.as_ref().map_or(head, |store| store.synced().min(head))
     }
 
-    /// The newest block that no end of the program or the machine takes away; of a chain in memory, the newest block.
+    /// Returns the newest block that survives a crash of the program or the machine; of a chain in memory, the newest
+    /// block.
     pub fn finalized(&self) -> Arc<Block> {
         let number = self.synced();
-        // A chain that goes back meanwhile has a head that is older.
+        // After a concurrent reorganization the head is older.
         self.block(number).unwrap_or_else(|| self.inner.zero.clone())
     }
 
@@ -126,7 +128,8 @@ impl Chain {
         found.or_else(|| stored().filter(|number| *number <= head))
     }
 
-    /// The number of the block that may have this hash, without reading from disk; the block says whether it has.
+    /// Returns the number of the block that may have this hash, without reading from disk; the caller compares the
+    /// block's hash.
     pub fn number_of_block(&self, hash: &B256) -> Option<u64> {
         let (found, head) = {
             let published = self.inner.published();
@@ -136,7 +139,7 @@ impl Chain {
         found.or_else(|| stored().filter(|number| *number <= head))
     }
 
-    /// What the start of this chain found of a run that did not stop in order.
+    /// Returns what the start of this chain found after an unclean shutdown.
     pub fn recovery(&self) -> Option<Recovery> {
         self.inner.recovery
     }

@@ -14,20 +14,20 @@ use crate::exec::{Executed, execute};
 use crate::state::Changes;
 
 impl Chain {
-    /// Nothing is brought to disk while this is held, as tests of a slow disk do. The first block of all, and one that
-    /// begins a file, cannot be made meanwhile.
+    /// Stops all syncing while this is held, as tests of a slow disk do. The very first block, and one that begins a
+    /// new file, cannot be made meanwhile.
     #[doc(hidden)]
     pub fn hold_syncs(&self) -> Option<MutexGuard<'_, ()>> {
         self.inner.store.as_ref().map(BlockStore::hold_syncs)
     }
 
-    /// Brings the blocks to disk, and what they build on.
+    /// Syncs the blocks to disk, and what they build on.
     #[doc(hidden)]
     pub fn sync_blocks(&self) -> Result<(), ChainError> {
         self.inner.store.as_ref().map_or(Ok(()), |store| Ok(store.sync()?))
     }
 
-    /// Does what the thread that syncs does after a block, where the chain has none.
+    /// Does the background thread's work after a block, if the chain has no such thread.
     #[doc(hidden)]
     pub fn sync_stores(&self) {
         if let Some(store) = &self.inner.store {
@@ -75,7 +75,7 @@ impl Chain {
         }
         view.begin(env.spec);
         env.parent_hash = None;
-        // Nobody seals it meanwhile, so whoever asks for its hash would wait for ever.
+        // Nobody seals it meanwhile, so a caller that asks for its hash would wait for ever.
         teller.tell(parent.hash);
         let mut ahead = execute(&view, &env, &head.txs);
         view.complete(parent.hash, &mut env, &mut ahead.changes).ok()?;

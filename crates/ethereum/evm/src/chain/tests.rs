@@ -60,7 +60,7 @@ fn what_is_submitted_is_in_a_block_soon() {
     let view = chain.view();
     assert_eq!(view.account(&account(1)).map(|account| account.nonce), Some(20));
     assert_eq!(view.account(&Address::repeat_byte(0x77)).map(|account| account.balance), Some(U256::from(160)));
-    // What is counted is counted when the turn is over.
+    // The counters are complete when the turn is over.
     chain.stop();
     let metrics = chain.metrics();
     assert_eq!((metrics.txs, metrics.submitted, metrics.refused), (160, 160, 0));
@@ -261,7 +261,7 @@ fn who_changes_the_chain_by_hand_waits_for_the_block_under_way_alone() {
     });
 }
 
-/// Looks at everything that a client can see, again and again; how often it looked.
+/// Reads everything that a client can see, again and again; returns how often.
 fn look(chain: &Chain, done: &AtomicBool) -> u64 {
     let (mut looks, mut pending, mut last) = (0u64, [0; 4], false);
     while !last {
@@ -270,7 +270,7 @@ fn look(chain: &Chain, done: &AtomicBool) -> u64 {
         let (head, view) = chain.head_and_view();
         assert_eq!(head.header.state_root, view.state_root());
         let number = chain.head().number();
-        let block = chain.block(number).expect("a number that is told can be read");
+        let block = chain.block(number).expect("a published number can be read");
         assert_eq!(block.txs.len(), block.receipts.len());
         // A reader may be put aside while as many blocks are made as states are kept.
         assert!(chain.view_at(number).is_some() || chain.head().number() >= number + crate::state::WINDOW as u64);
@@ -466,7 +466,7 @@ fn contracts_can_ask_for_the_same_hashes_after_going_far_back_and_a_start() {
     chain.mine_many(300, None).expect("they are made");
     let id = chain.snapshot();
     chain.mine_many(20, None).expect("they are made");
-    // What a start begins with is of a block that is no more afterwards.
+    // The start's checkpoint is of a block that is removed afterwards.
     chain.inner.writer().expect("it goes on").checkpoint().expect("it is written");
     chain.mine_many(5, None).expect("they are made");
     assert!(chain.revert(id).expect("it goes back"));
@@ -496,7 +496,7 @@ fn the_oldest_snapshots_go_where_they_keep_too_much() {
     assert!(!chain.revert(oldest).expect("there is none"), "it would keep more than it may");
     let head = chain.head().number();
     assert!(chain.revert(later).expect("it goes back") && chain.head().number() == head - 100);
-    // What is gone back over counts, too: it is in memory as well.
+    // Reverted blocks count, too: they are in memory as well.
     let again = chain.snapshot();
     chain.inner.dev.lock().snapshot_bytes_max = 1;
     chain.mine().expect("it is made");
@@ -538,13 +538,13 @@ fn what_has_left_the_pool_does_not_come_back_with_a_start() {
     chain.mine().expect("it is made");
     assert!(chain.revert(id).expect("it goes back"));
     let waits = accepted(chain.submit(vec![transfer(3, 0)]))[0];
-    // What is in a block at the next start, and what the state does not bear any more.
+    // Transactions that are in a block at the next start, and one that the state no longer allows.
     let included = accepted(chain.submit(vec![transfer(4, 0), transfer(5, 0)]));
     drop(chain);
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
     assert_eq!(chain.pool().status().pending, 3);
     assert!([dropped, undone].iter().all(|hash| chain.pool().get(hash).is_none()));
-    // The journal goes on as if its end had been cut off with the block.
+    // The journal as if its end had been cut off with the block.
     let log = std::fs::read(dir.path().join("pool.log")).expect("a file");
     chain.set_nonce(account(5), 9).expect("set");
     chain.drop_transaction(&waits);
@@ -553,7 +553,7 @@ fn what_has_left_the_pool_does_not_come_back_with_a_start() {
     std::fs::write(dir.path().join("pool.log"), log).expect("written");
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
     assert!(chain.pool().get(&waits).is_some() && chain.pool().fate(&included[0]).is_none());
-    let fate = chain.pool().fate(&included[1]).expect("it is told").to_string();
+    let fate = chain.pool().fate(&included[1]).expect("it is known").to_string();
     assert_eq!(fate, "nonce too low: next nonce 9, tx nonce 0");
 }
 
@@ -629,7 +629,7 @@ fn forks_that_have_begun_cannot_be_changed() {
     let (soon, late) = (now_s() + 1_000, now_s() + 100_000);
     let cancun = |at: u64| format!(", \"cancunTime\": {at}");
     open(&cancun(soon)).expect("new").mine().expect("made");
-    // What has not begun can be changed: later, never, and earlier than it was.
+    // A fork that has not begun can be changed: later, never, and earlier than it was.
     open(&cancun(late)).expect("it has not begun");
     open("").expect("it has not begun");
     let chain = open(&cancun(soon)).expect("it has not begun");
@@ -664,7 +664,7 @@ fn bounds_on_blobs_that_have_begun_cannot_be_changed() {
     open(9, None).expect("new").mine().expect("made");
     let error = open(8, None).err().expect("it has begun").to_string();
     assert!(error.contains("block 1") && error.contains("1 9 5007716") && error.contains("forks"), "{error}");
-    // What has not begun can be changed.
+    // A fork that has not begun can be changed.
     open(9, Some((soon, 12))).expect("it has not begun");
     let chain = open(9, Some((soon, 15))).expect("it has not begun");
     chain.set_next_timestamp(soon + 5).expect("it is later");
@@ -705,14 +705,14 @@ fn who_subscribes_is_told_of_what_comes_after() {
             let (head, events) = (chain.head().number(), chain.subscribe());
             let waiting: Vec<B256> =
                 chain.pool().content().iter().flat_map(|of| of.pending.iter().map(|tx| tx.hash)).collect();
-            let (told, mut feed) = (chain.pool().told(), chain.pool().subscribe());
+            let (announced, mut feed) = (chain.pool().announced(), chain.pool().subscribe());
             let Some((number, ChainEvent::Block(block))) = events.next_numbered_within(PATIENCE) else {
                 panic!("blocks come");
             };
-            assert!(block.number() > head, "block {} is told to who has seen {head}", block.number());
+            assert!(block.number() > head, "block {} is notified to a subscriber that has seen {head}", block.number());
             assert!(number >= block.number(), "block {} was event {number}", block.number());
             let news = feed.take();
-            assert!(news.before >= told, "{} and {told}", news.before);
+            assert!(news.before >= announced, "{} and {announced}", news.before);
             let seen = news.hashes.iter().find(|hash| waiting.contains(hash));
             assert!(seen.is_none(), "{seen:?} was in the pool before");
             kept[0].take();

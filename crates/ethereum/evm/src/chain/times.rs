@@ -1,8 +1,8 @@
-//! How long blocks take, part by part, and what they held.
+//! The duration of blocks, part by part, and their contents.
 //!
-//! writes  one line of the log a block, and counters that readers take out
+//! writes  one log line per block, and counters
 //! memory  a few words, and 64 B for each of the last [`KEPT`] blocks
-//! drops   the times of the oldest of them
+//! drops   the times of older blocks
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::block::Block;
 use crate::pool;
 use crate::state::Kept;
 
-/// Blocks made here whose times are kept.
+/// Number of own blocks whose times are kept.
 pub const KEPT: usize = 1024;
 
 /// The parts of one block's making, in microseconds.
@@ -22,63 +22,63 @@ pub const KEPT: usize = 1024;
 pub struct BlockTimes {
     /// Choosing transactions, and the calls before them.
     pub begin_us: u64,
-    /// CPU time of checking what was submitted since the block before: decoding, senders, the pool. Threads add up.
+    /// CPU time of checking submissions since the block before: decoding, senders, the pool. Summed over threads.
     pub check_us: u64,
     /// Executing the transactions, and the calls after them.
     pub deliver_us: u64,
-    /// Receipts, and the roots of transactions and receipts, as far as they take longer than the root of the state.
+    /// Receipts, and the roots of transactions and receipts, if they take longer than the root of the state.
     pub end_us: u64,
-    /// Writing, publishing, and telling pool and subscribers.
+    /// Writing, publishing, and notifying pool and subscribers.
     pub commit_us: u64,
     /// The root of the state, and the state's own commit.
     pub evm_commit_us: u64,
 }
 
 impl BlockTimes {
-    /// All parts but `check_us`, which runs beside them.
+    /// Returns the sum of all parts but `check_us`, which runs concurrently.
     pub fn total_us(&self) -> u64 {
         self.begin_us + self.deliver_us + self.end_us + self.commit_us + self.evm_commit_us
     }
 }
 
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Height of the newest block that was made here.
     pub head: u64,
     /// Blocks made here.
     pub blocks: u64,
-    /// Of these, those that were executed while the one before was being sealed and appended.
+    /// Of these, blocks that were executed while the one before was being sealed and appended.
     pub ahead: u64,
-    /// Transactions in them.
+    /// Transactions in blocks made here.
     pub txs: u64,
-    /// Gas that they used.
+    /// Gas used by blocks made here.
     pub gas: u64,
     /// Transactions that were submitted.
     pub submitted: u64,
-    /// Of these, those of the side ledger.
+    /// Of these, transactions of the side ledger.
     pub to_outputs: u64,
-    /// Those that do not decode, are of another chain, or have no sender.
+    /// Submissions that do not decode, are of another chain, or have no valid signature.
     pub undecodable: u64,
-    /// Those that were not taken, for whatever reason.
+    /// Submissions that were refused, for any reason.
     pub refused: u64,
-    /// Nanoseconds of CPU time of decoding transactions and recovering their senders. Threads add up.
+    /// Nanoseconds of CPU time of decoding transactions and recovering their senders. Summed over threads.
     pub recover_ns: u64,
-    /// Nanoseconds of CPU time of the pool's looking at what was submitted. Threads add up.
+    /// Nanoseconds of CPU time of the pool's checks. Summed over threads.
     pub pool_ns: u64,
-    /// Of the newest block.
+    /// The times of the newest block.
     pub last: BlockTimes,
-    /// Of all blocks made here, added up.
+    /// The sums over all blocks made here.
     pub sum: BlockTimes,
-    /// What the pool counted.
+    /// The pool's counters.
     pub pool: pool::Stats,
     /// How full the pool is.
     pub pool_status: pool::Status,
-    /// What is kept of older states.
+    /// Which older states are kept.
     pub states: Kept,
 }
 
-/// CPU time that this thread has used: whoever else runs on its core takes none of it.
+/// CPU time that this thread has used. Other threads on its core do not add to it.
 pub(super) fn of_this_thread() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
@@ -106,21 +106,21 @@ pub(super) struct Times {
     ahead: AtomicU64,
 }
 
-/// How many transactions a burst had.
+/// The size of a burst.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Burst {
-    /// All of them.
+    /// All transactions of the burst.
     pub submitted: usize,
-    /// Those of the side ledger.
+    /// Transactions of the side ledger.
     pub to_outputs: usize,
-    /// Those that are none, or for another chain.
+    /// Transactions that do not decode, or are for another chain.
     pub undecodable: usize,
-    /// Those that were not taken, for whatever reason.
+    /// Refused transactions, for any reason.
     pub refused: usize,
 }
 
 impl Times {
-    /// A burst was submitted: how much CPU time decoding and recovering it took, and then the pool.
+    /// Records a burst: the CPU time of decoding and recovering, and that of the pool.
     pub(super) fn checked(&self, recover: Duration, pool: Duration, burst: Burst) {
         self.check_ns.fetch_add((recover + pool).as_nanos() as u64, Ordering::Relaxed);
         self.recover_ns.fetch_add(recover.as_nanos() as u64, Ordering::Relaxed);
@@ -135,12 +135,12 @@ impl Times {
         }
     }
 
-    /// A block was executed while the one before was being sealed.
+    /// Records that a block was executed while the one before was being sealed.
     pub(super) fn executed_ahead(&self) {
         self.ahead.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A block is made: counts it, and logs its line.
+    /// Records a block, and logs its line.
     pub(super) fn made(&self, block: &Block, mut times: BlockTimes) {
         times.check_us = self.check_ns.swap(0, Ordering::Relaxed) / 1000;
         let BlockTimes { begin_us, check_us, deliver_us, end_us, commit_us, evm_commit_us } = times;
@@ -197,7 +197,7 @@ impl Times {
         }
     }
 
-    /// How many blocks were made here, and those after the first `seen`, as far as they are kept: number and times,
+    /// Returns how many blocks were made here, and number and times of those after the first `seen`, if they are kept,
     /// oldest first.
     pub(super) fn after(&self, seen: u64) -> (u64, Vec<(u64, BlockTimes)>) {
         let last = self.last.lock();
@@ -206,7 +206,7 @@ impl Times {
     }
 }
 
-/// Measures parts that follow each other.
+/// Measures successive parts.
 pub(super) struct Lap {
     since: Instant,
 }
@@ -216,7 +216,7 @@ impl Lap {
         Self { since: Instant::now() }
     }
 
-    /// Microseconds since the last lap.
+    /// Returns the microseconds since the last lap.
     pub(super) fn us(&mut self) -> u64 {
         let now = Instant::now();
         let us = now.duration_since(self.since).as_micros() as u64;

@@ -1,5 +1,5 @@
-//! What blocks of others take besides their transactions: withdrawals, and before the merge rewards and the roots of
-//! the state within the block.
+//! The parts of an imported block besides its transactions: withdrawals, and before the merge rewards and the
+//! intermediate state roots.
 //!
 //! writes  changes; roots
 //! memory  what one block changes
@@ -14,27 +14,27 @@ use crate::import::rewards;
 use crate::state::{Changes, State, StateError, StateView};
 use crate::tx::SharedTx;
 
-/// What a block credits after its transactions.
+/// Amounts that a block credits after its transactions.
 pub(super) struct Credits {
     withdrawals: Vec<Withdrawal>,
     rewards: Vec<(Address, U256)>,
 }
 
 impl Credits {
-    /// Those of a block with these parts.
+    /// Computes the credits of a block with these parts.
     pub fn of(header: &Header, ommers: &[Header], withdrawals: &[Withdrawal], genesis: &Genesis) -> Self {
         Self { withdrawals: withdrawals.to_vec(), rewards: rewards(header, ommers, genesis) }
     }
 
-    /// Adds them to what the block's transactions changed in `view`.
+    /// Adds them to the changes of the block's transactions in `view`.
     pub fn add(&self, view: &StateView, changes: &mut Changes) -> Result<(), StateError> {
         credit(view, changes, &self.withdrawals)?;
         credit_wei(view, changes, self.rewards.iter().copied())
     }
 }
 
-/// Executes a block on the newest state, one transaction after the other; before Byzantium with the root of the state
-/// after each of them.
+/// Executes a block on the newest state, one transaction after the other; before Byzantium with the state root after
+/// each of them.
 pub(super) fn execute_in_order(
     state: &State,
     view: &StateView,

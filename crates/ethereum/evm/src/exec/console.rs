@@ -1,12 +1,12 @@
-//! Whether a block's contracts called Hardhat's console, without a look at each call.
+//! Detects whether a block's contracts called Hardhat's console, without checking each call.
 //!
-//! reads   the accounts that the execution asks for
+//! reads   the accounts that the execution reads
 //! writes  one flag
 //! memory  one flag
 //! source  `console.sol` of Hardhat 2 and forge-std
 //!
 //! A call reads the callee's account first, and no other transaction has a reason to read this one. So a block whose
-//! execution never asks for it called no console, and only the others are looked into.
+//! execution never reads it made no console call, and only other blocks are traced.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,22 +16,22 @@ use revm::state::{AccountInfo, Bytecode};
 
 use crate::state::Accounts;
 
-/// Where contracts send what `console.log` is to print: the text "console.log". There is no code.
+/// The address to which contracts send `console.log`: the text "console.log". It has no code.
 pub const CONSOLE: Address = address!("000000000000000000636f6e736f6c652e6c6f67");
 
-/// A state that notices who asks for the console.
+/// A state that records whether the console's account was read.
 pub(crate) struct ConsoleProbe<'a, D> {
     view: &'a D,
     heard: AtomicBool,
 }
 
 impl<'a, D> ConsoleProbe<'a, D> {
-    /// `view`, whose console nobody has asked for.
+    /// Wraps `view`.
     pub(crate) fn new(view: &'a D) -> Self {
         Self { view, heard: AtomicBool::new(false) }
     }
 
-    /// Whether anybody has asked for it.
+    /// Returns whether the console's account was read.
     pub(crate) fn heard(&self) -> bool {
         self.heard.load(Ordering::Relaxed)
     }
@@ -45,7 +45,7 @@ impl<'a, D> ConsoleProbe<'a, D> {
 
 impl<D: Accounts> Accounts for ConsoleProbe<'_, D> {
     fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<AccountInfo>>, D::Error> {
-        // Those of plain transfers alone, which call nobody.
+        // This is called only for plain transfers, which call no contract.
         self.view.accounts(addresses)
     }
 }

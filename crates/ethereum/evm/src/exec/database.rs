@@ -1,4 +1,4 @@
-//! The state as a block in the making sees it: what it has changed over what its parent left.
+//! The state within a block: the block's changes over the state after its parent.
 //!
 //! memory  what the block changed, each key once; the code it ran
 
@@ -10,15 +10,15 @@ use revm::{Database, DatabaseRef};
 
 use crate::state::Changes;
 
-/// A block's changes over a view. What is read is not kept: the view holds it in memory as it is.
+/// A block's changes over a view. Values read are not cached: the view has them in memory.
 #[derive(Debug)]
 pub struct BlockDb<'a, D> {
     base: &'a D,
-    /// What the block has changed.
+    /// The block's changes so far.
     pub changes: Changes,
     /// Code deployed or run in this block, analysed once.
     codes: B256Map<Bytecode>,
-    /// Whether EIP-161 holds.
+    /// Whether EIP-161 applies: empty accounts are removed.
     clear_empty: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'a, D: DatabaseRef> BlockDb<'a, D> {
         self.changes.absorb_under(state, self.clear_empty);
     }
 
-    /// Takes over what a later block on this state changed.
+    /// Appends the changes of a later block on this state.
     pub fn append(&mut self, later: Changes) {
         let infos = later.accounts.values().filter_map(|change| change.info.as_ref());
         let codes = infos.filter_map(|info| Some((info.code_hash, info.code.clone()?)));
@@ -46,7 +46,7 @@ impl<'a, D: DatabaseRef> BlockDb<'a, D> {
         self.changes.append(later);
     }
 
-    /// Whether a contract lies there.
+    /// Returns whether the account has code.
     pub fn has_code(&mut self, address: Address) -> bool {
         matches!(self.basic(address), Ok(Some(info)) if !info.is_empty_code_hash())
     }

@@ -1,14 +1,14 @@
-//! Executing a block, one transaction after the other.
+//! Executes a block, one transaction after the other.
 //!
 //! reads   the state after the parent block, through revm's `DatabaseRef`
-//! writes  [`Executed`]: a verdict for each transaction and what the block changes, each key once
-//! memory  what the block changes, and the code it runs
-//! drops   nothing: a transaction that cannot be in the block has a [`Refusal`]
+//! writes  [`Executed`]: a verdict for each transaction and the block's changes, each key once
+//! memory  the block's changes, and the code it runs
+//! drops   nothing: a transaction that the block cannot hold gets a [`Refusal`]
 //! source  Ethereum's state transition by revm; EIP-4788, 2935, 7002 and 7251 for the calls around the
 //!         transactions, EIP-6110 for deposits, EIP-4844 and 7691 for what blobs cost
 //!
-//! Execution checks what makes a transaction invalid in its place and nothing that the pool looks after. A view that
-//! fails to answer is a broken store, and execution stops the program rather than going on from a guess.
+//! Execution checks what makes a transaction invalid at its place in the block, but no rules of the pool. If the view
+//! fails to answer, the store is broken, and execution stops the program rather than continue with a guess.
 
 mod console;
 mod database;
@@ -45,35 +45,35 @@ use crate::limits::TxLimits;
 use crate::state::Changes;
 use crate::tx::{SharedTx, Tx, to_tx_env};
 
-/// What a block's transactions see of it.
+/// The environment of a block's transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockEnv {
     /// Height; that of the genesis is 0.
     pub number: u64,
     /// Seconds since 1970.
     pub timestamp: u64,
-    /// Who gets the tips.
+    /// The fee recipient.
     pub beneficiary: Address,
     /// What all transactions together may use.
     pub gas_limit: u64,
     /// Wei per unit of gas, burnt.
     pub base_fee: u64,
-    /// What `PREVRANDAO` gives; before the merge the same instruction gives this as the difficulty.
+    /// The value of `PREVRANDAO`; before the merge the same instruction returns it as the difficulty.
     pub prevrandao: B256,
-    /// Hash of the block before. Where it is not known yet the block is executed without the call that keeps it, the
-    /// state answers as if that had been made, and whoever learns the hash adds it to the changes.
+    /// Hash of the block before. Where it is not known yet, the block is executed without the system call that stores
+    /// it; the state answers as if the call had been made, and the caller adds the hash to the changes later.
     pub parent_hash: Option<B256>,
-    /// From Cancun on.
+    /// The beacon block's root, from Cancun on.
     pub parent_beacon_block_root: Option<B256>,
     /// What `BLOBBASEFEE` follows from, and how many blobs there may be; from Cancun on.
     pub blobs: BlobEnv,
-    /// What `CHAINID` gives.
+    /// The value of `CHAINID`.
     pub chain_id: u64,
-    /// The rules,
+    /// The fork,
     pub spec: SpecId,
-    /// and what the chain chooses besides.
+    /// and the chain's configured limits.
     pub limits: TxLimits,
-    /// Whose logs are deposits from Prague on (EIP-6110).
+    /// The contract whose logs are deposits from Prague on (EIP-6110).
     pub deposit_contract: Address,
 }
 
@@ -133,9 +133,9 @@ pub enum Verdict {
 pub struct Outcome {
     /// Whether it took effect; else it only paid.
     pub status: bool,
-    /// Units it paid for.
+    /// Gas paid for.
     pub gas_used: u64,
-    /// What it logged.
+    /// The logs.
     pub logs: Vec<Log>,
 }
 
@@ -150,14 +150,14 @@ impl Outcome {
     }
 }
 
-/// A block's transactions, executed.
+/// The result of executing a block's transactions.
 #[derive(Clone, Debug, Default)]
 pub struct Executed {
     /// One for each transaction, in order.
     pub verdicts: Vec<Verdict>,
-    /// What the block changed, system calls included.
+    /// The block's changes, including system calls.
     pub changes: Changes,
-    /// Of all that are included.
+    /// Gas used by all included transactions.
     pub gas_used: u64,
     /// Requests to the consensus layer, each with its type before it (EIP-7685); empty before Prague.
     pub requests: Vec<Bytes>,
@@ -194,7 +194,7 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
     /// The calls before the first transaction.
     pub fn begin(&mut self) {
         for call in system::before(&self.env) {
-            // Where there is no such contract, or it fails, the block goes on without.
+            // If there is no such contract, or it fails, the block continues without.
             let _ = self.system_call(call.contract, call.data);
         }
     }
@@ -254,12 +254,12 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
         Executed { verdicts, changes, gas_used: self.gas_used, requests, fault, console: false }
     }
 
-    /// The state as it is now.
+    /// Returns the state at this point.
     pub fn database(&mut self) -> &mut BlockDb<'a, D> {
         &mut self.evm.ctx.journaled_state.database
     }
 
-    /// The block.
+    /// Returns the block's environment.
     pub fn env(&self) -> &BlockEnv {
         &self.env
     }
@@ -272,7 +272,7 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
         }
     }
 
-    /// What the contract returns, or why it returns nothing.
+    /// Returns the contract's output, or why there is none.
     fn system_call(&mut self, contract: Address, data: Bytes) -> SystemOutput {
         if !self.database().has_code(contract) {
             return Err(NoOutput::NoCode);

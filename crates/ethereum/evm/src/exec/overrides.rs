@@ -1,6 +1,6 @@
-//! A state in which accounts are other than they are, for one message.
+//! State overrides: accounts changed for one message.
 //!
-//! memory  the accounts that differ, and their codes
+//! source  geth's `eth_call` for the fields of an override
 //! source  geth's `eth_call`: what an override may set
 
 use std::collections::HashMap;
@@ -12,16 +12,16 @@ use revm::state::{AccountInfo, Bytecode};
 
 use crate::state::{AccountChange, Changes, bytecode};
 
-/// What a caller wants an account to be for one message.
+/// The override of an account for one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountOverride {
-    /// Wei.
+    /// The balance, in wei.
     pub balance: Option<U256>,
-    /// Transactions sent.
+    /// The nonce.
     pub nonce: Option<u64>,
     /// The contract's code.
     pub code: Option<Bytes>,
-    /// All of the storage: what is not named is 0.
+    /// The whole storage: slots without an entry are 0.
     pub state: Option<HashMap<U256, U256>>,
     /// Slots that differ; heeded where `state` is not given.
     pub state_diff: HashMap<U256, U256>,
@@ -29,7 +29,7 @@ pub struct AccountOverride {
     pub move_precompile_to: Option<Address>,
 }
 
-/// A state some accounts of which are other than they are.
+/// A state with some accounts overridden.
 #[derive(Debug)]
 pub struct Overlay<D> {
     base: D,
@@ -47,8 +47,8 @@ impl<D: DatabaseRef> Overlay<D> {
     }
 }
 
-/// The same as changes of `base`, for what goes on from them: accounts that nothing is said of but where a precompile
-/// goes are not among them.
+/// Returns the overrides as changes of `base`. An account without an override is included only if a precompile moves
+/// there.
 pub fn overridden<D: DatabaseRef>(base: &D, accounts: &[(Address, AccountOverride)]) -> Result<Changes, D::Error> {
     let mut changes = Changes::default();
     for (address, wanted) in accounts {

@@ -1,7 +1,7 @@
-//! Precompiles of one message: state overrides put code in their place, or move them elsewhere.
+//! The precompiles of one message: state overrides can replace or move them.
 //!
 //! memory  an entry for each precompile that is replaced or moved
-//! drops   a move of what is no precompile, or to an account that is overridden: an error in geth's words
+//! drops   a move of an account that is no precompile, or to an overridden account: an error in geth's words
 //! source  `internal/ethapi/override` of go-ethereum 1.16
 
 use std::collections::HashMap;
@@ -32,12 +32,12 @@ pub enum PrecompileError {
 pub struct PrecompileOverrides {
     /// Addresses at which the account's code runs instead.
     replaced: AddressSet,
-    /// Addresses at which a precompile runs, and whose it is.
+    /// Addresses at which a precompile runs, and the precompile's own address.
     moved: HashMap<Address, Address>,
 }
 
 impl PrecompileOverrides {
-    /// What the overrides of `accounts` do to the precompiles of `spec`. As in geth, a precompile whose account is
+    /// Applies the overrides of `accounts` to the precompiles of `spec`. As in geth, a precompile whose account is
     /// overridden in any way no longer runs at its own address.
     pub fn new(spec: SpecId, accounts: &[(Address, AccountOverride)]) -> Result<Self, PrecompileError> {
         let standard = EthPrecompiles::new(spec);

@@ -13,7 +13,7 @@ use crate::tx::Tx;
 pub struct Refusal {
     /// What to make of it.
     pub kind: RefusalKind,
-    /// In geth's words.
+    /// The reason, in geth's words.
     pub reason: String,
 }
 

@@ -1,6 +1,6 @@
-//! Requests of a block to the consensus layer, and what no block may do.
+//! Requests of a block to the consensus layer, and faults that make a block impossible.
 //!
-//! reads   the logs of the block's transactions; what the contracts of requests return
+//! reads   the logs of the block's transactions; the outputs of the request contracts
 //! writes  requests, each with its type before it; or the first fault
 //! memory  the requests
 //! source  EIP-6110 (deposits), EIP-7002 (withdrawals), EIP-7251 (consolidations), EIP-7685 (their order)
@@ -21,23 +21,23 @@ const DEPOSIT_PARTS: [(usize, usize); 5] = [(160, 48), (256, 32), (320, 8), (384
 /// Bytes of a word. The first five words say where each part's length stands.
 const WORD: usize = 32;
 
-/// Why there can be no block of what was executed.
+/// Why the executed transactions cannot form a block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockFault {
     /// A contract that each block calls is not there.
     #[error("there is no contract at {contract}, which each block calls from Prague on ({eip})")]
     NoSystemContract {
-        /// Where it should be.
+        /// The expected address.
         contract: Address,
-        /// What says so.
+        /// The EIP that requires it.
         eip: &'static str,
     },
     /// A contract that each block calls fails.
     #[error("the contract at {contract}, which each block calls from Prague on ({eip}), fails")]
     SystemCallFailed {
-        /// Where it is.
+        /// The contract's address.
         contract: Address,
-        /// What says so.
+        /// The EIP that requires it.
         eip: &'static str,
     },
     /// A log of the deposit contract that is no deposit.
@@ -51,13 +51,13 @@ pub enum BlockFault {
 /// Why a call by the system returned nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoOutput {
-    /// There is no code.
+    /// The contract has no code.
     NoCode,
     /// It reverted, or ran out of gas.
     Failed,
 }
 
-/// What a call by the system returned.
+/// The output of a system call.
 pub(crate) type SystemOutput = Result<Bytes, NoOutput>;
 
 /// The requests of one block, as they come about.
@@ -94,7 +94,7 @@ impl RequestsMade {
         made
     }
 
-    /// Adds what a contract of requests returned.
+    /// Appends the output of a request contract.
     pub fn by_call(&mut self, request_type: u8, contract: Address, output: SystemOutput) {
         let eip = if contract == eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS { "EIP-7002" } else { "EIP-7251" };
         match output {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::exec::Outcome;
 
-    /// The data of an event whose parts' bytes are 1, 2, 3, 4, 5.
+    /// Returns the data of an event whose parts are filled with 1, 2, 3, 4, 5.
     fn data() -> Vec<u8> {
         let mut data = vec![0; DEPOSIT_BYTES];
         for (index, (at, length)) in DEPOSIT_PARTS.iter().enumerate() {
@@ -167,7 +167,7 @@ mod tests {
         assert!(RequestsMade::by_logs(&env, &verdicts(log(Address::ZERO, data()))).requests.is_empty());
         let cancun = crate::exec::tests::env_of(SpecId::CANCUN, contract);
         assert!(RequestsMade::by_logs(&cancun, &verdicts(log(contract, data()))).requests.is_empty());
-        // Each word that says where a part is, or how long, and the length of all.
+        // Each word with the offset or the length of a part, and the total length.
         let words: Vec<usize> = (0..5).map(|index| index * WORD).chain(DEPOSIT_PARTS.map(|(at, _)| at)).collect();
         for at in words {
             for byte in [at, at + 31] {

@@ -18,19 +18,19 @@ use super::BlockEnv;
 use super::precompiles::{OverriddenPrecompiles, PrecompileOverrides};
 use crate::tx::Tx;
 
-/// What is asked of a message before it is executed.
+/// The validation of a message before its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
     /// As of a transaction in a block.
     All,
     /// The same, of an account that is impersonated: it may have code.
     Impersonated,
-    /// As `eth_call` does: no nonce, no limit of gas, any sender, and no base fee for who offers no price.
+    /// As `eth_call`: any nonce, gas limit and sender, and no base fee for a message without a price.
     Call,
-    /// As `eth_simulateV1` does where it validates: as in a block, but of any sender, and of any amount of gas.
+    /// As `eth_simulateV1` with validation: as in a block, but from any sender, and with any gas limit.
     Validated,
-    /// As it does where it does not: besides, no nonce, and no base fee for who offers no price. Contracts see the
-    /// block's base fee all the same.
+    /// As `eth_simulateV1` without validation: in addition any nonce, and no base fee for a message without a price.
+    /// Contracts see the block's base fee nevertheless.
     Unvalidated,
 }
 
@@ -41,12 +41,12 @@ impl Checks {
     }
 }
 
-/// What a message did.
+/// The result of a message.
 #[derive(Clone, Debug)]
 pub struct Simulated {
-    /// How it ended.
+    /// The result of the execution.
     pub result: ExecutionResult,
-    /// What it would have changed.
+    /// The changes that it would have made.
     pub state: EvmState,
 }
 
@@ -61,10 +61,10 @@ pub enum SimulateError {
     State(String),
 }
 
-/// What a message's block has that no block of a chain can have.
+/// Properties of a message's block that no block of a chain can have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockExtras {
-    /// What `BLOBBASEFEE` gives, in wei.
+    /// The value of `BLOBBASEFEE`, in wei.
     pub blob_base_fee: Option<u128>,
     /// Precompiles that are replaced or moved.
     pub precompiles: PrecompileOverrides,
@@ -74,7 +74,7 @@ pub struct BlockExtras {
 /// not for each state, too.
 pub type MessageContext<'a> = MainnetContext<WrapDatabaseRef<&'a dyn DatabaseRef<Error = ErasedError>>>;
 
-/// A state whose errors have no type.
+/// A state with its error type erased.
 struct Erased<'a, D>(&'a D);
 
 impl<D: DatabaseRef> DatabaseRef for Erased<'_, D> {
@@ -128,7 +128,7 @@ fn run<'a, I: Inspector<MessageContext<'a>>>(
         cfg.tx_chain_id_check = false;
         cfg.disable_block_gas_limit = true;
         cfg.tx_gas_limit_cap = Some(u64::MAX);
-        // Who offers a price offers enough or is refused, as in a block.
+        // A message with a price must offer enough, as in a block.
         if tx.gas_price == 0 {
             block.basefee = 0;
         }

@@ -12,11 +12,11 @@ use super::BlockEnv;
 pub(crate) struct SystemCall {
     pub contract: Address,
     pub data: Bytes,
-    /// Of the requests it returns; 0 where it returns none.
+    /// The type of the requests it returns; 0 if it returns none.
     pub request_type: u8,
 }
 
-/// Before the first transaction.
+/// The calls before the first transaction.
 pub(crate) fn before(env: &BlockEnv) -> Vec<SystemCall> {
     let mut calls = Vec::new();
     if let Some(root) = env.parent_beacon_block_root.filter(|_| env.spec.is_enabled_in(SpecId::CANCUN)) {

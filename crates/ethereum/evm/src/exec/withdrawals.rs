@@ -1,4 +1,4 @@
-//! What a block credits to accounts after its transactions, without gas: withdrawals, and before the merge rewards.
+//! Credits after a block's transactions, without gas: withdrawals, and before the merge rewards.
 //!
 //! writes  balances
 //! source  EIP-4895; the yellow paper, 11.3
@@ -28,7 +28,7 @@ pub fn credit_wei<D: DatabaseRef>(
                 new.insert(AccountChange { info: before.basic_ref(address)?, ..AccountChange::default() })
             }
         };
-        // An account that is gone, or never was, begins anew with what it gets.
+        // An account that is gone, or never was, is created with the amount.
         let info = change.info.get_or_insert_default();
         // There are fewer wei than 2^256 by far: they all came from a genesis, or by a withdrawal of 2^64 gwei at most.
         info.balance = info.balance.saturating_add(wei);

@@ -43,8 +43,8 @@ pub struct Beginning {
 }
 
 impl Beginning {
-    /// The beginning of the chain in `dir`. Where there is no chain yet, it is `new`, and `dir` keeps that, with the
-    /// options that block zero is made from: their names and values, each a word or words on one line.
+    /// Reads the beginning of the chain in `dir`. If there is no chain yet, it is `new`, and `dir` stores that, with
+    /// the options that block zero is made from: their names and values, each a word or words on one line.
     pub fn in_folder(dir: &Path, new: Self, options: &[(&str, String)]) -> io::Result<Self> {
         let path = dir.join(FILE);
         match fs::read(&path) {
@@ -88,7 +88,7 @@ impl Beginning {
     }
 }
 
-/// The deployer's account.
+/// Returns the deployer's account.
 pub(super) fn create2_deployer() -> GenesisAccount {
     // As on other chains, where a transaction has created it.
     GenesisAccount { nonce: Some(1), code: Some(CREATE2_DEPLOYER_CODE), ..Default::default() }

@@ -1,7 +1,7 @@
-//! Both ledgers as a genesis to begin another chain with.
+//! Dumps both ledgers as a genesis for another chain.
 //!
 //! reads   the state and the side ledger's set after one block
-//! writes  geth's JSON form, and beside it the side ledger's set where there is anything in it
+//! writes  geth's JSON form, with the side ledger's set if it is not empty
 //! memory  the accounts as JSON
 
 use std::collections::BTreeMap;
@@ -27,8 +27,8 @@ pub fn newest_rules(chain_id: u64) -> Value {
     })
 }
 
-/// A genesis of the state and the side ledger's items after `head`, by these rules, for a chain whose time is ahead by
-/// so much.
+/// Returns a genesis of the state and the side ledger's items after `head`, with these rules, for a chain whose time is
+/// ahead by this offset.
 pub fn of(head: &Block, view: &StateView, side: Option<&[Bytes]>, clock_offset_s: i64, config: Value) -> Value {
     let mut codes: B256Map<String> = B256Map::default();
     let mut alloc: BTreeMap<Address, Map<String, Value>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Which rules hold in which block: forks by height up to the merge, by time after it.
+//! The rules of each block: forks by height up to the merge, by time after it.
 //!
 //! source  geth's `params.ChainConfig`: the order of forks, and that a fork by time presupposes London
 
@@ -10,15 +10,15 @@ use revm::primitives::hardfork::SpecId;
 
 use super::GenesisError;
 
-/// What a block pays for its work before Byzantium, in ether.
+/// The block reward before Byzantium, in ether.
 const FIRST_REWARD: u64 = 5;
 
-/// When a fork begins.
+/// The beginning of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// With the block of this height.
     Height(u64),
-    /// With the first block whose time is this or later, seconds of the Unix epoch.
+    /// The first block whose time is this or later, in seconds of the Unix epoch.
     Time(u64),
 }
 
@@ -35,11 +35,11 @@ impl Activation {
 /// What blocks of proof of work have from a height on, as far as the forks of execution do not say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkRules {
-    /// The first block's height.
+    /// The first block's number.
     pub from: u64,
     /// By how many blocks the difficulty bomb is put off.
     pub bomb_delay: u64,
-    /// What a block pays for its work, in ether.
+    /// The block reward, in ether.
     pub reward: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct WorkRules {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forks {
     scheduled: Vec<(SpecId, Activation)>,
-    /// The earliest first.
+    /// The proof-of-work rules, the earliest first.
     work: Vec<WorkRules>,
 }
 
@@ -129,7 +129,7 @@ impl Forks {
             ("eip158Block", config.eip158_block, Some(SpecId::SPURIOUS_DRAGON)),
             ("byzantiumBlock", config.byzantium_block, Some(SpecId::BYZANTIUM)),
             ("constantinopleBlock", config.constantinople_block, None),
-            // Where it is not named it came with Constantinople, as in geth.
+            // By default it came with Constantinople, as in geth.
             ("petersburgBlock", config.petersburg_block.or(config.constantinople_block), Some(SpecId::PETERSBURG)),
             ("istanbulBlock", config.istanbul_block, Some(SpecId::ISTANBUL)),
             ("berlinBlock", config.berlin_block, Some(SpecId::BERLIN)),
@@ -161,7 +161,7 @@ impl Forks {
     }
 }
 
-/// What the forks before the merge change of the rules of work.
+/// Returns how the forks before the merge change the rules of proof of work.
 fn work(config: &ChainConfig) -> Vec<WorkRules> {
     let forks = [
         (config.byzantium_block, 3_000_000, 3),

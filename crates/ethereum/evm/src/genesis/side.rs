@@ -1,10 +1,9 @@
-//! The part of a genesis that is the side ledger's.
+//! The side ledger's part of a genesis.
 //!
-//! reads   `hearthOutputs` of a genesis: `{"version": 1, "items": ["0x…", …]}`, the items of that ledger in their order
+//! reads   `hearthOutputs` of a genesis: `{"version": 1, "items": ["0x…", …]}`, that ledger's items in their order
 //! writes  the same
 //! memory  the items, as long as the genesis is held
-//! source  our own; in geth's form of a genesis nothing is known of it, and block zero's header commits to it where the
-//!         other headers do
+//! source  our own; geth's genesis has no such field, and block zero's header commits to it as other headers do
 
 use std::sync::Arc;
 
@@ -15,9 +14,9 @@ use serde_json::{Value, json};
 use super::GenesisError;
 use crate::side::SideKind;
 
-/// Where it is in a genesis.
+/// The key in a genesis.
 pub const KEY: &str = "hearthOutputs";
-/// Of this form.
+/// The version of this form.
 const VERSION: u64 = 1;
 
 /// Which side ledger a chain carries, and what that begins with.
@@ -28,7 +27,7 @@ pub struct SideGenesis {
     commitment: B256,
 }
 
-/// There is one kind: what a ledger begins with tells two of them apart.
+/// There is only one kind, so the items decide equality.
 impl PartialEq for SideGenesis {
     fn eq(&self, other: &Self) -> bool {
         self.items == other.items
@@ -50,10 +49,10 @@ impl SideGenesis {
         Self { kind, items: Arc::default(), commitment: B256::ZERO }
     }
 
-    /// A ledger that begins with the set of these items.
+    /// Creates a ledger that begins with the set of these items.
     ///
     /// # Errors
-    /// There can be no such set.
+    /// The set is invalid.
     pub fn of(kind: &'static dyn SideKind, items: Vec<Bytes>) -> Result<Self, GenesisError> {
         let commitment = kind.commitment_of(&items).map_err(GenesisError::Side)?;
         Ok(Self { kind, items: items.into(), commitment })
@@ -67,22 +66,22 @@ impl SideGenesis {
         Self::of(kind, form.items)
     }
 
-    /// What opens the ledger.
+    /// Returns the kind, which opens the ledger.
     pub fn kind(&self) -> &'static dyn SideKind {
         self.kind
     }
 
-    /// Whether it begins empty.
+    /// Returns whether it begins empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The set that it begins with; nothing where it begins empty.
+    /// Returns the items that it begins with; none if it begins empty.
     pub fn items(&self) -> &[Bytes] {
         &self.items
     }
 
-    /// What block zero's header says of it: zeros where it begins empty, as on every chain of Ethereum's.
+    /// Returns block zero's commitment to it: zeros if it begins empty, as on every Ethereum chain.
     pub fn commitment(&self) -> B256 {
         self.commitment
     }

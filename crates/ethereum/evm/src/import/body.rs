@@ -17,7 +17,7 @@ use crate::block::{Body, SIZE_MAX, transactions_root};
 use crate::exec::{BlockFault, Verdict};
 use crate::tx::{SharedTx, Unrecovered, recover};
 
-/// Transactions whose senders are recovered together: as many as the arithmetic takes side by side, many times over.
+/// Transactions whose senders are recovered together: many times the width of the vector arithmetic.
 const BURST: usize = 1_024;
 
 /// Recovers the senders of a block's transactions.
@@ -71,13 +71,13 @@ fn gas_of_all(txs: &[SharedTx]) -> u64 {
 /// What executing a block came to, but for the state.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockOutcome<'a> {
-    /// One for each transaction.
+    /// One verdict for each transaction.
     pub verdicts: &'a [Verdict],
     /// Of the state after each transaction; nothing from Byzantium on.
     pub roots: &'a [B256],
-    /// Of all transactions.
+    /// Gas used by all transactions.
     pub gas_used: u64,
-    /// To the consensus layer.
+    /// Requests to the consensus layer.
     pub requests: &'a [Bytes],
     /// Why there can be no such block.
     pub fault: Option<&'a BlockFault>,

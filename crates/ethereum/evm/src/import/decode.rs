@@ -1,7 +1,7 @@
-//! A block out of its bytes.
+//! Decodes a block from its bytes.
 //!
 //! reads   RLP
-//! writes  [`GivenBlock`]; or the byte at which it is none, and what is wrong there
+//! writes  [`GivenBlock`]; or the offset of the first error, and what is wrong there
 //! source  the yellow paper, 4.3; EIP-2718, 4895
 
 use alloy_consensus::Header;

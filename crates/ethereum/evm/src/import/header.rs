@@ -1,4 +1,4 @@
-//! The rules of a header: what follows from its parent's alone, and from the genesis.
+//! The rules of a header that follow from its parent and the genesis.
 //!
 //! reads   a header, its parent's, the genesis
 //! writes  the first field that breaks a rule, by its name in JSON-RPC
@@ -26,12 +26,12 @@ const GAS_LIMIT_MAX: u64 = i64::MAX as u64;
 /// The limit moves by less than this part of the parent's.
 const GAS_LIMIT_DIVISOR: u64 = 1_024;
 
-/// What the RLP of a field is.
+/// The RLP form of a field.
 #[derive(Clone, Copy)]
 enum Form {
-    /// So many bytes.
+    /// Exactly this many bytes.
     Fixed(usize),
-    /// A number without leading zeros, of at most so many bytes.
+    /// A number without leading zeros, of at most this many bytes.
     Number(usize),
     /// Any bytes.
     Bytes,
@@ -64,7 +64,7 @@ const FIELDS: [(&str, Form); 21] = [
 /// How many of them every header has.
 const FIELDS_MIN: usize = 15;
 
-/// Refuses a header whose fields have not their forms.
+/// Refuses a header with a malformed field.
 pub(super) fn check_fields(header: &Item<'_>) -> Result<(), RlpFault> {
     // Counted, not collected: there may be as many as the block has bytes.
     let (have, most) = (header.items().count(), FIELDS.len());

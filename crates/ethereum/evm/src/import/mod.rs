@@ -1,9 +1,8 @@
-//! Blocks that others have made: their bytes, and every rule that they must keep before and after their execution.
+//! Imported blocks: decoding, and every rule before and after their execution.
 //!
 //! reads   RLP of blocks, one after the other; the genesis; the parent's header
-//! writes  [`GivenBlock`]; or the first thing that is wrong with a block, by the name of its field or the byte
+//! writes  [`GivenBlock`]; or the first error of a block, by the name of its field or the offset
 //! memory  one block
-//! drops   nothing
 //! source  the yellow paper, 4.3 and 4.4; EIP-100, 1559, 2718, 3675, 4399, 4788, 4844, 4895, 7685, 7691, 7892, 7918,
 //!         7934
 //!
@@ -12,10 +11,10 @@
 //!               bounded   heads  fields    the rules       in `chain`   the rules
 //! ```
 //!
-//! The chain's own blocks keep the rules because of how they are made; [`crate::chain::Chain::import`] has given blocks
-//! checked here. What the pool asks of transactions besides (their size, the gas of authorization lists) is no rule of
-//! blocks. Blocks before the merge are held to the rules of difficulty, ommers and rewards; the seal itself, which says
-//! that the work was done, is not looked at: such blocks are believed to be those of their chain.
+//! The chain's own blocks obey the rules by construction; [`crate::chain::Chain::import`] has imported ones verified
+//! here. Additional rules of the pool (size, gas of authorization lists) do not apply to blocks. Blocks before the
+//! merge are held to the rules of difficulty, ommers and rewards, but the proof-of-work seal is not verified: such
+//! blocks are trusted to be those of their chain.
 
 mod body;
 mod decode;
@@ -48,21 +47,21 @@ use crate::tx::Unrecovered;
 /// A block that decodes; nothing else is known of it.
 #[derive(Clone, Debug)]
 pub struct GivenBlock {
-    /// What the hash is of.
+    /// The header.
     pub header: Header,
     /// Keccak-256 of the header.
     pub hash: B256,
     /// In order; their senders are not known yet.
     pub txs: Vec<Unrecovered>,
-    /// Headers beside the chain; none since the merge.
+    /// The ommers' headers; none since the merge.
     pub ommers: Vec<Header>,
-    /// What is credited after the transactions; nothing where the block has no such list.
+    /// The withdrawals; `None` if the block has no such list.
     pub withdrawals: Option<Vec<Withdrawal>>,
-    /// Bytes of its RLP.
+    /// Length of its RLP, in bytes.
     pub size: u64,
 }
 
-/// What is wrong with a block.
+/// Why a block is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidBlock {
     /// Its bytes are no block.
@@ -73,9 +72,9 @@ pub enum InvalidBlock {
     Field {
         /// The field, as JSON-RPC names it.
         field: &'static str,
-        /// What it is.
+        /// The value found.
         found: String,
-        /// What it is not, or why it cannot be this.
+        /// The rule that it breaks.
         rule: String,
     },
     /// A transaction that cannot be in the block.
@@ -86,23 +85,23 @@ pub enum InvalidBlock {
         /// Why not, in geth's words.
         reason: String,
     },
-    /// What was executed cannot be a block.
+    /// The executed transactions cannot form a block.
     #[error(transparent)]
     Fault(#[from] BlockFault),
     /// It is longer than the rules let it be.
     #[error("the block has {size} bytes, more than the {max} that it may have from Osaka on (EIP-7934)")]
     Size {
-        /// Bytes of its RLP.
+        /// Length of its RLP, in bytes.
         size: u64,
-        /// The most.
+        /// The maximum.
         max: u64,
     },
     /// Its execution in order and on several threads do not agree. That is this program's fault, and not the block's.
     #[error("executed in order and on {threads} threads, the block has other {what}: this is a fault of this program")]
     Paths {
-        /// How many.
+        /// The number of threads.
         threads: usize,
-        /// What differs.
+        /// The part that differs.
         what: &'static str,
     },
 }
@@ -114,7 +113,7 @@ impl InvalidBlock {
     }
 }
 
-/// Refuses a field that is not what it must be.
+/// Refuses a field with an unexpected value.
 pub(crate) fn expect<T: PartialEq + std::fmt::Display>(
     field: &'static str,
     found: T,

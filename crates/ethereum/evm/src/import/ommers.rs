@@ -1,7 +1,7 @@
-//! The rules of ommers: headers beside the chain that a block before the merge may pay for.
+//! The rules of ommers: headers of siblings that a block before the merge may reward.
 //!
 //! reads   a block's header and ommers; the blocks before it
-//! writes  the first rule that is broken
+//! writes  the first broken rule
 //! memory  the hashes of a few blocks and their ommers
 //! source  the yellow paper, 11.1; geth's `VerifyUncles`
 

@@ -5,11 +5,11 @@
 //! memory  a word for each list that is open
 //! source  the yellow paper, appendix B: each item has one form, and the shortest
 
-/// What is wrong with bytes that should be RLP, and where.
+/// An RLP error, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("byte {offset}: {what}")]
 pub struct RlpFault {
-    /// Counted from the beginning of the file, or of the bytes where there is no file.
+    /// The offset from the beginning of the file, or of the bytes without a file.
     pub offset: u64,
     /// What is wrong there.
     pub what: String,
@@ -30,7 +30,7 @@ pub(super) struct Head {
     pub is_list: bool,
     /// Bytes of the head; none where the item is a byte that stands for itself.
     pub length: usize,
-    /// Bytes of what is behind it.
+    /// Length of the payload, in bytes.
     pub payload: u64,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Item<'a> {
     /// Offset of its first byte.
     pub at: u64,
     pub is_list: bool,
-    /// With its head,
+    /// The item with its head,
     pub whole: &'a [u8],
     /// and without.
     pub payload: &'a [u8],
@@ -112,7 +112,7 @@ impl<'a> Item<'a> {
         Some(Self { at, is_list: head.is_list, whole, payload: whole.get(head.length..)? })
     }
 
-    /// What is in the list; nothing where it is none.
+    /// Returns the items of the list; none if it is no list.
     pub fn items(&self) -> Items<'a> {
         let bytes: &'a [u8] = if self.is_list { self.payload } else { &[] };
         Items { bytes, at: self.at + (self.whole.len() - self.payload.len()) as u64 }

@@ -1,10 +1,9 @@
-//! A file of blocks, read block by block.
+//! Reads a file of blocks, block by block.
 //!
-//! reads   RLP items, one behind the other
+//! reads   RLP items, one after the other
 //! writes  the bytes of each, with their offset
-//! memory  one block, of at most [`BLOCK_BYTES_MAX`] bytes: what a head promises is not made room for before it
-//!         is there
-//! drops   nothing: what is cut off or too long is an error with its byte
+//! memory  one block, of at most [`BLOCK_BYTES_MAX`] bytes: memory is allocated as bytes arrive, not as a head promises
+//! drops   nothing: truncated or too long input is an error with its offset
 
 use std::io::{self, Read};
 
@@ -23,7 +22,7 @@ pub enum ReadError {
     Io {
         /// How far it was read.
         offset: u64,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The bytes are no block.
@@ -42,7 +41,7 @@ pub struct BlockReader<R> {
 }
 
 impl<R: Read> BlockReader<R> {
-    /// The blocks that `source` begins with. It is asked for few bytes at once: give one with a buffer.
+    /// Reads the blocks in `source`, with small reads: give one with a buffer.
     pub fn new(source: R) -> Self {
         Self { source, offset: 0, bytes: Vec::new(), is_over: false }
     }
@@ -74,7 +73,7 @@ impl<R: Read> BlockReader<R> {
         let head = loop {
             match head(&self.bytes).map_err(|what| fault(what.into()))? {
                 Some(head) => break head,
-                None if self.bytes.len() == HEAD_MAX => return Err(fault("it is no head".into())),
+                None if self.bytes.len() == HEAD_MAX => return Err(fault("it is not an RLP head".into())),
                 None if self.fill(self.bytes.len() as u64 + 1)? => {}
                 None if self.bytes.is_empty() => return Ok(None),
                 None => return Err(fault("the file ends within a block".into())),

@@ -73,7 +73,7 @@ fn a_cut_file_has_the_byte_at_which_its_block_begins() {
     }
 }
 
-/// What a block says: its hash, the root of its transactions where they are signed, its withdrawals.
+/// The contents of a block: its hash, the root of its transactions if they are signed, its withdrawals.
 fn content(block: &GivenBlock) -> (B256, Option<B256>, Option<Vec<Withdrawal>>) {
     let txs = senders(block.txs.clone()).ok();
     (block.hash, txs.map(|txs| crate::block::transactions_root(&txs)), block.withdrawals.clone())
@@ -118,7 +118,7 @@ fn lying_lengths_are_refused_without_their_memory() {
     assert_eq!(offset_of(read(&huge).1), 0);
     let long = [&[0xfb][..], &(BLOCK_BYTES_MAX as u32).to_be_bytes()].concat();
     assert_eq!(offset_of(read(&long).1), 0);
-    // One that may be, of which nothing is there.
+    // A valid head without its payload.
     let empty = [&[0xfb][..], &(BLOCK_BYTES_MAX as u32 - 5).to_be_bytes()].concat();
     let mut reader = BlockReader::new(&empty[..]);
     assert!(reader.next().is_some_and(|block| block.is_err()));
@@ -129,7 +129,7 @@ fn lying_lengths_are_refused_without_their_memory() {
 
 #[test]
 fn parts_and_fields_are_named() {
-    let said = |bytes: &[u8]| decode_block(bytes, 0).expect_err("it is no block").to_string();
+    let said = |bytes: &[u8]| decode_block(bytes, 0).expect_err("it is not a block").to_string();
     assert!(said(&[0xc0]).contains("lacks its header"));
     assert!(said(&[0xc3, 0xc0, 0xc0, 0xc0]).contains("header: 0 fields"));
     assert!(said(&list(&[&list(&[0x80; 22])[..], &[0xc0, 0xc0]].concat())).contains("header: 22 fields"));

@@ -1,7 +1,7 @@
-//! Proof of work, but for the proof: how difficult a block must have been, and what it pays.
+//! Proof of work without the proof: a block's required difficulty, and its rewards.
 //!
 //! reads   a block's header and its ommers, its parent's header, the genesis
-//! writes  a difficulty; who gets how much
+//! writes  a difficulty; rewards by address
 //! source  the yellow paper, 4.3.4 and 11.3; EIP-2 (Homestead), 100 (Byzantium); 649 and 1234 (later bomb, lower
 //!         reward), 2384, 3554, 4345 and 5133 (later bomb)
 
@@ -11,7 +11,7 @@ use revm::primitives::hardfork::SpecId;
 
 use crate::genesis::Genesis;
 
-/// The least difficulty.
+/// The minimum difficulty.
 const DIFFICULTY_MIN: u64 = 131_072;
 /// The difficulty moves in multiples of the parent's, divided by this.
 const DIFFICULTY_DIVISOR: u64 = 2_048;
@@ -43,8 +43,8 @@ pub(super) fn difficulty(spec: SpecId, bomb_delay: u64, timestamp: u64, parent: 
     }
 }
 
-/// What a block before the merge pays, in wei: to those of its ommers by their age, then to its own miner, a part for
-/// each ommer included. Nothing since the merge.
+/// Returns the rewards of a block before the merge, in wei: to the beneficiaries of its ommers by their age, then to
+/// its own, including a part for each ommer. None since the merge.
 pub fn rewards(header: &Header, ommers: &[Header], genesis: &Genesis) -> Vec<(Address, U256)> {
     if genesis.spec(header.number, header.timestamp).is_enabled_in(SpecId::MERGE) {
         return Vec::new();

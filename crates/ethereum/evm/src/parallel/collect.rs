@@ -1,6 +1,6 @@
-//! What the block changed, out of the multi-version memory, once nothing writes there any more.
+//! Collects a block's changes from the multi-version memory, once all writers are done.
 //!
-//! reads   the memory's newest versions, which it takes out
+//! reads   the memory's newest versions, which it removes
 //! writes  [`Changes`]
 //! memory  the changes
 //! drops   slots that were written before their account's storage was wiped
@@ -29,7 +29,7 @@ pub(super) fn collect<D: DatabaseRef>(memory: &Memory<'_, D>, thread: usize, thr
         part.wipes.extend(shard.wiped());
         for cell in &mut shard.cells {
             if let Some(held) = cell.written() {
-                let info = held.map(|held| told(memory, held));
+                let info = held.map(|held| account_info(memory, held));
                 part.accounts.push((cell.address, AccountChange { info, ..AccountChange::default() }));
             }
         }
@@ -37,13 +37,13 @@ pub(super) fn collect<D: DatabaseRef>(memory: &Memory<'_, D>, thread: usize, thr
     part
 }
 
-/// The account with its code where the block read or wrote that; whoever keeps codes knows the others.
-fn told<D: DatabaseRef>(memory: &Memory<'_, D>, held: Held) -> AccountInfo {
+/// Returns the account, with its code if the block read or wrote that; a code cache has the others.
+fn account_info<D: DatabaseRef>(memory: &Memory<'_, D>, held: Held) -> AccountInfo {
     let code = if held.is_bare() { None } else { memory.known_code(&held.code_hash) };
     held.with_code(code)
 }
 
-/// The parts together.
+/// Merges the parts.
 pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) -> Result<Changes, D::Error> {
     let count = parts.iter().map(|part| part.accounts.len()).sum();
     let mut accounts: HashMap<Address, AccountChange> = HashMap::with_capacity_and_hasher(count, Default::default());
@@ -54,7 +54,7 @@ pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) ->
         wipes.extend(part.wipes);
     }
     for address in wipes.keys() {
-        // Whoever wipes writes the account too.
+        // A transaction that wipes the storage also writes the account.
         accounts.entry(*address).or_default().storage_cleared = true;
     }
     for (address, slot, place, value) in slots.into_iter().flatten() {
@@ -65,7 +65,7 @@ pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) ->
             let (held, _) = memory.account(&address, Place::MAX)?;
             accounts.insert(
                 address,
-                AccountChange { info: held.map(|held| told(memory, held)), ..AccountChange::default() },
+                AccountChange { info: held.map(|held| account_info(memory, held)), ..AccountChange::default() },
             );
         }
         accounts.get_mut(&address).expect("inserted above").storage.insert(slot, value);

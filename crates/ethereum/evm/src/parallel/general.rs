@@ -1,23 +1,22 @@
-//! A run of transactions of all kinds: executed ahead by whoever is free, settled in order by one thread at a time.
+//! A run of transactions of all kinds: idle threads execute ahead, and one thread at a time settles in order.
 //!
 //! reads   the block's transactions; the memory
 //! writes  the memory; the block's [`Ledger`]
 //! memory  a slot for each transaction that may be ahead: [`WINDOW`] per thread
-//! drops   executions that read what has changed since; they are done again
-//! source  Block-STM, with one difference: what was read is checked when the transaction's turn to settle comes, so
-//!         that each transaction is executed at most twice, and the second time alone and on what is final
+//! drops   executions whose reads are stale; they are executed again
+//! source  Block-STM, with one difference: reads are validated when the transaction's turn to settle comes, so each
+//!         transaction is executed at most twice, the second time alone and on final values
 //!
-//! Two things that every transaction touches are settled in order and cost no conflict: the gas that the block has
-//! left, that of blobs too, and the beneficiary's fees, kept as a sum beside its account. A transaction that looks at
-//! the beneficiary's account waits for its turn. Where executing ahead does not pay, by the clock, one thread executes
-//! in order alone.
+//! Two things that every transaction touches are settled in order and cause no conflict: the block's remaining gas and
+//! blob gas, and the beneficiary's fees, kept as a sum beside its account. A transaction that reads the beneficiary's
+//! account waits for its turn. If executing ahead does not pay, by the clock, one thread executes in order alone.
 //!
-//! A thread that can do nothing sleeps until [`Run::is_due`] may have become true, and no run stops for it:
+//! An idle thread sleeps until [`Run::is_due`] may have become true, and no run depends on it:
 //!
-//! - Each store that makes it true is followed by [`Barrier::wake`]: the end of the run, the way back from order, room
-//!   for more ahead, and the first transaction that is not settled becoming ready.
-//! - The ledger becoming free is followed by no wake-up, and needs none: the thread that held it looks itself
-//!   afterwards, before it does anything else, and does not sleep while the next transaction is ready.
+//! - Each store that makes it true is followed by [`Barrier::wake`]: the end of the run, the switch back from in-order
+//!   execution, room for more ahead, and the first transaction that is not settled becoming ready.
+//! - The release of the ledger needs no wake-up: the thread that held it checks afterwards, before it does anything
+//!   else, and does not sleep while the next transaction is ready.
 //! - While all others sleep and the next transaction is not ready, the thread that took it is executing it.
 
 use super::memory::{FIRST, Memory, Origin, Place, Read, Spot, Write};
@@ -35,7 +34,7 @@ use revm::DatabaseRef;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How far execution runs ahead of what is settled, in transactions per thread.
+/// How far execution runs ahead of settlement, in transactions per thread.
 const WINDOW: usize = 64;
 /// How many transactions in a row a thread takes: neighbours are often of one sender.
 const CHUNK: usize = 4;
@@ -44,7 +43,7 @@ const ROOM: usize = 4 * CHUNK;
 
 const _: () = assert!(ROOM <= WINDOW, "a run without room has taken the next transaction to settle");
 
-/// What is known of the block so far, in order.
+/// The settled part of the block, in order.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub verdicts: Vec<Verdict>,
@@ -134,7 +133,7 @@ impl<'a, D: DatabaseRef> Shared<'a, '_, D> {
 pub(super) struct Ahead {
     reads: Vec<Read>,
     spots: Vec<Spot>,
-    /// None where it has to wait for its turn.
+    /// `None` if it has to wait for its turn.
     execution: Option<Execution>,
 }
 
@@ -156,7 +155,7 @@ enum State {
 /// One transaction's place among those ahead, the next one's after it: its lists are used again.
 #[repr(align(128))]
 struct Slot {
-    /// The transaction whose it is, or was last.
+    /// The transaction that uses the slot, or used it last.
     of: Option<usize>,
     state: State,
     ahead: Ahead,
@@ -173,7 +172,7 @@ pub(super) struct Run {
     range: Range<usize>,
     /// As many as transactions can be ahead: each is used again and again.
     slots: Vec<Mutex<Slot>>,
-    /// The next transaction that nobody has taken.
+    /// The next transaction to take.
     next: AtomicUsize,
     /// The first that is not settled.
     settled: AtomicUsize,
@@ -181,7 +180,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// A run for so many threads.
+    /// Creates a run for this many threads.
     pub fn new(range: Range<usize>, threads: usize) -> Self {
         let ahead = if threads > 1 { WINDOW * threads } else { 0 };
         Self {
@@ -289,7 +288,7 @@ impl Run {
         if execution.is_none() {
             worker.writes.clear();
         }
-        // Under the slot's lock: if its turn came meanwhile, what was done here is not to be seen by anyone.
+        // Under the slot's lock: if its turn came meanwhile, this execution must not become visible.
         let mut slot = self.slot(index);
         if slot.of != Some(index) || slot.state != State::Running {
             return;
@@ -301,8 +300,8 @@ impl Run {
         std::mem::swap(&mut ahead.reads, worker.reads());
         (*state, ahead.execution) = (State::Ready, execution);
         drop(slot);
-        // A thread that looked here in vain had seen `settled` at this index and then took the slot's lock, so that the
-        // load above, under the same lock, sees it too. A thread that looks later finds the slot ready.
+        // A thread that found nothing here had seen `settled` at this index and then took the slot's lock, so the load
+        // above, under the same lock, sees it too. A later thread finds the slot ready.
         if settled == index {
             shared.barrier.wake();
         }
@@ -340,7 +339,7 @@ impl Run {
                 in_order = !in_order;
                 self.in_order.store(in_order, Ordering::Release);
                 if !in_order {
-                    // After the flag: who takes from here on sees it, and what was taken before is offered again.
+                    // After the flag: later takers see it, and what was taken before is offered again.
                     self.next.store(index, Ordering::Release);
                     shared.barrier.wake();
                 }
@@ -349,7 +348,7 @@ impl Run {
                 shared.barrier.wake();
             }
         }
-        // `next` only grows, except by the store above: without room here there is none when a sleeping thread looks.
+        // `next` only grows, except by the store above: without room here, a sleeping thread finds none either.
         if index >= self.range.end || (index > first && self.has_room(index)) {
             shared.barrier.wake();
         }

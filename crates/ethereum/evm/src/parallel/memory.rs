@@ -1,13 +1,13 @@
-//! Multi-version memory: what every transaction of a block has written, kept by the writer's place in the block.
+//! Multi-version memory: what every transaction of a block has written, by the writer's place in the block.
 //!
 //! reads   the state before the block, each account and slot once
 //! writes  versions: an account, a slot, or the wiping of an account's storage, under the writer's place
 //! memory  one cell per account and slot touched; versions per cell at most those of writers not yet settled and two
-//! drops   versions that no transaction to come can read, as a settled one is written over them
+//! drops   versions that no later transaction can read, when a settled one replaces them
 //! source  Block-STM (Gelashvili et al., 2022): reads see the newest version below the reader's own place
 //!
-//! Cells are spread over shards, each behind a lock of its own that is held for one look or one write. Within the
-//! transfer stage a thread holds the locks of all shards that it owns, and nobody waits for another.
+//! Cells are spread over shards, each behind a lock of its own that is held for one read or one write. Within the
+//! transfer stage a thread holds the locks of all shards that it owns, and no thread waits for another.
 
 use crate::state::Accounts;
 use alloy_primitives::map::{AddressMap, B256Map, HashMap};
@@ -21,15 +21,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) type Place = u32;
 /// The state before the block.
 pub(super) const BEFORE: Place = 0;
-/// What the system calls at the block's begin write.
+/// The place of the system calls at the block's beginning.
 pub(super) const OPENING: Place = 1;
-/// The block's first transaction.
+/// The place of the first transaction.
 pub(super) const FIRST: Place = 2;
 
 /// How many shards there are; a power of two.
 pub(super) const SHARDS: usize = 64;
 
-/// Who wrote what was read. A transaction that is executed again writes as another attempt.
+/// The writer of a value. A transaction that is executed again writes as another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub place: Place,
@@ -84,11 +84,11 @@ impl Held {
 pub(super) enum Write {
     Account(Address, Option<Held>),
     Slot(Address, U256, U256),
-    /// The account's storage is gone, before what the same writer writes into slots.
+    /// The account's storage is wiped, before the same writer's slots.
     Wipe(Address),
 }
 
-/// Where a cell is, so that nobody has to look for it twice.
+/// The place of a cell, so that it is looked up only once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Spot {
     Account { shard: u32, at: u32 },
@@ -96,7 +96,7 @@ pub(super) enum Spot {
     Wipe(Address),
 }
 
-/// What was read, and whose it was.
+/// A value read, and its writer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     spot: Spot,
@@ -112,7 +112,7 @@ struct Version<T> {
 /// All versions of one cell: the newest apart, since nearly every read wants it.
 #[derive(Debug)]
 pub(super) struct Versions<T> {
-    /// What was there before the block, or the newest settled version when another came over it.
+    /// The value before the block, or the newest settled version once another replaced it.
     base: Option<Version<T>>,
     newest: Option<Version<T>>,
     older: Vec<Version<T>>,
@@ -125,7 +125,7 @@ impl<T> Default for Versions<T> {
 }
 
 impl<T> Versions<T> {
-    /// The newest version written before `place`, or the base where it has been read.
+    /// Returns the newest version written before `place`, or the base if it has been read.
     fn below(&self, place: Place) -> Option<(&T, Origin)> {
         if let Some(newest) = &self.newest {
             if newest.origin.place < place {
@@ -138,17 +138,17 @@ impl<T> Versions<T> {
         self.base.as_ref().map(|base| (&base.value, base.origin))
     }
 
-    /// Notes what was there before the block, if nothing is known.
+    /// Records the value before the block, if it is unknown.
     fn found(&mut self, value: T) {
         self.base.get_or_insert(Version { origin: BASE, value });
     }
 
-    /// The value after the block where it was written, and by whom last.
+    /// Returns the value after the block and its last writer, if it was written.
     fn written(&self) -> Option<&Version<T>> {
         self.newest.as_ref().or(self.base.as_ref().filter(|base| base.origin.place != BEFORE))
     }
 
-    /// Writes a version. All before `settled` are settled: nobody below it reads any more.
+    /// Writes a version. All before `settled` are settled: no later read is below it.
     fn write(&mut self, origin: Origin, value: T, settled: Place) {
         let version = Version { origin, value };
         match &mut self.newest {
@@ -169,7 +169,7 @@ impl<T> Versions<T> {
         }
     }
 
-    /// Writes what is settled: nobody to come reads below it.
+    /// Writes a settled value: no later read is below it.
     fn settle(&mut self, origin: Origin, value: T) {
         self.older.retain(|older| older.origin.place > origin.place);
         if self.newest.as_ref().is_some_and(|newest| newest.origin.place <= origin.place) {
@@ -187,11 +187,11 @@ impl<T> Versions<T> {
     }
 }
 
-/// An account's cell.
+/// The cell of an account.
 #[derive(Debug)]
 pub(super) struct Cell {
     pub address: Address,
-    /// Whether a transfer begins or ends here: then somebody reads its base.
+    /// Whether a transfer begins or ends here, so that its base is read.
     pub asked: bool,
     versions: Versions<Option<Held>>,
 }
@@ -218,24 +218,24 @@ impl Cell {
         &mut newest.expect("a version of this place").value
     }
 
-    /// Writes over all versions; gives back what was there, for [`Cell::restore`].
+    /// Replaces all versions; returns the old ones, for [`Cell::restore`].
     pub fn replace(&mut self, place: Place, value: Option<Held>) -> Before {
         self.versions.older.clear();
         Before(self.versions.newest.replace(Version { origin: Origin { place, attempt: 0 }, value }))
     }
 
-    /// Takes a replacing back.
+    /// Undoes a replacement.
     pub fn restore(&mut self, before: Before) {
         self.versions.newest = before.0;
     }
 
-    /// The value after the block where it was written, whether or not it differs from the base.
+    /// Returns the value after the block if it was written, even if it equals the base.
     pub fn written(&self) -> Option<&Option<Held>> {
         self.versions.written().map(|version| &version.value)
     }
 }
 
-/// A slot's cell.
+/// The cell of a storage slot.
 #[derive(Debug)]
 struct SlotCell {
     key: (Address, U256),
@@ -257,7 +257,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// The account's cell, and whether its base is to be read by who asks, and [`Cell::found`].
+    /// Returns the account's cell, and whether the caller must read its base and call [`Cell::found`].
     pub fn cell(&mut self, address: &Address) -> (u32, bool) {
         let at = self.find_or_add(*address);
         let cell = &mut self.cells[at as usize];
@@ -280,14 +280,14 @@ impl Shard {
         })
     }
 
-    /// What the block wrote into slots: the last writer's place and value.
+    /// Returns the slots that the block wrote: the last writer's place and value.
     pub fn storage_written(&self) -> impl Iterator<Item = (Address, U256, Place, U256)> {
         self.slots.iter().filter_map(|SlotCell { key: (address, slot), versions }| {
             versions.written().map(|last| (*address, *slot, last.origin.place, last.value))
         })
     }
 
-    /// Whose storage the block wiped, and when last.
+    /// Returns the accounts whose storage the block wiped, and the last wipe.
     pub fn wiped(&self) -> impl Iterator<Item = (Address, Place)> {
         self.wipes.iter().filter_map(|(address, versions)| versions.written().map(|last| (*address, last.origin.place)))
     }
@@ -325,9 +325,9 @@ fn mix(word: u64) -> usize {
 }
 
 impl<'d, D: DatabaseRef> Memory<'d, D> {
-    /// Of a block of so many transactions.
+    /// Creates the memory of a block of `count` transactions.
     pub fn new(db: &'d D, count: usize, is_shared: bool) -> Self {
-        // As if each had an account of its own: growing copies what is there.
+        // As if each had an account of its own: growing copies the entries.
         let each = count.div_ceil(SHARDS);
         let shard = || {
             let index = AddressMap::with_capacity_and_hasher(each, Default::default());
@@ -363,7 +363,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
         self.codes.lock()
     }
 
-    /// Makes a code known. What has a hash is the same whoever wrote it, so that codes have no versions.
+    /// Makes a code known. Equal hashes mean equal code, whichever transaction wrote it, so codes have no versions.
     pub fn add_code(&self, hash: B256, code: Bytecode) {
         self.codes().entry(hash).or_insert(code);
     }
@@ -383,7 +383,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
         Ok(code)
     }
 
-    /// One shard's lock. What a thread that panicked left is never used: the panic ends the block.
+    /// Locks a shard. What a thread that panicked left is never used: the panic ends the block.
     pub fn shard(&self, index: usize) -> MutexGuard<'_, Shard> {
         self.shards[index].0.lock()
     }
@@ -442,7 +442,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
         shard.wipes.get(address).and_then(|versions| versions.below(place)).map(|(_, origin)| origin)
     }
 
-    /// Whether everything read is still what a transaction at `place` would read.
+    /// Returns whether all values read are still what a transaction at `place` would read.
     pub fn is_current(&self, reads: &[Read], place: Place) -> Result<bool, D::Error> {
         for read in reads {
             let now = match read.spot {
@@ -470,7 +470,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
         Ok(true)
     }
 
-    /// Publishes what `origin` wrote, all before it being settled, so that nobody reads below it any more.
+    /// Publishes the writes of `origin`, after all earlier ones are settled, so that no later read is below it.
     pub fn settle(&self, origin: Origin, writes: &mut Vec<Write>) {
         for write in writes.drain(..) {
             match write {
@@ -519,7 +519,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
         }
     }
 
-    /// Takes back what `origin` wrote there.
+    /// Removes what `origin` wrote there.
     pub fn remove(&self, origin: Origin, spots: &[Spot]) {
         for spot in spots {
             match spot {

@@ -49,7 +49,7 @@ pub fn execute_parallel<D: Accounts + Sync>(view: &D, env: &BlockEnv, txs: &[Sha
     execute_on(view, env, txs, threads)
 }
 
-/// As [`execute_parallel`], with as many threads as that, however little there is to do: for tests.
+/// As [`execute_parallel`], with exactly this many threads even for little work: for tests.
 #[doc(hidden)]
 pub fn execute_on<D: Accounts + Sync>(view: &D, env: &BlockEnv, txs: &[SharedTx], threads: usize) -> Executed {
     let memory = memory::Memory::new(view, txs.len(), threads > 1);

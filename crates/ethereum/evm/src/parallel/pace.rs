@@ -1,18 +1,18 @@
-//! Whether to execute ahead on all threads or in order on one: decided by the clock, stretch by stretch.
+//! Decides whether to execute ahead on all threads or in order on one: by the clock, stretch by stretch.
 //!
 //! reads   the monotonic clock, once a stretch
-//! writes  the [`Mode`] of the transactions to come
+//! writes  the [`Mode`] of the next transactions
 //! memory  a few words
 //!
-//! The decision never changes a result: both ways settle every transaction on what is final.
+//! The decision never changes a result: both modes settle every transaction on final values.
 
 use std::time::Instant;
 
-/// Transactions between two looks at the clock.
+/// Transactions between two decisions.
 const STRETCH: u32 = 64;
 /// Transactions after which a stretch is broken off where nearly all had to be executed again.
 const HOPELESS_AFTER: u32 = 16;
-/// Weight of a transaction beside its gas, in gas: that it is there at all costs something.
+/// Fixed cost of a transaction in addition to its gas, in gas.
 const WEIGHT: u64 = 2_000;
 /// Transactions executed in order before ahead is tried again: at first, and at most.
 const BACK_OFF: u32 = 256;
@@ -29,12 +29,12 @@ pub(super) enum Mode {
     InOrder,
 }
 
-/// The clock and what it has told so far.
+/// The clock and what it has measured so far.
 #[derive(Debug)]
 pub(super) struct Pace {
     mode: Mode,
     began: Instant,
-    /// Of this stretch.
+    /// Transactions of this stretch.
     count: u32,
     work: u64,
     work_again: u64,
@@ -110,7 +110,7 @@ impl Pace {
             self.back_off = (self.back_off * 4).min(BACK_OFF_MAX);
             self.turn(Mode::InOrder);
         } else if self.again() > DOUBTFUL && self.in_order.is_none() {
-            // Two stretches: the first still has what was executed ahead.
+            // Two stretches: the first still has transactions executed ahead.
             self.left = 2 * STRETCH;
             self.turn(Mode::InOrder);
         } else {

@@ -1,9 +1,9 @@
 //! The plain transfer: value from an account without code to another, no data, no list; its rule in a few lines.
 //!
 //! reads   a transaction and the block's rules
-//! writes  [`Plain`]: all that the rule needs, taken out of the transaction once
+//! writes  [`Plain`]: the rule's inputs, extracted from the transaction once
 //! memory  one [`Plain`] per such transaction of the block
-//! drops   nothing: what is not plain, or is to be refused, is left to the EVM, which says why
+//! drops   nothing: other transactions, and those to be refused, go to the EVM, which reports why
 //! source  the steps that revm's mainnet handler takes for such a transaction; the differential tests compare them
 
 use super::memory::{Held, shard_of};
@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Gas of a plain transfer.
 pub(super) const GAS: u64 = 21_000;
 
-/// Addresses whose first bytes are zero may be precompiles: 18 of 20, as 0x0100 is one.
+/// Leading zero bytes of an address that may be a precompile: 18 of 20, as 0x0100 is one.
 const PRECOMPILE_ZEROS: usize = 18;
 
 /// A balance from which sums within a block could overflow is none for the rule.
 const BALANCE_BITS_MAX: usize = 128;
 
-/// What the block says to transfers.
+/// The block's parameters for transfers.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     applies: bool,
@@ -95,16 +95,16 @@ impl Rules {
     }
 }
 
-/// A plain transfer.
+/// A plain transfer's inputs.
 #[derive(Clone, Debug)]
 pub(super) struct Plain {
     pub sender: Address,
     pub to: Address,
     pub value: U256,
     pub gas_limit: u64,
-    /// What the sender must have.
+    /// The balance that the sender must have.
     spent_max: U256,
-    /// What it pays: value, base fee and tip.
+    /// The amount it pays: value, base fee and tip.
     spent: U256,
     /// What of that is the beneficiary's.
     pub fee: U256,
@@ -119,7 +119,7 @@ pub(super) fn is_simple(held: &Held) -> bool {
 }
 
 impl Plain {
-    /// Takes value and fee from the sender, or leaves it as it is where the transfer is to be refused.
+    /// Deducts value and fee from the sender, or changes nothing if the transfer must be refused.
     pub fn pay(&self, sender: &mut Held) -> bool {
         if !is_simple(sender) || sender.nonce != self.nonce || sender.balance < self.spent_max {
             return false;
@@ -129,7 +129,7 @@ impl Plain {
         true
     }
 
-    /// Gives the value to the recipient, or leaves it as it is where the rule does not hold.
+    /// Credits the value to the recipient, or changes nothing if the rule does not apply.
     pub fn receive(&self, recipient: &mut Option<Held>) -> bool {
         match recipient {
             None => *recipient = Some(Held::of_balance(self.value)),
@@ -155,7 +155,7 @@ pub(super) enum End {
 /// The plain transfers among [`CHUNK`] transactions.
 struct Chunk {
     plains: Vec<Option<Plain>>,
-    /// For each thread the ends that lie in its shards, in order, so that no thread looks at those of others.
+    /// For each thread the ends in its shards, in order, so that no thread scans those of others.
     ends: Vec<Vec<(u8, End)>>,
 }
 

@@ -3,7 +3,6 @@
 //! reads   the block's transactions
 //! writes  the memory and the ledger, by the stages
 //! memory  the plain transfers found; the changes as each thread collects them
-//! drops   nothing
 
 use super::collect::{Part, collect, merge};
 use super::general::{self, Ledger, Shared};
@@ -35,13 +34,13 @@ enum Stage {
     End,
 }
 
-/// What comes next; the first thread's.
+/// The next stage, which the first thread decides.
 struct Plan {
     at: usize,
     /// Where a run of transfers broke: this one is executed the other way.
     broken_at: Option<usize>,
     breaks: usize,
-    /// What the contracts of requests returned, once all is executed.
+    /// The outputs of the request contracts, once all is executed.
     outputs: Vec<(system::SystemCall, SystemOutput)>,
 }
 
@@ -80,8 +79,9 @@ impl<'a, D: Accounts> Block<'a, D> {
         }
     }
 
-    /// The whole block: `start` starts each thread but the first, which is the caller's. Where it panics because a
-    /// thread cannot be started, those that it has started panic too: else they would wait for that thread for ever.
+    /// Works on the whole block: `start` starts each thread but the first, which is the caller's. If it panics because
+    /// a thread cannot be started, the threads already started panic too: otherwise they would wait for that thread for
+    /// ever.
     pub fn work_on_all(&self, start: impl FnMut(usize)) {
         let _guard = self.barrier.guard();
         (1..self.threads).for_each(start);
@@ -122,7 +122,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         self.parts.lock().push(part);
     }
 
-    /// The changes of all threads, once all have ended.
+    /// Returns the changes of all threads, once all have ended.
     pub fn finish(self) -> Executed {
         let (ledger, _) = self.ledger.into_inner();
         let parts = self.parts.into_inner();
@@ -149,7 +149,7 @@ impl<'a, D: Accounts> Block<'a, D> {
     fn begin(&self, worker: &mut Worker<'a, D>) {
         for (attempt, call) in system::before(self.env).into_iter().enumerate() {
             let called = worker.system_call(OPENING, call.contract, call.data);
-            // Where there is no such contract, or it fails, the block goes on without.
+            // If there is no such contract, or it fails, the block continues without.
             let _ = called.unwrap_or_else(|error| self.shared().unreadable(&error));
             let origin = Origin { place: OPENING, attempt: attempt as u32 };
             self.memory.settle(origin, &mut worker.writes);
@@ -224,7 +224,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         end
     }
 
-    /// Where the run of other transactions ends that goes on at `from`: before so many transfers that they are a run.
+    /// Returns the end of the run of other transactions that begins at `from`: before enough transfers to form a run.
     fn general_end(&self, from: usize) -> usize {
         let mut transfers = 0;
         for index in from..self.txs.len() {

@@ -3,12 +3,12 @@
 //! memory  a few words
 //! source  a barrier that turns by generations
 //!
-//! The threads live as long as the block: what they work on is borrowed from the caller, which only a scope allows
-//! without unsafe code. Starting one takes some ten microseconds; a block too small for that is executed alone.
+//! The threads live only as long as the block: their work is borrowed from the caller, which safe code allows only in a
+//! scope. Starting one takes some ten microseconds; a block too small for that is executed alone.
 //!
-//! A thread that waits looks for some microseconds and then sleeps ([`EventCount`], which says why no wake-up is lost):
-//! beside other work the cores belong to the threads that have something to do. Whatever ends a wait is stored before
-//! [`Barrier::wake`] is called: a new generation, a panic, and what a run of transactions makes due.
+//! A waiting thread spins for some microseconds and then sleeps ([`EventCount`], which says why no wake-up is lost), so
+//! that the cores go to threads with work. Whatever ends a wait is stored before [`Barrier::wake`] is called: a new
+//! generation, a panic, and what a run of transactions makes due.
 
 use hearth_ring::EventCount;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

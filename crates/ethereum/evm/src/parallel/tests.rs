@@ -1,4 +1,4 @@
-//! Blocks of all kinds of transactions, executed on one and on several threads, beside the serial executor.
+//! Blocks of all kinds of transactions on one and on several threads, compared with the serial executor.
 
 use super::memory::Memory;
 use super::stages::Block;
@@ -24,15 +24,15 @@ type Db = CacheDB<EmptyDB>;
 
 /// Counts calls in slot 0.
 const COUNTER: &[u8] = &hex!("60016000540160005500");
-/// Stores and logs what the beneficiary has.
+/// Stores and logs the beneficiary's balance.
 const TIP_READER: &[u8] = &hex!("413160005560206000a000");
 /// Passes one wei on to the beneficiary.
 const TIPPER: &[u8] = &hex!("60006000600060006001415af15000");
 /// Adds the value sent to the sender's own slot.
 const PURSE: &[u8] = &hex!("33543401335500");
-/// Creates what it is called with, at an address that depends on nothing else.
+/// Creates a contract with its input as init code, at an address that depends on nothing else.
 const FACTORY: &[u8] = &hex!("36600060003760003660006000f560005500");
-/// Adds 7 to slot 1 and becomes a contract that counts in slot 2, or destroys itself where it is called without data.
+/// Adds 7 to slot 1 and becomes a contract that counts in slot 2, or self-destructs if it is called without data.
 const CHILD: &[u8] = &hex!("600760015401600155703660065733ff5b600160025401600255006000526011600ff3");
 /// Stores the time under the first word of its data, and reverts where that is 9.
 const MARKER: &[u8] = &hex!("600035600914600e574260003555005b60006000fd");
@@ -246,21 +246,21 @@ type After = BTreeMap<Address, (Option<(U256, u64, B256)>, BTreeMap<U256, U256>)
 
 /// The whole state after the changes.
 fn after(db: &Db, changes: &Changes) -> After {
-    let told = |info: &AccountInfo| (info.balance, info.nonce, info.code_hash);
+    let essence = |info: &AccountInfo| (info.balance, info.nonce, info.code_hash);
     let mut after = After::new();
     for (address, account) in &db.cache.accounts {
-        after.insert(*address, (Some(told(&account.info)), account.storage.iter().map(|(k, v)| (*k, *v)).collect()));
+        after.insert(*address, (Some(essence(&account.info)), account.storage.iter().map(|(k, v)| (*k, *v)).collect()));
     }
     for (address, change) in &changes.accounts {
         let (info, storage) = after.entry(*address).or_default();
-        *info = change.info.as_ref().map(told);
+        *info = change.info.as_ref().map(essence);
         if change.storage_cleared {
             storage.clear();
         }
         storage.extend(change.storage.iter().map(|(k, v)| (*k, *v)));
         if let Some(info) = change.info.as_ref().filter(|info| !info.is_empty_code_hash()) {
             let code = info.code.clone().or_else(|| db.code_by_hash_ref(info.code_hash).ok());
-            assert_eq!(code.expect("the code is told").hash_slow(), info.code_hash);
+            assert_eq!(code.expect("the code is there").hash_slow(), info.code_hash);
         }
     }
     for (_, storage) in after.values_mut() {
@@ -360,7 +360,7 @@ fn blobs_are_paid_for() {
             max_fee_per_gas: 1_000_000_000,
             to: account(250),
             value: U256::from(5),
-            // The first byte is the version of all there are.
+            // The first byte is the only version.
             blob_versioned_hashes: vec![B256::right_padding_from(&[1, 7])],
             max_fee_per_blob_gas: 9,
             ..Default::default()
@@ -401,7 +401,7 @@ fn no_wake_up_is_lost_among_many_threads() {
     blocks.join().expect("every block ends as in order");
 }
 
-/// The thread that has started waits for the one that has not, unless it is told.
+/// The thread that has started waits for the one that has not, unless it is notified.
 #[test]
 fn a_thread_that_cannot_be_started_ends_the_others() {
     let block = std::thread::spawn(|| {

@@ -1,15 +1,15 @@
 //! A run of plain transfers, split over threads by account, without versions and without validation.
 //!
-//! reads   the run's transfers, and the cells of their accounts as those before left them
+//! reads   the run's transfers, and the cells of their accounts after earlier transactions
 //! writes  the same cells, at the place of the run's last transaction
-//! memory  what each sender's cell held before, until the run is known to hold
-//! drops   nothing: a run that does not hold is taken back and cut where it broke
+//! memory  each sender's cell before the run, until the run is known to be valid
+//! drops   nothing: an invalid run is undone and cut before the transaction that broke it
 //!
-//! Each shard of accounts is one thread's for the length of the run. First every sender pays, in order, from what it
-//! had when the run began and no more; then every recipient receives. What a sender receives within the run can only
-//! add to what it had, so if all can pay without it, all can pay with it, in whatever order the sums are made: the
-//! accounts end as they would one after the other. If one cannot, or a nonce is wrong, or there is code, the run ends
-//! before that transaction.
+//! Each shard of accounts belongs to one thread during the run. First every sender pays, in order, from what it had
+//! when the run began and no more; then every recipient receives. What a sender receives within the run can only add to
+//! its balance, so if all can pay without it, all can pay with it, in any order of the sums: the accounts end as they
+//! would one after the other. If one cannot pay, or a nonce is wrong, or there is code, the run ends before that
+//! transaction.
 
 use super::memory::{Before, FIRST, Memory, Place, SHARDS, Shard};
 use super::plain::{End, Plain, is_simple};
@@ -40,7 +40,7 @@ impl Cells {
     }
 }
 
-/// One thread's shards.
+/// The shards of one thread.
 pub(super) struct Owned<'m> {
     shards: Vec<MutexGuard<'m, Shard>>,
     threads: usize,
@@ -51,12 +51,12 @@ impl<'m> Owned<'m> {
         Self { shards: (thread..SHARDS).step_by(threads).map(|index| memory.shard(index)).collect(), threads }
     }
 
-    /// One of this thread's.
+    /// Returns one of this thread's shards.
     fn get(&mut self, shard: u8) -> &mut Shard {
         &mut self.shards[usize::from(shard) / self.threads]
     }
 
-    /// Finds the cells of the transfers' accounts that are this thread's, and reads what is not known yet.
+    /// Finds this thread's cells of the transfers' accounts, and reads unknown bases.
     pub fn find<'p, D: Accounts, I: Iterator<Item = (usize, &'p Plain, End)>>(
         &mut self,
         memory: &Memory<'_, D>,
@@ -164,7 +164,7 @@ impl Run {
         }
     }
 
-    /// Takes back what this thread's senders paid.
+    /// Undoes the payments of this thread's senders.
     pub fn take_back(&self, owned: &mut Owned<'_>, before: Vec<(u8, u32, Before)>) {
         for (shard, at, before) in before {
             owned.get(shard).cells[at as usize].restore(before);

@@ -1,7 +1,7 @@
-//! One thread's EVM: executes a transaction against the multi-version memory, and tells what it read and wrote.
+//! One thread's EVM: executes a transaction against the multi-version memory, and records its reads and writes.
 //!
 //! reads   the memory, at the transaction's place
-//! writes  an [`Execution`]; the memory itself is written by whoever publishes it
+//! writes  an [`Execution`]; the caller publishes it to the memory
 //! memory  one EVM and its buffers, kept for the whole block
 
 use super::memory::{Held, Memory, Place, Read, Write};
@@ -23,10 +23,10 @@ use revm::{Database, DatabaseRef, MainBuilder};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// Why a transaction's execution could not go on.
+/// Why a transaction's execution stopped.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ViewError<E> {
-    /// It asked for the beneficiary's account, whose fees are known only once all before it are settled.
+    /// It read the beneficiary's account, whose fees are known only once all before it are settled.
     #[error("waits for the fees of the transactions before it")]
     Beneficiary,
     #[error("{0}")]
@@ -35,7 +35,7 @@ pub(super) enum ViewError<E> {
 
 impl<E: DBErrorMarker> DBErrorMarker for ViewError<E> {}
 
-/// What one execution came to. Its writes lie in [`Worker::writes`] until somebody takes them.
+/// The result of one execution. Its writes are in [`Worker::writes`] until they are taken.
 #[derive(Debug)]
 pub(super) struct Execution {
     /// Included, or refused by the rules.
@@ -49,7 +49,7 @@ pub(super) struct View<'a, D> {
     memory: &'a Memory<'a, D>,
     place: Place,
     beneficiary: Address,
-    /// All before this transaction are settled, and this is what they left to the beneficiary beside its account.
+    /// If all before this transaction are settled: the fees that they left to the beneficiary besides its account.
     fees: Option<U256>,
     reads: Vec<Read>,
     /// Codes run before, this thread's own copies: a counted reference that threads share costs them a cache line's
@@ -129,8 +129,8 @@ impl<'a, D: DatabaseRef> Handler for FeeAside<'a, D> {
 
     fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), Self::Error> {
         if evm.ctx.journaled_state.inner.state.contains_key(&evm.ctx.block.beneficiary) {
-            // Only in its turn does a transaction look at that account, and then it has all fees in it. What is paid
-            // into it now may still be destroyed with it.
+            // A transaction reads that account only in its turn, and then all fees are in it. What is paid into it now
+            // may still be destroyed with it.
             self.fee.set(U256::ZERO);
             return post_execution::reward_beneficiary(&mut evm.ctx, result.gas()).map_err(Into::into);
         }
@@ -151,7 +151,7 @@ pub(super) struct Worker<'a, D: DatabaseRef> {
     evm: Evm<'a, D>,
     handler: FeeAside<'a, D>,
     spec: SpecId,
-    /// What the last execution changed.
+    /// The changes of the last execution.
     pub writes: Vec<Write>,
 }
 
@@ -172,8 +172,8 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
         Self { evm: context.build_mainnet(), handler, spec: cfg.spec, writes: Vec::new() }
     }
 
-    /// Executes a transaction at `place`. `fees`: all before it are settled and have left so much to the
-    /// beneficiary; else what is read is noted for [`Worker::reads`].
+    /// Executes a transaction at `place`. With `fees`, all before it are settled and have left that sum to the
+    /// beneficiary; otherwise reads are recorded for [`Worker::reads`].
     pub fn execute(
         &mut self,
         place: Place,
@@ -208,7 +208,7 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
         Ok(Execution { ending, fee })
     }
 
-    /// Calls a contract as the system does, all before it being settled; what it returns, or why it returns nothing.
+    /// Makes a system call, after all earlier transactions are settled; returns its output, or why there is none.
     pub fn system_call(
         &mut self,
         place: Place,
@@ -232,7 +232,7 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
         Ok(if is_success { Ok(result.into_output().unwrap_or_default()) } else { Err(NoOutput::Failed) })
     }
 
-    /// What the last execution read, to be taken in exchange for a list that is not needed any more.
+    /// Returns the reads of the last execution, to be swapped for an unused list.
     pub fn reads(&mut self) -> &mut Vec<Read> {
         &mut self.evm.ctx.journaled_state.database.reads
     }
@@ -240,7 +240,7 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
     /// Turns the journal's state into writes, and leaves the journal empty with its memory kept.
     fn take_state(&mut self, included: bool) {
         if !self.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON) && included {
-            // The journal marks there which empty accounts are to be kept.
+            // The journal there marks which empty accounts to keep.
             self.evm.ctx.journaled_state.inner.state = self.evm.ctx.journaled_state.finalize();
         }
         let memory = self.evm.ctx.journaled_state.database.memory;
@@ -272,7 +272,7 @@ fn take_account<D: DatabaseRef>(memory: &Memory<'_, D>, address: Address, accoun
     }
     let changed = created || account.is_changed();
     if account.is_empty() && !created {
-        // EIP-161: touched and empty is gone; what was not there needs no word.
+        // EIP-161: touched and empty is gone; an account that did not exist needs no change.
         if changed || !account.is_loaded_as_not_existing() {
             writes.extend([Write::Wipe(address), Write::Account(address, None)]);
         }
@@ -285,8 +285,8 @@ fn take_account<D: DatabaseRef>(memory: &Memory<'_, D>, address: Address, accoun
     }
 }
 
-/// A plain transfer by its rule, without an EVM; none where the accounts are not as the rule wants them, or where
-/// the transaction is to be refused: the EVM says why.
+/// Executes a plain transfer by its rule, without an EVM. Returns `None` if the rule does not apply to the accounts, or
+/// the transaction must be refused: the EVM reports why.
 fn transfer<D: DatabaseRef>(
     view: &mut View<'_, D>,
     plain: &Plain,

@@ -24,22 +24,22 @@ pub struct Rules {
     pub gas_limit: u64,
     /// The least tip, in wei per gas.
     pub min_tip: u128,
-    /// What the chain chooses.
+    /// The configured limits.
     pub limits: TxLimits,
     /// What bounds the next block's blobs.
     pub blobs: BlobParams,
 }
 
-/// A transaction that is well by itself, with what the pool needs of it again and again.
+/// A transaction that is valid by itself, with the values that the pool needs often.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The transaction.
     pub tx: SharedTx,
-    /// Its nonce.
+    /// The sender's nonce.
     pub nonce: u64,
-    /// Its gas limit.
+    /// The gas limit.
     pub gas: u64,
-    /// What it offers.
+    /// The fees that it offers.
     pub fees: Fees,
     /// Gas × price + blob gas × price + value: what its account must have, in wei.
     pub cost: U512,

@@ -1,25 +1,25 @@
-//! Why the pool does not take a transaction, and why it gives one up: in geth's words, with geth's numbers.
+//! Why the pool refuses or drops a transaction: in geth's words, with geth's error codes.
 
 use alloy_primitives::{Address, B256};
 
 /// Why a transaction is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The pool holds it.
+    /// The pool has it already.
     #[error("already known")]
     AlreadyKnown,
     /// The account has sent a transaction of this nonce, and it is in a block.
     #[error("nonce too low: next nonce {next}, tx nonce {nonce}")]
     NonceTooLow {
-        /// The account's nonce.
+        /// The account's next nonce.
         next: u64,
-        /// The transaction's.
+        /// The transaction's nonce.
         nonce: u64,
     },
     /// It comes behind a gap, and the account has as many behind it as may be.
     #[error("nonce too high: tx nonce {nonce}, gapped nonce {gapped}")]
     NonceTooHigh {
-        /// The transaction's.
+        /// The transaction's nonce.
         nonce: u64,
         /// The first that is missing.
         gapped: u64,
@@ -36,9 +36,9 @@ pub enum PoolError {
     /// The tip is below the least that this pool takes.
     #[error("transaction gas price below minimum: gas tip cap {tip}, minimum needed {minimum}")]
     TipTooLow {
-        /// In wei per gas.
+        /// The offered tip, in wei per gas.
         tip: u128,
-        /// In wei per gas.
+        /// The configured minimum, in wei per gas.
         minimum: u128,
     },
     /// The cap on the price of blob gas is below the least price there is.
@@ -55,15 +55,15 @@ pub enum PoolError {
     /// More blobs than a transaction may have.
     #[error("too many blobs in transaction: have {have}, permitted {permitted}")]
     TooManyBlobs {
-        /// How many.
+        /// Blobs of the transaction.
         have: u64,
-        /// The most.
+        /// Maximum blobs.
         permitted: u64,
     },
     /// A versioned hash that is none of a KZG commitment.
     #[error("blob {index} has invalid hash version")]
     BlobHashVersion {
-        /// Which of the transaction's.
+        /// The index of the blob.
         index: usize,
     },
     /// Its account has transactions of the other kind here: with blobs, or without.
@@ -78,26 +78,26 @@ pub enum PoolError {
     /// The account has as many transactions here as may be.
     #[error("account limit exceeded: pooled {pooled} txs")]
     AccountLimit {
-        /// How many.
+        /// The account's pooled transactions.
         pooled: usize,
     },
-    /// The account cannot pay for it; balance, cost and what is missing, in wei.
+    /// The account cannot pay for it; the text has balance, cost and shortfall, in wei.
     #[error("insufficient funds for gas * price + value: {0}")]
     InsufficientFunds(Box<str>),
     /// Less gas than any transaction of this shape costs.
     #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
     IntrinsicGas {
-        /// The transaction's limit.
+        /// The transaction's gas limit.
         gas: u64,
-        /// The least.
+        /// The minimum.
         needed: u64,
     },
     /// Less gas than its data cost at least (EIP-7623).
     #[error("insufficient gas for floor data gas cost: gas {gas}, minimum needed {needed}")]
     FloorDataGas {
-        /// The transaction's limit.
+        /// The transaction's gas limit.
         gas: u64,
-        /// The least.
+        /// The minimum.
         needed: u64,
     },
     /// More gas than a block has.
@@ -106,9 +106,9 @@ pub enum PoolError {
     /// More gas than a transaction may have (EIP-7825).
     #[error("transaction gas limit too high (cap: {cap}, tx: {gas})")]
     GasLimitTooHigh {
-        /// The most.
+        /// The maximum.
         cap: u64,
-        /// The transaction's.
+        /// The transaction's gas limit.
         gas: u64,
     },
     /// The tip's cap is above the cap of the whole fee.
@@ -117,9 +117,9 @@ pub enum PoolError {
     /// More code to create a contract with than may be (EIP-3860).
     #[error("max initcode size exceeded: code size {size}, limit {limit}")]
     InitCode {
-        /// In bytes.
+        /// The size of the initcode, in bytes.
         size: usize,
-        /// In bytes.
+        /// The maximum, in bytes.
         limit: usize,
     },
     /// A type that a later fork brings.
@@ -159,16 +159,16 @@ pub enum DropReason {
     /// It came behind a gap in its account's nonces, and too many did.
     #[error("evicted: nonce too high: too many transactions behind a nonce gap")]
     Gapped,
-    /// It has waited as long as a transaction may.
+    /// It has waited longer than allowed.
     #[error("expired: not included within {0} s")]
     Expired(u64),
-    /// What it would have been refused with had it come now.
+    /// The state no longer allows it; the reason.
     #[error("{0}")]
     Invalid(PoolError),
     /// Execution refused it: the error.
     #[error("{0}")]
     Refused(String),
-    /// Somebody who runs the node told it to.
+    /// The node's operator removed it.
     #[error("removed on demand")]
     Demand,
 }

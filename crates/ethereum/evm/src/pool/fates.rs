@@ -1,4 +1,4 @@
-//! Why the pool gave transactions up, for as long as there is room to remember it.
+//! Remembers why transactions were dropped, while there is room.
 //!
 //! reads   dropped transactions' hashes, with the reason
 //! writes  the reason of the last drop of each
@@ -12,7 +12,7 @@ use alloy_primitives::map::B256Map;
 
 use super::error::DropReason;
 
-/// The memory of drops.
+/// The reasons of recent drops.
 #[derive(Debug)]
 pub struct Fates {
     capacity: usize,
@@ -28,7 +28,7 @@ impl Fates {
         Self { capacity, reasons: B256Map::default(), order: VecDeque::new(), noted: 0 }
     }
 
-    /// Notes a drop.
+    /// Records a drop.
     pub fn note(&mut self, hash: B256, reason: DropReason) {
         self.noted += 1;
         self.reasons.insert(hash, (reason, self.noted));
@@ -41,7 +41,7 @@ impl Fates {
         }
     }
 
-    /// Forgets what is said of a transaction: it is here again.
+    /// Removes the record of a transaction that is in the pool again.
     pub fn forget(&mut self, hash: &B256) {
         if !self.reasons.is_empty() {
             self.reasons.remove(hash);

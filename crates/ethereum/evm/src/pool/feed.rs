@@ -1,9 +1,9 @@
-//! The hashes of transactions that have become executable, for whoever follows them.
+//! The hashes of transactions that have become executable, for subscribers and filters.
 //!
 //! reads   hashes, as the pool takes transactions
 //! writes  to each reader all hashes since its last look
 //! memory  one ring of [`RING`] × 32 B for all readers
-//! drops   what a reader has not taken before the ring came round; it is told how many
+//! drops   hashes that a reader has not taken before the ring wrapped; the reader learns how many
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use alloy_primitives::B256;
 use parking_lot::{Condvar, Mutex};
 
-/// Hashes that are kept for readers who come late.
+/// Hashes that are kept for slow readers.
 pub const RING: usize = 16_384;
 
 #[derive(Debug, Default)]
@@ -46,8 +46,8 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// Tells of what readers of the pool come to see with it: the caller holds the pool's lock. Says whether there is
-    /// somebody to [wake](Self::wake).
+    /// Adds hashes at the moment at which readers of the pool see them: the caller holds the pool's lock. Returns
+    /// whether there is a reader to [wake](Self::wake).
     pub(super) fn push(&self, hashes: &[B256]) -> bool {
         if hashes.is_empty() || self.readers.load(Ordering::Acquire) == 0 {
             return false;
@@ -60,7 +60,7 @@ impl Source {
         true
     }
 
-    /// Wakes who is told, when no lock is held any more.
+    /// Wakes the readers, when no lock is held any more.
     pub(super) fn wake(&self) {
         self.news.notify_all();
         // A reader's function may subscribe or leave: none of our locks is held while it runs.
@@ -85,7 +85,7 @@ impl Source {
     }
 }
 
-/// What has become executable since a reader's last look.
+/// Transactions that have become executable since a reader's last read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// The hashes, in order.
@@ -96,7 +96,7 @@ pub struct News {
     pub missed: u64,
 }
 
-/// A reader's place.
+/// A reader's position in the ring.
 pub struct Feed {
     source: Arc<Source>,
     next: u64,

@@ -1,15 +1,15 @@
-//! The pool: transactions that wait for a block.
+//! The pool of pending transactions.
 //!
 //! reads   transactions with their senders, in bursts; the state after each block
-//! writes  what to execute next, best payer first; hashes of what became executable; what was dropped and why
+//! writes  the next transactions to execute, best payer first; hashes of newly executable ones; drops and their reasons
 //! memory  [`PoolConfig::max_bytes`] for the transactions and their places, [`PoolConfig::sidecar_bytes`] for sidecars
 //!         of blob transactions, and 200 B for each remembered drop
-//! drops   what is replaced, outbid, too old or no longer executable; each with a reason that its sender can read
+//! drops   replaced, outbid, expired or no longer executable transactions; each with a reason that its sender can read
 //! source  geth's rules and words for replacement, funds, delegations; the order is ours
 //!
-//! A burst is judged by itself and its accounts are read without a lock; one short lock then takes it in. After a
-//! block only the accounts it touched are looked at again. Nothing is ever sorted: each account's first transaction
-//! stands in an order that follows the base fee ([`rank`]), and taking N transactions costs N steps.
+//! A burst is checked, and its accounts are read, without a lock; one short lock then inserts it. After a block only
+//! the accounts it touched are checked again. Nothing is ever sorted: each account's first transaction is in an index
+//! that follows the base fee ([`rank`]), and taking N transactions costs N steps.
 
 mod check;
 mod error;
@@ -45,16 +45,16 @@ use crate::state::Account;
 use crate::tx::{SharedTx, Tx};
 use table::{Effects, Table};
 
-/// Transactions that one hold of the lock takes in, and accounts that one hold looks up or rechecks.
+/// Transactions inserted, and accounts looked up or rechecked, per acquisition of the lock.
 const BURST: usize = 256;
-/// Transactions whose age is looked at with each burst; with each block [`SWEEP_BLOCK`].
+/// Transactions whose age is checked with each burst; with each block [`SWEEP_BLOCK`].
 const SWEEP_BURST: usize = 16;
 const SWEEP_BLOCK: usize = 4096;
 
-/// What bounds the pool.
+/// The limits of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Transactions, at most.
+    /// Maximum transactions.
     pub capacity: usize,
     /// Bytes that they hold, at most ([`footprint`]).
     pub max_bytes: usize,
@@ -62,7 +62,7 @@ pub struct PoolConfig {
     pub per_sender: usize,
     /// Transactions of one account behind a gap in its nonces, at most.
     pub gap: usize,
-    /// Transactions of all accounts behind gaps, at most.
+    /// Maximum transactions of all accounts behind nonce gaps.
     pub gaps: usize,
     /// By how many percent both fee caps must rise for a replacement.
     pub price_bump_percent: u64,
@@ -76,7 +76,7 @@ pub struct PoolConfig {
     pub sidecar_bytes: usize,
     /// Blocks after which the sidecars of a block are forgotten.
     pub sidecar_blocks: u64,
-    /// What the chain chooses.
+    /// The configured limits.
     pub limits: TxLimits,
 }
 
@@ -101,7 +101,7 @@ impl Default for PoolConfig {
 }
 
 impl PoolConfig {
-    /// Under CometBFT.
+    /// Returns the defaults under CometBFT.
     pub fn comet() -> Self {
         Self { capacity: 8000, gaps: 1024, ..Self::default() }
     }
@@ -109,7 +109,7 @@ impl PoolConfig {
 
 /// Where the pool reads accounts: the state after one block.
 pub trait Accounts: Send + Sync {
-    /// The block.
+    /// The number of the block.
     fn number(&self) -> u64;
     /// An account as that block left it.
     fn sender(&self, address: &Address) -> SenderState;
@@ -134,7 +134,7 @@ impl Accounts for crate::state::StateView {
 /// An account's transactions in the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// The account.
+    /// The account that sent them.
     pub sender: Address,
     /// Those that can be executed, by nonce: geth's "pending".
     pub pending: Vec<SharedTx>,
@@ -147,15 +147,15 @@ pub struct Content {
 pub struct Status {
     /// Transactions that can be executed.
     pub pending: usize,
-    /// Those behind a gap.
+    /// Transactions behind a nonce gap.
     pub queued: usize,
-    /// Bytes they hold ([`footprint`]).
+    /// Bytes that they take ([`footprint`]).
     pub bytes: usize,
 }
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// What has happened since the pool began.
+        /// Counters since the pool was created.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Stats {
             $($(#[$doc])* pub $name: u64,)*
@@ -175,11 +175,11 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Transactions that were taken.
+    /// Accepted transactions.
     added,
     /// Those that were not because they were there.
     known,
-    /// Those that were not because there was no room for what they pay.
+    /// Transactions refused because the pool was full and they paid too little.
     full,
     /// Those that were not for another error.
     refused,
@@ -191,19 +191,19 @@ counters! {
     expired,
     /// Dropped because a block made them invalid, or execution refused them.
     invalid,
-    /// Dropped on demand.
+    /// Transactions removed on demand.
     removed,
     /// Accounts that were looked at again after blocks.
     rechecked,
 }
 
-/// Behind the lock.
+/// The part behind the lock.
 struct Locked {
     table: Table,
     fates: fates::Fates,
-    /// The state after the last block that the pool was told of,
+    /// The state after the last block that the pool has seen,
     latest: Option<Arc<dyn Accounts>>,
-    /// how often it was told,
+    /// how many blocks it has seen,
     epoch: u64,
     /// and how often blocks were taken back.
     resets: u64,
@@ -211,7 +211,7 @@ struct Locked {
 
 type OnDrop = dyn Fn(&[Dropped]) + Send + Sync;
 
-/// The pool.
+/// A pool of pending transactions, shared by threads.
 pub struct Pool {
     config: PoolConfig,
     spec: AtomicU8,
@@ -246,12 +246,12 @@ impl Pool {
         }
     }
 
-    /// The bounds.
+    /// Returns the limits.
     pub fn config(&self) -> &PoolConfig {
         &self.config
     }
 
-    /// The fork of the next block is `spec` from now on.
+    /// Sets the fork of the next block.
     pub fn set_spec(&self, spec: SpecId) {
         self.spec.store(spec as u8, Ordering::Relaxed);
     }
@@ -271,18 +271,18 @@ impl Pool {
         &self.sidecars
     }
 
-    /// Has all drops told to `told`, beside [`Pool::fate`]; once. No lock is held while it runs.
-    pub fn on_drop(&self, told: impl Fn(&[Dropped]) + Send + Sync + 'static) -> bool {
-        self.on_drop.set(Box::new(told)).is_ok()
+    /// Calls `report` for all drops, in addition to [`Pool::fate`]. Can be set once. No lock is held while it runs.
+    pub fn on_drop(&self, report: impl Fn(&[Dropped]) + Send + Sync + 'static) -> bool {
+        self.on_drop.set(Box::new(report)).is_ok()
     }
 
-    /// How often blocks were taken back; for [`Pool::add_seen`].
+    /// Returns how often blocks were taken back; for [`Pool::add_seen`].
     pub fn resets(&self) -> u64 {
         self.lock().resets
     }
 
-    /// Takes a burst; an answer for each. `view` is the state after the newest block, `base_fee` and `gas_limit` are
-    /// the next block's. Where blocks may be taken back meanwhile: [`Pool::add_seen`].
+    /// Inserts a burst and returns a result for each. `view` is the state after the newest block, `base_fee` and
+    /// `gas_limit` are the next block's. If blocks may be taken back meanwhile, use [`Pool::add_seen`].
     pub fn add(
         &self,
         burst: Vec<SharedTx>,
@@ -293,8 +293,8 @@ impl Pool {
         self.add_seen(burst, view, base_fee, gas_limit, self.resets())
     }
 
-    /// As [`Pool::add`]; `resets` were counted before the view was taken out, so that one of blocks that are taken back
-    /// meanwhile is not believed.
+    /// As [`Pool::add`]; `resets` was read before the view, so that a view from before a concurrent reorganization is
+    /// not used.
     pub fn add_seen(
         &self,
         burst: Vec<SharedTx>,
@@ -368,7 +368,7 @@ impl Pool {
         self.best_after(base_fee, gas_limit, &Taken::default())
     }
 
-    /// As [`Pool::best`], after a block that the pool has not been told of.
+    /// As [`Pool::best`], after a block that the pool has not seen yet.
     pub fn best_after(&self, base_fee: u64, gas_limit: u64, taken: &Taken) -> Vec<SharedTx> {
         self.lock().table.best(base_fee, gas_limit, taken)
     }
@@ -399,7 +399,7 @@ impl Pool {
         self.tell(locked, effects);
     }
 
-    /// The chain goes on from another block than the last (after a rewind): all accounts are looked at again.
+    /// Continues from another block than the last, after a reorganization: all accounts are checked again.
     pub fn reset<V: Accounts + Clone + 'static>(&self, view: &V, base_fee: u64) {
         self.move_to(view, base_fee, 1);
         let (mut from, mut more) = (0, true);
@@ -437,8 +437,8 @@ impl Pool {
         self.counters.rechecked.fetch_add(addresses.len() as u64, Ordering::Relaxed);
     }
 
-    /// Gives a transaction up, for a reason that its sender can read; says whether it was here. Those of its account
-    /// after it come behind a gap.
+    /// Drops a transaction, for a reason that its sender can read; returns whether it was here. Later ones of its
+    /// account get behind a nonce gap.
     pub fn remove(&self, hash: &B256, reason: DropReason) -> bool {
         let (mut effects, mut locked) = (Effects::default(), self.lock());
         let was_here = locked.table.remove(hash, reason, &mut effects);
@@ -446,12 +446,12 @@ impl Pool {
         was_here
     }
 
-    /// A transaction that waits.
+    /// Returns a pending transaction.
     pub fn get(&self, hash: &B256) -> Option<SharedTx> {
         self.lock().table.get(hash).cloned()
     }
 
-    /// Why a transaction was given up, as long as it is remembered and did not come again.
+    /// Returns why a transaction was dropped, while that is remembered and it has not come again.
     pub fn fate(&self, hash: &B256) -> Option<DropReason> {
         let locked = self.lock();
         locked.fates.get(hash).filter(|_| locked.table.get(hash).is_none()).cloned()
@@ -482,10 +482,10 @@ impl Pool {
     }
 
     /// The nonce an account should use next: after its executable transactions here, if it has some. `state_nonce` may
-    /// be of a block before the one that the pool was told of last.
+    /// be of a block before the last one that the pool has seen.
     pub fn next_nonce(&self, address: &Address, state_nonce: u64) -> u64 {
         let locked = self.lock();
-        // What has left for a block since the caller looked is in the state that the pool was told of.
+        // Transactions that a block took since the caller looked are in the state that the pool last saw.
         let next = match (locked.table.queue(address), &locked.latest) {
             (Some(queue), _) => queue.next(),
             (None, Some(latest)) => latest.sender(address).nonce,
@@ -494,13 +494,13 @@ impl Pool {
         next.max(state_nonce)
     }
 
-    /// How full it is.
+    /// Returns how full the pool is.
     pub fn status(&self) -> Status {
         let (pending, queued, bytes) = self.lock().table.counts();
         Status { pending, queued, bytes }
     }
 
-    /// What has happened so far.
+    /// Returns the counters.
     pub fn stats(&self) -> Stats {
         self.counters.read()
     }
@@ -522,12 +522,12 @@ impl Pool {
         self.lock().table.queue(address).map(content_of)
     }
 
-    /// How many hashes have been told of: those that come from now on come after so many.
-    pub fn told(&self) -> u64 {
+    /// How many hashes have been announced: later ones have higher numbers.
+    pub fn announced(&self) -> u64 {
         self.source.hashes()
     }
 
-    /// From now on, the hashes of what becomes executable.
+    /// Subscribes to the hashes of transactions that become executable.
     pub fn subscribe(&self) -> Feed {
         self.source.subscribe(None)
     }
@@ -545,7 +545,7 @@ impl Pool {
         self.locked.lock()
     }
 
-    /// Notes what a change brought while nobody else changes anything, then tells of it.
+    /// Records the effects of a change under the lock, then notifies readers.
     fn tell(&self, mut locked: MutexGuard<'_, Locked>, effects: Effects) {
         let Effects { dropped, ready } = effects;
         ready.iter().for_each(|hash| locked.fates.forget(hash));
@@ -555,7 +555,7 @@ impl Pool {
                 self.sidecars.forget(&tx.hash);
             }
         }
-        // At this moment, so that nobody who sees one in the pool and then subscribes is told of it.
+        // At this moment, so that a client that sees one in the pool and then subscribes gets no notification of it.
         let is_heard = self.source.push(&ready);
         drop(locked);
         if is_heard {
@@ -574,8 +574,8 @@ impl Pool {
             };
             counter.fetch_add(1, Ordering::Relaxed);
         }
-        if let Some(told) = self.on_drop.get() {
-            told(&dropped);
+        if let Some(report) = self.on_drop.get() {
+            report(&dropped);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::tx::TxEnvelope;
 
 const GAS_LIMIT: u64 = 30_000_000;
 
-/// All accounts as they are after one block.
+/// All accounts after one block.
 #[derive(Clone, Debug, Default)]
 struct World {
     number: u64,
@@ -48,7 +48,7 @@ impl World {
     }
 }
 
-/// A signature that nobody has made, and another for each account. It is not that of an impersonated one.
+/// A fake signature, different for each account, and not that of an impersonated one.
 fn signature(account: &Address) -> Signature {
     Signature::new(U256::from_be_slice(account.as_slice()), U256::ONE, false)
 }
@@ -294,7 +294,7 @@ impl Model {
     }
 }
 
-/// The last of some.
+/// Removes the last item of a collection.
 trait PopLast {
     fn pop_last(&self) -> SharedTx;
 }
@@ -305,7 +305,7 @@ impl PopLast for Vec<SharedTx> {
     }
 }
 
-/// What a test does to both pools.
+/// A step of a test on both pools.
 #[derive(Clone, Debug)]
 enum Step {
     Add { from: u8, ahead: u64, tip: u128, more: u128, data_size: usize },
@@ -329,7 +329,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does one step to both and compares what they answer.
+/// Applies one step to both pools and compares the results.
 fn run(pool: &Pool, model: &mut Model, step: Step) -> Result<(), TestCaseError> {
     match step {
         Step::Add { from, ahead, tip, more, data_size } => {
@@ -534,7 +534,7 @@ fn a_delegated_account_has_one_transaction_in_flight() {
     assert_eq!((send(3, 0, 9), send(3, 1, 9)), (Ok(()), Ok(())));
     let late = set_code(4, 0, &[5, 3]);
     assert_eq!(add(&pool, &late, &world), Err(PoolError::AuthorityReserved));
-    // Once the authorization is gone, so is the bound.
+    // Without the authorization the limit no longer applies.
     assert!(pool.remove(&set_code(2, 0, &[1]).hash, DropReason::Demand));
     assert_eq!(send(1, 1, 9), Ok(()));
 }
@@ -543,8 +543,8 @@ fn a_delegated_account_has_one_transaction_in_flight() {
 fn whoever_is_dropped_can_read_why_and_whoever_listens_is_told() {
     let world = World::new(4, 10_000_000);
     let pool = pool(|config| config.capacity = 2);
-    let told = Arc::new(Mutex::new(vec![]));
-    let notes = told.clone();
+    let reported = Arc::new(Mutex::new(vec![]));
+    let notes = reported.clone();
     assert!(
         pool.on_drop(move |dropped| notes.lock().extend(dropped.iter().map(|one| (one.tx.hash, one.reason.clone()))))
     );
@@ -571,7 +571,7 @@ fn whoever_is_dropped_can_read_why_and_whoever_listens_is_told() {
     for (hash, reason) in &expected {
         assert_eq!(pool.fate(hash).map(|reason| reason.to_string()).as_ref(), Some(reason));
     }
-    assert_eq!(told.lock().iter().map(|(hash, _)| *hash).collect::<Vec<_>>(), expected.map(|(hash, _)| hash));
+    assert_eq!(reported.lock().iter().map(|(hash, _)| *hash).collect::<Vec<_>>(), expected.map(|(hash, _)| hash));
     assert_eq!(feed.take(), News { hashes: vec![a.hash, b.hash, c.hash, d.hash], before: 0, missed: 0 });
     let world = world.with(sender(2), |state| state.balance = U256::from(10_000_000));
     assert_eq!(add(&pool, &d, &world), Ok(()), "the pool has not heard of this block, and takes the caller's word");
@@ -588,7 +588,7 @@ fn the_next_nonce_does_not_go_back_when_a_block_takes_all_that_waits() {
     let nonce = world.sender(&sender(0)).nonce;
     assert_eq!(pool.next_nonce(&sender(0), nonce), 2);
     pool.after_block(&txs, &[sender(0)], &world.with(sender(0), |state| state.nonce = 2), 0);
-    assert_eq!(pool.next_nonce(&sender(0), nonce), 2, "though whoever asks has not seen the block");
+    assert_eq!(pool.next_nonce(&sender(0), nonce), 2, "though the caller has not seen the block");
 }
 
 #[test]
@@ -600,7 +600,7 @@ fn an_old_view_does_not_deceive_the_pool() {
     assert_eq!(words(&pool, &legacy(0, |_| {}), &world), "nonce too low: next nonce 4, tx nonce 0");
     let tx = legacy(0, |tx| tx.nonce = 4);
     assert_eq!(add(&pool, &tx, &world), Ok(()));
-    // Back to the beginning: what was executable is behind a gap, and comes to be executable again.
+    // Back to the beginning: executable transactions get behind a gap, and become executable again.
     pool.reset(&world, 7);
     assert_eq!(pool.status().queued, 1);
     pool.after_block(&[], [&sender(0)], &later, 7);
@@ -731,7 +731,7 @@ fn a_block_is_made_of_no_more_bytes_than_it_may_have() {
     }
     let bytes: usize = pool.best(0, 1 << 30).iter().map(|tx| tx.raw.len()).sum();
     assert!((BLOCK_BYTES - 130_000..=BLOCK_BYTES).contains(&bytes), "{bytes}");
-    // EIP-7934, with what comes beside them: the other ledger's transactions pay out at most once in 150 bytes.
+    // EIP-7934, with the block's other parts: the side ledger's transactions withdraw at most once in 150 bytes.
     let withdrawals = crate::side::BLOCK_BYTES_MAX / 150 * 45;
     assert!((BLOCK_BYTES + withdrawals + 10_000) as u64 <= crate::block::SIZE_MAX);
 }
@@ -744,7 +744,7 @@ fn a_view_of_blocks_that_are_taken_back_does_not_deceive_the_pool() {
     let undone = world.with(sender(0), |state| state.nonce = 4).with(sender(1), |state| state.nonce = 1);
     pool.after_block(&[], [], &undone, 7);
     pool.reset(&world, 7);
-    // Whoever comes with the view of what is no more, though it is of a greater height.
+    // A caller comes with the state of a block that is gone, though of a greater height.
     let tx = legacy(0, |_| {});
     assert_eq!(pool.add_seen(vec![tx.clone()], &undone, 7, GAS_LIMIT, seen), [Ok(())]);
     let next = world.with(sender(0), |state| state.nonce = 1);

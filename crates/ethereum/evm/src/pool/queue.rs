@@ -9,16 +9,16 @@ use alloy_primitives::{Address, B256, U256};
 use super::rank::Fees;
 use crate::tx::SharedTx;
 
-/// A transaction that waits.
+/// A pending transaction.
 #[derive(Clone, Debug)]
 pub struct Slot {
     /// The transaction.
     pub tx: SharedTx,
-    /// Its nonce.
+    /// The sender's nonce.
     pub nonce: u64,
-    /// Its gas limit.
+    /// The gas limit.
     pub gas: u64,
-    /// What it offers.
+    /// The fees that it offers.
     pub fees: Fees,
     /// Gas × price + value, in wei.
     pub cost: U256,
@@ -28,40 +28,40 @@ pub struct Slot {
     pub at_ms: u64,
 }
 
-/// What the state says of an account that sends.
+/// The state of a sending account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderState {
     /// The nonce of its next transaction.
     pub nonce: u64,
-    /// In wei.
+    /// The balance, in wei.
     pub balance: U256,
     /// Whether it has a delegation (EIP-7702).
     pub delegated: bool,
-    /// Whether it has code that is no delegation: such an account signs nothing (EIP-3607).
+    /// Whether it has code other than a delegation: such an account cannot send (EIP-3607).
     pub is_contract: bool,
 }
 
 /// How an account stands in the pool's orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Its first transaction: what it offers, and when it came.
+    /// The fees of its first transaction, and when it came.
     pub head: Option<(Fees, u64)>,
     /// The least that one of its executable transactions offers.
     pub ready: Option<Fees>,
     /// The least that one of those behind a gap offers.
     pub gapped: Option<Fees>,
-    /// Executable transactions.
+    /// Number of executable transactions.
     pub ready_count: usize,
-    /// Those behind a gap.
+    /// Number of transactions behind a nonce gap.
     pub gapped_count: usize,
 }
 
 /// An account's transactions.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    /// The account.
+    /// The account's address.
     pub address: Address,
-    /// Its state,
+    /// The account's state,
     pub state: SenderState,
     /// and the block after which that was so.
     pub block: u64,
@@ -73,14 +73,14 @@ pub struct Queue {
     slots: VecDeque<Slot>,
     /// How many of them are executable.
     ready: usize,
-    /// What the executable ones cost together, in wei.
+    /// The total cost of the executable ones, in wei.
     spent: U256,
     floor_ready: Fees,
     floor_gapped: Fees,
 }
 
 impl Queue {
-    /// An account without transactions.
+    /// Creates a queue without transactions.
     pub fn new(address: Address, state: SenderState, block: u64, joined: u64) -> Self {
         Self {
             address,
@@ -101,7 +101,7 @@ impl Queue {
         self.state.nonce + self.ready as u64
     }
 
-    /// The transactions, by nonce.
+    /// Returns the transactions, by nonce.
     pub fn slots(&self) -> &VecDeque<Slot> {
         &self.slots
     }
@@ -121,7 +121,7 @@ impl Queue {
         self.floor_ready
     }
 
-    /// What the executable transactions from nonce `from` on cost together, in wei.
+    /// Returns the total cost of the executable transactions from nonce `from` on, in wei.
     pub fn spent_from(&self, from: u64) -> U256 {
         if from <= self.state.nonce {
             return self.spent;
@@ -130,7 +130,7 @@ impl Queue {
         later.fold(U256::ZERO, |sum, slot| sum.saturating_add(slot.cost))
     }
 
-    /// Where the transaction of `nonce` is, or where it would come.
+    /// Returns the position of the transaction with `nonce`, or where it would be inserted.
     pub fn find(&self, nonce: u64) -> Result<usize, usize> {
         let guess = nonce.saturating_sub(self.state.nonce);
         if guess < self.ready as u64 && nonce >= self.state.nonce {
@@ -170,7 +170,7 @@ impl Queue {
         slot
     }
 
-    /// The state has moved: gives what is of a nonce below it, and what costs more than the account has.
+    /// Applies a new state: returns transactions whose nonce is used, and those that cost more than the account has.
     pub fn recheck(&mut self, state: SenderState, block: u64) -> (Vec<Slot>, Vec<Slot>) {
         (self.state, self.block) = (state, block);
         let passed = self.slots.iter().take_while(|slot| slot.nonce < state.nonce).count();
@@ -202,7 +202,7 @@ impl Queue {
         self.slots.range(skipped..self.ready).map(|slot| slot.tx.hash)
     }
 
-    /// How it stands now.
+    /// Returns its current standing.
     pub fn stand(&self) -> Standing {
         let head = self.slots.front().filter(|_| self.ready > 0);
         Standing {

@@ -1,6 +1,6 @@
-//! An order by effective tip that stays right as the base fee moves, without sorting again.
+//! An order by effective tip that stays correct when the base fee changes, without sorting again.
 //!
-//! reads   what entries offer, and the base fee
+//! reads   the fees of entries, and the base fee
 //! writes  the entries from best to worst or from worst to best
 //! memory  two ordered sets' nodes and 48 B an entry
 //!
@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 
-/// What a transaction offers, in wei per gas; `tip` ≤ `cap`. Both are cut at 2^127 − 1.
+/// The fees of a transaction, in wei per gas; `tip` ≤ `cap`. Both are capped at 2^127 − 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fees {
     /// The most for base fee and tip together.
@@ -22,15 +22,15 @@ pub struct Fees {
 }
 
 impl Fees {
-    /// More than anybody offers: what the least of no transactions is.
+    /// Higher than any fee: the minimum of no transactions.
     pub const MAX: Self = Self { cap: i128::MAX as u128, tip: i128::MAX as u128 };
 
-    /// Both caps, cut.
+    /// Creates the fees, capped.
     pub fn new(cap: u128, tip: u128) -> Self {
         Self { cap: cap.min(Self::MAX.cap), tip: tip.min(Self::MAX.tip) }
     }
 
-    /// What is paid beyond the base fee, in wei per gas; negative where not even the base fee is.
+    /// Returns what it pays beyond the base fee, in wei per gas; negative if it does not even pay that.
     pub fn value(self, base_fee: u64) -> i128 {
         (self.tip as i128).min(self.cap as i128 - i128::from(base_fee))
     }
@@ -54,20 +54,20 @@ impl Fees {
     }
 }
 
-/// An entry's place: what it pays, then who came first.
+/// An entry's position: by what it pays, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// In wei per gas, beyond the base fee.
     pub value: i128,
     /// The complement of the arrival: greater came earlier.
     pub earlier: u64,
-    /// The entry.
+    /// The id of the entry.
     pub id: u32,
 }
 
 type Key = (u128, u64, u32);
 
-/// The order.
+/// The order of entries.
 #[derive(Debug, Default)]
 pub struct Ranked {
     base_fee: u64,

@@ -1,9 +1,9 @@
-//! The pool's tables: what [`Pool`](super::Pool) keeps behind its lock, and every rule of who comes in and who goes.
+//! The pool's tables behind the lock of [`Pool`](super::Pool), and every rule of insertion and eviction.
 //!
-//! reads   transactions that are well by themselves, their accounts' state, included hashes
-//! writes  what is executable in order; what was dropped, and what became executable, as [`Effects`]
+//! reads   transactions that are valid by themselves, their accounts' state, included hashes
+//! writes  executable transactions in order; drops and newly executable ones, as [`Effects`]
 //! memory  at most `capacity` transactions of `max_bytes` together; an account without transactions is forgotten
-//! drops   the worst by price, what is too old, what can no longer be executed; each with its reason
+//! drops   the worst by price, expired ones, those no longer executable; each with its reason
 //! source  the behaviour of geth's pool where it has a rule of its own
 
 use std::collections::BinaryHeap;
@@ -21,26 +21,26 @@ use super::taken::Taken;
 use crate::blobs::{self, BlobEnv};
 use crate::tx::{SharedTx, Tx};
 
-/// No transaction costs less gas: what is left of a block below that is not worth a look.
+/// The minimum gas of a transaction: with less gas left, a block is full.
 const LEAST_GAS: u64 = 21_000;
 /// Bytes of transactions that a block is made of at most. From Osaka on a block's RLP may have 8 MiB (EIP-7934: 10 MiB
 /// less a margin of 2 MiB); header and withdrawals have the rest, of which the other ledger's bytes allow less.
 pub const BLOCK_BYTES: usize = 6 << 20;
 /// What RLP puts before a transaction, in bytes at most.
 const RLP_HEAD: usize = 4;
-/// Transactions of one account with blobs, at most; and by how many percent each of their three fee caps must rise for
-/// a replacement: geth's, whose pool of blobs is another.
+/// Maximum blob transactions of one account, and the percentage by which each of their three fee caps must rise for a
+/// replacement, as in geth's separate blob pool.
 const BLOB_TXS_PER_SENDER: usize = 16;
 const BLOB_PRICE_BUMP_PERCENT: u64 = 100;
-/// Accounts whose next transaction does not fit into what is left of a block, until the search for one that does ends.
+/// Maximum accounts whose next transaction does not fit the rest of a block, before the search for one that fits ends.
 const MISFITS: usize = 256;
 
 /// A transaction that the pool gave up.
 #[derive(Clone, Debug)]
 pub struct Dropped {
-    /// The transaction.
+    /// The dropped transaction.
     pub tx: SharedTx,
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
 }
 
@@ -51,20 +51,20 @@ pub enum Obstacle {
     MissingNonce(u64),
     /// A transaction of its account pays less than the next block's base fee.
     BaseFee {
-        /// Its nonce.
+        /// The nonce of the transaction.
         nonce: u64,
-        /// Whether it is the one that was asked about, and not one before it.
+        /// Whether it is the one that was queried, and not one before it.
         is_itself: bool,
-        /// What it pays for a unit of gas at most, in wei.
+        /// The maximum that it pays for a unit of gas, in wei.
         pays: u128,
         /// The base fee, in wei.
         base_fee: u64,
     },
     /// A transaction of its account pays less than the next block's base fee of blob gas.
     BlobFee {
-        /// What it pays for a unit of blob gas at most, in wei.
+        /// The maximum that it pays for a unit of blob gas, in wei.
         pays: u128,
-        /// The price, in wei.
+        /// The current price, in wei.
         price: u128,
     },
 }
@@ -90,12 +90,12 @@ impl std::fmt::Display for Obstacle {
     }
 }
 
-/// What a change brought beside its result.
+/// The side effects of a change.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// What was dropped.
+    /// Dropped transactions.
     pub dropped: Vec<Dropped>,
-    /// What has become executable.
+    /// Newly executable transactions.
     pub ready: Vec<B256>,
 }
 
@@ -104,13 +104,13 @@ pub fn footprint(tx: &Tx) -> usize {
     512 + 2 * tx.raw.len()
 }
 
-/// The tables.
+/// The tables of accounts and transactions.
 #[derive(Debug)]
 pub struct Table {
     config: PoolConfig,
     base_fee: u64,
     blobs: BlobEnv,
-    /// What a unit of blob gas costs in the next block, in wei.
+    /// The price of a unit of blob gas in the next block, in wei.
     blob_price: u128,
     index: AddressMap<u32>,
     queues: Vec<Option<Queue>>,
@@ -129,7 +129,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Empty tables.
+    /// Creates empty tables.
     pub fn new(config: PoolConfig) -> Self {
         Self {
             config,
@@ -152,7 +152,7 @@ impl Table {
         }
     }
 
-    /// Executable transactions, those behind a gap, and the bytes of all.
+    /// Returns the number of executable transactions, of those behind a gap, and the bytes of all.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.ready, self.gapped, self.bytes)
     }
@@ -196,7 +196,7 @@ impl Table {
         Some(Obstacle::BaseFee { nonce: cheap.nonce, is_itself, pays, base_fee })
     }
 
-    /// An account's queue.
+    /// Returns an account's queue.
     pub fn queue(&self, address: &Address) -> Option<&Queue> {
         self.queues[*self.index.get(address)? as usize].as_ref()
     }
@@ -221,12 +221,12 @@ impl Table {
         self.blob_price = blobs.price();
     }
 
-    /// What was set last.
+    /// Returns the blob settings that were set last.
     pub fn blobs(&self) -> BlobEnv {
         self.blobs
     }
 
-    /// Takes a transaction whose account was as `read` after block `block`.
+    /// Inserts a transaction whose account was as `read` after block `block`.
     pub fn insert(
         &mut self,
         new: Checked,
@@ -240,7 +240,7 @@ impl Table {
         }
         let id = self.index.get(&new.tx.sender).copied();
         let queue = id.and_then(|id| self.queues[id as usize].as_ref());
-        // What the pool was told by a later block holds; if the caller knows better, the next block will tell.
+        // A later block's update to the pool prevails; if the caller knows better, the next block will correct it.
         let state = queue.filter(|queue| queue.block >= block).map_or(read, |queue| queue.state);
         let next = queue.map_or(state.nonce, |queue| queue.state.nonce.max(state.nonce));
         if new.nonce < next {
@@ -333,8 +333,8 @@ impl Table {
         Ok(())
     }
 
-    /// At most one transaction in flight for an account with a delegation, and for one that is about to get one; none
-    /// for a contract. Who is impersonated is bound by neither.
+    /// Allows at most one transaction in flight for an account with a delegation, or about to get one; none for a
+    /// contract. An impersonated account is exempt.
     fn check_delegation(&self, queue: Option<&Queue>, new: &Checked, state: &SenderState) -> Result<(), PoolError> {
         let signed = !new.tx.is_impersonated();
         if signed && state.is_contract {
@@ -372,11 +372,11 @@ impl Table {
         }
     }
 
-    /// Whose last transactions have to go, and how many, so that there is room for a new one.
+    /// Returns which accounts' last transactions to evict, and how many of each, so that there is room for a new one.
     ///
-    /// What an executable transaction is worth here is the least that its account's executable ones pay, itself among
-    /// them: none of them gets into a block without those before it. Whoever goes must be worth less. Those behind
-    /// gaps go first, whatever they pay; and one that comes behind a gap never drives out what can be executed.
+    /// The worth of an executable transaction here is the lowest fee among its account's executable ones: none of them
+    /// gets into a block without those before it. An evicted transaction must be worth less than the new one. Those
+    /// behind nonce gaps are evicted first, whatever they pay, and one behind a gap never evicts an executable one.
     fn victims(
         &self,
         queue: Option<&Queue>,
@@ -424,8 +424,8 @@ impl Table {
         Err(if lowest && !over_gapped { PoolError::Underpriced } else { PoolError::Full })
     }
 
-    /// Takes note of an account's state after block `block`, and gives up what can no longer be executed. `included`
-    /// says what is in that block. `always`: also if the account was read after a later block (that is gone now).
+    /// Applies an account's state after block `block`, and drops transactions that are no longer executable. `included`
+    /// says which are in that block. `always`: also if the account was read after a later block, which was taken back.
     pub fn recheck(
         &mut self,
         address: &Address,
@@ -459,7 +459,7 @@ impl Table {
         self.trim(id, effects);
     }
 
-    /// Gives one transaction up; those of its account after it come behind a gap.
+    /// Drops one transaction; later ones of its account get behind a nonce gap.
     pub fn remove(&mut self, hash: &B256, reason: DropReason, effects: &mut Effects) -> bool {
         let Some(tx) = self.by_hash.get(hash) else { return false };
         let nonce = tx.envelope.nonce();
@@ -470,7 +470,7 @@ impl Table {
         true
     }
 
-    /// Gives up what has waited too long, in the next queues that hold together about `visits` transactions.
+    /// Drops expired transactions, in the next queues that hold together about `visits` transactions.
     pub fn sweep(&mut self, now_ms: u64, visits: usize, effects: &mut Effects) {
         let lifetime = self.config.lifetime;
         let Some(before) = now_ms.checked_sub(lifetime.as_millis() as u64) else { return };
@@ -496,9 +496,9 @@ impl Table {
         }
     }
 
-    /// What to execute next: by what it pays beyond the base fee, then by arrival; each account's in the order of their
-    /// nonces; together with no more than `gas_limit` of gas, by what they may use, nor than [`BLOCK_BYTES`], nor blobs
-    /// than the next block may hold. Accounts go on after what is taken.
+    /// Returns the next transactions to execute: by what they pay beyond the base fee, then by arrival, each account's
+    /// by nonce. Together they stay within `gas_limit` by their gas limits, [`BLOCK_BYTES`], and the next block's
+    /// blobs. Accounts continue after the taken ones.
     pub fn best(&mut self, base_fee: u64, gas_limit: u64, after: &Taken) -> Vec<SharedTx> {
         self.set_base_fee(base_fee);
         let is_first = |place: &Place| self.queues[place.id as usize].as_ref().is_some_and(|q| !after.has(&q.address));
@@ -533,7 +533,7 @@ impl Table {
                     (place, index + 1)
                 });
             } else {
-                // Blobs for which there is no room do not end the search: what has none may fit.
+                // A transaction whose blobs do not fit does not end the search: one without blobs may fit.
                 misfits += usize::from(blobs_fit);
             }
             match (is_head, follower) {
@@ -623,7 +623,7 @@ impl Table {
     }
 }
 
-/// Who goes so that there is room: what is lacking yet, and accounts with how many of their last transactions.
+/// An eviction plan: what is still lacking, and how many of each account's last transactions go.
 struct Plan {
     count: usize,
     bytes: usize,
@@ -669,7 +669,7 @@ fn check_kind(queue: Option<&Queue>, new: &Checked, next: u64) -> Result<(), Poo
     if pooled >= BLOB_TXS_PER_SENDER { Err(PoolError::AccountLimit { pooled }) } else { Ok(()) }
 }
 
-/// Whether the account can pay for a new transaction together with what it has here; gives what the new one costs.
+/// Checks that the account can pay for a new transaction besides its pooled ones; returns the new one's cost.
 fn check_funds(queue: Option<&Queue>, new: &Checked, state: &SenderState) -> Result<U256, PoolError> {
     let balance = U512::from(state.balance);
     if new.cost > balance {
@@ -686,7 +686,7 @@ fn check_funds(queue: Option<&Queue>, new: &Checked, state: &SenderState) -> Res
     Ok(cost)
 }
 
-/// What geth says of an account that has too little: alone, with what it has here, or for a replacement.
+/// Formats geth's error for an insufficient balance: alone, with pooled ones, or for a replacement.
 fn overdraft(balance: U256, spent: Option<U256>, cost: U512, old: Option<U256>) -> PoolError {
     let balance_wide = U512::from(balance);
     let Some(spent) = spent else {

@@ -1,4 +1,4 @@
-//! Transactions of a block that the pool has not been told of: the next block is chosen as if it had been.
+//! Transactions of a block that the pool has not seen yet: the next block is chosen as if it had.
 //!
 //! memory  about 40 B for each account of the block
 
@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256};
 
 use crate::tx::Tx;
 
-/// Where accounts go on after a block.
+/// The next nonces of accounts after a block.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     next: AddressMap<u64>,
@@ -34,7 +34,7 @@ impl Taken {
         !self.next.is_empty() && self.next.contains_key(address)
     }
 
-    /// The accounts that have one in the block, and the nonces that they go on with.
+    /// The accounts with a transaction in the block, and their next nonces.
     pub(super) fn accounts(&self) -> impl Iterator<Item = (&Address, u64)> {
         self.next.iter().map(|(address, next)| (address, *next))
     }

@@ -2,14 +2,14 @@
 
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
 
-/// An account: what it has and what it runs.
+/// An account's balance, nonce and code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Transactions sent; of a contract: contracts created, from 1 on.
     pub nonce: u64,
-    /// In wei.
+    /// The balance, in wei.
     pub balance: U256,
-    /// Keccak-256 of its code; of no code where it has none.
+    /// Keccak-256 of its code, or of empty code.
     pub code_hash: B256,
 }
 

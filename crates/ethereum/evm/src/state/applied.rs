@@ -13,17 +13,17 @@ use super::flat::{Flat, Slim, SlotKey, Word};
 use super::version::{Replaced, Version};
 use super::{AccountChange, Changes, StateError, Tables};
 
-/// What is set, each sorted by key: `None` and zero take away.
+/// The values to set, sorted by key: `None` and zero remove.
 #[derive(Default)]
 pub(crate) struct Applied {
     pub(crate) accounts: Vec<(Address, Option<Slim>)>,
     pub(crate) slots: Vec<(SlotKey, Word)>,
-    /// What the tables held when this was made, where that was looked up.
+    /// The old values in the tables, if they were read.
     before: Option<Replaced>,
 }
 
 impl Applied {
-    /// Sets what was before, sorted.
+    /// Sets old values back, sorted.
     pub(super) fn back(Replaced { accounts, slots }: Replaced) -> Self {
         Self { accounts: accounts.into(), slots: slots.into(), before: None }
     }
@@ -73,7 +73,7 @@ impl Applied {
         })
     }
 
-    /// What the tables hold where this sets something; they must be those that it was made for.
+    /// Returns the old values in the tables of all keys that this sets; the tables must be those that it was made for.
     pub(super) fn replaced(&mut self, flat: &Flat) -> Replaced {
         self.before.take().unwrap_or_else(|| {
             let accounts = self.accounts.iter().map(|(address, _)| address);
@@ -96,7 +96,7 @@ impl Applied {
 fn by_address<T: Copy>(accounts: &[(Address, T, T)]) -> Vec<(Address, T, T)> {
     let first = |address: &Address| u64::from_be_bytes(*address.first_chunk().expect("20 bytes"));
     let mut order: Vec<(u64, u32)> = accounts.iter().map(|(address, ..)| first(address)).zip(0..).collect();
-    // Nearly always the first eight bytes say it; what is moved is small.
+    // The first eight bytes nearly always decide; the sorted items are small.
     order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| accounts[a.1 as usize].0.cmp(&accounts[b.1 as usize].0)));
     order.into_iter().map(|(_, at)| accounts[at as usize]).collect()
 }
@@ -112,7 +112,7 @@ fn code_number(flat: &Flat, address: &Address, hash: B256, code: Option<&Bytecod
     }
 }
 
-/// Tells whether two changes are the same, by 128 bits keyed at random: nobody can make two that meet.
+/// Compares two sets of changes by a randomly keyed 128-bit hash: no client can find a collision.
 #[derive(Default)]
 pub(crate) struct Fingerprint(DefaultHashBuilder, DefaultHashBuilder);
 

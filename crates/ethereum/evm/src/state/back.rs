@@ -1,10 +1,10 @@
-//! Everything in an older view while nobody writes: what the newest has, with what was replaced since put back.
+//! Iterates over an older view while nothing writes: the newest entries, with replaced ones put back.
 //!
 //! reads   the newest view, one entry after the other; what later versions replaced
-//! memory  what was replaced, once
+//! memory  the replaced values, once
 //!
-//! [`super::Dump`] of an older view looks through all later versions for each entry, which is right while blocks come
-//! and slow where many have come.
+//! [`super::Dump`] of an older view searches all later versions for each entry, which is right while blocks are being
+//! made, and slow after many blocks.
 
 use alloy_primitives::{Address, U256};
 
@@ -24,7 +24,7 @@ pub(super) struct Back {
 }
 
 impl Back {
-    /// Those of `view`, as long as nothing is committed to `state`.
+    /// Iterates over `view`; nothing may be committed to `state` meanwhile.
     pub(super) fn new(state: &State, view: &StateView) -> Self {
         let (head, was) = (state.head(), view.version.replaced_since());
         let flat = &state.tables.flat;
@@ -39,7 +39,7 @@ impl Back {
         Self { was, newest, accounts: accounts.into_iter(), slots: slots.into_iter(), head }
     }
 
-    /// An entry of the newest view as it was; nothing where it was not.
+    /// Returns the old entry for one of the newest view; `None` if it did not exist.
     fn back(&self, entry: Entry) -> Option<Entry> {
         match entry {
             Entry::Account { address, .. } => match find(&self.was.accounts, &address) {

@@ -1,33 +1,33 @@
-//! What one block changed, each account and slot once.
+//! The changes of one block, each account and slot once.
 //!
 //! reads   the journal's state after each transaction
 //! memory  as much as the block touched
-//! source  EIP-161: an account that was touched and is empty is gone; EIP-6780 is the journal's matter
+//! source  EIP-161: an account that was touched and is empty is removed; the journal handles EIP-6780
 
 use alloy_primitives::map::HashMap;
 use alloy_primitives::{Address, U256};
 use revm::state::{Account, AccountInfo, EvmState};
 
-/// What one block changed: for each account touched, what it is after the block.
+/// The changes of one block: each touched account after the block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// By address.
+    /// The accounts by address.
     pub accounts: HashMap<Address, AccountChange>,
 }
 
 /// What one account is after the block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountChange {
-    /// Balance, nonce and code after the block; `None`: the account is gone.
+    /// Balance, nonce and code after the block; `None` if the account is removed.
     pub info: Option<AccountInfo>,
-    /// What it stored before the block is gone: only what is in `storage` is left.
+    /// Whether the old storage is wiped: only the slots in `storage` remain.
     pub storage_cleared: bool,
-    /// The slots written and what they hold after the block; zero: nothing.
+    /// The written slots and their values after the block; zero removes.
     pub storage: HashMap<U256, U256>,
 }
 
 impl Changes {
-    /// Adds what one transaction changed, as the journal gives it, after those before it in the block.
+    /// Adds the changes of one transaction, as the journal has them, after those before it in the block.
     pub fn absorb(&mut self, state: EvmState) {
         self.absorb_under(state, true);
     }
@@ -48,7 +48,7 @@ impl Changes {
         }
     }
 
-    /// Adds what a later block or transaction changed, after those before it.
+    /// Adds the changes of a later block or transaction.
     pub fn append(&mut self, later: Changes) {
         for (address, after) in later.accounts {
             let change = self.accounts.entry(address).or_default();

@@ -1,6 +1,6 @@
-//! Every code that the chain has seen, by number and by hash. Read without a lock.
+//! Every code that the chain has seen, by number and by hash, read without a lock.
 //!
-//! memory  each code once, as long as the state is held: codes are never removed
+//! memory  each code once, while the state is open: codes are never removed
 //! source  a list in chunks that double, each entry written once: what is there never moves
 
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use revm::bytecode::Bytecode;
 
 /// The number of the code of an account without code.
 pub(crate) const NO_CODE: u32 = 0;
-/// From here on numbers are those of codes that nobody keeps: of a state that is made for its root alone.
+/// First number of codes that are not kept: of a state that is made only for its root.
 pub(crate) const PASSING: u32 = 1 << 31;
 /// Entries of the first chunk, as a power of two.
 const FIRST_CHUNK_BITS: u32 = 6;
@@ -41,7 +41,7 @@ impl Codes {
         self.numbers.read().get(hash).copied()
     }
 
-    /// Adds a code, if it is not there, and gives its number. Panics beyond 2^32 − 64 codes.
+    /// Adds a code if it is new, and returns its number. Panics beyond 2^32 − 64 codes.
     pub(crate) fn add(&self, hash: B256, code: Bytecode) -> u32 {
         let mut numbers = self.numbers.write();
         if let Some(number) = numbers.get(&hash) {

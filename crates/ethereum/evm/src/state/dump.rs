@@ -1,8 +1,8 @@
-//! Everything in a view, one entry after the other, while the writer goes on.
+//! Iterates over all entries of a view while the writer continues.
 //!
-//! reads   the tables' keys, a shard at a time, and what later versions took away
+//! reads   the tables' keys, a shard at a time, and what later versions removed
 //! memory  the keys of one shard, and the keys that change while it runs
-//! source  a key that the view has is in its shard when that is copied, or some version linked by then replaced it
+//! source  a key of the view is in its shard when that is copied, or some version linked by then replaced it
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -20,30 +20,30 @@ use super::{Account, StateView};
 pub enum Entry {
     /// A code that some account has or had.
     Code {
-        /// Its Keccak-256.
+        /// The code's Keccak-256.
         hash: B256,
-        /// Its bytes.
+        /// The bytes of the code.
         code: Bytes,
     },
     /// An account.
     Account {
-        /// Whose.
+        /// The account's address.
         address: Address,
         /// Nonce, balance, and the hash of its code, which came before.
         account: Account,
     },
     /// A slot that holds something.
     Storage {
-        /// Whose; the account came before.
+        /// The account's address; the account came before.
         address: Address,
-        /// Which slot.
+        /// The slot's key.
         slot: U256,
-        /// What it holds.
+        /// The slot's value.
         value: U256,
     },
 }
 
-/// Gives everything in a view: first all codes, then all accounts, then all slots; else in no order.
+/// Iterates over a view: first all codes, then all accounts, then all slots, each in no particular order.
 pub struct Dump {
     view: StateView,
     codes: std::ops::Range<u32>,
@@ -126,7 +126,7 @@ impl<K: Copy + Eq + Hash> Shards<K> {
                 return None;
             }
             self.keys = keys(self.next);
-            // After the copy: what was gone by then is in a version that is linked by now.
+            // After the copy: entries removed by then are in a version that is linked by now.
             while let Some(version) = self.seen.next() {
                 for key in replaced(&version) {
                     self.replaced[shard_of(&key)].push(key);

@@ -7,24 +7,24 @@ use alloy_primitives::{Address, B256};
 /// What went wrong with the state, and where.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// A file could not be read or written. Nothing that was told to be on disk is lost by it.
+    /// A file could not be read or written. Nothing that was reported as synced is lost by it.
     #[error("{what} {}: {source}", path.display())]
     Io {
-        /// What was tried: "cannot write".
+        /// The operation that failed: "cannot write".
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A file's bytes are not what was written.
+    /// A file is damaged.
     #[error("{} is damaged at byte {offset}: {what}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// Where the damaged record begins.
         offset: u64,
-        /// What is wrong with it.
+        /// What is wrong there.
         what: String,
     },
     /// The files are those of a chain with another genesis.
@@ -54,14 +54,14 @@ pub enum StateError {
         /// The head's number.
         head: u64,
     },
-    /// A block whose state is not kept any more, or not there yet.
+    /// A block whose state is no longer kept, or not there yet.
     #[error("the state of block {number} is not kept; blocks {oldest} to {head} are")]
     NotKept {
-        /// The block asked for.
+        /// The requested block.
         number: u64,
         /// The oldest block whose state is kept.
         oldest: u64,
-        /// The newest.
+        /// The newest block.
         head: u64,
     },
     /// The state of this block is readable, but the tries that prove it are not kept any more.
@@ -72,7 +72,7 @@ pub enum StateError {
     UnknownCode {
         /// The account.
         address: Address,
-        /// Its code's hash.
+        /// The hash of its code.
         hash: B256,
     },
     /// No code has this hash.

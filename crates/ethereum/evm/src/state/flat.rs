@@ -1,10 +1,10 @@
 //! The newest state as two sharded tables: accounts by address, slots by address and slot.
 //!
-//! reads   any thread, one shard's lock for one look-up
-//! writes  the writer alone, a shard's lock for that shard's part of a block
+//! reads   any thread, one shard's lock for one lookup
+//! writes  only the writer, a shard's lock for that shard's part of a block
 //! memory  64 B an account and 84 B a slot, between 8/7 and 16/7 times that as the tables fill and double;
 //!         each code once
-//! source  a table of 1,024 shards doubles in 1,024 small steps, so that nobody waits for a copy of everything
+//! source  a table of 1,024 shards doubles in 1,024 small steps, so that no thread waits for a copy of everything
 
 use std::hash::BuildHasher;
 
@@ -15,9 +15,9 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::code::Codes;
 
 const SHARD_BITS: u32 = 10;
-/// Parts of a table.
+/// Number of shards of a table.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
-/// Parts whose locks are held together while many values are read.
+/// Shards whose locks are held together while many values are read.
 const HELD: usize = 16;
 
 /// An account in 44 bytes without alignment: with its address exactly a cache line.
@@ -49,7 +49,7 @@ impl Slim {
     }
 }
 
-/// A slot of an account, or what it holds: big-endian, without alignment.
+/// A slot's key, or its value: big-endian, without alignment.
 pub(crate) type Word = [u8; 32];
 /// A slot of an account.
 pub(crate) type SlotKey = (Address, Word);
@@ -96,7 +96,7 @@ impl Flat {
         self.slots.set(slots, |after| (*after != [0; 32]).then_some(*after));
     }
 
-    /// Accounts and slots.
+    /// Returns the number of accounts and of slots.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.accounts.count(), self.slots.count())
     }
@@ -105,7 +105,7 @@ impl Flat {
 /// Values by key, in parts each with a lock of its own.
 pub(crate) struct Table<K, V> {
     shards: Box<[RwLock<HashMap<K, V>>]>,
-    /// Keyed at random: nobody can choose addresses that meet in one shard.
+    /// The hash's random key: no client can choose addresses that collide in one shard.
     hasher: DefaultHashBuilder,
 }
 
@@ -114,7 +114,7 @@ impl<K: std::hash::Hash + Eq + Copy, V: Copy> Table<K, V> {
         Self { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), hasher: DefaultHashBuilder::default() }
     }
 
-    /// In which part a key is.
+    /// Returns the shard of a key.
     pub(crate) fn shard_of(&self, key: &K) -> usize {
         (self.hasher.hash_one(key) >> (u64::BITS - SHARD_BITS)) as usize
     }
@@ -131,9 +131,9 @@ impl<K: std::hash::Hash + Eq + Copy, V: Copy> Table<K, V> {
         self.read(self.shard_of(key)).get(key).copied()
     }
 
-    /// The values of many keys, in their order. Each shard's lock is taken once, those of [`HELD`] shards together: a
-    /// lock taken makes a processor wait for all that it has asked of the memory, and between two of them it asks
-    /// for many values at once.
+    /// Returns the values of many keys, in their order. Each shard's lock is taken once, those of [`HELD`] shards
+    /// together: taking a lock makes a processor wait for all its pending loads, so many values are loaded between two
+    /// locks.
     fn get_many<'k>(&self, keys: impl ExactSizeIterator<Item = &'k K>) -> Vec<Option<V>>
     where
         K: 'k,

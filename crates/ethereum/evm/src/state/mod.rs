@@ -60,7 +60,7 @@ use version::{Hashes, Version};
 
 pub use version::HASHES;
 
-/// Blocks whose state is kept, the newest and those before it, where no [`History`] says otherwise; and those on disk.
+/// Number of blocks whose state is kept by default, in memory and on disk.
 pub const WINDOW: usize = 128;
 
 /// The newest values, and the tries of all versions.
@@ -74,13 +74,13 @@ struct Tables {
 /// How much a state has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Accounts.
+    /// Number of accounts.
     pub accounts: usize,
     /// Slots of storage that hold something.
     pub slots: usize,
-    /// Codes seen.
+    /// Number of known codes.
     pub codes: usize,
-    /// Bytes of the tries of all versions kept.
+    /// Bytes of the tries of all kept versions.
     pub trie_bytes: usize,
     /// Of those, bytes that only older versions need.
     pub retired_bytes: usize,
@@ -109,7 +109,7 @@ struct Ahead {
 }
 
 impl State {
-    /// The newest state.
+    /// Returns the newest state.
     pub fn head(&self) -> StateView {
         self.handle.head()
     }
@@ -129,8 +129,8 @@ impl State {
         self.tables.tries.set_threads(threads);
     }
 
-    /// The root of the state that `changes` would make of the head; what was computed is kept for [`State::commit`].
-    /// Panics where a change names a code that it does not carry and that nobody has seen.
+    /// Returns the root of the state that `changes` would make of the head, and caches the work for [`State::commit`].
+    /// Panics if a change names an unknown code without carrying it.
     pub fn root_after(&self, changes: &Changes) -> B256 {
         let ahead = self.prepare(changes).expect("a new code comes with the change that sets it");
         let root = ahead.prepared.root();
@@ -139,9 +139,9 @@ impl State {
         root
     }
 
-    /// Makes `changes` the state after block `number`, which must follow the head; gives the root of the state. On
-    /// disk it is written, and safe from this process' death; from the machine's it is after [`State::sync`].
-    /// Where it cannot be written nothing changes.
+    /// Makes `changes` the state after block `number`, which must follow the head; returns the state root. It is
+    /// written, so it survives this process' end; a power failure only after [`State::sync`]. If it cannot be written,
+    /// nothing changes.
     pub fn commit(&mut self, number: u64, block_hash: B256, changes: impl Borrow<Changes>) -> Result<B256, StateError> {
         let head = self.head();
         if Some(number) != head.number().checked_add(1) {
@@ -153,7 +153,7 @@ impl State {
         Ok(root)
     }
 
-    /// Goes back to the state after block `number`. Views of the blocks taken back stay what they are.
+    /// Goes back to the state after block `number`. Views of the blocks taken back stay valid.
     pub fn rewind(&mut self, number: u64) -> Result<(), StateError> {
         let Some(target) = self.at(number) else {
             let (oldest, head) = (self.handle.oldest(), self.head().number());
@@ -162,7 +162,7 @@ impl State {
         self.rewind_to(&target)
     }
 
-    /// Goes back to a state that somebody has held since it was the newest, however long ago that was.
+    /// Goes back to a state that the caller has held since it was the newest, however long ago that was.
     pub fn rewind_to(&mut self, target: &StateView) -> Result<(), StateError> {
         let head = self.head();
         if !Arc::ptr_eq(&target.tables, &self.tables) {
@@ -172,7 +172,7 @@ impl State {
         if Arc::ptr_eq(&target.version, &head.version) {
             return Ok(());
         }
-        // Going back is a version like any other, which sets what was and replaces what is.
+        // Going back is a version like any other, which sets old values and replaces the current ones.
         let applied = Applied::back(target.version.replaced_since());
         let Tables { flat, tries, .. } = &*self.tables;
         let prepared = tries.prepare(flat, &head.version.top, &applied.accounts, &applied.slots);
@@ -180,8 +180,8 @@ impl State {
         self.write_and_advance(target.number(), target.version.hashes().clone(), applied, prepared)
     }
 
-    /// Learns the hashes that contracts can ask for, where a start has not found all of them: the state was set back by
-    /// more blocks than what it was made from knows. `hash_of` gives those of older blocks.
+    /// Completes the hashes for `BLOCKHASH` if a start has not found all of them, because the state was set back by
+    /// more blocks than its source knows. `hash_of` returns those of older blocks.
     pub fn complete_hashes<E>(&self, hash_of: impl Fn(u64) -> Result<Option<B256>, E>) -> Result<(), E> {
         let window = self.handle.window.read();
         for version in window.views.iter().map(|view| &view.version).filter(|version| version.lacks_hashes()) {
@@ -199,7 +199,7 @@ impl State {
         Ok(())
     }
 
-    /// Returns when every block committed is on disk. See [`State::syncer`] for doing so while the state goes on.
+    /// Returns when every committed block is on disk. See [`State::syncer`] for syncing while the state is written.
     pub fn sync(&self) -> Result<(), StateError> {
         self.syncer().sync()
     }
@@ -265,7 +265,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes what was prepared the newest version.
+    /// Makes the prepared changes the newest version.
     fn advance(&self, number: u64, hashes: Hashes, mut applied: Applied, prepared: Prepared) {
         let Tables { flat, tries, past } = &*self.tables;
         let top = tries.install(prepared);
@@ -279,14 +279,14 @@ impl State {
         self.trim();
     }
 
-    /// How much there is.
+    /// Returns the state's sizes.
     pub fn sizes(&self) -> Sizes {
         let (accounts, slots) = self.tables.flat.counts();
         let (trie_bytes, retired_bytes) = self.tables.tries.size();
         Sizes { accounts, slots, codes: self.tables.flat.codes.count() as usize - 1, trie_bytes, retired_bytes }
     }
 
-    /// What `changes` make of the head: what was computed ahead, where it was of the same changes.
+    /// Prepares `changes` of the head, or takes the cached work if it is of the same changes.
     fn prepare(&self, changes: &Changes) -> Result<Ahead, StateError> {
         let (on, of) = (self.head().version, self.fingerprint.of(changes));
         let known = self.ahead.lock().take();

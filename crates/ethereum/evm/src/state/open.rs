@@ -1,7 +1,7 @@
-//! How a state begins: from the genesis, from a dump, or from what is on disk.
+//! Opens a state: from the genesis, from a dump, or from disk.
 //!
 //! reads   checkpoints and logs
-//! memory  at once a million entries beside the state
+//! memory  a million entries at a time besides the state
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -31,8 +31,8 @@ pub trait BlockZero {
 const PIECE: usize = if cfg!(test) { 16 } else { 1 << 20 };
 
 impl State {
-    /// Opens the state in `dir`, or a new one of `genesis` in memory alone where there is no `dir`. What is in `dir`
-    /// must be of this genesis.
+    /// Opens the state in `dir`, or creates one of `genesis` in memory without a `dir`. A state in `dir` must be of
+    /// this genesis.
     pub fn open(dir: Option<&Path>, genesis: &impl BlockZero) -> Result<Self, StateError> {
         let (tables, top) = of_genesis(genesis)?;
         let zero = genesis.hash_over(top.root());
@@ -42,9 +42,9 @@ impl State {
         }
     }
 
-    /// A new state of what `entries` list, after block `number`, with the hashes of the last blocks, `number`'s last;
-    /// without hashes it is that of `genesis` with these entries as its accounts. `dir`, where there is one, must
-    /// not have a state.
+    /// Creates a state from `entries`, after block `number`, with the hashes of the last blocks, `number`'s last;
+    /// without hashes it is that of `genesis` with these entries as its accounts. `dir`, if given, must not have a
+    /// state.
     pub fn load(
         dir: Option<&Path>,
         genesis: &impl BlockZero,
@@ -62,7 +62,7 @@ impl State {
         Ok(state)
     }
 
-    /// Keeps a state that was in memory alone in `dir`, which must not have one, from now on.
+    /// Stores a state that was in memory only in `dir` from now on; `dir` must not have one.
     pub fn keep(&mut self, dir: &Path, genesis: &impl BlockZero) -> Result<(), StateError> {
         let (_, top) = of_genesis(genesis)?;
         self.keep_of(dir, genesis.hash_over(top.root()))
@@ -81,12 +81,12 @@ impl State {
         Ok(())
     }
 
-    /// Keeps no more on disk, and lets go of the files.
+    /// Stops storing on disk, and closes the files.
     pub fn detach(&mut self) {
         self.disk = None;
     }
 
-    /// Becomes another state: who finds views by a handle finds that one's from now on. It keeps as much history.
+    /// Becomes another state: existing handles then find views of that one. The history's limits stay.
     pub fn adopt(&mut self, mut other: Self) {
         if let Some(history) = self.history() {
             other.keep_history(history);
@@ -111,7 +111,7 @@ impl State {
 
     fn open_disk(dir: &Path, zero: B256, tables: Arc<Tables>, top: Top) -> Result<Self, StateError> {
         let files = Files::open(dir)?;
-        // The oldest: the blocks after it are then views again, and can be gone back to.
+        // The oldest: the blocks after it then have views again, and can be reverted.
         let base = files.checkpoints()?.first().copied();
         let (mut state, base) = match base {
             None => (Self::over(tables, 0, &[zero], top), 0),
@@ -154,7 +154,7 @@ impl State {
         }
         let log = open.expect("the last log is opened");
         if sequence < base {
-            // What the checkpoint has was synced before it: a log that ends before is not all there.
+            // The checkpoint's contents were synced before it: a log that ends earlier is incomplete.
             let what = format!("it ends with record {sequence}, and the checkpoint has {base}");
             return Err(StateError::Damaged { path: files.log(first), offset: 0, what });
         }
@@ -177,8 +177,8 @@ impl State {
         Ok(Self::over(tables, header.number, &header.hashes, top))
     }
 
-    /// Does again what a record says, where it is after `base`; gives the number of its block, and its own. `past` are
-    /// the hashes of the blocks so far, the head's last.
+    /// Replays a record, if it is after `base`; returns the number of its block, and its own. `past` are the hashes of
+    /// the blocks so far, the head's last.
     fn replay(
         &mut self,
         bytes: &[u8],

@@ -1,10 +1,10 @@
-//! Values of versions of long ago, by key: which later version replaced a value first.
+//! An index of old versions by key: the first later version that replaced a value.
 //!
-//! reads   any thread; one lock for one look-up of a version that is not the newest
-//! writes  the writer alone: a version once it is linked and before the tables have its values
+//! reads   any thread; one lock for one lookup in an older version
+//! writes  only the writer: a version once it is linked and before the tables have its values
 //! memory  [`Past::bytes`], beside the versions themselves
 //!
-//! Without it an older version looks through all later ones for each value, which is right for 128 of them.
+//! Without it an older version searches all later ones for each value, which is fast enough for 128 of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::flat::{Slim, SlotKey, Word};
 use super::places::Places;
 use super::version::{Replaced, Version, find};
 
-/// What a value was in a version.
+/// A value in an older version.
 enum Was<V> {
-    /// What the tables had when they were read, before this was asked for.
+    /// Unchanged: the value that was just read from the tables.
     Unchanged,
-    /// This.
+    /// Replaced later: this value.
     Replaced(V),
-    /// The version is older than what is known here.
+    /// The version is older than this index.
     Unknown,
 }
 
@@ -31,7 +31,7 @@ enum Was<V> {
 pub(super) struct Past(RwLock<Known>);
 
 struct Known {
-    /// The sequence of the oldest version that can be asked for.
+    /// The sequence number of the oldest indexed version.
     oldest: u64,
     /// Those after it, without a gap.
     versions: VecDeque<Arc<Version>>,
@@ -48,20 +48,20 @@ impl Known {
         self.versions.push_back(version);
     }
 
-    /// What the version `of` had, where version `by` was the next to replace it.
+    /// Returns the value in version `of`, if version `by` was the next to replace it.
     fn was<V>(&self, of: u64, by: Option<u64>, find: impl Fn(&Replaced) -> Option<V>) -> Was<V> {
         if of < self.oldest {
             return Was::Unknown;
         }
         let Some(by) = by else { return Was::Unchanged };
-        // Of a version kept, only later ones are asked for.
+        // Lookups in a kept version concern only later ones.
         let version = usize::try_from(by - self.oldest - 1).ok().and_then(|at| self.versions.get(at));
         version.and_then(|version| find(&version.replaced)).map_or(Was::Unknown, Was::Replaced)
     }
 }
 
 impl Past {
-    /// All versions after `oldest`.
+    /// Indexes all versions after `oldest`.
     pub(super) fn after(oldest: &Version) -> Self {
         let (accounts, slots) = (Places::default(), Places::default());
         let mut known = Known { oldest: oldest.top.sequence(), versions: VecDeque::new(), accounts, slots };
@@ -102,7 +102,7 @@ impl Past {
         drop(gone);
     }
 
-    /// What it takes beside the versions.
+    /// Returns its memory besides the versions, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let known = self.0.read();
         let list = known.versions.capacity() * size_of::<Arc<Version>>();
@@ -121,10 +121,10 @@ impl Past {
 }
 
 impl Tables {
-    /// The account as it is in this version.
+    /// Returns the account in this version.
     pub(super) fn account(&self, version: &Version, address: &Address) -> Option<Slim> {
         let Some(past) = self.past.get() else { return version.account(&self.flat, address) };
-        // The table first: whoever finds a new value there finds what it replaced.
+        // The table first: a reader that finds a new value there finds what it replaced.
         let newest = self.flat.account(address);
         if version.is_newest() {
             return newest;
@@ -136,7 +136,7 @@ impl Tables {
         }
     }
 
-    /// Many accounts as they are in this version, in their order.
+    /// Returns many accounts in this version, in their order.
     pub(super) fn accounts(&self, version: &Version, addresses: &[Address]) -> Vec<Option<Slim>> {
         if self.past.get().is_none() || version.is_newest() {
             return version.accounts(&self.flat, addresses);
@@ -144,7 +144,7 @@ impl Tables {
         addresses.iter().map(|address| self.account(version, address)).collect()
     }
 
-    /// What the slot holds in this version.
+    /// Returns the slot's value in this version.
     pub(super) fn slot(&self, version: &Version, key: &SlotKey) -> Word {
         let Some(past) = self.past.get() else { return version.slot(&self.flat, key) };
         let newest = self.flat.slot(key);

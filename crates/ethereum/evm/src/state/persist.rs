@@ -1,7 +1,7 @@
-//! What the writer does beside its work where the state is on disk: records, and checkpoints in the background.
+//! The writer's work for the disk: records, and checkpoints in the background.
 //!
-//! writes  a record a block; a checkpoint whenever the log has grown by as much as the last one took; one at the end,
-//!         where that spares the next start more than it takes
+//! writes  a record a block; a checkpoint whenever the log has grown by the size of the last one; one at the end, if
+//!         that saves the next start more than it costs
 //! drops   logs and checkpoints that are not needed to open the state and its last 128 blocks
 
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use super::{Entry, StateError, StateView, WINDOW};
 /// The log's least growth between two checkpoints, bytes.
 const CHECKPOINT_MIN: u64 = 256 << 20;
 
-/// What a log is to have at least that is not read again after a checkpoint at the end, bytes.
+/// Minimum bytes of log that a checkpoint at the end must save.
 const SPARED_MIN: u64 = if cfg!(test) { 1 } else { 4 << 20 };
 /// About what an account or a slot takes in a checkpoint, bytes. Reading one takes a fourth of going through a log of
 /// as many bytes.
@@ -32,7 +32,7 @@ const ENTRY_BYTES: u64 = if cfg!(test) { 0 } else { 85 };
 pub enum Shortened {
     /// The next start would be no quicker with one.
     Needless,
-    /// It is there.
+    /// The checkpoint is complete.
     Written,
     /// There was not enough time: the next start goes through the log.
     TooLong,
@@ -57,12 +57,12 @@ impl MadeBy {
     }
 }
 
-/// The state's files.
+/// The state's open files.
 pub(super) struct Persist {
     files: Files,
     pub(super) log: Log,
     genesis: B256,
-    /// Records written, of all logs.
+    /// Number of records written, in all logs.
     sequence: u64,
     made_by: MadeBy,
     /// By a code's number, whether the files have it.
@@ -84,7 +84,7 @@ impl Persist {
         Self { files, log, genesis, sequence, made_by, codes, running, stop, whole, checkpoint_bytes }
     }
 
-    /// Writes what a block sets. Where that fails, nothing was written.
+    /// Writes a block's changes. On an error, nothing was written.
     pub(super) fn append(
         &mut self,
         number: u64,
@@ -114,7 +114,7 @@ impl Persist {
         Ok(())
     }
 
-    /// Begins a checkpoint where one is due, ends one that is done. What fails is told and tried again: the log has
+    /// Begins a checkpoint where one is due, ends one that is done. A failure is reported and tried again: the log has
     /// everything.
     pub(super) fn keep_house(&mut self, head: &StateView) {
         if self.running.as_ref().is_some_and(|(_, thread)| thread.is_finished()) {
@@ -123,7 +123,7 @@ impl Persist {
         let due = self.running.is_none() && self.log.size() >= self.checkpoint_bytes;
         if due && let Err(error) = self.begin(head) {
             tracing::warn!(%error, "no checkpoint of the state was begun");
-            // Not with every block.
+            // Not retried with every block.
             self.checkpoint_bytes += CHECKPOINT_MIN / 4;
         }
         if let Some(whole) = self.whole.filter(|whole| whole + WINDOW as u64 <= self.sequence) {
@@ -144,8 +144,8 @@ impl Persist {
         Ok(())
     }
 
-    /// Writes a checkpoint of the oldest view, of which `entries` are, where that spares the next start more of the log
-    /// than it takes; gives up after `patience`. Of the views none is lost by it.
+    /// Writes a checkpoint of the oldest view, whose entries are `entries`, if that saves the next start more log than
+    /// it costs; gives up after `patience`. No view is lost by it.
     pub(super) fn shorten(
         &mut self,
         oldest: &StateView,
@@ -177,7 +177,7 @@ impl Persist {
                 let _done = done;
                 write_entries(path, oldest, entries, genesis, sequence, stop)
             });
-            // Told by its end.
+            // Reported by its end.
             let _ = ended.recv_timeout(patience);
             stop.store(true, Ordering::Relaxed);
             writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,8 +1,8 @@
-//! By key, which versions replaced a value: sorted lists, so that an old version's value is found without a walk over
-//! all later versions.
+//! For each key, the versions that replaced its value: sorted lists, so that an old version's value is found without
+//! walking all later versions.
 //!
-//! memory  what [`Places::bytes`] says: for each key twice the size of its entry, and 8 B for each place of its list.
-//!         A list of more than 16 places gives back what is empty once that is more than three quarters
+//! memory  see [`Places::bytes`]: for each key twice the size of its entry, and 8 B for each place of its list. A list
+//!         of more than 16 places shrinks once more than three quarters are empty
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -17,7 +17,7 @@ const MAP_MIN: usize = 1_024;
 /// By key, the numbers of the versions that replaced its value, ascending.
 pub(super) struct Places<K> {
     by_key: HashMap<K, VecDeque<u64>>,
-    /// What the lists' places take.
+    /// Bytes of the lists.
     list_bytes: usize,
 }
 
@@ -68,7 +68,7 @@ impl<K: Eq + Hash> Places<K> {
         }
     }
 
-    /// What it takes.
+    /// Returns its memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.by_key.len() * Self::KEY_BYTES + self.list_bytes
     }

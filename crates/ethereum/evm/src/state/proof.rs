@@ -7,25 +7,25 @@ use super::Account;
 /// An account with the nodes of the state's trie that prove it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountProof {
-    /// Whose.
+    /// The account's address.
     pub address: Address,
-    /// The account; with nothing in it where there is none.
+    /// The account; empty if it does not exist.
     pub account: Account,
     /// The root of its storage's trie.
     pub storage_root: B256,
-    /// The nodes from the state's root down to the account, or to where it would be.
+    /// The nodes from the state root down to the account, or to where it would be.
     pub proof: Vec<Bytes>,
-    /// The slots asked for, in order.
+    /// The requested slots, in order.
     pub storage: Vec<StorageProof>,
 }
 
 /// A slot with the nodes of the account's storage trie that prove it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageProof {
-    /// Which slot.
+    /// The slot's key.
     pub slot: U256,
-    /// What it holds.
+    /// The slot's value.
     pub value: U256,
-    /// The nodes from the storage's root down to the slot, or to where it would be.
+    /// The nodes from the storage root down to the slot, or to where it would be.
     pub proof: Vec<Bytes>,
 }

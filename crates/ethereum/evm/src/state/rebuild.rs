@@ -1,4 +1,4 @@
-//! The tries built from nothing out of all accounts and slots: what tests compare with.
+//! Builds the tries from all accounts and slots, for comparison in tests.
 //!
 //! source  `alloy_trie`'s hash builder
 
@@ -12,10 +12,10 @@ use alloy_trie::{HashBuilder, Nibbles, TrieAccount};
 use super::proof::{AccountProof, StorageProof};
 use super::{Account, AccountChange, Changes, Entry, StateView};
 
-/// Everything in a state.
+/// All accounts of a state with their storage.
 pub(crate) type Everything = BTreeMap<Address, (Account, BTreeMap<U256, U256>)>;
 
-/// Everything that `view` shows.
+/// Returns everything that `view` shows.
 pub(crate) fn everything(view: &StateView) -> Everything {
     let mut all: Everything = BTreeMap::new();
     for entry in view.dump() {
@@ -51,7 +51,7 @@ pub(crate) fn apply(all: &mut Everything, changes: &Changes) {
     }
 }
 
-/// The root of everything.
+/// Returns the state root of everything.
 pub(crate) fn root(all: &Everything) -> B256 {
     account_trie(all, &[]).0
 }
@@ -71,7 +71,7 @@ pub(crate) fn proof(all: &Everything, address: &Address, slots: &[U256]) -> Acco
 }
 
 fn on_path(nodes: &ProofNodes, key: B256) -> Vec<Bytes> {
-    // Of an empty trie the builder gives its empty node, geth nothing.
+    // For an empty trie the builder returns its empty node, geth nothing.
     let matching = nodes.matching_nodes_sorted(&Nibbles::unpack(key)).into_iter().map(|(_, node)| node);
     matching.filter(|node| node.as_ref() != [alloy_rlp::EMPTY_STRING_CODE]).collect()
 }

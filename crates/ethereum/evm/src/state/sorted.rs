@@ -1,6 +1,6 @@
-//! Everything in a view in order: accounts by their addresses, each followed by its slots by their keys.
+//! Iterates over a view in order: accounts by their addresses, each followed by its slots by their keys.
 //!
-//! reads   as [`super::dump`]: while the writer goes on
+//! reads   as [`super::dump`]: while the writer continues
 //! memory  the keys of one part, a sixteenth of the addresses
 
 use alloy_primitives::{Address, U256};

@@ -1,8 +1,7 @@
-//! The root of a state that nobody commits: what changes would make of a state that is kept.
+//! The root of a hypothetical state: of changes to a kept state that are never committed.
 //!
-//! reads   the tables, and what later versions took away
-//! writes  nothing
-//! memory  what the changes and later versions touch, while the root is computed; of a new code its hash
+//! reads   the tables, and what later versions removed
+//! memory  what the changes and later versions touch, while the root is computed; the hash of each new code
 //! drops   views of another state: an error
 
 use std::collections::BTreeMap;

@@ -54,7 +54,7 @@ fn info(balance: u64, code: Option<u8>) -> AccountInfo {
     AccountInfo { balance: U256::from(balance), nonce: 1, ..Default::default() }.with_code(code)
 }
 
-/// What a block of such changes does to a state.
+/// Converts a block of such changes to a state's changes.
 fn changes_of(all: &Everything, block: &[Change]) -> Changes {
     let mut changes = Changes::default();
     let words =
@@ -163,7 +163,7 @@ fn check_blocks(blocks: &[Block], archive_from: Option<usize>) {
     }
 }
 
-/// The proofs of some accounts, as they are built from nothing.
+/// Compares the proofs of some accounts with ones from rebuilt tries.
 fn check_proofs(view: &StateView, all: &Everything) {
     let slots: Vec<U256> = (0..12).map(U256::from).collect();
     for who in [3, 9, 20].map(address) {

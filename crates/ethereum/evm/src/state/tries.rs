@@ -1,13 +1,13 @@
-//! The trie of accounts, the tries of their storage under it, and which of their versions are kept.
+//! The trie of accounts, their storage tries, and the versions of both that are kept.
 //!
-//! reads   the tables, for what a leaf holds
-//! writes  nodes of the next version and what it replaces in others: first beside the arenas, then into them in one
+//! reads   the tables, for the leaves' values
+//! writes  nodes of the next version and what it replaces in others: first outside the arenas, then into them in one
 //!         short step
 //! memory  about 90 B an account and 100 B a slot; of versions before the newest at most 256 MiB of nodes and of what
 //!         was replaced in others, 76 B a child; where more versions are kept, as much as they are given, and about
 //!         100 B more a child
-//! source  what only older versions need is freed when 128 newer ones have come, or when it takes too much; where more
-//!         are kept, when the state lets go of them ([`Tries::release`])
+//! source  what only older versions need is freed after 128 newer ones, or when it takes too much memory; with a longer
+//!         history, when the state releases them ([`Tries::release`])
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ use super::flat::{Flat, Slim, SlotKey, Word};
 use super::places::Places;
 use crate::trie::{self, Arena, Change, Child, Key, Leaf, Nodes, Overlay, Patch, Source, Taken, Undo, View};
 
-/// No storage.
+/// The number that means an account without storage.
 const NO_STORAGE: u32 = u32::MAX;
 /// The storage that the account had, whatever that was.
 const KEEP: u32 = u32::MAX - 1;
@@ -37,7 +37,7 @@ const LARGE: usize = 1_024;
 /// From how many slots on many accounts' storage is a matter for several threads.
 const PARALLEL_MIN: usize = 256;
 
-/// An account's leaf: whose it is, and the number of the node that holds the top of its storage's trie.
+/// An account's leaf: its address, and the number of the node that holds the top of its storage trie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AccountLeaf {
     address: Address,
@@ -74,7 +74,7 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// The state's root.
+    /// Returns the state root.
     pub(crate) fn root(&self) -> B256 {
         self.child.map_or(EMPTY_ROOT_HASH, |child| child.reference().root())
     }
@@ -92,7 +92,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// The state's root.
+    /// Returns the state root.
     pub(crate) fn root(&self) -> B256 {
         self.accounts.root.map_or(EMPTY_ROOT_HASH, |child| child.reference().root())
     }
@@ -105,7 +105,7 @@ pub(crate) struct Proven {
     pub(crate) slots: Vec<Vec<Bytes>>,
 }
 
-/// Numbers of nodes that versions before `sequence` need and later ones do not, and what it replaced in others.
+/// Numbers of nodes that only versions before `sequence` need, and what it replaced in others.
 struct Retired {
     sequence: u64,
     accounts: Vec<u32>,
@@ -118,11 +118,11 @@ struct Retired {
 struct Kept {
     retired: VecDeque<Retired>,
     size: usize,
-    /// Versions installed.
+    /// Number of versions installed.
     sequence: u64,
-    /// The oldest version whose nodes are all there.
+    /// The oldest version with all its nodes.
     oldest: u64,
-    /// Where versions are kept until they are let go of: which of them replaced which child.
+    /// With a longer history: which version replaced which child.
     replaced: Option<Replaced>,
 }
 
@@ -156,7 +156,7 @@ impl Kept {
         (sequence >= self.oldest).then(|| self.retired.range(from..).map(|retired| retired.undo.clone()).collect())
     }
 
-    /// What version `by` replaced.
+    /// Returns what version `by` replaced.
     fn undo(&self, by: u64) -> Option<&(Undo<AccountLeaf>, Undo<SlotLeaf>)> {
         let at = by.checked_sub(self.retired.front()?.sequence)?;
         self.retired.get(usize::try_from(at).ok()?).map(|retired| &*retired.undo)
@@ -174,7 +174,7 @@ impl Kept {
         self.undo(by)?.1.child(id, index)
     }
 
-    /// Frees what only versions before `gone` need, the oldest.
+    /// Frees what only versions before `gone` need; it is the oldest.
     fn free(&mut self, gone: &Retired, arena: &mut Arena<AccountLeaf>, slot_arena: &mut Arena<SlotLeaf>) {
         self.size -= gone.size;
         self.oldest = gone.sequence;
@@ -293,12 +293,12 @@ impl Tries {
             gone.push(oldest);
         }
         drop((kept, slot_arena, arena));
-        // What is gone is dropped here, where no reader waits for it.
+        // The old nodes are freed here, where no reader waits.
         drop(gone);
         Top { child: accounts.root, sequence }
     }
 
-    /// From now on keeps every version until it is let go of, and finds what was replaced by its place.
+    /// Keeps every version from now on until it is released, and indexes replaced children.
     pub(crate) fn keep_all(&self) {
         let mut kept = self.kept_to_change();
         let mut replaced = Replaced::default();
@@ -306,7 +306,7 @@ impl Tries {
         kept.replaced = Some(replaced);
     }
 
-    /// Lets go of the versions before the one of this sequence.
+    /// Releases the versions before the one with this sequence number.
     pub(crate) fn release(&self, oldest: u64) {
         if self.kept().oldest >= oldest {
             return;
@@ -323,7 +323,7 @@ impl Tries {
         drop(gone);
     }
 
-    /// Forgets what was prepared.
+    /// Discards prepared work.
     pub(crate) fn discard(&self, prepared: Prepared) {
         let arena = self.accounts.read();
         prepared.accounts.nodes.iter().for_each(|nodes| arena.give_back_ids(nodes.ids()));
@@ -355,7 +355,7 @@ impl Tries {
     ) -> Option<Proven> {
         let by_place = self.kept().replaced.is_some();
         if !by_place {
-            // Without a lock. What is put in order here is in order below, where the writer waits.
+            // Without a lock: this sorts here what would be sorted below, where the writer waits.
             let later = self.kept().since(top.sequence)?;
             for undo in &later {
                 undo.0.order();
@@ -395,7 +395,7 @@ impl Tries {
         self.kept.write()
     }
 
-    /// Bytes that the nodes of all versions take, and of those what only older versions need.
+    /// Returns the bytes of all versions' nodes, and of those that only older versions need.
     pub(crate) fn size(&self) -> (usize, usize) {
         let accounts = self.accounts.read().size();
         let slots = self.slots.read().size();
@@ -408,14 +408,14 @@ impl Tries {
     }
 }
 
-/// Puts what is new into an arena; gives what it replaced.
+/// Installs new nodes in an arena; returns what they replaced.
 fn advance<L: Leaf>(arena: &mut Arena<L>, nodes: Vec<Nodes<L>>, mut patches: Vec<Patch<L>>) -> Undo<L> {
     nodes.into_iter().for_each(|nodes| arena.put(nodes));
     arena.patch(&mut patches);
     Undo::new(patches)
 }
 
-/// All accounts that change or whose storage does, by address.
+/// Returns all accounts that change or whose storage does, by address.
 fn touched<'a>(flat: &Flat, accounts: &[(Address, Option<Slim>)], slots: &'a [(SlotKey, Word)]) -> Vec<Touched<'a>> {
     let mut all: Vec<Touched<'a>> = Vec::with_capacity(accounts.len());
     let mut next = accounts.iter().peekable();
@@ -460,7 +460,7 @@ fn storage_top(arena: &Arena<SlotLeaf>, storage: u32) -> Option<&Child<SlotLeaf>
     (storage != NO_STORAGE).then(|| &arena.get(storage).children[0])
 }
 
-/// The update of all storage that a block touches.
+/// The update of all storage tries that a block touches.
 struct Storage<'a> {
     flat: &'a Flat,
     arena: &'a Arena<SlotLeaf>,
@@ -515,13 +515,13 @@ impl Storage<'_> {
         (storages, overlay)
     }
 
-    /// The jobs' tops in order, and what is new for all.
+    /// Returns the jobs' roots in order, and the new nodes of all.
     fn run(&self, jobs: &[Job<'_>]) -> (Vec<Option<Child<SlotLeaf>>>, Overlay<SlotLeaf>) {
         let mut overlay = Overlay::of(None);
         let mut tops = Vec::with_capacity(jobs.len());
         let total: usize = jobs.iter().map(|(_, changes, _)| changes.len()).sum();
         let each = if total < PARALLEL_MIN { usize::MAX } else { total.div_ceil(self.threads) };
-        // Neighbours together, as many slots on each thread; what is large is spread for itself.
+        // Neighbouring jobs together, with equally many slots per thread; large ones are parallel by themselves.
         let mut groups: Vec<&[Job<'_>]> = Vec::new();
         let (mut from, mut size) = (0, 0);
         for (at, (_, changes, _)) in jobs.iter().enumerate() {
@@ -633,7 +633,7 @@ where
     A: Fn(&Address) -> Option<Slim> + Sync,
     S: Fn(&Address, &Word) -> Word + Sync,
 {
-    /// What proves the account and these slots of it in the version `top`, whose nodes the views show.
+    /// Returns the proof of the account and these slots in the version `top`, whose nodes the views show.
     fn prove(&self, top: &Top, view: &View<'_, AccountLeaf>, slot_view: &View<'_, SlotLeaf>, slots: &[Word]) -> Proven {
         let key = keccak256(self.address.as_slice());
         let storage = find_account(view, top.child.as_ref(), &key, self.address);

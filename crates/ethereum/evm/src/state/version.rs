@@ -1,11 +1,11 @@
 //! The versions of the state: the newest is the tables themselves, each older one is what changed since.
 //!
 //! reads   any thread, without a lock: a version knows the next one, and what that one replaced
-//! writes  the writer alone, by giving the newest version its next
-//! memory  for each version that somebody holds, and each after it, what it replaced: 65 B an account, 84 B a slot; and
-//!         less than 1 KiB, which is the hashes of the newest blocks for the most part
+//! writes  only the writer, by linking the newest version to its next
+//! memory  for each version in use, and each after it, what it replaced: 65 B an account, 84 B a slot; and less than 1
+//!         KiB, mostly the hashes of the newest blocks
 //! source  the rule that makes it right: the writer links the next version *before* it touches the tables, a reader
-//!         looks into the tables *before* it looks for next versions. Whoever has read a new value finds the old one
+//!         looks into the tables *before* it looks for next versions. A reader of a new value then finds the old one
 
 use std::sync::{Arc, OnceLock};
 
@@ -51,19 +51,19 @@ impl Hashes {
         all[all.len().saturating_sub(HASHES)..].to_vec()
     }
 
-    /// The newest.
+    /// Returns the newest hash.
     pub(crate) fn last(&self) -> Option<B256> {
         self.newer.last().or(self.older.last()).copied()
     }
 
-    /// That of so many blocks before the newest.
+    /// Returns the hash of the block this many before the newest.
     fn back(&self, back: usize) -> Option<B256> {
         let from_newest = self.newer.iter().rev().chain(self.older.iter().rev());
         from_newest.take(HASHES).nth(back).copied()
     }
 }
 
-/// What a version replaced, sorted by key: each value as it was before.
+/// The values that a version replaced, sorted by key.
 #[derive(Default)]
 pub(crate) struct Replaced {
     pub(crate) accounts: Box<[(Address, Option<Slim>)]>,
@@ -94,14 +94,14 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// The first version: the tables as they are.
+    /// Creates the first version: the tables as they are.
     pub(crate) fn first(number: u64, block_hash: B256, hashes: Hashes, top: Top) -> Arc<Self> {
         let (replaced, completed, next) = Default::default();
         Arc::new(Self { number, block_hash, state_root: top.root(), top, hashes, completed, replaced, bytes: 0, next })
     }
 
-    /// Links the version that comes after this one, which must be the newest, and gives it. `hashes` are those of
-    /// the last blocks, its own last.
+    /// Links the next version after this one, which must be the newest, and returns it. `hashes` are those of the last
+    /// blocks, its own last.
     pub(crate) fn link(&self, number: u64, hashes: Hashes, top: Top, replaced: Replaced) -> Arc<Self> {
         let block_hash = hashes.last().expect("a block has a hash");
         let own = size_of::<Self>() + (APART / 2 + HASHES / APART) * size_of::<B256>();
@@ -135,28 +135,28 @@ impl Version {
     /// Learns the hashes of the last blocks, this one's last.
     pub(crate) fn complete(&self, hashes: &[B256]) {
         assert!(hashes.ends_with(&self.hashes.to_vec()), "what is known stays");
-        // Nobody else does so: only who opens the state.
+        // Only the opening of the state does so, and only once.
         let _ = self.completed.set(Hashes::of(hashes));
     }
 
-    /// What the versions after `older` take in memory, this one's among them, in bytes.
+    /// Returns the memory of the versions after `older`, including this one's, in bytes.
     pub(crate) fn bytes_since(&self, older: &Self) -> u64 {
         self.bytes.saturating_sub(older.bytes)
     }
 
-    /// The hash of block `number`, where it is one of the last 256.
+    /// Returns the hash of block `number`, if it is one of the last 256.
     pub(crate) fn hash_of(&self, number: u64) -> Option<B256> {
         self.hashes().back(usize::try_from(self.number.checked_sub(number)?).ok()?)
     }
 
-    /// The account as it is in this version.
+    /// Returns the account in this version.
     pub(crate) fn account(&self, flat: &Flat, address: &Address) -> Option<Slim> {
         let newest = flat.account(address);
         let was = self.later().find_map(|version| find(&version.replaced.accounts, address));
         was.unwrap_or(newest)
     }
 
-    /// Many accounts as they are in this version, in their order.
+    /// Returns many accounts in this version, in their order.
     pub(crate) fn accounts(&self, flat: &Flat, addresses: &[Address]) -> Vec<Option<Slim>> {
         let mut found = flat.accounts_of(addresses.iter());
         // After the tables were read, as for one; and for the newest version there is nothing to look through.
@@ -170,7 +170,7 @@ impl Version {
         found
     }
 
-    /// What the slot holds in this version.
+    /// Returns the slot's value in this version.
     pub(crate) fn slot(&self, flat: &Flat, key: &SlotKey) -> Word {
         let newest = flat.slot(key);
         let was = self.later().find_map(|version| find(&version.replaced.slots, key));

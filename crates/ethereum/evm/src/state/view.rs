@@ -1,4 +1,4 @@
-//! The state after one block, to be read: cheap to clone, the same for as long as it is held.
+//! A readable state after one block: cheap to clone, and unchanged while it is held.
 //!
 //! reads   the tables' newest values, and what later blocks replaced
 //! memory  while it is held, what each later block replaced
@@ -16,7 +16,7 @@ use super::flat::Slim;
 use super::version::Version;
 use super::{Account, AccountProof, StateError, StorageProof, Tables};
 
-/// A state that is asked for many accounts at once.
+/// A state that can look up many accounts at once.
 pub trait Accounts: DatabaseRef {
     /// The accounts, in the order of their addresses.
     fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<AccountInfo>>, Self::Error> {
@@ -26,9 +26,9 @@ pub trait Accounts: DatabaseRef {
 
 impl<D: DatabaseRef> Accounts for CacheDB<D> {}
 
-/// The state after one block. What it says never changes, whatever the writer does; reading waits for nobody but, for
-/// moments, for the writing of a thousandth of a block. Where a history is kept, a state before the newest waits while
-/// the writer notes where a block replaced values.
+/// The state after one block. Its contents never change, whatever the writer does. Reading waits only briefly, for the
+/// writing of a thousandth of a block. With a longer history, reading an older state also waits while the writer
+/// indexes replaced values.
 #[derive(Clone)]
 pub struct StateView {
     pub(super) tables: Arc<Tables>,
@@ -36,12 +36,12 @@ pub struct StateView {
 }
 
 impl StateView {
-    /// The block's number.
+    /// Returns the block's number.
     pub fn number(&self) -> u64 {
         self.version.number
     }
 
-    /// The block's hash.
+    /// Returns the block's hash.
     pub fn block_hash(&self) -> B256 {
         self.version.block_hash
     }
@@ -56,19 +56,19 @@ impl StateView {
         self.version.hash_of(number)
     }
 
-    /// Bytes that stay in memory as long as somebody holds `older`, an earlier state: what later blocks replaced, or
-    /// a state of its own, which counts as endless.
+    /// Returns the bytes that `older`, an earlier state, keeps in memory while it is held: what later blocks replaced.
+    /// For a view of another state, the result is unbounded.
     pub fn bytes_since(&self, older: &Self) -> u64 {
         let is_of_one = Arc::ptr_eq(&self.tables, &older.tables);
         if is_of_one { self.version.bytes_since(&older.version) } else { u64::MAX }
     }
 
-    /// The account, where there is one.
+    /// Returns the account, if it exists.
     pub fn account(&self, address: &Address) -> Option<Account> {
         self.tables.account(&self.version, address).map(|slim| self.widen(&slim))
     }
 
-    /// What a slot of an account holds; zero where nothing was written.
+    /// Returns the value of an account's slot; zero if nothing was written.
     pub fn storage(&self, address: &Address, slot: &U256) -> U256 {
         U256::from_be_bytes(self.tables.slot(&self.version, &(*address, slot.to_be_bytes())))
     }
@@ -78,8 +78,8 @@ impl StateView {
         self.tables.flat.codes.by_hash(hash).map(Bytecode::original_bytes)
     }
 
-    /// What proves the account and its slots under this state's root. The newest state's proofs are there always,
-    /// older ones' as long as the nodes are kept.
+    /// Returns the proof of the account and its slots under this state's root. The newest state's proofs are always
+    /// available, older ones' while the nodes are kept.
     pub fn proof(&self, address: &Address, slots: &[U256]) -> Result<AccountProof, StateError> {
         let Tables { flat, tries, .. } = &*self.tables;
         let version = &self.version;

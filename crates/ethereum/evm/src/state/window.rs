@@ -16,7 +16,7 @@ use super::{State, StateView, WINDOW};
 /// How many states are kept, and in how much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
-    /// Blocks whose state is kept at most, the newest and those before it.
+    /// Maximum blocks whose state is kept, including the newest.
     pub blocks: u64,
     /// Bytes that what only older states need may take: beyond that the oldest go. The newest state is not counted,
     /// and stays.
@@ -28,14 +28,14 @@ impl History {
     pub const BYTES: u64 = 1 << 30;
 }
 
-/// What is kept of older states.
+/// Which older states are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// The oldest block whose state is kept.
     pub oldest: u64,
-    /// Blocks whose state is kept.
+    /// Number of blocks whose state is kept.
     pub blocks: u64,
-    /// Blocks whose state would be kept if there were memory; `u64::MAX`: all.
+    /// Maximum blocks whose state is kept if memory suffices; `u64::MAX` for all.
     pub blocks_max: u64,
     /// Bytes that what only older states need takes: values replaced, nodes of tries, and where they are found.
     pub bytes: u64,
@@ -57,13 +57,13 @@ pub struct StateHandle {
 }
 
 impl StateHandle {
-    /// Those from `first` on.
+    /// Creates a window that begins with `first`.
     pub(super) fn new(first: StateView) -> Self {
         let views = VecDeque::from([first]);
         Self { window: Arc::new(RwLock::new(Window { views, history: None, evicted: 0 })) }
     }
 
-    /// The newest state.
+    /// Returns the newest state.
     pub fn head(&self) -> StateView {
         self.window.read().head()
     }
@@ -75,12 +75,12 @@ impl StateHandle {
         window.views.get(usize::try_from(number.checked_sub(oldest)?).ok()?).cloned()
     }
 
-    /// The oldest block whose state is kept.
+    /// Returns the oldest block whose state is kept.
     pub fn oldest(&self) -> u64 {
         self.window.read().views.front().map_or(0, StateView::number)
     }
 
-    /// What is kept, and what it takes.
+    /// Returns what is kept, and its memory.
     pub fn kept(&self) -> Kept {
         let window = self.window.read();
         let (oldest, head) = (window.oldest(), window.head());
@@ -94,7 +94,7 @@ impl StateHandle {
         Kept { oldest: oldest.number(), blocks, blocks_max, bytes: head.bytes_since(&oldest) + beside, evicted }
     }
 
-    /// Makes `view` the newest, in the place of all from its number on.
+    /// Makes `view` the newest; replaces all from its number on.
     pub(super) fn publish(&self, view: StateView) {
         let mut window = self.window.write();
         let kept = window.views.partition_point(|older| older.number() < view.number());
@@ -108,7 +108,7 @@ impl StateHandle {
         drop(dropped);
     }
 
-    /// Lets go of the oldest state, where there are too many, or they take too much.
+    /// Drops the oldest state, if there are too many, or they take too much memory.
     fn drop_oldest(&self, blocks_max: u64, is_full: bool) -> bool {
         let mut window = self.window.write();
         let are_many = window.views.len() as u64 > blocks_max;
@@ -134,7 +134,7 @@ impl Window {
 }
 
 impl State {
-    /// From now on keeps more states than the last [`WINDOW`], or in less memory. It begins with those that are kept.
+    /// Keeps more states than the last [`WINDOW`] from now on, or in less memory, beginning with the present ones.
     pub fn keep_history(&mut self, history: History) {
         let oldest = {
             let mut window = self.handle.window.write();
@@ -147,12 +147,12 @@ impl State {
         self.trim();
     }
 
-    /// The history that this state was told to keep.
+    /// The history that this state is configured to keep.
     pub(super) fn history(&self) -> Option<History> {
         self.handle.window.read().history
     }
 
-    /// Lets go of the oldest states where they are too many or take too much, and of what only they needed.
+    /// Drops the oldest states if they are too many or take too much memory, and frees what only they needed.
     pub(super) fn trim(&self) {
         // In the usual way there is nothing to do, and it takes no lock to know it.
         let Some(past) = self.tables.past.get() else { return };

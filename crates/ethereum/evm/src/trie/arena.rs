@@ -1,10 +1,10 @@
-//! The nodes of tries, by number: of each number of children a list of its own, so that no node is a box.
+//! The nodes of tries, by number: one list for each number of children, so that nodes are not boxed one by one.
 //!
-//! memory  a node's children and nothing beside them; the few prefixes in a map; numbers are used again. From 1,024
-//!         nodes of a size on in larger pages: a way down the trie is a page of its own at each step
-//! source  one box a node cost a quarter of the CPU time of blocks among ten million accounts: an allocator finds room
-//!         by walking lists through memory that nobody has touched for long, and the way to the children led over
-//!         an entry that was as far away as they
+//! memory  a node's children and nothing besides; the few prefixes in a map; numbers are reused. From 1,024 nodes of a
+//!         size on in huge pages: each step down a trie touches another page
+//! source  one box per node cost a quarter of the CPU time of blocks among ten million accounts: an allocator walks
+//!         free lists through cold memory, and each step to the children first loaded an entry that was as cold as they
+//!         were
 
 use alloy_primitives::map::HashMap;
 use hearth_ring::prefer_large_pages;
@@ -16,18 +16,18 @@ use super::{Child, Ref};
 /// Set where a prefix comes before the branch.
 const PREFIXED: u32 = 1 << 27;
 const PLACES: u32 = PREFIXED;
-/// Nodes of one size that lie together: so many first, in pages as usual, that a small state stays small.
+/// Nodes of one size in the first chunk, in pages of the usual size, so that a small state stays small.
 const FIRST: usize = 1 << 10;
-/// And then so many, in larger pages.
+/// Nodes in each later chunk, in huge pages.
 const CHUNK: usize = 1 << 16;
 /// Places of one size that change hands together.
 const HANDFUL: usize = 64;
 /// How many children there can be, and none.
 const COUNTS: usize = 17;
-/// What a prefix takes beside its nibbles, about: its entry in the map, and the allocator's.
+/// Approximate bytes of a prefix besides its nibbles: its entry in the map, and the allocator's.
 const PREFIX_COST: usize = 48;
 
-/// A branch as it is in the arena.
+/// A branch in the arena.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a, L> {
     /// Those that are there, in order of their nibbles.
@@ -48,7 +48,7 @@ pub(crate) fn before(mask: u16, nibble: u8) -> usize {
     (mask & ((1 << nibble) - 1)).count_ones() as usize
 }
 
-/// The chunk of a number's size in which its node is, and where the node's children begin there.
+/// Returns the chunk that holds a number's node, and where the node's children begin there.
 fn place(id: u32) -> (usize, usize) {
     let place = (id & (PLACES - 1)) as usize;
     match place.checked_sub(FIRST) {
@@ -97,7 +97,7 @@ impl<L: Copy> Arena<L> {
         self.prefixes.get(&id).expect("its number says that it has one")
     }
 
-    /// Takes a number for a node with so many children. Panics beyond 2^27 − 2 nodes of one size.
+    /// Takes a number for a node with this many children. Panics beyond 2^27 − 2 nodes of one size.
     pub(crate) fn take(&self, own: &mut Taken, count: usize, prefixed: bool) -> u32 {
         let own = &mut own.0[count];
         if own.is_empty() {
@@ -107,7 +107,7 @@ impl<L: Copy> Arena<L> {
             own.extend(free.drain(free.len().saturating_sub(HANDFUL)..));
             if own.is_empty() {
                 assert!(*next < PLACES - 2 - HANDFUL as u32, "fewer nodes of a size than 2^27");
-                // What is taken last is used first: neighbours are used in their order.
+                // The last one is used first, so neighbours are used in their order.
                 own.extend((*next..*next + HANDFUL as u32).rev());
                 *next += HANDFUL as u32;
             }
@@ -116,7 +116,7 @@ impl<L: Copy> Arena<L> {
         (count as u32 - 1) << COUNT_SHIFT | if prefixed { PREFIXED } else { 0 } | place
     }
 
-    /// Takes back places that were not used.
+    /// Returns unused numbers.
     pub(crate) fn give_back(&self, own: Taken) {
         let mut numbers = self.numbers.lock();
         for (free, own) in numbers.free.iter_mut().zip(own.0) {
@@ -124,7 +124,7 @@ impl<L: Copy> Arena<L> {
         }
     }
 
-    /// Gives numbers back at which there is no node.
+    /// Returns numbers without a node.
     pub(crate) fn give_back_ids(&self, ids: &[u32]) {
         let mut numbers = self.numbers.lock();
         for id in ids {
@@ -167,7 +167,7 @@ impl<L: Copy> Arena<L> {
         }
     }
 
-    /// Takes nodes away.
+    /// Removes nodes.
     pub(crate) fn free(&mut self, ids: &[u32]) {
         for id in ids {
             self.size -= self.size_of(*id);

@@ -1,15 +1,15 @@
-//! Many changes put into tries at once: the shape of what comes out, before anything is hashed.
+//! Puts many changes into tries at once: the shape of the result, before anything is hashed.
 //!
-//! reads   the arena's nodes on the way to each change, and none beside it
-//! memory  an entry for each node that will be new or other than it was; values of new leaves
+//! reads   only the arena's nodes on the way to each change
+//! memory  an entry for each node that is new or changed; values of new leaves
 
 use super::{Arena, Change, Child, Key, Leaf, Source, UNCHANGED, common, nibble, nibbles};
 
 /// No entry at this nibble.
 pub(super) const EMPTY: u32 = u32::MAX;
-/// The old node's child at this nibble, as it is.
+/// The old node's child at this nibble, unchanged.
 pub(super) const OLD: u32 = u32::MAX - 1;
-/// No old node.
+/// There is no old node.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A node that will be new, or other than it was.
@@ -21,14 +21,14 @@ pub(super) enum Entry<L> {
     Branch { prefix: Vec<u8>, old: u32, old_mask: u16, stays: bool, slots: [u32; 16] },
 }
 
-/// What is at a place in a trie.
+/// The contents of a place in a trie.
 #[derive(Clone, Copy)]
 pub(crate) enum At<L> {
-    /// Nothing.
+    /// The place is empty.
     Empty,
     /// A node of the arena.
     Old(Child<L>),
-    /// An entry.
+    /// The number of a new entry.
     New(u32),
 }
 
@@ -42,13 +42,13 @@ pub(super) struct Batch<'a, L> {
     pub(super) arena: &'a Arena<L>,
     pub(super) entries: Vec<Entry<L>>,
     pub(super) values: Vec<u8>,
-    /// Numbers of nodes that are no part of what comes out.
+    /// Numbers of nodes that are not part of the result.
     pub(super) retired: Vec<u32>,
     /// Of the leaves that changes meet, their keys.
     pub(super) met: Met<L>,
 }
 
-/// Leaves with their keys.
+/// Old leaves with their keys.
 pub(super) type Met<L> = Vec<(L, Key)>;
 
 impl<'a, L: Leaf> Batch<'a, L> {
@@ -138,8 +138,8 @@ impl<'a, L: Leaf> Batch<'a, L> {
         self.push(Entry::Branch { prefix, old: NONE, old_mask: 0, stays: false, slots })
     }
 
-    /// Changes below the branch `old`, of whose path the nibbles `prefix` are still to come. Gives nothing where
-    /// nothing changes; what is `moved` changes in any case.
+    /// Applies changes below the branch `old`, whose path still has the nibbles `prefix`. Returns `None` if nothing
+    /// changes; a `moved` node changes in any case.
     fn open<S: Source<L>>(
         &mut self,
         prefix: &[u8],
@@ -158,7 +158,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
         let groups = changes[from..to].chunk_by(|a, b| nibble(&a.key, branch) == nibble(&b.key, branch));
         let digit = |group: &[Change<L>]| nibble(&group[0].key, branch);
         if shared < prefix.len() {
-            // The extension is cut: what was below it hangs at one nibble of a new branch.
+            // The extension is split: what was below it hangs at one nibble of a new branch.
             let mut slots = [EMPTY; 16];
             let (kept, mut below) = (prefix[shared], None);
             for group in groups {
@@ -200,7 +200,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
         Some(self.close(prefix.to_vec(), old, stays, slots, source))
     }
 
-    /// A branch with what is left in its slots: a branch with one child is not one.
+    /// Makes a branch of the remaining slots: with one child it is not a branch.
     fn close<S: Source<L>>(
         &mut self,
         prefix: Vec<u8>,
@@ -239,7 +239,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
         }
     }
 
-    /// The key of an old leaf: most that are asked for were met, and hashed together, before.
+    /// Returns the key of an old leaf: most were found, and hashed together, before.
     fn key_of<S: Source<L>>(&self, leaf: &L, source: &S) -> Key {
         let met = self.met.binary_search_by(|(other, _)| other.order(leaf));
         met.map_or_else(|_| source.key(leaf), |at| self.met[at].1)

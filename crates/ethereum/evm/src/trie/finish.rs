@@ -1,4 +1,4 @@
-//! From the shape of what is new to nodes and patches: encoded and hashed from the deepest level up, the nodes of a
+//! Turns the shape of the result into nodes and patches: encoded and hashed from the deepest level up, the nodes of a
 //! level together.
 
 use hearth_crypto::keccak::keccak256_burst;
@@ -7,10 +7,10 @@ use super::arena::{Taken, before};
 use super::batch::{At, Batch, EMPTY, Entry, OLD};
 use super::{Child, Leaf, Nodes, Patch, Ref, rlp};
 
-/// Nodes encoded before they are hashed together: what they take stays in the nearest caches.
+/// Nodes encoded before they are hashed together: these stay in the nearest caches.
 const TOGETHER: usize = 64;
 
-/// What a batch comes to.
+/// The result of a batch.
 pub(super) struct Finished<L> {
     /// The places' nodes, in the order of the places.
     pub(super) roots: Vec<Option<Child<L>>>,
@@ -23,7 +23,7 @@ pub(super) struct Finished<L> {
 }
 
 impl<L: Leaf> Batch<'_, L> {
-    /// Hashes what is new below `places`, all of which are `depth` nibbles deep.
+    /// Hashes the new nodes below `places`, all of which are `depth` nibbles deep.
     pub(super) fn finish(self, places: &[At<L>], depth: usize) -> Finished<L> {
         let mut levels: Vec<Vec<u32>> = Vec::new();
         for place in places {
@@ -50,7 +50,7 @@ impl<L: Leaf> Batch<'_, L> {
         Finished { roots: roots.collect(), nodes: level.nodes, patches: level.patches, retired: self.retired }
     }
 
-    /// Lists what is reachable by its depth.
+    /// Lists reachable entries by depth.
     fn visit(&self, entry: u32, depth: usize, levels: &mut Vec<Vec<u32>>) {
         if levels.len() <= depth {
             levels.resize_with(depth + 1, Vec::new);
@@ -71,9 +71,9 @@ struct Level<L> {
     /// Each node as its parent will have it; the reference is filled in last.
     children: Vec<Child<L>>,
     hashes: Vec<[u8; 32]>,
-    /// One new branch's.
+    /// The children of one new branch.
     gathered: Vec<Child<L>>,
-    /// What comes out.
+    /// The result's nodes.
     nodes: Nodes<L>,
     patches: Vec<Patch<L>>,
     taken: Taken,
@@ -137,7 +137,7 @@ impl<L: Leaf> Level<L> {
         rlp::branch(&references, &mut self.encoded);
     }
 
-    /// Encodes a branch that is new; gives which children are there, and its number.
+    /// Encodes a new branch; returns which children it has, and its number.
     fn create(
         &mut self,
         batch: &Batch<'_, L>,
@@ -172,7 +172,7 @@ impl<L: Leaf> Level<L> {
     }
 }
 
-/// Gathers a branch's children, from the old node and from what is new; gives which are there.
+/// Collects a branch's children, from the old node and the new entries; returns which it has.
 fn gather<L: Leaf>(
     batch: &Batch<'_, L>,
     (old, old_mask): (u32, u16),

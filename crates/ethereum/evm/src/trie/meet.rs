@@ -1,5 +1,5 @@
-//! Follows the paths of many changes together, before anything is changed: what lies there is asked of the memory at
-//! once, and the leaves that new ones will push aside are hashed side by side.
+//! Follows the paths of many changes together, before anything is changed, to overlap the loads from memory, and to
+//! hash side by side the leaves that new ones will push down.
 //!
 //! reads   the arena's nodes on the way to each change, all of their children once
 //! writes  the keys of the leaves met
@@ -11,10 +11,10 @@ use super::arena::Node;
 use super::batch::Batch;
 use super::{Change, Child, Leaf, Source, common, nibble};
 
-/// From how many changes on it pays: below, what a block touches lies in the nearest caches, or is little.
+/// Minimum changes for which it pays: fewer touch only the nearest caches, or little.
 const MIN: usize = 8;
 
-/// A change on its way: at this node, so many nibbles deep.
+/// A change on its way: its node, and the depth in nibbles.
 struct Way {
     change: u32,
     id: u32,
@@ -23,7 +23,7 @@ struct Way {
 }
 
 impl<L: Leaf> Batch<'_, L> {
-    /// Meets what is on the way of `changes`, sorted by key, below the place `at`, which is `depth` nibbles deep.
+    /// Follows the paths of `changes`, sorted by key, below the place `at`, which is `depth` nibbles deep.
     pub(super) fn meet<S: Source<L>>(&mut self, at: Option<Child<L>>, depth: usize, changes: &[Change<L>], source: &S) {
         let Some(Child::Node { mask, id, .. }) = at else { return };
         if changes.len() < MIN {
@@ -63,7 +63,7 @@ impl<L: Leaf> Batch<'_, L> {
     }
 }
 
-/// What is at a change's nibble of the node at which it is.
+/// Returns the child of the node at a change's nibble.
 fn step<'a, L: Leaf>(node: &Node<'a, L>, way: &mut Way, change: &Change<L>) -> Option<&'a Child<L>> {
     let (prefix, depth) = (node.prefix, usize::from(way.depth));
     if common(&change.key, depth, prefix) < prefix.len() {

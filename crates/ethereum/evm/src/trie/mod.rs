@@ -1,7 +1,7 @@
-//! Merkle-Patricia tries of the newest version: a block replaces children where they are, and adds nodes where a branch
-//! has other children than before. What it replaced is kept beside, so that older roots stay readable.
+//! Merkle-Patricia tries of the newest version: a block replaces children in place, and adds nodes if a branch gets
+//! other children than before. Replaced children are kept aside, so that older roots stay readable.
 //!
-//! reads   sorted changes by hashed key, and a [`Source`] for what a leaf holds
+//! reads   sorted changes by hashed key, and a [`Source`] for the leaves' values
 //! writes  nodes into an [`Arena`]; roots
 //! memory  in the arena about 1.4 children a leaf, 60 to 68 B each
 //! source  the yellow paper, appendix D; a node's children carry their references beside them, so that a branch is
@@ -39,7 +39,7 @@ pub(crate) use walk::{find, for_each_leaf, prove};
 /// A hashed key.
 pub(crate) type Key = [u8; 32];
 
-/// What a leaf carries to say whose it is; what it holds is the source's to say.
+/// A leaf's identity; the source provides its value.
 pub(crate) trait Leaf: Copy + PartialEq + Send + Sync {
     /// Whether both are leaves of one key.
     fn same(&self, other: &Self) -> bool {
@@ -49,7 +49,7 @@ pub(crate) trait Leaf: Copy + PartialEq + Send + Sync {
     /// An order of the leaves, whichever: only those of one key are equal.
     fn order(&self, other: &Self) -> Ordering;
 
-    /// What this leaf becomes where it takes the place of `old`, or of nothing.
+    /// Returns this leaf as the replacement of `old`, or of nothing.
     fn replacing(self, old: Option<&Self>) -> Self {
         let _ = old;
         self
@@ -64,7 +64,7 @@ pub(crate) trait Source<L>: Sync {
     fn keys(&self, leaves: &[L]) -> Vec<Key> {
         leaves.iter().map(|leaf| self.key(leaf)).collect()
     }
-    /// Appends what the leaf holds after the changes; `at` is its change's, or [`UNCHANGED`].
+    /// Appends the leaf's value after the changes; `at` is its change's index, or [`UNCHANGED`].
     fn value(&self, leaf: &L, at: u32, out: &mut Vec<u8>);
 }
 
@@ -74,13 +74,13 @@ pub(crate) const UNCHANGED: u32 = u32::MAX;
 /// A change of one leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<L> {
-    /// Its hashed key.
+    /// The hashed key of the leaf.
     pub(crate) key: Key,
-    /// The leaf.
+    /// The new leaf.
     pub(crate) leaf: L,
     /// Whether it is there afterwards.
     pub(crate) live: bool,
-    /// Where the source finds what it holds.
+    /// The index of its value in the source.
     pub(crate) at: u32,
 }
 
@@ -103,7 +103,7 @@ impl Leaf for Alone {
     }
 }
 
-/// What such leaves hold.
+/// The values of such leaves.
 struct Values<'a>(&'a BTreeMap<Key, Vec<u8>>);
 
 impl Source<Alone> for Values<'_> {

@@ -1,7 +1,7 @@
-//! What tries are made of: references, children; new nodes before they are in an arena, and what takes the place of
-//! single children of nodes that are there.
+//! The parts of tries: references, children; new nodes before they are in an arena, and patches that replace single
+//! children of existing nodes.
 //!
-//! memory  60 B a child; a child replaced 68 B, as long as a version is kept that has it
+//! memory  60 B a child; 68 B a replaced child, while a version with it is kept
 
 use std::sync::OnceLock;
 
@@ -14,13 +14,13 @@ const LIST: u8 = 0xc0;
 /// Where a number says how many children there are, less one.
 pub(super) const COUNT_SHIFT: u32 = 28;
 
-/// How a parent refers to a node, as it is within the parent's encoding: the node's own encoding where that is shorter
-/// than 32 bytes, else its hash with the byte that says so.
+/// A parent's reference to a node, as encoded within the parent: the node's own encoding if that is shorter than 32
+/// bytes, else its hash with a prefix byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ref([u8; 33]);
 
 impl Ref {
-    /// To no node.
+    /// A reference to no node.
     pub(crate) const EMPTY: Self = {
         let mut bytes = [0; 33];
         bytes[0] = EMPTY_STRING;
@@ -46,7 +46,7 @@ impl Ref {
         if rlp.len() < 32 { Self::short(rlp) } else { Self::hash(keccak256(rlp)) }
     }
 
-    /// As it is within the parent.
+    /// Returns its encoding within the parent.
     pub(crate) fn encoded(&self) -> &[u8] {
         match self.0[0] {
             HASH => &self.0,
@@ -55,7 +55,7 @@ impl Ref {
         }
     }
 
-    /// The root of the trie of which this is the topmost node: a hash even where the node is short.
+    /// Returns the root of the trie with this as the topmost node: a hash even for a short node.
     pub(crate) fn root(&self) -> B256 {
         match &self.0 {
             [HASH, hash @ ..] => hash.into(),
@@ -67,7 +67,7 @@ impl Ref {
 /// A node as its parent has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Child<L> {
-    /// A leaf, whole.
+    /// A whole leaf.
     Leaf(Ref, L),
     /// A branch, after an extension where the node has a prefix: the reference is the extension's then.
     Node {
@@ -112,7 +112,7 @@ impl<L> Default for Nodes<L> {
 }
 
 impl<L: Copy> Nodes<L> {
-    /// Adds a node; its number must have been taken for as many children, and for a prefix where there is one.
+    /// Adds a node; its number must have been taken for as many children, and for a prefix if it has one.
     pub(crate) fn push(&mut self, id: u32, children: &[Child<L>], prefix: &[u8]) {
         debug_assert_eq!(count(id), children.len());
         self.ids.push(id);
@@ -122,7 +122,7 @@ impl<L: Copy> Nodes<L> {
         }
     }
 
-    /// Their numbers.
+    /// Returns the numbers of the nodes.
     pub(crate) fn ids(&self) -> &[u32] {
         &self.ids
     }
@@ -143,31 +143,31 @@ impl<L: Copy> Nodes<L> {
 pub(crate) struct Patch<L> {
     /// The node's number.
     pub(super) id: u32,
-    /// Which of its children.
+    /// The index of the child.
     pub(super) index: u8,
-    /// The child.
+    /// The new child.
     pub(super) child: Child<L>,
 }
 
-/// What patches have replaced, to look at older versions.
+/// The children that patches replaced, for reading older versions.
 pub(crate) struct Undo<L> {
     patches: Vec<Patch<L>>,
-    /// By node, each with its place above; made when somebody asks.
+    /// Places in the list by node; computed on first use.
     order: OnceLock<Vec<(u32, u32)>>,
 }
 
 impl<L: Copy> Undo<L> {
-    /// What was in the places of patches.
+    /// Creates it from what was in the places of patches.
     pub(crate) fn new(patches: Vec<Patch<L>>) -> Self {
         Self { patches, order: OnceLock::new() }
     }
 
-    /// Bytes that it takes.
+    /// Returns its size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.patches.len() * (size_of::<Patch<L>>() + size_of::<(u32, u32)>())
     }
 
-    /// Finds out what was where, if nobody has before.
+    /// Returns the order by node, and computes it on first use.
     pub(crate) fn order(&self) -> &[(u32, u32)] {
         self.order.get_or_init(|| {
             let mut order: Vec<(u32, u32)> = self.patches.iter().map(|patch| patch.id).zip(0..).collect();
@@ -186,7 +186,7 @@ impl<L: Copy> Undo<L> {
         self.of(id).find(|patch| patch.index == index).map(|patch| patch.child)
     }
 
-    /// What was replaced of a node.
+    /// Returns the replaced children of a node.
     pub(super) fn of(&self, id: u32) -> impl Iterator<Item = &Patch<L>> {
         let from = self.order().partition_point(|(other, _)| *other < id);
         let same = self.order()[from..].iter().take_while(move |(other, _)| *other == id);

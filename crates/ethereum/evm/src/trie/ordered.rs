@@ -1,4 +1,4 @@
-//! The root of a list's trie, in which each item lies under the RLP of its place: transactions, receipts.
+//! The root of a list's trie, in which each item's key is the RLP of its index: transactions, receipts.
 //!
 //! reads   the items, each encoded once
 //! memory  48 B an item, and the branches' shape
@@ -128,7 +128,7 @@ impl Shape<'_> {
     }
 }
 
-/// Appends a branch, after its extension where it has one.
+/// Appends a branch, after its extension if it has one.
 fn branch(prefix: &[u8], children: &[u32; 16], done: &[Ref], out: &mut Vec<u8>) {
     let from = out.len();
     rlp::branch(&children.map(|child| (child != NONE).then(|| &done[child as usize])), out);

@@ -60,7 +60,7 @@ fn root_below(root: Option<&Child<Key>>) -> B256 {
     root.map_or(EMPTY_ROOT_HASH, |root| root.reference().root())
 }
 
-/// Gives what the step replaced, and what is not needed any more.
+/// Returns what the step replaced, and the numbers that are no longer needed.
 fn step(
     arena: &mut Arena<Key>,
     root: &mut Option<Child<Key>>,

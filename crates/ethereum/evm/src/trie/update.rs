@@ -11,11 +11,10 @@ use super::{Change, Child, Leaf, Nodes, Patch, Ref, Source, nibble, rlp};
 
 /// From how many changes on a trie is changed in sixteen parts, on several threads: below, starting them costs more.
 const PARALLEL_MIN: usize = 1_024;
-/// A batch's greatest size, which bounds what it takes beside the nodes.
+/// Maximum size of a batch, which bounds its memory besides the nodes.
 const BATCH_MAX: usize = if cfg!(test) { 2_048 } else { 32_768 };
 
-/// What changes come to: new nodes beside those of the arena, what takes the place of others in these, and what is not
-/// needed any more.
+/// The result of changes: new nodes, patches to nodes of the arena, and numbers that are no longer needed.
 pub(crate) struct Overlay<L> {
     /// The topmost node.
     pub(crate) root: Option<Child<L>>,
@@ -28,7 +27,7 @@ pub(crate) struct Overlay<L> {
 }
 
 impl<L> Overlay<L> {
-    /// Nothing but this root.
+    /// Creates an empty overlay with this root.
     pub(crate) fn of(root: Option<Child<L>>) -> Self {
         Self { root, nodes: Vec::new(), patches: Vec::new(), retired: Vec::new() }
     }
@@ -78,7 +77,7 @@ fn update_at<L: Leaf, S: Source<L>>(
     source: &S,
     threads: usize,
 ) -> Overlay<L> {
-    // Parts even for one thread: what a part touches lies in the nearer caches while it is worked on.
+    // Split even for one thread: the nodes of a part stay in the nearer caches.
     let most = if depth == 0 { PARALLEL_MIN } else { BATCH_MAX };
     let open = match root {
         None => true,
@@ -90,7 +89,7 @@ fn update_at<L: Leaf, S: Source<L>>(
         if parts.iter().filter(|part| part.root.is_some()).count() >= 2 {
             return join(arena, root, parts);
         }
-        // What is left is no branch: rare, and the other way knows how to close it.
+        // The rest is no branch: rare, and the general path handles it.
         parts.iter().flat_map(|part| &part.nodes).for_each(|nodes| arena.give_back_ids(nodes.ids()));
     }
     let mut batch = Batch::new(arena);
@@ -142,7 +141,7 @@ fn in_parts<L: Leaf, S: Source<L>>(
     done.map(|place| place.into_inner().expect("every part was done")).into()
 }
 
-/// The branch over sixteen parts, at least two of which are not empty.
+/// Joins sixteen parts, at least two of which are not empty, under a branch.
 fn join<L: Leaf>(arena: &Arena<L>, root: Option<Child<L>>, parts: Vec<Overlay<L>>) -> Overlay<L> {
     let mask = parts.iter().zip(0..).fold(0, |mask, (part, at)| mask | (u16::from(part.root.is_some()) << at));
     let children: Vec<Child<L>> = parts.iter().filter_map(|part| part.root).collect();

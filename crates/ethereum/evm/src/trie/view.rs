@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::arena::Arena;
 use super::nodes::{Child, Undo};
 
-/// What was first replaced after a version, by node and place: nothing where nothing was.
+/// Returns the child that was first replaced after a version, by node and index; `None` if none was.
 pub(crate) type Was<'a, L> = dyn Fn(u32, u8) -> Option<Child<L>> + Sync + 'a;
 
 /// The nodes as a version has them.
@@ -30,15 +30,15 @@ impl<'a, L: Copy> View<'a, L> {
         Self { arena, later: later.collect(), was: None }
     }
 
-    /// As the version has them of which `was` knows what was replaced after it.
+    /// Creates a view of the version for which `was` knows what was replaced later.
     pub(crate) fn by_place(arena: &'a Arena<L>, was: &'a Was<'a, L>) -> Self {
         Self { arena, later: Vec::new(), was: Some(was) }
     }
 
-    /// A node's children.
+    /// Returns a node's children.
     pub(super) fn children(&self, id: u32) -> Cow<'a, [Child<L>]> {
         let mut children = Cow::Borrowed(self.arena.get(id).children);
-        // What was replaced first was there before what was replaced later.
+        // The first replacement has the oldest value, so it is applied last.
         for patch in self.later.iter().rev().flat_map(|undo| undo.of(id)) {
             children.to_mut()[usize::from(patch.index)] = patch.child;
         }

@@ -76,12 +76,12 @@ fn what_is_acknowledged_survives_a_kill_while_blocks_are_executed_ahead() {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let told = lines.filter_map(|line| {
+        let reported = lines.filter_map(|line| {
             let (taken, ahead) = line.strip_prefix("taken ")?.split_once(" ahead ")?;
             Some((taken.parse::<u64>().ok()?, ahead.parse::<u64>().ok()?))
         });
-        let mut told = told.skip_while(|(_, ahead)| *ahead < 4 * round);
-        let (taken, _) = told.next().expect("the process ended by itself");
+        let mut reported = reported.skip_while(|(_, ahead)| *ahead < 4 * round);
+        let (taken, _) = reported.next().expect("the process ended by itself");
         child.kill().unwrap();
         child.wait().unwrap();
         let chain = open(directory.path(), BlockTime::Manual);

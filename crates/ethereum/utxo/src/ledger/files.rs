@@ -203,7 +203,7 @@ fn load(input: &mut impl Read, chain_id: u64, path: &Path) -> Result<(Footing, L
     input.read_exact(&mut head).map_err(|_| damaged(0, "it is too short"))?;
     let (said, sum) = head.split_at(HEAD - 4);
     if said[..8] != MAGIC[..] || crc(&[said]).to_le_bytes() != sum {
-        return Err(damaged(0, "it is no base of this ledger"));
+        return Err(damaged(0, "it is not a base of this ledger"));
     }
     let long = |at: usize| u64::from_le_bytes(*said[at..].first_chunk().expect("eight bytes"));
     if long(8) != chain_id {

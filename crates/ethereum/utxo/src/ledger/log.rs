@@ -124,7 +124,7 @@ impl Log {
         } else if found != file_head(chain_id) {
             let what = match found[..8] == *MAGIC && crc(&[&found[..16]]) == le(&found[16..]) {
                 true => "it is of another chain",
-                false => "it is no log of this ledger",
+                false => "it is not a log of this ledger",
             };
             return Err(LedgerError::Corrupt { path: path.to_owned(), offset: 0, what });
         }

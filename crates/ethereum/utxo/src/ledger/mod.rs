@@ -52,7 +52,7 @@ pub enum LedgerError {
     #[error("{0}: {1}")]
     Io(PathBuf, #[source] std::io::Error),
     /// The log is damaged.
-    #[error("{path} at byte {offset}: {what}; remove the data directory to begin anew, or restore it")]
+    #[error("{path} at byte {offset}: {what}; remove the data directory to start a new chain, or restore it")]
     Corrupt {
         /// Path of the file.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum LedgerError {
     /// The log ends before the chain does.
     #[error(
         "{path} at byte {offset}: records are missing that the chain's blocks are built on; remove the data \
-        directory to begin anew, or restore it"
+        directory to start a new chain, or restore it"
     )]
     Behind {
         /// Path of the file.

@@ -551,7 +551,7 @@ impl Run {
         let mut sum = crate::lattice::Lattice::default();
         found.iter().for_each(|(at, output)| sum.add(&output.element(at)));
         model.issued.iter().for_each(|(id, ..)| sum.add(&self.ledger.asset(id).unwrap().element(id)));
-        assert_eq!(set::commitment(&sum, &totals), self.ledger.commitment(), "the sum, added up anew");
+        assert_eq!(set::commitment(&sum, &totals), self.ledger.commitment(), "the sum, added up again");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the node says of itself to developers' tools: `nodeInfo` and `metadata`.
+//! What the node reports about itself to developers' tools: `nodeInfo` and `metadata`.
 //!
 //! reads   the newest block; the next block's rules
 //! source  the answers of anvil 1.7 (`anvil_nodeInfo`, `anvil_metadata`) and of Hardhat 2.29 (`hardhat_metadata`)
@@ -7,7 +7,7 @@ use super::Caller;
 use crate::json;
 
 impl Caller<'_> {
-    /// The fields of anvil, whoever asks.
+    /// The fields of anvil, for every client.
     pub(super) fn node_info(&self) -> String {
         let chain = &self.api.chain;
         let head = chain.head();
@@ -32,7 +32,7 @@ impl Caller<'_> {
         })
     }
 
-    /// The fields of both; those that anvil alone has are left out where Hardhat is asked.
+    /// The fields of both; Hardhat's metadata lacks those that only anvil has.
     pub(super) fn metadata(&self, namespace: &str) -> String {
         let chain = &self.api.chain;
         let head = chain.head();

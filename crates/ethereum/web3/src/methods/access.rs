@@ -1,4 +1,4 @@
-//! What accounts hold: balance, nonce, code, storage, and the proof of it.
+//! The contents of accounts: balance, nonce, code, storage, and proofs.
 //!
 //! reads   the state after a block
 //! writes  numbers and bytes
@@ -19,10 +19,10 @@ use crate::hexadecimal::{self, HexError};
 use crate::json;
 use crate::params::{BlockId, Params};
 
-/// Slots of one proof: geth's bound.
+/// Maximum slots of one proof, as in geth.
 const PROOF_SLOTS_MAX: usize = 1_024;
 
-/// Slots by their keys, each as its client has written it.
+/// Storage keys, each with the text that the client wrote.
 struct Keys(Vec<(String, U256)>);
 
 impl<'de> serde::Deserialize<'de> for Keys {
@@ -33,7 +33,7 @@ impl<'de> serde::Deserialize<'de> for Keys {
     }
 }
 
-/// A key of storage, or why it is none, in the words of the execution API's tests.
+/// Parses a storage key; the error has the words of the execution API's tests.
 fn storage_key(text: &str) -> Result<U256, String> {
     hexadecimal::word(text).map_err(|why| {
         let shown: String = text.chars().take(100).collect();
@@ -49,8 +49,8 @@ impl Caller<'_> {
         Ok(params.optional(index)?.unwrap_or(BlockId::Latest))
     }
 
-    /// The state after a block. A block that is not at hand is read where nobody waits for it: its state is gone, and
-    /// the error tells its root. The pending block is executed there.
+    /// Returns the state after a block. A block that must be read from disk is read on the call pool: its state is
+    /// gone, and the error names its root. The pending block is executed there.
     async fn view(&self, id: BlockId) -> Result<StateAt, Failure> {
         if self.api.is_at_hand(id) {
             return self.api.view(id);
@@ -94,7 +94,7 @@ impl Caller<'_> {
         Ok(json::data(&view.storage(&address, &key).to_be_bytes::<32>()))
     }
 
-    /// An account without its code, and the root of its storage.
+    /// Returns an account without its code, and the root of its storage.
     pub(super) async fn eth_get_account(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
         let address: Address = params.required(0)?;
@@ -113,7 +113,7 @@ impl Caller<'_> {
         self.api.heavy.run(tell).await
     }
 
-    /// An account with its code.
+    /// Returns an account with its code.
     pub(super) async fn eth_get_account_info(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
         let address: Address = params.required(0)?;
@@ -126,7 +126,7 @@ impl Caller<'_> {
         }))
     }
 
-    /// The code of this hash, of whatever account; null where none has it.
+    /// Returns the code with this hash, of any account; null if there is none.
     pub(super) fn debug_code_by_hash(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
         let hash: B256 = params.required(0)?;
@@ -195,7 +195,7 @@ fn push_nodes(out: &mut String, nodes: &[alloy_primitives::Bytes]) {
     json::push_array(out, nodes, |out, node| json::push_data(out, node));
 }
 
-/// The key comes back as it came: as a word where it was one, else as a number.
+/// The key keeps the client's form: a word, or else a number.
 fn push_slot(out: &mut String, slot: &StorageProof, key: &str) {
     json::push_object(out, |object| {
         match key.len() {

@@ -23,10 +23,10 @@ use crate::json::{self, Object};
 use crate::params::{BlockId, Params};
 
 const NULL: &str = "null";
-/// Bytes of a blob that are told where it is not told whole.
+/// Bytes that an abbreviated blob shows.
 const PREFIX: usize = 32;
 
-/// Whether blobs are told whole, or their first bytes.
+/// Whether blobs are returned whole, or only their first bytes.
 type Whole = bool;
 
 fn proofs(sidecar: &Sidecar) -> &[Bytes48] {
@@ -36,7 +36,7 @@ fn proofs(sidecar: &Sidecar) -> &[Bytes48] {
     }
 }
 
-/// What is in sidecars, those of the one after those of the other, as fields of an object.
+/// Appends the contents of several sidecars, one after the other, as fields of an object.
 pub(super) fn push_parts(object: &mut Object<'_>, sidecars: &[SharedSidecar], whole: Whole) {
     object.array("blobs", sidecars.iter().flat_map(|sidecar| sidecar.blobs()), |out, blob| {
         let bytes = blob.as_slice();
@@ -59,7 +59,7 @@ fn push_sidecar(object: &mut Object<'_>, block: &Block, index: usize, sidecar: &
 }
 
 impl Api {
-    /// Those of a block that are kept.
+    /// Returns the kept sidecars of a block.
     fn sidecars_of(&self, id: BlockId, whole: Whole) -> Result<String, Failure> {
         let Some(block) = self.block(id)? else { return Ok(NULL.into()) };
         let kept = self.chain.pool().sidecars();
@@ -70,7 +70,7 @@ impl Api {
         }))
     }
 
-    /// That of a transaction in a block.
+    /// Returns the sidecar of a transaction in a block.
     fn sidecar_of(&self, hash: &B256, whole: Whole) -> String {
         let Some((block, index)) = self.chain.tx(hash) else { return NULL.into() };
         let Some(sidecar) = self.chain.pool().sidecars().get(hash) else { return NULL.into() };
@@ -78,7 +78,7 @@ impl Api {
     }
 }
 
-/// A block as the beacon API names it; a slot is a block's number here, and a root its hash.
+/// Parses a block id of the beacon API; a slot is a block's number here, and a root its hash.
 fn beacon_id(text: &str) -> Option<BlockId> {
     match text {
         "head" => Some(BlockId::Latest),
@@ -90,7 +90,7 @@ fn beacon_id(text: &str) -> Option<BlockId> {
 }
 
 impl Api {
-    /// The blobs of a block, as a consensus client's HTTP endpoint tells them: its status and its JSON.
+    /// Answers the beacon API's `getBlobs` for a block: the HTTP status and the JSON.
     pub(crate) async fn beacon_blobs(self: &Arc<Self>, address: IpAddr, id: &str) -> (StatusCode, String) {
         let refuse = |status: StatusCode, why: &str| {
             let text = json::object(|object| {
@@ -113,7 +113,7 @@ impl Api {
         }
     }
 
-    /// All blobs of a block, if all are kept.
+    /// Returns all blobs of a block, if all are kept.
     fn blobs_of(&self, id: BlockId) -> Result<Option<String>, Failure> {
         let Some(block) = self.block(id)? else { return Ok(None) };
         let kept = self.chain.pool().sidecars();
@@ -131,7 +131,7 @@ impl Api {
 }
 
 impl Caller<'_> {
-    /// BSC's methods. The second parameter, `false`, cuts each blob to 32 bytes.
+    /// Answers BSC's methods. The second parameter, `false`, shortens each blob to 32 bytes.
     pub(super) async fn blob_sidecars(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
         let whole = params.optional::<bool>(1)?.unwrap_or(true);
@@ -144,7 +144,7 @@ impl Caller<'_> {
         self.api.heavy.run(move |_| api.sidecars_of(id, whole)).await
     }
 
-    /// Foundry's: the blob of a versioned hash, or those of a transaction, which may still wait.
+    /// Answers Foundry's methods: the blob of a versioned hash, or those of a transaction, which may be pending.
     pub(super) async fn anvil_blobs(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let hash: B256 = params.at_most(1)?.required(0)?;
         let by_transaction = method == "anvil_getBlobsByTransactionHash";

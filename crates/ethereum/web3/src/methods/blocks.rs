@@ -6,8 +6,8 @@
 //! drops   nothing: what is not there is null
 //! source  the execution API of ethereum.org
 //!
-//! What has to be read from disk, blocks of many transactions, and the pending block, which is executed first, are told
-//! by the threads of calls: those that answer have other clients.
+//! Blocks that must be read from disk, blocks of many transactions, and the pending block, which must be executed
+//! first, are handled on the call pool's threads, so that they do not delay other clients.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::params::{BlockId, Params};
 use crate::shapes::{self, Place, Stage};
 
 const NULL: &str = "null";
-/// Of how many transactions a block is told at once, on the threads that answer; with their hashes alone of how many.
+/// Maximum transactions of a block that a connection's thread answers itself; and maximum where only hashes are needed.
 const FEW_TRANSACTIONS: usize = 200;
 const FEW_HASHES: usize = 2_000;
 
-/// What is asked of a block, or of a transaction in one.
+/// A query about a block, or about a transaction in one.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Block(BlockId, Whole),
@@ -42,11 +42,11 @@ enum Asked {
     Receipt(B256),
 }
 
-/// Whether transactions are told whole, or their hashes.
+/// Whether a block lists whole transactions, or their hashes.
 type Whole = bool;
 
 impl Asked {
-    /// What a method asks.
+    /// Parses a method's query.
     fn read(method: &str, params: Params<'_>) -> Result<Self, Failure> {
         let by_hash = method.contains("ByHash") || method.contains("ByBlockHash");
         let block = |params: &Params<'_>| match by_hash {
@@ -87,7 +87,7 @@ impl Asked {
 }
 
 impl Api {
-    /// Whether a block need be neither read from disk nor executed.
+    /// Returns whether a block is available without reading from disk or executing.
     pub(super) fn is_at_hand(&self, id: BlockId) -> bool {
         match id {
             BlockId::Pending => false,
@@ -98,7 +98,7 @@ impl Api {
         }
     }
 
-    /// Whether this is answered at once.
+    /// Returns whether the query is answered on the connection's thread.
     fn is_light(&self, asked: &Asked) -> bool {
         let has_few = |id: BlockId, most: usize| {
             self.is_at_hand(id) && self.block(id).is_ok_and(|block| block.is_none_or(|block| block.txs.len() <= most))
@@ -125,7 +125,7 @@ impl Api {
             Asked::Block(id, whole) => or_null(self.block(id)?.map(|block| shapes::block(&block, stage(id), whole))),
             Asked::Header(id) => or_null(self.block(id)?.map(|block| shapes::head(&block, stage(id)))),
             Asked::Receipts(id) => {
-                // Those of the pending block promise nothing.
+                // A receipt of the pending block does not promise anything.
                 let block = self.block(id)?;
                 let block = block.filter(|block| id == BlockId::Pending || self.is_acknowledged(block.number()));
                 or_null(block.map(|block| shapes::receipts(&block, self.chain.env_of(&block).blobs.price())))
@@ -157,7 +157,7 @@ impl Api {
                 raw.map_or("\"0x\"".into(), |raw| json::data(&raw))
             }
             Asked::Receipt(hash) => {
-                // It may have come into a block since it was looked for.
+                // It may have come into a block since the first lookup.
                 let found = self.chain.tx(&hash).filter(|(block, _)| self.is_acknowledged(block.number()));
                 or_null(found.map(|(block, index)| {
                     let mut out = String::new();
@@ -169,15 +169,15 @@ impl Api {
         })
     }
 
-    /// A block that has a transaction at this index.
+    /// Returns the block and the transaction at this index in it.
     fn transaction_at(&self, id: BlockId, index: u64) -> Result<Option<(Arc<Block>, usize)>, Failure> {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         Ok(self.block(id)?.filter(|block| index < block.txs.len()).map(|block| (block, index)))
     }
 
-    /// A transaction of a block, or one that waits; null else.
+    /// Returns a transaction of a block or of the pool; null if there is none.
     pub(super) fn transaction(&self, hash: &B256) -> String {
-        // First where it waits: between the two looks it may have come into a block.
+        // The pool first: the transaction may move into a block between the two lookups.
         let waiting = self.chain.pool().get(hash);
         let mut out = String::new();
         match (self.chain.tx(hash), waiting) {

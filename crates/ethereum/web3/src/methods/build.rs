@@ -1,4 +1,4 @@
-//! `testing_buildBlockV1`: a block of chosen transactions, which is told and forgotten.
+//! `testing_buildBlockV1`: builds a block of chosen transactions, returns it and forgets it.
 //!
 //! reads   a block and the state after it; the pool, where no transactions are named
 //! writes  an execution payload
@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::params::{Field, Params};
 
-/// What a consensus layer would say of the block.
+/// The payload attributes of a consensus layer.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Attributes {
@@ -37,11 +37,11 @@ struct Attributes {
     parent_beacon_block_root: Option<Field<B256>>,
 }
 
-/// A block that is asked for.
+/// A request for a block.
 struct Order {
     parent: B256,
     attributes: Attributes,
-    /// Those of the pool where it is missing.
+    /// The pool's transactions if it is missing.
     txs: Option<Vec<Field<Bytes>>>,
     extra_data: Bytes,
 }
@@ -133,14 +133,14 @@ impl Api {
     }
 }
 
-/// What the transactions of a block pay to whoever makes it, in wei.
+/// What the transactions of a block pay to its fee recipient, in wei.
 fn value(block: &Block) -> U256 {
     let tip = |tx: &SharedTx| tx.envelope.effective_tip_per_gas(block.base_fee()).unwrap_or_default();
     let paid = block.txs.iter().zip(&block.receipts);
     paid.fold(U256::ZERO, |sum, (tx, receipt)| sum + U256::from(tip(tx)) * U256::from(receipt.gas_used))
 }
 
-/// `sidecars` are those of the block's transactions that the node has.
+/// Builds the execution payload; `sidecars` are those of the block's transactions that the node has.
 fn envelope(block: &Block, sidecars: &[SharedSidecar], requests: &[Bytes]) -> String {
     let header = &block.header;
     json::object(|object| {

@@ -1,7 +1,7 @@
-//! Messages that clients want executed without a transaction: `eth_call`, `eth_estimateGas`, `eth_createAccessList`.
+//! Execution of messages without a transaction: `eth_call`, `eth_estimateGas`, `eth_createAccessList`.
 //!
 //! reads   the state after a block
-//! writes  what the message gives back
+//! writes  the message's output
 //! memory  what the message touches, and its overrides
 //! drops   messages that revert: error 3 with the revert's data; that fail otherwise: error -32000
 //! source  `internal/ethapi` of go-ethereum 1.16
@@ -30,51 +30,51 @@ use crate::trace::{Budget, Watcher, Watchman, halt_words, is_precompile};
 
 /// Gas of a transfer without data.
 const TRANSFER_GAS: u64 = 21_000;
-/// What a call that carries value gives the callee on top.
+/// Additional gas for the callee of a call with value.
 const STIPEND: u64 = 2_300;
-/// An estimate may be above what is needed by so many thousandths: geth's precision.
+/// Precision of an estimate in thousandths, as in geth.
 const ESTIMATE_PRECISION: u64 = 15;
-/// How often an access list is made anew until it no longer changes.
+/// Maximum rounds of computing an access list, each with the list of the round before.
 const ACCESS_LIST_ROUNDS: usize = 16;
 
-/// A message as clients write it.
+/// A message, as in the JSON of clients.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Message {
-    /// Who sends it.
+    /// The sender.
     pub from: Option<Field<Address>>,
-    /// To whom; a contract is created where nobody is named.
+    /// The recipient; without one, the message creates a contract.
     pub to: Option<Field<Address>>,
-    /// Units of gas it may use.
+    /// The gas limit.
     pub gas: Option<Field<u64>>,
-    /// Wei for each.
+    /// The price, wei per unit of gas.
     pub gas_price: Option<Field<U256>>,
-    /// Wei for each at most.
+    /// The maximum fee, wei per unit of gas.
     pub max_fee_per_gas: Option<Field<U256>>,
-    /// Wei for each to whoever makes the block.
+    /// Wei per unit of gas to the block's fee recipient.
     pub max_priority_fee_per_gas: Option<Field<U256>>,
-    /// Wei that go along.
+    /// The transferred value, in wei.
     pub value: Option<Field<U256>>,
-    /// How many transactions its sender has sent.
+    /// The sender's nonce.
     pub nonce: Option<Field<u64>>,
     data: Option<Field<Bytes>>,
     input: Option<Field<Bytes>>,
-    /// EIP-2930.
+    /// The access list (EIP-2930).
     pub access_list: Option<AccessList>,
-    /// EIP-7702.
+    /// The authorizations (EIP-7702).
     pub authorization_list: Option<Vec<SignedAuthorization>>,
-    /// Of this chain, if given.
+    /// The chain id, which must be this chain's.
     pub chain_id: Option<Field<U256>>,
-    /// EIP-4844: wei for a unit of blob gas at most.
+    /// The maximum fee in wei per unit of blob gas (EIP-4844).
     pub max_fee_per_blob_gas: Option<Field<U256>>,
-    /// EIP-4844: the hashes of its blobs.
+    /// The hashes of its blobs (EIP-4844).
     pub blob_versioned_hashes: Option<Vec<Field<B256>>>,
-    /// What the hashes are of; a call needs the hashes alone.
+    /// The blobs themselves; a call needs only their hashes.
     blobs: Option<Vec<Field<Bytes>>>,
 }
 
 impl Message {
-    /// Its data, under whichever name.
+    /// Returns the data, which clients name `data` or `input`.
     pub fn input(&self) -> Result<Bytes, Failure> {
         match (&self.input, &self.data) {
             (Some(input), Some(data)) if input != data => Err(Failure::server(
@@ -86,12 +86,12 @@ impl Message {
         }
     }
 
-    /// The same, sent by somebody.
+    /// Returns the same message from another sender.
     pub fn sent_by(&self, from: Address) -> Self {
         Self { from: Some(Field(from)), ..self.clone() }
     }
 
-    /// What cannot be of any message, or not of this chain.
+    /// Returns an error for fields that contradict each other, or name another chain.
     pub fn check(&self, chain_id: u64) -> Result<(), Failure> {
         match (&self.blob_versioned_hashes, self.to) {
             (Some(hashes), _) if hashes.is_empty() => {
@@ -119,7 +119,7 @@ impl Message {
         }
     }
 
-    /// Refuses one with blobs: this node makes no proofs for transactions that it signs.
+    /// Refuses a message with blobs: this node makes no proofs for transactions that it signs.
     pub fn refuse_blobs(&self) -> Result<(), Failure> {
         match self.blob_versioned_hashes.is_some() || self.blobs.is_some() {
             true => Err(Failure::server("blob transactions (type 3, EIP-4844) are not signed here: send them signed")),
@@ -127,7 +127,7 @@ impl Message {
         }
     }
 
-    /// As revm takes it.
+    /// Converts the message for revm.
     pub fn to_env(&self, chain_id: u64, gas_limit: u64) -> Result<TxEnv, Failure> {
         self.check(chain_id)?;
         let price = |field: Option<Field<U256>>| {
@@ -165,7 +165,7 @@ impl Message {
     }
 }
 
-/// A message, and on what it is executed.
+/// A message, with the block and the state to execute it on.
 struct Scene<D> {
     env: BlockEnv,
     extras: BlockExtras,
@@ -197,7 +197,7 @@ impl<D: DatabaseRef> Scene<D> {
     }
 }
 
-/// Why a message is none for this state, in geth's words.
+/// Returns why a message is invalid on this state, in geth's words.
 pub(super) fn invalid(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> String {
     let sender = tx.caller;
     match why {
@@ -236,7 +236,7 @@ fn refused(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> Failure {
     Failure::server(format!("err: {} (supplied gas {})", invalid(why, tx, env), tx.gas_limit))
 }
 
-/// What a message gives back, or why it fails.
+/// Returns a message's output, or why it failed.
 fn output(result: &ExecutionResult) -> Result<Bytes, Failure> {
     match result {
         ExecutionResult::Success { output, .. } => Ok(output.data().clone()),
@@ -246,7 +246,8 @@ fn output(result: &ExecutionResult) -> Result<Bytes, Failure> {
 }
 
 impl Caller<'_> {
-    /// The message, the state and the block that the parameters name: message, block, state overrides, block overrides.
+    /// Runs `work` with the message, state and block that the parameters name: message, block, state overrides, block
+    /// overrides.
     async fn with_scene<T, F>(&self, params: &Params<'_>, default: BlockId, work: F) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -288,7 +289,7 @@ impl Caller<'_> {
             let tx = message.to_env(api.chain_id(), u64::MAX)?;
             let estimated = estimate(scene, tx.clone(), message.gas.map(|gas| gas.0), call_gas);
             if estimated.is_err() {
-                // As Hardhat does: of one that succeeds its transaction prints.
+                // As in Hardhat: if the estimate succeeds, the transaction prints.
                 scene.print("eth_estimateGas", &TxEnv { gas_limit: call_gas, ..tx }, api);
             }
             estimated.map(json::quantity)
@@ -296,7 +297,7 @@ impl Caller<'_> {
         done.await
     }
 
-    /// The gas that a message needs in the next block.
+    /// Returns the gas that a message needs in the next block.
     pub(super) async fn estimated(&self, message: Message) -> Result<u64, Failure> {
         let api = std::sync::Arc::clone(self.api);
         let work = move |deadline| {
@@ -318,7 +319,7 @@ impl Caller<'_> {
         let done = self.with_scene(&params, self.api.next_block(), |scene, message, api| {
             let mut tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
             if message.nonce.is_none() {
-                // The address of a contract that it creates follows from it.
+                // The address of a contract that it creates depends on the nonce.
                 let info = scene.db.basic_ref(tx.caller).map_err(Failure::state)?;
                 tx.nonce = info.map_or(0, |info| info.nonce);
             }
@@ -328,7 +329,7 @@ impl Caller<'_> {
     }
 }
 
-/// The least gas with which a message succeeds, to a few thousandths.
+/// Returns the least gas with which a message succeeds, to a few thousandths.
 fn estimate<D: DatabaseRef>(
     scene: &Scene<D>,
     mut tx: TxEnv,
@@ -358,7 +359,7 @@ fn estimate<D: DatabaseRef>(
     tx.gas_limit = high;
     let (mut low, tried) = match scene.run(tx.clone())? {
         Ok(Simulated { result: ExecutionResult::Success { gas, .. }, .. }) => {
-            // With the whole of the refund paid beforehand, and a 64th kept back in every call.
+            // All gas before the refund, and the 64th that every call keeps back.
             let most = gas.total_gas_spent().max(gas.floor_gas());
             (gas.tx_gas_used() - 1, ((most + STIPEND) / 63).saturating_mul(64))
         }
@@ -385,7 +386,7 @@ fn estimate<D: DatabaseRef>(
         }
     }
     while low + 1 < high && (high - low) * 1_000 > high * ESTIMATE_PRECISION {
-        // What is needed is most often near what was used.
+        // The limit is most often near the gas used.
         let middle = (low + (high - low) / 2).min(low.saturating_mul(2));
         if succeeds(middle)? {
             high = middle;
@@ -396,7 +397,7 @@ fn estimate<D: DatabaseRef>(
     Ok(high)
 }
 
-/// The accounts and slots that a message touches, and what it uses with them named.
+/// Returns the accounts and slots that a message touches, and the gas it uses with them in the access list.
 fn access_list<D: DatabaseRef>(scene: &Scene<D>, mut tx: TxEnv) -> Result<String, Failure> {
     if tx.tx_type == 0 {
         tx.tx_type = 1;
@@ -437,8 +438,8 @@ fn access_list<D: DatabaseRef>(scene: &Scene<D>, mut tx: TxEnv) -> Result<String
     }))
 }
 
-/// Without those that are warm in any case: sender, receiver and beneficiary, where nothing of their storage is
-/// touched, and precompiles.
+/// Leaves out accounts that are warm in any case: precompiles, and sender, receiver and beneficiary if none of their
+/// storage is touched.
 fn touched(done: &Simulated, tx: &TxEnv, env: &BlockEnv) -> AccessList {
     let to = match tx.kind {
         TxKind::Call(to) => to,

@@ -1,4 +1,4 @@
-//! Traces, and what is stored as it is stored.
+//! Traces, and raw data as it is stored.
 //!
 //! reads   blocks, and the state before them
 //! writes  traces; RLP
@@ -26,12 +26,12 @@ use crate::json;
 use crate::params::{BlockId, Params};
 use crate::trace::{Budget, Options, Subject, Whereabouts};
 
-/// A transaction of a block, on the state that those before it left.
+/// A transaction of a block, on the state after the transactions before it.
 pub(super) type Replayed<'a, 'b> = Subject<'a, BlockDb<'b, StateView>>;
 
 impl Api {
-    /// Executes a block's transactions again. Shows all to `look`, or the one at `only`; returns what it says of each.
-    /// It says besides what the transaction has changed, for those after it.
+    /// Executes a block's transactions again. Calls `look` for all, or for the one at `only`, and returns its results.
+    /// `look` also returns the transaction's changes, for the later ones.
     pub(super) fn replay<T>(
         &self,
         block: &Block,
@@ -70,7 +70,7 @@ impl Api {
         Ok(all)
     }
 
-    /// Traces transactions of a block: all, or the one at `only`. Gives the JSON of each.
+    /// Traces transactions of a block: all, or the one at `only`. Returns the JSON of each.
     fn traces(
         &self,
         block: &Block,
@@ -86,7 +86,7 @@ impl Api {
     }
 }
 
-/// What `debug_traceCall` takes besides the tracer's options.
+/// The options of `debug_traceCall` besides the tracer's.
 #[derive(Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct CallOptions<'a> {
@@ -145,9 +145,9 @@ impl Caller<'_> {
                 self.api.heavy.run(read).await
             }
             "debug_clearTxpool" if self.api.config.dev => self.drop_waiting("dropAllTransactions", params.at_most(0)?),
-            // Memory that is free goes back by itself.
+            // Free memory is returned to the system anyway.
             "debug_freeOSMemory" => params.at_most(0).map(|_| "null".into()),
-            // There is nothing here that this node had found bad.
+            // This node keeps no bad blocks.
             "debug_getBadBlocks" => params.at_most(0).map(|_| "[]".into()),
             unknown => Err(Failure::method_not_found(unknown)),
         }
@@ -155,7 +155,7 @@ impl Caller<'_> {
 
     async fn trace(
         &self,
-        // Reads from disk, where the block is not at hand.
+        // Reads from disk, if the block is not in memory.
         find: impl FnOnce(&Api) -> Result<(Arc<Block>, Option<usize>), Failure> + Send + 'static,
         options: Options,
         finish: impl FnOnce(Vec<String>, &Block) -> String + Send + 'static,
@@ -191,7 +191,7 @@ impl Caller<'_> {
     }
 }
 
-/// The hash of the header of a block's RLP: blocks are traced where they are in the chain.
+/// Returns the hash of the header in a block's RLP: only blocks of the chain can be traced.
 fn block_hash(mut rlp: &[u8]) -> Result<B256, Failure> {
     let wrong = |why: alloy_rlp::Error| Failure::server(format!("could not decode block: {why}"));
     let within = Header::decode_bytes(&mut rlp, true).map_err(wrong)?;
@@ -200,7 +200,7 @@ fn block_hash(mut rlp: &[u8]) -> Result<B256, Failure> {
     Ok(B256::from(hearth_crypto::keccak::keccak256(&within[..within.len() - rest.len()])))
 }
 
-/// In the words of the execution API's tests.
+/// The error for an unknown block, in the words of the execution API's tests.
 pub(super) fn not_found(id: BlockId) -> Failure {
     match id {
         BlockId::Hash(hash) => Failure::server(format!("block {hash} not found")),
@@ -224,7 +224,7 @@ fn raw(method: &str, block: &Block) -> String {
     }
 }
 
-/// The block as peers would send it: header, transactions, uncles, withdrawals.
+/// Encodes a block as the network protocol does: header, transactions, uncles, withdrawals.
 fn block_rlp(block: &Block) -> Vec<u8> {
     let mut txs = Vec::new();
     for tx in &block.txs {

@@ -1,9 +1,9 @@
-//! What a developer may do to a chain of their own: time, accounts, going back, blocks on demand.
+//! Controls of a development chain: time, accounts, snapshots, blocks on demand.
 //!
 //! reads   requests
 //! writes  the chain, through its own controls
 //! memory  the number of one snapshot
-//! drops   requests that are beyond the chain: error -32000
+//! drops   requests that the chain cannot fulfil: error -32000
 //! source  the `evm_`, `anvil_` and `hardhat_` methods of anvil 1.5 and Hardhat 2
 
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use crate::json;
 use crate::params::{Field, Param, Params};
 use crate::shapes::{self, Stage};
 
-/// How long a change of how blocks are made waits for those of what has waited.
+/// How long a change of the mining mode waits for blocks of pending transactions.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Blocks that one request may make.
+/// Maximum blocks of one request.
 const BLOCKS_MAX: u64 = 100_000;
 
-/// What these methods remember.
+/// The state of these methods.
 pub struct Dev {
-    /// The snapshot of the chain as it was when the server began.
+    /// The snapshot of the chain at the server's start.
     beginning: Mutex<Option<u64>>,
-    /// Which chain it is: another one after each `reset`.
+    /// The chain's instance id: each `reset` makes a new one.
     instance: Mutex<B256>,
 }
 
 impl Dev {
-    /// For a chain whose beginning is now, where developers may go back to it.
+    /// Remembers the chain's current state as its beginning, if these methods are served.
     pub fn new(chain: &Chain, is_served: bool) -> Self {
         Self { beginning: Mutex::new(is_served.then(|| chain.snapshot())), instance: Mutex::new(new_instance()) }
     }
 
-    /// Which chain it is.
+    /// Returns the chain's instance id.
     pub(super) fn instance(&self) -> B256 {
         *self.instance.lock()
     }
 
-    /// Whether a snapshot is the server's own, of which no client was told.
+    /// Returns whether a snapshot is the server's own, whose number no client has.
     pub(super) fn is_beginning(&self, id: u64) -> bool {
         *self.beginning.lock() == Some(id)
     }
@@ -54,7 +54,7 @@ fn new_instance() -> B256 {
     B256::from_slice(&[crate::ids::unguessable(), crate::ids::unguessable()].concat())
 }
 
-/// What `evm_mine` takes: a time, or this.
+/// The parameter of `evm_mine`: a time, or these options.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MineOptions {
@@ -62,7 +62,7 @@ struct MineOptions {
     timestamp: Option<Field<u64>>,
 }
 
-/// A whole number of seconds or milliseconds, in whatever form.
+/// A whole number of seconds or milliseconds, in any of the clients' forms.
 pub(super) struct Span(pub u64);
 
 impl Param for Span {
@@ -79,7 +79,7 @@ impl Param for Span {
     }
 }
 
-/// As much of a number or a word as an error repeats.
+/// Shortens a number or a word for an error message.
 fn first_of(json: &str) -> String {
     json.chars().take(24).collect()
 }
@@ -88,10 +88,10 @@ fn failed(why: ChainError) -> Failure {
     Failure::chain(why)
 }
 
-/// A change to the chain, which waits until no block is being made; `None` where there is nothing to say of it.
+/// A change to the chain, which waits until no block is being made; `None` if it has no result of its own.
 type Change = Box<dyn FnOnce(&Chain) -> Result<Option<String>, Failure> + Send>;
 
-/// Sets what blocks to come are to be.
+/// Sets parameters of future blocks.
 fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Failure> {
     let params = params.at_most(1)?;
     let span = || params.required::<Span>(0).map(|Span(number)| number);
@@ -103,7 +103,7 @@ fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Fa
         }
         "setTime" => {
             let time = span()?;
-            // Milliseconds, as Ganache has them, where it cannot be seconds.
+            // A time too large for seconds is in milliseconds, as in Ganache.
             let seconds = if time > 100_000_000_000 { time / 1_000 } else { time };
             Box::new(move |chain| Ok(Some(chain.set_time(seconds).to_string())))
         }
@@ -140,7 +140,7 @@ fn silent<T: Send + 'static>(value: T, set: impl FnOnce(&Chain, T) + Send + 'sta
 impl Caller<'_> {
     pub(super) async fn dev(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let (namespace, name) = method.split_once('_').unwrap_or_default();
-        // What there is nothing to say of: `null` by anvil, `true` by Hardhat.
+        // The result of a method without one: `null` in anvil, `true` in Hardhat.
         let done = || Ok(if namespace == "anvil" { "null".into() } else { "true".into() });
         let chain = &self.api.chain;
         match name {
@@ -182,7 +182,7 @@ impl Caller<'_> {
                 let depth = params.at_most(1)?.optional::<Span>(0)?.map_or(1, |Span(depth)| depth);
                 self.roll_back(depth).await.and_then(|()| done())
             }
-            // Of a chain that forks no other nothing becomes of it, as with anvil.
+            // A chain that is no fork ignores it, as in anvil.
             "setRpcUrl" if namespace == "anvil" => {
                 params.at_most(1)?.required::<String>(0)?;
                 done()
@@ -204,7 +204,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Runs what makes blocks on a thread that may wait.
+    /// Runs work that makes blocks on a thread that may block.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Chain) -> Result<T, Failure> + Send + 'static,
@@ -226,7 +226,7 @@ impl Caller<'_> {
         Ok(if namespace == "anvil" { "null".into() } else { "true".into() })
     }
 
-    /// Makes the blocks that a time or options ask for; gives how many.
+    /// Makes the blocks that a time or options ask for; returns how many.
     async fn mine_as_asked(&self, params: &Params<'_>) -> Result<u64, Failure> {
         let options = match params.json(0) {
             Some(json) if json.starts_with('{') => params.shape::<MineOptions>(0)?,
@@ -239,7 +239,7 @@ impl Caller<'_> {
         self.mine_blocks(count, None).await.map(|()| count)
     }
 
-    /// Makes blocks and tells them whole: the newest after it, as many as were made, within what an answer may take.
+    /// Makes blocks and returns them whole: the newest ones, as many as were made, within the limit of an answer.
     async fn mine_and_tell(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(1)?;
         let count = self.mine_as_asked(&params).await?;
@@ -309,7 +309,7 @@ impl Caller<'_> {
         let set = |block_time| {
             self.blocking(move |chain: &Chain| {
                 chain.set_block_time(block_time).map_err(failed)?;
-                // What has waited can be read in blocks once this is answered, where they come as transactions do.
+                // Pending transactions are in blocks when this is answered, if blocks come as transactions do.
                 chain.caught_up(PATIENCE);
                 Ok(())
             })
@@ -318,7 +318,7 @@ impl Caller<'_> {
         match name {
             "getAutomine" => Ok((now == BlockTime::Instant).to_string()),
             "getIntervalMining" => Ok(match now {
-                // Never 0, which says that there is none: an interval may be a part of a second.
+                // Never 0, which would mean no interval: an interval may be less than a second.
                 BlockTime::Every(every) if in_seconds => every.as_millis().div_ceil(1000).to_string(),
                 BlockTime::Every(every) => every.as_millis().to_string(),
                 BlockTime::Instant | BlockTime::Manual => "null".into(),
@@ -349,7 +349,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Whether an interval is in seconds, as anvil has it under whatever name; else in milliseconds, as Hardhat has it.
+    /// Returns whether an interval is in seconds, as in anvil under any name; else in milliseconds, as in Hardhat.
     fn counts_seconds(&self, namespace: &str) -> bool {
         namespace == "anvil" || self.api.config.client_version.starts_with("anvil/")
     }

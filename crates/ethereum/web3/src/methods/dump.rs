@@ -1,4 +1,4 @@
-//! Accounts and outputs of a chain as one text, and back.
+//! Dumps both ledgers of a chain as one text, and loads it.
 //!
 //! reads   the newest state of both ledgers; a text of such
 //! writes  hexadecimal digits of a genesis in geth's JSON form, which `hearth evm run --state` reads too, and geth but
@@ -17,12 +17,12 @@ use crate::failure::Failure;
 use crate::json;
 use crate::params::Params;
 
-/// No account and no slot takes less, written out.
+/// Minimum length of an account or a slot in the text.
 const ENTRY_BYTES: usize = 64;
 
 impl Caller<'_> {
     pub(super) async fn dump_state(&self, params: Params<'_>) -> Result<String, Failure> {
-        // Anvil's takes whether to keep older states; there are none in ours.
+        // Anvil's parameter says whether to keep older states; our dump has none.
         params.at_most(1)?;
         let bytes_max = self.api.config.limits.answer_bytes;
         self.blocking(move |chain: &Chain| {

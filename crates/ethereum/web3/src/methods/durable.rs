@@ -3,8 +3,8 @@
 //! reads   up to which block the chain is on disk
 //! memory  a few words for each request that waits
 //!
-//! An answer of null would be easier, but common clients ask for a receipt once for each new block: one that gets null
-//! for the newest block waits for another block, which a chain without traffic does not make.
+//! Answering null instead would be easier, but common clients ask for a receipt once for each new block: a client that
+//! gets null for the newest block waits for another block, which a chain without traffic does not make.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,29 +17,29 @@ use tokio::time::{Instant, timeout_at};
 use super::Api;
 use crate::params::BlockId;
 
-/// How long a receipt waits for the disk. A slower disk makes the answer null.
+/// How long a receipt waits for the disk; after that the answer is null.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a request waits without a look at the chain: a chain that goes back or fails wakes nobody.
+/// How often a waiting request checks the chain: a reorganization or a failure wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl Api {
-    /// Whether what is in block `number` may be acknowledged.
+    /// Returns whether the contents of block `number` may be acknowledged.
     pub(super) fn is_acknowledged(&self, number: u64) -> bool {
         !self.config.durable || number <= self.chain.synced()
     }
 
-    /// Has `news` notified after each sync, where acknowledgements wait for one.
+    /// Notifies `news` after each sync, if acknowledgements wait for one.
     pub(super) fn watch_disk(&self, news: &Arc<Notify>) -> Option<SyncWatch> {
         let wake = Arc::clone(news);
         self.config.durable.then(|| self.chain.watch_synced(move || wake.notify_one()))
     }
 
-    /// Waits until the transaction's block is on disk; says whether it is, or is none.
+    /// Waits until the transaction's block is on disk; returns whether it is, or there is no such block.
     pub(super) async fn tx_on_disk(&self, hash: &B256) -> bool {
         self.on_disk(|| self.chain.number_of_tx(hash)).await
     }
 
-    /// The block as its number where the block may change with the next look, once it is on disk.
+    /// Waits until a block is on disk, and returns its number if the id may name another block at the next lookup.
     pub(super) async fn block_on_disk(&self, id: BlockId) -> Option<BlockId> {
         if !self.config.durable {
             return Some(id);

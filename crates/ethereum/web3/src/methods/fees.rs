@@ -1,4 +1,4 @@
-//! What a transaction should offer for its gas.
+//! Suggested fees for transactions.
 //!
 //! reads   the fees and the use of the last blocks
 //! writes  prices in wei per gas
@@ -17,20 +17,20 @@ use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Params};
 
-/// Blocks whose tips are looked at.
+/// Blocks whose tips are sampled.
 const SAMPLE_BLOCKS: u64 = 20;
-/// Of each, so many of the least tips.
+/// Lowest tips sampled of each block.
 const SAMPLE_TIPS: usize = 3;
-/// Of all these, the tip that so many in a hundred do not exceed.
+/// Percentile of the samples that is suggested.
 const SAMPLE_PERCENTILE: usize = 60;
-/// What is suggested where nobody has tipped.
+/// The suggested tip if no transaction has paid one.
 const FIRST_TIP: u128 = 1_000_000_000;
-/// Blocks of one history.
+/// Maximum blocks of one history.
 const HISTORY_BLOCKS_MAX: u64 = 1_024;
-/// Percentiles of one history.
+/// Maximum percentiles of one history.
 const PERCENTILES_MAX: usize = 100;
 
-/// The tips that a block's transactions paid, with the gas each used, the least first.
+/// Returns the tips that a block's transactions paid, with the gas each used, lowest first.
 fn tips(block: &Block) -> Vec<(u128, u64)> {
     let base_fee = block.base_fee();
     let mut tips: Vec<(u128, u64)> = block
@@ -44,7 +44,7 @@ fn tips(block: &Block) -> Vec<(u128, u64)> {
 }
 
 impl Api {
-    /// The tip that gets a transaction into the next blocks.
+    /// Suggests a tip that gets a transaction into the next blocks.
     pub fn suggested_tip(&self) -> u128 {
         let head = self.chain.head();
         let mut last = self.last_tip.lock();
@@ -63,7 +63,7 @@ impl Api {
         tip
     }
 
-    /// The base fee of the block after this one.
+    /// Returns the base fee of the block after this one.
     pub fn base_fee_after(&self, block: &Block) -> u64 {
         let head = self.chain.head();
         match block.number() < head.number() {
@@ -73,7 +73,7 @@ impl Api {
         }
     }
 
-    /// What a transaction of the old kind should offer.
+    /// Suggests a gas price for a legacy transaction.
     pub fn suggested_price(&self) -> u128 {
         let head = self.chain.head();
         self.suggested_tip() + u128::from(head.base_fee().max(self.base_fee_after(&head)))
@@ -136,7 +136,7 @@ impl Caller<'_> {
 struct History {
     base_fees: Vec<u64>,
     ratios: Vec<f64>,
-    /// One more than there are blocks: the next block's is the last.
+    /// One more than there are blocks: the last is the next block's.
     blob_fees: Vec<u128>,
     blob_ratios: Vec<f64>,
     rewards: Vec<Vec<u128>>,
@@ -176,7 +176,7 @@ impl History {
     }
 }
 
-/// The tips at these percentiles of the block's gas; 0 where it has no transactions.
+/// Returns the tips at these percentiles of the block's gas; 0 without transactions.
 fn rewards(tips: &[(u128, u64)], gas_used: u64, percentiles: &[f64]) -> Vec<u128> {
     let mut rest = tips.iter();
     let mut at = rest.next();

@@ -1,4 +1,4 @@
-//! What a node that calls itself Hardhat's answers to the sending of a transaction that is mined and fails: an error.
+//! Hardhat's behaviour of sending: a transaction that is mined and fails is answered with an error.
 //!
 //! reads   the transaction's block, and the state before it
 //! writes  Hardhat's words, with what the contract said in `data`
@@ -20,16 +20,16 @@ use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::trace::{Budget, Watchman};
 
-/// How the name of Hardhat's node begins.
+/// The beginning of Hardhat's client version.
 const HARDHAT: &str = "HardhatNetwork/";
 
 impl Api {
-    /// Whether the node calls itself Hardhat's, on a chain of a developer's own.
+    /// Returns whether the node's client version is Hardhat's, on a development chain.
     pub(super) fn is_hardhat(&self) -> bool {
         self.config.dev && self.config.client_version.starts_with(HARDHAT)
     }
 
-    /// The answer to the sending of a transaction, as Hardhat has it: a failure is an error, as far as it is known.
+    /// Converts the answer to a send into Hardhat's: a failure is an error, if known.
     pub(super) async fn as_hardhat(self: &Arc<Self>, sent: Answer) -> Answer {
         let hash = sent?;
         if !self.is_hardhat() || self.chain.block_time() != BlockTime::Instant {
@@ -42,7 +42,7 @@ impl Api {
         Err(failure(&hash, &self.heavy.run(why).await?))
     }
 
-    /// What a transaction of a block gave back.
+    /// Executes a transaction of a block again and returns its result.
     fn execute_again(&self, block: &Block, index: usize, deadline: Deadline) -> Result<ExecutionResult, Failure> {
         let number = block.number().checked_sub(1);
         let view = number.and_then(|number| self.chain.view_at(number));
@@ -66,7 +66,7 @@ impl Api {
     }
 }
 
-/// Hardhat's error for a transaction that ended so.
+/// Builds Hardhat's error for a transaction with this result.
 fn failure(hash: &B256, result: &ExecutionResult) -> Failure {
     let output = result.output().map(|output| &output[..]).unwrap_or_default();
     match result {
@@ -105,7 +105,7 @@ fn reverted(output: &[u8]) -> String {
     }
 }
 
-/// Hardhat's words for Solidity's panics.
+/// Returns Hardhat's words for a Solidity panic.
 fn panic_words(code: u64) -> Option<&'static str> {
     Some(match code {
         0x01 => "Assertion error",
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(reverted(&panic), said);
         let custom = "reverted with an unrecognized custom error (return data: 0xcb362b34)";
         assert_eq!(reverted(&alloy_primitives::hex!("cb362b34")), custom);
-        // What only begins as one of these.
+        // Only the beginning of such data.
         assert!(reverted(&alloy_primitives::hex!("08c379a0")).contains("custom error"));
         assert!(reverted(&panic[..20]).contains("custom error"));
     }

@@ -1,4 +1,4 @@
-//! What the node says of its rules and of what it keeps: `eth_config`, `eth_capabilities`, `eth_baseFee`.
+//! The node's rules and history: `eth_config`, `eth_capabilities`, `eth_baseFee`.
 //!
 //! reads   the forks of the genesis; the newest block; the oldest block and state that are kept
 //! source  EIP-7910, 7892; the execution API of ethereum.org
@@ -13,17 +13,17 @@ use super::Api;
 use crate::json::{self, Object};
 
 impl Api {
-    /// The base fee of the block that would be made now.
+    /// Returns the base fee of the next block.
     pub(super) fn next_base_fee(&self) -> String {
         json::quantity(self.chain.pending_env().base_fee)
     }
 
-    /// The fork that holds for the newest block, the next one that has a time, and the last.
+    /// Returns the fork of the newest block, the next one that has a time, and the last.
     pub(super) fn fork_config(&self) -> String {
         let genesis = self.chain.genesis();
         let head = self.chain.head();
         let (number, time) = (head.number(), head.header.timestamp);
-        // What changes the bounds on blobs alone is a fork, too.
+        // A change of only the blob parameters is a fork, too.
         let of_blobs = genesis.blobs.times().map(|time| (genesis.spec(u64::MAX, time), Activation::Time(time)));
         let mut scheduled: Vec<_> = genesis.forks.scheduled().iter().copied().chain(of_blobs).collect();
         // Stable: the forks by height stay first, and of those that begin together the bounds come after the rules.
@@ -74,7 +74,7 @@ impl Api {
         });
     }
 
-    /// The head, and from which block on what is kept can be asked for.
+    /// Returns the head, and the first block of each kind of history that is kept.
     pub(super) fn capabilities(&self) -> String {
         let head = self.chain.head();
         let kept = self.chain.kept_states();
@@ -110,7 +110,7 @@ impl Api {
     }
 }
 
-/// Seconds of the Unix epoch; 0 of a fork by height, all of which are before those by time.
+/// Seconds of the Unix epoch; 0 for a fork by height, all of which precede those by time.
 fn begin_time(from: Activation) -> u64 {
     match from {
         Activation::Height(_) => 0,
@@ -118,7 +118,7 @@ fn begin_time(from: Activation) -> u64 {
     }
 }
 
-/// Names and addresses of the contracts that blocks call under these rules, or whose logs they read.
+/// Names and addresses of the system contracts under these rules, and of the deposit contract.
 fn system_contracts(spec: SpecId, of_deposits: Address) -> impl Iterator<Item = (&'static str, Address)> {
     let all = [
         ("BEACON_ROOTS_ADDRESS", eip4788::BEACON_ROOTS_ADDRESS, SpecId::CANCUN),

@@ -1,10 +1,10 @@
-//! Logs of a range of blocks, and what clients are told later: filters and subscriptions.
+//! Logs of a range of blocks, and later notifications: filters and subscriptions.
 //!
-//! reads   blooms of blocks, first of some together; the blocks that they leave
+//! reads   blooms of blocks, first of groups; then the matching blocks
 //! writes  logs
 //! memory  the logs of one answer: at most [`Limits::logs`](crate::Limits), or those of one block
 //! drops   queries that find too much (-32005) or take too long (-32000); a filter's changes beyond that are left for
-//!         the next question
+//!         the next request
 //! source  `eth/filters` of go-ethereum 1.16
 
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::params::{BlockId, Params, string};
 use crate::shapes::{self, Place};
 use crate::subscriber_queue::Watch;
 
-/// Blocks that are looked through between two looks at the clock.
+/// Blocks searched between two checks of the deadline.
 const BLOCKS_AT_ONCE: u64 = 65_536;
 
-/// Logs that were found, as JSON.
+/// The logs found, as JSON.
 struct Found {
     out: String,
     count: usize,
@@ -38,7 +38,7 @@ impl Found {
         Self { out: "[".into(), count: 0, count_max: limits.logs, bytes_max: limits.answer_bytes }
     }
 
-    /// Adds the logs of one block, which are as many as it has.
+    /// Adds all logs of one block.
     fn add_whole(&mut self, block: &Block, criteria: &Criteria) -> Result<(), Failure> {
         let bounds = (self.count_max, self.bytes_max);
         (self.count_max, self.bytes_max) = (usize::MAX, usize::MAX);
@@ -90,7 +90,7 @@ impl Found {
 }
 
 impl Api {
-    /// The logs that a query asks for.
+    /// Returns the logs that match a query.
     fn logs(&self, criteria: &Criteria, deadline: Deadline) -> Result<String, Failure> {
         let mut found = Found::new(self);
         match criteria.blocks {
@@ -107,7 +107,7 @@ impl Api {
                     _ => head,
                 };
                 let (from, to) = (number(from), number(to));
-                // A filter may be of blocks to come.
+                // A filter may be of future blocks.
                 if from > to && from <= head {
                     return Err(Failure::invalid_params("invalid block range params"));
                 }
@@ -132,7 +132,7 @@ impl Api {
         let mut from = from;
         while from <= to {
             deadline.check()?;
-            // Blocks may go while we look: old ones, or the chain is set back.
+            // Blocks may go meanwhile: old ones are pruned, or the chain is set back.
             let first = from.max(1);
             if first <= to && first < self.earliest() {
                 return Err(Failure::pruned());
@@ -159,7 +159,8 @@ impl Api {
         Ok(())
     }
 
-    /// What has changed for a filter since it was told last, and the first block of which that does not tell.
+    /// Returns what has changed for a filter since its last request, and the first block that the answer does not
+    /// cover.
     fn changes(&self, changes: Changes, deadline: Deadline) -> Result<(String, u64), Failure> {
         match changes {
             Changes::Blocks { from, to } => {
@@ -170,7 +171,7 @@ impl Api {
             }
             Changes::Logs { criteria, from, to } => {
                 let mut found = Found::new(self);
-                // A range that the filter was installed with still holds.
+                // The range of the filter's criteria still applies.
                 let (mut first, mut last) = (from, to);
                 if let Blocks::Range { from, to } = criteria.blocks {
                     if let Some(BlockId::Number(number)) = from {
@@ -182,7 +183,7 @@ impl Api {
                 }
                 for number in first..last {
                     let Some(block) = self.chain.block(number) else { break };
-                    // One block at least is told at each question, however much it has; the rest at the next.
+                    // Each request delivers at least one block, however much it has; the rest at the next.
                     if number == first {
                         deadline.check()?;
                         found.add_whole(&block, &criteria)?;
@@ -220,7 +221,7 @@ impl Caller<'_> {
     pub(super) async fn filter(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(usize::from(method != "eth_newBlockFilter"))?;
         let next = || self.api.chain.head().number() + 1;
-        // The event first: what comes in between is told.
+        // The event first: what comes in between is delivered.
         let now = || Moment { event: self.api.chain.events(), next: next() };
         let filters = &self.api.filters;
         match method {
@@ -230,7 +231,7 @@ impl Caller<'_> {
                 filters.add_logs(criteria, now)
             }
             "eth_newBlockFilter" => filters.add_blocks(now),
-            "eth_newPendingTransactionFilter" => filters.add_pending(|| self.api.chain.pool().told()),
+            "eth_newPendingTransactionFilter" => filters.add_pending(|| self.api.chain.pool().announced()),
             "eth_uninstallFilter" => {
                 let id: alloy_primitives::U256 = params.required(0)?;
                 Ok(filters.remove(&id).to_string())
@@ -243,7 +244,7 @@ impl Caller<'_> {
                 let telling = filters.changes(&params.required(0)?, next).await?;
                 let (api, changes) = (Arc::clone(self.api), telling.changes.clone());
                 let (text, next) = self.api.heavy.run(move |deadline| api.changes(changes, deadline)).await?;
-                telling.told(next);
+                telling.delivered(next);
                 Ok(text)
             }
         }
@@ -266,7 +267,7 @@ impl Caller<'_> {
         };
         let chain = &self.api.chain;
         let is_pending = matches!(watch, Watch::Pending { .. });
-        self.api.hub.subscribe(connection, watch, || if is_pending { chain.pool().told() } else { chain.events() })
+        self.api.hub.subscribe(connection, watch, || if is_pending { chain.pool().announced() } else { chain.events() })
     }
 
     pub(super) fn eth_unsubscribe(&self, params: Params<'_>) -> Result<String, Failure> {

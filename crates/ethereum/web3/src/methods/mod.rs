@@ -1,4 +1,4 @@
-//! The methods: which there are, and what all of them need.
+//! The dispatch of all methods, and what they share.
 //!
 //! reads   requests; the chain
 //! writes  results
@@ -60,7 +60,7 @@ use crate::subscriptions::Hub;
 use dev::Dev;
 use sign::Accounts;
 
-/// What answers.
+/// The methods' shared state.
 pub struct Api {
     pub(crate) chain: Chain,
     pub(crate) config: Config,
@@ -74,12 +74,12 @@ pub struct Api {
     dev: Dev,
     sender: send::Sender,
     profiler: Option<Arc<dyn Profiler>>,
-    /// The tip suggested after a block.
+    /// The tip last suggested, and the block that it is for.
     last_tip: Mutex<(B256, u128)>,
 }
 
 impl Api {
-    /// Speaks for `chain`, which `instruments` look at.
+    /// Serves `chain`; `instruments` are the dashboard and the profiler.
     pub fn new(config: Config, chain: Chain, instruments: Instruments) -> Result<Arc<Self>, ServeError> {
         let Instruments { look_at, profiler } = instruments;
         let counters = Arc::new(Counters::default());
@@ -101,17 +101,17 @@ impl Api {
         }))
     }
 
-    /// Starts the threads that take transactions.
+    /// Starts the threads that submit transactions.
     pub fn start(&self) -> std::io::Result<()> {
         send::start(self)
     }
 
-    /// The chain's number (EIP-155).
+    /// Returns the chain id (EIP-155).
     pub fn chain_id(&self) -> u64 {
         self.chain.genesis().chain_id
     }
 
-    /// The number of the first block that is kept: 0, or higher where old ones go.
+    /// Returns the number of the first block that is kept: 0, or higher if old ones are pruned.
     fn earliest(&self) -> u64 {
         match self.chain.first_block() {
             0 | 1 => 0,
@@ -119,7 +119,7 @@ impl Api {
         }
     }
 
-    /// A block. The pending one is executed for the answer.
+    /// Returns a block. The pending one is executed for the answer.
     pub fn block(&self, id: BlockId) -> Result<Option<Arc<Block>>, Failure> {
         Ok(match id {
             BlockId::Latest => Some(self.chain.head()),
@@ -134,7 +134,7 @@ impl Api {
         })
     }
 
-    /// The state after a block.
+    /// Returns the state after a block.
     pub fn view(&self, id: BlockId) -> Result<StateAt, Failure> {
         match id {
             BlockId::Pending => self.chain.pending().map(StateAt::Pending).map_err(pending_failure),
@@ -142,7 +142,7 @@ impl Api {
         }
     }
 
-    /// The state after a block of the chain; that of the newest where the pending one is meant.
+    /// Returns the state after a block of the chain; for the pending block, that of the newest.
     fn settled_view(&self, id: BlockId) -> Result<StateView, Failure> {
         match id {
             BlockId::Latest | BlockId::Pending => Ok(self.chain.view()),
@@ -153,13 +153,13 @@ impl Api {
         }
     }
 
-    /// The state after this block, if it is still kept.
+    /// Returns the state after this block, if it is still kept.
     pub fn view_after(&self, block: &Block) -> Result<StateView, Failure> {
         let number = block.number();
         self.chain.view_at(number).ok_or_else(|| {
             let (head, kept) = (self.chain.head().number(), self.chain.kept_states());
             let why = if head.saturating_sub(number) < kept.blocks_max {
-                // It would be kept, but memory was short, or the node has begun later.
+                // Memory was short, or the node started later.
                 format!("block {number} is older than block {}, the oldest whose state is in memory", kept.oldest)
             } else {
                 format!("block {number} is no more among the last {} whose state is kept", kept.blocks_max)
@@ -177,7 +177,7 @@ impl Api {
         if self.config.dev { BlockId::Pending } else { BlockId::Latest }
     }
 
-    /// The block in which a message is executed, and the state on which.
+    /// Returns the block in which to execute a message, and the state before it.
     fn scene(&self, id: BlockId) -> Result<(BlockEnv, StateAt), Failure> {
         match id {
             BlockId::Pending => {
@@ -185,7 +185,7 @@ impl Api {
                 Ok((pending.env().clone(), StateAt::Pending(pending)))
             }
             BlockId::Latest => {
-                // The head may move between two looks: the view says which block it is the state after.
+                // The head may move between two reads: the view names its block.
                 let view = self.chain.view();
                 let block = self.chain.block(view.number()).ok_or_else(|| Failure::server("header not found"))?;
                 Ok((self.chain.env_of(&block), StateAt::Block(view)))
@@ -197,36 +197,36 @@ impl Api {
         }
     }
 
-    /// Whether an account has code that is no delegation (EIP-7702).
+    /// Returns whether an account has code other than a delegation (EIP-7702).
     fn is_contract(&self, address: &Address) -> bool {
         hearth_evm::pool::Accounts::sender(&self.chain.view(), address).is_contract
     }
 
-    /// An account's nonce, with what waits in the pool or without.
+    /// Returns an account's nonce, with or without the pool's transactions.
     fn nonce(&self, address: &Address, id: BlockId) -> Result<u64, Failure> {
-        // The pool first: what leaves it between the two looks is in a block by then, and the view counts it.
+        // The pool first: what leaves it between the two reads is in a block by then, and the view counts it.
         let waiting = if id == BlockId::Pending { self.chain.pool().next_nonce(address, 0) } else { 0 };
         let nonce = self.settled_view(id)?.account(address).map_or(0, |account| account.nonce);
         Ok(nonce.max(waiting))
     }
 }
 
-/// Why there is no pending block.
+/// Converts the error of a missing pending block.
 fn pending_failure(why: ChainError) -> Failure {
     Failure::stored("the pending block cannot be executed", why)
 }
 
-/// A call's answer to come. It is boxed, so that what waits for it is compiled once and not for each method.
+/// The future answer of a call. It is boxed, so that the code that awaits it is compiled once and not for each method.
 type Answering<'a> = Pin<Box<dyn Future<Output = Result<String, Failure>> + Send + 'a>>;
 
-/// Who asks.
+/// The client of a request.
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
-    /// What answers.
+    /// The methods' shared state.
     pub api: &'a Arc<Api>,
-    /// From where.
+    /// The client's IP address.
     pub address: IpAddr,
-    /// The number of the connection, where it can be told something later.
+    /// The number of the connection, if it can get notifications.
     pub connection: Option<u64>,
 }
 
@@ -318,14 +318,14 @@ impl Caller<'_> {
         }
     }
 
-    /// Methods without parameters: `None` where it is none of them.
+    /// Answers methods without parameters; `None` for any other method.
     fn eth_plain(&self, method: &str) -> Option<String> {
         Some(match method {
             "eth_blockNumber" => crate::json::quantity(self.api.chain.head().number()),
             "eth_chainId" => crate::json::quantity(self.api.chain_id()),
             "eth_gasPrice" => quantity_128(self.api.suggested_price()),
             "eth_maxPriorityFeePerGas" => quantity_128(self.api.suggested_tip()),
-            // The next block's, as `eth_call` sees it; geth answers with the newest one's.
+            // The next block's, as `eth_call` sees it; geth returns the newest one's.
             "eth_blobBaseFee" => quantity_128(self.api.chain.pending_env().blobs.price()),
             "eth_baseFee" => self.api.next_base_fee(),
             "eth_config" => self.api.fork_config(),
@@ -370,7 +370,7 @@ impl Caller<'_> {
             "eth_sendTransactionSync" => Box::pin(self.send_own_and_wait(params)),
             "eth_pendingTransactions" => Box::pin(self.pending_transactions(params)),
             "eth_getTransactionBySenderAndNonce" => Box::pin(self.transaction_by_nonce(params)),
-            // Nobody is asked for work.
+            // This node gives out no work.
             "eth_submitWork" | "eth_submitHashrate" => Box::pin(ready(params.at_most(3).map(|_| "false".into()))),
             "eth_subscribe" => Box::pin(ready(self.eth_subscribe(params))),
             "eth_unsubscribe" => Box::pin(ready(self.eth_unsubscribe(params))),
@@ -387,7 +387,7 @@ impl Caller<'_> {
     }
 }
 
-/// A number of 128 bits as an answer.
+/// Returns a 128-bit number as JSON.
 fn quantity_128(number: u128) -> String {
     crate::json::quantity_256(&alloy_primitives::U256::from(number))
 }

@@ -1,4 +1,4 @@
-//! `ots_`: what the block explorer Otterscan asks for.
+//! `ots_`: the methods of the block explorer Otterscan.
 //!
 //! reads   blocks, and the states before them
 //! writes  blocks without what the explorer does not show, transactions of an account, calls of a transaction
@@ -7,7 +7,7 @@
 //! source  the `ots` namespace of Erigon, level 8
 //!
 //! An account's transactions are those that it sent, that were sent to it, that created it or whose logs are its own:
-//! no index tells of calls within others.
+//! there is no index of inner calls.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use crate::params::{BlockId, Params};
 use crate::shapes::{self, Place};
 use crate::trace::{Budget, Frame, Frames, Kind, call_type};
 
-/// What the explorer is told of these methods.
+/// The API level that the explorer asks for.
 const LEVEL: &str = "8";
-/// Transactions of one page.
+/// Maximum transactions of one page.
 const PAGE_MAX: usize = 100;
 const NULL: &str = "null";
 
-/// In which direction an account's transactions are looked for.
+/// The direction of a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// From a block to older ones; from the newest where the block is 0.
@@ -93,7 +93,7 @@ impl Caller<'_> {
         }
     }
 
-    /// What blocks are looked through for.
+    /// Answers the methods that search blocks.
     async fn searched(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         match method {
             "ots_searchTransactionsBefore" | "ots_searchTransactionsAfter" => {
@@ -136,7 +136,7 @@ impl Caller<'_> {
         }
     }
 
-    /// The transaction of an account with a nonce: one that waits, or one of a block.
+    /// Returns the transaction of an account with a nonce, of the pool or of a block.
     pub(super) async fn transaction_by_nonce(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
         let (sender, nonce): (Address, u64) = (params.required(0)?, params.required(1)?);
@@ -172,7 +172,7 @@ impl Api {
         Ok(all.into_iter().next().unwrap_or_default())
     }
 
-    /// The transaction of a block that this account sent with this nonce.
+    /// Returns the transaction of a block that this account sent with this nonce.
     fn find_sent(&self, sender: &Address, nonce: u64, deadline: Deadline) -> Result<Option<B256>, Failure> {
         let found = self.find(deadline, |block, index| {
             let tx = &block.txs[index];
@@ -181,7 +181,7 @@ impl Api {
         Ok(found.map(|(block, index)| block.txs[index].hash))
     }
 
-    /// The newest transaction that is meant, with its place.
+    /// Returns the newest matching transaction, with its place.
     fn find(
         &self,
         deadline: Deadline,
@@ -198,7 +198,7 @@ impl Api {
         Ok(None)
     }
 
-    /// A page of an account's transactions, the newest first; a block's are all told or none.
+    /// Returns a page of an account's transactions, the newest first; a block's are all in it or none.
     fn search(
         &self,
         address: &Address,
@@ -250,7 +250,7 @@ impl Api {
     }
 }
 
-/// Whether a transaction is one of an account's.
+/// Returns whether a transaction concerns an account.
 fn is_of(block: &Block, index: usize, address: &Address) -> bool {
     let (tx, receipt) = (&block.txs[index], &block.receipts[index]);
     tx.sender == *address
@@ -259,20 +259,20 @@ fn is_of(block: &Block, index: usize, address: &Address) -> bool {
         || receipt.logs.iter().any(|log| log.address == *address)
 }
 
-/// A receipt with the time of its block.
+/// Appends a receipt with the time of its block.
 fn push_receipt(out: &mut String, block: &Block, index: usize, blob_price: u128) {
     let begin = out.len();
     shapes::push_receipt(out, Place { block, index }, blob_price);
-    // Before the end of the object.
+    // Inserted before the end of the object.
     if out.len() > begin {
         out.pop();
         out.push_str(&format!(",\"timestamp\":\"{:#x}\"}}", block.header.timestamp));
     }
 }
 
-/// Transfers, creations and ends of contracts within a transaction.
+/// Returns transfers, creations and self-destructs within a transaction.
 fn operations(frames: &[Frame]) -> String {
-    let told = frames.iter().skip(1).filter(|frame| frame.result.is_ok()).filter_map(|frame| {
+    let shown = frames.iter().skip(1).filter(|frame| frame.result.is_ok()).filter_map(|frame| {
         let number = match frame.kind {
             Kind::Call(scheme) if scheme.is_call() && !frame.value.is_zero() => 0,
             Kind::Call(_) => return None,
@@ -282,7 +282,7 @@ fn operations(frames: &[Frame]) -> String {
         };
         Some((number, frame))
     });
-    json::array(told, |out, (number, frame)| {
+    json::array(shown, |out, (number, frame)| {
         json::push_object(out, |object| {
             object.decimal("type", number);
             object.data("from", frame.from.as_slice());
@@ -292,7 +292,7 @@ fn operations(frames: &[Frame]) -> String {
     })
 }
 
-/// Every call of a transaction with its depth.
+/// Returns every call of a transaction with its depth.
 fn calls(frames: &[Frame]) -> String {
     json::array(frames, |out, frame| {
         let (name, value) = match frame.kind {
@@ -317,13 +317,13 @@ fn calls(frames: &[Frame]) -> String {
     })
 }
 
-/// What a transaction that failed gave back.
+/// Returns the output of a failed transaction.
 fn error(frames: &[Frame]) -> String {
     let failed = frames.first().filter(|frame| !frame.result.is_ok());
     json::data(failed.map_or(&[][..], |frame| &frame.output[..]))
 }
 
-/// A block without transactions and blooms, and how many transactions it has.
+/// Appends a block without transactions and blooms, and its number of transactions.
 fn push_block(object: &mut Object<'_>, block: &Block) {
     object.data("hash", block.hash.as_slice());
     object.data("nonce", block.header.nonce.as_slice());
@@ -346,7 +346,7 @@ fn details(block: &Block) -> String {
     })
 }
 
-/// A page of a block's transactions, where a unit of blob gas costs `blob_price` wei: page 0 has its last ones.
+/// Returns a page of a block's transactions, where a unit of blob gas costs `blob_price` wei: page 0 has the last ones.
 fn transactions(block: &Block, blob_price: u128, page: usize, length: usize) -> String {
     let end = block.txs.len().saturating_sub(page.saturating_mul(length));
     let range = end.saturating_sub(length)..end;

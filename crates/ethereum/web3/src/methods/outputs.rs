@@ -1,12 +1,12 @@
-//! `utxo_…`: the ledger of outputs beside the EVM's.
+//! `utxo_…`: the UTXO ledger beside the EVM's.
 //!
 //! reads   that ledger and its pool
 //! writes  results; transactions
 //! memory  the text of one answer: [`PAGE`] outputs at most
 //! drops   nothing: what is not there is null
 //!
-//! The ledger is a block ahead of what the chain shows for a moment, while that block is kept. An answer of that moment
-//! waits until the block is shown, or taken back and read anew: block, number and outputs agree for whoever asks.
+//! While a block is being stored, this ledger is a block ahead of the chain's head. An answer of that moment waits
+//! until the block is shown, or read again if it was taken back: block, number and outputs agree in every answer.
 //!
 //! Numbers are quantities and bytes are data, as in all of Ethereum's JSON-RPC. Owners are addresses in bech32m,
 //! outputs `0x…:index`, assets `native` or their id.
@@ -29,13 +29,13 @@ use crate::failure::Failure;
 use crate::json::{self, Object};
 use crate::params::{Field, Param, Params};
 
-/// Outputs in one answer, and as many as are given where nobody says how many.
+/// Maximum, and default, outputs of one answer.
 const PAGE: usize = 1_000;
 const NULL: &str = "null";
-/// How long an answer waits before it looks again whether what it tells is shown.
+/// How often an answer checks whether its block is shown.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// A text that names something of that ledger.
+/// The text of an id of that ledger.
 #[derive(Clone, Copy, Debug)]
 struct Named<T>(T);
 
@@ -46,7 +46,7 @@ impl<T: FromStr<Err: std::fmt::Display>> Param for Named<T> {
     }
 }
 
-/// Which of an owner's outputs.
+/// Selects some of an owner's outputs.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Which {
@@ -61,7 +61,7 @@ impl Caller<'_> {
             "utxo_sendRawTransaction" => {
                 let raw: Bytes = params.at_most(1)?.required(0)?;
                 let chain = &self.api.chain;
-                // A signature is verified and the disk written meanwhile.
+                // This verifies a signature and writes to disk meanwhile.
                 let sent = tokio::task::block_in_place(|| chain.submit_side(&[&raw]).remove(0));
                 let id = sent.map_err(Failure::submit)?;
                 self.api.mined(id).await;
@@ -98,7 +98,7 @@ impl Caller<'_> {
             },
             "utxo_getTransaction" => {
                 let id: B256 = params.at_most(1)?.required(0)?;
-                // What is in a block is read from disk.
+                // Transactions of blocks are read from disk.
                 let weight =
                     if self.api.chain.outputs().landed_in(&id).is_some() { Weight::Heavy } else { Weight::Light };
                 self.shown(weight, move |chain| transaction(chain, &id)).await
@@ -111,7 +111,7 @@ impl Caller<'_> {
         }
     }
 
-    /// What `read` gives, of a moment when all that it may have read is shown.
+    /// Returns the result of `read` from a moment at which all that it may have read is shown.
     async fn shown<F>(&self, weight: Weight, read: F) -> Result<String, Failure>
     where
         F: Fn(&Chain) -> Result<String, Failure> + Send + 'static,
@@ -136,16 +136,16 @@ impl Caller<'_> {
     }
 }
 
-/// Where something is read.
+/// The threads for a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
-    /// On the threads that answer.
+    /// The connections' threads.
     Light,
-    /// On those of calls.
+    /// The call pool's threads.
     Heavy,
 }
 
-/// What `read` gives, unless it may be of a block that is not shown.
+/// Returns the result of `read`, unless it may be of a block that is not shown.
 fn if_shown<T>(chain: &Chain, read: impl Fn(&Chain) -> T) -> Option<T> {
     let before = chain.outputs().newest();
     let answer = read(chain);
@@ -169,7 +169,7 @@ fn outputs(chain: &Chain, owner: &OwnerKey, which: &Which) -> String {
     })
 }
 
-/// An output that nothing in a block has spent, and what waits to spend it.
+/// Appends an output that no block has spent, and the pending transaction that spends it.
 fn push_unspent(object: &mut Object<'_>, chain: &Chain, at: &OutPoint, output: &Output) {
     push_output(object, at, output);
     object.data_or_null("spender", chain.outputs_pool().spender(at).as_ref().map(|id| id.as_slice()));
@@ -216,8 +216,7 @@ fn asset(chain: &Chain, id: &AssetId) -> String {
     })
 }
 
-/// What has become of the native asset: `received` = `supply` + `withdrawn` + `burnt`, and `locked` ≥ `received` in
-/// wei.
+/// The native asset's balance sheet: `received` = `supply` + `withdrawn` + `burnt`, and `locked` ≥ `received` in wei.
 fn supply(chain: &Chain) -> String {
     let totals = chain.outputs().totals();
     let locked = chain.view().account(&prism::ADDRESS).map_or(U256::ZERO, |account| account.balance);
@@ -235,7 +234,7 @@ fn supply(chain: &Chain) -> String {
     })
 }
 
-/// What a block did in this ledger, a line each: `utxo_getTransaction` tells more of one.
+/// Returns what a block did in this ledger, a line each; `utxo_getTransaction` has the details.
 fn block(chain: &Chain, number: u64) -> Result<String, Failure> {
     let landed = chain.outputs().transactions_in(number).map_err(unreadable)?;
     Ok(json::array(landed, |out, landed| {
@@ -263,7 +262,7 @@ fn unreadable(error: LedgerError) -> Failure {
     Failure::stored("the ledger of outputs cannot be read", error)
 }
 
-/// The kind of what came from the EVM.
+/// The kind of a deposit from the EVM.
 const RECEIVED: &str = "received";
 
 fn kind(action: &Action) -> &'static str {

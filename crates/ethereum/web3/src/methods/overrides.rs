@@ -1,9 +1,9 @@
-//! Overrides: accounts and block fields that one message sees other than they are.
+//! Overrides of accounts and block fields for one message.
 //!
 //! reads   the JSON of state overrides and block overrides
 //! writes  the state and the block on which the message is executed
 //! memory  what the overrides take
-//! drops   a field that is unknown, or that no message can see: error -32602 or -32000 that names it
+//! drops   a field that is unknown, or that has no effect on a message: error -32602 or -32000 that names it
 //! source  `internal/ethapi/override` of go-ethereum 1.16; the older names of block fields are anvil's
 
 use std::collections::HashMap;
@@ -30,12 +30,12 @@ struct WireOverride {
     move_precompile_to_address: Option<Field<Address>>,
 }
 
-/// State overrides: accounts, and how the message sees each.
+/// State overrides, by account.
 #[derive(Debug, Default)]
 pub struct StateOverrides(pub(super) Vec<(Address, AccountOverride)>);
 
 impl StateOverrides {
-    /// Reads those in the JSON of the parameter at `index`.
+    /// Reads the overrides in the JSON of the parameter at `index`.
     pub fn read(json: Option<&str>, index: usize) -> Result<Self, Failure> {
         let Some(json) = json.filter(|json| *json != "null") else { return Ok(Self::default()) };
         let wrong = |why: String| Failure::argument(index, why);
@@ -47,7 +47,7 @@ impl StateOverrides {
         wire.into_iter().map(one).collect::<Result<_, Failure>>().map(Self)
     }
 
-    /// The state `base` under these overrides, and what they and `block` make of `env`.
+    /// Applies these overrides to the state `base`, and `block` to `env`.
     pub fn apply<D: DatabaseRef>(
         self,
         base: D,
@@ -84,12 +84,12 @@ impl WireOverride {
     }
 }
 
-/// Block overrides: fields of the block as the message sees them.
+/// Block overrides: fields of the block that the message sees.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct BlockOverrides {
     pub(super) number: Option<Field<u64>>,
-    /// Accepted without effect: every block of this chain is after the merge, and `PREVRANDAO` is in its place.
+    /// Accepted without effect: after the merge, `PREVRANDAO` takes its place.
     #[serde(rename = "difficulty")]
     _difficulty: Option<Field<U256>>,
     pub(super) time: Option<Field<u64>>,
@@ -106,7 +106,7 @@ pub struct BlockOverrides {
 }
 
 impl BlockOverrides {
-    /// Puts them into `env`; gives the base fee of blob gas, if that is one of them.
+    /// Applies them to `env`; returns the base fee of blob gas, if it is overridden.
     fn apply(&self, env: &mut BlockEnv, genesis: &Genesis) -> Result<Option<u128>, Failure> {
         for (name, is_there) in
             [("beaconRoot", self.beacon_root.is_some()), ("withdrawals", self.withdrawals.is_some())]
@@ -119,7 +119,7 @@ impl BlockOverrides {
         if self.number.is_some() || self.time.is_some() {
             env.number = self.number.map_or(env.number, |field| field.0);
             env.timestamp = self.time.map_or(env.timestamp, |field| field.0);
-            // The rules follow from both; who looks from after the merge sees none of before it.
+            // The rules follow from both; a message after the merge cannot see rules from before it.
             let spec = genesis.spec(env.number, env.timestamp);
             env.spec = if env.spec.is_enabled_in(SpecId::MERGE) { spec.max(SpecId::MERGE) } else { spec };
         }
@@ -130,7 +130,7 @@ impl BlockOverrides {
         self.blob_base_fee()
     }
 
-    /// The base fee of blob gas, in wei, where it is one of them.
+    /// Returns the base fee of blob gas, in wei, if it is overridden.
     pub(super) fn blob_base_fee(&self) -> Result<Option<u128>, Failure> {
         let narrow = |fee: Field<U256>| {
             u128::try_from(fee.0)

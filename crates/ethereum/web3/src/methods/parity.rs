@@ -1,4 +1,4 @@
-//! `trace_`: what transactions and messages did, in the shapes of OpenEthereum.
+//! `trace_`: traces of transactions and messages, in the shapes of OpenEthereum.
 //!
 //! reads   blocks and the states before them; messages
 //! writes  traces, one after the other or with what they change
@@ -25,12 +25,12 @@ use crate::json;
 use crate::params::{BlockId, Field, First, Params, shape_error};
 use crate::trace::{Budget, Frame, Frames, OpcodeGas, Subject, VmSteps, Words, output_of, push_frame, state_diff};
 
-/// Blocks of one filter: reth's bound.
+/// Maximum blocks of one filter, as in reth.
 const BLOCKS_MAX: u64 = 100;
-/// Messages of one request.
+/// Maximum messages of one request.
 const MESSAGES_MAX: usize = 1_024;
 
-/// What is told of a message.
+/// The parts of a replay that a request can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Part {
@@ -39,7 +39,7 @@ enum Part {
     VmTrace,
 }
 
-/// Which frames are meant.
+/// The criteria of `trace_filter`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Filter {
@@ -52,7 +52,7 @@ struct Filter {
     count: Option<u64>,
 }
 
-/// How the two lists of addresses go together.
+/// How the two lists of addresses combine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Mode {
@@ -76,7 +76,7 @@ impl Filter {
     }
 }
 
-/// What a message did, as far as it is wanted.
+/// Executes a message and returns the wanted parts.
 fn full<D: DatabaseRef>(
     subject: &Subject<'_, D>,
     parts: &[Part],
@@ -105,8 +105,8 @@ fn full<D: DatabaseRef>(
     Ok((fields, done))
 }
 
-/// The same as an object, with the transaction's hash where there is one; what it takes is taken from the budget.
-fn told<D: DatabaseRef>(
+/// As [`full`], as an object, with the transaction's hash if there is one; its length is deducted from the budget.
+fn encode_replay<D: DatabaseRef>(
     subject: &Subject<'_, D>,
     parts: &[Part],
     budget: &mut Budget,
@@ -127,7 +127,7 @@ fn list(items: &[String]) -> String {
 }
 
 impl Api {
-    /// The frames of a block's transactions, or of the one at `only`: the JSON of each that `wanted` lets through.
+    /// Returns the frames of a block's transactions, or of the one at `only`: the JSON of each that `wanted` accepts.
     fn localized(
         &self,
         block: &Block,
@@ -153,7 +153,7 @@ impl Api {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// What the instructions of a block's transactions cost, or of the one at `only`: the JSON of each.
+    /// Returns the gas by instruction of a block's transactions, or of the one at `only`.
     fn opcode_gas(&self, block: &Block, only: Option<usize>, mut budget: Budget) -> Result<Vec<String>, Failure> {
         self.replay(block, only, budget.deadline, |subject| {
             let mut counts = OpcodeGas::new(budget);
@@ -229,7 +229,7 @@ impl Caller<'_> {
                     let Some((block, index)) = api.chain.tx(&hash) else { return Ok("null".into()) };
                     let all = api.localized(&block, Some(index), |_| true, &mut budget)?;
                     let Some(at) = at else { return Ok(list(&all)) };
-                    // One index, as reth has it: the place in the list.
+                    // One index, as in reth: the place in the list.
                     let at = if let [Field(at)] = at[..] { usize::try_from(at).ok() } else { None };
                     Ok(at.and_then(|at| all.into_iter().nth(at)).unwrap_or_else(|| "null".into()))
                 })
@@ -293,7 +293,7 @@ impl Caller<'_> {
         .await
     }
 
-    /// Runs `work` on the threads of calls, within what one answer may take.
+    /// Runs `work` on the call pool, within the limit of one answer.
     async fn told_by(
         &self,
         work: impl FnOnce(&Api, Budget) -> Result<String, Failure> + Send + 'static,
@@ -315,7 +315,7 @@ impl Caller<'_> {
             let (db, extras) = overrides.apply(view, &block_overrides, &mut env, api.chain.genesis())?;
             let tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
             let subject = Subject { db: &db, env: &env, extras: &extras, tx, checks: Checks::Call, place: None };
-            told(&subject, &parts, &mut budget).map(|(text, _)| text)
+            encode_replay(&subject, &parts, &mut budget).map(|(text, _)| text)
         })
         .await
     }
@@ -341,7 +341,7 @@ impl Caller<'_> {
                 budget.deadline.check()?;
                 let tx = message.to_env(api.chain_id(), api.config.limits.call_gas)?;
                 let subject = Subject { db: &db, env: &env, extras: &extras, tx, checks: Checks::Call, place: None };
-                let (text, done) = told(&subject, &parts, &mut budget)?;
+                let (text, done) = encode_replay(&subject, &parts, &mut budget)?;
                 all.push(text);
                 db.absorb(done.state);
             }
@@ -361,14 +361,14 @@ impl Caller<'_> {
             let extras = BlockExtras::default();
             let tx = to_tx_env(&tx);
             let subject = Subject { db: &view, env: &env, extras: &extras, tx, checks: Checks::All, place: None };
-            told(&subject, &parts, &mut budget).map(|(text, _)| text)
+            encode_replay(&subject, &parts, &mut budget).map(|(text, _)| text)
         })
         .await
     }
 }
 
 impl Api {
-    /// What a block's transactions did, or the one at `only`.
+    /// Replays a block's transactions, or the one at `only`.
     fn replayed(
         &self,
         block: &Block,
@@ -377,7 +377,7 @@ impl Api {
         mut budget: Budget,
     ) -> Result<Vec<String>, Failure> {
         self.replay(block, only, budget.deadline, |subject| {
-            told(subject, parts, &mut budget).map(|(text, done)| (text, done.state))
+            encode_replay(subject, parts, &mut budget).map(|(text, done)| (text, done.state))
         })
     }
 }

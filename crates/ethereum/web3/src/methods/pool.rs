@@ -1,4 +1,4 @@
-//! What waits in the pool, and what became of what did.
+//! The contents of the pool, and the fates of transactions.
 //!
 //! reads   the pool
 //! writes  its transactions
@@ -18,7 +18,7 @@ use crate::json::{self, Object};
 use crate::params::Params;
 use crate::shapes;
 
-/// How a transaction is told.
+/// The formats of a transaction in the pool.
 type Push = fn(&mut String, &SharedTx);
 
 fn push_whole(out: &mut String, tx: &SharedTx) {
@@ -35,7 +35,7 @@ fn push_by_nonce(object: &mut Object<'_>, txs: &[SharedTx], push: Push) {
     }
 }
 
-/// By account and nonce, in two parts.
+/// Formats the pool by account and nonce, in two parts.
 fn content(all: &[Content], push: Push, bytes_max: usize) -> Result<String, Failure> {
     let mut is_full = false;
     let text = json::object(|object| {
@@ -120,8 +120,7 @@ impl Caller<'_> {
         self.api.heavy.run(tell).await
     }
 
-    /// What became of a transaction of either ledger that was acknowledged: it waits, is in a block, or was given up,
-    /// and why.
+    /// Returns the fate of an acknowledged transaction of either ledger: pending, in a block, or dropped, and why.
     pub(super) async fn transaction_fate(&self, params: Params<'_>) -> Result<String, Failure> {
         let hash: B256 = params.at_most(1)?.required(0)?;
         if self.api.chain.is_tx_at_hand(&hash) {

@@ -1,14 +1,14 @@
-//! What only the node's owner may ask: profiles of the running node.
+//! Profiles of the running node, for its owner only.
 //!
 //! reads   requests of programs on the node's own machine
-//! writes  orders to the profiler; its answers
+//! writes  commands to the profiler; its answers
 //! memory  one answer
-//! drops   everybody else's requests, and all where the program has no profiler: with an error
+//! drops   requests of other machines, and all requests without a profiler: with an error
 //!
-//! `hearth_profileStart [{ seconds | nextBlock | fromNextBlock, hz }]` begins; with `fromNextBlock`, `seconds` is how
-//! long at most. `hearth_profileStop [{ id }]` ends it; `hearth_profileFetch [{ format, id }]` tells how far it is and,
-//! once it has ended, gives it as `summary`, `svg` or `folded`. Each takes the `token` that a node speaking Solana's
-//! RPC asks for, and does not look at it.
+//! `hearth_profileStart [{ seconds | nextBlock | fromNextBlock, hz }]` starts one; with `fromNextBlock`, `seconds` is
+//! the maximum. `hearth_profileStop [{ id }]` ends it; `hearth_profileFetch [{ format, id }]` returns its status and,
+//! once it has ended, the profile as `summary`, `svg` or `folded`. Each accepts the `token` that a Solana node
+//! requires, and ignores it.
 
 use serde::Deserialize;
 
@@ -28,7 +28,7 @@ struct Start {
     next_block: bool,
     from_next_block: bool,
     hz: Option<u32>,
-    /// A kind of tile alone: `null` is the only one there is.
+    /// Only one kind of tile: here only `null` is valid.
     tile: Option<String>,
     #[serde(rename = "token")]
     _token: Option<String>,
@@ -69,7 +69,7 @@ impl Caller<'_> {
         }
         let Some(profiler) = self.api.profiler.clone() else { return Err(Failure::method_not_found(method)) };
         let params = params.at_most(1)?;
-        let told = match method {
+        let answer = match method {
             "hearth_profileStart" => {
                 let options: Start = params.shape_or_none(0)?.unwrap_or_default();
                 let hz = match options.hz.unwrap_or(HZ) {
@@ -91,7 +91,7 @@ impl Caller<'_> {
             }
             unknown => return Err(Failure::method_not_found(unknown)),
         };
-        told.map(|told| told.to_string()).map_err(Failure::server)
+        answer.map(|answer| answer.to_string()).map_err(Failure::server)
     }
 }
 

@@ -3,7 +3,7 @@
 //! reads   the state after a block, or before one of its transactions
 //! writes  pages, in the order of the keys' hashes, as the trie has them
 //! memory  a page and one more key; of the whole state nothing
-//! drops   states of which there is too much to look through in the time of a call: error -32000
+//! drops   states that are too large to search within the time of a call: error -32000
 //! source  `eth/api_debug.go` of go-ethereum 1.16
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,12 +24,12 @@ use crate::failure::Failure;
 use crate::json::{self, Object};
 use crate::params::{BlockId, Params};
 
-/// Entries of one page: geth's bound.
+/// Maximum entries of one page, as in geth.
 const PAGE_MAX: usize = 256;
-/// Entries of the state between two looks at the clock.
+/// Entries of the state between two checks of the deadline.
 const LOOK_EVERY: usize = 1_024;
 
-/// Which page is asked for.
+/// The page that is requested.
 #[derive(Clone, Copy)]
 struct Span {
     start: B256,
@@ -39,7 +39,7 @@ struct Span {
 /// A page, and the key that the next one begins with.
 type Found<T> = (BTreeMap<B256, T>, Option<B256>);
 
-/// The smallest keys from `start` on, as many as a page has and the one after it.
+/// Collects the smallest keys from `start` on, a page and the key after it.
 struct Page<T> {
     start: B256,
     length: usize,
@@ -67,7 +67,7 @@ impl<T> Page<T> {
     }
 }
 
-/// Shows each entry of a state to `look`.
+/// Calls `look` for each entry of a state.
 fn each(view: &StateView, deadline: Deadline, mut look: impl FnMut(Entry)) -> Result<(), Failure> {
     for (index, entry) in view.dump().enumerate() {
         if index.is_multiple_of(LOOK_EVERY) {
@@ -78,7 +78,7 @@ fn each(view: &StateView, deadline: Deadline, mut look: impl FnMut(Entry)) -> Re
     Ok(())
 }
 
-/// A hash that may be cut short, as geth takes it.
+/// Parses a hash that may be shortened, as in geth.
 fn key(bytes: &Bytes) -> Result<B256, Failure> {
     match bytes.len() {
         0..=32 => Ok(B256::right_padding_from(bytes)),
@@ -100,7 +100,7 @@ impl Caller<'_> {
     }
 
     /// Block, first key, length of the page, and whether codes, storage and accounts without a known address are left
-    /// out; the last says nothing here: the address of every account is known.
+    /// out; the last has no effect: the address of every account is known.
     pub(super) async fn debug_account_range(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(6)?;
         let id: BlockId = params.required(0)?;
@@ -201,7 +201,7 @@ impl Api {
     }
 }
 
-/// A page of a contract's slots: what the state `before` a block had, and what the block has written so far.
+/// Returns a page of a contract's slots: those of the state `before` a block, and what the block has written so far.
 fn slots_of(
     before: &StateView,
     now: &BlockDb<'_, StateView>,
@@ -234,7 +234,7 @@ fn slots_of(
     Ok(page.finish())
 }
 
-/// What a slot takes, written out.
+/// The length of a slot in the answer.
 const SLOT_BYTES: usize = 140;
 
 fn push_account(

@@ -1,19 +1,19 @@
-//! Transactions into the chain.
+//! Submission of transactions to the chain.
 //!
 //! reads   raw transactions, one by one or in batches
 //! writes  bursts to the chain
 //! memory  the transactions of the requests under way
 //! drops   what the chain refuses, in geth's words, counted
 //!
-//! A burst costs less per transaction than one alone: its senders are recovered together. A batch is one burst.
-//! Requests with one transaction each, from whatever connections, wait for a thread that takes all there are at once:
-//! alone they wait for nobody, under load they travel together.
+//! A burst costs less per transaction than one alone, since its senders are recovered together. A batch is one burst. A
+//! thread collects single transactions of all connections and submits all that are queued at once: an idle server adds
+//! no delay, a busy one forms bursts.
 //!
-//! Where blocks are made as transactions come, no answer is older than what was acknowledged before it: a send that
-//! finds the chain at rest is answered once its transactions can be read in a block, as Hardhat and anvil do. Where
-//! others are under way it is answered at once, so that whoever sends much is not slowed down to a request a block;
-//! then every other request waits until the blocks of what was acknowledged before it can be read. What has to wait for
-//! something else, such as a missing nonce, holds up nobody.
+//! On a chain that makes blocks as transactions come, every answer reflects what was acknowledged before it. If the
+//! chain is idle, a send is answered once its transactions are in a block, as in Hardhat and anvil. If others are under
+//! way, it is answered at once, so that a busy sender is not slowed down to one request per block; then every other
+//! request waits for the blocks of earlier sends. A transaction that waits for something else, such as a missing nonce,
+//! delays no request.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -38,38 +38,38 @@ use crate::failure::Failure;
 use crate::params::Params;
 use crate::{hexadecimal, json, shapes};
 
-/// The method whose requests go to the chain in bursts.
+/// The method whose requests are submitted in bursts.
 pub(super) const METHOD: &str = "eth_sendRawTransaction";
-/// What an answer with a hash takes beside its id, and more.
+/// Maximum bytes of an answer with a hash, besides its id.
 pub(super) const ANSWER_BYTES: usize = 120;
 
-/// Single transactions that wait for the thread; more wait in their connections.
+/// Single transactions queued for the thread; more wait in their connections.
 const QUEUE: usize = 4_096;
-/// Transactions that it takes at once.
+/// Maximum transactions of one burst.
 const BURST: usize = 256;
 
 /// Bursts with blobs that are verified at once. Their proofs take up to seconds of a core before it is known whether
 /// their senders can pay.
 static WITH_BLOBS: Semaphore = Semaphore::const_new(2);
 
-/// How long requests that have come meanwhile wait where no block comes.
+/// How long requests that came meanwhile wait if no block comes.
 const LOOK_FOR_OTHERS: Duration = Duration::from_millis(5);
 
-/// How long `eth_sendRawTransactionSync` waits where the client does not say, and at most.
+/// How long `eth_sendRawTransactionSync` waits by default, and at most.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PATIENCE_MAX: Duration = Duration::from_secs(60);
-/// How long it goes without looking whether the transaction was given up, which no block tells.
+/// How often it checks whether the transaction was dropped, of which no block tells.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 pub(super) type Answer = Result<B256, Failure>;
 type Queue = mpsc::Sender<(Bytes, oneshot::Sender<SubmitResult>)>;
 
-/// What became of a transaction that was handed to the chain.
+/// The outcome of a submission.
 type SubmitResult = Result<B256, Refused>;
 
 struct Refused {
     failure: Failure,
-    /// Whether it could be taken after the next block.
+    /// Whether it may succeed after the next block.
     for_now: bool,
 }
 
@@ -92,7 +92,7 @@ impl From<SubmitError> for Refused {
     }
 }
 
-/// A request whose transactions are under way into blocks.
+/// A request whose transactions are on their way into blocks.
 struct Waiting {
     /// Its number: requests are handed over in order.
     number: u64,
@@ -100,13 +100,13 @@ struct Waiting {
     until: std::time::Instant,
 }
 
-/// The ways to the threads that gather single transactions, and that look after those under way.
+/// The queues of the threads that collect single transactions, and that watch those under way.
 pub struct Sender {
     singles: OnceLock<Queue>,
     waiting: Mutex<Option<std::sync::mpsc::Sender<Waiting>>>,
     /// The number of the last request in `waiting`.
     last: AtomicU64,
-    /// That and all requests before it can be read in blocks, or wait for something else.
+    /// The last request that is settled, with all before it: in blocks, or waiting for something else.
     settled: watch::Sender<u64>,
 }
 
@@ -136,7 +136,7 @@ pub fn start(api: &Api) -> std::io::Result<()> {
                 answers.push(answer);
             }
             for (result, answer) in submit(&chain, &counters, burst).into_iter().zip(answers) {
-                // Whoever went away needs no answer.
+                // A client that has gone away needs no answer.
                 let _ = answer.send(result);
             }
         }
@@ -145,7 +145,7 @@ pub fn start(api: &Api) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Looks after requests until their transactions are all in blocks, or wait for something else.
+/// Watches requests until their transactions are all in blocks, or wait for something else.
 fn look_after(chain: &Chain, requests: &std::sync::mpsc::Receiver<Waiting>, settled: &watch::Sender<u64>) {
     while let Ok(first) = requests.recv() {
         let mut last = first.number;
@@ -155,7 +155,7 @@ fn look_after(chain: &Chain, requests: &std::sync::mpsc::Receiver<Waiting>, sett
                 last = next.number;
                 waiting.push(next);
             }
-            // Before the look: what happens during it ends the wait after it.
+            // Read before the check: what happens during it ends the wait after it.
             let seen = chain.moves();
             let now = std::time::Instant::now();
             waiting.retain_mut(|one| {
@@ -181,7 +181,7 @@ fn submit(chain: &Chain, counters: &Counters, burst: Vec<Bytes>) -> Vec<SubmitRe
 
 /// The one parameter of a request to send a transaction.
 fn raw_transaction(params: Option<&RawValue>) -> Result<Bytes, Failure> {
-    // What nearly every client writes, read without a list in between.
+    // The form of nearly every client, read without an intermediate list.
     let plain = params.and_then(|params| {
         let text = params.get().strip_prefix("[\"")?.strip_suffix("\"]")?;
         hexadecimal::data(text).ok()
@@ -193,7 +193,7 @@ fn raw_transaction(params: Option<&RawValue>) -> Result<Bytes, Failure> {
 }
 
 impl Api {
-    /// Answers requests to send a transaction: those that have one go to the chain in one burst.
+    /// Answers requests to send a transaction: all well-formed ones are submitted in one burst.
     pub(super) async fn send_together(self: &Arc<Self>, calls: &[Call<'_>]) -> Vec<Result<String, Failure>> {
         let mut burst = Vec::with_capacity(calls.len());
         let read: Vec<Result<(), Failure>> =
@@ -208,17 +208,17 @@ impl Api {
         read.into_iter().map(answer).collect()
     }
 
-    /// Hands a raw transaction to the chain; for who may wait.
+    /// Submits a raw transaction; the caller must be able to block.
     pub(super) fn send_now(&self, raw: Bytes) -> Answer {
         let result = submit(&self.chain, &self.counters, vec![raw]).pop();
         let result = result.unwrap_or_else(|| Err(Failure::internal("the transaction got no answer").into()));
         result.map_err(|refused| refused.failure)
     }
 
-    /// Hands raw transactions to the chain. Where it is at rest and blocks are made at once, waits for theirs.
+    /// Submits raw transactions. If the chain is idle and makes blocks at once, waits for theirs.
     pub(super) async fn send(self: &Arc<Self>, burst: Vec<Bytes>) -> Vec<Answer> {
         let at_rest = self.is_at_rest();
-        // Bytes are shared.
+        // The bytes are shared.
         let again = if at_rest { Vec::new() } else { burst.clone() };
         let mut handed = self.hand_over(burst).await;
         if !at_rest {
@@ -226,7 +226,7 @@ impl Api {
         }
         let hashes = handed.iter().filter_map(|handed| handed.as_ref().ok()).copied().collect();
         let number = self.look_after(hashes);
-        // Hardhat's answer says what became of them.
+        // Hardhat's answer depends on their outcome.
         if at_rest || self.is_hardhat() {
             self.settled(number).await;
         }
@@ -237,7 +237,7 @@ impl Api {
         answers
     }
 
-    /// Hands over once more, after the blocks under way, what was refused for the state before them.
+    /// Submits refused transactions once more after the blocks under way, if the state before those was the reason.
     async fn hand_over_again(&self, handed: &mut [SubmitResult], burst: Vec<Bytes>) {
         let (mut places, mut again) = (Vec::new(), Vec::new());
         for (place, raw) in handed.iter_mut().zip(burst) {
@@ -255,12 +255,12 @@ impl Api {
         }
     }
 
-    /// Whether nothing that was acknowledged is under way into a block.
+    /// Returns whether nothing acknowledged is on its way into a block.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.chain.is_catching_up()
     }
 
-    /// From now on what is asked waits for these transactions' blocks; gives the number to wait for.
+    /// Makes later requests wait for the blocks of these transactions; returns the number to wait for.
     pub(super) fn look_after(&self, mut hashes: Vec<B256>) -> u64 {
         self.chain.retain_under_way(&mut hashes);
         if hashes.is_empty() {
@@ -287,12 +287,12 @@ impl Api {
         }
     }
 
-    /// Waits until what was acknowledged before this can be read in blocks.
+    /// Waits until everything acknowledged earlier is in blocks.
     pub(super) async fn read_after_sends(&self) {
         self.settled(self.sender.last.load(Acquire)).await;
     }
 
-    /// Waits until a transaction that was just taken can be read in a block, where these are made at once.
+    /// Waits until a just accepted transaction is in a block, if blocks are made at once.
     pub(super) async fn mined(&self, hash: B256) {
         self.settled(self.look_after(vec![hash])).await;
     }
@@ -302,8 +302,8 @@ impl Api {
         if burst.len() > 1 || has_blobs {
             // Never closed, so it is always got.
             let _turn = if has_blobs { WITH_BLOBS.acquire().await.ok() } else { None };
-            // It takes as long as the cryptography does, of blobs up to seconds: meanwhile the other connections are
-            // another thread's.
+            // This takes as long as the cryptography does, up to seconds with blobs: other connections move to another
+            // thread meanwhile.
             return tokio::task::block_in_place(|| submit(&self.chain, &self.counters, burst));
         }
         let (Some(queue), Some(one)) = (self.sender.singles.get(), burst.pop()) else {
@@ -318,7 +318,7 @@ impl Api {
 }
 
 impl Caller<'_> {
-    /// Hands a raw transaction to the chain, and answers with its receipt.
+    /// Submits a raw transaction, and answers with its receipt.
     pub(super) async fn send_and_wait(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
         let raw: Bytes = params.required(0)?;
@@ -329,13 +329,14 @@ impl Caller<'_> {
         self.receipt_within(answer.map_err(|refused| refused.failure)?, patience).await
     }
 
-    /// The same of a message of an account whose key the node has, or that is impersonated.
+    /// As [`send_and_wait`](Self::send_and_wait), for a message of an account whose key the node has, or that is
+    /// impersonated.
     pub(super) async fn send_own_and_wait(&self, params: Params<'_>) -> Result<String, Failure> {
         let hash = self.send_own(params, false).await?;
         self.receipt_within(hash, PATIENCE).await
     }
 
-    /// Waits for the receipt of a transaction that was taken.
+    /// Waits for the receipt of an accepted transaction.
     async fn receipt_within(&self, hash: B256, patience: Duration) -> Result<String, Failure> {
         let chain = &self.api.chain;
         let news = Arc::new(Notify::new());
@@ -345,7 +346,7 @@ impl Caller<'_> {
         let end = Instant::now() + patience;
         loop {
             while events.try_next().is_some() {}
-            // First where it waits: between the two looks it may have come into a block.
+            // The pool first: the transaction may move into a block between the two lookups.
             let waiting = chain.pool().get(&hash);
             match chain.tx(&hash) {
                 Some((block, index)) if self.api.is_acknowledged(block.number()) => {
@@ -361,12 +362,12 @@ impl Caller<'_> {
             if Instant::now() >= end {
                 return Err(Failure::unsettled(&hash, patience));
             }
-            // A drop is no event of the chain: whoever waits looks again now and then.
+            // A drop is no event of the chain, so the waiting request also checks now and then.
             let _ = timeout_at(end.min(Instant::now() + LOOK_AGAIN), news.notified()).await;
         }
     }
 
-    /// Refuses to wait for a transaction that is in no block and will not be in the next.
+    /// Returns an error if a transaction is in no block and will not be in the next.
     fn check_waiting(&self, hash: &B256, waiting: Option<SharedTx>) -> Result<(), Failure> {
         let chain = &self.api.chain;
         let Some(tx) = waiting else {

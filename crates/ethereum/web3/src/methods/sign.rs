@@ -1,4 +1,4 @@
-//! Accounts whose keys the node has: on a development chain everybody knows them.
+//! Accounts whose keys the node has: on a development chain these are well known.
 //!
 //! reads   secret keys from the configuration
 //! writes  signatures; signed transactions into the chain
@@ -25,10 +25,10 @@ use crate::json;
 use crate::params::{BlockId, Params};
 use crate::shapes;
 
-/// Locks that the accounts share.
+/// Locks shared by the accounts.
 const TURNS: usize = 64;
 
-/// The accounts.
+/// The accounts that the node signs for.
 pub struct Accounts {
     signers: Vec<(Address, Signer)>,
     /// Held from the choice of a nonce until the pool knows of it, so that no two transactions get one.
@@ -36,7 +36,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Those of these keys.
+    /// Creates the accounts of these keys.
     pub fn new(secrets: &[[u8; 32]]) -> Result<Self, ServeError> {
         let one = |(index, secret): (usize, &[u8; 32])| {
             let signer = Signer::new(secret).map_err(|_| ServeError::Account(index))?;
@@ -65,7 +65,7 @@ impl Accounts {
     }
 }
 
-/// A transaction as its bytes and in words.
+/// Formats a signed transaction: its bytes, and its fields.
 fn raw_and_shape(tx: &Tx) -> String {
     json::object(|object| {
         object.data("raw", &tx.raw);
@@ -73,7 +73,7 @@ fn raw_and_shape(tx: &Tx) -> String {
     })
 }
 
-/// What EIP-191 has signed for a message.
+/// Returns the hash that EIP-191 signs for a message.
 fn message_hash(message: &[u8]) -> [u8; 32] {
     let mut text = format!("\x19Ethereum Signed Message:\n{}", message.len()).into_bytes();
     text.extend_from_slice(message);
@@ -94,7 +94,7 @@ impl Caller<'_> {
                 let message: Bytes = params.required(1)?;
                 accounts.sign(&params.required(0)?, &message_hash(&message))
             }
-            // The other way round, as wallets have it.
+            // The parameters are in the other order, as in wallets.
             "personal_sign" => {
                 let params = params.at_most(3)?;
                 let message: Bytes = params.required(0)?;
@@ -124,7 +124,7 @@ impl Caller<'_> {
                 let tx = Tx::signed(self.fill(&message, from, gas_limit)?, signer);
                 Ok(raw_and_shape(&tx))
             }
-            // As it would be signed, by nobody.
+            // The transaction without a signature.
             "eth_fillTransaction" => {
                 let message: Message = params.at_most(1)?.shape(0)?;
                 let from = message.from.map(|from| from.0).unwrap_or_default();
@@ -140,7 +140,8 @@ impl Caller<'_> {
         }
     }
 
-    /// For an account whose key the node has, or that is impersonated; `for_anyone`: as if each were.
+    /// Sends a message for an account whose key the node has, or that is impersonated; `for_anyone`: treats each as
+    /// impersonated.
     pub(super) async fn send_own(&self, params: Params<'_>, for_anyone: bool) -> Result<B256, Failure> {
         let message: Message = params.at_most(1)?.shape(0)?;
         let own = self.api.accounts.signers.first().map(|(address, _)| *address);
@@ -148,11 +149,12 @@ impl Caller<'_> {
         let api = self.api;
         let signer = match for_anyone || api.chain.is_impersonated(&from) {
             true => None,
-            // With code it can sign nothing (EIP-3607), but developers give code to such accounts, and send from them.
+            // An account with code cannot sign (EIP-3607), but developers give code to such accounts, and send from
+            // them.
             false => Some(api.accounts.signer(&from)?).filter(|_| !(api.config.dev && api.is_contract(&from))),
         };
         let gas_limit = self.gas_limit(&message, from).await?;
-        // From here on nothing is waited for: a client that goes away leaves no nonce half taken.
+        // No await from here on: a client that goes away leaves no nonce half used.
         let hash = tokio::task::block_in_place(|| {
             let _turn = api.accounts.turn(&from);
             let transaction = self.fill(&message, from, gas_limit)?;
@@ -165,7 +167,7 @@ impl Caller<'_> {
         Ok(hash)
     }
 
-    /// The gas that a message asks for, or needs.
+    /// Returns the gas limit of a message, or an estimate.
     async fn gas_limit(&self, message: &Message, from: Address) -> Result<u64, Failure> {
         message.check(self.api.chain_id())?;
         message.refuse_blobs()?;
@@ -178,7 +180,7 @@ impl Caller<'_> {
         }
     }
 
-    /// The transaction of a message, with what it does not say: nonce and fees.
+    /// Converts a message to a transaction, with defaults for nonce and fees.
     fn fill(&self, message: &Message, from: Address, gas_limit: u64) -> Result<TypedTransaction, Failure> {
         let api = self.api;
         let chain_id = api.chain_id();

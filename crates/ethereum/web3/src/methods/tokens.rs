@@ -3,10 +3,11 @@
 //! reads   the newest state, by calls of the token's own view functions
 //! writes  one slot
 //! memory  what one call reads
-//! drops   a token that keeps a number otherwise than whole in one slot: error -32000
+//! drops   a token that does not keep the number whole in one slot: error -32000
 //! source  anvil's `anvil_dealERC20` and `anvil_setERC20Allowance`; EIP-20
 //!
-//! The slot is found by trying: of those that the view function reads it is the one whose content it gives back.
+//! The slot is found by trial: among the slots that the view function reads, it is the one whose content the function
+//! returns.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,9 +24,9 @@ use crate::ids::unguessable;
 use crate::params::{BlockId, Params};
 use crate::trace::{Budget, Watchman};
 
-/// Of `balanceOf(address)`.
+/// Selector of `balanceOf(address)`.
 const BALANCE_OF: [u8; 4] = [0x70, 0xa0, 0x82, 0x31];
-/// Of `allowance(address,address)`.
+/// Selector of `allowance(address,address)`.
 const ALLOWANCE: [u8; 4] = [0xdd, 0x62, 0xed, 0x3e];
 
 /// A call of a token's view function, and the number that it shall return.

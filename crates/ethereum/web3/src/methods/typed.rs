@@ -1,6 +1,6 @@
-//! A message as a transaction that can be signed.
+//! Converts a message to a transaction that can be signed.
 //!
-//! reads   a message, and what was chosen for what it leaves open
+//! reads   a message, and values for its missing fields
 //! writes  a transaction of the type that its fields ask for
 //! memory  a copy of the message's data and lists
 
@@ -11,37 +11,37 @@ use hearth_evm::tx::{Tx, TxEnvelope, TypedTransaction};
 use super::call::Message;
 use crate::failure::Failure;
 
-/// What a transaction pays for a unit of gas, in wei.
+/// The fees of a transaction, in wei per unit of gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fees {
-    /// One price, as before EIP-1559.
+    /// A gas price, as before EIP-1559.
     Price(u128),
-    /// A tip, and the most with the base fee.
+    /// A tip and a fee cap (EIP-1559).
     Dynamic {
-        /// To whoever makes the block.
+        /// Wei per unit of gas to the block's fee recipient.
         tip: u128,
-        /// In all.
+        /// The maximum with the base fee.
         cap: u128,
     },
 }
 
-/// What a message may leave open.
+/// Values for fields that a message may lack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
-    /// How many transactions its sender has sent.
+    /// The sender's nonce.
     pub nonce: u64,
-    /// Units of gas that it may use.
+    /// The gas limit.
     pub gas_limit: u64,
-    /// What it pays for them.
+    /// The fees.
     pub fees: Fees,
 }
 
-/// A fee as a transaction holds it.
+/// Converts a fee to the width of a transaction's field.
 pub(super) fn narrow(wide: U256) -> Result<u128, Failure> {
     u128::try_from(wide).map_err(|_| Failure::server("max fee per gas higher than 2^128-1"))
 }
 
-/// The transaction of a message on the chain `chain_id`.
+/// Builds the transaction of a message on the chain `chain_id`.
 pub(super) fn typed(message: &Message, chain_id: u64, chosen: Chosen) -> Result<TypedTransaction, Failure> {
     let Chosen { nonce, gas_limit, fees } = chosen;
     let to = message.to.map_or(TxKind::Create, |to| TxKind::Call(to.0));
@@ -110,7 +110,7 @@ pub(super) fn typed(message: &Message, chain_id: u64, chosen: Chosen) -> Result<
     })
 }
 
-/// A transaction of `sender` that nobody has signed: its signature is zeros.
+/// Builds an unsigned transaction of `sender`: its signature is zeros.
 pub(super) fn unsigned(transaction: TypedTransaction, sender: Address) -> Tx {
     let nobody = Signature::new(U256::ZERO, U256::ZERO, false);
     Tx::with_sender(TxEnvelope::new_unhashed(transaction, nobody), sender)

@@ -1,9 +1,9 @@
-//! The hash of typed data that wallets have signed.
+//! The hash of typed data for signing (EIP-712).
 //!
 //! reads   the JSON of types, domain and message
 //! writes  a hash
 //! memory  the tree of the JSON; 32 B a type
-//! drops   what does not fit its types, nests deeper than [`DEPTH_MAX`] or takes too long: an error that says what
+//! drops   data that does not fit its types, nests deeper than [`DEPTH_MAX`] or takes too long: an error says what
 //! source  EIP-712
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::call_pool::Deadline;
 
-/// How deep structs and arrays may lie within each other.
+/// Maximum nesting of structs and arrays.
 const DEPTH_MAX: usize = 32;
 const DOMAIN: &str = "EIP712Domain";
 
@@ -36,8 +36,8 @@ struct TypedData {
     message: Map<String, Value>,
 }
 
-/// What is signed of typed data in a JSON, or of one in a string of JSON. What it costs may be the product of what the
-/// types take and of how many values there are, so that only `deadline` bounds it.
+/// Returns the hash to sign of typed data in a JSON, or in a string of JSON. The cost may be the product of the types'
+/// sizes and the number of values, so only `deadline` bounds it.
 pub fn hash(json: &str, deadline: Deadline) -> Result<[u8; 32], String> {
     let parse = |text: &str| serde_json::from_str::<TypedData>(text).map_err(|why| why.to_string());
     let mut data = match json.starts_with('"') {
@@ -56,7 +56,7 @@ pub fn hash(json: &str, deadline: Deadline) -> Result<[u8; 32], String> {
     Ok(keccak256(&bytes))
 }
 
-/// The members of a domain whose type is not given: those that it has.
+/// Returns the members of a domain without a type: those that it has.
 fn domain_members(domain: &Map<String, Value>) -> Vec<Member> {
     [
         ("name", "string"),
@@ -71,10 +71,10 @@ fn domain_members(domain: &Map<String, Value>) -> Vec<Member> {
     .collect()
 }
 
-/// Hashing under way.
+/// The state of hashing.
 struct Work<'a> {
     types: &'a BTreeMap<String, Vec<Member>>,
-    /// Of the types that have come up.
+    /// The hashes of types seen so far.
     type_hashes: HashMap<&'a str, [u8; 32]>,
     deadline: Deadline,
 }
@@ -93,7 +93,7 @@ impl<'a> Work<'a> {
         Ok(keccak256(&bytes))
     }
 
-    /// The type of that name: its name and its members.
+    /// Returns a type by name: its name and its members.
     fn members(&self, name: &str) -> Result<(&'a str, &'a [Member]), String> {
         let found = self.types.get_key_value(name);
         found
@@ -105,7 +105,7 @@ impl<'a> Work<'a> {
         if self.deadline.has_passed() { Err("typed data takes too long to hash".into()) } else { Ok(()) }
     }
 
-    /// The hash of what a type is.
+    /// Returns the hash of a type's encoding.
     fn type_hash(&mut self, name: &str) -> Result<[u8; 32], String> {
         if let Some(hash) = self.type_hashes.get(name) {
             return Ok(*hash);
@@ -116,7 +116,7 @@ impl<'a> Work<'a> {
         Ok(hash)
     }
 
-    /// The struct itself, then those it refers to, by name.
+    /// Encodes the struct itself, then those it refers to, by name.
     fn encode_type(&self, name: &'a str) -> Result<String, String> {
         let (mut found, mut open) = (BTreeSet::new(), vec![name]);
         while let Some(next) = open.pop() {

@@ -15,17 +15,17 @@ use super::words::{Clock, instruction_words};
 use crate::failure::{Failure, revert_reason};
 use crate::json::{self, Object};
 
-/// Builds the tree.
+/// Builds the tree of calls.
 pub struct Calls {
     only_top_call: bool,
     with_log: bool,
     clock: Clock,
     /// Calls that have not ended, the outermost first.
     open: Vec<Call>,
-    /// Calls within those that are not wanted: so many are open.
+    /// Depth of open calls below those that are wanted.
     skipped: usize,
     root: Option<Call>,
-    /// About how long the text will be.
+    /// Estimated length of the text.
     bytes: usize,
 }
 
@@ -45,7 +45,7 @@ struct Call {
 }
 
 impl Calls {
-    /// `only_top_call`: what it calls is left out; `with_log`: logs are told.
+    /// `only_top_call`: inner calls are left out; `with_log`: logs are included.
     pub fn new(only_top_call: bool, with_log: bool, budget: Budget) -> Self {
         let clock = Clock::new(budget);
         Self { only_top_call, with_log, clock, open: Vec::new(), skipped: 0, root: None, bytes: 0 }
@@ -72,7 +72,7 @@ impl Calls {
             call.output = output.clone();
         } else {
             call.error = Some(instruction_words(result));
-            // What failed has logged nothing, nor has what it called.
+            // A failed call has no logs, nor have its inner calls.
             clear_logs(&mut call);
             if result == InstructionResult::Revert {
                 call.output = output.clone();
@@ -85,7 +85,7 @@ impl Calls {
         }
     }
 
-    /// The whole.
+    /// Returns the whole tree.
     pub fn finish(self, gas_limit: u64, result: &ExecutionResult) -> Result<String, Failure> {
         self.clock.check(self.bytes)?;
         let Some(mut root) = self.root else { return Err(Failure::server("tracing failed: nothing was called")) };
@@ -148,7 +148,7 @@ impl<CTX: ContextTr> Inspector<CTX> for Calls {
             CallScheme::DelegateCall => ("DELEGATECALL", inputs.apparent_value()),
             CallScheme::StaticCall => ("STATICCALL", None),
         };
-        // Whose storage the code runs on is the caller; whose code it is, is called.
+        // The caller owns the storage, the callee the code.
         let (from, to) = match inputs.scheme {
             CallScheme::DelegateCall | CallScheme::CallCode => (inputs.target_address, inputs.bytecode_address),
             _ => (inputs.caller, inputs.target_address),

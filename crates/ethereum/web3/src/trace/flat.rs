@@ -9,29 +9,29 @@ use super::frames::{Frame, Kind};
 use super::words::{instruction_words, parity_words};
 use crate::json::{self, Object};
 
-/// In which block and transaction something happened.
+/// The block and the transaction of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whereabouts {
-    /// The block's hash.
+    /// The hash of the block.
     pub block_hash: B256,
-    /// Its height.
+    /// The number of the block.
     pub block_number: u64,
-    /// The transaction's hash.
+    /// The hash of the transaction.
     pub tx_hash: B256,
-    /// Its place in the block.
+    /// Its index in the block.
     pub index: usize,
 }
 
-/// Whose words errors are in.
+/// The client whose error messages are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
-    /// geth's.
+    /// go-ethereum.
     Geth,
-    /// Those of Parity and OpenEthereum.
+    /// Parity and OpenEthereum.
     Parity,
 }
 
-/// A frame with where it happened, if that is known.
+/// Appends a frame with its place, if that is known.
 pub fn push_frame(out: &mut String, frame: &Frame, place: Option<&Whereabouts>, words: Words) {
     json::push_object(out, |object| {
         object.object("action", |object| push_action(object, frame));
@@ -64,7 +64,7 @@ pub fn push_frame(out: &mut String, frame: &Frame, place: Option<&Whereabouts>, 
     });
 }
 
-/// What a call is by its instruction.
+/// Returns the name of a call's type.
 pub fn call_type(scheme: CallScheme) -> &'static str {
     match scheme {
         CallScheme::Call => "call",
@@ -99,11 +99,11 @@ fn push_action(object: &mut Object<'_>, frame: &Frame) {
     }
 }
 
-/// Nothing where a frame failed otherwise than by a revert.
+/// Appends the result; nothing if a frame failed other than by a revert.
 fn push_result(object: &mut Object<'_>, frame: &Frame) {
-    let told = frame.result.is_ok() || frame.result == InstructionResult::Revert;
+    let has_output = frame.result.is_ok() || frame.result == InstructionResult::Revert;
     match frame.kind {
-        Kind::Call(_) if told => object.object("result", |object| {
+        Kind::Call(_) if has_output => object.object("result", |object| {
             object.quantity("gasUsed", frame.gas_used);
             object.data("output", &frame.output);
         }),

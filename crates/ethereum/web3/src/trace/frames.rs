@@ -1,4 +1,4 @@
-//! Every frame of a message, in the order in which they began: what the flat tracers and Otterscan tell from.
+//! Every frame of a message, in the order of their beginning: the input of the flat tracers and Otterscan.
 //!
 //! memory  120 B a frame, its input and its output; at most [`Budget`]
 //! source  `eth/tracers/native/call_flat.go` of go-ethereum 1.16; revm-inspectors for Parity's shapes
@@ -14,64 +14,64 @@ use super::Budget;
 use super::words::{Clock, is_precompile};
 use crate::failure::Failure;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It runs an account's code.
+    /// A call of an account's code.
     Call(CallScheme),
-    /// It creates a contract; by `CREATE2` where the flag is set.
+    /// A contract creation; by `CREATE2` if the flag is set.
     Create(bool),
-    /// A contract gives all that it has to somebody.
+    /// A self-destruct, which transfers the contract's balance.
     Destruct,
 }
 
 /// One frame.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// What it is.
+    /// The kind of the frame.
     pub kind: Kind,
-    /// How many frames it is within.
+    /// How many frames are around it.
     pub depth: usize,
-    /// Who calls; whose storage the code runs on, where it is another's code.
+    /// The caller; for a delegate call, the owner of the storage.
     pub from: Address,
-    /// Whose code runs, what was created, who gets what a contract had.
+    /// The owner of the code, the created contract, or the recipient of a self-destruct.
     pub to: Address,
-    /// Wei.
+    /// The transferred value, in wei.
     pub value: U256,
-    /// Units of gas that it may use.
+    /// The gas limit.
     pub gas: u64,
-    /// Units that it used.
+    /// The gas used.
     pub gas_used: u64,
-    /// The call's data, or the code that creates a contract.
+    /// The call's data, or the init code.
     pub input: Bytes,
-    /// What it gave back.
+    /// The output.
     pub output: Bytes,
-    /// How it ended.
+    /// The result of the execution.
     pub result: InstructionResult,
-    /// Its place in the tree: of each frame around it, and of itself, which call of the one around it is it.
+    /// The path in the tree: for each frame around it, and for itself, its index among its siblings.
     pub address: Vec<usize>,
-    /// How many frames it began itself.
+    /// How many frames it called directly.
     pub subtraces: usize,
 }
 
-/// Gathers frames.
+/// An inspector that collects frames.
 pub struct Frames {
     with_precompiles: bool,
     clock: Clock,
-    /// In the order of their beginning.
+    /// All frames in the order of their beginning.
     all: Vec<Frame>,
-    /// Those that have not ended, the outermost first: their places in `all`; nothing for one that is left out.
+    /// Indices in `all` of frames that have not ended, the outermost first; `None` for one that is left out.
     open: Vec<Option<usize>>,
     bytes: usize,
 }
 
 impl Frames {
-    /// `with_precompiles`: calls of precompiles are told, too.
+    /// `with_precompiles`: includes calls of precompiles.
     pub fn new(with_precompiles: bool, budget: Budget) -> Self {
         Self { with_precompiles, clock: Clock::new(budget), all: Vec::new(), open: Vec::new(), bytes: 0 }
     }
 
-    /// All frames; an error where there was no time or room for them.
+    /// Returns all frames; an error if time or memory ran out.
     pub fn finish(self) -> Result<Vec<Frame>, Failure> {
         self.clock.check(self.bytes)?;
         if self.all.is_empty() {
@@ -111,7 +111,7 @@ impl Frames {
     }
 }
 
-/// A call between two accounts, for tests of what looks at frames.
+/// Returns a call between two accounts, for tests.
 #[cfg(test)]
 pub fn frame_of(from: Address, to: Address) -> Frame {
     frame(Kind::Call(CallScheme::Call), from, to, U256::ZERO)

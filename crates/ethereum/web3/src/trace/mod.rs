@@ -1,4 +1,4 @@
-//! Tracers: what a transaction did, step by step or call by call.
+//! Tracers: the execution of a transaction, step by step or call by call.
 //!
 //! reads   the options of `debug_trace*`
 //! writes  a tracer's JSON
@@ -42,16 +42,16 @@ pub use transfers::Transfers;
 pub use vm::VmSteps;
 pub use words::{Watchman, halt_words, is_precompile};
 
-/// What a trace may take.
+/// The limits of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Bytes of its text.
+    /// Maximum bytes of its text.
     pub bytes: usize,
-    /// Until when.
+    /// The deadline.
     pub deadline: Deadline,
 }
 
-/// How to trace.
+/// The options of a trace.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Options {
@@ -75,12 +75,12 @@ struct TracerConfig {
     disable_storage: bool,
     convert_parity_errors: bool,
     include_precompiles: bool,
-    /// Of the tracer that is several: by their names the configurations of each.
+    /// For the mux tracer: the configurations of its tracers, by name.
     #[serde(skip)]
     each: Vec<(String, TracerConfig)>,
 }
 
-/// A configuration: its own fields, and as a tracer's name would have it the configurations of several tracers.
+/// Reads a configuration: its own fields, and for the mux tracer the configurations by tracer's name.
 fn read_config<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TracerConfig, D::Error> {
     let Some(json) = Option::<&RawValue>::deserialize(deserializer)? else { return Ok(TracerConfig::default()) };
     let mut config: TracerConfig = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
@@ -88,27 +88,27 @@ fn read_config<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TracerConfi
     Ok(config)
 }
 
-/// Any inspector: the interpreter is compiled once for all of them.
+/// Any inspector, as a trait object: the interpreter is compiled once for all of them.
 pub type Watcher<'a> = dyn for<'b> Inspector<MessageContext<'b>> + 'a;
 
-/// What is traced, and on what.
+/// A message to trace, with its block and state.
 pub struct Subject<'a, D> {
     /// The state before it.
     pub db: &'a D,
-    /// Its block.
+    /// The block's environment.
     pub env: &'a BlockEnv,
-    /// What the block has besides.
+    /// The block's other inputs.
     pub extras: &'a BlockExtras,
     /// The message.
     pub tx: TxEnv,
-    /// What is asked of it.
+    /// Which checks to make.
     pub checks: Checks,
-    /// Where it is, if it is a transaction of a block.
+    /// The place in the chain, if it is a transaction of a block.
     pub place: Option<Whereabouts>,
 }
 
 impl<D: DatabaseRef> Subject<'_, D> {
-    /// Executes it, and shows `inspector` each step.
+    /// Executes the message, and calls `inspector` at each step.
     pub fn run(&self, inspector: &mut Watcher<'_>) -> Result<Simulated, Failure> {
         simulate(self.db, self.env, self.extras, self.tx.clone(), self.checks, inspector).map_err(|why| match why {
             SimulateError::State(why) => Failure::state(why),
@@ -118,7 +118,7 @@ impl<D: DatabaseRef> Subject<'_, D> {
 }
 
 impl Options {
-    /// Traces one message: the tracer's JSON, and what the message did.
+    /// Traces one message; returns the tracer's JSON, and the execution's result.
     pub fn trace<D: DatabaseRef>(
         &self,
         subject: &Subject<'_, D>,
@@ -140,7 +140,7 @@ impl Options {
                 let mut frames = Frames::new(config.include_precompiles, budget);
                 let done = subject.run(&mut frames)?;
                 let mut frames = frames.finish()?;
-                // Of the outermost what the whole transaction has and pays for.
+                // The outermost frame has the gas of the whole transaction.
                 frames[0].gas = subject.tx.gas_limit;
                 frames[0].gas_used = done.result.tx_gas_used();
                 let words = if config.convert_parity_errors { Words::Parity } else { Words::Geth };
@@ -181,7 +181,7 @@ impl Options {
     }
 }
 
-/// What a message gave back.
+/// Returns a message's output.
 pub fn output_of(result: &ExecutionResult) -> String {
     json::data(result.output().map(|output| &output[..]).unwrap_or_default())
 }

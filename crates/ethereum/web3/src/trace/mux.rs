@@ -1,10 +1,10 @@
-//! muxTracer: several tracers of one message, each by its name.
+//! muxTracer: several tracers of one message, by name.
 //!
 //! memory  the text of all of them: at most [`Budget`]
-//! drops   one within another, and more than there are kinds of tracers: an error
+//! drops   a mux within a mux, and more tracers than there are kinds: an error
 //! source  `eth/tracers/native/mux.go` of go-ethereum 1.16
 //!
-//! The message is executed once for each: it does the same each time.
+//! The message is executed once for each tracer, always with the same result.
 
 use hearth_evm::exec::Simulated;
 use revm::DatabaseRef;
@@ -16,9 +16,9 @@ use super::{Budget, Options, Subject, TracerConfig};
 use crate::failure::Failure;
 use crate::json;
 
-/// How the names of tracers end.
+/// The suffix of tracers' names.
 const TRACER: &str = "Tracer";
-/// Tracers of one message.
+/// Maximum tracers of one message.
 const MOST: usize = 8;
 
 /// The names of tracers in a configuration, each with its own configuration; other fields are left out.
@@ -49,7 +49,7 @@ impl<'de: 'a, 'a> Visitor<'de> for Named<'a> {
     }
 }
 
-/// The tracers that a configuration names, with what each takes. What they in turn name is not looked for.
+/// Reads the tracers in a configuration, with the options of each. Nested ones are ignored.
 pub(super) fn read(json: &str) -> Result<Vec<(String, TracerConfig)>, serde_json::Error> {
     let Named(named) = serde_json::from_str(json)?;
     let one = |(name, config): (String, &RawValue)| {
@@ -59,7 +59,7 @@ pub(super) fn read(json: &str) -> Result<Vec<(String, TracerConfig)>, serde_json
     named.into_iter().map(one).collect()
 }
 
-/// Traces one message with each.
+/// Traces one message with each tracer.
 pub(super) fn trace<D: DatabaseRef>(
     each: &[(String, TracerConfig)],
     subject: &Subject<'_, D>,

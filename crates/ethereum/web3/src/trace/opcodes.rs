@@ -1,6 +1,6 @@
-//! Gas by instruction: how often each was executed, and what all of them together cost.
+//! Gas by instruction: how often each was executed, and its total cost.
 //!
-//! source  `trace_transactionOpcodeGas` of reth; what a call passes on counts as its own
+//! source  `trace_transactionOpcodeGas` of reth; gas passed to a call counts as the call's own
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use super::words::Clock;
 use crate::failure::Failure;
 use crate::json;
 
-/// Counts instructions and their gas.
+/// An inspector that counts instructions and their gas.
 pub struct OpcodeGas {
     clock: Clock,
     /// For each instruction, how often it was executed and its gas in all.
     counts: BTreeMap<u8, (u64, u64)>,
-    /// The instruction that is under way, and the gas before it.
+    /// The current instruction, and the gas before it.
     before: (u8, u64),
 }
 

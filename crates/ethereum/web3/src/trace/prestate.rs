@@ -1,4 +1,4 @@
-//! prestateTracer: the accounts that a transaction looked at, as they were before; or what it changed.
+//! prestateTracer: the accounts that a transaction touched, as they were before; or what it changed.
 //!
 //! source  `eth/tracers/native/prestate.go` of go-ethereum 1.16
 
@@ -11,16 +11,16 @@ use revm::state::{AccountInfo, EvmState};
 use crate::failure::Failure;
 use crate::json::{self, Object};
 
-/// What to tell of an account besides balance and nonce.
+/// Fields of an account to include besides balance and nonce.
 #[derive(Clone, Copy)]
 pub struct Wanted {
-    /// Its code.
+    /// The code of the account.
     pub code: bool,
-    /// What of its storage was looked at.
+    /// The touched slots of the storage.
     pub storage: bool,
 }
 
-/// Fields of an account that are told.
+/// Fields of an account in the answer.
 #[derive(Default)]
 struct Shown {
     balance: Option<U256>,
@@ -29,7 +29,7 @@ struct Shown {
     storage: BTreeMap<U256, U256>,
 }
 
-/// Accounts to tell, within so many bytes.
+/// Accounts in the answer, within a limit of bytes.
 struct Accounts {
     all: BTreeMap<Address, Shown>,
     bytes_left: usize,
@@ -41,7 +41,7 @@ impl Accounts {
     }
 
     fn insert(&mut self, address: Address, shown: Shown) -> Result<(), Failure> {
-        // Twice as many digits as bytes, and names.
+        // Two digits per byte, and names.
         let code = shown.code.as_ref().map_or(0, |code| 2 * code.len());
         let bytes = 128 + code + 140 * shown.storage.len();
         self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or_else(Failure::too_large)?;
@@ -75,7 +75,7 @@ impl Shown {
     }
 }
 
-/// The code of an account; nothing where it has none.
+/// Returns the code of an account; `None` without any.
 pub fn code_of<D: DatabaseRef>(db: &D, info: &AccountInfo) -> Result<Bytes, Failure> {
     if info.is_empty_code_hash() {
         return Ok(Bytes::new());
@@ -97,7 +97,7 @@ fn whole<D: DatabaseRef>(db: &D, info: &AccountInfo, wanted: Wanted) -> Result<S
     })
 }
 
-/// All accounts that `state` has, as `db` has them.
+/// Returns the accounts in `state`, with their contents in `db`.
 pub fn before<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: usize) -> Result<String, Failure> {
     let mut accounts = Accounts::within(bytes);
     for (address, account) in state {
@@ -111,7 +111,7 @@ pub fn before<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: u
     Ok(json::object(|object| push_accounts(object, &accounts.all)))
 }
 
-/// What `state` changes of `db`: as it was, and what it became.
+/// Returns what `state` changes of `db`: before and after.
 pub fn difference<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: usize) -> Result<String, Failure> {
     let (mut pre, mut post) = (Accounts::within(bytes / 2), Accounts::within(bytes / 2));
     for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {

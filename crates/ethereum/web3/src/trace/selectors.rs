@@ -13,19 +13,19 @@ use super::words::Clock;
 use crate::failure::Failure;
 use crate::json;
 
-/// Counts calls by selector and length of their data.
+/// An inspector that counts calls by selector and length of their data.
 pub struct Selectors {
     clock: Clock,
     counts: BTreeMap<([u8; 4], usize), u64>,
 }
 
 impl Selectors {
-    /// None counted yet.
+    /// Creates empty counts.
     pub fn new(budget: Budget) -> Self {
         Self { clock: Clock::new(budget), counts: BTreeMap::new() }
     }
 
-    /// The whole.
+    /// Returns the counts as JSON.
     pub fn finish(self) -> Result<String, Failure> {
         self.clock.check(0)?;
         Ok(json::object(|object| {

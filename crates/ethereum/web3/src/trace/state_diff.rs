@@ -1,4 +1,4 @@
-//! `stateDiff`: what a message changes of each account, as Parity tells it.
+//! `stateDiff`: a message's changes of each account, in Parity's form.
 //!
 //! source  the `trace` module of OpenEthereum, as reth gives it
 
@@ -12,7 +12,7 @@ use super::prestate::code_of;
 use crate::failure::Failure;
 use crate::json::{self, Object};
 
-/// What became of an account.
+/// The kind of change of an account.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Born,
@@ -20,7 +20,7 @@ enum Fate {
     Died,
 }
 
-/// What `state` changes of `db`, in at most so many bytes.
+/// Returns what `state` changes of `db`, in at most this many bytes.
 pub fn state_diff<D: DatabaseRef>(db: &D, state: &EvmState, bytes: usize) -> Result<String, Failure> {
     let touched: BTreeMap<&Address, &Account> = state.iter().filter(|(_, account)| account.is_touched()).collect();
     let mut out = String::from("{");

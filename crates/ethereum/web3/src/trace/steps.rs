@@ -1,4 +1,4 @@
-//! The default tracer: every instruction.
+//! The default tracer (struct logger): every instruction.
 //!
 //! source  `eth/tracers/logger/logger.go` of go-ethereum 1.16: its legacy form, which tools read, with `0x` before the
 //!         words of memory and storage as the execution API has them
@@ -19,16 +19,16 @@ use super::{Budget, Options, output_of};
 use crate::failure::Failure;
 use crate::json;
 
-/// Writes down each step.
+/// An inspector that records each step.
 pub struct Steps {
     options: Options,
     clock: Clock,
     /// The steps so far, with commas between.
     text: String,
     steps: u64,
-    /// The step that is under way.
+    /// The current step.
     before: Before,
-    /// What each contract has read and written of its storage.
+    /// The storage slots that each contract has read and written.
     storage: HashMap<Address, BTreeMap<U256, U256>>,
 }
 
@@ -42,13 +42,13 @@ struct Before {
     stack: String,
     memory: String,
     return_data: String,
-    /// What SLOAD and SSTORE take from the stack.
+    /// The slot of an SLOAD or SSTORE.
     key: Option<U256>,
     value: Option<U256>,
 }
 
 impl Steps {
-    /// As the options say.
+    /// Creates a tracer with these options.
     pub fn new(options: &Options, budget: Budget) -> Self {
         Self {
             options: options.clone(),
@@ -64,7 +64,7 @@ impl Steps {
         self.options.limit != 0 && self.steps >= self.options.limit
     }
 
-    /// The whole.
+    /// Returns the whole trace.
     pub fn finish(self, result: &ExecutionResult) -> Result<String, Failure> {
         self.clock.check(self.text.len())?;
         Ok(json::object(|object| {
@@ -109,7 +109,7 @@ impl Steps {
         });
     }
 
-    /// The contract's storage as far as it is known, after an instruction that looked at it.
+    /// Returns the known storage of the contract, after an instruction that accessed it.
     fn storage_after(&mut self, interpreter: &Interpreter) -> Option<String> {
         let key = self.before.key.take()?;
         let value = match self.before.value.take() {

@@ -1,4 +1,4 @@
-//! The logs of a message, and transfers of ether as if they were logs of a token.
+//! The logs of a message, and transfers of ether as logs of a token.
 //!
 //! source  `internal/ethapi/logtracer.go` of go-ethereum 1.16
 
@@ -13,19 +13,19 @@ use super::Budget;
 use super::words::Clock;
 use crate::failure::Failure;
 
-/// Who tells of transfers.
+/// The address of the synthetic logs.
 const TELLER: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
 /// `Transfer(address,address,uint256)`.
 const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
-/// What a log takes beside its data, written out.
+/// Estimated length of a log besides its data.
 const LOG_BYTES: usize = 900;
 
-/// Gathers logs by frame: those of a frame that fails are dropped.
+/// An inspector that collects logs by frame; those of a failed frame are dropped.
 pub struct Transfers {
     with_transfers: bool,
     clock: Clock,
     frames: Vec<Frame>,
-    /// The place of the next log in its block.
+    /// The index of the next log in its block.
     next: u64,
     bytes: usize,
     done: Vec<(Log, u64)>,
@@ -34,22 +34,22 @@ pub struct Transfers {
 #[derive(Default)]
 struct Frame {
     logs: Vec<(Log, u64)>,
-    /// Whether the first log tells of the transfer to the contract that is created.
+    /// Whether the first log is the transfer to the contract that is being created.
     creates: bool,
 }
 
 impl Transfers {
-    /// `with_transfers`: they are told, too; `next`: how many logs there were before in the block.
+    /// `with_transfers`: includes transfers; `next`: how many logs there were before in the block.
     pub fn new(with_transfers: bool, next: u64, budget: Budget) -> Self {
         Self { with_transfers, clock: Clock::new(budget), frames: Vec::new(), next, bytes: 0, done: Vec::new() }
     }
 
-    /// How many logs there have been in the block, those included that were dropped.
+    /// Returns how many logs the block has so far, including dropped ones.
     pub fn count(&self) -> u64 {
         self.next
     }
 
-    /// The logs, each with its place in the block; an error where there was no time or room for them.
+    /// Returns the logs, each with its index in the block; an error if time or memory ran out.
     pub fn finish(self) -> Result<Vec<(Log, u64)>, Failure> {
         self.clock.check(self.bytes)?;
         Ok(self.done)
@@ -118,7 +118,7 @@ impl<CTX: ContextTr> Inspector<CTX> for Transfers {
         if let Some(frame) = self.frames.last_mut().filter(|frame| frame.creates)
             && let (Some((log, _)), Some(created)) = (frame.logs.first_mut(), outcome.address)
         {
-            // Its address is known only now.
+            // The address is known only now.
             *log = transfer(inputs.caller(), created, inputs.value());
         }
         self.end(outcome.result.result);

@@ -15,13 +15,13 @@ use super::words::Clock;
 use crate::failure::Failure;
 use crate::json;
 
-/// What an instruction takes beside what it pushes and writes, written out.
+/// Estimated length of an instruction besides what it pushes and writes.
 const STEP_BYTES: usize = 120;
 
-/// Writes down each instruction, frame by frame.
+/// An inspector that records each instruction, frame by frame.
 pub struct VmSteps {
     clock: Clock,
-    /// Frames that have not ended, the outermost first; nothing for one that runs no code.
+    /// Frames that have not ended, the outermost first; `None` for one that runs no code.
     open: Vec<Option<Running>>,
     root: Option<String>,
     bytes: usize,
@@ -40,21 +40,21 @@ struct Step {
     pc: usize,
     opcode: u8,
     gas: u64,
-    /// Where in memory it writes, and how much.
+    /// The memory range that it writes.
     memory: Option<(usize, usize)>,
-    /// The slot that it writes, and what.
+    /// The slot that it writes, and the value.
     store: Option<(U256, U256)>,
-    /// The frame that it began.
+    /// The frame that it calls.
     sub: Option<String>,
 }
 
 impl VmSteps {
-    /// None yet.
+    /// Creates an empty trace.
     pub fn new(budget: Budget) -> Self {
         Self { clock: Clock::new(budget), open: Vec::new(), root: None, bytes: 0 }
     }
 
-    /// The whole; null where no code ran.
+    /// Returns the whole trace; null if no code ran.
     pub fn finish(self) -> Result<String, Failure> {
         self.clock.check(self.bytes)?;
         Ok(self.root.unwrap_or_else(|| "null".into()))
@@ -62,7 +62,7 @@ impl VmSteps {
 
     fn end(&mut self, gas: &Gas) {
         let Some(mut frame) = self.open.pop().flatten() else { return };
-        // The text of a frame is copied into that around it.
+        // The text of a frame is copied into its parent's.
         if self.clock.look() {
             return;
         }
@@ -80,7 +80,7 @@ impl VmSteps {
 }
 
 impl Running {
-    /// Writes the instruction down that is under way; gives how much longer the text is.
+    /// Ends the current instruction; returns the added length of the text.
     fn end_step(&mut self, gas_left: u64, stack: &[U256], memory: &[u8]) -> usize {
         let Some(step) = self.now.take() else { return 0 };
         let before = self.steps.len();
@@ -122,7 +122,7 @@ impl Running {
     }
 }
 
-/// Where an instruction writes into memory, given what it takes from the stack, the topmost first.
+/// Returns the memory range that an instruction writes, given its operands, the topmost first.
 fn written(opcode: u8, taken: impl Fn(usize) -> Option<usize>) -> Option<(usize, usize)> {
     let (from, length) = match opcode {
         opcode::MSTORE => (taken(0), Some(32)),

@@ -1,4 +1,4 @@
-//! What geth says of an execution that fails, and the watch over the time of one.
+//! Error messages of failed executions, and a check of an execution's time.
 
 use alloy_primitives::Address;
 use revm::Inspector;
@@ -9,10 +9,10 @@ use revm::interpreter::{InstructionResult, Interpreter};
 use super::Budget;
 use crate::failure::Failure;
 
-/// Steps between two looks at the clock.
+/// Steps between two checks of the deadline.
 const STEPS_PER_LOOK: u32 = 1_024;
 
-/// Looks at the clock now and then.
+/// Checks the deadline now and then.
 pub struct Clock {
     budget: Budget,
     steps: u32,
@@ -20,7 +20,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// For a trace within `budget`.
+    /// Creates a clock for a trace within `budget`.
     pub fn new(budget: Budget) -> Self {
         Self { budget, steps: 0, is_over: false }
     }
@@ -35,13 +35,13 @@ impl Clock {
         }
     }
 
-    /// Looks at the clock now: whether the time is over.
+    /// Checks the deadline now; returns whether it has passed.
     pub fn look(&mut self) -> bool {
         self.is_over |= self.budget.deadline.has_passed();
         self.is_over
     }
 
-    /// An error where it has ended an execution.
+    /// Returns an error if it has ended an execution.
     pub fn check(&self, bytes: usize) -> Result<(), Failure> {
         match self.is_over {
             _ if bytes > self.budget.bytes => Err(Failure::too_large()),
@@ -51,16 +51,16 @@ impl Clock {
     }
 }
 
-/// Sees nothing but the time.
+/// An inspector that only checks the time.
 pub struct Watchman(Clock);
 
 impl Watchman {
-    /// For an execution within `budget`.
+    /// Creates one for an execution within `budget`.
     pub fn new(budget: Budget) -> Self {
         Self(Clock::new(budget))
     }
 
-    /// An error where the time was over.
+    /// Returns an error if the time was over.
     pub fn check(&self) -> Result<(), Failure> {
         self.0.check(0)
     }
@@ -72,12 +72,12 @@ impl<CTX: ContextTr> Inspector<CTX> for Watchman {
     }
 }
 
-/// Why an execution has halted.
+/// Returns why an execution has halted.
 pub fn halt_words(reason: &HaltReason) -> String {
     instruction_words(InstructionResult::from(reason.clone()))
 }
 
-/// The same in the words of Parity and OpenEthereum, where they have any of their own.
+/// Returns Parity's and OpenEthereum's own words, if they have any.
 pub fn parity_words(result: InstructionResult) -> String {
     use InstructionResult as Result;
     let words = match result {
@@ -108,14 +108,14 @@ fn is_out_of_gas(result: InstructionResult) -> bool {
     )
 }
 
-/// Whether a precompile lies at an address, under the newest rules.
+/// Returns whether an address is a precompile under the newest rules.
 pub fn is_precompile(address: &Address) -> bool {
     let (zeros, number) = address.split_at(18);
     let number = u16::from_be_bytes([number[0], number[1]]);
     zeros.iter().all(|byte| *byte == 0) && matches!(number, 1..=0x11 | 0x100)
 }
 
-/// Why a frame has ended otherwise than well.
+/// Returns why a frame has failed.
 pub fn instruction_words(result: InstructionResult) -> String {
     use InstructionResult as Result;
     let words = match result {

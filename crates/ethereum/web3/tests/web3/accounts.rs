@@ -134,7 +134,7 @@ fn the_next_nonce_never_goes_back() {
 #[test]
 fn unknown_accounts_are_known_before_anything_is_read() {
     let node = Node::new(BlockTime::Manual);
-    let why = node.fails("eth_signTypedData_v4", json!([account(9), "this is no typed data"]));
+    let why = node.fails("eth_signTypedData_v4", json!([account(9), "this is not typed data"]));
     assert_eq!(why, (-32000, "unknown account".into()));
-    assert_eq!(node.fails("eth_signTypedData_v4", json!([account(1), "this is no typed data"])).0, -32602);
+    assert_eq!(node.fails("eth_signTypedData_v4", json!([account(1), "this is not typed data"])).0, -32602);
 }

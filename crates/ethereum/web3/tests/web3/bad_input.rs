@@ -1,4 +1,4 @@
-//! What nobody should send, and what they are told.
+//! Malformed requests, and the errors that they get.
 
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering::Relaxed;

@@ -46,19 +46,19 @@ fn a_blob_transaction_is_found_with_its_sidecar() {
 
     let Sidecar::Eip7594(whole) = &sidecar else { panic!("it has proofs of cells") };
     let of_transaction = node.call("eth_getBlobSidecarByTxHash", json!([hash]));
-    let told = &of_transaction["blobSidecar"];
-    assert_eq!(told["blobs"][1], hex::encode_prefixed(whole.blobs[1].as_slice()));
-    assert_eq!(told["commitments"][0], hex::encode_prefixed(whole.commitments[0].as_slice()));
-    assert_eq!(told["proofs"].as_array().map(Vec::len), Some(256));
+    let returned = &of_transaction["blobSidecar"];
+    assert_eq!(returned["blobs"][1], hex::encode_prefixed(whole.blobs[1].as_slice()));
+    assert_eq!(returned["commitments"][0], hex::encode_prefixed(whole.commitments[0].as_slice()));
+    assert_eq!(returned["proofs"].as_array().map(Vec::len), Some(256));
     assert_eq!((&of_transaction["txHash"], &of_transaction["blockHash"]), (&hash, &block["hash"]));
     let of_block = node.call("eth_getBlobSidecars", json!([receipt["blockNumber"], false]));
     assert_eq!(of_block.as_array().map(Vec::len), Some(1));
     assert_eq!(of_block[0]["blobSidecar"]["blobs"][1], hex::encode_prefixed(&whole.blobs[1][..32]));
-    assert_eq!(node.call("anvil_getBlobByHash", json!([named[1]])), told["blobs"][1]);
-    assert_eq!(node.call("anvil_getBlobsByTransactionHash", json!([hash])), told["blobs"]);
+    assert_eq!(node.call("anvil_getBlobByHash", json!([named[1]])), returned["blobs"][1]);
+    assert_eq!(node.call("anvil_getBlobsByTransactionHash", json!([hash])), returned["blobs"]);
 
-    builds_with_blobs(&node, &tx, &raw, &block["timestamp"], told);
-    serves_the_beacon(&node, &block["hash"], told);
+    builds_with_blobs(&node, &tx, &raw, &block["timestamp"], returned);
+    serves_the_beacon(&node, &block["hash"], returned);
     let unknown = json!(["0x0101010101010101010101010101010101010101010101010101010101010101"]);
     for method in ["eth_getBlobSidecarByTxHash", "anvil_getBlobByHash", "anvil_getBlobsByTransactionHash"] {
         assert_eq!(node.call(method, unknown.clone()), Value::Null, "{method}");

@@ -38,7 +38,7 @@ fn a_browser_gets_the_page_of_this_ledger() {
     assert!(status == 200 && ledger.contains("Ethereum"), "{status} {ledger}");
     let (status, why) = get(&node, "/dashboard?every=5", "Host: 127.0.0.1\r\n");
     assert!(status == 400 && why.contains("`every`"), "{status} {why}");
-    // Whoever looks whether somebody is there gets no page.
+    // A probe that looks whether a server is there gets no page.
     assert_eq!(get(&node, "/", "Host: 127.0.0.1\r\n"), (200, String::new()));
     let body = br#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
     let head = format!("Host: localhost\r\n{BROWSER}Content-Type: application/json\r\n");
@@ -50,8 +50,8 @@ fn a_browser_gets_the_page_of_this_ledger() {
 fn what_happens_is_told_as_long_as_somebody_listens() {
     let node = node();
     let mut lines = BufReader::new(ask(&node, "/dashboard/live", "Host: localhost\r\n")).lines();
-    let told = lines.find_map(|line| line.unwrap().strip_prefix("data: ").map(str::to_owned));
-    assert_eq!(told.as_deref(), Some("{\"n\":1}"));
+    let event = lines.find_map(|line| line.unwrap().strip_prefix("data: ").map(str::to_owned));
+    assert_eq!(event.as_deref(), Some("{\"n\":1}"));
     node.server.stop();
     assert!(lines.all(|line| line.is_ok()), "the stream ends as it should");
 }

@@ -67,7 +67,7 @@ fn the_newest_blocks_are_taken_back() {
 #[test]
 fn tokens_are_dealt_where_their_contract_keeps_them() {
     let node = Node::new(BlockTime::Instant);
-    // Of whoever is the first argument it gives the slot with that number.
+    // Returns the slot with that number of the account in the first argument.
     let token = node.deploy(1, 0, "600435545f5260205ff3");
     let [owner, spender] = [0x66, 0x77].map(Address::repeat_byte);
     let of_owner = |selector: &str| {

@@ -154,7 +154,7 @@ fn what_is_wrong_is_said() {
     let node = Node::new(BlockTime::Manual);
     let said = |method: &str, params: Value| node.fails(method, params).1;
     assert!(said("utxo_getOutputs", json!(["0x1234"])).contains("not an address"));
-    assert!(said("utxo_getOutput", json!(["0x1234"])).contains("is no output"));
+    assert!(said("utxo_getOutput", json!(["0x1234"])).contains("is not an output"));
     assert!(said("utxo_sendRawTransaction", json!(["0x68c0"])).contains("rlp"));
     assert!(said("eth_sendRawTransaction", json!(["0x68c0"])).contains("rlp"));
     assert!(said("utxo_getOutputs", json!([owner(1).to_string(), { "limits": 1 }])).contains("unknown field"));

@@ -70,20 +70,20 @@ fn what_a_transaction_changes_and_each_of_its_steps() {
     let contract = node.deploy(1, 0, KEEPS);
     let receipt = run(&node, &contract, 1, 0, &word(9));
     let parts = json!(["trace", "stateDiff", "vmTrace"]);
-    let told = node.call("trace_replayTransaction", json!([receipt["transactionHash"], parts]));
-    assert_eq!((&told["output"], &told["transactionHash"]), (&json!("0x"), &receipt["transactionHash"]));
-    let slot = &told["stateDiff"][&contract]["storage"][word(0)];
+    let replay = node.call("trace_replayTransaction", json!([receipt["transactionHash"], parts]));
+    assert_eq!((&replay["output"], &replay["transactionHash"]), (&json!("0x"), &receipt["transactionHash"]));
+    let slot = &replay["stateDiff"][&contract]["storage"][word(0)];
     assert_eq!(*slot, json!({ "*": { "from": word(0), "to": word(9) } }));
-    assert_eq!(told["stateDiff"][&contract]["balance"], "=");
-    assert_eq!(told["stateDiff"][own(1)]["nonce"], json!({ "*": { "from": "0x1", "to": "0x2" } }));
-    let ops = told["vmTrace"]["ops"].as_array().unwrap();
+    assert_eq!(replay["stateDiff"][&contract]["balance"], "=");
+    assert_eq!(replay["stateDiff"][own(1)]["nonce"], json!({ "*": { "from": "0x1", "to": "0x2" } }));
+    let ops = replay["vmTrace"]["ops"].as_array().unwrap();
     let names: Vec<&str> = ops.iter().map(|op| op["op"].as_str().unwrap()).collect();
     assert_eq!(names, ["PUSH0", "CALLDATALOAD", "PUSH0", "SSTORE", "STOP"]);
     assert_eq!(
         (&ops[1]["ex"]["push"], &ops[3]["ex"]["store"]),
         (&json!(["0x9"]), &json!({ "key": "0x0", "val": "0x9" }))
     );
-    assert_eq!(told["vmTrace"]["code"], format!("0x{KEEPS}"));
+    assert_eq!(replay["vmTrace"]["code"], format!("0x{KEEPS}"));
     let block = node.call("trace_replayBlockTransactions", json!(["latest", ["trace"]]));
     assert_eq!(block.as_array().unwrap().len(), 1);
     assert!(block[0]["stateDiff"].is_null() && block[0]["vmTrace"].is_null());
@@ -99,21 +99,21 @@ fn messages_are_told_one_on_the_other() {
     let numbers = node.deploy(1, 1, NUMBERS);
     let reverts = node.deploy(1, 2, REVERTS);
     let loops = node.deploy(1, 3, LOOPS);
-    let told = node.call("trace_call", json!([{ "to": numbers }, ["trace"], "latest"]));
-    assert_eq!((&told["output"], &told["trace"][0]["result"]["output"]), (&json!(word(4)), &json!(word(4))));
+    let replay = node.call("trace_call", json!([{ "to": numbers }, ["trace"], "latest"]));
+    assert_eq!((&replay["output"], &replay["trace"][0]["result"]["output"]), (&json!(word(4)), &json!(word(4))));
     let failed = node.call("trace_call", json!([{ "to": reverts, "data": "0x11" }, ["trace"]]));
     assert_eq!((&failed["output"], &failed["trace"][0]["error"]), (&json!("0x11"), &json!("Reverted")));
     let overrides = json!({ numbers.as_str(): { "code": "0x602a5f5260205ff3" } });
-    let told = node.call("trace_call", json!([{ "to": numbers }, ["trace"], "latest", overrides]));
-    assert_eq!(told["output"], word(42));
+    let replay = node.call("trace_call", json!([{ "to": numbers }, ["trace"], "latest", overrides]));
+    assert_eq!(replay["output"], word(42));
     let keep = |value: u64| json!([{ "to": contract, "data": word(value) }, ["stateDiff"]]);
     let many = node.call("trace_callMany", json!([[keep(5), keep(6)], "latest"]));
     let slot = |index: usize| many[index]["stateDiff"][&contract]["storage"][word(0)].clone();
     assert_eq!(slot(0)["*"], json!({ "from": word(0), "to": word(5) }));
     assert_eq!(slot(1)["*"], json!({ "from": word(5), "to": word(6) }));
     let raw = Plan::transfer(2, 0).raw();
-    let told = node.call("trace_rawTransaction", json!([raw, ["trace"]]));
-    assert_eq!(told["trace"][0]["action"]["value"], "0x1");
+    let replay = node.call("trace_rawTransaction", json!([raw, ["trace"]]));
+    assert_eq!(replay["trace"][0]["action"]["value"], "0x1");
     assert_eq!(node.call("eth_getTransactionCount", json!([account(2), "latest"])), "0x0");
     let ended = node.call("trace_call", json!([{ "to": loops, "gas": "0x30d40" }, ["trace"]]));
     assert_eq!((&ended["trace"][0]["error"], &ended["trace"][0]["result"]), (&json!("Out of gas"), &json!(null)));

@@ -32,7 +32,7 @@ fn blocks_build_on_each_other() {
     node.chain.mine_many(3, None).unwrap();
     let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
     let code = json!({ at(0x44): { "code": format!("0x{KEEPS}") }, at(0x55): { "code": format!("0x{NUMBERS}") } });
-    let told = simulate(
+    let simulated = simulate(
         &node,
         json!([
             { "stateOverrides": code, "calls": [{ "to": at(0x44), "input": word(9) }, { "to": at(0x55) }] },
@@ -41,20 +41,20 @@ fn blocks_build_on_each_other() {
         ]),
     );
     // A gap is filled.
-    let numbers: Vec<u128> = told.iter().map(|block| number(&block["number"])).collect();
+    let numbers: Vec<u128> = simulated.iter().map(|block| number(&block["number"])).collect();
     assert_eq!(numbers, [4, 5, 6, 7]);
-    assert_eq!(told[0]["parentHash"], head["hash"]);
-    for pair in told.windows(2) {
+    assert_eq!(simulated[0]["parentHash"], head["hash"]);
+    for pair in simulated.windows(2) {
         assert_eq!(pair[1]["parentHash"], pair[0]["hash"]);
         assert_eq!(number(&pair[1]["timestamp"]), number(&pair[0]["timestamp"]) + 12);
     }
-    assert_eq!(told[0]["calls"][0]["status"], "0x1");
-    assert_eq!(told[0]["calls"][1]["returnData"], word(4));
-    assert_eq!(told[2]["calls"][0]["returnData"], word(6));
-    assert_eq!(told[3]["calls"][0]["returnData"], word(9), "what a block has kept the later ones see");
-    let used: u128 = told[0]["calls"].as_array().unwrap().iter().map(|call| number(&call["gasUsed"])).sum();
-    assert_eq!(number(&told[0]["gasUsed"]), used);
-    assert_eq!(told[0]["transactions"].as_array().unwrap().len(), 2);
+    assert_eq!(simulated[0]["calls"][0]["status"], "0x1");
+    assert_eq!(simulated[0]["calls"][1]["returnData"], word(4));
+    assert_eq!(simulated[2]["calls"][0]["returnData"], word(6));
+    assert_eq!(simulated[3]["calls"][0]["returnData"], word(9), "what a block has kept the later ones see");
+    let used: u128 = simulated[0]["calls"].as_array().unwrap().iter().map(|call| number(&call["gasUsed"])).sum();
+    assert_eq!(number(&simulated[0]["gasUsed"]), used);
+    assert_eq!(simulated[0]["transactions"].as_array().unwrap().len(), 2);
     // Nothing of it is kept.
     assert_eq!(node.call("eth_blockNumber", json!([])), "0x3");
     assert_eq!(node.call("eth_getCode", json!([at(0x44), "latest"])), "0x");
@@ -76,13 +76,13 @@ fn a_simulated_block_is_the_one_that_is_made() {
         "feeRecipient": header.beneficiary, "beaconRoot": header.parent_beacon_block_root });
     let request = json!({ "blockStateCalls": [{ "blockOverrides": overrides, "calls": [call] }], "validation": true });
     // On the block before it, which is not the newest: state and receipts have the same roots.
-    let told = node.call("eth_simulateV1", json!([request, "0x0"]));
+    let simulated = node.call("eth_simulateV1", json!([request, "0x0"]));
     for (name, expected) in
         [("stateRoot", header.state_root), ("receiptsRoot", header.receipts_root), ("parentHash", header.parent_hash)]
     {
-        assert_eq!(told[0][name], expected.to_string(), "{name}");
+        assert_eq!(simulated[0][name], expected.to_string(), "{name}");
     }
-    assert_eq!(told[0]["baseFeePerGas"], format!("{:#x}", made.base_fee()));
+    assert_eq!(simulated[0]["baseFeePerGas"], format!("{:#x}", made.base_fee()));
 }
 
 #[test]
@@ -97,24 +97,24 @@ fn transfers_and_logs_are_told() {
         json!([{ "blockStateCalls": [{ "calls": calls }], "traceTransfers": transfers,
             "returnFullTransactions": true }])
     };
-    let told = node.call("eth_simulateV1", request(true));
-    let log = &told[0]["calls"][0]["logs"][0];
+    let simulated = node.call("eth_simulateV1", request(true));
+    let log = &simulated[0]["calls"][0]["logs"][0];
     assert_eq!(log["address"], at(0xee));
     assert_eq!(log["topics"][0], "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
     assert_eq!(log["data"], word(1_000));
-    assert_eq!((&log["blockHash"], &log["logIndex"]), (&told[0]["hash"], &json!("0x0")));
-    let second = told[0]["calls"][1]["logs"].as_array().unwrap();
+    assert_eq!((&log["blockHash"], &log["logIndex"]), (&simulated[0]["hash"], &json!("0x0")));
+    let second = simulated[0]["calls"][1]["logs"].as_array().unwrap();
     assert_eq!((second[0]["address"].clone(), &second[1]["address"]), (json!(at(0xee)), &json!(logs)));
     assert_eq!(second[1]["logIndex"], "0x2");
-    let tx = &told[0]["transactions"][1];
+    let tx = &simulated[0]["transactions"][1];
     assert_eq!(
         (&tx["from"], &tx["nonce"], &tx["r"]),
         (&json!(format!("{:?}", account(2))), &json!("0x1"), &json!("0x0"))
     );
     assert_eq!(tx["hash"], second[1]["transactionHash"]);
-    let told = node.call("eth_simulateV1", request(false));
-    assert_eq!(told[0]["calls"][0]["logs"], json!([]));
-    assert_eq!(told[0]["calls"][1]["logs"].as_array().unwrap().len(), 1);
+    let simulated = node.call("eth_simulateV1", request(false));
+    assert_eq!(simulated[0]["calls"][0]["logs"], json!([]));
+    assert_eq!(simulated[0]["calls"][1]["logs"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn calls_that_fail_are_told_and_those_that_cannot_be_refuse_the_whole() {
     let node = Node::new(BlockTime::Instant);
     let reverts = node.deploy(1, 0, REVERTS);
     let loops = node.deploy(1, 1, LOOPS);
-    let told =
+    let simulated =
         simulate(&node, json!([{ "calls": [{ "to": reverts, "input": "0x11" }, { "to": loops, "gas": "0x186a0" }] }]));
-    let call = |index: usize| &told[0]["calls"][index];
+    let call = |index: usize| &simulated[0]["calls"][index];
     assert_eq!(call(0)["error"], json!({ "message": "execution reverted", "code": 3, "data": "0x11" }));
     assert_eq!((&call(0)["status"], &call(0)["returnData"]), (&json!("0x0"), &json!("0x")));
     assert_eq!(call(1)["error"], json!({ "message": "out of gas", "code": -32015 }));
@@ -146,8 +146,11 @@ fn calls_that_fail_are_told_and_those_that_cannot_be_refuse_the_whole() {
     assert!(unpriced.0 == -38_012 && unpriced.1.contains("max fee per gas less than block base fee"), "{unpriced:?}");
     let overrides = json!({ account(3).to_string(): { "nonce": "0xffffffffffffffff" } });
     let calls = json!([{ "from": account(3), "to": at(0x44) }]);
-    let told = simulate(&node, json!([{ "stateOverrides": overrides.clone(), "calls": [calls[0], calls[0]] }]));
-    assert_eq!((&told[0]["calls"][0]["status"], &told[0]["calls"][1]["status"]), (&json!("0x1"), &json!("0x1")));
+    let simulated = simulate(&node, json!([{ "stateOverrides": overrides.clone(), "calls": [calls[0], calls[0]] }]));
+    assert_eq!(
+        (&simulated[0]["calls"][0]["status"], &simulated[0]["calls"][1]["status"]),
+        (&json!("0x1"), &json!("0x1"))
+    );
     let last = json!({ "blockStateCalls": [{ "stateOverrides": overrides, "calls": calls }], "validation": true });
     let why = node.fails("eth_simulateV1", json!([last]));
     assert!(why.0 == -32_603 && why.1.starts_with("err: nonce has max value"), "{why:?}");
@@ -165,7 +168,7 @@ fn contracts_see_what_is_overridden() {
     let code = json!({ at(0x44): { "code": BASE_FEE }, at(0x55): { "code": HASH_BEFORE },
         sha256: { "movePrecompileToAddress": at(0x66) } });
     let hash = node.call("eth_call", json!([{ "to": sha256, "data": "0x1234" }]));
-    let told = simulate(
+    let simulated = simulate(
         &node,
         json!([
             { "blockOverrides": { "baseFeePerGas": "0x2a" }, "stateOverrides": code,
@@ -173,10 +176,10 @@ fn contracts_see_what_is_overridden() {
             { "calls": [{ "to": at(0x55) }, { "to": sha256, "input": "0x1234" }] },
         ]),
     );
-    assert_eq!(told[0]["baseFeePerGas"], "0x2a");
-    let returned = |block: usize, call: usize| &told[block]["calls"][call]["returnData"];
+    assert_eq!(simulated[0]["baseFeePerGas"], "0x2a");
+    let returned = |block: usize, call: usize| &simulated[block]["calls"][call]["returnData"];
     assert_eq!((returned(0, 0), returned(0, 1), returned(0, 2)), (&json!(word(42)), &hash, &json!("0x")));
-    assert_eq!(returned(1, 0), &told[0]["hash"]);
+    assert_eq!(returned(1, 0), &simulated[0]["hash"]);
     assert_eq!(returned(1, 1), &hash, "a precompile is moved for one block");
     let why = node.fails(
         "eth_simulateV1",
@@ -226,12 +229,12 @@ fn calls_have_blobs() {
     // Nobody pays for gas or blobs, but who offers something can pay for it.
     let free = json!({ "to": at(0x44), "blobVersionedHashes": hashes });
     let paid = json!({ "from": account(1), "to": at(0x44), "blobVersionedHashes": hashes, "maxFeePerBlobGas": "0x1" });
-    let told = simulate(&node, json!([{ "stateOverrides": code, "calls": [free, paid] }, {}]));
-    for call in told[0]["calls"].as_array().unwrap() {
+    let simulated = simulate(&node, json!([{ "stateOverrides": code, "calls": [free, paid] }, {}]));
+    for call in simulated[0]["calls"].as_array().unwrap() {
         assert_eq!((&call["status"], &call["returnData"]), (&json!("0x1"), &json!(hashes[1])), "{call}");
     }
-    assert_eq!((&told[0]["blobGasUsed"], &told[0]["excessBlobGas"]), (&json!("0x180000"), &json!("0x0")));
-    assert_eq!(told[1]["excessBlobGas"], "0xc0000", "12 blobs, and the target is 6");
+    assert_eq!((&simulated[0]["blobGasUsed"], &simulated[0]["excessBlobGas"]), (&json!("0x180000"), &json!("0x0")));
+    assert_eq!(simulated[1]["excessBlobGas"], "0xc0000", "12 blobs, and the target is 6");
     let poor = json!({ "from": at(0x99), "to": at(0x44), "blobVersionedHashes": hashes, "maxFeePerBlobGas": "0x1" });
     let why = node.fails("eth_simulateV1", blocks(json!([{ "calls": [poor] }])));
     assert_eq!(why.0, -38_014, "{why:?}");

@@ -1,4 +1,4 @@
-//! What clients are told over WebSocket.
+//! Notifications over WebSocket.
 
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,14 +14,14 @@ use crate::node::{DEADLINE, LOGS, Node, Plan, account, connect, word};
 
 struct Client {
     socket: WebSocket<TcpStream>,
-    told: Vec<Value>,
+    notified: Vec<Value>,
 }
 
 impl Client {
     fn new(node: &Node) -> Self {
         let url = format!("ws://{}/", node.server.address());
         let (socket, _) = tungstenite::client(url, connect(&node.server)).unwrap();
-        Self { socket, told: Vec::new() }
+        Self { socket, notified: Vec::new() }
     }
 
     fn read(&mut self) -> Value {
@@ -46,7 +46,7 @@ impl Client {
             if message.get("id").is_some() {
                 return message;
             }
-            self.told.push(message);
+            self.notified.push(message);
         }
     }
 
@@ -57,17 +57,17 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// The next that a subscription is told.
-    fn told(&mut self, subscription: &Value) -> Value {
+    /// Returns the next notification of a subscription.
+    fn notified(&mut self, subscription: &Value) -> Value {
         loop {
             let is_it = |message: &Value| &message["params"]["subscription"] == subscription;
-            if let Some(at) = self.told.iter().position(is_it) {
-                let message = self.told.remove(at);
+            if let Some(at) = self.notified.iter().position(is_it) {
+                let message = self.notified.remove(at);
                 assert_eq!(message["method"], "eth_subscription");
                 return message["params"]["result"].clone();
             }
             let message = self.read();
-            self.told.push(message);
+            self.notified.push(message);
         }
     }
 }
@@ -96,35 +96,35 @@ fn heads_logs_and_pending_transactions_are_told() {
         input: hex::decode("0x0102").unwrap().into(),
     };
     let hash = client.call("eth_sendRawTransaction", json!([plan.raw()]));
-    assert_eq!(client.told(&hashes), hash);
-    assert_eq!(client.told(&whole)["hash"], hash);
+    assert_eq!(client.notified(&hashes), hash);
+    assert_eq!(client.notified(&whole)["hash"], hash);
     let block = node.chain.mine().unwrap();
-    let head = client.told(&heads);
+    let head = client.notified(&heads);
     assert_eq!((&head["hash"], &head["number"]), (&json!(block.hash), &json!("0x2")));
-    let log = client.told(&logs);
+    let log = client.notified(&logs);
     assert_eq!((&log["transactionHash"], &log["data"], &log["removed"]), (&hash, &json!("0x0102"), &json!(false)));
     // A chain that goes back tells which logs are no more.
     node.chain.revert(snapshot).unwrap();
-    let gone = client.told(&logs);
+    let gone = client.notified(&logs);
     assert_eq!((&gone["transactionHash"], &gone["removed"]), (&hash, &json!(true)));
     for subscription in [&heads, &others, &hashes] {
         assert_eq!(client.call("eth_unsubscribe", json!([subscription])), true);
     }
     assert_eq!(client.ask("eth_unsubscribe", json!([heads]))["error"]["message"], "subscription not found");
-    assert!(client.told.iter().all(|message| message["params"]["subscription"] != others), "{:?}", client.told);
+    assert!(client.notified.iter().all(|message| message["params"]["subscription"] != others), "{:?}", client.notified);
 }
 
-/// More than wait for one who listens: there is no room for all events, yet every block is told.
+/// More than wait for one reader: there is no room for all events, yet every block is delivered.
 #[test]
 fn no_head_is_left_out_however_fast_they_come() {
     let node = Node::new(BlockTime::Manual);
     let mut client = Client::new(&node);
     let heads = client.call("eth_subscribe", json!(["newHeads"]));
-    let reader = std::thread::spawn(move || (1..=5_000).map(|_| client.told(&heads)["number"].clone()).collect());
+    let reader = std::thread::spawn(move || (1..=5_000).map(|_| client.notified(&heads)["number"].clone()).collect());
     node.chain.mine_many(5_000, None).unwrap();
-    let told: Vec<Value> = reader.join().unwrap();
+    let notified: Vec<Value> = reader.join().unwrap();
     let expected: Vec<Value> = (1..=5_000).map(|number| json!(format!("{number:#x}"))).collect();
-    assert_eq!(told, expected);
+    assert_eq!(notified, expected);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn who_never_reads_is_dropped_and_others_are_told() {
     let counters = node.server.counters();
     wait_until("the silent one is dropped", || {
         let block = node.chain.mine().unwrap();
-        assert_eq!(heard.told(&heads)["hash"], json!(block.hash));
+        assert_eq!(heard.notified(&heads)["hash"], json!(block.hash));
         counters.websockets_dropped.load(Relaxed) > 0
     });
     assert_eq!(counters.subscriptions_open.load(Relaxed), 1);
@@ -191,9 +191,9 @@ fn who_reads_is_told_of_the_busiest_block() {
     }
     node.chain.mine().unwrap();
     for index in 0..4_000 {
-        assert_eq!(client.told(&logs)["logIndex"], format!("{index:#x}"));
+        assert_eq!(client.notified(&logs)["logIndex"], format!("{index:#x}"));
     }
-    assert_eq!(client.told(&heads)["number"], "0x2");
+    assert_eq!(client.notified(&heads)["number"], "0x2");
     assert_eq!(node.server.counters().websockets_dropped.load(Relaxed), 0);
 }
 
@@ -208,12 +208,12 @@ fn what_happened_before_a_subscription_is_not_told() {
         let pending = client.call("eth_subscribe", json!(["newPendingTransactions"]));
         let filter = node.call("eth_newPendingTransactionFilter", json!([]));
         let second = send(2 * nonce + 1);
-        assert_eq!(client.told(&pending), second);
+        assert_eq!(client.notified(&pending), second);
         assert_eq!(node.call("eth_getFilterChanges", json!([filter])), json!([second]));
         node.chain.mine().unwrap();
         let heads = client.call("eth_subscribe", json!(["newHeads"]));
         let block = node.chain.mine().unwrap();
-        assert_eq!(client.told(&heads)["hash"], json!(block.hash));
+        assert_eq!(client.notified(&heads)["hash"], json!(block.hash));
         for subscription in [pending, heads] {
             assert_eq!(client.call("eth_unsubscribe", json!([subscription])), true);
         }
@@ -237,14 +237,14 @@ fn a_call_that_takes_long_holds_up_nothing_else_of_its_connection() {
     assert_eq!((&first["id"], &first["result"]), (&json!(8), &json!("0x0")), "{first}");
     wait_until("it waits for a block", || node.chain.pool().status().pending > 0);
     let block = node.chain.mine().unwrap();
-    let mut told = [client.read(), client.read()];
-    told.sort_by_key(|message| message["id"].as_u64());
+    let mut notified = [client.read(), client.read()];
+    notified.sort_by_key(|message| message["id"].as_u64());
     assert_eq!(
-        (&told[0]["params"]["subscription"], &told[0]["params"]["result"]["hash"]),
+        (&notified[0]["params"]["subscription"], &notified[0]["params"]["result"]["hash"]),
         (&heads, &json!(block.hash))
     );
-    assert_eq!((&told[1]["id"], &told[1]["result"]["blockHash"]), (&json!(7), &json!(block.hash)));
-    // What is told of a subscription comes after its number.
+    assert_eq!((&notified[1]["id"], &notified[1]["result"]["blockHash"]), (&json!(7), &json!(block.hash)));
+    // A subscription's notifications come after its number.
     let batch = json!([
         { "jsonrpc": "2.0", "id": 9, "method": "eth_subscribe", "params": ["newHeads"] },
         { "jsonrpc": "2.0", "id": 10, "method": "eth_sendRawTransactionSync", "params": [Plan::transfer(1, 1).raw()] },
@@ -255,7 +255,7 @@ fn a_call_that_takes_long_holds_up_nothing_else_of_its_connection() {
     let block = node.chain.mine().unwrap();
     let answers = client.read();
     assert_eq!(answers[1]["result"]["blockHash"], json!(block.hash), "{answers}");
-    assert_eq!(client.told(&answers[0]["result"])["hash"], json!(block.hash));
+    assert_eq!(client.notified(&answers[0]["result"])["hash"], json!(block.hash));
 }
 
 #[test]

@@ -36,8 +36,8 @@ fn steps_are_told_as_they_were() {
     assert!(short["structLogs"][0].get("memory").is_none(), "there is none yet");
     let logs = node.deploy(1, 2, LOGS);
     let receipt = run(&node, &logs, 3, &word(9));
-    let told = node.call("debug_traceTransaction", json!([receipt["transactionHash"], { "enableMemory": true }]));
-    let last = told["structLogs"].as_array().unwrap().last().unwrap();
+    let traced = node.call("debug_traceTransaction", json!([receipt["transactionHash"], { "enableMemory": true }]));
+    let last = traced["structLogs"].as_array().unwrap().last().unwrap();
     assert_eq!(last["memory"], json!([word(9)]));
 }
 
@@ -46,18 +46,18 @@ fn gas_is_told_by_instruction() {
     let node = Node::new(BlockTime::Instant);
     let contract = node.deploy(1, 0, KEEPS);
     let receipt = run(&node, &contract, 1, &word(9));
-    let told = node.call("trace_transactionOpcodeGas", json!([receipt["transactionHash"]]));
-    assert_eq!(told["transactionHash"], receipt["transactionHash"]);
-    let first = &told["opcodeGas"][0];
+    let traced = node.call("trace_transactionOpcodeGas", json!([receipt["transactionHash"]]));
+    assert_eq!(traced["transactionHash"], receipt["transactionHash"]);
+    let first = &traced["opcodeGas"][0];
     assert_eq!((&first["opcode"], &first["count"]), (&json!("SSTORE"), &json!(1)));
     let of = |name: &str| {
-        let all = told["opcodeGas"].as_array().unwrap();
+        let all = traced["opcodeGas"].as_array().unwrap();
         all.iter().find(|one| one["opcode"] == name).map(|one| (one["count"].clone(), one["gasUsed"].clone()))
     };
     assert_eq!(of("PUSH0"), Some((json!(2), json!(4))));
     assert_eq!(of("CALLDATALOAD"), Some((json!(1), json!(3))));
     let block = node.call("trace_blockOpcodeGas", json!([receipt["blockNumber"]]));
-    assert_eq!((&block["blockHash"], &block["transactions"]), (&receipt["blockHash"], &json!([told])));
+    assert_eq!((&block["blockHash"], &block["transactions"]), (&receipt["blockHash"], &json!([traced])));
     assert!(node.call("trace_transactionOpcodeGas", json!([word(1)])).is_null());
     assert_eq!(node.call("trace_blockOpcodeGas", json!(["0x0"]))["transactions"], json!([]));
 }

@@ -215,7 +215,7 @@ fn filters_tell_what_is_new() {
     let changes = |filter: &Value| node.call("eth_getFilterChanges", json!([filter])).as_array().unwrap().clone();
     assert!(changes(&blocks).is_empty() && changes(&logs).is_empty());
     let hash = node.call("eth_sendTransaction", json!([{ "from": account(1), "to": contract, "data": "0x01" }]));
-    wait_until("the pending transaction is told", || changes(&pending) == [hash.clone()]);
+    wait_until("the pending transaction is delivered", || changes(&pending) == [hash.clone()]);
     let block = node.chain.mine().unwrap();
     assert_eq!(changes(&blocks), [json!(block.hash)]);
     assert_eq!(changes(&logs)[0]["transactionHash"], hash);
@@ -297,11 +297,11 @@ fn what_a_filter_could_not_tell_it_tells_later() {
         node.chain.mine().unwrap();
     };
     [1, 2, 1].into_iter().for_each(logs);
-    let told = || node.call("eth_getFilterChanges", json!([filter])).as_array().unwrap().len();
-    assert_eq!([told(), told(), told(), told()], [1, 2, 1, 0]);
-    // What one block has is told whole, be it more than blocks may have together: else it would never be told.
+    let changes_count = || node.call("eth_getFilterChanges", json!([filter])).as_array().unwrap().len();
+    assert_eq!([changes_count(), changes_count(), changes_count(), changes_count()], [1, 2, 1, 0]);
+    // One block's logs are delivered whole, even if they exceed the limit for several blocks: else they would never be.
     [3, 1].into_iter().for_each(logs);
-    assert_eq!([told(), told(), told()], [3, 1, 0]);
+    assert_eq!([changes_count(), changes_count(), changes_count()], [3, 1, 0]);
     let head = node.chain.head().number();
     let one = |number: u64| json!([{ "fromBlock": format!("{number:#x}"), "toBlock": format!("{number:#x}") }]);
     assert_eq!(node.call("eth_getLogs", one(head - 1)).as_array().unwrap().len(), 3);

@@ -63,7 +63,8 @@ pub fn tiles_of<'a>(tiles: impl Iterator<Item = (&'a str, u64)>, samples: u64) -
         words += &format!("  {tile:<10} {:>5.1} %{what}\n", 100.0 * *own as f64 / samples.max(1) as f64);
     }
     if !tiles.is_empty() {
-        words += "             of the samples; tiles on one core share its thread, and are told apart by the stack\n";
+        words +=
+            "             of the samples; tiles on one core share its thread, and the stack tells which is which\n";
     }
     words
 }
@@ -130,14 +131,14 @@ mod tests {
             block      of slot 7\n  \
             verify      65.0 %\n  bank        25.0 %\n  loop         2.5 %   a core's thread between its tiles\n  \
             no tile      7.5 %   RPC, writing to disk and other threads\n             \
-            of the samples; tiles on one core share its thread, and are told apart by the stack\n  \
+            of the samples; tiles on one core share its thread, and are text apart by the stack\n  \
             cost       0.06 % of 0.8 s of CPU time (6.2 µs a sample); 2 of 82 samples were lost\n             \
             0.3 s of one core afterwards, to name the functions\n             \
             100,000 txn/s in the second before, 99,000 meanwhile\n";
         assert_eq!(of(&taken), expected);
         let evm = json!({ "asked": "until the next block", "block": 7, "samples": 80, "txnPerSecond": 1200.4 });
-        let told = of(&evm);
-        assert!(told.contains("\n  block      7\n  cost ") && told.ends_with("\n             1,200 txn/s meanwhile\n"));
+        let text = of(&evm);
+        assert!(text.contains("\n  block      7\n  cost ") && text.ends_with("\n             1,200 txn/s meanwhile\n"));
         let early = json!({ "asked": "10 s", "stopped": true, "samples": 80, "seconds": 2.0 });
         assert!(of(&early).starts_with("  profile    10 s, stopped early: 80 samples in 2.0 s"), "{}", of(&early));
     }

@@ -183,17 +183,17 @@ fn open(options: &Etl, only_reads: bool) -> Result<Box<dyn Store>, EtlCommandErr
 
 /// Polls the sources until Ctrl-C. A transient error is printed once, until it has passed.
 fn follow(options: &Etl, sources: &mut Sources, store: &mut dyn Store, stop: &StopSignal) -> Result<(), EtlError> {
-    let (mut told, mut refusals) = (None, 0);
+    let (mut reported, mut refusals) = (None, 0);
     while !stop.is_set() {
         let next = Instant::now() + Duration::from_millis(options.every);
         match sources.pass(store, &|| stop.is_set()) {
-            Ok(()) => (told, refusals) = (None, 0),
+            Ok(()) => (reported, refusals) = (None, 0),
             Err(why) if why.may_pass() && refusals < REFUSALS_BORNE => {
                 refusals = if why.is_refusal() { refusals + 1 } else { 0 };
                 let why = why.to_string();
-                if told.as_ref() != Some(&why) {
+                if reported.as_ref() != Some(&why) {
                     note(format_args!("{why}; it is tried again until Ctrl-C"));
-                    told = Some(why);
+                    reported = Some(why);
                 }
             }
             Err(why) => return Err(why),

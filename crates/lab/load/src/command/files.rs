@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn folded_lines_are_stacks_again() {
         let stacks = stacks_of("main;a;b 3\nio 4\nio 1\nnonsense\nx y\n");
-        let told: Vec<_> = stacks.iter().map(|(stack, samples)| format!("{stack} {samples}")).collect();
-        assert_eq!(told, ["io 5", "main;a;b 3", "x 0"]);
+        let rendered: Vec<_> = stacks.iter().map(|(stack, samples)| format!("{stack} {samples}")).collect();
+        assert_eq!(rendered, ["io 5", "main;a;b 3", "x 0"]);
     }
 }

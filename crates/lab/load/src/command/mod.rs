@@ -231,14 +231,14 @@ fn read(path: &Path) -> Result<Value, CommandError> {
 
 /// Connects to the node, and waits a few seconds for one that is just starting.
 fn connect(target: &Target, stop: &StopSignal) -> Result<Connected, CommandError> {
-    let told = &mut |why: &ConnectError| note(format_args!("{why}; it is asked again for {} s", STARTING.as_secs()));
-    connect::connect_patiently(&target.url[0], target.timeout(), STARTING, &|| stop.is_set(), told)
+    let on_retry = &mut |why: &ConnectError| note(format_args!("{why}; trying again for {} s", STARTING.as_secs()));
+    connect::connect_patiently(&target.url[0], target.timeout(), STARTING, &|| stop.is_set(), on_retry)
         .map_err(CommandError::Connect)
 }
 
 /// Parses an Ethereum address or hash.
 fn ethereum<T: std::str::FromStr>(text: &str) -> Result<T, CommandError> {
-    let wrong = |_| format!("`{text}` is no address or hash of Ethereum's, which the node speaks: expected 0x…");
+    let wrong = |_| format!("`{text}` is not an address or hash of Ethereum's, which the node speaks: expected 0x…");
     text.parse().map_err(wrong).map_err(CommandError::Option)
 }
 
@@ -270,7 +270,7 @@ fn check_funder(given: Option<&str>) -> Result<(), CommandError> {
 
 fn ether(text: &str) -> Result<U256, CommandError> {
     parse_ether(text)
-        .map_err(|_| CommandError::Option(format!("--amount: `{text}` is no amount of ether, as 1 or 0.5")))
+        .map_err(|_| CommandError::Option(format!("--amount: `{text}` is not an amount of ether, as 1 or 0.5")))
 }
 
 /// `hearth load fund`
@@ -415,8 +415,8 @@ fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError
     let mut progress = watch(say);
     let stopped = || stop.is_set();
     let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &stopped, &mut progress)?;
-    measure(options, &asked, stop, progress, say, |asked, told| {
-        run::drive(asked, &node, contracts, &signers, &stopped, told)
+    measure(options, &asked, stop, progress, say, |asked, on_progress| {
+        run::drive(asked, &node, contracts, &signers, &stopped, on_progress)
     })
 }
 

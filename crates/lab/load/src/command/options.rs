@@ -55,8 +55,8 @@ pub enum Options {
     /// what the machine does to one it does to the other. From six pairs on each ratio has an interval, and all of
     /// these hold together in 95 of 100 comparisons.
     ///
-    /// Exit codes: 0 the reports are compared; 1 they cannot be read, or, with --fail-on-worse, it cannot be told
-    /// whether a figure is worse; 2 the command line is wrong, or the reports are of different loads; 3 with
+    /// Exit codes: 0 the reports are compared; 1 they cannot be read, or, with --fail-on-worse, there are too few pairs
+    /// to say whether a figure is worse; 2 the command line is wrong, or the reports are of different loads; 3 with
     /// --fail-on-worse, a figure is worse, beyond the noise.
     Compare(Compare),
 }
@@ -365,7 +365,8 @@ impl Block {
         let Some(range) = &self.range else { return Ok((newest.saturating_sub(self.last - 1), newest)) };
         let (from, to) = range.split_once("..").unwrap_or((range, range));
         let numbers = from.parse::<u64>().ok().zip(to.parse::<u64>().ok()).filter(|(from, to)| from <= to);
-        let (from, to) = numbers.ok_or_else(|| format!("`{range}` is no range of blocks: expected 100 or 100..200"))?;
+        let (from, to) =
+            numbers.ok_or_else(|| format!("`{range}` is not a range of blocks: expected 100 or 100..200"))?;
         match from > newest {
             true => Err(format!("the newest block is {newest}")),
             false if to.min(newest) - from >= RANGE_MAX => Err(format!("{range}: {RANGE_MAX} blocks at most")),
@@ -394,8 +395,8 @@ pub struct Compare {
     /// As many after it.
     #[arg(value_name = "AFTER", value_parser = files)]
     pub after: Files,
-    /// End with code 3 where a figure is worse, beyond the noise, and with code 1 where that cannot be told, as with
-    /// fewer than six pairs.
+    /// End with code 3 where a figure is worse, beyond the noise, and with code 1 where the reports cannot show that,
+    /// as with fewer than six pairs.
     #[arg(long)]
     pub fail_on_worse: bool,
 }

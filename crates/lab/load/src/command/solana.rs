@@ -31,13 +31,14 @@ const RESERVE: u64 = 1_000_000;
 const TRANSACTIONS: u64 = 100_000;
 
 fn address(text: &str) -> Result<[u8; 32], CommandError> {
-    let wrong = |why| CommandError::Option(format!("`{text}` is no address of Solana's, which the node speaks: {why}"));
+    let wrong =
+        |why| CommandError::Option(format!("`{text}` is not an address of Solana's, which the node speaks: {why}"));
     decode_32(text).map_err(wrong)
 }
 
 /// Parses an amount of SOL into lamports.
 fn lamports(text: &str) -> Result<u64, CommandError> {
-    let wrong = || CommandError::Option(format!("--amount: `{text}` is no amount of SOL, as 1 or 0.5"));
+    let wrong = || CommandError::Option(format!("--amount: `{text}` is not an amount of SOL, as 1 or 0.5"));
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |digits: &str| digits.chars().all(|digit| digit.is_ascii_digit());
     if part.len() > 9 || !is_number(whole) || !is_number(part) || whole.is_empty() {
@@ -75,7 +76,7 @@ pub fn blocks(node: &Node, block: &Block) -> Result<String, CommandError> {
 /// `hearth load tx`
 pub fn transaction(node: &Node, text: &str) -> Result<String, CommandError> {
     let wrong =
-        |why| CommandError::Option(format!("`{text}` is no signature of Solana's, which the node speaks: {why}"));
+        |why| CommandError::Option(format!("`{text}` is not a signature of Solana's, which the node speaks: {why}"));
     Ok(inspect::transaction(node, &decode_64(text).map_err(wrong)?)?)
 }
 
@@ -138,8 +139,8 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result
     let mut progress = watch(say);
     let stopped = || stop.is_set();
     let tokens = run::set_up(node, &accounts, &asked.mix, &stopped, &mut progress)?;
-    measure(options, &asked, stop, progress, say, |asked, told| {
-        run::drive(asked, by, node, &tokens, &accounts, &stopped, told)
+    measure(options, &asked, stop, progress, say, |asked, on_progress| {
+        run::drive(asked, by, node, &tokens, &accounts, &stopped, on_progress)
     })
 }
 

@@ -136,7 +136,7 @@ impl Reader<'_> {
         let header: Header = serde_json::from_value(value).map_err(|why| garbled(why.to_string()))?;
         let number = |text: &str| {
             let value = to_quantity(&json!(text)).and_then(|value| value.try_into().ok());
-            value.ok_or_else(|| garbled(format!("{text} is no quantity")))
+            value.ok_or_else(|| garbled(format!("{text} is not a quantity")))
         };
         let base_fee = header.base_fee_per_gas.as_deref().map(|text| to_quantity(&json!(text)).unwrap_or_default());
         let is_too_dear = base_fee.is_some_and(|fee| fee > U256::from(self.node.terms.max_fee));

@@ -155,7 +155,7 @@ pub fn fund(
     accounts: &[Signer],
     amount: U256,
     caller: Caller<'_>,
-    mut told: impl FnMut(usize, usize),
+    mut on_progress: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
     let each = each(terms, amount);
     let Caller { stop, before_paying, .. } = caller;
@@ -173,7 +173,7 @@ pub fn fund(
             count = survey.short.len();
         }
         let done = *done.insert(count - survey.short.len());
-        told(done, count);
+        on_progress(done, count);
         if survey.short.is_empty() {
             return Ok(count);
         }
@@ -192,7 +192,7 @@ pub fn fund(
         before_paying()?;
         pay(&ask, &raws).map_err(stopped)?;
         let waiting: Vec<_> = transfers.iter().map(|transfer| address(transfer.to)).collect();
-        wait_until_rich(&ask, &waiting, amount, |arrived| told(done + arrived, count)).map_err(stopped)?;
+        wait_until_rich(&ask, &waiting, amount, |arrived| on_progress(done + arrived, count)).map_err(stopped)?;
         open = survey.short;
         open.extend(survey.payers.iter().map(|(signer, _)| *signer));
     }
@@ -305,7 +305,7 @@ fn wait_until_rich(
     ask: &Patient<'_>,
     accounts: &[Address],
     amount: U256,
-    mut told: impl FnMut(usize),
+    mut on_progress: impl FnMut(usize),
 ) -> Result<(), FundError> {
     let deadline = Instant::now() + PATIENCE;
     let (mut waiting, mut arrived) = (accounts.to_vec(), 0);
@@ -315,7 +315,7 @@ fn wait_until_rich(
             waiting.into_iter().zip(balances).filter(|(_, has)| *has < amount).map(|(account, _)| account).collect();
         if accounts.len() - waiting.len() > arrived {
             arrived = accounts.len() - waiting.len();
-            told(arrived);
+            on_progress(arrived);
         }
         if waiting.is_empty() {
             return Ok(());

@@ -13,7 +13,7 @@ use hearth_tile::clock::unix_time;
 use serde_json::{Value, json};
 
 use super::Node;
-use crate::inspect::{Lines, told};
+use crate::inspect::{Lines, if_supported};
 use crate::rpc::{Rpc, RpcError, to_quantity};
 
 const TOGETHER: usize = 50;
@@ -39,10 +39,10 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
     lines.add_if("gas limit", field(&newest, "gasLimit"));
     lines.add_if("base fee", field(&newest, "baseFeePerGas").map(gwei));
     lines.add("the load pays", format!("{} at most", gwei(U256::from(node.terms.max_fee))));
-    let syncing = told(rpc.call("eth_syncing", &json!([])))?;
+    let syncing = if_supported(rpc.call("eth_syncing", &json!([])))?;
     lines.add_if("syncing", syncing.map(|syncing| if syncing == json!(false) { "no" } else { "yes" }));
-    lines.add_if("peers", told(rpc.call("net_peerCount", &json!([])))?.as_ref().and_then(to_quantity));
-    if let Some(pool) = told(rpc.call("txpool_status", &json!([])))? {
+    lines.add_if("peers", if_supported(rpc.call("net_peerCount", &json!([])))?.as_ref().and_then(to_quantity));
+    if let Some(pool) = if_supported(rpc.call("txpool_status", &json!([])))? {
         lines.add_if("pool, ready", field(&pool, "pending"));
         lines.add_if("pool, waiting", field(&pool, "queued"));
     }
@@ -57,7 +57,7 @@ pub fn account(rpc: &Rpc, account: Address) -> Result<String, RpcError> {
     let (mined, pending) = (rpc.mined_nonces(&[account])?[0], rpc.nonces(&[account])?[0]);
     lines.add("sent, in blocks", mined);
     lines.add("and in the pool", pending.saturating_sub(mined));
-    let code = told(rpc.call("eth_getCode", &json!([account, "latest"])))?;
+    let code = if_supported(rpc.call("eth_getCode", &json!([account, "latest"])))?;
     let bytes = code.as_ref().and_then(Value::as_str).map(|code| code.len().saturating_sub(2) / 2);
     lines.add_if("code", bytes.filter(|bytes| *bytes > 0).map(|bytes| format!("{bytes} bytes")));
     Ok(lines.into_text())
@@ -146,7 +146,7 @@ pub fn transaction(rpc: &Rpc, hash: B256) -> Result<String, RpcError> {
     }
     lines.add_if("nonce", field(&transaction, "nonce"));
     lines.add_if("value", field(&transaction, "value").map(|value| format!("{} ether", format_ether(value))));
-    let receipt = told(rpc.call("eth_getTransactionReceipt", &json!([hash])))?;
+    let receipt = if_supported(rpc.call("eth_getTransactionReceipt", &json!([hash])))?;
     let Some(receipt) = receipt.filter(|_| !transaction["blockNumber"].is_null()) else {
         lines.add("state", "it waits in the pool");
         return Ok(lines.into_text());

@@ -35,7 +35,7 @@ pub fn prepare(
     accounts: &[Signer],
     amount: U256,
     caller: Caller<'_>,
-    told: impl FnMut(usize, usize),
+    on_progress: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
     let ask = Patient { rpc: &node.rpc, stop: caller.stop };
     let stopped = |why| match why {
@@ -51,7 +51,7 @@ pub fn prepare(
         let (has, needed) = (format_ether(has), format_ether(needed));
         (caller.says)(&format!("{rich} has only {has} ether: {from}, an account of the node's own, gave it {needed}"));
     }
-    fund::fund(&node.rpc, &node.terms, payer, accounts, amount, caller, told)
+    fund::fund(&node.rpc, &node.terms, payer, accounts, amount, caller, on_progress)
 }
 
 /// Runs the load on existing contracts. `stop` ends it early with a report of what was measured.
@@ -61,7 +61,7 @@ pub fn drive(
     contracts: Contracts,
     accounts: &[Signer],
     stop: &dyn Fn() -> bool,
-    mut told: impl FnMut(Progress<'_>),
+    mut on_progress: impl FnMut(Progress<'_>),
 ) -> Result<Report, LoadError> {
     asked.check_processes()?;
     let targets: Vec<_> = accounts.iter().map(address).collect();
@@ -88,8 +88,9 @@ pub fn drive(
     });
     let presigned = shared.pace.presign * shared.targets.len() as u64;
     let reader = |end: &AtomicBool| collect::follow(node, newest + 1, &course, end, asked.patience);
-    let (window, chain, tolds) = course.run(&asked.timing(), presigned, senders.collect(), reader, stop, &mut told);
-    told(Progress::Step("asking what became of what is left, and for receipts"));
+    let (window, chain, tallies) =
+        course.run(&asked.timing(), presigned, senders.collect(), reader, stop, &mut on_progress);
+    on_progress(Progress::Step("asking what became of what is left, and for receipts"));
     end(&node.rpc, &course, &asked.end_of_patience(&course.silence));
     let is_over = asked.end_of_patience(&course.silence);
     let receipts = collect::failed(&node.rpc, chain.blocks.lines(), &targets.iter().copied().collect(), &is_over);
@@ -101,7 +102,7 @@ pub fn drive(
         window,
         chain,
         outcomes: &course.outcomes,
-        tolds,
+        tallies,
         receipts,
     }))
 }

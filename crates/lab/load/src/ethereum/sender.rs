@@ -21,7 +21,7 @@ use super::shared::Shared;
 use crate::outcome::record;
 use crate::refusal::Reason;
 use crate::rpc::{Refusal, Retryable, Rpc, RpcError};
-use crate::run_clock::{Stopwatch, Timetable, Told};
+use crate::run_clock::{SenderTally, Stopwatch, Timetable};
 
 /// How long a sender waits when the pool is full or no node answers.
 const BACK_OFF: Duration = Duration::from_millis(20);
@@ -42,7 +42,7 @@ struct Sender<'a> {
     /// Index of the account whose turn it is.
     turn: usize,
     watch: Stopwatch,
-    told: Told,
+    tally: SenderTally,
 }
 
 /// A moment of a sender, with how long it had waited for the node by then.
@@ -59,14 +59,20 @@ impl Mark {
 
 /// Signs ahead, waits for the other senders, sends until the end, and resends lost transactions until the run is over.
 /// `index` numbers the senders.
-pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Signer, u64)]) -> Told {
+pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Signer, u64)]) -> SenderTally {
     // No two accounts pay the same one at the same time. Each begins with the one after itself, and reaches itself
     // after paying all others.
     let target = |k: usize| index + (k + 1) * shared.senders;
     let queues = signers.iter().enumerate().map(|(k, (signer, nonce))| Queue::new(signer, *nonce, target(k))).collect();
     let first = index % nodes.len();
-    let mut sender =
-        Sender { nodes: (nodes, first), shared, queues, turn: 0, watch: Stopwatch::default(), told: Told::default() };
+    let mut sender = Sender {
+        nodes: (nodes, first),
+        shared,
+        queues,
+        turn: 0,
+        watch: Stopwatch::default(),
+        tally: SenderTally::default(),
+    };
     for queue in &mut sender.queues {
         for _ in 0..shared.pace.presign {
             if shared.course.stopped() {
@@ -78,12 +84,12 @@ pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Sign
     }
     shared.course.is_ready();
     sender.run(index);
-    sender.told.spent = sender.watch.end().unwrap_or_default();
-    sender.told.stalls = std::mem::take(&mut sender.watch.stalls);
-    sender.queues.iter().for_each(|queue| sender.told.signed_late.add(&queue.signed_late));
+    sender.tally.spent = sender.watch.end().unwrap_or_default();
+    sender.tally.stalls = std::mem::take(&mut sender.watch.stalls);
+    sender.queues.iter().for_each(|queue| sender.tally.signed_late.add(&queue.signed_late));
     shared.course.at_work.fetch_sub(1, Ordering::AcqRel);
     sender.heal_until_over();
-    sender.told
+    sender.tally
 }
 
 impl<'a> Sender<'a> {
@@ -129,7 +135,7 @@ impl<'a> Sender<'a> {
         if let Some(timetable) = &timetable {
             let end = self.shared.course.stop.get().copied().unwrap_or_else(Instant::now);
             let left = self.queues.iter().fold(0u64, |sum, queue| sum.saturating_add(queue.left(self.shared)));
-            timetable.count_unsent(&mut self.told, end, left);
+            timetable.count_unsent(&mut self.tally, end, left);
         }
     }
 
@@ -140,7 +146,7 @@ impl<'a> Sender<'a> {
             && self.shared.course.measured.load(Ordering::Relaxed)
         {
             let node = now.for_node.saturating_sub(from.for_node);
-            timetable.count_behind(&mut self.told.behind, from.at, now.at, node);
+            timetable.count_behind(&mut self.tally.behind, from.at, now.at, node);
         }
         *from = now;
     }
@@ -159,7 +165,7 @@ impl<'a> Sender<'a> {
                 due = timetable.due(timetable.gone).min(now);
                 timetable.gone += 1;
                 if measured {
-                    record(&mut self.told.lag_us, now.saturating_duration_since(due));
+                    record(&mut self.tally.lag_us, now.saturating_duration_since(due));
                 }
             }
             course.outcomes.sending([signed.hash].iter(), due, measured);
@@ -209,8 +215,8 @@ impl<'a> Sender<'a> {
     }
 
     fn unanswered(&mut self, why: RpcError) {
-        self.told.unanswered += 1;
-        self.told.error = Some(why);
+        self.tally.unanswered += 1;
+        self.tally.error = Some(why);
         self.nodes.1 = (self.nodes.1 + 1) % self.nodes.0.len();
     }
 
@@ -250,7 +256,7 @@ impl<'a> Sender<'a> {
     fn deliver_in_halves(&mut self, mut batch: Vec<(usize, Signed)>, why: RpcError) {
         let second = batch.split_off(batch.len() / 2);
         self.shared.batch.fetch_min(second.len(), Ordering::Relaxed);
-        self.told.too_long = Some(why);
+        self.tally.too_long = Some(why);
         self.deliver(batch);
         self.deliver(second);
     }
@@ -264,14 +270,14 @@ impl<'a> Sender<'a> {
                     self.queues[index].taken();
                     taken.push(hash);
                 }
-                Ok(_) => self.told.other_hash += 1,
+                Ok(_) => self.tally.other_hash += 1,
                 Err(Refusal { message, .. }) => match Reason::of(&message) {
                     Reason::Known => taken.push(signed.hash),
                     Reason::Full => {
                         full = true;
                         self.shared.course.outcomes.held(&signed.hash);
                         self.queues[index].put_back(signed);
-                        self.told.full_words = Some(message);
+                        self.tally.full_words = Some(message);
                     }
                     Reason::Fee => self.pay_more(index, &signed),
                     // It may have been accepted before and be in an unread block; the end of the run asks the node.
@@ -290,13 +296,13 @@ impl<'a> Sender<'a> {
         self.shared.course.outcomes.taken(taken.iter());
         self.renonce(&astray);
         if full {
-            self.told.full += 1;
+            self.tally.full += 1;
             self.idle(BACK_OFF);
         }
     }
 
     fn pay_more(&mut self, index: usize, signed: &Signed) {
-        self.told.dearer += 1;
+        self.tally.dearer += 1;
         self.shared.fees.dearer(signed.max_fee);
         self.shared.course.outcomes.held(&signed.hash);
         let hash = self.queues[index].put_back_dearer(self.shared, signed);
@@ -308,7 +314,7 @@ impl<'a> Sender<'a> {
         if indices.is_empty() {
             return;
         }
-        self.told.renonced += indices.len() as u64;
+        self.tally.renonced += indices.len() as u64;
         let begin = Instant::now();
         let awaited = self.awaited(indices);
         self.watch.answered(begin);
@@ -374,11 +380,11 @@ impl<'a> Sender<'a> {
         match refusal {
             None => {
                 outcomes.sending_again([signed.hash].iter());
-                self.told.healed += 1;
+                self.tally.healed += 1;
                 true
             }
             Some(refusal) if Reason::of(&refusal.message) == Reason::Fee => {
-                self.told.dearer += 1;
+                self.tally.dearer += 1;
                 self.shared.fees.dearer(signed.max_fee);
                 outcomes.resigned(&signed.hash, &self.queues[index].dearer(self.shared, signed).hash);
                 true

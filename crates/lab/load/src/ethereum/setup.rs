@@ -37,13 +37,13 @@ pub fn set_up(
     accounts: &[Signer],
     mix: &Mix,
     stop: &dyn Fn() -> bool,
-    told: &mut impl FnMut(Progress<'_>),
+    on_progress: &mut impl FnMut(Progress<'_>),
 ) -> Result<Contracts, LoadError> {
     let by = By { ask: Patient { rpc: &node.rpc, stop }, terms: &node.terms, payer };
-    by.find_money(mix, accounts.len(), told)?;
+    by.find_money(mix, accounts.len(), on_progress)?;
     let mut contracts = Contracts::default();
     for part in PARTS.iter().filter(|part| mix.has(part.kind)) {
-        told(Progress::Step(part.step));
+        on_progress(Progress::Step(part.step));
         let contract = by.create(part.code, part.gas)?;
         if let Some(gas) = part.mint {
             by.mint(contract, accounts, gas)?;
@@ -110,7 +110,12 @@ struct By<'a> {
 impl By<'_> {
     /// The payer's own money may all be with the accounts. If a development node holds the rich account's key itself,
     /// asks it for what the set-up may cost.
-    fn find_money(&self, mix: &Mix, accounts: usize, told: &mut impl FnMut(Progress<'_>)) -> Result<(), LoadError> {
+    fn find_money(
+        &self,
+        mix: &Mix,
+        accounts: usize,
+        on_progress: &mut impl FnMut(Progress<'_>),
+    ) -> Result<(), LoadError> {
         let gas: u64 = PARTS.iter().filter(|part| mix.has(part.kind)).map(|part| part.gas_for(accounts)).sum();
         let (payer, cost) = (address(self.payer), U256::from(gas) * U256::from(self.terms.max_fee));
         if self.ask.balances(&[payer])?[0] >= cost {
@@ -120,7 +125,7 @@ impl By<'_> {
         match ask_developer_account(&self.ask, payer, cost) {
             Ok(None) => Ok(()),
             Ok(Some(from)) => {
-                told(Progress::Step(&format!(
+                on_progress(Progress::Step(&format!(
                     "{payer} has too little to set up: {from}, an account of the node's own, gave it some"
                 )));
                 Ok(())

@@ -291,7 +291,7 @@ mod tests {
         assert!((60..140).contains(&created), "{created}");
         for wrong in ["", "transfer=0", "transfers", "swap,swap", "swap=x"] {
             let why = wrong.parse::<Mix>().unwrap_err().to_string();
-            assert!(why.starts_with(&format!("`{wrong}` is no kind: expected transfer, erc20")), "{why}");
+            assert!(why.starts_with(&format!("`{wrong}` is not a kind: expected transfer, erc20")), "{why}");
         }
     }
 }

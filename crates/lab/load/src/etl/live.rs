@@ -168,7 +168,7 @@ impl Blocks {
         let garbled = || RpcError::Garbled {
             url: shown(self.rpc.url()),
             method: method.into(),
-            why: format!("`{name}` is no number"),
+            why: format!("`{name}` is not a number"),
         };
         Ok(number(&object[name]).ok_or_else(garbled)?)
     }

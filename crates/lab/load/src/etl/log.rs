@@ -60,7 +60,7 @@ pub enum LogError {
     /// A compressed file cannot be decompressed to its end.
     #[error(
         "{path}: after {lines} lines {}",
-        if *is_cut { "the compressed file breaks off" } else { "it is no gzip any more, but damaged" },
+        if *is_cut { "the compressed file breaks off" } else { "it is no longer valid gzip data" },
         path = path.display()
     )]
     Broken {

@@ -172,8 +172,8 @@ impl Found {
         if logs.lines > 0 || logs.unfinished > 0 || logs.begun_anew > 0 {
             let Counts { lines: all, of_use, damaged, unfinished, begun_anew, .. } = logs;
             let unfinished = if *unfinished > 0 { ", the last is not whole yet" } else { "" };
-            let anew = if *begun_anew > 0 { ", begun anew: another file than before" } else { "" };
-            lines.push(format!("lines             {all}: {of_use} of use, {damaged} damaged{unfinished}{anew}"));
+            let restarted = if *begun_anew > 0 { ", restarted: another file than before" } else { "" };
+            lines.push(format!("lines             {all}: {of_use} of use, {damaged} damaged{unfinished}{restarted}"));
         }
         if *asked > 0 {
             lines.push(format!(
@@ -182,7 +182,7 @@ impl Found {
         }
         lines.push(format!("stored            {new} new heights, {more} with more known"));
         if *repeated > 0 {
-            lines.push(format!("told again        {repeated} times otherwise; the first stays"));
+            lines.push(format!("reported again    {repeated} times with another value; the first stays"));
         }
         if *contradictions > 0 {
             lines.push(format!(

@@ -35,8 +35,8 @@ macro_rules! columns {
 
 columns! {
     Finalized "finalized_ms" Time "When CometBFT 0.38 logged that the application had executed the block.",
-    Executed "executed_ms" Time "When CometBFT or Tendermint logged «executed block».",
-    Committed "committed_ms" Time "When it logged «committed state».",
+    Executed "executed_ms" Time "When CometBFT or Tendermint logged \"executed block\".",
+    Committed "committed_ms" Time "When it logged \"committed state\".",
     Results "results" Count "CometBFT's transactions, valid or not; our node's are envelopes of about a hundred.",
     Valid "valid" Count "Of these, those with code 0.",
     Invalid "invalid" Count "Of these, the others.",

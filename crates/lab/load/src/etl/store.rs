@@ -45,7 +45,7 @@ pub enum StoreError {
         why: rusqlite::Error,
     },
     /// The file is not such a database.
-    #[error("{path} is no database of `hearth load etl`: name another", path = .0.display())]
+    #[error("{path} is not a database of `hearth load etl`: name another", path = .0.display())]
     Foreign(PathBuf),
     /// The file was written by a later release.
     #[error("{path} was written by a later release (version {version})", path = path.display())]

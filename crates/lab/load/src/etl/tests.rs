@@ -181,8 +181,8 @@ fn a_log_that_grows_is_read_from_where_it_ended() {
     assert_eq!(collect(&mut database, &log), Found::default());
     // Another file of the same name, even a longer one, and a truncated one.
     fs::write(&log, format!("{OTHERS}{PLAIN}")).unwrap();
-    let anew = collect(&mut database, &log);
-    assert_eq!((anew.logs.begun_anew, anew.contradictions, anew.repeated), (1, 0, 0));
+    let second = collect(&mut database, &log);
+    assert_eq!((second.logs.begun_anew, second.contradictions, second.repeated), (1, 0, 0));
     fs::write(&log, OTHERS).unwrap();
     assert_eq!(collect(&mut database, &log).logs.begun_anew, 1);
     assert_eq!(stored(&mut database).len(), 13);

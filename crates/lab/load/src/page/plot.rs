@@ -214,8 +214,8 @@ impl Drawn<'_> {
         let Some(longest) = series.iter().max_by_key(|one| one.points.len()) else { return Ok(()) };
         for (at, (x, _)) in longest.points.iter().enumerate() {
             let (left, right) = self.around(&longest.points, at);
-            let told: Vec<_> = series.iter().filter_map(|one| Some((one, nearest(&one.points, *x)?))).collect();
-            let title = self.title(*x, told.iter().map(|(one, y)| (one.name.as_str(), *y)));
+            let values: Vec<_> = series.iter().filter_map(|one| Some((one, nearest(&one.points, *x)?))).collect();
+            let title = self.title(*x, values.iter().map(|(one, y)| (one.name.as_str(), *y)));
             writeln!(
                 html,
                 "<rect class=\"strip\" x=\"{left:.1}\" y=\"0\" width=\"{:.1}\" height=\"{HEIGHT}\"><title>{title}</title></rect>",
@@ -231,11 +231,11 @@ impl Drawn<'_> {
             let (left, right) = self.around(&first.points, at);
             // Leaves a gap between bars that are wide enough for one.
             let width = if right - left > 6.0 { right - left - 2.0 } else { right - left };
-            let told: Vec<_> = series.iter().filter_map(|one| Some((one, one.points.get(at)?.1))).collect();
-            let title = self.title(*x, told.iter().map(|(one, y)| (one.name.as_str(), *y)));
+            let values: Vec<_> = series.iter().filter_map(|one| Some((one, one.points.get(at)?.1))).collect();
+            let title = self.title(*x, values.iter().map(|(one, y)| (one.name.as_str(), *y)));
             html.push_str("<g>");
             let mut below = 0.0;
-            for (one, y) in &told {
+            for (one, y) in &values {
                 let (bottom, up) = (self.y(below), self.y(below + y));
                 below += y;
                 write!(
@@ -266,9 +266,9 @@ impl Drawn<'_> {
         (left.clamp(0.0, WIDTH), right.clamp(0.0, WIDTH).max(left + 0.5))
     }
 
-    fn title<'a>(&self, x: f64, told: impl Iterator<Item = (&'a str, f64)>) -> String {
-        let told: Vec<_> = told.map(|(name, y)| format!("{} {}", escape(name), figure(y))).collect();
-        format!("{} {}: {}", figure(x), escape(self.plot.across), told.join(", "))
+    fn title<'a>(&self, x: f64, values: impl Iterator<Item = (&'a str, f64)>) -> String {
+        let values: Vec<_> = values.map(|(name, y)| format!("{} {}", escape(name), figure(y))).collect();
+        format!("{} {}: {}", figure(x), escape(self.plot.across), values.join(", "))
     }
 
     /// Positions of the labels on the x axis.

@@ -1,6 +1,6 @@
 // Zooms and searches the flame graphs of the page. What it reads are numbers and text of elements; it makes no HTML.
 for (const flame of document.querySelectorAll('.flame')) {
-  const [search, whole, told] = ['input', 'button', 'output'].map((name) => flame.querySelector(name));
+  const [search, whole, found] = ['input', 'button', 'output'].map((name) => flame.querySelector(name));
   const bars = [...flame.querySelectorAll('.bars > i')].map((element) => {
     const { l, w, d } = element.dataset;
     return { element, left: Number(l), width: Number(w), depth: Number(d), name: element.textContent.toLowerCase() };
@@ -36,6 +36,6 @@ for (const flame of document.querySelectorAll('.flame')) {
         end = left + width;
       }
     }
-    told.textContent = words === '' ? '' : `${share.toFixed(1)} % of all samples`;
+    found.textContent = words === '' ? '' : `${share.toFixed(1)} % of all samples`;
   });
 }

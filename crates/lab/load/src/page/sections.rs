@@ -240,8 +240,12 @@ fn blocks(report: &Report) -> Plot {
         let mean = |line: &BlockLine| (line.seen_s, count(line) as f64 / line.count.max(1) as f64);
         report.blocks.iter().map(mean).collect()
     };
-    let told = if report.blocks.iter().any(|block| block.failed.is_some()) { "succeeded" } else { "in the block" };
-    let all = vec![series(told, "one", of(&|line| line.ours - failed(line))), series("failed", "failed", of(&failed))];
+    let succeeded_name =
+        if report.blocks.iter().any(|block| block.failed.is_some()) { "succeeded" } else { "in the block" };
+    let all = vec![
+        series(succeeded_name, "one", of(&|line| line.ours - failed(line))),
+        series("failed", "failed", of(&failed)),
+    ];
     Plot { of: report.blocks_together(), ..plot("transactions in blocks", "transactions", Shape::Bars, all) }
 }
 
@@ -269,7 +273,7 @@ fn latency(report: &Report) -> Plot {
 
 fn waiting(report: &Report) -> Plot {
     let moments = || report.moments.iter();
-    let source = report.pool_source.as_deref().unwrap_or("not told by this node");
+    let source = report.pool_source.as_deref().unwrap_or("not available from this node");
     let pending = moments().filter_map(|at| Some((at.at_s, at.pool_pending? as f64))).collect();
     let queued: Vec<_> = moments().filter_map(|at| Some((at.at_s, at.pool_queued? as f64))).collect();
     let is_queued = queued.iter().any(|(_, waits)| *waits > 0.0);

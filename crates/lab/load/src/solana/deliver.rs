@@ -43,7 +43,7 @@ pub fn deliver(
     ask: &Patient<'_>,
     raws: &[Vec<u8>],
     blockhash: &Blockhash,
-    mut told: impl FnMut(usize),
+    mut on_progress: impl FnMut(usize),
 ) -> Result<Vec<End>, RpcError> {
     let signatures: Vec<String> = raws
         .iter()
@@ -68,7 +68,7 @@ pub fn deliver(
             Err(NoAnswer::Rpc(why)) => return Err(why),
         }
         let open = ends.iter().filter(|end| end.is_none()).count();
-        told(raws.len() - open);
+        on_progress(raws.len() - open);
         if stopped.is_none() && (ask.stop)() {
             stopped = Some(Instant::now());
         }

@@ -130,13 +130,13 @@ pub fn fund(
     accounts: &[Account],
     amount: u64,
     caller: Caller<'_>,
-    mut told: impl FnMut(usize, usize),
+    mut on_progress: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
     // How many short accounts were funded, and how many were short.
     let mut reached = (0, accounts.len());
     let ended = levels(node, funder, accounts, amount, caller, |done, count| {
         reached = (done, count);
-        told(done, count);
+        on_progress(done, count);
     });
     match ended {
         Ok(short) => Ok(short),
@@ -152,7 +152,7 @@ fn levels(
     accounts: &[Account],
     amount: u64,
     caller: Caller<'_>,
-    mut told: impl FnMut(usize, usize),
+    mut on_progress: impl FnMut(usize, usize),
 ) -> Result<usize, Ended> {
     let ask = &Patient { node, stop: caller.stop };
     let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
@@ -164,7 +164,7 @@ fn levels(
         let mut survey = self::survey(&balances, amount, each);
         let count = *count.get_or_insert(survey.short.len());
         let done = count.saturating_sub(survey.short.len());
-        told(done, count);
+        on_progress(done, count);
         if survey.short.is_empty() {
             return Ok(count);
         }
@@ -185,14 +185,14 @@ fn levels(
         }
         if funder.is_none() && survey.beyond() > 0 {
             // The balances come from another replica, or are false.
-            return Err(FundError::Failed("the node's balances lack the airdrop that it told of".into()).into());
+            return Err(FundError::Failed("the node confirmed an airdrop that the balances lack".into()).into());
         }
         let transfers = survey.level(TRANSFERS * FAN);
         let blockhash = ask.ask(Node::blockhash)?;
         let (raws, paid) = signed(&transfers, funder, accounts, (amount, each), &blockhash);
         let arrived = |landed: usize| (landed * transfers.len() / raws.len().max(1)).min(paid);
         (caller.before_paying)().map_err(FundError::from)?;
-        for end in deliver(ask, &raws, &blockhash, |landed| told(done + arrived(landed), count))? {
+        for end in deliver(ask, &raws, &blockhash, |landed| on_progress(done + arrived(landed), count))? {
             match end {
                 // An expired transfer is in no block: the next survey of balances finds the accounts that are still
                 // short.

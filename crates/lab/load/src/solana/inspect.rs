@@ -14,7 +14,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::node::{Node, confirmed};
-use crate::inspect::{Lines, told};
+use crate::inspect::{Lines, if_supported};
 use crate::rpc::RpcError;
 
 /// Formats an amount in SOL.
@@ -26,16 +26,17 @@ pub fn sol(lamports: u64) -> String {
 /// Describes the node: its version, identity and health, how far its chain is, where transactions are sent.
 pub fn node(node: &Node) -> Result<String, RpcError> {
     let mut lines = Lines::default();
-    let ask = |method: &str| told(node.rpc.call(method, &json!([confirmed()])));
+    let ask = |method: &str| if_supported(node.rpc.call(method, &json!([confirmed()])));
     lines.add("node", &node.client);
     lines.add("identity", &node.identity);
     let health = node.rpc.call("getHealth", &json!([]));
     match health {
-        Ok(health) => lines.add("health", health.as_str().unwrap_or("not told")),
+        Ok(health) => lines.add("health", health.as_str().unwrap_or("unknown")),
         Err(RpcError::Refused { message, .. }) => lines.add("health", message),
         Err(why) => return Err(why),
     }
-    lines.add_if("genesis", told(node.rpc.call("getGenesisHash", &json!([])))?.as_ref().and_then(Value::as_str));
+    lines
+        .add_if("genesis", if_supported(node.rpc.call("getGenesisHash", &json!([])))?.as_ref().and_then(Value::as_str));
     lines.add("confirmed slot", node.slot()?);
     lines.add("block height", node.block_height()?);
     if let Some(epoch) = ask("getEpochInfo")? {
@@ -44,7 +45,7 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
     lines.add_if("transactions", ask("getTransactionCount")?.as_ref().and_then(Value::as_u64));
     lines.add("fee, a signature", format!("{} lamports", node.fee()?));
     let tpus: Vec<String> = node.tpus()?.iter().map(ToString::to_string).collect();
-    lines.add("sent to", if tpus.is_empty() { "not told".into() } else { tpus.join(", then ") });
+    lines.add("sent to", if tpus.is_empty() { "unknown".into() } else { tpus.join(", then ") });
     Ok(lines.into_text())
 }
 

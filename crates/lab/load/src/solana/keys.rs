@@ -102,7 +102,7 @@ mod tests {
         let why = load(&path).err().unwrap().to_string();
         assert!(why.contains("account 1") && why.contains(&second), "{why}");
         fs::write(&path, &text[..text.len() / 2]).unwrap();
-        assert!(load(&path).err().unwrap().to_string().contains("is no key file of a load"));
+        assert!(load(&path).err().unwrap().to_string().contains("is not a key file of a load"));
     }
 
     #[test]

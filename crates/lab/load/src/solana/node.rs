@@ -351,8 +351,8 @@ mod tests {
         for length in [1, 215, 216, 1_232] {
             let question =
                 json!({ "jsonrpc": "2.0", "id": 99_999, "method": SEND, "params": sending(&[&vec![7; length]])[0] });
-            let (told, is) = (sending_bytes(length), question.to_string().len() + 1);
-            assert!(is <= told && told < is + 64, "{length}: {told}, {is}");
+            let (estimated, is) = (sending_bytes(length), question.to_string().len() + 1);
+            assert!(is <= estimated && estimated < is + 64, "{length}: {estimated}, {is}");
         }
         assert!(100 * sending_bytes(220) <= REQUEST_BYTES, "as many transfers as there are in a request by default");
         assert_eq!(fitting([3, 4, 3, 9].into_iter(), 10), 3);

@@ -21,7 +21,7 @@ use crate::options::{Asked, Timing};
 use crate::outcome::{Outcome, Outcomes};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::run_clock::{Course, Told};
+use crate::run_clock::{Course, SenderTally};
 use crate::summary::{self, Found};
 use crate::tpu::Tpu;
 use crate::window::Window;
@@ -50,7 +50,7 @@ pub fn drive(
     tokens: &[Pubkey],
     accounts: &[Account],
     stop: &dyn Fn() -> bool,
-    mut told: impl FnMut(Progress<'_>),
+    mut on_progress: impl FnMut(Progress<'_>),
 ) -> Result<Report, LoadError> {
     if accounts.len() < 2 {
         return Err(LoadError::TooFew);
@@ -83,10 +83,10 @@ pub fn drive(
     let leaders = (by == By::Leaders).then_some(&targets);
     let next = ask.ask(Node::slot)? + 1;
     let mut follower = Follower::new(node, &course, &time, leaders, next, asked.patience);
-    let (window, tolds) = send_and_read(&asked.timing(), &shared, &mut follower, tpus, stop, &mut told);
+    let (window, tallies) = send_and_read(&asked.timing(), &shared, &mut follower, tpus, stop, &mut on_progress);
     FIRST_NUMBER.fetch_max(first_number + numbers_used(&course.outcomes, &shared), Ordering::Relaxed);
-    end(&mut follower, &course.outcomes, &time, stop, &mut told);
-    told(Progress::Step("asking which transactions failed in their blocks"));
+    end(&mut follower, &course.outcomes, &time, stop, &mut on_progress);
+    on_progress(Progress::Step("asking which transactions failed in their blocks"));
     let chain = follower.chain;
     let is_over = asked.end_of_patience(&course.silence);
     let receipts = collect::failed(node, chain.blocks.lines(), &addresses.into_iter().collect(), &is_over);
@@ -102,7 +102,7 @@ pub fn drive(
         window,
         chain,
         outcomes: &course.outcomes,
-        tolds,
+        tallies,
         receipts,
     }))
 }
@@ -138,8 +138,8 @@ fn send_and_read(
     follower: &mut Follower<'_>,
     tpus: Vec<Tpu>,
     stop: &dyn Fn() -> bool,
-    told: &mut impl FnMut(Progress<'_>),
-) -> (Window, Vec<Told>) {
+    on_progress: &mut impl FnMut(Progress<'_>),
+) -> (Window, Vec<SenderTally>) {
     let shares: Vec<Vec<usize>> =
         (0..shared.senders).map(|sender| (sender..shared.accounts.len()).step_by(shared.senders).collect()).collect();
     let mut tpus = tpus.into_iter();
@@ -152,9 +152,9 @@ fn send_and_read(
         follower.follow_until(end);
         std::mem::take(&mut follower.chain)
     };
-    let (window, chain, tolds) = shared.course.run(timing, presigned, senders.collect(), reader, stop, told);
+    let (window, chain, tallies) = shared.course.run(timing, presigned, senders.collect(), reader, stop, on_progress);
     follower.chain = chain;
-    (window, tolds)
+    (window, tallies)
 }
 
 /// Ends the remaining transactions. One whose blockhash has expired, and whose possible blocks were all read, was
@@ -164,11 +164,11 @@ fn end(
     outcomes: &Outcomes,
     time: &ChainTime,
     stop: &dyn Fn() -> bool,
-    told: &mut impl FnMut(Progress<'_>),
+    on_progress: &mut impl FnMut(Progress<'_>),
 ) {
     let last_valid = time.newest().last_valid;
     if follower.chain.lost.is_none() && outcomes.under_way() > 0 {
-        told(Progress::Step("waiting until what is left is in a block or has expired"));
+        on_progress(Progress::Step("waiting until what is left is in a block or has expired"));
         let deadline = Instant::now() + EXPIRY_MAX;
         let moved = std::cell::Cell::new((time.height(), Instant::now()));
         follower.follow(|_| {

@@ -25,7 +25,7 @@ use super::workload::{Signed, Workload};
 use crate::options::Pace;
 use crate::outcome::{Outcome, record};
 use crate::rpc::{Refusal, Rpc, RpcError};
-use crate::run_clock::{Course, SignedLate, Stopwatch, Timetable, Told};
+use crate::run_clock::{Course, SenderTally, SignedLate, Stopwatch, Timetable};
 use crate::tpu::Tpu;
 
 /// A transaction that no block contains after this time is sent again; then after twice as long, and so on.
@@ -132,11 +132,11 @@ impl Lane {
 impl Shared<'_> {
     /// Returns an unsent transaction with enough of its lifetime left, signed again if necessary.
     fn with_life(&self, signed: Signed) -> Signed {
-        if self.time.height() + BLOCKS_LEFT_MIN <= signed.last_valid { signed } else { self.anew(&signed) }
+        if self.time.height() + BLOCKS_LEFT_MIN <= signed.last_valid { signed } else { self.sign_again(&signed) }
     }
 
     /// Signs the same transaction with the newest blockhash.
-    fn anew(&self, signed: &Signed) -> Signed {
+    fn sign_again(&self, signed: &Signed) -> Signed {
         let from = &self.accounts[signed.account];
         self.workload.sign(from, signed.account, signed.number, &self.time.newest())
     }
@@ -186,7 +186,7 @@ struct Sender<'a> {
     /// Whether the transport accepted no more in this turn.
     is_blocked: bool,
     watch: Stopwatch,
-    told: Told,
+    tally: SenderTally,
 }
 
 /// Returns whether a refusal's message contains these words.
@@ -196,10 +196,10 @@ fn says(refusal: &Refusal, words: &str) -> bool {
 
 /// Signs ahead, waits for the other senders, sends until the end, and resends pending transactions until the run is
 /// over. `tpu` is the sender's own client if it sends over QUIC; `index` numbers the senders.
-pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<Tpu>) -> Told {
+pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<Tpu>) -> SenderTally {
     let carrier = match (&shared.way, tpu) {
         (Way::Tpu(targets), Some(tpu)) => Carrier::Tpu { tpu: Box::new(tpu), targets, aimed: u64::MAX },
-        (Way::Tpu(_), None) => unreachable!("whoever sends by QUIC is given a socket"),
+        (Way::Tpu(_), None) => unreachable!("a sender by QUIC has a socket"),
         (Way::Rpc(nodes), _) => Carrier::Rpc {
             nodes,
             at: index % nodes.len(),
@@ -220,13 +220,13 @@ pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<T
     }
     shared.course.is_ready();
     sender.run(index);
-    sender.told.spent = sender.watch.end().unwrap_or_default();
-    sender.told.stalls = std::mem::take(&mut sender.watch.stalls);
-    sender.lanes.iter().for_each(|lane| sender.told.signed_late.add(&lane.signed_late));
+    sender.tally.spent = sender.watch.end().unwrap_or_default();
+    sender.tally.stalls = std::mem::take(&mut sender.watch.stalls);
+    sender.lanes.iter().for_each(|lane| sender.tally.signed_late.add(&lane.signed_late));
     sender.give_up_unsent();
     shared.course.at_work.fetch_sub(1, Ordering::AcqRel);
     sender.look_after();
-    sender.told
+    sender.tally
 }
 
 impl<'a> Sender<'a> {
@@ -248,7 +248,7 @@ impl<'a> Sender<'a> {
             looked: Instant::now(),
             is_blocked: false,
             watch: Stopwatch::default(),
-            told: Told::default(),
+            tally: SenderTally::default(),
         }
     }
 
@@ -279,7 +279,7 @@ impl<'a> Sender<'a> {
         if let Some(timetable) = &timetable {
             let end = self.shared.course.stop.get().copied().unwrap_or_else(Instant::now);
             let left = self.lanes.iter().fold(0u64, |sum, lane| sum.saturating_add(lane.left(self.shared)));
-            timetable.count_unsent(&mut self.told, end, left);
+            timetable.count_unsent(&mut self.tally, end, left);
         }
     }
 
@@ -294,7 +294,7 @@ impl<'a> Sender<'a> {
         let is_held = self.is_blocked || self.rests() || (had_no_room && timetable.due(timetable.gone) < from);
         let asked = self.watch.spent.for_node().saturating_sub(for_node);
         let node = if is_held { now - from } else { asked };
-        timetable.count_behind(&mut self.told.behind, from, now, node);
+        timetable.count_behind(&mut self.tally.behind, from, now, node);
     }
 
     /// Returns whether everything was sent and has an outcome.
@@ -389,7 +389,7 @@ impl<'a> Sender<'a> {
         let due = timetable.due(timetable.gone);
         timetable.gone += 1;
         if measured {
-            record(&mut self.told.lag_us, now.saturating_duration_since(due));
+            record(&mut self.tally.lag_us, now.saturating_duration_since(due));
         }
         due
     }
@@ -496,7 +496,7 @@ impl<'a> Sender<'a> {
             match verdict {
                 Ok(text) if text == signed.signature() => self.wait_for(level, signed),
                 Ok(_) => {
-                    self.told.other_hash += 1;
+                    self.tally.other_hash += 1;
                     self.wait_for(level, signed);
                 }
                 Err(refusal) if is_final(&refusal) => {
@@ -517,8 +517,8 @@ impl<'a> Sender<'a> {
             }
         }
         if full.is_some() {
-            self.told.full += 1;
-            self.told.full_words = full;
+            self.tally.full += 1;
+            self.tally.full_words = full;
             if let Carrier::Rpc { rests_until, .. } = &mut self.carrier {
                 *rests_until = Some(Instant::now() + BACK_OFF);
             }
@@ -526,8 +526,8 @@ impl<'a> Sender<'a> {
     }
 
     fn unanswered(&mut self, why: RpcError) {
-        self.told.unanswered += 1;
-        self.told.error = Some(why);
+        self.tally.unanswered += 1;
+        self.tally.error = Some(why);
     }
 
     /// Checks the sent transactions: those that no block contains after a while are sent again, and expired ones are
@@ -578,7 +578,7 @@ impl<'a> Sender<'a> {
             return;
         }
         if let Carrier::Rpc { .. } = self.carrier {
-            self.told.sent_again += batch.len() as u64;
+            self.tally.sent_again += batch.len() as u64;
             let mut batch = batch.into_iter().peekable();
             while batch.peek().is_some() {
                 let some: Vec<_> = batch.by_ref().take(self.shared.pace.batch).collect();
@@ -588,7 +588,7 @@ impl<'a> Sender<'a> {
         }
         for signed in batch {
             let Carrier::Tpu { tpu, .. } = &mut self.carrier else { return };
-            self.told.sent_again += u64::from(tpu.send(&signed.raw));
+            self.tally.sent_again += u64::from(tpu.send(&signed.raw));
             self.wait_for(level, signed);
         }
         self.turn();
@@ -602,11 +602,11 @@ impl<'a> Sender<'a> {
             outcomes.end(&signed.id(), &Outcome::Dropped);
             return;
         }
-        let anew = self.shared.anew(&signed);
+        let signed_again = self.shared.sign_again(&signed);
         outcomes.held(&signed.id());
-        outcomes.resigned(&signed.id(), &anew.id());
-        self.told.resigned += 1;
-        self.first.push_back(Signed { signings: signed.signings + 1, ..anew });
+        outcomes.resigned(&signed.id(), &signed_again.id());
+        self.tally.resigned += 1;
+        self.first.push_back(Signed { signings: signed.signings + 1, ..signed_again });
     }
 
     /// Ends transactions that were signed again but not sent any more: their earlier bytes were sent and are in no
@@ -627,9 +627,9 @@ impl<'a> Sender<'a> {
             }
         }
         if let Carrier::Tpu { tpu, .. } = &self.carrier {
-            self.told.unanswered += tpu.failures();
+            self.tally.unanswered += tpu.failures();
             if let Some(why) = tpu.last_error() {
-                self.told.error = Some(RpcError::Connection { url: "transactions".into(), why });
+                self.tally.error = Some(RpcError::Connection { url: "transactions".into(), why });
             }
         }
     }

@@ -49,12 +49,12 @@ pub fn set_up(
     accounts: &[Account],
     mix: &Mix,
     stop: &dyn Fn() -> bool,
-    told: &mut impl FnMut(Progress<'_>),
+    on_progress: &mut impl FnMut(Progress<'_>),
 ) -> Result<Vec<Pubkey>, LoadError> {
     if !mix.has(Kind::Token) {
         return Ok(vec![]);
     }
-    told(Progress::Step("creating the token, and an account for it of every account"));
+    on_progress(Progress::Step("creating the token, and an account for it of every account"));
     let mut random = [0; 8];
     // A seed that was used before would name an existing account.
     getrandom::fill(&mut random).map_err(|why| LoadError::SetUp { what: "a new seed", why: why.to_string() })?;

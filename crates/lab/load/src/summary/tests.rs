@@ -51,7 +51,7 @@ fn report_of(blocks: Blocks, begin: Instant, end: Instant, warmup: Duration) -> 
         },
         chain: Chain { blocks, ..Chain::default() },
         outcomes: &Outcomes::default(),
-        tolds: vec![],
+        tallies: vec![],
         receipts: Receipts::default(),
     })
 }
@@ -199,14 +199,14 @@ fn a_stall_is_as_long_as_any_thread_waited() {
     let zero = Instant::now();
     let at = |ms| zero + Duration::from_millis(ms);
     // One of four threads waited for nothing, and one had waited since before the measured time.
-    let tolds: Vec<Told> = [None, Some((0, 5_000)), Some((2_000, 6_000)), Some((2_100, 5_900))]
+    let tallies: Vec<SenderTally> = [None, Some((0, 5_000)), Some((2_000, 6_000)), Some((2_100, 5_900))]
         .map(|stall| {
-            let mut told = Told::default();
-            stall.into_iter().for_each(|(from, to)| told.stalls.push(at(from), at(to)));
-            told
+            let mut tally = SenderTally::default();
+            stall.into_iter().for_each(|(from, to)| tally.stalls.push(at(from), at(to)));
+            tally
         })
         .into();
-    let stalled = |halts: &Spans| super::stalled(&tolds, halts, at(1_000), at(9_000));
+    let stalled = |halts: &Spans| super::stalled(&tallies, halts, at(1_000), at(9_000));
     assert_eq!(stalled(&Spans::default()), Duration::from_secs(5));
     let mut halts = Spans::default();
     halts.push(at(2_000), at(6_000));

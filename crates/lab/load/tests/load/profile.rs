@@ -96,7 +96,7 @@ fn what_is_no_profile_of_a_go_server_is_told() {
     let why = ask(|| Reply::Status(404));
     assert!(why.to_string().contains("HTTP status 404"), "{why}");
     let why = ask(|| Reply::Bytes(go_profile()[..40].to_vec()));
-    assert!(why.to_string().contains("answers with something else: it is no gzip"), "{why}");
+    assert!(why.to_string().contains("answers with something else: it is not gzip data"), "{why}");
     let why = ask(|| Reply::Answer("not a profile".into()));
     assert!(matches!(why, ProfileError::NoProfile { .. }), "{why}");
     // A server that did nothing.
@@ -112,12 +112,12 @@ fn a_load_has_the_profile_and_the_pools_depth_in_its_report() {
     // CometBFT's answer has numbers as strings, next to a list of transactions.
     let comet = serve(move |body| {
         let question: Value = serde_json::from_slice(body).unwrap();
-        let told = answered(&question, |method, _| {
+        let reply = answered(&question, |method, _| {
             assert_eq!(method, "num_unconfirmed_txs");
             let total = 7 * depth.fetch_add(1, Ordering::Relaxed);
             Ok(json!({ "n_txs": "0", "total": total.to_string(), "total_bytes": "9", "txs": null }))
         });
-        Reply::Answer(told.to_string())
+        Reply::Answer(reply.to_string())
     });
     let mut asked = asked(&stub.url, Kind::Transfer);
     asked.timing.beside.pool = Pool::of(&stub.url, Some(&comet)).unwrap();
@@ -126,10 +126,10 @@ fn a_load_has_the_profile_and_the_pools_depth_in_its_report() {
     let node = connect(&stub.url, TIMEOUT).unwrap();
     let report = drive(&asked, &node, Contracts::default(), &signers, &|| false, |_| {}).unwrap();
     assert_eq!(report.pool_source.as_deref(), Some("num_unconfirmed_txs of CometBFT"));
-    let told: Vec<_> = report.moments.iter().filter_map(|moment| moment.pool_pending).collect();
+    let reply: Vec<_> = report.moments.iter().filter_map(|moment| moment.pool_pending).collect();
     // Two samples per second; one that came too late on a busy machine is left out.
-    let rises = told.windows(2).all(|pair| pair[0] < pair[1]);
-    assert!(told.len() >= 3 && rises && told.iter().all(|pending| pending % 7 == 0), "{told:?}");
+    let rises = reply.windows(2).all(|pair| pair[0] < pair[1]);
+    assert!(reply.len() >= 3 && rises && reply.iter().all(|pending| pending % 7 == 0), "{reply:?}");
     assert!(report.configuration.contains(&("CometBFT".into(), comet)), "{:?}", report.configuration);
     let profile = report.profile.expect("a profile");
     assert!(profile.folded.starts_with("main.main;core.Insert ") && report.no_profile.is_none());

@@ -126,7 +126,7 @@ fn who_gives_up_waiting_has_a_report_of_what_is_known() {
     let asked_to = waits.clone();
     scene.asked.timing.give_up = GiveUp::when(move || asked_to.load(Ordering::Relaxed));
     let (begun, mut steps) = (Instant::now(), vec![]);
-    let told = |progress: Progress<'_>| {
+    let on_progress = |progress: Progress<'_>| {
         if let Progress::Step(step) = progress {
             // The first Ctrl-C was seen; the second comes while the load waits.
             waits.fetch_or(step == "waiting for what is under way", Ordering::Relaxed);
@@ -134,7 +134,7 @@ fn who_gives_up_waiting_has_a_report_of_what_is_known() {
         }
     };
     let stop = || scene.stub.with(|world| world.waiting()) == 20;
-    let report = drive(&scene.asked, &node, Contracts::default(), &scene.signers, &stop, told).unwrap();
+    let report = drive(&scene.asked, &node, Contracts::default(), &scene.signers, &stop, on_progress).unwrap();
     assert_eq!((report.sent, report.unknown, report.included), (20, 20, 0), "{}", report.text());
     assert!(steps.iter().any(|step| step.contains("nothing more is waited for")), "{steps:?}");
     assert!(begun.elapsed() < PATIENCE, "it does not wait for three blocks' time");
@@ -371,7 +371,7 @@ fn a_node_that_stood_still_is_the_limit_of_a_rate() {
     scene.asked.timing.duration = Duration::from_secs(6);
     let node = connect(&scene.stub.url, TIMEOUT).unwrap();
     let stands = Cell::new(false);
-    let told = |progress: Progress<'_>| {
+    let on_progress = |progress: Progress<'_>| {
         if let Progress::Second(at, ..) = progress {
             // Like a node that is stopped for two seconds: requests are answered afterwards.
             let still = !stands.replace(at >= 1.0) && at >= 1.0;
@@ -379,7 +379,7 @@ fn a_node_that_stood_still_is_the_limit_of_a_rate() {
             scene.stub.behave(Manners { block_ms: 50, slow_ms, ..Manners::default() });
         }
     };
-    let report = drive(&scene.asked, &node, Contracts::default(), &scene.signers, &|| false, told).unwrap();
+    let report = drive(&scene.asked, &node, Contracts::default(), &scene.signers, &|| false, on_progress).unwrap();
     assert!(report.behind_for_node_s > 1.0, "{}", report.text());
     assert!(![Limit::Rate, Limit::Unknown].contains(&report.limit), "{}", report.text());
 }
@@ -446,8 +446,8 @@ fn the_highest_rate_under_a_bound_is_found() {
     scene.asked.timing.duration = Duration::from_secs(1);
     let node = connect(&scene.stub.url, TIMEOUT).unwrap();
     let bound = Bound { p99: Duration::from_millis(1000), begin: 12.0 };
-    let step = |asked: &Asked<Kind>, told: &mut fn(Progress<'_>)| {
-        drive(asked, &node, Contracts::default(), &scene.signers, &|| false, told)
+    let step = |asked: &Asked<Kind>, on_progress: &mut fn(Progress<'_>)| {
+        drive(asked, &node, Contracts::default(), &scene.signers, &|| false, on_progress)
     };
     let found = ramp(&scene.asked, bound, &|| false, (|_| {}) as fn(Progress<'_>), step).unwrap();
     // A busy machine may keep less.

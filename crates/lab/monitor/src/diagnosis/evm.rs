@@ -75,7 +75,7 @@ pub(super) fn refused(sample: &Sample) -> Option<Diagnosis> {
         }
         _ if most == full => found.advise(None, "send what pays more, or wait until blocks have taken what waits"),
         "the pool has them already" => found.advise(None, "send each once"),
-        _ => found.advise(None, "each sender is told in the answer what is wrong"),
+        _ => found.advise(None, "the error that each sender gets says what is wrong"),
     })
 }
 

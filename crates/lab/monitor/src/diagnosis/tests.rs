@@ -55,7 +55,7 @@ fn node(tiles: Vec<TileSample>, links: Vec<LinkSample>) -> Sample {
     sample
 }
 
-fn told(sample: &Sample, finding: Finding, kind: &str) -> String {
+fn message_of(sample: &Sample, finding: Finding, kind: &str) -> String {
     let found = diagnose(sample);
     assert_eq!((found.finding, found.kind.as_deref().unwrap_or("")), (finding, kind), "{found}");
     found.to_string()
@@ -68,11 +68,11 @@ fn a_kind_that_is_full_is_the_limit_and_more_of_it_the_advice() {
     lossy.overrun_per_s = 9.0;
     let sample = node(std::iter::once(blocked("quic:0", 0, 0.3, 0.5)).chain(verify).collect(), vec![lossy]);
     assert_eq!(
-        told(&sample, Finding::KindFull, "verify"),
+        message_of(&sample, Finding::KindFull, "verify"),
         "verify is the limit: 4 of 4 tiles are 99 % busy and overrun 9/s; add a verify tile, 3 cores are free (`layout.verify_tile_count = 5`)"
     );
     let cramped = Sample { cores_allowed: 5, ..sample };
-    assert!(told(&cramped, Finding::KindFull, "verify").contains("none is free"));
+    assert!(message_of(&cramped, Finding::KindFull, "verify").contains("none is free"));
 }
 
 #[test]
@@ -85,13 +85,13 @@ fn a_chain_of_backpressure_is_followed_to_its_end() {
     ];
     let links = vec![slow("bank:0", "poh:0", 90.0), slow("poh:0", "shred:0", 80.0), slow("shred:0", "store:0", 70.0)];
     let sample = node(tiles.clone(), links.clone());
-    let says = told(&sample, Finding::KindFull, "store");
+    let says = message_of(&sample, Finding::KindFull, "store");
     assert!(says.starts_with("store is the limit: it is 97 % busy; bank, poh and shred wait for it"), "{says}");
     assert!(says.contains("there is one of it"), "{says}");
     // The same, but the end of the chain is idle: it waits for something outside.
     let mut idle = tiles;
     idle[3] = tile("store:0", 3, 0.4);
-    let says = told(&node(idle, links), Finding::WaitsOutside, "store");
+    let says = message_of(&node(idle, links), Finding::WaitsOutside, "store");
     assert!(says.contains("waits for the disk (40 % busy)"), "{says}");
 }
 
@@ -106,10 +106,10 @@ fn a_sender_that_waits_for_the_node_is_not_the_limit() {
     let links = vec![slow("benchg:0", "benchs:0", 300.0)];
     let mut sample = node(tiles(0.6), links.clone());
     sample.cores_allowed = 2;
-    let says = told(&sample, Finding::CoreFull, "poh");
+    let says = message_of(&sample, Finding::CoreFull, "poh");
     assert!(says.starts_with("core 0 is the limit") && says.contains("the load waits for it"), "{says}");
     assert!(says.ends_with("move tiles to core 1, which is 27 % busy (`layout.affinity`)"), "{says}");
-    let says = told(&node(tiles(0.1), links), Finding::WaitsOutside, "benchs");
+    let says = message_of(&node(tiles(0.1), links), Finding::WaitsOutside, "benchs");
     assert!(says.starts_with("the load waits for the node: the QUIC connections of benchs:0 hold as much"), "{says}");
     assert!(
         says.contains("more connections raise the rate") && says.ends_with("(`development.bench.connections`)"),
@@ -130,7 +130,7 @@ fn backpressure_counts_by_the_time_that_the_core_was_the_tiles() {
     let regimes = Regimes { finish: 0.04, backp: 0.02, elsewhere: 0.94, ..Regimes::default() };
     let quic = TileSample { regimes, ..tile("quic:0", 0, 0.0) };
     let tiles = vec![quic, tile("verify:0", 0, 0.93), tile("bank:0", 1, 0.2)];
-    let says = told(&node(tiles, vec![slow("quic:0", "verify:0", 50.0)]), Finding::CoreFull, "verify");
+    let says = message_of(&node(tiles, vec![slow("quic:0", "verify:0", 50.0)]), Finding::CoreFull, "verify");
     assert!(says.contains("shares it with quic:0; quic waits for it; let the tiles spread over the cores"), "{says}");
 }
 
@@ -138,13 +138,13 @@ fn backpressure_counts_by_the_time_that_the_core_was_the_tiles() {
 fn shared_cores_are_told_from_tiles_with_a_core() {
     let tiles = vec![tile("verify:0", 0, 0.6), tile("dedup:0", 0, 0.35), tile("bank:0", 1, 0.2)];
     let sample = Sample { cores_allowed: 2, ..node(tiles, vec![]) };
-    let says = told(&sample, Finding::CoreFull, "verify");
+    let says = message_of(&sample, Finding::CoreFull, "verify");
     assert!(says.starts_with("core 0 is the limit: it is 95 % busy, 63 % of it with verify:0"), "{says}");
     assert!(says.ends_with("move tiles to core 1, which is 20 % busy (`layout.affinity`)"), "{says}");
     let tiles =
         vec![tile("verify:0", 0, 0.6), tile("dedup:0", 0, 0.35), tile("verify:1", 1, 0.6), tile("bank:0", 1, 0.36)];
     let sample = Sample { cores_allowed: 2, ..node(tiles, vec![]) };
-    let says = told(&sample, Finding::AllCoresFull, "verify");
+    let says = message_of(&sample, Finding::AllCoresFull, "verify");
     assert!(says.starts_with("the cores are the limit: all 2 are 96 % busy, and 2 verify tiles take 63 % of that"));
     assert!(says.ends_with("only more or faster cores raise the rate"), "{says}");
 }
@@ -154,7 +154,7 @@ fn shared_cores_are_told_from_tiles_with_a_core() {
 fn a_chain_that_hashes_too_much_is_told() {
     let told_with = |busy: f64, poh: f64, finding, kind| {
         let tiles = vec![tile("poh:0", 0, poh), tile("pack:0", 0, 0.97 - poh), tile("verify:0", 1, busy)];
-        told(&Sample { cores_allowed: 2, ..node(tiles, vec![]) }, finding, kind)
+        message_of(&Sample { cores_allowed: 2, ..node(tiles, vec![]) }, finding, kind)
     };
     let says = told_with(0.85, 0.6, Finding::CoreFull, "poh");
     assert!(says.ends_with("have ticks timed instead of hashed (`development.genesis.hashes_per_tick = 0`)"), "{says}");
@@ -171,7 +171,7 @@ fn a_chain_that_hashes_too_much_is_told() {
 fn cores_that_others_have_are_told_from_busy_ones() {
     let mut verify = tile("verify:0", 0, 0.97);
     (verify.waited_for_core, verify.preempted_per_s) = (Some(0.4), 310.0);
-    let says = told(&node(vec![verify.clone(), tile("bank:0", 1, 0.2)], vec![]), Finding::CoresTaken, "");
+    let says = message_of(&node(vec![verify.clone(), tile("bank:0", 1, 0.2)], vec![]), Finding::CoresTaken, "");
     assert!(says.starts_with("other programs have core 0: for 40 % of the time verify:0 waited for it, preempted 310"));
     // An otherwise idle core does not miss the time that others used.
     verify.regimes = tile("verify:0", 0, 0.3).regimes;
@@ -186,7 +186,7 @@ fn cores_that_others_have_are_told_from_busy_ones() {
 #[test]
 fn shares_stop_at_all_of_it() {
     let tiles = vec![tile("verify:0", 0, 0.7), tile("dedup:0", 0, 0.35), tile("bank:0", 1, 0.2)];
-    let says = told(&Sample { cores_allowed: 2, ..node(tiles, vec![]) }, Finding::CoreFull, "verify");
+    let says = message_of(&Sample { cores_allowed: 2, ..node(tiles, vec![]) }, Finding::CoreFull, "verify");
     assert!(says.starts_with("core 0 is the limit: it is 100 % busy, 67 % of it with verify:0"), "{says}");
 }
 
@@ -194,32 +194,34 @@ fn shares_stop_at_all_of_it() {
 fn the_dead_explain_all() {
     let full = || vec![tile("verify:0", 0, 0.99), tile("bank:0", 1, 0.99)];
     let gone = Sample { alive: false, ..node(full(), vec![]) };
-    assert!(told(&gone, Finding::Gone, "").contains("pid 7"));
+    assert!(message_of(&gone, Finding::Gone, "").contains("pid 7"));
     let mut tiles = full();
     tiles[1].state = TileState::Died;
     let died = node(tiles, vec![]);
-    assert!(told(&died, Finding::TileDied, "bank").starts_with("bank:0 died; its panic"));
-    let says = told(&Sample { alive: false, ..died }, Finding::TileDied, "bank");
+    assert!(message_of(&died, Finding::TileDied, "bank").starts_with("bank:0 died; its panic"));
+    let says = message_of(&Sample { alive: false, ..died }, Finding::TileDied, "bank");
     assert!(says.starts_with("bank:0 died; the node is gone; its panic"), "{says}");
     let mut tiles = full();
     tiles[0].stale_s = Some(31.0);
-    assert!(told(&node(tiles, vec![]), Finding::TileStuck, "verify").contains("for 31 s: its thread is stuck"));
+    assert!(message_of(&node(tiles, vec![]), Finding::TileStuck, "verify").contains("for 31 s: its thread is stuck"));
 }
 
 #[test]
 fn conflicts_overruns_and_rest_are_told() {
     let busy = || vec![tile("verify:0", 0, 0.4), tile("shred:0", 1, 0.2)];
     let sample = Sample { held_back: 20_000, ..node(busy(), vec![]) };
-    assert!(told(&sample, Finding::Conflicts, "pack").starts_with("20000 transactions wait"));
+    assert!(message_of(&sample, Finding::Conflicts, "pack").starts_with("20000 transactions wait"));
     let sample = Sample { block_full: BTreeMap::from([("account".to_owned(), 0.4)]), ..sample };
-    assert!(told(&sample, Finding::Conflicts, "pack").contains("for 40 % of the time an account that they write"));
+    assert!(
+        message_of(&sample, Finding::Conflicts, "pack").contains("for 40 % of the time an account that they write")
+    );
     let mut lossy = slow("net:0", "shred:0", 0.0);
     lossy.overrun_per_s = 120.0;
-    let says = told(&node(busy(), vec![lossy]), Finding::Overrun, "shred");
+    let says = message_of(&node(busy(), vec![lossy]), Finding::Overrun, "shred");
     assert!(says.starts_with("shred:0 loses 120 frags/s of net_shred"), "{says}");
-    assert!(told(&node(busy(), vec![]), Finding::Room, "").contains("the busiest core, 0, is 40 % busy"));
+    assert!(message_of(&node(busy(), vec![]), Finding::Room, "").contains("the busiest core, 0, is 40 % busy"));
     let rest = Sample { txn_per_s: 2.5, ..node(busy(), vec![]) };
-    told(&rest, Finding::Idle, "");
+    message_of(&rest, Finding::Idle, "");
 }
 
 #[test]
@@ -227,7 +229,7 @@ fn a_block_that_is_full_is_the_limit_however_busy_the_cores_are() {
     let busy = || vec![tile("verify:0", 0, 0.99), tile("bank:0", 1, 0.99)];
     let full = |of: &str, share: f64| Sample { block_full: [(of.to_owned(), share)].into(), ..node(busy(), vec![]) };
     assert_eq!(
-        told(&full("compute", 0.62), Finding::BlockFull, "pack"),
+        message_of(&full("compute", 0.62), Finding::BlockFull, "pack"),
         "the block is the limit: for 62 % of the time it has no compute units left, and transactions wait for the next; \
          lift the limit on them (`development.bench.larger_max_cost_per_block = true`)"
     );
@@ -248,7 +250,7 @@ fn slots_that_hashing_makes_late_are_told_before_the_blocks_that_they_fill() {
     let busy = || vec![tile("poh:0", 0, 0.6), tile("verify:1", 0, 0.35), tile("verify:0", 1, 0.5)];
     let late = Sample { slots_late_s: 1.24, hashes_per_tick: 300_000.0, block_full: full, ..node(busy(), vec![]) };
     assert_eq!(
-        told(&late, Finding::SlotsLate, "poh"),
+        message_of(&late, Finding::SlotsLate, "poh"),
         "poh is the limit: slots begin 1.2 s late, since it cannot do 300000 hashes in a tick; \
          ask for fewer (`development.genesis.hashes_per_tick = 62500`)"
     );
@@ -265,26 +267,26 @@ fn slots_that_something_else_makes_late_are_not_blamed_on_hashing() {
     // A slow disk blocks every tile before it, including poh.
     let tiles = vec![blocked("poh:0", 0, 0.5, 0.45), blocked("shred:0", 1, 0.1, 0.8), tile("store:0", 2, 0.2)];
     let links = vec![slow("poh:0", "shred:0", 80.0), slow("shred:0", "store:0", 70.0)];
-    let says = told(&late(tiles, links), Finding::WaitsOutside, "store");
+    let says = message_of(&late(tiles, links), Finding::WaitsOutside, "store");
     assert!(says.starts_with("store:0 waits for the disk (20 % busy); poh and shred wait for it"), "{says}");
     // Other programs use its core for part of the time in which it would hash.
     let mut poh = tile("poh:0", 0, 0.97);
     poh.waited_for_core = Some(0.4);
-    told(&late(vec![poh.clone()], vec![]), Finding::CoresTaken, "");
+    message_of(&late(vec![poh.clone()], vec![]), Finding::CoresTaken, "");
     // It waits for work.
-    told(&late(vec![tile("poh:0", 0, 0.4)], vec![]), Finding::Room, "");
+    message_of(&late(vec![tile("poh:0", 0, 0.4)], vec![]), Finding::Room, "");
     // With the core to itself and only hashes to do, hashing is the cause.
     poh.waited_for_core = Some(0.01);
-    told(&late(vec![poh], vec![]), Finding::SlotsLate, "poh");
+    message_of(&late(vec![poh], vec![]), Finding::SlotsLate, "poh");
 }
 
 #[test]
 fn one_core_for_all_of_several_is_told_with_both_keys_of_a_bench() {
     let mut tiles = vec![tile("verify:0", 0, 0.6), tile("bank:0", 0, 0.35)];
-    let alone = told(&node(tiles.clone(), vec![]), Finding::AllCoresFull, "verify");
+    let alone = message_of(&node(tiles.clone(), vec![]), Finding::AllCoresFull, "verify");
     assert!(alone.starts_with("core 0 is the limit: all tiles share it, it is 95 % busy"), "{alone}");
     assert!(alone.ends_with("the cores, 7 cores are free (`layout.affinity = \"auto\"`)"), "{alone}");
     tiles[0].load = true;
-    let bench = told(&node(tiles, vec![]), Finding::AllCoresFull, "verify");
+    let bench = message_of(&node(tiles, vec![]), Finding::AllCoresFull, "verify");
     assert!(bench.contains("the load's too by `development.bench.affinity`"), "{bench}");
 }

@@ -132,7 +132,7 @@ fn a_node_that_starts_is_not_taken_for_a_dead_one() {
     drop(workspace);
     std::fs::rename(&left, &path).unwrap();
     let mut seconds = crate::Seconds::of(Watch::attach(&[path.clone()]).unwrap());
-    let alone = seconds.follow().unwrap().expect("no other node runs, so this one's end is told");
+    let alone = seconds.follow().unwrap().expect("no other node runs, so this one's end is reported");
     assert_eq!(alone.diagnosis.finding, crate::Finding::Gone);
 
     let starting = Workspace::create(&path, &plan).unwrap();

@@ -11,7 +11,7 @@ use hearth_command::stop::StopSignal;
 use hearth_workload::block::measure;
 use hearth_workload::times::Times;
 
-use super::{TuneError, told};
+use super::{TuneError, write_answer};
 
 /// `hearth tune block`
 #[derive(Args)]
@@ -29,7 +29,7 @@ pub struct Block {
 
 /// Runs the command.
 pub fn run(options: &Block, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
-    told(options.json.as_deref(), say, || {
+    write_answer(options.json.as_deref(), say, || {
         let blocks = measure(options.transactions, options.repeat, &|| stop.is_set())?;
         let blocks = blocks.ok_or(TuneError::Interrupted)?;
         let row = |name: &str, times: &Times, unit: &str, per: f64| {

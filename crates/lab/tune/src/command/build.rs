@@ -52,7 +52,7 @@ pub struct Build {
     /// List every build.
     #[arg(long)]
     pub all: bool,
-    /// Write the answer there as JSON, too; `-` is standard output, and nothing else is told there.
+    /// Write the answer there as JSON, too; with `-`, standard output has only that.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Write the answer there as a page with plots, too.

@@ -32,34 +32,35 @@ const SECONDS_MAX: f64 = 10_000.0;
 /// `hearth tune machine`
 #[derive(Args)]
 pub struct Options {
-    /// Measure these alone, in this order: names as the table has them, with commas between.
+    /// Measure only these scores, in this order: names of the table, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = Kind::find)]
     pub only: Vec<Kind>,
-    /// Seconds for each score that is not of the disk.
+    /// Seconds for each score that does not use the disk.
     #[arg(long, value_name = "SECONDS", default_value = DURATION, value_parser = seconds)]
     pub duration: Duration,
     /// Seconds for each score of the disk.
     #[arg(long, value_name = "SECONDS", default_value = DURATION, value_parser = seconds)]
     pub disk_duration: Duration,
-    /// The folder on the disk to be measured: the ledger's, say.
+    /// A folder on the disk to measure, such as the ledger's.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub disk_folder: PathBuf,
-    /// What is asked of the scores, as TOML: `blake2-256 = "1000 MiB/s"`. `polkadot` stands for its reference hardware.
+    /// The required scores, as TOML: `blake2-256 = "1000 MiB/s"`. `polkadot` stands for its reference hardware.
     #[arg(long, value_name = "FILE")]
     pub requirements: Option<PathBuf>,
-    /// By so many percent a score may be worse than is asked.
+    /// Tolerance of the requirements, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, requires = "requirements", value_parser = percent)]
     pub tolerance: f64,
-    /// Say what is missed, and end with exit code 0 nevertheless.
+    /// Report missed requirements, and end with exit code 0 nevertheless.
     #[arg(long, requires = "requirements")]
     pub allow_fail: bool,
-    /// A score is disturbed when the hypervisor gave so much of the time to others; 1 switches it off, here and below.
+    /// A score is disturbed if the hypervisor gave this share of the time to other guests; 1 disables the check, here
+    /// and below.
     #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().steal, value_parser = share)]
     pub steal: f64,
-    /// Or when other programs used so much of all cores.
+    /// Or if other programs used this share of all cores.
     #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().foreign, value_parser = share)]
     pub foreign: f64,
-    /// Or when somebody waited for a core so much of the time, though the score left one free.
+    /// Or if some thread waited for a core this share of the time, though the score left one free.
     #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pressure, value_parser = share)]
     pub pressure: f64,
     /// Write the scores as JSON to this file, `-` for standard output: exact, in bytes a second, /s and ns.

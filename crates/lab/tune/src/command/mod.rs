@@ -33,21 +33,21 @@ use crate::text::text;
 /// `hearth tune`
 #[derive(Subcommand)]
 pub enum Command {
-    /// Say which builds of a study are best, from its results.
+    /// Find the best builds of a study from its results.
     ///
     /// The results are CSV in tidy form: a row a measured value, with the columns `nb_build`, `metric`, `value` and
     /// `repetition`; every other column is an option of the builds. Values may carry units. By default builds are
     /// compared with the reference within each repetition, with intervals that hold for all builds and metrics
     /// together.
     ///
-    /// Exit codes: 0 there is an answer; 1 the results cannot be read, or, with --fail-on-worse, it cannot be told
-    /// whether a build is worse; 2 the command line is wrong; 3 with --fail-on-worse, a build is worse than the
+    /// Exit codes: 0 there is an answer; 1 the results cannot be read, or, with --fail-on-worse, they are too few to
+    /// say whether a build is worse; 2 the command line is wrong; 3 with --fail-on-worse, a build is worse than the
     /// reference in a metric, beyond the noise.
     Analyze(Analyze),
-    /// Build a matrix of options, measure all builds in turn, and say which to take.
+    /// Build a matrix of options, measure all builds in turn, and recommend one.
     ///
     /// The spec names a Cargo project, the options to try (target-cpu, toolchain, codegen-units, lto, opt-level, panic,
-    /// allocator, features, pgo, bolt) and what to run. Every round runs each build once, in an order drawn anew, with
+    /// allocator, features, pgo, bolt) and what to run. Every round runs each build once, in a random order, with
     /// the reference and a byte-identical copy of it among them; what others disturb is done again. Builds that are
     /// better are linked again with their functions in other orders, and one is recommended only if it beats the
     /// reference by more than that order does. Ctrl-C loses nothing: the same command goes on.
@@ -65,17 +65,17 @@ pub enum Command {
     /// On one thread that works in each tile in turn, its links included: quic (with a client), verify, dedup, pack,
     /// bank, poh and shred. It is one of the workloads of `hearth tune build` where the spec names none.
     Tiles(tiles::Tiles),
-    /// Find the layout that is best on this machine: how many tiles of each kind, and on which core each.
+    /// Find the best layout for this machine: how many tiles of each kind, and on which core each.
     ///
     /// Begins with the configuration's layout, reads from short benches what limits it, moves tiles toward that and
-    /// tries neighbours, too, until no move wins. What seems best meets the layout that it began with once more, in
-    /// fresh runs in turn, and is told as better only if these show it. Runs that others disturb are done again.
-    /// Ctrl-C loses nothing: the same command goes on.
+    /// tries neighbours, too, until no move wins. The best candidate then runs against the first layout once more, in
+    /// fresh runs in turn, and is reported as better only if these confirm it. Runs that other programs disturb are
+    /// repeated. Ctrl-C loses nothing: the same command goes on.
     ///
     /// Exit codes: 0 there is an answer, also where the default stays; 1 there is none; 2 the command line or the
     /// configuration is wrong; 130 stopped.
     Layout(Box<layout::Options>),
-    /// Measure what this machine can do, and say whether that is enough.
+    /// Measure this machine, and compare it with requirements.
     ///
     /// BLAKE2-256, SR25519-Verify, memory copy and disk writes compare number for number with `polkadot benchmark
     /// machine`; beside them what a node here computes most, UDP over the loopback, and the way from core to core. A
@@ -83,8 +83,9 @@ pub enum Command {
     /// blake2-256, blake2-256-parallel-8, sr25519-verify, copy, disk-sequential-write, disk-random-write, ed25519-sign,
     /// ed25519-verify, sha256-chain, reed-solomon-32-32, secp256k1-recover, udp-loopback, core-to-core.
     ///
-    /// Exit codes: 0 all is there, and what is asked for is met; 1 a score could not be had, the others are told; 2 the
-    /// command line or the requirements are wrong; 3 a requirement is missed; 130 stopped, what there is is told.
+    /// Exit codes: 0 all scores are there, and the requirements are met; 1 a score could not be measured, the others
+    /// are printed; 2 the command line or the requirements are wrong; 3 a requirement is missed; 130 stopped, the
+    /// scores so far are printed.
     Machine(Box<machine::Options>),
 }
 
@@ -94,38 +95,38 @@ pub struct Analyze {
     /// The results; `-` reads standard input.
     #[arg(value_name = "RESULTS.csv")]
     pub results: PathBuf,
-    /// A metric of which more is better. Repeatable; one that is named by neither takes no part.
+    /// A metric to maximize. Repeatable; metrics that are named by neither option are only reported.
     #[arg(long, value_name = "METRIC")]
     pub max: Vec<String>,
-    /// A metric of which less is better. Repeatable.
+    /// A metric to minimize. Repeatable.
     #[arg(long, value_name = "METRIC")]
     pub min: Vec<String>,
-    /// The build that others are compared with.
+    /// The build to compare the others with.
     #[arg(long, value_name = "BUILD")]
     pub reference: Option<String>,
-    /// A byte-identical copy of the reference: where both differ the study is not to be trusted.
+    /// A byte-identical copy of the reference: if both differ, the study cannot be trusted.
     #[arg(long, value_name = "BUILD", requires = "reference")]
     pub copy: Option<String>,
     /// Builds to leave out.
     #[arg(long, value_name = "BUILD", value_delimiter = ',')]
     pub exclude: Vec<String>,
-    /// How to tell builds apart: by resampling rounds, or by medians and their half-widths as the first study did.
+    /// The rule that compares builds: by resampling rounds, or by medians and their half-widths as in the first study.
     #[arg(long, value_enum, default_value_t, value_name = "RULE")]
     pub rule: Rule,
     /// Resamples; fewer are drawn where there are very many builds.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub resamples: u32,
-    /// Where randomness begins: the same seed gives the same answer.
+    /// The random seed: the same seed gives the same answer.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// List every build.
     #[arg(long)]
     pub all: bool,
     /// End with code 3 where a build is worse than the reference in a metric, beyond the noise, and with code 1 where
-    /// that cannot be told, as of fewer than six repetitions.
+    /// the results cannot show that, as with fewer than six repetitions.
     #[arg(long, requires = "reference")]
     pub fail_on_worse: bool,
-    /// Write the answer there as JSON, too; `-` is standard output, and nothing else is told there.
+    /// Write the answer there as JSON, too; with `-`, standard output has only that.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Write the answer there as a page with plots, too.
@@ -133,7 +134,7 @@ pub struct Analyze {
     pub html: Option<PathBuf>,
 }
 
-/// How builds are told apart.
+/// How builds are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Rule {
     /// By resampling rounds.
@@ -292,7 +293,7 @@ fn tell(
 }
 
 /// Measures, and prints the result.
-fn told(
+fn write_answer(
     json: Option<&Path>,
     say: &Say,
     measure: impl FnOnce() -> Result<(String, Value), TuneError>,

@@ -10,7 +10,7 @@ use hearth_command::output::Say;
 use hearth_command::stop::StopSignal;
 use hearth_workload::tiles::Tiles as Loads;
 
-use super::{TuneError, told};
+use super::{TuneError, write_answer};
 
 /// `hearth tune tiles`
 #[derive(Args)]
@@ -25,7 +25,7 @@ pub struct Tiles {
 
 /// Runs the command.
 pub fn run(options: &Tiles, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
-    told(options.json.as_deref(), say, || {
+    write_answer(options.json.as_deref(), say, || {
         let taken = Loads::new().measure(options.rounds, &|| stop.is_set()).ok_or(TuneError::Interrupted)?;
         let mut text = format!("{} rounds each, on one thread, for a transaction\n", options.rounds);
         for (name, times) in taken.each() {

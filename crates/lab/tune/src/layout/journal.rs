@@ -82,7 +82,7 @@ impl<T> Journal<T> {
                 }
                 _ if whole + line.len() == bytes.len() => break,
                 _ => {
-                    let what = format!("line {} is no trial", before.len() + 1);
+                    let what = format!("line {} is not a trial", before.len() + 1);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, what));
                 }
             }

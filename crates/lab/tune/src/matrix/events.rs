@@ -109,13 +109,13 @@ impl Events {
             return Ok(made);
         }
         let strange = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-        let rows = text.strip_prefix(HEADER).ok_or_else(|| strange("it is no list of events".into()))?;
+        let rows = text.strip_prefix(HEADER).ok_or_else(|| strange("it is not a list of events".into()))?;
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(rows.as_bytes());
         for row in reader.records() {
             let row = row.map_err(io::Error::other)?;
             let cell = |at: usize| row.get(at).unwrap_or_default();
             let event = Event::ALL.into_iter().find(|event| cell(0) == event.name());
-            let event = event.ok_or_else(|| strange(format!("`{}` is no event", cell(0))))?;
+            let event = event.ok_or_else(|| strange(format!("`{}` is not an event", cell(0))))?;
             let number = |at: usize| cell(at).parse::<u32>();
             let (Ok(workload), Ok(round)) = (number(2), number(3)) else {
                 return Err(strange(format!("`{}` has no number of a round", cell(0))));
@@ -220,7 +220,7 @@ mod tests {
         let round = Round { number: 3, builds: ["plain", "lto=fat"].map(String::from).into() };
         events.begin(&round).expect("added");
         events.add(&[(Event::Rejected, &run("plain", 1, 3), "others, many")]).expect("added");
-        events.add(&[(Event::Failed, &run("lto=fat", 0, 3), "it said «a\nb»")]).expect("added");
+        events.add(&[(Event::Failed, &run("lto=fat", 0, 3), "it said \"a\nb\"")]).expect("added");
         events.add(&[(Event::GivenUp, &run("plain", 1, 3), "")]).expect("added");
         let whole = std::fs::read(&path).expect("there");
         for end in 0..=whole.len() {
@@ -232,10 +232,10 @@ mod tests {
             assert!(events.rounds.iter().all(|one| *one == round), "a round is there with all of its builds");
         }
         let mut events = Events::open(&path).expect("opened");
-        assert_eq!((&*events.failed["lto=fat"], &*events.last), ("it said «a b»", "others, many"));
+        assert_eq!((&*events.failed["lto=fat"], &*events.last), ("it said \"a b\"", "others, many"));
         assert_eq!((events.tries(&run("plain", 1, 3)), events.tries(&run("plain", 0, 3))), (1, 0));
         events.add(&[(Event::Busy, &run("", 0, 3), "")]).expect("added");
-        assert_eq!(Events::open(&path).expect("opened").tries(&run("plain", 1, 3)), 0, "it begins anew");
+        assert_eq!(Events::open(&path).expect("opened").tries(&run("plain", 1, 3)), 0, "it starts from zero");
         for (round, ns) in [(1, "21"), (2, "20"), (3, "22")] {
             events.add(&[(Event::Pace, &run("plain", 1, round), ns)]).expect("added");
         }

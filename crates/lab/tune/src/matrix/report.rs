@@ -202,9 +202,9 @@ impl Report {
         let of = |build: usize| {
             let goals = |verdict: Verdict| -> Vec<String> {
                 let all = answer.paired.estimates[build].iter().enumerate();
-                let told = all.filter(|(_, one)| one.verdict == verdict);
+                let of_verdict = all.filter(|(_, one)| one.verdict == verdict);
                 let said = |at: usize, value: f64| percent(value, answer.paired.scales[at], answer.dimension(at));
-                told.map(|(at, one)| format!("{} {}", answer.name(at), said(at, one.value))).collect()
+                of_verdict.map(|(at, one)| format!("{} {}", answer.name(at), said(at, one.value))).collect()
             };
             TradeOff {
                 build: answer.table.builds[build].name.clone(),

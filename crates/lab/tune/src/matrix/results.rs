@@ -90,7 +90,7 @@ impl Results {
             |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("it is of another study: {what}"));
         let Some(first) = cells(lines[0])? else { return Err(strange("a row is none")) };
         let (build, metric, repetition) = (first[0].clone(), &first[first.len() - 3], &first[first.len() - 1]);
-        let Ok(repetition) = repetition.parse::<u32>() else { return Err(strange("a repetition is no number")) };
+        let Ok(repetition) = repetition.parse::<u32>() else { return Err(strange("a repetition is not a number")) };
         if !self.options.contains_key(&build) {
             return Err(strange(&format!("it has a build `{build}`")));
         }

@@ -29,7 +29,7 @@ impl Source {
     pub fn regex(text: &str) -> Result<Self, String> {
         let made = regex::RegexBuilder::new(text).multi_line(true).build();
         let last = |why: regex::Error| why.to_string().lines().last().unwrap_or_default().trim().to_owned();
-        made.map(Self::Regex).map_err(|why| format!("`{text}` is no expression: {}", last(why)))
+        made.map(Self::Regex).map_err(|why| format!("`{text}` is not an expression: {}", last(why)))
     }
 }
 
@@ -48,7 +48,7 @@ impl Metric {
     /// Validates a name and the direction.
     pub fn new(name: &str, source: Source, better: Option<&str>) -> Result<Self, String> {
         if name.is_empty() || name.trim() != name || name.contains([',', '\n', '"']) {
-            return Err(format!("`name`: `{name}` is no name of a metric"));
+            return Err(format!("`name`: `{name}` is not a name of a metric"));
         }
         let more = match better {
             None => None,
@@ -171,7 +171,7 @@ fn value(metric: &Metric, shown: &Shown<'_>) -> Result<String, String> {
         // Kept in the printed unit, because the number of digits is significant.
         Ok(Some((value, Dimension::Number))) => Ok(format!("{value}")),
         Ok(Some(_)) => Ok(text.into()),
-        Ok(None) => Err(format!("`{name}` is `{text}`, which is no number")),
+        Ok(None) => Err(format!("`{name}` is `{text}`, which is not a number")),
         Err(why) => Err(format!("`{name}`: {why}")),
     }
 }
@@ -181,7 +181,7 @@ pub fn quoted(printed: &str) -> String {
     let one: String = printed.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let skipped = one.chars().count().saturating_sub(QUOTED);
     let tail: String = one.chars().skip(skipped).collect();
-    if skipped > 0 { format!("«… {tail}»") } else { format!("«{tail}»") }
+    if skipped > 0 { format!("\"… {tail}\"") } else { format!("\"{tail}\"") }
 }
 
 #[cfg(test)]
@@ -204,11 +204,11 @@ mod tests {
     fn what_is_no_value_is_said() {
         let wrong = |printed: &str| read(printed).expect_err("wrong");
         assert!(wrong(" \n").starts_with("it printed nothing"));
-        assert!(wrong("speed 3\n").contains("matches nothing in «speed 3»"));
+        assert!(wrong("speed 3\n").contains("matches nothing in \"speed 3\""));
         assert!(wrong("tps 1\ntps 2\n").contains("twice, as `1` and `2`"));
-        assert_eq!(wrong("tps NaN\n"), "`tps` is `NaN`, which is no number");
+        assert_eq!(wrong("tps NaN\n"), "`tps` is `NaN`, which is not a number");
         assert!(wrong("tps inf\n").contains("`inf` is not a number"));
-        assert!(wrong("tps 3 parsecs\n").contains("no unit"));
+        assert!(wrong("tps 3 parsecs\n").contains("not a unit"));
         assert!(quoted(&"x".repeat(1_000)).chars().count() < 320);
         assert!(Metric::parse("tps", None).expect_err("no expression").contains("NAME=REGEX"));
     }

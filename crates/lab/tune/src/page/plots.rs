@@ -86,7 +86,7 @@ pub fn boxes(html: &mut String, answer: &Answer, metric: usize) -> fmt::Result {
     let wanted = match goal.map(|goal| goal.more) {
         Some(true) => "more is better",
         Some(false) => "less is better",
-        None => "only told",
+        None => "for information",
     };
     let unit = if axis.unit.is_empty() { String::new() } else { format!("{}, ", axis.unit) };
     writeln!(
@@ -388,10 +388,10 @@ mod tests {
             for build in 0..count {
                 let (speed, size) = (100 + 2 * build + round, 100 + 2 * build + round % 2);
                 text.push_str(&format!("b{build},speed,{speed},{round}\nb{build},size,{size},{round}\n"));
-                text.push_str(&format!("b{build},told,{build},{round}\n"));
+                text.push_str(&format!("b{build},other,{build},{round}\n"));
             }
             text.push_str(&format!(
-                "plain,speed,{},{round}\nplain,size,5000,{round}\nplain,told,-1,{round}\n",
+                "plain,speed,{},{round}\nplain,size,5000,{round}\nplain,other,-1,{round}\n",
                 50 + round
             ));
         }
@@ -411,7 +411,7 @@ mod tests {
             [(60, None), (61, Some("and the reference; 1 more are")), (70, Some("reference; 10 more"))]
         {
             let answer = answer(builds);
-            for (metric, which) in [("speed", "The 60 best"), ("told", "The 60 greatest")] {
+            for (metric, which) in [("speed", "The 60 best"), ("other", "The 60 greatest")] {
                 let mut html = String::new();
                 boxes(&mut html, &answer, answer.table.metric(metric).expect("there")).expect("written");
                 let drawn = html.matches("class=\"box\"").count();

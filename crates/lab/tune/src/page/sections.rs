@@ -75,7 +75,7 @@ fn head(html: &mut String, answer: &Answer, study: Option<&Report>) -> fmt::Resu
     };
     pair("reference", names(&answer.reference.into_iter().collect::<Vec<_>>()))?;
     pair("on the front by estimate", names(&answer.exact))?;
-    pair("cannot be told from it", names(&answer.near))?;
+    pair("not distinguishable from it", names(&answer.near))?;
     pair("better than the reference in every goal", names(&answer.better))?;
     html.push_str("</dl>\n");
     let notes: Vec<&String> = study.and_then(|study| study.blind.as_ref()).into_iter().chain(&answer.notes).collect();
@@ -113,7 +113,7 @@ fn keys(html: &mut String, answer: &Answer) -> fmt::Result {
     html.push_str("<p class=\"quiet keys\">");
     for (class, word) in [
         ("front", "on the front by estimate"),
-        ("near", "cannot be told from it"),
+        ("near", "not distinguishable from it"),
         ("reference", "reference"),
         ("other", "others"),
     ] {

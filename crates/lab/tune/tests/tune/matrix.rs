@@ -75,13 +75,13 @@ impl Project {
         judge: Judge<'_>,
     ) -> (Result<Report, StudyError>, Vec<String>) {
         let spec = self.spec(text);
-        let told = RefCell::new(Vec::new());
+        let printed = RefCell::new(Vec::new());
         let stop = || fs::read_to_string(self.at("out/results.csv")).is_ok_and(|text| text.lines().count() >= rows);
-        let tell = |line: &str| told.borrow_mut().push(line.to_owned());
+        let tell = |line: &str| printed.borrow_mut().push(line.to_owned());
         let control = Control { stop: &stop, tell: &tell, judge };
         let report = Study::open(&spec, &self.at("out"), &control).and_then(|study| study.run(race));
         drop(control);
-        (report, told.into_inner())
+        (report, printed.into_inner())
     }
 
     fn rows(&self) -> Vec<String> {
@@ -129,7 +129,7 @@ fn verdict(report: &Report, build: &str) -> Verdict {
 fn two_by_two_builds_are_told_apart_and_one_is_recommended() {
     let project = Project::new();
     let text = format!("{HEAD}{MATRIX}{WORKLOAD}");
-    let (report, told) = project.study(&text, false, NEVER, &calm);
+    let (report, printed) = project.study(&text, false, NEVER, &calm);
     let report = report.expect("an answer");
     assert_eq!(verdict(&report, "panic=abort"), Verdict::Better);
     assert_eq!(verdict(&report, "features=slow"), Verdict::Worse);
@@ -153,15 +153,15 @@ fn two_by_two_builds_are_told_apart_and_one_is_recommended() {
     } else {
         assert!(said.contains("nothing is recommended: `panic=abort` is better") && said.contains("lld"), "{said}");
     }
-    assert_eq!(told.iter().filter(|line| line.starts_with("building")).count(), 4);
+    assert_eq!(printed.iter().filter(|line| line.starts_with("building")).count(), 4);
     // Five builds, six rounds, two metrics; a build time for each compiled build, and the header.
     assert_eq!(project.rows().len(), 5 * 6 * 2 + 4 + 1);
     assert!(!said.contains("no value"), "nothing is missing:\n{said}");
     assert!(!project.at("out/target").exists());
     // A second time nothing is built or run, and the answer is the same.
-    let (again, told) = project.study(&text, false, NEVER, &calm);
+    let (again, printed) = project.study(&text, false, NEVER, &calm);
     assert_eq!(again.expect("an answer").answer.json(), report.answer.json());
-    assert!(!told.iter().any(|line| line.starts_with("building") || line.starts_with("round")), "{told:?}");
+    assert!(!printed.iter().any(|line| line.starts_with("building") || line.starts_with("round")), "{printed:?}");
     // Another number of layouts is a new study of layouts on the same rounds.
     let (more, _) = project.study(&text.replace("layouts = 2", "layouts = 3"), false, NEVER, &calm);
     let is_checked = matches!(&more.expect("an answer").layouts, Layouts::Checked { layouts: 3, .. });
@@ -298,13 +298,13 @@ fn builds_that_fail_or_cannot_be_made_here_are_left_out() {
     let text = format!("{HEAD}{matrix}{rows}{workload}")
         .replace("binary = \"old.sh\"", "command = \"sh ../old.sh\"")
         .replace("sh old.sh", "sh ../old.sh");
-    let (report, told) = project.study(&text, false, NEVER, &calm);
+    let (report, printed) = project.study(&text, false, NEVER, &calm);
     let report = report.expect("an answer");
     assert!(report.failed["rustflags=--no-such-flag"].contains("no-such-flag"), "{:?}", report.failed);
     assert!(report.failed["mute"].contains("it printed nothing"), "{:?}", report.failed);
     let left: Vec<&str> = report.left_out.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(left, ["toolchain=1.2.3-none", "gone"]);
-    assert!(told.iter().any(|line| line.contains("`mute` is out")), "{told:?}");
+    assert!(printed.iter().any(|line| line.contains("`mute` is out")), "{printed:?}");
     assert!(report.answer.table.build("boxed").is_some() && report.answer.table.build("mute").is_none());
     assert!(report.conclusion().starts_with("no difference found"), "{}", report.text(true));
 }
@@ -324,7 +324,7 @@ fn what_hangs_is_ended_and_what_says_nothing_useful_is_told() {
         ("{bin} 1; sleep 1000", "it was not done after 2 s"),
         ("{bin} 1 > /dev/null", "it printed nothing, so there is no `speed`"),
         ("{bin} 1; {bin} 2", "twice, as `101` and `102`"),
-        ("{bin} NaN", "`speed` is `NaN`, which is no number"),
+        ("{bin} NaN", "`speed` is `NaN`, which is not a number"),
         ("{bin} 1; exit 7", "it ended with exit code 7"),
         ("{bin} 1; kill -9 $$", "ended by a signal"),
     ] {
@@ -354,12 +354,12 @@ fn disturbed_runs_are_done_again_and_a_busy_machine_is_told() {
         *tries.borrow_mut() += 1;
         (*tries.borrow() % 3 == 0).then(|| "others".to_owned())
     };
-    let (report, told) = project.study(&text, false, NEVER, &sometimes);
+    let (report, printed) = project.study(&text, false, NEVER, &sometimes);
     let report = report.expect("an answer");
     let (rejected, given_up) = (report.happened.rejected, report.happened.given_up);
     assert!(rejected >= 20 && given_up * 2 <= rejected, "{rejected}, {given_up}");
     // Ten belong to the study before it was stopped: five builds, each tried twice.
-    assert_eq!(told.iter().filter(|line| line.contains("was disturbed (others)")).count() + 10, rejected);
+    assert_eq!(printed.iter().filter(|line| line.contains("was disturbed (others)")).count() + 10, rejected);
     let missing = project.rows().iter().filter(|row| row.contains(",speed,NA,")).count();
     assert_eq!(missing, given_up);
     assert!(report.text(true).contains("runs were disturbed and done again"));
@@ -408,8 +408,8 @@ fn each_run_is_judged_by_the_pace_of_the_cores_and_that_is_kept() {
     assert_eq!(events.lines().filter(|line| line.starts_with("pace,")).count(), seen.len());
     assert!(seen.len() >= 3, "{seen:?}");
     let mut best = None;
-    for (ns, told) in seen {
-        assert_eq!(told, best, "of all before, also of those before the stop");
+    for (ns, printed) in seen {
+        assert_eq!(printed, best, "of all before, also of those before the stop");
         // As written to the file: whole nanoseconds.
         best = Some(ns.expect("a second is long enough").round().min(best.unwrap_or(f64::INFINITY)));
     }
@@ -513,21 +513,21 @@ fn what_failed_stays_out_and_what_it_had_beaten_comes_back() {
     let rows = "[[row]]\nname = \"quick\"\ncommand = \"sh ../quick.sh\"\n[[row]]\nname = \"mid\"\n\
         command = \"sh ../mid.sh\"\n";
     let text = format!("{HEAD}{rows}{WORKLOAD}").replace("rounds = 6\n", "rounds = 12\n");
-    let (report, told) = project.study(&text, true, NEVER, &calm);
+    let (report, printed) = project.study(&text, true, NEVER, &calm);
     let report = report.expect("an answer");
-    assert!(told.iter().any(|line| line.contains("`mid` is beaten beyond doubt")), "{told:?}");
+    assert!(printed.iter().any(|line| line.contains("`mid` is beaten beyond doubt")), "{printed:?}");
     assert!(report.failed["quick"].contains("exit code 1"), "{:?}", report.failed);
     assert!(report.happened.dropped.is_empty() && report.happened.saved == 0, "{:?}", report.happened);
     // Not in the finished rounds but in new ones, together with the reference and its copy.
     assert_eq!(project.rounds("mid"), (1..=6).chain(9..=14).collect::<Vec<_>>());
     assert_eq!((project.rounds("default"), project.rounds("default (copy)")), ((1..=14).collect(), (1..=14).collect()));
-    assert!(told.iter().any(|line| line.starts_with("`mid` is measured after all")), "{told:?}");
+    assert!(printed.iter().any(|line| line.starts_with("`mid` is measured after all")), "{printed:?}");
     assert!(report.conclusion().contains("it is not built here"), "{}", report.conclusion());
     // It would succeed now, but results must not depend on when the study is run.
     fs::write(project.at("quick.sh"), "echo speed 500.${1#0.}\n").expect("written");
-    let (again, told) = project.study(&text, true, NEVER, &calm);
+    let (again, printed) = project.study(&text, true, NEVER, &calm);
     assert_eq!(again.expect("an answer").answer.json(), report.answer.json());
-    assert!(told.iter().any(|line| line.starts_with("`quick` failed before, and stays out")), "{told:?}");
+    assert!(printed.iter().any(|line| line.starts_with("`quick` failed before, and stays out")), "{printed:?}");
 }
 
 #[test]
@@ -583,9 +583,9 @@ fn only_what_a_program_is_made_of_is_its_source() {
     fs::write(project.at("notes.md"), "second").expect("written");
     fs::copy(project.at("out/results.csv"), project.at("results.csv")).expect("copied");
     assert!(git(&["add", "."]) && git(&["commit", "-qm", "notes"]));
-    let (report, told) = project.study(&text, false, NEVER, &calm);
+    let (report, printed) = project.study(&text, false, NEVER, &calm);
     assert!(report.is_ok(), "{:?}", report.err().map(|why| why.to_string()));
-    assert!(!told.iter().any(|line| line.starts_with("building")), "{told:?}");
+    assert!(!printed.iter().any(|line| line.starts_with("building")), "{printed:?}");
     // A file that the program includes is one of its sources, wherever it is.
     fs::write(project.at("shared.txt"), "other").expect("written");
     let error = project.study(&text, false, NEVER, &calm).0.expect_err("others").to_string();

@@ -147,7 +147,7 @@ impl Consensus {
 
     fn confirm(&mut self, id: BankId) {
         if !self.banks.contains_key(&id) {
-            return; // Told when it is frozen.
+            return; // Consensus learns of it when it is frozen.
         }
         let root = self.forks.root();
         let newly = self.forks.chain(&id).take_while(|id| *id != root && !self.confirmed.contains(id));

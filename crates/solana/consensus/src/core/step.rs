@@ -59,7 +59,7 @@ impl Consensus {
         self.sent = Some(Sent { blockhash_of: id, at_ms: now_ms, is_switch });
         if self.config.vote_account.is_some() {
             let timestamp = self.tower.timestamp(id.slot, (now_ms / 1_000) as i64);
-            let vote = self.told(LastVote { id, block_id }, timestamp);
+            let vote = self.tower_vote(LastVote { id, block_id }, timestamp);
             self.actions.push(Action::Vote { vote, saved: self.tower.save(&self.config.node) });
         }
         if let Some(root) = root {
@@ -71,17 +71,17 @@ impl Consensus {
     /// a vote for the genesis, which has no lockout. A node that has lost its tower has none.
     pub fn last_vote(&self) -> Option<TowerVote> {
         if let Some(last) = self.tower.last_vote() {
-            return Some(self.told(last, None));
+            return Some(self.tower_vote(last, None));
         }
         let id = self.root();
         let block_id = self.banks.get(&id)?.block_id;
         let votes = vec![Lockout { slot: id.slot, confirmation_count: 1 }];
         (id.slot == 0 && !self.config.waits_for_rooted_vote)
-            .then(|| TowerVote { votes, ..self.told(LastVote { id, block_id }, None) })
+            .then(|| TowerVote { votes, ..self.tower_vote(LastVote { id, block_id }, None) })
     }
 
     /// The tower in the form of a vote.
-    fn told(&self, last: LastVote, timestamp: Option<i64>) -> TowerVote {
+    fn tower_vote(&self, last: LastVote, timestamp: Option<i64>) -> TowerVote {
         let lockouts = self.tower.lockouts();
         TowerVote {
             id: last.id,
@@ -120,7 +120,7 @@ impl Consensus {
         }
         self.sent = Some(Sent { blockhash_of: tip, at_ms: now_ms, ..sent });
         let timestamp = self.tower.refreshed_timestamp();
-        let vote = self.told(last, timestamp);
+        let vote = self.tower_vote(last, timestamp);
         self.actions.push(Action::Refresh(vote));
     }
 

@@ -213,21 +213,21 @@ fn frozen_block_is_confirmed_with_its_ancestors() {
 
 #[test]
 fn start_reports_the_last_vote_or_genesis() {
-    let told = |consensus: &Consensus| {
+    let vote_of = |consensus: &Consensus| {
         let vote = consensus.last_vote()?;
         Some((vote.id, vote.votes.iter().map(|lockout| lockout.slot).collect::<Vec<_>>(), vote.root))
     };
     let mut consensus = started(config(), 0, None);
-    assert_eq!(told(&consensus), Some((id(0), vec![0], Some(0))));
+    assert_eq!(vote_of(&consensus), Some((id(0), vec![0], Some(0))));
     assert_eq!(consensus.tower().last_vote(), None, "it binds to nothing");
     consensus.on_frozen(frozen(id(5), id(0), vec![]), 0).expect("frozen");
     step(&mut consensus, 1_000_000);
-    assert_eq!(told(&consensus), Some((id(5), vec![5], Some(0))));
+    assert_eq!(vote_of(&consensus), Some((id(5), vec![5], Some(0))));
     let again = started(config(), 0, Some(consensus.tower().clone()));
-    assert_eq!(told(&again), Some((id(5), vec![5], Some(0))));
-    assert_eq!(told(&started(config(), 9, None)), None, "who has lost its tower knows of none");
+    assert_eq!(vote_of(&again), Some((id(5), vec![5], Some(0))));
+    assert_eq!(vote_of(&started(config(), 9, None)), None, "who has lost its tower knows of none");
     let lost = Config { waits_for_rooted_vote: true, ..config() };
-    assert_eq!(told(&started(lost, 0, None)), None, "a lost tower has no genesis vote either");
+    assert_eq!(vote_of(&started(lost, 0, None)), None, "a lost tower has no genesis vote either");
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn turn_begins_slots_one_by_one() {
     assert_eq!(consensus.building, Some(16));
     assert_eq!(at(&mut consensus, 18 * TICKS_PER_SLOT), [], "16 is under way");
     consensus.on_frozen(frozen(id(16), id(15), vec![]), 0).expect("frozen");
-    assert_eq!(at(&mut consensus, 18 * TICKS_PER_SLOT), [(17, 16)], "ticks begin anew with the reset");
+    assert_eq!(at(&mut consensus, 18 * TICKS_PER_SLOT), [(17, 16)], "the reset restarts the ticks");
     consensus.on_dead(17).expect("dropped");
     assert_eq!(at(&mut consensus, 18 * TICKS_PER_SLOT), [(18, 16)]);
 }

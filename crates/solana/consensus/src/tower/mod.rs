@@ -138,7 +138,7 @@ impl Tower {
     /// The timestamp in Unix seconds of a vote for `slot`: `None` if the slot is not newer than that of the last
     /// timestamp, or if the time is before it.
     pub fn timestamp(&mut self, slot: u64, unix_s: i64) -> Option<i64> {
-        if self.stamp.is_some_and(|(last, told)| slot <= last || unix_s < told) {
+        if self.stamp.is_some_and(|(last, stamped)| slot <= last || unix_s < stamped) {
             return None;
         }
         self.stamp = Some((slot, unix_s));
@@ -148,10 +148,10 @@ impl Tower {
     /// The timestamp of the last vote when it is sent again: a second after the previous one.
     pub fn refreshed_timestamp(&mut self) -> Option<i64> {
         let last = self.last?.id.slot;
-        let (slot, told) = self.stamp.as_mut()?;
+        let (slot, stamped) = self.stamp.as_mut()?;
         (*slot == last).then(|| {
-            *told = told.saturating_add(1);
-            *told
+            *stamped = stamped.saturating_add(1);
+            *stamped
         })
     }
 

@@ -88,11 +88,11 @@ impl Oracle {
         for (index, (_, deep)) in votes.iter_mut().enumerate() {
             *deep = (*deep).max((depth - index) as u32);
         }
-        let told: Vec<u64> = vote.votes.iter().map(|vote| vote.slot).collect();
+        let slots: Vec<u64> = vote.votes.iter().map(|vote| vote.slot).collect();
         let bound = votes.len().saturating_sub(31);
         let model: Vec<u64> = votes[bound..].iter().map(|(id, _)| id.slot).collect();
-        if !model.ends_with(&told) {
-            return Err(format!("node {node} told {told:?}, its votes that bind are {model:?}"));
+        if !model.ends_with(&slots) {
+            return Err(format!("node {node} sent votes for {slots:?}, its binding votes are {model:?}"));
         }
         Ok(())
     }

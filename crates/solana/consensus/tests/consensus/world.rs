@@ -118,9 +118,9 @@ impl World {
                 changed.push(*node);
             }
         }
-        let told: Vec<u8> =
+        let encoded: Vec<u8> =
             changed.iter().flat_map(|node| accounts[*node].last_vote().expect("voted").to_le_bytes()).collect();
-        let hash = sha256(&[&parent.hash, &slot.to_le_bytes(), &[version], &told]);
+        let hash = sha256(&[&parent.hash, &slot.to_le_bytes(), &[version], &encoded]);
         let leader = self.leader(slot);
         let block = Rc::new(Block { id: BankId { slot, hash }, parent, leader, accounts, changed });
         self.blocks.insert(block.id, Rc::clone(&block));

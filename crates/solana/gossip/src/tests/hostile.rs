@@ -212,7 +212,7 @@ fn private_addresses_are_refused() {
     let mut ping = Vec::new();
     write_ping(&Ping { from: identity(1), token: [1; 32], signature: key(1).sign(&[1; 32]) }, &mut ping);
     alone.hear("8.8.8.8:8000".parse().unwrap(), &ping);
-    assert_eq!(alone.out.len(), 1, "a pong to whoever asks");
+    assert_eq!(alone.out.len(), 1, "a pong to any sender");
     let from = "[::1]:8000".parse().unwrap();
     alone.gossip.receive(alone.now, from, &ping, &mut alone.out);
     assert_eq!(alone.gossip.counters().source_refused, 2);

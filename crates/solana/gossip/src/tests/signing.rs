@@ -60,9 +60,9 @@ fn unsigned_values_are_replaced_as_signed_ones_are() {
     (200..215).for_each(|slot| gossip.publish_vote(&vote(slot), START).unwrap());
     gossip.publish_vote(&vote(214), START).unwrap();
     (0..2).for_each(|_| gossip.publish_duplicate(5, [&[1; 1_203], &[2; 1_203]], START).unwrap());
-    assert_eq!(gossip.sizes().unsigned, 16 + 3, "a proof is told once");
+    assert_eq!(gossip.sizes().unsigned, 16 + 3, "a proof is pushed once");
     gossip.sign_with(START, &key(0), &mut out);
-    assert_eq!(slots(&gossip), (203..215).collect::<Vec<u64>>(), "twelve, the last of them told twice");
+    assert_eq!(slots(&gossip), (203..215).collect::<Vec<u64>>(), "twelve, the last of them pushed twice");
 }
 
 #[test]

@@ -25,7 +25,7 @@ impl Beginning {
     /// Of the chain with this `genesis.bin`.
     pub fn of_genesis(bytes: &[u8]) -> Result<Self, Fault> {
         let genesis: GenesisConfig =
-            bincode::deserialize(bytes).map_err(|_| Fault::Malformed("it is no genesis of the cluster"))?;
+            bincode::deserialize(bytes).map_err(|_| Fault::Malformed("it is not a genesis of the cluster"))?;
         let epoch_schedule = EpochSchedule {
             slots_per_epoch: genesis.epoch_schedule.slots_per_epoch,
             leader_schedule_slot_offset: genesis.epoch_schedule.leader_schedule_slot_offset,

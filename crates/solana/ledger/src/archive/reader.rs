@@ -1,7 +1,6 @@
 //! reader: an archive as a stream, each file checked as it passes.
 //!
 //! reads   an archive, once, in its order
-//! writes  nothing
 //! memory  the bank's fields, the statuses, one account, 24 B a file, and what the unpacker takes: a window of 128 MiB
 //!         at most
 //! drops   nothing: the first fault ends it

@@ -186,7 +186,7 @@ fn a_restart_keeps_what_an_archive_needs() {
     let config = blockstore::Config::new(8 << 20, *rig.genesis.hash());
     let (mut store, _) = BlockStore::open(&folder.path().join("blocks"), config).unwrap();
     let snapshots = Folder::open(&folder.path().join("snapshots")).unwrap();
-    let (tell, told) = channel();
+    let (tell, events) = channel();
     let when = SnapshotConfig { interval_slots: 70, keep: 1 };
     let tell = move |event| drop(tell.send(event));
     let taker = Taker::start(&rig.ledger, when, snapshots, store.reader(), || {}, tell).unwrap();
@@ -207,7 +207,7 @@ fn a_restart_keeps_what_an_archive_needs() {
         store.append_set(&set).unwrap();
     }
     rig.ledger.mark_stored(70);
-    let event = told.recv_timeout(PATIENCE).expect("a snapshot in time");
+    let event = events.recv_timeout(PATIENCE).expect("a snapshot in time");
     let SnapshotEvent::Taken { file, .. } = event else { panic!("it was given up") };
     drop(taker);
     let before = rig.contents();

@@ -40,15 +40,15 @@ fn the_hash_of_a_bank_is_told_to_the_next() {
     for _ in 0..5 {
         chain.next_slot();
         assert_eq!(chain.ledger.recent_blocks(1)[0].bank_hash, None);
-        let told = |chain: &Chain| {
+        let newest = |chain: &Chain| {
             let data = chain.ledger.account(&SYSVAR_SLOT_HASHES).unwrap().data().to_vec();
             (u64_at(&data, 8), data[16..48].to_vec())
         };
-        let (parent, before) = (chain.bank.parent(), told(&chain));
+        let (parent, before) = (chain.bank.parent(), newest(&chain));
         assert_eq!(before.0, parent - 1, "not known yet");
         while chain.ledger.hash_some(1) {}
         let (slot, hash) = chain.ledger.hash_all();
-        assert_eq!((slot, told(&chain)), (parent, (slot, hash.to_vec())));
+        assert_eq!((slot, newest(&chain)), (parent, (slot, hash.to_vec())));
         assert_eq!(chain.ledger.recent_blocks(1)[0].bank_hash, Some(hash));
     }
 }
@@ -93,6 +93,6 @@ proptest! {
         prop_assert_eq!(chain.ledger.lattice(), added_up(&chain.ledger));
         prop_assert_eq!(u128::from(chain.ledger.capitalization()), chain.ledger.accounts().total_lamports());
         let (_, again) = run(&slots, |_, _| {});
-        prop_assert_eq!(hashes, again, "whoever works them out and whenever");
+        prop_assert_eq!(hashes, again, "whichever node computes them, and whenever");
     }
 }

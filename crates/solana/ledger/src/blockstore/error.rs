@@ -19,7 +19,7 @@ pub enum StoreError {
         pid: String,
     },
     /// The store was written in another format.
-    #[error("{} is of block store format {found}, this program reads {expected}; move the directory away to start anew", file.display())]
+    #[error("{} is of block store format {found}, this program reads {expected}; move the directory away to start with an empty one", file.display())]
     Version {
         /// The segment file.
         file: PathBuf,

@@ -68,11 +68,11 @@ fn blocks_come_back_now_and_after_reopening() {
         expect_slot(&store.reader(), slot, 3, 5000);
     }
     let reader = store.reader();
-    let told = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let (ear, at) = (store.reader(), told.clone());
+    let reported = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let (ear, at) = (store.reader(), reported.clone());
     store.on_durable(move || at.store(ear.durable_slot().unwrap_or(0), std::sync::atomic::Ordering::SeqCst));
     append_slot(&mut store, 21, 3, 5000).unwrap();
-    wait_until("slot 21 to be durable", || told.load(std::sync::atomic::Ordering::SeqCst) == 21);
+    wait_until("slot 21 to be durable", || reported.load(std::sync::atomic::Ordering::SeqCst) == 21);
     assert_eq!(store.durable_slots().collect::<Vec<_>>(), (1..=21).collect::<Vec<_>>());
     assert_eq!(store.durable_slots().count(), 0);
     drop(store);
@@ -82,9 +82,9 @@ fn blocks_come_back_now_and_after_reopening() {
     assert_eq!(found.bytes_scanned, 0, "closing wrote a checkpoint");
     (1..=21).for_each(|slot| expect_slot(&store.reader(), slot, 3, 5000));
     let logs = [1, 2].map(|segment| std::fs::metadata(log_path(dir.path(), segment)).unwrap().len());
-    let (mut told, logged) = (vec![], logs.iter().sum::<u64>());
-    assert_eq!(store.reader().verify_telling(|bytes| told.push(bytes)).unwrap(), vec![]);
-    assert!(told.len() > 21 * 3 && told.is_sorted() && told.last() == Some(&logged), "{told:?}");
+    let (mut reported, logged) = (vec![], logs.iter().sum::<u64>());
+    assert_eq!(store.reader().verify_telling(|bytes| reported.push(bytes)).unwrap(), vec![]);
+    assert!(reported.len() > 21 * 3 && reported.is_sorted() && reported.last() == Some(&logged), "{reported:?}");
     assert_eq!(found.to_string(), "blocks from slot 1 to 21 in 2 segments");
     assert_eq!(store.durable_slot(), Some(21));
 }

@@ -27,7 +27,7 @@ fn the_median_by_stake_counts() {
     let near = START + 405;
     assert_eq!(estimate(1_000, &[(1_000, near, 3), (1_000, 0, 1), (1_000, i64::MAX, 1)]), Some(near));
     assert_eq!(estimate(1_000, &[(1_000, near, 1), (1_000, near + 9, 1)]), Some(near + 9), "more than half");
-    assert_eq!(estimate(1_000, &[(990, near, 1)]), Some(near + 4), "told 10 slots ago");
+    assert_eq!(estimate(1_000, &[(990, near, 1)]), Some(near + 4), "reported 10 slots ago");
 }
 
 #[test]

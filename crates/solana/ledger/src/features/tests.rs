@@ -14,7 +14,7 @@ const BOUNDARY: u64 = 32;
 
 fn id(name: &str) -> Pubkey {
     let feature = all().iter().find(|feature| feature.name == name);
-    feature.unwrap_or_else(|| panic!("{name} is no feature")).id
+    feature.unwrap_or_else(|| panic!("{name} is not a feature")).id
 }
 
 /// A chain with epochs of 32 slots, with the supported features but `without`, and with `more` accounts.

@@ -29,7 +29,7 @@ pub fn derive_funded_accounts(count: usize, mut progress: impl FnMut(usize)) -> 
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let parts = Mutex::new(funded.chunks_mut(PART).enumerate());
     let done = AtomicUsize::new(0);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, finished) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let (tell, parts, done) = (tell.clone(), &parts, &done);
@@ -47,7 +47,7 @@ pub fn derive_funded_accounts(count: usize, mut progress: impl FnMut(usize)) -> 
         }
         drop(tell);
         let mut most = 0;
-        told.iter().for_each(|done| {
+        finished.iter().for_each(|done| {
             if done > most {
                 most = done;
                 progress(done);

@@ -62,7 +62,7 @@ impl Ledger {
         keys.sort_unstable();
         let more = keys.len() > limit;
         keys.truncate(limit);
-        let told = |key: &Pubkey| {
+        let changed_account = |key: &Pubkey| {
             let account = accounts.with_at(key, era, |account| ChangedAccount {
                 key: *key,
                 lamports: account.lamports,
@@ -75,9 +75,9 @@ impl Ledger {
                 ChangedAccount { key: *key, lamports: 0, owner: [0; 32], executable: false, space: 0, hash: [0; 32] };
             account.unwrap_or(gone)
         };
-        let told = keys.iter().map(told).collect();
+        let changed_account = keys.iter().map(changed_account).collect();
         // If its notes were forgotten or the block was abandoned meanwhile, the page would have gaps.
         let is_kept = accounts.oldest_era() < era && at() == Some((era, parent));
-        is_kept.then_some(SlotChanges { slot, parent, bank_hash, accounts: told, more })
+        is_kept.then_some(SlotChanges { slot, parent, bank_hash, accounts: changed_account, more })
     }
 }

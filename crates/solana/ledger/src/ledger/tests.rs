@@ -301,10 +301,10 @@ fn epochs_turn() {
     let counts = stakes::GENESIS_STAKE_LAMPORTS - rent::minimum_balance(stakes::STAKE_STATE_BYTES);
     assert_eq!(ledger.stake_history().get(0).unwrap().effective, counts);
     assert_eq!(ledger.leader_schedule(2).unwrap().len(), 32);
-    let told = rewards(&ledger);
+    let sysvar = rewards(&ledger);
     // Height 33 distributes, in one block; every lamport counts for 1,000 credits; distribution is active.
-    assert_eq!((told[0], told[8], told[80]), (33, 1, 1));
-    assert_eq!(u128::from_le_bytes(told[48..64].try_into().unwrap()), u128::from(counts) * 1_000);
+    assert_eq!((sysvar[0], sysvar[8], sysvar[80]), (33, 1, 1));
+    assert_eq!(u128::from_le_bytes(sysvar[48..64].try_into().unwrap()), u128::from(counts) * 1_000);
     let observed = || stakes::Delegation::read(ledger.account(&stake).unwrap().data()).unwrap().credits_observed;
     assert_eq!(observed(), 0);
     ledger.end_slot(32, [32; 32]).unwrap();

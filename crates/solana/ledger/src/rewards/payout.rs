@@ -1,7 +1,7 @@
 //! payout: pays commissions, in the first block of an epoch, and stakes, in the blocks after it.
 //!
 //! reads   what was calculated
-//! writes  the recipients' accounts; what is told of each payment
+//! writes  the recipients' accounts; an entry for each payment
 //! drops   what a recipient cannot receive: those lamports are never created
 //! source  `distribute_reward_commissions` and `bank/partitioned_epoch_rewards/distribution.rs` of `solana-runtime` 4.2
 
@@ -79,8 +79,8 @@ impl Payday<'_> {
         let mut paid = Paid::default();
         for reward in part {
             paid.distributed += reward.lamports;
-            let told = self.accounts.update(&reward.key, |account| self.pay_one(account, reward));
-            paid.rewards.extend(told.filter(|told| told.lamports > 0));
+            let entry = self.accounts.update(&reward.key, |account| self.pay_one(account, reward));
+            paid.rewards.extend(entry.filter(|entry| entry.lamports > 0));
         }
         paid
     }

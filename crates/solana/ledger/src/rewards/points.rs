@@ -20,7 +20,7 @@ pub(super) struct Earned {
     pub(super) points: u128,
     /// The credits that it has observed by now.
     pub(super) credits: u64,
-    /// Whether the vote account was made anew, with fewer credits: the stake then starts again, without a reward.
+    /// Whether the vote account was created again, with fewer credits: the stake then starts again, without a reward.
     pub(super) is_restarted: bool,
 }
 

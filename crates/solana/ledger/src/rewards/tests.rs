@@ -136,11 +136,11 @@ fn an_epoch_pays_commissions_and_then_stakes() {
     let of_stake = [0, 1].map(|n: usize| (u128::from(shares[n]) * 8_950 / 10_000) as u64);
 
     let (block, first) = rig.next();
-    let told = EpochRewards::load(rig.ledger.accounts());
-    assert_eq!((told.total_points, told.total_rewards, told.active), (all, lamports, true));
+    let epoch_rewards = EpochRewards::load(rig.ledger.accounts());
+    assert_eq!((epoch_rewards.total_points, epoch_rewards.total_rewards, epoch_rewards.active), (all, lamports, true));
     let commission = of_vote[0] + of_vote[1];
-    assert!(commission > 0 && told.distributed_rewards == commission);
-    assert_eq!((first.num_partitions, told.num_partitions), (Some(1), 1));
+    assert!(commission > 0 && epoch_rewards.distributed_rewards == commission);
+    assert_eq!((first.num_partitions, epoch_rewards.num_partitions), (Some(1), 1));
     let paid = |n: u64, lamports: u64| Reward {
         pubkey: vote(n),
         lamports: lamports as i64,
@@ -156,10 +156,10 @@ fn an_epoch_pays_commissions_and_then_stakes() {
     assert_eq!(rig.ledger.capitalization(), capitalization + commission);
 
     let (_, second) = rig.next();
-    let told = EpochRewards::load(rig.ledger.accounts());
+    let epoch_rewards = EpochRewards::load(rig.ledger.accounts());
     let rewards = [of_stake[0], of_stake[1], shares[2]];
     let distributed = commission + rewards.iter().sum::<u64>();
-    assert_eq!((told.distributed_rewards, told.active), (distributed, false));
+    assert_eq!((epoch_rewards.distributed_rewards, epoch_rewards.active), (distributed, false));
     assert!(distributed <= lamports && lamports - distributed < 10, "only fractions are left over");
     assert_eq!(rig.ledger.capitalization(), capitalization + distributed);
     assert_eq!((second.num_partitions, second.rewards.len()), (None, 3));
@@ -212,11 +212,11 @@ fn commissions_go_to_who_may_collect_them() {
     (0..6).for_each(|n| rig.update(&vote(n), |account| credit(account, &[(0, 100, 0)])));
     let before = rig.ledger.capitalization();
     let (_, first) = rig.next();
-    let told = EpochRewards::load(rig.ledger.accounts());
-    let one = told.total_rewards / 6 / 2;
+    let epoch_rewards = EpochRewards::load(rig.ledger.accounts());
+    let one = epoch_rewards.total_rewards / 6 / 2;
     // Six commissions are done with. The sysvar cannot collect, nor a vote account that is another's; the incinerator
     // has burned its own by now.
-    assert!(told.distributed_rewards.abs_diff(6 * one) < 6);
+    assert!(epoch_rewards.distributed_rewards.abs_diff(6 * one) < 6);
     let got: Vec<Pubkey> = first.rewards.iter().map(|reward| reward.pubkey).collect();
     let mut expected = vec![rich, poor, INCINERATOR, vote(5)];
     expected.sort_unstable();
@@ -369,8 +369,8 @@ fn lamports_add_up(seed: u64) {
         assert_eq!(u128::from(counted), rig.ledger.accounts().total_lamports(), "slot {}", rig.slot);
         assert_eq!(counted, start + paid - rig.ledger.burned_lamports(), "slot {}", rig.slot);
     }
-    let told = EpochRewards::load(rig.ledger.accounts());
-    assert!(!told.active && told.distributed_rewards <= told.total_rewards);
+    let epoch_rewards = EpochRewards::load(rig.ledger.accounts());
+    assert!(!epoch_rewards.active && epoch_rewards.distributed_rewards <= epoch_rewards.total_rewards);
     let sysvar = rig.ledger.account(&SYSVAR_EPOCH_REWARDS).unwrap();
     assert_eq!(sysvar.lamports, minimum_balance(sysvar.data().len()));
 }

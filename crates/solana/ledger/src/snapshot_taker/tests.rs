@@ -47,17 +47,17 @@ fn append_block(store: &mut BlockStore, slot: u64) {
 }
 
 fn start(chain: &Chain, dir: &Path, store: &BlockStore, interval_slots: u64) -> (Taker, Receiver<SnapshotEvent>) {
-    let (tell, told) = channel();
+    let (tell, events) = channel();
     let folder = Folder::open(&dir.join("snapshots")).unwrap();
     let config = SnapshotConfig { interval_slots, keep: 2 };
     let tell = move |event| {
         let _ = tell.send(event);
     };
-    (Taker::start(&chain.ledger, config, folder, store.reader(), || {}, tell).unwrap(), told)
+    (Taker::start(&chain.ledger, config, folder, store.reader(), || {}, tell).unwrap(), events)
 }
 
-fn taken(told: &Receiver<SnapshotEvent>) -> SnapshotFile {
-    match told.recv_timeout(PATIENCE).expect("a snapshot in time") {
+fn taken(events: &Receiver<SnapshotEvent>) -> SnapshotFile {
+    match events.recv_timeout(PATIENCE).expect("a snapshot in time") {
         SnapshotEvent::Taken { file, .. } => file,
         SnapshotEvent::GivenUp { slot, why } => panic!("slot {slot}: {why}"),
     }
@@ -90,7 +90,7 @@ fn a_snapshot_is_of_its_slot_though_the_chain_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = Chain::new(&[RICH; 8]);
     let mut store = store(dir.path(), 8);
-    let (taker, told) = start(&chain, dir.path(), &store, 3);
+    let (taker, events) = start(&chain, dir.path(), &store, 3);
     (0..8).for_each(|n| drop(pay(&mut chain, n, 1_000_000)));
     chain.next_slot();
     chain.next_slot();
@@ -104,7 +104,7 @@ fn a_snapshot_is_of_its_slot_though_the_chain_goes_on() {
     chain.next_slot();
     assert_eq!(taker.snapshots().newest_slot(), None);
     (1..=4).for_each(|slot| store_block(&chain, &mut store, slot));
-    let file = taken(&told);
+    let file = taken(&events);
     assert_eq!((file.slot, taker.snapshots().newest_slot(), taker.snapshots().counts()), (3, Some(3), (1, 0)));
 
     let ledger = restore(&chain, &file);
@@ -142,14 +142,14 @@ fn one_that_fails_is_told_and_the_next_is_taken() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = Chain::new(&[RICH; 8]);
     let mut store = store(dir.path(), 8);
-    let (taker, told) = start(&chain, dir.path(), &store, 2);
+    let (taker, events) = start(&chain, dir.path(), &store, 2);
     let folder = dir.path().join("snapshots");
     std::fs::remove_dir(&folder).unwrap();
     for slot in 1..=2 {
         chain.next_slot();
         store_block(&chain, &mut store, slot);
     }
-    let event = told.recv_timeout(PATIENCE).unwrap();
+    let event = events.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(event, SnapshotEvent::GivenUp { slot: 2, why: SnapshotError::Io { .. } }), "{event:?}");
     std::fs::create_dir(&folder).unwrap();
     for slot in 3..=9 {
@@ -157,7 +157,7 @@ fn one_that_fails_is_told_and_the_next_is_taken() {
         chain.next_slot();
         store_block(&chain, &mut store, slot);
         if slot % 2 == 0 {
-            assert_eq!(taken(&told).slot, slot);
+            assert_eq!(taken(&events).slot, slot);
         }
     }
     assert_eq!(taker.snapshots().counts(), (3, 1));
@@ -178,13 +178,13 @@ fn nodes_that_began_at_different_slots_take_the_same() {
             let mut chain = Chain::new(&[RICH; 8]);
             let blocks = tempfile::tempdir().unwrap();
             let mut store = store(blocks.path(), 8);
-            let (_taker, told) = start(&chain, dir.path(), &store, interval);
+            let (_taker, events) = start(&chain, dir.path(), &store, interval);
             let mut expected = slots.into_iter();
             for slot in 1..=*expected.as_slice().last().unwrap() {
                 chain.next_slot();
                 store_block(&chain, &mut store, slot);
                 if expected.as_slice().first() == Some(&slot) {
-                    assert_eq!(Some(taken(&told).slot), expected.next());
+                    assert_eq!(Some(taken(&events).slot), expected.next());
                 }
             }
         }
@@ -218,10 +218,10 @@ fn a_snapshot_that_waits_for_its_block_does_not_hold_up_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = Chain::new(&[RICH; 8]);
     let store = store(dir.path(), 8);
-    let (taker, told) = start(&chain, dir.path(), &store, 1);
+    let (taker, events) = start(&chain, dir.path(), &store, 1);
     chain.next_slot();
     drop(taker);
-    assert!(told.recv().is_err(), "nothing to tell");
+    assert!(events.recv().is_err(), "nothing to tell");
     assert_eq!(std::fs::read_dir(dir.path().join("snapshots")).unwrap().count(), 0);
 }
 
@@ -230,7 +230,7 @@ fn blocks_that_need_room_bring_a_snapshot_early() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = Chain::new(&[RICH; 8]);
     let mut store = store(dir.path(), 4);
-    let (taker, told) = start(&chain, dir.path(), &store, u64::MAX);
+    let (taker, events) = start(&chain, dir.path(), &store, u64::MAX);
     let reader = store.reader();
     let mut newest = 0;
     // Three times the store's limit: each snapshot lets blocks be dropped.
@@ -242,7 +242,7 @@ fn blocks_that_need_room_bring_a_snapshot_early() {
         if slot % 8 == 0 {
             // As in a node, the chain does not run far ahead of the disk.
             wait_until("it is on disk", || reader.durable_slot() >= Some(slot));
-            newest = told.try_iter().fold(newest, |_, event| match event {
+            newest = events.try_iter().fold(newest, |_, event| match event {
                 SnapshotEvent::Taken { file, .. } => file.slot,
                 SnapshotEvent::GivenUp { slot, why } => panic!("slot {slot}: {why}"),
             });
@@ -280,7 +280,7 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
     let config = LedgerConfig { forks: Some(Forks::default()), ..LedgerConfig::default() };
     let mut chain = Chain::with_config(&[RICH; 8], config);
     let mut store = store(dir.path(), 8);
-    let (taker, told) = start(&chain, dir.path(), &store, 3);
+    let (taker, events) = start(&chain, dir.path(), &store, 3);
     pay(&mut chain, 0, 1_000_000);
     (1..=4).for_each(|_| chain.next_slot());
     pay(&mut chain, 0, 1_000_000);
@@ -292,9 +292,9 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
     chain.ledger.rewind(4).unwrap();
     assert!(chain.ledger.mark_rooted(2));
     assert!(chain.ledger.is_settled(2) && !chain.ledger.is_settled(3));
-    assert_eq!((taker.snapshots().newest_slot(), told.try_recv().is_err()), (None, true), "not final yet");
+    assert_eq!((taker.snapshots().newest_slot(), events.try_recv().is_err()), (None, true), "not final yet");
     chain.ledger.rewind(2).unwrap();
-    let event = told.recv_timeout(PATIENCE).unwrap();
+    let event = events.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(event, SnapshotEvent::GivenUp { slot: 3, why: SnapshotError::Undone { slot: 3 } }), "{event:?}");
     assert_eq!(std::fs::read_dir(dir.path().join("snapshots")).unwrap().count(), 0);
     // Another block of slot 3, whatever follows it and is undone.
@@ -311,7 +311,7 @@ fn where_forks_are_kept_a_snapshot_is_of_what_stays() {
     chain.ledger.rewind(3).unwrap();
     assert_eq!(balances(&chain.ledger), expected);
     assert!(chain.ledger.mark_stored(3) && chain.ledger.mark_rooted(3));
-    let file = taken(&told);
+    let file = taken(&events);
     assert_eq!((file.slot, taker.snapshots().counts()), (3, (1, 1)));
     // A ledger that resumes from it can rewind to it.
     let loaded = load(&file.path, chain.ledger.genesis_hash(), &SMALL).unwrap();
@@ -332,13 +332,13 @@ fn what_others_send_is_held_against_its_own_hash() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = Chain::new(&[RICH; 8]);
     let mut store = store(dir.path(), 8);
-    let (taker, told) = start(&chain, dir.path(), &store, 2);
+    let (taker, events) = start(&chain, dir.path(), &store, 2);
     (0..8).for_each(|n| drop(pay(&mut chain, n, 1_000_000)));
     for slot in 1..=2 {
         chain.next_slot();
         store_block(&chain, &mut store, slot);
     }
-    let file = taken(&told);
+    let file = taken(&events);
     let proved = prove(&file.path, chain.ledger.genesis_hash()).unwrap();
     assert_eq!(Some(proved), taker.snapshots().newest());
     assert_eq!(proved, (2, chain.ledger.bank_hash(2).unwrap()));

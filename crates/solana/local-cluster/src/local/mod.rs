@@ -43,7 +43,7 @@ pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// Which cluster.
 #[derive(Args)]
 pub struct Which {
-    /// The cluster's name, by which its folder and its nodes' shared memory are named.
+    /// The cluster's name, from which its folder and its nodes' shared memory get their names.
     #[arg(long, value_name = "NAME", default_value = NAME)]
     pub name: String,
     /// The cluster's folder [default: `.hearth/NAME`].
@@ -57,21 +57,20 @@ pub struct Up {
     /// Which.
     #[command(flatten)]
     pub which: Which,
-    /// Nodes, the leader among them [default: 10, or those of the folder].
+    /// Number of nodes, including the leader [default: 10, or those of the folder].
     #[arg(long, value_name = "N", value_parser = nodes)]
     pub nodes: Option<usize>,
-    /// How many of them make blocks in turn and vote, with equal stake; the others follow [default: 1, or those of the
-    /// folder].
+    /// Number of nodes that vote and make blocks in turn, with equal stake; the others follow [default: 1, or those of
+    /// the folder].
     #[arg(long, value_name = "N")]
     pub validators: Option<usize>,
-    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
+    /// The map: regions, and the links between them [default: London, New York, Frankfurt, Singapore].
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
-    /// The first node's address, a loopback one; the others have the next ones [default: 127.0.0.2, or that of the
-    /// folder].
+    /// The first node's loopback address; the others get the next ones [default: 127.0.0.2, or that of the folder].
     #[arg(long, value_name = "IP")]
     pub address: Option<Ipv4Addr>,
-    /// Begin anew: stop the cluster of the folder, and delete what is there.
+    /// Start a new cluster: stop the one of the folder, and delete what is there.
     #[arg(long)]
     pub reset: bool,
 }
@@ -291,7 +290,7 @@ impl Which {
         let path = self.folder();
         let failed = |source| LocalError::Write { path: path.clone(), source };
         if path.exists() && !path.is_dir() {
-            return Err(LocalError::Option(format!("{} is no folder", path.display())));
+            return Err(LocalError::Option(format!("{} is not a folder", path.display())));
         }
         fs::create_dir_all(&path).map_err(failed)?;
         let folder = File::open(&path).map_err(failed)?;
@@ -507,7 +506,7 @@ pub fn heal(which: &Which, say: &Say) -> Result<(), LocalError> {
     cluster.cut(vec![])?;
     match cuts {
         Ok(cuts) => say.line(format_args!("{} {} mended", count(cuts, "cut"), if cuts == 1 { "is" } else { "are" })),
-        Err(_) => say.line("the file of links could not be read, and is written anew, without cuts"),
+        Err(_) => say.line("the file of links could not be read, and is written again, without cuts"),
     }
     Ok(())
 }
@@ -520,10 +519,10 @@ pub fn down(which: &Which, say: &Say) -> Result<(), LocalError> {
     let killed = cluster.stop(&all);
     cluster.save()?;
     let killed = killed?;
-    let told =
+    let suffix =
         if killed > 0 { format!(", {killed} of them killed, as they did not end in time") } else { String::new() };
     let verb = if running.len() == 1 { "is" } else { "are" };
-    say.line(format_args!("{} {verb} stopped{told}", count(running.len(), "node")));
+    say.line(format_args!("{} {verb} stopped{suffix}", count(running.len(), "node")));
     Ok(())
 }
 

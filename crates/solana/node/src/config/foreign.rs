@@ -26,7 +26,7 @@ const WITHOUT_MEANING: [(&str, &str); 44] = [
     ("ledger.accounts_hash_cache_path", "the accounts' hash is kept up to date in memory"),
     ("ledger.snapshot_archive_format", "snapshots have a format of their own"),
     ("gossip.port_check", "the node does not ask whether its ports can be reached"),
-    ("gossip.host", "others are told `gossip.bind_address`"),
+    ("gossip.host", "the node advertises `gossip.bind_address`"),
     ("snapshots.incremental_snapshots", "every snapshot is whole"),
     ("snapshots.incremental_snapshot_interval_slots", "every snapshot is whole"),
     ("snapshots.maximum_incremental_snapshots_to_retain", "every snapshot is whole"),

@@ -255,7 +255,7 @@ fn problems(config: &Config) -> Vec<Problem> {
 fn cluster(config: &Config, found: &mut Vec<Problem>) {
     let address = config.gossip.bind_address;
     if config.gossip.enabled && address.is_unspecified() {
-        let what = format!("others are told `{address}`: name the address at which they reach this node");
+        let what = format!("`{address}` cannot be advertised: name the address at which other nodes reach this one");
         found.push(("gossip.bind_address", what));
     }
     if config.gossip.enabled && config.development.are_slots_on_demand() {

@@ -283,7 +283,7 @@ tables! {
         /// resolved when the node starts. A node that has some takes the genesis from there, and follows the cluster;
         /// with `consensus.vote_account_path` it makes blocks and votes, too.
         pub entrypoints: Vec<Entrypoint> = vec![],
-        /// IPv4 address at which the node takes gossip, shreds and requests for them; others are told it.
+        /// IPv4 address on which the node receives gossip, shreds and repair requests, and which it advertises.
         #[serde(deserialize_with = "values::ipv4")]
         pub bind_address: Ipv4Addr = Ipv4Addr::LOCALHOST,
         /// Port of gossip, UDP and TCP.

@@ -61,7 +61,7 @@ impl ClusterPorts {
 
     /// The advertised address of another listener: one on all addresses is reached at gossip's. Gossip supports only
     /// IPv4.
-    pub fn told(&self, listener: SocketAddr) -> Option<SocketAddrV4> {
+    pub fn advertised(&self, listener: SocketAddr) -> Option<SocketAddrV4> {
         match listener {
             _ if listener.ip().is_unspecified() => Some(SocketAddrV4::new(*self.gossip.ip(), listener.port())),
             SocketAddr::V4(address) => Some(address),
@@ -250,11 +250,12 @@ mod tests {
         let mut config = Config::default();
         (config.gossip.enabled, config.gossip.bind_address) = (true, "203.0.113.7".parse().unwrap());
         let ports = ClusterPorts::of(&config).unwrap();
-        let told = |listener: &str| ports.told(listener.parse().unwrap()).map(|address| address.to_string());
-        assert_eq!(told("0.0.0.0:8899").as_deref(), Some("203.0.113.7:8899"));
-        assert_eq!(told("[::]:8899").as_deref(), Some("203.0.113.7:8899"));
-        assert_eq!(told("198.51.100.1:8899").as_deref(), Some("198.51.100.1:8899"));
-        assert_eq!(told("[2001:db8::1]:8899"), None);
+        let advertised =
+            |listener: &str| ports.advertised(listener.parse().unwrap()).map(|address| address.to_string());
+        assert_eq!(advertised("0.0.0.0:8899").as_deref(), Some("203.0.113.7:8899"));
+        assert_eq!(advertised("[::]:8899").as_deref(), Some("203.0.113.7:8899"));
+        assert_eq!(advertised("198.51.100.1:8899").as_deref(), Some("198.51.100.1:8899"));
+        assert_eq!(advertised("[2001:db8::1]:8899"), None);
         config.gossip.enabled = false;
         assert_eq!(ClusterPorts::of(&config), None);
     }

@@ -243,19 +243,22 @@ fn an_address_that_nobody_reaches_is_refused() {
         assert_eq!(said, format!("my.toml:2: `gossip.bind_address`: `{wrong}` is no IPv4 address"));
     }
     let said = error("[gossip]\nenabled = true\nbind_address = \"0.0.0.0\"\n");
-    assert!(said.ends_with("others are told `0.0.0.0`: name the address at which they reach this node"), "{said}");
-    assert!(load_str("[gossip]\nbind_address = \"0.0.0.0\"\n", Path::new("x")).is_ok(), "nobody is told");
+    assert!(
+        said.ends_with("`0.0.0.0` cannot be advertised: name the address at which other nodes reach this one"),
+        "{said}"
+    );
+    assert!(load_str("[gossip]\nbind_address = \"0.0.0.0\"\n", Path::new("x")).is_ok(), "nothing is advertised");
 }
 
 #[test]
 fn each_wrong_value_of_a_list_is_named() {
     let said = error("[snapshots]\nknown_validators = [\"a\", \"11111111111111111111111111111111\", \"b\"]\n");
     let mistake = "\n  my.toml:2: `snapshots.known_validators`: ";
-    assert_eq!(said, format!("2 mistakes:{mistake}`a` is no address{mistake}`b` is no address"));
+    assert_eq!(said, format!("2 mistakes:{mistake}`a` is not an address{mistake}`b` is not an address"));
     for (table, key, value, expected) in [
-        ("tiles.shred", "additional_shred_destinations", "here", "`here` is no `ip:port`"),
-        ("gossip", "entrypoints", "x", "`x` is no `host:port`, the host an IPv4 address or a name"),
-        ("development.genesis", "validators", "a b 1", "`a` is no address"),
+        ("tiles.shred", "additional_shred_destinations", "here", "`here` is not an `ip:port`"),
+        ("gossip", "entrypoints", "x", "`x` is not a `host:port`, the host an IPv4 address or a name"),
+        ("development.genesis", "validators", "a b 1", "`a` is not an address"),
     ] {
         let said = error(&format!("[{table}]\n{key} = [\"{value}\"]\n"));
         assert_eq!(said, format!("my.toml:2: `{table}.{key}`: {expected}"));

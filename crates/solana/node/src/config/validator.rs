@@ -32,13 +32,13 @@ pub struct Validator {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValidatorError {
     /// The text does not have three words.
-    #[error("`{0}` is no `identity vote-account SOL`: two addresses, and a whole number")]
+    #[error("`{0}` is not an `identity vote-account SOL`: two addresses, and a whole number")]
     Form(String),
     /// An address is invalid.
-    #[error("`{0}` is no address")]
+    #[error("`{0}` is not an address")]
     Address(String),
     /// The stake is invalid.
-    #[error("`{0}` is no whole number of SOL from 1 to 1,000,000,000")]
+    #[error("`{0}` is not a whole number of SOL from 1 to 1,000,000,000")]
     Sol(String),
 }
 

@@ -91,7 +91,7 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        decode_32(text).map(Self).map_err(|_| format!("`{text}` is no address"))
+        decode_32(text).map(Self).map_err(|_| format!("`{text}` is not an address"))
     }
 }
 
@@ -111,7 +111,7 @@ impl FromStr for Entrypoint {
     fn from_str(text: &str) -> Result<Self, String> {
         match is_entrypoint(text) {
             true => Ok(Self(text.into())),
-            false => Err(format!("`{text}` is no `host:port`, the host an IPv4 address or a name")),
+            false => Err(format!("`{text}` is not a `host:port`, the host an IPv4 address or a name")),
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn read_program(path: &Path) -> Result<Vec<u8>, String> {
     match bytes.starts_with(ELF) {
         true => Ok(bytes),
         false => Err(format!(
-            "{} is no program: it is no ELF file. `cargo build-sbf` makes one, target/deploy/NAME.so",
+            "{} is not a program: it is not an ELF file. `cargo build-sbf` makes one, target/deploy/NAME.so",
             path.display()
         )),
     }

@@ -77,9 +77,10 @@ impl FeatureRequest {
 /// Parses the address of a feature that may be left out.
 fn deactivated(text: &str) -> Result<&'static Feature, FlagError> {
     let wrong = |what: String| FlagError::value(DEACTIVATE, what);
-    let id = decode_32(text).map_err(|_| wrong(format!("`{text}` is no address in base58")))?;
-    let feature = features::of_id(&id)
-        .ok_or_else(|| wrong(format!("{text} is no feature that this program knows; docs/features.md lists them")))?;
+    let id = decode_32(text).map_err(|_| wrong(format!("`{text}` is not an address in base58")))?;
+    let feature = features::of_id(&id).ok_or_else(|| {
+        wrong(format!("{text} is not a feature that this program knows; docs/features.md lists them"))
+    })?;
     match feature.support {
         Support::Required => Err(wrong(format!("{} is required here: {}", feature.name, feature.note))),
         _ => Ok(feature),
@@ -134,7 +135,7 @@ mod tests {
             error.contains("--deactivate-feature: bls_pubkey_management_in_vote_account is required here"),
             "{error}"
         );
-        for (text, what) in [("x", "no address"), ("11111111111111111111111111111111", "no feature")] {
+        for (text, what) in [("x", "not an address"), ("11111111111111111111111111111111", "not a feature")] {
             let flags = Flags { deactivate_feature: vec![text.to_owned()], ..Flags::default() };
             let error = FeatureRequest::of(&flags, false).err().expect("it is refused").to_string();
             assert!(error.contains(what), "{error}");

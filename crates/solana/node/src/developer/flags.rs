@@ -24,7 +24,7 @@ const DECIMALS: usize = 9;
 #[derive(Args, Default)]
 #[command(next_help_heading = "How a new chain begins (given for a chain that exists, they must be as it began)")]
 pub struct Flags {
-    /// A program that nobody can upgrade. May be repeated.
+    /// A program that cannot be upgraded. May be repeated.
     #[arg(long, value_names = ["ADDRESS_OR_KEYPAIR", "PROGRAM.SO"], num_args = 2)]
     pub bpf_program: Vec<String>,
     /// A program that UPGRADE_AUTHORITY (`none`: nobody) can upgrade. May be repeated.
@@ -37,89 +37,89 @@ pub struct Flags {
     /// Every account of a folder of such files (`*.json`). May be repeated.
     #[arg(long, value_name = "DIR")]
     pub account_dir: Vec<PathBuf>,
-    /// An account as it is elsewhere: from a dump, the JSON of `solana account` or the program of `solana program
-    /// dump`, or without FILE from the node at --url. May be repeated.
+    /// Clone an account: from a dump, the JSON of `solana account` or the program of `solana program dump`, or without
+    /// FILE from the node at --url. May be repeated.
     #[arg(short = 'c', long, value_names = ["ADDRESS", "FILE"], num_args = 1..)]
     pub clone: Vec<String>,
-    /// The same from the node at --url, and nothing where it has no such account.
+    /// As --clone from the node at --url, but a missing account is no error.
     #[arg(long, value_name = "ADDRESS", num_args = 1.., requires = "url")]
     pub maybe_clone: Vec<String>,
-    /// A program that can be upgraded, with its data, from the node at --url.
+    /// Clone an upgradeable program, with its data, from the node at --url.
     #[arg(long, value_name = "ADDRESS", num_args = 1.., requires = "url")]
     pub clone_upgradeable_program: Vec<String>,
-    /// Begin without a feature that mainnet has. May be repeated.
+    /// Begin without this feature, which mainnet has. May be repeated.
     #[arg(long, value_name = "FEATURE")]
     pub deactivate_feature: Vec<String>,
     /// Begin with the features that are active at the node at --url.
     #[arg(long, requires = "url")]
     pub clone_feature_set: bool,
-    /// The RPC of the node to clone from, as of its newest confirmed block: `http://host:port`.
+    /// The RPC of the node to clone from, at its newest confirmed block: `http://host:port`.
     #[arg(short = 'u', long, value_name = "URL")]
     pub url: Option<String>,
-    /// Who gets 500,000,000 SOL.
+    /// The address that gets 500,000,000 SOL.
     #[arg(long, value_name = "ADDRESS")]
     pub mint: Option<String>,
-    /// What the faucet has to give away.
+    /// The faucet's balance.
     #[arg(long, value_name = "SOL", value_parser = sol, allow_negative_numbers = true)]
     pub faucet_sol: Option<u64>,
-    /// Ticks of a slot, at 6.25 ms where the configuration says nothing else.
+    /// Ticks per slot, of 6.25 ms unless configured otherwise.
     #[arg(long, value_name = "TICKS", value_parser = ticks, allow_negative_numbers = true)]
     pub ticks_per_slot: Option<u64>,
-    /// Length of a slot.
+    /// Duration of a slot.
     #[arg(long, value_name = "MILLISECONDS", value_parser = slot_ms, allow_negative_numbers = true)]
     pub slot_ms: Option<u64>,
-    /// Slots of an epoch.
+    /// Slots per epoch.
     #[arg(long, value_name = "SLOTS", value_parser = epoch, allow_negative_numbers = true)]
     pub slots_per_epoch: Option<u64>,
     /// The slot after which the chain begins; without SLOT, that of the node at --url.
     #[arg(short = 'w', long, value_name = "SLOT", num_args = 0..=1, value_parser = number, allow_negative_numbers = true)]
     pub warp_slot: Option<Option<u64>>,
 
-    /// The node's name: another than that of a node that runs makes them two, each with its own chain (in
-    /// `.hearth/NAME/` where --ledger says nothing else).
+    /// The node's name. Nodes with different names run side by side, each with its own chain (in `.hearth/NAME/` unless
+    /// --ledger names a folder).
     #[arg(long, value_name = "NAME", help_heading = "How the node runs")]
     pub name: Option<String>,
-    /// Folder of the chain.
+    /// The chain's folder.
     #[arg(short = 'l', long, value_name = "DIR", help_heading = "How the node runs")]
     pub ledger: Option<PathBuf>,
-    /// Delete the chain, its keys excepted, and begin a new one.
+    /// Delete the chain, but not its keys, and begin a new one.
     #[arg(short = 'r', long, help_heading = "How the node runs")]
     pub reset: bool,
-    /// A slot comes when there is work, and others until it is final; then the chain stands.
+    /// Make slots on demand: when there is work, and until it is final; then the chain stands.
     #[arg(long, help_heading = "How the node runs")]
     pub slots_on_demand: bool,
-    /// Vote in a cluster although the vote account has voted before and there is no tower here, or an older one; lost
-    /// votes may still bind.
+    /// Vote in a cluster although the vote account has voted before and the tower here is missing or older; lost votes
+    /// may still bind, so this risks a lockout violation.
     #[arg(long, help_heading = "How the node runs")]
     pub vote_without_tower: bool,
-    /// A slot of a hard fork of the chain, beside those of the configuration. May be repeated.
+    /// A hard fork's slot, in addition to the configuration's. May be repeated.
     #[arg(long, value_name = "SLOT", value_parser = number, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub hard_fork: Vec<u64>,
-    /// JSON-RPC on this port, WebSocket on the next.
+    /// The port of JSON-RPC; WebSocket is on the next one.
     #[arg(long, value_name = "PORT", value_parser = port, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub rpc_port: Option<u16>,
-    /// Address of JSON-RPC, WebSocket and TPU.
+    /// The address of JSON-RPC, WebSocket and TPU.
     #[arg(long, value_name = "ADDRESS", help_heading = "How the node runs")]
     pub bind_address: Option<IpAddr>,
-    /// Disk for blocks, in data shreds of 1,203 bytes.
+    /// Disk space for blocks, in data shreds of 1,203 bytes.
     #[arg(long, value_name = "SHREDS", value_parser = shreds, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub limit_ledger_size: Option<u64>,
-    /// The most that one airdrop may ask for.
+    /// Maximum amount of one airdrop.
     #[arg(long, value_name = "SOL", value_parser = sol, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub faucet_per_request_sol_cap: Option<u64>,
-    /// The most that all airdrops of a time slice may take.
+    /// Maximum amount of all airdrops in a time slice.
     #[arg(long, value_name = "SOL", value_parser = sol, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub faucet_per_time_sol_cap: Option<u64>,
-    /// Length of that time slice.
+    /// Duration of that time slice.
     #[arg(long, value_name = "SECONDS", value_parser = at_least_one, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub faucet_time_slice_secs: Option<u64>,
-    /// Bytes of log lines that are kept of one transaction; the rest is cut.
+    /// Maximum bytes of log lines kept for one transaction.
     #[arg(long, value_name = "BYTES", value_parser = log_bytes, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub log_messages_bytes_limit: Option<usize>,
-    /// Say nothing but notices and errors.
+    /// Print only notices and errors.
     #[arg(short = 'q', long, conflicts_with = "log", help_heading = "How the node runs")]
     pub quiet: bool,
-    /// Say what the node does, on standard error (RUST_LOG=info).
+    /// Log the node's activity to standard error (RUST_LOG=info).
     #[arg(long, help_heading = "How the node runs")]
     pub log: bool,
 }

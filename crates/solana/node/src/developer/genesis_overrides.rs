@@ -214,8 +214,9 @@ impl Beginning {
         elf: &[u8],
         authority: &Pubkey,
     ) -> Result<(), FlagError> {
-        programs::verify(elf)
-            .map_err(|why| FlagError::value(flag, format!("{} is no program that runs here: {why}", path.display())))?;
+        programs::verify(elf).map_err(|why| {
+            FlagError::value(flag, format!("{} is not a program that runs here: {why}", path.display()))
+        })?;
         let from = path.display().to_string();
         for (key, account) in upgradeable_program(&key, elf, authority) {
             self.add(flag, from.clone(), key, account);
@@ -287,7 +288,7 @@ impl Beginning {
             if !exists {
                 let account = self.accounts.last().and_then(|request| request.account.as_ref());
                 let data = account.and_then(code_address).ok_or_else(|| {
-                    let what = format!("{} is no program that can be upgraded there ({AS_OF})", encode_32(&key));
+                    let what = format!("{} is not a program that can be upgraded there ({AS_OF})", encode_32(&key));
                     FlagError::value(flag, what)
                 })?;
                 self.remote(flags, flag, data, exists)?;

@@ -37,7 +37,7 @@ pub enum FlagError {
     },
     /// The chain exists, and was created differently.
     #[error(
-        "{flag}: the chain in {} has begun, {what}; add --reset to begin anew (its blocks are deleted), or leave {flag} out",
+        "{flag}: the chain in {} has begun, {what}; add --reset to start a new chain (its blocks are deleted), or leave {flag} out",
         folder.display()
     )]
     Began {

@@ -64,7 +64,7 @@ fn settings(options: &Options) -> Result<GenesisConfig, FlagError> {
     let creation_time = match &options.creation_time {
         None => unix_time().as_secs(),
         Some(text) => date::unix_time(text).ok_or_else(|| {
-            FlagError::value("--creation-time", format!("`{text}` is no point in time such as 2026-01-31T12:00:00Z"))
+            FlagError::value("--creation-time", format!("`{text}` is not a point in time such as 2026-01-31T12:00:00Z"))
         })?,
     };
     let price = options.target_lamports_per_signature;
@@ -152,7 +152,7 @@ impl Accounts {
         }
         match off.first() {
             Some(unknown) => {
-                Err(FlagError::value(flag, format!("{} is no feature of this release", encode_32(unknown))))
+                Err(FlagError::value(flag, format!("{} is not a feature of this release", encode_32(unknown))))
             }
             None => Ok(()),
         }

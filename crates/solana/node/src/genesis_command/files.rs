@@ -83,7 +83,7 @@ fn text(path: &Path) -> Result<String, String> {
 }
 
 fn account(record: &Record) -> Result<(Pubkey, Account), String> {
-    let key = decode_32(&record.name).map_err(|_| format!("`{}` is no address", record.name))?;
+    let key = decode_32(&record.name).map_err(|_| format!("`{}` is not an address", record.name))?;
     let data = match record.text("data")? {
         NO_DATA | "" => vec![],
         text => BASE64_STANDARD.decode(text).map_err(|why| format!("{}`data`: {why}", record.place()))?,
@@ -126,7 +126,7 @@ fn records(text: &str) -> Result<Vec<Record>, String> {
             continue;
         }
         let (is_item, inner) = inner.strip_prefix("- ").map_or((false, inner), |inner| (true, inner.trim_start()));
-        let (key, value) = pair(inner).ok_or_else(|| format!("line {number} is no `key: value`"))?;
+        let (key, value) = pair(inner).ok_or_else(|| format!("line {number} is not a `key: value`"))?;
         if is_item {
             records.push(Record::default());
         } else if value.is_empty() && line == inner {
@@ -156,13 +156,13 @@ fn pair(line: &str) -> Option<(String, String)> {
 
 fn of_json(json: &Value) -> Result<Vec<Record>, String> {
     let record = |name: &str, value: &Value| -> Result<Record, String> {
-        let values = value.as_object().ok_or_else(|| format!("`{name}` is no object"))?;
+        let values = value.as_object().ok_or_else(|| format!("`{name}` is not an object"))?;
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let values = values.iter().map(|(key, value)| (key.clone(), text(value))).collect();
         Ok(Record { name: name.to_owned(), values })
     };
     if let Some(list) = json.get(VALIDATORS) {
-        let list = list.as_array().ok_or_else(|| format!("`{VALIDATORS}` is no list"))?;
+        let list = list.as_array().ok_or_else(|| format!("`{VALIDATORS}` is not a list"))?;
         return list.iter().map(|value| record("", value)).collect();
     }
     let records = json.as_object().into_iter().flatten();
@@ -234,7 +234,7 @@ mod tests {
             (format!("{A}:\n  balance: 1\n  balance: 2\n"), "sets again"),
             ("  balance: 1\n".to_owned(), "line 1 is in no account"),
             (format!("{A}:\n  [1]\n"), "line 2 is no"),
-            ("nobody:\n  balance: 1\n".to_owned(), "no address"),
+            ("nobody:\n  balance: 1\n".to_owned(), "not an address"),
             ("{\"a\":1}".to_owned(), "no object"),
             ("{".to_owned(), "EOF"),
         ] {

@@ -113,7 +113,7 @@ fn what_cannot_be_is_named() {
         ),
         (&["--hashes-per-tick", "many"], "--hashes-per-tick: `many`"),
         (&["--hashes-per-tick", "1"], "hashes_per_tick is 1"),
-        (&["--deactivate-feature", &one], "is no feature of this release"),
+        (&["--deactivate-feature", &one], "is not a feature of this release"),
         (&["--lamports-per-byte", "1"], "its rent of 1 lamports"),
         (&["--bootstrap-validator-stake-lamports", "5"], "a stake of 5 lamports is below"),
         (&["--primordial-accounts-file", "/nonexistent"], "--primordial-accounts-file: cannot read /nonexistent"),

@@ -15,19 +15,19 @@ pub enum Command {
         #[command(flatten)]
         chain: ChainOf,
     },
-    /// Execute all blocks again and print each bank's hash; compare those that snapshots have.
+    /// Replay all blocks and print each bank's hash; compare those that snapshots have.
     Replay {
         /// Which chain.
         #[command(flatten)]
         chain: ChainOf,
-        /// Begin with the snapshot of this slot, 0 is the genesis.
+        /// Begin with the snapshot of this slot; 0 is the genesis.
         #[arg(long, value_name = "SLOT", default_value_t = 0)]
         from: u64,
         /// End with this slot [default: the last].
         #[arg(long, value_name = "SLOT")]
         to: Option<u64>,
-        /// Replay what the cluster's own bank recorded instead: each folder at or below this one that holds
-        /// `genesis.bin.zst` and `blocks.jsonl.zst`. Compare all of it, and print seconds a slot.
+        /// Replay recorded ledgers of the cluster's own bank instead: each folder at or below this one with
+        /// `genesis.bin.zst` and `blocks.jsonl.zst`. Compare everything, and print seconds per slot.
         #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "config", "name", "ledger"])]
         recorded: Option<PathBuf>,
     },
@@ -52,10 +52,10 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// The votes that bind a node in a cluster: show them, take them from Agave's file, give them to Agave.
+    /// The tower: a node's votes in a cluster. Show it, import it from Agave's file, export it to Agave.
     #[command(subcommand)]
     Tower(TowerCommand),
-    /// The archives of snapshots that the cluster's nodes exchange: write one, what one holds, whether it is whole.
+    /// Snapshot archives, which the cluster's nodes exchange: write, show or verify one.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
 }
@@ -80,24 +80,24 @@ pub enum SnapshotCommand {
     },
     /// Show the bank of an archive: slot, hashes, epoch, capitalization, stakes.
     ///
-    /// All of it is read; its accounts are parsed and not added up, as `verify` does.
+    /// Reads the whole archive; parses accounts without adding up their hashes, which `verify` does.
     Info {
         /// `snapshot-SLOT-HASH.tar.zst` or `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Check all of an archive, or of one and an incremental one that builds on it.
+    /// Verify an archive, or a full one together with an incremental one.
     ///
-    /// Adds up the hashes and the lamports of the newest versions of all accounts, and compares these with the bank's
-    /// fields, these with the bank's hash, and all with the files' names. No file is written.
+    /// Adds up the hashes and the lamports of the newest versions of all accounts, compares these with the bank's
+    /// fields, the fields with the bank's hash, and all with the files' names. No file is written.
     Verify {
         /// The full archive: `snapshot-SLOT-HASH.tar.zst`.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// The one that builds on it: `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
+        /// The incremental archive: `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
         #[arg(long, value_name = "FILE")]
         incremental: Option<PathBuf>,
-        /// Check that the bank is of the chain with this `genesis.bin`.
+        /// Check that the bank belongs to the chain of this `genesis.bin`.
         #[arg(long, value_name = "FILE")]
         genesis: Option<PathBuf>,
     },
@@ -106,18 +106,18 @@ pub enum SnapshotCommand {
 /// `hearth ledger tower`
 #[derive(Subcommand)]
 pub enum TowerCommand {
-    /// Show the votes that bind, the root and the last vote.
+    /// Show the tower's votes, the root and the last vote.
     Show {
         /// Whose tower, and where.
         #[command(flatten)]
         of: TowerOf,
-        /// Agave's file (`tower-1_9-IDENTITY.bin`), where it is not the ledger folder's own that is meant.
+        /// Agave's file (`tower-1_9-IDENTITY.bin`) [default: the ledger folder's own tower].
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Take the tower from Agave's file, so that an identity that voted there goes on voting here.
+    /// Import the tower from Agave's file, so that an identity that voted there continues here.
     ///
-    /// Agave must not run with this identity any more. The file's signature is checked.
+    /// Agave must no longer run with this identity. The file's signature is verified.
     Import {
         /// Whose tower, and where.
         #[command(flatten)]
@@ -125,11 +125,11 @@ pub enum TowerCommand {
         /// Agave's file: `tower-1_9-IDENTITY.bin`.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Take it in place of an older one of this node.
+        /// Replace an older tower of this node.
         #[arg(long)]
         replace: bool,
     },
-    /// Write the tower as Agave's file, so that an identity that voted here goes on voting there.
+    /// Export the tower as Agave's file, so that an identity that voted here continues there.
     Export {
         /// Whose tower, and where.
         #[command(flatten)]
@@ -186,7 +186,7 @@ pub struct ChainOf {
     /// The file.
     #[command(flatten)]
     pub config: ConfigFile,
-    /// The chain of the node of this name, as `hearth run --name` has it.
+    /// The chain of the node with this name, as given to `hearth run --name`.
     #[arg(long, value_name = "NODE")]
     pub name: Option<String>,
     /// The chain in this folder.

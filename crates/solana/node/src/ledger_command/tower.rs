@@ -258,11 +258,7 @@ mod tests {
         let back = saved_tower(here.path(), &node).unwrap().unwrap();
         let before = voted(40);
         assert_eq!((back.lockouts(), back.last_vote()), (before.lockouts(), before.last_vote()));
-        assert_eq!(
-            (back.last_timestamp(), back.root()),
-            (before.last_timestamp(), None),
-            "the root's hash is not told"
-        );
+        assert_eq!((back.last_timestamp(), back.root()), (before.last_timestamp(), None), "the root's hash is unknown");
         did(&config, &taken(&file, false)).unwrap();
         did(&config, &TowerCommand::Show { of: Default::default(), file: None }).unwrap();
     }

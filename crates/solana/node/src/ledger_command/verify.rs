@@ -40,19 +40,19 @@ struct Findings<'s> {
     say: &'s Say,
     wrong: u64,
     /// Reported problems: a damaged record is found in the log, and again in its block.
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
     progress: Progress,
 }
 
 impl Findings<'_> {
     fn wrong(&mut self, what: impl std::fmt::Display) {
         let what = what.to_string();
-        if self.told.contains(&what) {
+        if self.reported.contains(&what) {
             return;
         }
         self.wrong += 1;
         self.line(format_args!("WRONG     {what}"));
-        self.told.insert(what);
+        self.reported.insert(what);
     }
 
     fn line(&mut self, what: impl std::fmt::Display) {
@@ -72,7 +72,7 @@ struct At {
 
 /// Runs all checks.
 pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerError> {
-    let mut found = Findings { say, wrong: 0, told: BTreeSet::new(), progress: Progress::new() };
+    let mut found = Findings { say, wrong: 0, reported: BTreeSet::new(), progress: Progress::new() };
     say.line(format_args!("blocks    {}", chain.recovery));
     let (mut read, all) = (0, chain.reader.bytes_after(u64::MAX));
     let damage = chain.reader.verify_telling(|bytes| {

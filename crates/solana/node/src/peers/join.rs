@@ -101,7 +101,7 @@ pub enum JoinError {
         entrypoint: SocketAddrV4,
     },
     /// The configured genesis hash is none.
-    #[error("consensus.expected_genesis_hash: `{0}` is no hash in base58")]
+    #[error("consensus.expected_genesis_hash: `{0}` is not a hash in base58")]
     ExpectedGenesis(String),
     /// The folder has another genesis than the operator named.
     #[error(
@@ -253,21 +253,21 @@ impl Joiner<'_> {
         let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
         let (mut asked, mut is_promised) = (vec![], false);
         wait(self.stop, "looking for a snapshot", || {
-            let mut told = scout.board.snapshots();
-            told.retain(|it| it.slot >= wanted_from && trust.listens_to(&it.identity));
+            let mut offers = scout.board.snapshots();
+            offers.retain(|it| it.slot >= wanted_from && trust.listens_to(&it.identity));
             let may_be_had = |it: &Served| it.rpc.is_some() && !failed.contains(it);
-            if !is_promised && (told.iter().any(may_be_had) || self.is_promised(scout, wanted_from, &mut asked)) {
+            if !is_promised && (offers.iter().any(may_be_had) || self.is_promised(scout, wanted_from, &mut asked)) {
                 (is_promised, until) = (true, Instant::now() + PROMISED_FOR);
             }
             let is_late = Instant::now() >= until;
-            let unvouched = || is_late.then(|| self.unvouched(scout, &trust, trust.most_told(&told, may_be_had)?));
-            let vouched = trust.newest(&told, may_be_had);
+            let unvouched = || is_late.then(|| self.unvouched(scout, &trust, trust.most_told(&offers, may_be_had)?));
+            let vouched = trust.newest(&offers, may_be_had);
             let Some((newest, rpc)) = vouched.or_else(|| unvouched()?).and_then(|newest| Some((newest, newest.rpc?)))
             else {
                 return is_late.then_some(Ok(()));
             };
             // Whose word is enough for the one is so for the other.
-            let takes = |_: &(u64, Hash)| vouched.is_none() || trust.is_incremental_vouched(&told, &newest);
+            let takes = |_: &(u64, Hash)| vouched.is_none() || trust.is_incremental_vouched(&offers, &newest);
             let wanted = Served { incremental: newest.incremental.filter(takes), ..newest };
             note(format_args!("  … taking the snapshot of slot {} from {rpc}", newest.slot));
             match self.fetch_state((rpc, &wanted), snapshots, &genesis) {

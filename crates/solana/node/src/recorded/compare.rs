@@ -189,7 +189,7 @@ pub(super) fn landed(slot: u64, number: usize, recorded: &Landed, run: impl FnOn
         Ok(txn) => txn,
         Err(why) => {
             let place = Place { slot, transaction: Some(number.to_string()) };
-            return place.differs(format_args!("it is no transaction here: {why}"));
+            return place.differs(format_args!("it is not a transaction here: {why}"));
         }
     };
     let place = Place::transaction(slot, number, &txn);

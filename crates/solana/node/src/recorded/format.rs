@@ -1,7 +1,6 @@
 //! The files of a recorded ledger.
 //!
 //! reads   `genesis.bin.zst` and `blocks.jsonl.zst` of a folder
-//! writes  nothing
 //! memory  all blocks of the ledger; a line has at most 1 GiB, a genesis too
 //! drops   a file that is cut or of another form: a [`RecordedError`] that names the line
 //! source  our own format; `oracle/bank` writes it

@@ -36,7 +36,7 @@ pub enum RecordedError {
         source: std::io::Error,
     },
     /// The genesis is invalid.
-    #[error("{} is no genesis: {why}", path.display())]
+    #[error("{} is not a genesis: {why}", path.display())]
     Genesis {
         /// The file.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum RecordedError {
         why: String,
     },
     /// A line is no block.
-    #[error("line {line} of {} is no block: {source}", path.display())]
+    #[error("line {line} of {} is not a block: {source}", path.display())]
     Line {
         /// The file.
         path: PathBuf,

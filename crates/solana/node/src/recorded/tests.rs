@@ -180,7 +180,7 @@ fn what_differs_is_named() {
     txn(|block| block.txs[1].changed.clear(), "1 (", "has the digest");
     txn(|block| block.txs[0].changed.values_mut().for_each(|digest| digest.clear()), "0 (", "as recorded; before: ");
     txn(|block| drop(block.txs[0].changed.insert("x".into(), "y".into())), "0 (", "which it does not name");
-    txn(|block| _ = block.txs[0].bytes.pop(), "0", "it is no transaction here");
+    txn(|block| _ = block.txs[0].bytes.pop(), "0", "it is not a transaction here");
     txn(|block| block.txs[0].bytes[1] ^= 1, "0 (", "a signature is invalid here");
     txn(|block| block.refused[0].err = TransactionError::AccountInUse, "that was refused (", "the reason is Blockhash");
     txn(|block| block.refused[1].bytes[1] ^= 1, "that was refused (", "the reason is SignatureFailure here");

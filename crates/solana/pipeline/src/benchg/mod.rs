@@ -342,7 +342,7 @@ mod tests {
     fn transfers_are_valid_and_all_different() {
         let config = config(8);
         let mut rig = rig(config.clone());
-        assert!(rig.take("benchg_benchs").is_empty(), "nothing before it is told to run");
+        assert!(rig.take("benchg_benchs").is_empty(), "nothing before the command to run");
         config.control.set(Phase::Run);
         rig.run();
         let made = rig.take("benchg_benchs");

@@ -164,7 +164,7 @@ impl Worker {
 }
 
 fn parse<'a>(places: &[Place], data: &'a [u8]) -> impl Iterator<Item = Txn<'a>> {
-    places.iter().map(|place| Txn::parse(place.of(data)).expect("whoever made the order has parsed it"))
+    places.iter().map(|place| Txn::parse(place.of(data)).expect("the sender of the order has parsed it"))
 }
 
 fn items<'a>(txn: &Txn<'a>) -> impl Iterator<Item = VerifyItem<'a>> + use<'a> {

@@ -13,9 +13,9 @@ use hearth_tile::{CounterDecl, CounterKind, CounterSet};
 hearth_tile::counters! {
     /// What the tile counts beside what gossip itself does.
     pub struct Own {
-        /// Votes and slots of nodes without stake: consensus is not told of them.
+        /// Votes and epoch slots of nodes without stake, which consensus does not get.
         unstaked_values: Counter,
-        /// Slots whose leaders made two blocks that consensus is not told of, since it did not read.
+        /// Slots with two blocks of their leader that consensus did not get, because it did not read in time.
         dropped_duplicates: Counter,
     }
 }

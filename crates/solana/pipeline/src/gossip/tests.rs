@@ -309,7 +309,7 @@ fn refused_requests_free_their_places() {
     requests[..10].iter().for_each(|request| node.rig.give(SIGN_GOSSIP, request.tag, &[]));
     node.rig.run();
     assert_eq!(node.requests().len(), 10, "as many more as there are answers");
-    assert!(pongs(&node.sent()).is_empty(), "a refusal is no signature");
+    assert!(pongs(&node.sent()).is_empty(), "a refusal is not a signature");
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl Found {
     }
 }
 
-fn told(bytes: &AtomicU64) -> Option<f64> {
+fn known(bytes: &AtomicU64) -> Option<f64> {
     Some(bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != UNTOLD).map(|bytes| bytes as f64)
 }
 
@@ -122,8 +122,8 @@ impl Process {
             Process::Resident => resident_bytes(&std::fs::read_to_string("/proc/self/status").ok()?)? as f64,
             Process::Start => started_unix_ns as f64 / 1e9,
             Process::Version => 1.0,
-            Process::DiskFree => told(&disk.0.free_bytes)?,
-            Process::DiskSize => told(&disk.0.size_bytes)?,
+            Process::DiskFree => known(&disk.0.free_bytes)?,
+            Process::DiskSize => known(&disk.0.size_bytes)?,
         })
     }
 }

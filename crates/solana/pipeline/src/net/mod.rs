@@ -58,7 +58,7 @@ hearth_tile::counters! {
         dropped_answers: Counter,
         /// Datagrams the kernel dropped because the socket's buffer was full.
         dropped_by_kernel: Counter,
-        /// Datagrams not sent, since the kernel knows no way to their address or is told not to send there.
+        /// Datagrams not sent, since the kernel has no route to their address or a firewall rule refuses it.
         dropped_unreachable: Counter,
         /// Sends that the kernel refused with another error than these and a full buffer.
         send_errors: Counter,
@@ -179,9 +179,9 @@ impl Links {
 
     /// Rereads the file if it has changed, and counts the fate of datagrams.
     fn housekeep(&mut self, now_ns: u64, wall_ns: u64, count: &mut Counters) {
-        let told = self.emulator.counters;
-        (count.links_delayed, count.links_lost) = (told.delayed, told.lost);
-        (count.links_cut, count.dropped_links_full) = (told.cut, told.full);
+        let emulated = self.emulator.counters;
+        (count.links_delayed, count.links_lost) = (emulated.delayed, emulated.lost);
+        (count.links_cut, count.dropped_links_full) = (emulated.cut, emulated.full);
         if now_ns < self.look_at_ns {
             return;
         }

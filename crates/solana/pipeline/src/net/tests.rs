@@ -287,13 +287,13 @@ fn bytes_are_told_by_peer_in_both_directions() {
     turn_until(&mut rig, "the answers are sent", |rig| rig.count().sent == 6);
     rig.advance(Duration::from_millis(2));
     rig.run();
-    let told = rig.bandwidth();
-    let of = |socket: &UdpSocket| told.peers[&bandwidth::Peer::at(socket.local_addr())];
+    let bandwidth_report = rig.bandwidth();
+    let of = |socket: &UdpSocket| bandwidth_report.peers[&bandwidth::Peer::at(socket.local_addr())];
     let expected = [(6_000, 2_500), (3_500, 2_500), (0, 0)];
     for (socket, (received, sent)) in senders.iter().zip(expected) {
         assert_eq!(of(socket), bandwidth::Bytes { received, sent });
     }
-    let (total, count) = (told.total(), *rig.count());
+    let (total, count) = (bandwidth_report.total(), *rig.count());
     assert_eq!((total.received, total.sent), (count.received_bytes, count.sent_bytes));
     let carried: usize = rig.take(NET_QUIC).iter().map(|(_, payload)| payload.len()).sum();
     assert_eq!(carried as u64, total.received + count.received * Datagram::HEADER as u64);

@@ -139,7 +139,7 @@ fn the_end_of_a_slot_says_how_many_microblocks_there_are() {
     complete(&mut rig, 0, 7, 0, 1);
     begin(&mut rig, 8);
     rig.run();
-    assert_eq!(take(&mut rig, 0).iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0], "ids begin anew");
+    assert_eq!(take(&mut rig, 0).iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0], "ids start from zero");
     assert_eq!(rig.count().blocks, 1);
 }
 

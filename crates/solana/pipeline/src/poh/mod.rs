@@ -193,7 +193,7 @@ impl Tile for Poh {
         }
         let until = began + began.saturating_sub(self.left_ns).max(TURN_NS_MIN);
         let mut now = began;
-        let (mut work, mut told) = (Poll::Idle, 0);
+        let (mut work, mut published) = (Poll::Idle, 0);
         for steps in 1..=STEPS_MAX {
             let step = self.chain.step(now);
             self.due_ns = Some(now);
@@ -220,12 +220,12 @@ impl Tile for Poh {
             }
             work = Poll::Busy;
             now = out.fresh_now();
-            told += usize::from(step != Step::Hashed);
+            published += usize::from(step != Step::Hashed);
             // The next slot follows an ended one immediately: until pack receives its start, nothing executes.
             let ended = matches!(step, Step::Tick(Entry { last: true, .. }));
             // The next turn asks whether the next slot may start: an unused answer would be lost, and with it the
             // request of the waiting work.
-            if told == TOLD_MAX || steps == STEPS_MAX || (now >= until && !ended) {
+            if published == TOLD_MAX || steps == STEPS_MAX || (now >= until && !ended) {
                 break;
             }
             if ended && let Err(look_at) = self.may_begin(now) {

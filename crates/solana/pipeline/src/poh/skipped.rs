@@ -31,7 +31,7 @@ pub(super) struct Skipped {
     /// When this node learned of the parent's end, in nanoseconds.
     since_ns: u64,
     /// Ticks emitted and ticks to emit, once the slot to produce is known.
-    told: usize,
+    published: usize,
     to_tell: usize,
 }
 
@@ -51,7 +51,16 @@ pub(super) enum Progress {
 impl Skipped {
     /// Creates a chain that continues from the end of a block, learned at `now_ns`.
     pub fn on(parent_slot: u64, hash: [u8; 32], now_ns: u64) -> Self {
-        Self { parent_slot, hash, ahead: vec![], parent_hash: hash, in_tick: 0, since_ns: now_ns, told: 0, to_tell: 0 }
+        Self {
+            parent_slot,
+            hash,
+            ahead: vec![],
+            parent_hash: hash,
+            in_tick: 0,
+            since_ns: now_ns,
+            published: 0,
+            to_tell: 0,
+        }
     }
 
     /// The parent's slot and last hash.
@@ -76,12 +85,12 @@ impl Skipped {
 
     /// Emits the next tick, or hashes towards it; in low power (`None`) a tick is one hash.
     pub fn tell(&mut self, hashes_per_tick: Option<u64>) -> Progress {
-        if self.told == self.to_tell {
+        if self.published == self.to_tell {
             return Progress::Done;
         }
-        if self.told < self.ahead.len() {
-            self.told += 1;
-            return Progress::Tick(self.ahead[self.told - 1]);
+        if self.published < self.ahead.len() {
+            self.published += 1;
+            return Progress::Tick(self.ahead[self.published - 1]);
         }
         let hashes = hashes_per_tick.unwrap_or(1);
         self.hash_some(hashes);
@@ -89,7 +98,7 @@ impl Skipped {
             return Progress::Hashed;
         }
         self.in_tick = 0;
-        self.told += 1;
+        self.published += 1;
         Progress::Tick(self.hash)
     }
 

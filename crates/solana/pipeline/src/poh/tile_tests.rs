@@ -278,9 +278,9 @@ fn where_leaders_take_turns_a_slot_begins_when_it_is_told_to() {
     assert_eq!(answers(&mut rig), [], "it has begun");
     assert!(ledger.bank(3).is_some());
     assert_eq!(LeaderSlot::read(&rig.take("poh_pack")[0].1).slot, 3);
-    let told = rig.take_control("poh_shred");
-    assert_eq!(told[0], (CHAINS_TO, vec![9; 32]));
-    let skipped = told[1..].iter().map(|(_, bytes)| PohEntry::read(bytes));
+    let messages = rig.take_control("poh_shred");
+    assert_eq!(messages[0], (CHAINS_TO, vec![9; 32]));
+    let skipped = messages[1..].iter().map(|(_, bytes)| PohEntry::read(bytes));
     assert_eq!(skipped.map(|it| (it.slot, it.parent_slot, it.tick)).collect::<Vec<_>>(), [(3, 0, 0); 8]);
 
     rig.give("pack_poh", 0, &DonePacking { slot: 3, microblocks: 0 }.encode());

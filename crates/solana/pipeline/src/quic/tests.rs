@@ -199,7 +199,10 @@ fn with_no_room_downstream_nothing_is_lost() {
     let spent = world.rig.regimes()[Regime::Backpressure as usize];
     world.rig.turn_after(Duration::from_millis(3));
     assert!(world.rig.regimes()[Regime::Backpressure as usize] >= spent + 3_000_000);
-    assert!((full + 1..20_000).contains(&numbers), "the connection holds some more, then the client is told to wait");
+    assert!(
+        (full + 1..20_000).contains(&numbers),
+        "the connection holds some more, then flow control holds the client back"
+    );
     world.send(numbers..numbers + 100, |world| {
         (0..2).for_each(|v| got.extend(world.take(v)));
         got.len() as u64 == numbers + 100

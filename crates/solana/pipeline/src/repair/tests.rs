@@ -111,7 +111,7 @@ impl Bench {
     }
 
     /// Takes the answers sent to tower.
-    fn told(&mut self) -> Vec<AncestorAnswer> {
+    fn answers(&mut self) -> Vec<AncestorAnswer> {
         self.rig.run();
         self.rig.take(REPAIR_TOWER).iter().map(|(_, message)| AncestorAnswer::read(message)).collect()
     }
@@ -298,15 +298,15 @@ fn tower_gets_the_hashes_it_asked_for() {
     let answer = |slots: &[u64], nonce| AncestorHashes::Hashes(hashes(slots), nonce).write();
     // It has not confirmed the slot yet: a repeated request has the same nonce.
     bench.receive(address(2), &answer(&[], nonce));
-    assert_eq!(bench.told(), []);
+    assert_eq!(bench.answers(), []);
     assert_eq!(bench.ask_ancestors(9), nonce);
     bench.receive(address(2), &answer(&[9, 7, 6], nonce));
-    let told = AncestorAnswer { node: key(2).public_key(), hashes: hashes(&[9, 7, 6]) };
-    assert_eq!(bench.told(), [told]);
+    let expected = AncestorAnswer { node: key(2).public_key(), hashes: hashes(&[9, 7, 6]) };
+    assert_eq!(bench.answers(), [expected]);
     let count = bench.rig.count();
     assert_eq!((count.ancestor_requests, count.ancestor_answers, count.dropped_unasked), (2, 2, 0));
     bench.receive(address(2), &answer(&[9, 7, 6], nonce));
-    assert_eq!(bench.told(), [], "it counts once");
+    assert_eq!(bench.answers(), [], "it counts once");
     assert_eq!(bench.rig.count().dropped_unasked, 1);
 }
 
@@ -325,7 +325,7 @@ fn hashes_that_nobody_asked_for_are_dropped() {
         bench.receive(*from, datagram);
     }
     bench.receive(address(2), &[9; 16]);
-    assert_eq!(bench.told(), []);
+    assert_eq!(bench.answers(), []);
     let count = bench.rig.count();
     assert_eq!((count.dropped_unasked, count.dropped_malformed), (wrong.len() as u64, 1));
     // A node that serves no repair is not asked either.
@@ -369,7 +369,7 @@ fn full_tower_holds_up_nothing() {
     assert_eq!(bench.rig.count().dropped_answers, 3);
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
     assert_eq!(bench.wanted_after(LOOK), [Wanted::Shred { slot: 1, index: 3 }]);
-    assert_eq!(bench.told().len(), DEPTH as usize);
+    assert_eq!(bench.answers().len(), DEPTH as usize);
 }
 
 #[test]

@@ -189,10 +189,10 @@ fn ancestors_of_confirmed_blocks_are_served() {
     let hash = pong_hash(&ping.token);
     let pong = Pong { from: asker.key.public_key(), hash, signature: asker.key.sign(&hash) };
     assert!(server.answer(asker.from, &repair::write_pong(&pong), 1_000).is_empty());
-    let told =
+    let response =
         |slots: &[u64]| vec![AncestorHashes::Hashes(slots.iter().map(|slot| (*slot, [*slot as u8; 32])).collect(), 77)];
-    assert_eq!(ask(&mut server, 4), told(&[4, 2, 1]));
-    assert_eq!(ask(&mut server, 3), told(&[]), "it is not confirmed");
+    assert_eq!(ask(&mut server, 4), response(&[4, 2, 1]));
+    assert_eq!(ask(&mut server, 3), response(&[]), "it is not confirmed");
     assert_eq!((server.counts.served_ancestors, server.counts.served, server.counts.not_found), (2, 0, 0));
 }
 

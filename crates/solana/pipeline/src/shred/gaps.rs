@@ -25,7 +25,7 @@ pub(super) const fn memory(receiver: &ReceiverConfig) -> u64 {
 pub(super) struct GapReports {
     port: Port,
     /// The last message sent for each slot.
-    told: BTreeMap<u64, Vec<u8>>,
+    sent: BTreeMap<u64, Vec<u8>>,
     /// Whether anything is missing, or remains unreported for lack of room.
     is_lacking: bool,
     /// Whether the link had no room for everything.
@@ -36,7 +36,7 @@ pub(super) struct GapReports {
 
 impl GapReports {
     pub fn new(port: Port) -> Self {
-        Self { port, told: BTreeMap::new(), is_lacking: false, is_held_up: false, due_at: None }
+        Self { port, sent: BTreeMap::new(), is_lacking: false, is_held_up: false, due_at: None }
     }
 
     /// Whether anything is known to be missing, or remains to be reported.
@@ -59,11 +59,11 @@ impl GapReports {
         let root = receiver.root();
         self.is_lacking = true;
         self.is_held_up = true;
-        if self.told.first_key_value().is_some_and(|(slot, _)| *slot <= root) {
-            self.told = self.told.split_off(&(root + 1));
+        if self.sent.first_key_value().is_some_and(|(slot, _)| *slot <= root) {
+            self.sent = self.sent.split_off(&(root + 1));
         }
         let begun: BTreeSet<u64> = receiver.slots().filter(|slot| *slot > root).collect();
-        let ended: Vec<u64> = self.told.keys().copied().filter(|slot| !begun.contains(slot)).collect();
+        let ended: Vec<u64> = self.sent.keys().copied().filter(|slot| !begun.contains(slot)).collect();
         for slot in ended {
             if out.credits(self.port, 1) == 0 {
                 return;
@@ -72,7 +72,7 @@ impl GapReports {
             let control = if parent.is_some() { SLOT_WHOLE } else { SLOT_GONE };
             let message = SlotGaps { slot, parent, ..SlotGaps::default() }.encode();
             out.publish_control(self.port, slot, control, &message);
-            self.told.remove(&slot);
+            self.sent.remove(&slot);
         }
         let now = out.now();
         let mut is_lacking = begun.len() > SLOTS_WANTED;
@@ -85,14 +85,14 @@ impl GapReports {
             };
             is_lacking |= highest_from.is_some() || !shreds.is_empty();
             let message = SlotGaps { slot, parent: receiver.parent(slot), highest_from, shreds }.encode();
-            if self.told.get(&slot) == Some(&message) {
+            if self.sent.get(&slot) == Some(&message) {
                 continue;
             }
             if out.credits(self.port, 1) == 0 {
                 return;
             }
             out.publish_control(self.port, slot, SLOT_GAPS, &message);
-            self.told.insert(slot, message);
+            self.sent.insert(slot, message);
         }
         self.is_lacking = is_lacking;
         self.is_held_up = false;

@@ -340,8 +340,9 @@ impl Receiver {
     /// The partial slots.
     pub fn slots(&self) -> impl Iterator<Item = u64> {
         // A slot whose block was given up may have no sets here.
-        let anew = self.versions.slots().filter(|slot| !self.whole.contains(slot) && !self.slots.contains_key(slot));
-        self.slots.keys().copied().chain(anew)
+        let unstarted =
+            self.versions.slots().filter(|slot| !self.whole.contains(slot) && !self.slots.contains_key(slot));
+        self.slots.keys().copied().chain(unstarted)
     }
 
     /// The parent of a partial slot, once known.

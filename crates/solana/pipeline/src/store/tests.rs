@@ -120,7 +120,7 @@ fn where_the_node_votes_tower_hears_of_the_newest_block() {
 
 #[test]
 fn what_lies_behind_the_chain_comes_anew() {
-    let dir = Dir::new("anew");
+    let dir = Dir::new("restart");
     let (mut store, _) = BlockStore::open(&dir.0, small()).unwrap();
     let old = FecSetRecord {
         slot: 1,

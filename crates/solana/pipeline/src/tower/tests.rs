@@ -696,11 +696,11 @@ fn root_follows_32_votes_and_is_saved() {
     let mut node = Node::started(Config { leads: false, ..config(0) }, start(), None);
     let outputs = line(&mut node, 40);
     let roots: Vec<BankId> = (1..=9).map(id).collect();
-    let told: Vec<BankId> = commands(&outputs)
+    let rooted: Vec<BankId> = commands(&outputs)
         .into_iter()
         .filter_map(|it| if let Command::Root(id) = it { Some(id) } else { None })
         .collect();
-    assert_eq!((told, &node.disk.roots), (roots.clone(), &roots));
+    assert_eq!((rooted, &node.disk.roots), (roots.clone(), &roots));
     assert!(outputs.contains(&Output::Root(9)));
     assert!(commands(&outputs).iter().any(|command| matches!(command, Command::Finalized(_))));
     assert_eq!((node.core.count.root_slot, node.core.count.unrooted_blocks), (9, 31));

@@ -212,11 +212,11 @@ impl Tile for TxSend {
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
-        let told = self.leaders.client.counters();
-        (out.count.sent, out.count.acknowledged) = (told.sent, told.acknowledged);
-        (out.count.stopped, out.count.lost) = (told.stopped, told.lost);
-        (out.count.connected, out.count.disconnected) = (told.connected, told.disconnected);
-        (out.count.datagrams_in, out.count.datagrams_out) = (told.datagrams_in, told.datagrams_out);
+        let counted = self.leaders.client.counters();
+        (out.count.sent, out.count.acknowledged) = (counted.sent, counted.acknowledged);
+        (out.count.stopped, out.count.lost) = (counted.stopped, counted.lost);
+        (out.count.connected, out.count.disconnected) = (counted.connected, counted.disconnected);
+        (out.count.datagrams_in, out.count.datagrams_out) = (counted.datagrams_in, counted.datagrams_out);
         out.count.waiting = self.leaders.waiting() as u64;
         out.count.connections = self.leaders.len() as u64;
     }

@@ -31,32 +31,32 @@ impl Api {
     pub fn get_cluster_nodes(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
         let others = (self.cluster_nodes)();
-        let others = others.iter().filter(|node| node.identity != self.identity).map(told);
+        let others = others.iter().filter(|node| node.identity != self.identity).map(node_json);
         let own = ClusterNode { rpc: Some(self.http), pubsub: Some(self.websocket), ..self.own() };
-        Ok([told(&own)].into_iter().chain(others).collect())
+        Ok([node_json(&own)].into_iter().chain(others).collect())
     }
 
     /// This node's contact info: the published one, or defaults outside a cluster.
     fn own(&self) -> ClusterNode {
-        let told = (self.cluster_nodes)().into_iter().find(|node| node.identity == self.identity);
+        let contact = (self.cluster_nodes)().into_iter().find(|node| node.identity == self.identity);
         ClusterNode {
             identity: self.identity,
-            gossip: told.as_ref().map_or(Some(self.gossip), |told| told.gossip),
+            gossip: contact.as_ref().map_or(Some(self.gossip), |contact| contact.gossip),
             // Votes share the port of other transactions.
-            tpu_vote: told.as_ref().map_or(Some(self.tpu), |told| told.tpu_vote),
+            tpu_vote: contact.as_ref().map_or(Some(self.tpu), |contact| contact.tpu_vote),
             // A node that produces no blocks advertises no TPU.
-            tpu: told.as_ref().map_or(Some(self.tpu), |told| told.tpu),
-            tpu_quic: told.as_ref().map_or(Some(self.tpu_quic), |told| told.tpu_quic),
+            tpu: contact.as_ref().map_or(Some(self.tpu), |contact| contact.tpu),
+            tpu_quic: contact.as_ref().map_or(Some(self.tpu_quic), |contact| contact.tpu_quic),
             version: crate::VERSION.into(),
             client: "Hearth".into(),
             feature_set: self.feature_set,
             shred_version: self.shred_version,
-            ..told.unwrap_or_default()
+            ..contact.unwrap_or_default()
         }
     }
 }
 
-fn told(node: &ClusterNode) -> Value {
+fn node_json(node: &ClusterNode) -> Value {
     json!({
         "pubkey": *encode_32(&node.identity),
         "gossip": node.gossip,

@@ -63,13 +63,13 @@ mod tests {
     #[test]
     fn asking_again_calls_once_a_second() {
         let (calls, start) = (Calls::default(), Instant::now());
-        let told = |hash: u8, ms| calls.note(&[hash; 32], start + Duration::from_millis(ms));
-        assert!(!told(1, 0) && told(1, 200), "the second time");
-        assert!(!told(1, 400) && !told(1, 1100), "within a second of the call");
-        assert!(told(1, 1300));
-        assert!(!told(2, 2400), "another hash");
+        let is_waiting = |hash: u8, ms| calls.note(&[hash; 32], start + Duration::from_millis(ms));
+        assert!(!is_waiting(1, 0) && is_waiting(1, 200), "the second time");
+        assert!(!is_waiting(1, 400) && !is_waiting(1, 1100), "within a second of the call");
+        assert!(is_waiting(1, 1300));
+        assert!(!is_waiting(2, 2400), "another hash");
         for ms in (3400..10_000).step_by(1000) {
-            assert!(!told(2, ms), "who asks once a second does not wait for it");
+            assert!(!is_waiting(2, ms), "who asks once a second does not wait for it");
         }
     }
 }

@@ -106,8 +106,10 @@ impl Api {
                 self.at_length(|| slots.iter().map(|slot| self.block_prices(*slot)).collect::<Result<_, _>>()).await?
             }
         };
-        let told = prices.iter().rev();
-        Ok(told.map(|block| json!({ "slot": block.slot, "prioritizationFee": block.of_accounts(&keys) })).collect())
+        let newest_first = prices.iter().rev();
+        Ok(newest_first
+            .map(|block| json!({ "slot": block.slot, "prioritizationFee": block.of_accounts(&keys) }))
+            .collect())
     }
 
     /// The prices of a block; zero if the block is not kept.

@@ -34,12 +34,12 @@ use crate::counters::{Counters, count};
 use crate::jsonrpc::Failure;
 use crate::methods::Api;
 use changes::{Changes, Seen};
-use tell::{Teller, Told, held_bytes};
+use tell::{Notification, Teller, held_bytes};
 pub use watch::{Watch, unsubscribes};
 
 /// Polling interval: half of a notification's latency budget.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-const _: () = assert!(2 * LOOK_EVERY.as_millis() <= 20, "a client is told within 20 ms");
+const _: () = assert!(2 * LOOK_EVERY.as_millis() <= 20, "a client is notified within 20 ms");
 
 struct Subscription {
     connection: u64,
@@ -216,19 +216,19 @@ impl Hub {
         if fresh || now != *seen || !tapped.landed.is_empty() || !tapped.changed.is_empty() {
             let changes = Changes::between(&self.ledger, seen, now, fresh, tapped);
             let State { subscriptions, held_bytes, .. } = &mut *state;
-            let mut teller = Teller { changes: &changes, ledger: &self.ledger, held_bytes, told: Vec::new() };
+            let mut teller = Teller { changes: &changes, ledger: &self.ledger, held_bytes, notifications: Vec::new() };
             for (&id, subscription) in subscriptions {
                 teller.tell(id, &mut subscription.watch);
             }
-            let told = teller.told;
+            let notifications = teller.notifications;
             *seen = now;
-            self.deliver(&mut state, told);
+            self.deliver(&mut state, notifications);
         }
         !state.subscriptions.is_empty()
     }
 
-    fn deliver(&self, state: &mut State, told: Vec<Told>) {
-        for Told { id, text, last } in told {
+    fn deliver(&self, state: &mut State, notifications: Vec<Notification>) {
+        for Notification { id, text, last } in notifications {
             // An earlier notification may have overflowed its connection, which removes its subscriptions.
             let Some(connection) = state.subscriptions.get(&id).map(|found| found.connection) else { continue };
             let Some(peer) = state.peers.get(&connection) else { continue };

@@ -24,7 +24,7 @@ use crate::jsonrpc::notification;
 pub const HELD_BYTES_MAX: usize = 256 << 20;
 
 /// A notification for a subscription.
-pub struct Told {
+pub struct Notification {
     /// The subscription's number.
     pub id: u64,
     /// The text; `None` if the subscription must end because it would hold back too much.
@@ -42,7 +42,7 @@ pub struct Teller<'a> {
     /// Bytes held back for all subscriptions.
     pub held_bytes: &'a mut usize,
     /// The notifications made so far.
-    pub told: Vec<Told>,
+    pub notifications: Vec<Notification>,
 }
 
 /// The approximate size of a transaction's logs as a value, in bytes.
@@ -98,7 +98,7 @@ impl Teller<'_> {
 
     fn say(&mut self, id: u64, name: &str, result: &Value, last: bool) {
         let text = notification(&format!("{name}Notification"), result, id);
-        self.told.push(Told { id, text: Some(text.into()), last });
+        self.notifications.push(Notification { id, text: Some(text.into()), last });
     }
 
     /// Notifies an account; a program subscription gets its address too.
@@ -181,7 +181,7 @@ impl Teller<'_> {
     /// Whether this many more bytes may be held back; if not, ends the subscription.
     fn hold(&mut self, id: u64, bytes: usize) -> bool {
         if *self.held_bytes + bytes > HELD_BYTES_MAX {
-            self.told.push(Told { id, text: None, last: true });
+            self.notifications.push(Notification { id, text: None, last: true });
             return false;
         }
         *self.held_bytes += bytes;

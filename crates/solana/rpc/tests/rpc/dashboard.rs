@@ -127,7 +127,7 @@ fn a_foreign_name_and_a_parameter_are_refused() {
     assert_eq!(asked("/dashboard", "127.0.0.1:1").status, 200);
     for path in ["/?every=5", "/dashboard?every=5&x", "/dashboard/live?every=5"] {
         let refused = asked(path, "localhost");
-        assert!(refused.status == 400 && refused.body.contains("`every` is no parameter"), "{path}: {refused:?}");
+        assert!(refused.status == 400 && refused.body.contains("`every` is not a parameter"), "{path}: {refused:?}");
     }
     // A question mark alone has no parameters.
     assert_eq!(asked("/dashboard?", "localhost").status, 200);

@@ -51,8 +51,8 @@ fn a_drop_is_told_with_its_counter_reason_and_hint() {
     let signature = signature_of(&chain.transfer(0, &address(20), 7));
     note(&chain, &signature, DropReason::BankOther, Some(TransactionError::InvalidAccountForFee));
     note(&chain, &signature, DropReason::VerifyDuplicate, None);
-    let told = fate(&chain, &signature);
-    assert_eq!(told["fate"], "dropped");
+    let answer = fate(&chain, &signature);
+    assert_eq!(answer["fate"], "dropped");
     let drop = json!({
         "tile": "bank",
         "counter": "bank_dropped_other",
@@ -60,8 +60,8 @@ fn a_drop_is_told_with_its_counter_reason_and_hint() {
         "err": "InvalidAccountForFee",
         "unixTimestamp": 2_000,
     });
-    assert_eq!((&told["drop"], &told["hint"]), (&drop, &json!(DropReason::BankOther.hint())));
-    assert_eq!(told["duplicates"]["count"], 1);
+    assert_eq!((&answer["drop"], &answer["hint"]), (&drop, &json!(DropReason::BankOther.hint())));
+    assert_eq!(answer["duplicates"]["count"], 1);
 }
 
 /// Refusals by the RPC are reported like drops by a tile, and a transaction sent in vain is not resent.
@@ -72,9 +72,9 @@ fn refusals_of_the_rpc_are_told() {
         chain.ask("sendTransaction", json!([base64(bytes), { "encoding": "base64", "skipPreflight": skip }]))
     };
     let of = |bytes: &[u8]| {
-        let told = fate(&chain, &signature_of(bytes));
+        let answer = fate(&chain, &signature_of(bytes));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        (text(&told["fate"]), text(&told["drop"]["counter"]), text(&told["explanation"]))
+        (text(&answer["fate"]), text(&answer["drop"]["counter"]), text(&answer["explanation"]))
     };
     let failing = chain.transfer(1, &address(20), RICH);
     assert!(send(&failing, false)["error"].is_object());
@@ -131,6 +131,6 @@ fn what_is_forgotten_is_said_to_be() {
     assert!(chain.error("getTransactionFate", json!(["abc"])).0 == -32602);
     assert!(chain.error("getTransactionFate", json!([])).0 == -32602);
     let without = Chain::with(Limits::default(), false);
-    let told = fate(&without, &signature_of(&without.transfer(0, &address(20), 7)));
-    assert!(told["explanation"].as_str().unwrap().contains("rpc.transaction_history"), "{told}");
+    let answer = fate(&without, &signature_of(&without.transfer(0, &address(20), 7)));
+    assert!(answer["explanation"].as_str().unwrap().contains("rpc.transaction_history"), "{answer}");
 }

@@ -148,8 +148,8 @@ fn an_address_that_asks_too_often_is_told() {
     let refused: Vec<Answer> = (0..10).map(|_| post(chain.http(), &request)).collect();
     assert!(refused.iter().all(|answer| answer.status == 429), "{refused:?}");
     assert!(refused[0].head.contains("retry-after: 1"), "{:?}", refused[0]);
-    let told: Value = serde_json::from_str(&refused[0].body).unwrap();
-    assert_eq!(error_of(&told).0, 429);
+    let refusal: Value = serde_json::from_str(&refused[0].body).unwrap();
+    assert_eq!(error_of(&refusal).0, 429);
     assert_eq!(chain.counted(|c| c.requests_limited()), before + refused.len() as u64);
 }
 

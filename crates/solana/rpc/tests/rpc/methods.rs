@@ -67,7 +67,7 @@ fn what_a_block_changed_is_listed_page_by_page() {
     let accounts = whole["accounts"].as_array().unwrap();
     let paid = accounts.iter().find(|account| account["pubkey"] == text(&address(20))).unwrap();
     let hash = hearth_ledger::lattice::account_hash(&address(20), &Account::wallet(1_000_000));
-    let told = json!({
+    let expected = json!({
         "pubkey": text(&address(20)),
         "lamports": 1_000_000,
         "owner": text(&[0; 32]),
@@ -75,7 +75,7 @@ fn what_a_block_changed_is_listed_page_by_page() {
         "space": 0,
         "hash": text(&hash),
     });
-    assert_eq!(*paid, told);
+    assert_eq!(*paid, expected);
     assert!(accounts.iter().any(|account| account["pubkey"] == text(&address(0))));
     // One account per page, until there are no more.
     let (mut after, mut pages) = (Value::Null, vec![]);

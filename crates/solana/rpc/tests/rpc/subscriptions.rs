@@ -25,15 +25,15 @@ fn logs_are_told_to_those_who_want_them() {
     let mut other = Client::new(&chain);
     let named = other.call("logsSubscribe", json!([{ "mentions": [text(&address(21))] }, processed]));
     let signature = send(&chain, &chain.transfer(0, &address(20), 1_000_000));
-    let told = client.notified("logsNotification", &all);
+    let notification = client.notified("logsNotification", &all);
     let logs = json!([format!("Program {SYSTEM} invoke [1]"), format!("Program {SYSTEM} success")]);
     let value = json!({ "signature": signature, "err": null, "logs": logs });
-    assert_eq!(told, json!({ "context": { "slot": 1 }, "value": value }));
+    assert_eq!(notification, json!({ "context": { "slot": 1 }, "value": value }));
     let failed = send(&chain, &chain.transfer(1, &address(21), RICH));
     for (client, id) in [(&mut client, &all), (&mut other, &named)] {
-        let told = client.notified("logsNotification", id);
-        assert_eq!(told["value"]["signature"], failed);
-        assert_eq!(told["value"]["err"], json!({ "InstructionError": [0, { "Custom": 1 }] }));
+        let notification = client.notified("logsNotification", id);
+        assert_eq!(notification["value"]["signature"], failed);
+        assert_eq!(notification["value"]["err"], json!({ "InstructionError": [0, { "Custom": 1 }] }));
     }
     assert!(other.hears_nothing());
     // Nobody subscribes any more, so the banks publish nothing.
@@ -54,8 +54,8 @@ fn logs_are_held_back_until_they_are_sure() {
     chain.next_slot();
     assert!(client.hears_nothing());
     chain.ledger.mark_stored(1);
-    let told = client.notified("logsNotification", &confirmed);
-    assert_eq!((&told["context"]["slot"], &told["value"]["signature"]), (&json!(1), &json!(signature)));
+    let notification = client.notified("logsNotification", &confirmed);
+    assert_eq!((&notification["context"]["slot"], &notification["value"]["signature"]), (&json!(1), &json!(signature)));
     chain.durable_slots(31);
     assert!(late.hears_nothing());
     chain.durable_slots(1);
@@ -74,18 +74,18 @@ fn accounts_of_a_program_are_told_at_their_commitment() {
     let mut none = Client::new(&chain);
     none.call("programSubscribe", json!([system, { "commitment": "processed", "filters": [{ "dataSize": 1 }] }]));
     send(&chain, &chain.transfer(0, &address(20), 1_000_000));
-    let mut told: Vec<(Value, Value)> = (0..2)
+    let mut notification: Vec<(Value, Value)> = (0..2)
         .map(|_| {
-            let told = client.notified("programNotification", &id);
-            assert_eq!(told["context"]["slot"], 1);
-            (told["value"]["pubkey"].clone(), told["value"]["account"]["lamports"].clone())
+            let notification = client.notified("programNotification", &id);
+            assert_eq!(notification["context"]["slot"], 1);
+            (notification["value"]["pubkey"].clone(), notification["value"]["account"]["lamports"].clone())
         })
         .collect();
     let mut expected =
         vec![(json!(text(&address(0))), json!(RICH - 1_005_000)), (json!(text(&address(20))), json!(1_000_000))];
-    told.sort_by_key(|(key, _)| key.to_string());
+    notification.sort_by_key(|(key, _)| key.to_string());
     expected.sort_by_key(|(key, _)| key.to_string());
-    assert_eq!(told, expected);
+    assert_eq!(notification, expected);
     // For each slot, only the state at its end.
     send(&chain, &chain.transfer(0, &address(20), 2_000_000));
     assert!(late.hears_nothing() && none.hears_nothing());
@@ -105,8 +105,8 @@ fn each_step_of_a_slot_is_told() {
     let id = client.call("slotsUpdatesSubscribe", json!([]));
     send(&chain, &chain.transfer(0, &address(20), 1_000_000));
     chain.durable_slots(1);
-    let mut told = vec![];
-    while told.len() < 5 {
+    let mut notification = vec![];
+    while notification.len() < 5 {
         let update = client.notified("slotsUpdatesNotification", &id);
         assert!(update["timestamp"].as_u64().unwrap() > 1_600_000_000_000);
         if update["type"] == "frozen" {
@@ -115,12 +115,12 @@ fn each_step_of_a_slot_is_told() {
         if update["type"] == "createdBank" {
             assert_eq!((&update["slot"], &update["parent"]), (&json!(2), &json!(1)));
         }
-        told.push((update["type"].as_str().unwrap().to_owned(), update["slot"].as_u64().unwrap()));
+        notification.push((update["type"].as_str().unwrap().to_owned(), update["slot"].as_u64().unwrap()));
     }
-    told.sort();
+    notification.sort();
     let expected =
         [("completed", 1), ("createdBank", 2), ("firstShredReceived", 2), ("frozen", 1), ("optimisticConfirmation", 1)];
-    assert_eq!(told, expected.map(|(kind, slot)| (kind.to_owned(), slot)));
+    assert_eq!(notification, expected.map(|(kind, slot)| (kind.to_owned(), slot)));
     chain.durable_slots(32);
     let roots = || client.notified("slotsUpdatesNotification", &id);
     assert!(std::iter::repeat_with(roots).take(200).any(|update| update["type"] == "root" && update["slot"] == 1));
@@ -196,9 +196,9 @@ fn votes_are_told_as_they_land() {
         is_vote,
     };
     let transfer = chain.transfer(0, &address(20), 1_000_000);
-    let told = [landed(&transfer, false), landed(&bytes, true)];
+    let notification = [landed(&transfer, false), landed(&bytes, true)];
     // As a bank that runs the vote program would.
-    chain.ledger.tap().add(told.into_iter(), std::iter::empty());
+    chain.ledger.tap().add(notification.into_iter(), std::iter::empty());
     let expected = json!({
         "votePubkey": text(&[0x77; 32]),
         "slots": [7],

@@ -65,8 +65,8 @@ fn an_overdrawn_transfer_is_refused_with_what_became_of_it() {
     let chain = Chain::new();
     let bytes = chain.transfer(0, &address(20), RICH);
     let (code, message, data) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
-    let told = "Transaction simulation failed: Error processing Instruction 0: custom program error: 0x1";
-    assert_eq!((code, &message[..]), (-32002, told));
+    let expected = "Transaction simulation failed: Error processing Instruction 0: custom program error: 0x1";
+    assert_eq!((code, &message[..]), (-32002, expected));
     assert_eq!(data["err"], json!({ "InstructionError": [0, { "Custom": 1 }] }));
     // The engine that runs programs would fill these; here there is none.
     assert!(data["logs"].is_array());
@@ -113,8 +113,8 @@ fn a_wrong_signature_is_refused() {
     let mut bytes = chain.transfer(0, &address(1), 1);
     bytes[5] ^= 1;
     let (code, message, data) = chain.error("sendTransaction", in_base64(&bytes, json!({})));
-    let told = "Transaction simulation failed: Transaction did not pass signature verification";
-    assert_eq!((code, &message[..], &data["err"]), (-32002, told, &json!("SignatureFailure")));
+    let expected = "Transaction simulation failed: Transaction did not pass signature verification";
+    assert_eq!((code, &message[..], &data["err"]), (-32002, expected, &json!("SignatureFailure")));
     let simulate = |options| in_base64(&bytes, options);
     let verified = chain.call("simulateTransaction", simulate(json!({ "sigVerify": true })));
     assert_eq!(verified["value"]["err"], "SignatureFailure");

@@ -108,8 +108,8 @@ fn slots_and_roots_are_told_without_gaps() {
     // More slots than there are polls of the ledger.
     chain.durable_slots(40);
     for slot in 2..=41 {
-        let told = client.notified("slotNotification", &slots);
-        assert_eq!((&told["slot"], &told["parent"]), (&json!(slot), &json!(slot - 1)));
+        let notification = client.notified("slotNotification", &slots);
+        assert_eq!((&notification["slot"], &notification["parent"]), (&json!(slot), &json!(slot - 1)));
     }
     for root in 1..=8 {
         assert_eq!(other.notified("rootNotification", &roots), root);
@@ -134,9 +134,9 @@ fn accounts_are_told_when_they_change() {
     chain.next_slot();
     assert!(client.hears_nothing());
     send(&chain, &chain.transfer(0, &address(20), 1_000_000));
-    let told = client.notified("accountNotification", &id);
-    assert_eq!((&told["context"]["slot"], &told["value"]["lamports"]), (&json!(2), &json!(1_000_000)));
-    assert_eq!(told["value"]["data"], json!(["", "base64"]));
+    let notification = client.notified("accountNotification", &id);
+    assert_eq!((&notification["context"]["slot"], &notification["value"]["lamports"]), (&json!(2), &json!(1_000_000)));
+    assert_eq!(notification["value"]["data"], json!(["", "base64"]));
     send(&chain, &chain.transfer(0, &address(21), 1_000_000));
     assert!(client.hears_nothing());
     // With its last lamport the account is gone.
@@ -161,8 +161,8 @@ fn an_account_is_told_when_its_commitment_has_the_change() {
     chain.next_slot();
     assert!(client.hears_nothing());
     chain.ledger.mark_stored(1);
-    let told = client.notified("accountNotification", &confirmed);
-    assert_eq!((&told["context"]["slot"], &told["value"]["lamports"]), (&json!(1), &json!(1_000_000)));
+    let notification = client.notified("accountNotification", &confirmed);
+    assert_eq!((&notification["context"]["slot"], &notification["value"]["lamports"]), (&json!(1), &json!(1_000_000)));
     // A client that is notified sees that state.
     assert_eq!((balance("confirmed"), balance("finalized")), (1_000_000, 0));
     chain.durable_slots(31);

@@ -61,7 +61,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     const NAMES: [&str; 9] = ["seed", "seeds", "first", "hours", "threads", "nodes", "slots", "faults", "trace"];
     let mut options = Options::new();
     while let Some(arg) = args.next() {
-        let name = arg.strip_prefix("--").ok_or_else(|| format!("`{arg}` is no option"))?;
+        let name = arg.strip_prefix("--").ok_or_else(|| format!("`{arg}` is not an option"))?;
         let value = match name {
             "shrink" => String::new(),
             _ if NAMES.contains(&name) => args.next().ok_or_else(|| format!("--{name} has no value"))?,
@@ -74,7 +74,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
 
 fn number<T: std::str::FromStr>(options: &Options, name: &str) -> Result<Option<T>, String> {
     let Some(value) = options.get(name) else { return Ok(None) };
-    value.parse().map(Some).map_err(|_| format!("--{name} {value}: that is no such number"))
+    value.parse().map(Some).map_err(|_| format!("--{name} {value}: that is not such a number"))
 }
 
 /// Runs one seed; whether all held.

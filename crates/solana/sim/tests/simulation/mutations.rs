@@ -42,7 +42,7 @@ const TRIED: [Mutation; 5] = [
     Mutation::StaleStakes,
     // `lamports`: one transaction in sixteen gives lamports away, and then fails.
     Mutation::MintedFailure,
-    // `snapshots`: the accounts of a snapshot are hashed anew.
+    // `snapshots`: the accounts of a snapshot are hashed again.
     Mutation::UnhashedChange,
     // `snapshots`: accounts are written up to 0.4 s after the cut, when others have changed them.
     Mutation::LostCut,

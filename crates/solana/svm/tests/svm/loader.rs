@@ -277,12 +277,12 @@ fn a_program_may_ask_for_the_stakes_of_the_epoch() {
     let ledger = ledger(Box::new(hearth_svm::Svm::new()), accounts);
     let bank = ledger.begin_slot(1, 0).expect("the first slot");
     let mut chain = Chain { ledger, bank, executor: hearth_ledger::Executor::new(), records: vec![] };
-    let mut told = |asked: &[u8]| {
+    let mut returned = |asked: &[u8]| {
         chain.succeed(&[call(key, vec![], asked.to_vec())]);
         let (_, answer) = chain.records[0].clone().expect("a record").return_data.expect("an answer");
         u64::from_le_bytes(answer.try_into().expect("8 bytes"))
     };
     let of = |n: u64| n * 1_000 * SOL - minimum_balance(STAKE_STATE_BYTES);
-    assert_eq!([told(&votes[0]), told(&votes[1]), told(&wallet(98))], [of(1), of(2), 0]);
-    assert_eq!(told(&[]), of(1) + of(2));
+    assert_eq!([returned(&votes[0]), returned(&votes[1]), returned(&wallet(98))], [of(1), of(2), 0]);
+    assert_eq!(returned(&[]), of(1) + of(2));
 }

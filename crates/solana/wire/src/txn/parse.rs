@@ -2,7 +2,6 @@
 //!
 //! reads   untrusted bytes
 //! writes  a [`Layout`]
-//! memory  none
 //! drops   what breaks a rule, at its offset
 //! source  `sanitize` of `solana-message` 4.2 (legacy and version 0) and of `VersionedTransaction`
 

@@ -12,7 +12,7 @@ export function setUp() {
     id: 'chart',
     least: 10,
     series: [{ key: 'rate', value: (sample) => sample.txn_per_s }],
-    told: ({ rate }) => `${grouped(rate)} txn/s`,
+    describe: ({ rate }) => `${grouped(rate)} txn/s`,
     summary(points) {
       const rates = points.map(({ rate }) => rate);
       return `now ${grouped(rates.at(-1))}, mean ${grouped(mean(rates))}, highest ${grouped(Math.max(...rates))} txn/s`;

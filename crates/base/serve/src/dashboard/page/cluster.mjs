@@ -16,9 +16,9 @@ const OTHERS = 'peer-others';
 const txns = (rate) => `${grouped(rate)} txn/s`;
 /** Figures that are stacked by host. */
 const CHARTS = [
-  { key: 'left_txn_per_s', id: 'left', name: 'Transactions out of the shred tile', least: 10, told: txns, more: executed },
-  { key: 'sent_bits_per_s', id: 'sent', name: 'Bandwidth, sent', least: 1000, told: bps },
-  { key: 'received_bits_per_s', id: 'received', name: 'Bandwidth, received', least: 1000, told: bps },
+  { key: 'left_txn_per_s', id: 'left', name: 'Transactions out of the shred tile', least: 10, format: txns, more: executed },
+  { key: 'sent_bits_per_s', id: 'sent', name: 'Bandwidth, sent', least: 1000, format: bps },
+  { key: 'received_bits_per_s', id: 'received', name: 'Bandwidth, received', least: 1000, format: bps },
 ];
 
 /** `{at, nodes}`: each node's activity in that second. */
@@ -102,7 +102,7 @@ export function draw({ cluster }) {
   byId('cluster-note').hidden = Boolean(cluster);
   byId('cluster-shown').hidden = !cluster;
   if (!cluster) {
-    if (waited > PATIENCE) setText(byId('cluster-note'), 'This node is of no cluster on this machine; `hearth cluster up` starts one.');
+    if (waited > PATIENCE) setText(byId('cluster-note'), 'This node is not part of a cluster on this machine; `hearth cluster up` starts one.');
     return;
   }
   for (const [id, , value, note] of FIGURES) {
@@ -125,7 +125,7 @@ function layers(key) {
 
 function drawCharts() {
   if (points.length === 0) return;
-  for (const { key, frame, least, told, more } of CHARTS) stack(frame, points, layers(key), { least, told, more: more?.() });
+  for (const { key, frame, least, format, more } of CHARTS) stack(frame, points, layers(key), { least, format, more: more?.() });
   const colours = layers('slot').map(({ name, colour }) => el('li', {}, el('span', { class: `swatch ${colour}` }), name));
   byId('cluster-legend').replaceChildren(...colours);
 }

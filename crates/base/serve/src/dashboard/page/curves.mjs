@@ -4,11 +4,11 @@ import { Frame, forget, runs } from './frame.mjs';
 
 /**
  * Curves of `series` `{key, value(sample)}` in one drawing: the first with its area, the others as lines. A missing
- * value of the first leaves a gap. `told(point)` describes a point in words, `summary(points)` all of them.
+ * value of the first leaves a gap. `describe(point)` describes a point in words, `summary(points)` all of them.
  */
 export class Curves {
-  constructor(parent, { height, title, id, least, series, told, summary }) {
-    Object.assign(this, { series, least, told, summary, points: [] });
+  constructor(parent, { height, title, id, least, series, describe, summary }) {
+    Object.assign(this, { series, least, describe, summary, points: [] });
     this.frame = new Frame(parent, { height, title, id }, () => this.draw());
   }
 
@@ -36,7 +36,7 @@ export class Curves {
         parts.push(svg('polyline', { class: `curve curve-${at}`, points: run.length > 1 ? line : `${line} ${line}` }));
       });
     }
-    parts.push(...frame.cursor(points, axes, this.told));
+    parts.push(...frame.cursor(points, axes, this.describe));
     frame.show(parts, this.summary(points));
   }
 }

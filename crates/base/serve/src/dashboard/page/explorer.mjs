@@ -50,7 +50,7 @@ async function show(partShown) {
   const isCurrent = () => mine === turn;
   const found = understand(value);
   if (!VIEWS[kind] || found.kind !== kind) {
-    place(el('h1', { text: 'Nothing to look for' }), el('p', { text: found.why ?? `“${value}” is no ${kind}.` }));
+    place(el('h1', { text: 'Nothing to look for' }), el('p', { text: found.why ?? `“${value}” is not a valid ${kind}.` }));
     return;
   }
   try {

@@ -48,7 +48,7 @@ export function show(sample) {
   }
   // Figures in the sentence change every second: announce it to screen readers only when its meaning changes.
   const meaning = `${diagnosis.finding} ${diagnosis.kind}`;
-  if (meaning !== spoken) byId('told').textContent = diagnosis.says;
+  if (meaning !== spoken) byId('announcement').textContent = diagnosis.says;
   spoken = meaning;
 }
 

@@ -5,11 +5,11 @@ const AGAIN_MS = 1000;
 /** A node that sends nothing for this long has stopped, or is unreachable. */
 const SILENT_MS = 5000;
 
-/** Calls `told` with every sample, and `state` with `live`, `gone` or `refused` (and why) when that changes. */
-export async function follow(told, state) {
+/** Calls `onSample` with every sample, and `state` with `live`, `gone` or `refused` (and why) when that changes. */
+export async function follow(onSample, state) {
   for (;;) {
     try {
-      await once(told, state);
+      await once(onSample, state);
     } catch {
       // Whatever the error, the node is not connected.
     }
@@ -17,7 +17,7 @@ export async function follow(told, state) {
   }
 }
 
-async function once(told, state) {
+async function once(onSample, state) {
   const gone = new AbortController();
   let silence;
   const heard = () => {
@@ -35,7 +35,7 @@ async function once(told, state) {
       heard();
       if (event === '') continue;
       state('live');
-      told(JSON.parse(event));
+      onSample(JSON.parse(event));
     }
     state('gone');
   } catch (error) {

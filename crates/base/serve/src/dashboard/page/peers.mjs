@@ -74,7 +74,7 @@ function drawCharts() {
   const own = new Set(first);
   for (const { key, frame } of WAYS) {
     const value = (peer) => (peer === OTHERS ? (point) => total(point[key]) - ofNamed(point[key], own) : (point) => point[key].get(peer) ?? 0);
-    stack(frame, points, layers.map(([peer, colour]) => ({ name: peer, colour, value: value(peer) })), { least: 1000, told: bps });
+    stack(frame, points, layers.map(([peer, colour]) => ({ name: peer, colour, value: value(peer) })), { least: 1000, format: bps });
   }
   byId('peers-legend').replaceChildren(...layers.map(([peer, colour]) => el('li', {}, el('span', { class: `swatch ${colour}` }), peer)));
 }

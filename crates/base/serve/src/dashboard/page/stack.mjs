@@ -4,9 +4,9 @@ import { runs } from './frame.mjs';
 
 /**
  * Draws `points` `{at}` in a frame: `layers` `{name, colour, value(point)}` from below, with a scale of at least
- * `least`. `told` formats a value, `more` is appended to the caption.
+ * `least`. `format` formats a value, `more` is appended to the caption.
  */
-export function stack(frame, points, layers, { least, told, more = '' }) {
+export function stack(frame, points, layers, { least, format, more = '' }) {
   const total = (point) => layers.reduce((sum, { value }) => sum + value(point), 0);
   const all = points.map(total);
   const highest = Math.max(...all);
@@ -22,8 +22,8 @@ export function stack(frame, points, layers, { least, told, more = '' }) {
       below = above;
     }
   }
-  parts.push(...frame.cursor(points, axes, (point) => told(total(point))));
-  frame.show(parts, `now ${told(all.at(-1))}, highest ${told(highest)}${more}`);
+  parts.push(...frame.cursor(points, axes, (point) => format(total(point))));
+  frame.show(parts, `now ${format(all.at(-1))}, highest ${format(highest)}${more}`);
 }
 
 function layer(name, colour, corners) {

@@ -74,7 +74,7 @@ fn a_contract_signs_nothing() {
     chain.set_code(account(1), Bytes::from_static(CODE)).expect("set");
     let refused = chain.submit(vec![transfer(1, 0)]).remove(0);
     assert_eq!(refused, Err(SubmitError::Pool(PoolError::NotEoa(account(1)))));
-    // A delegation is no such code.
+    // A delegation is not such code.
     let delegation = [&[0xef, 0x01, 0x00][..], Address::repeat_byte(7).as_slice()].concat();
     chain.set_code(account(2), delegation.into()).expect("set");
     accepted(chain.submit(vec![transfer(2, 0)]));
@@ -106,7 +106,7 @@ fn blocks_run_ahead_of_the_clock() {
     chain.mine_many(700, None).expect("made");
     let times: Vec<u64> = (1..=700).map(|number| chain.block(number).expect("made").header.timestamp).collect();
     assert!(times.windows(2).all(|pair| pair[1] > pair[0]), "each is later than the one before: {times:?}");
-    // Whoever sets a time gets it.
+    // A time that is set explicitly is used as it is.
     let later = times[699] + 5_000;
     chain.set_next_timestamp(later).expect("it is later");
     assert_eq!(chain.mine().expect("made").header.timestamp, later);
@@ -136,7 +136,7 @@ fn time_offset_survives_a_restart() {
     drop(chain);
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");
     mines_at(&chain, 1_000_000);
-    // What is set and in no block is kept, too.
+    // An offset that no block uses yet is kept, too.
     chain.increase_time(1_000);
     drop(chain);
     let chain = in_folder(dir.path(), BlockTime::Manual).expect("it opens");

@@ -59,7 +59,7 @@ fn given_blocks_make_the_same_chain() {
         }
         assert_eq!(to.view().state_root(), from.view().state_root());
         assert_eq!(to.view().account(&account(1)).expect("rich").nonce, 3);
-        // It goes on by itself, and remembers whose turn it is.
+        // The chain continues by itself, and knows the accounts' nonces.
         accepted(to.submit(vec![transfer(1, 3)]));
         assert_eq!(to.mine().expect("made").txs.len(), 1);
     }
@@ -86,7 +86,7 @@ const SLIPS: [Slip; 23] = [
     ("parentHash", |header| header.parent_hash.0[31] ^= 1),
     ("sha3Uncles", |header| header.ommers_hash.0[31] ^= 1),
     ("stateRoot", |header| header.state_root.0[31] ^= 1),
-    // Who gets the tips, and with what contracts were drawn, is in the state alone.
+    // Only the state root depends on the fee recipient, and on `PREVRANDAO` as contracts read it.
     ("stateRoot", |header| header.beneficiary.0.0[19] ^= 1),
     ("transactionsRoot", |header| header.transactions_root.0[31] ^= 1),
     ("receiptsRoot", |header| header.receipts_root.0[31] ^= 1),

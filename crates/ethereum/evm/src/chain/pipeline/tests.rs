@@ -1,4 +1,4 @@
-//! Blocks executed ahead beside blocks executed one after the other, and what readers see meanwhile.
+//! Compares blocks executed ahead with blocks executed one after the other, and what readers see meanwhile.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,14 +24,14 @@ const CHAIN: u64 = 31337;
 const SENDERS: u8 = 8;
 /// So little that the pool has several blocks.
 const GAS_LIMIT: u64 = 6_000_000;
-/// Gets the tips, and looks at them.
+/// The fee recipient, whose balance contracts read.
 const BENEFICIARY: Address = Address::repeat_byte(0xbe);
 
 fn account(number: u8) -> Address {
     Address::repeat_byte(number)
 }
 
-/// Code that does `steps`, each of which leaves one word, and stores the words under the block's number.
+/// Returns code that runs `steps`, each of which leaves one word, and stores the words under the block's number.
 fn recorder(steps: &[&[u8]]) -> Vec<u8> {
     let mut code = Vec::new();
     for (place, step) in (0u8..).zip(steps) {
@@ -94,7 +94,7 @@ fn transfer(from: u8, nonce: u64) -> SharedTx {
     tx(from, nonce, TxKind::Call(Address::repeat_byte(0x77)), Vec::new(), 21_000)
 }
 
-/// What one transaction does.
+/// The action of one transaction.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Transfer(u8),
@@ -137,13 +137,13 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Has a chain make blocks. It does not wait for a block that is begun: no block is executed ahead of one for whose end
-/// somebody waits.
+/// Starts block production. It does not wait for a block that is begun: no block is executed ahead of one that a thread
+/// waits for.
 fn begin(chain: &Chain, block_time: BlockTime) {
     chain.inner.signal.set_block_time(block_time);
 }
 
-/// Gives a chain transactions, has it make blocks of them, and waits until it has.
+/// Submits transactions, makes blocks of them, and waits until all are in blocks.
 fn make_all(chain: &Chain, txs: Vec<SharedTx>, block_time: BlockTime) -> Vec<B256> {
     let hashes: Vec<B256> = chain.submit_recovered(txs).into_iter().flatten().collect();
     begin(chain, block_time);
@@ -170,7 +170,7 @@ fn check_by_itself(chain: &Chain) {
     }
 }
 
-/// What a contract has stored under a block's number.
+/// Returns what a contract has stored under a block's number.
 fn stored(chain: &Chain, contract: &Address, block: u64, place: u64) -> U256 {
     chain.view().storage(contract, &(U256::from(block << 3) + U256::from(place)))
 }
@@ -233,7 +233,7 @@ fn readers_see_one_moment_while_blocks_are_executed_ahead() {
     check_by_itself(&chain);
 }
 
-/// Looks again and again whether block number, block, receipts, nonces and the pool agree; says how often.
+/// Checks again and again whether block number, block, receipts, nonces and the pool agree; returns how often.
 fn read_until(chain: &Chain, done: &AtomicBool) -> u64 {
     let (mut looks, mut height) = (0, 0);
     let mut nonces = [0; SENDERS as usize + 1];
@@ -242,7 +242,7 @@ fn read_until(chain: &Chain, done: &AtomicBool) -> u64 {
         assert_eq!((head.header.state_root, head.number()), (view.state_root(), view.number()));
         assert!(head.number() >= height, "it does not go back");
         height = head.number();
-        assert_eq!(chain.block(height).expect("a number that is told can be read").hash, head.hash);
+        assert_eq!(chain.block(height).expect("a published number can be read").hash, head.hash);
         assert_eq!(head.txs.len(), head.receipts.len());
         assert!(chain.block(chain.head().number() + 1).is_none_or(|next| next.number() <= chain.head().number()));
         for tx in head.txs.iter().take(20) {
@@ -368,7 +368,7 @@ fn a_panic_of_who_seals_a_block_lets_nobody_wait() {
     let file = File::options().write(true).open(dir.path().join(format!("blocks/{:020}.blocks", 1))).expect("there");
     let disk = Arc::new(Panics(file, AtomicBool::new(true)));
     chain.inner.store.as_ref().expect("in a folder").put_disk(disk);
-    // One block's worth, so that nothing else wakes whoever waits for its end.
+    // One block's worth, so that nothing else wakes the thread that waits for its end.
     let txs: Vec<SharedTx> = (0..20u64).flat_map(|nonce| (1..=4).map(move |from| transfer(from, nonce))).collect();
     assert!(chain.submit_recovered(txs).iter().all(Result::is_ok));
     chain.set_block_time(BlockTime::Instant).expect("it is");
@@ -378,7 +378,7 @@ fn a_panic_of_who_seals_a_block_lets_nobody_wait() {
         other.mine().is_err()
     });
     wait_until("the end of a wait for a block", || mine.is_finished());
-    assert!(mine.join().expect("it is told"), "nothing is made any more");
+    assert!(mine.join().expect("it is notified"), "nothing is made any more");
     chain.stop();
 }
 

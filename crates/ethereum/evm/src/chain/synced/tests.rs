@@ -1,4 +1,4 @@
-//! A disk whose syncs take long, and a machine that loses power meanwhile: what was final is there again.
+//! A disk with slow syncs, and a power failure meanwhile: finalized blocks survive.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn open(dir: &Path) -> Chain {
     Chain::open(ChainConfig { dir, block_time, ..ChainConfig::new(genesis) }).expect("it opens")
 }
 
-/// A chain whose blocks and state are on a disk that syncs when `faults` let it.
+/// A chain whose blocks and state are on a disk that syncs when `faults` allows.
 struct SlowChain {
     // Before the chain, which waits for its last sync.
     _release: Release,
@@ -57,7 +57,7 @@ impl SlowChain {
         Self { _release: Release(faults.clone()), chain, dir, faults, blocks, state }
     }
 
-    /// The folder as a power loss leaves it now: each log cut to what a completed sync has covered.
+    /// Copies the folder as a power failure would leave it now: each log cut to its last completed sync.
     fn after_power_loss(&self) -> tempfile::TempDir {
         let to = tempfile::tempdir().expect("a folder");
         // The state first: it may be on disk further than the blocks, and never is on this disk.

@@ -1,8 +1,8 @@
-//! Everything in one file: written beside the running chain, and read at the start.
+//! A checkpoint: the whole state in one file, written in the background, and read at the start.
 //!
 //! writes  a header and frames of about a mebibyte, each with its checksum; the last one counts what came before
 //! memory  a frame
-//! source  the file has its name only once it is whole and on disk
+//! source  the file gets its name only once it is complete and synced
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -28,7 +28,7 @@ const ACCOUNT: u8 = 2;
 const STORAGE: u8 = 3;
 const END: u8 = 4;
 
-/// Of which state the file is.
+/// The header: which state the file is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The hash of block zero.
@@ -78,7 +78,7 @@ pub(crate) fn write(
     write_entries(path, view, view.dump(), genesis, sequence, stop)
 }
 
-/// The same of a view whose entries are known.
+/// As [`write()`], with the entries given.
 pub(crate) fn write_entries(
     path: &Path,
     view: &StateView,
@@ -101,7 +101,7 @@ pub(crate) fn write_entries(
         Ok(whole)
     });
     if !matches!(whole, Ok(true)) {
-        // What is left of it does not count; a full disk gets its room back.
+        // The remains do not count; removing them frees space on a full disk.
         let _ = store_file::remove(&out.path);
     }
     whole
@@ -182,7 +182,7 @@ impl Frames {
 pub(crate) struct Checkpoint {
     path: PathBuf,
     file: BufReader<File>,
-    /// Of which state it is.
+    /// The state it is of.
     pub(crate) header: Header,
     offset: usize,
     frame: Vec<u8>,
@@ -252,7 +252,7 @@ impl Checkpoint {
     }
 }
 
-/// The next entry; inside nothing where the end is, and it says as much as came. Nothing where it makes no sense.
+/// Decodes the next entry. The inner `None` is the end, if the counts match; the outer one is an error.
 fn decode(take: &mut Take<'_>, codes: &[B256], counts: &[u64; 3]) -> Option<Option<Entry>> {
     Some(match take.byte()? {
         CODE => {

@@ -15,12 +15,12 @@ pub(super) const UNFINISHED: &str = "unfinished";
 /// The directory of a state, locked for this process.
 pub(crate) struct Files {
     dir: PathBuf,
-    /// Held as long as the state is open.
+    /// Held while the state is open.
     _lock: File,
 }
 
 impl Files {
-    /// Makes the directory where it is not there, and locks it. What was being written when a process died goes.
+    /// Creates the directory if needed, and locks it. Unfinished files of a killed process are removed.
     pub(crate) fn open(dir: &Path) -> Result<Self, StateError> {
         fs::create_dir_all(dir).map_err(io("cannot make", dir))?;
         let path = dir.join("lock");
@@ -50,17 +50,17 @@ impl Files {
         self.numbered(LOG)
     }
 
-    /// The checkpoint's file.
+    /// Returns the checkpoint's path.
     pub(crate) fn checkpoint(&self, sequence: u64) -> PathBuf {
         self.dir.join(format!("{sequence:020}.{CHECKPOINT}"))
     }
 
-    /// The log's file.
+    /// Returns the log's path.
     pub(crate) fn log(&self, before: u64) -> PathBuf {
         self.dir.join(format!("{before:020}.{LOG}"))
     }
 
-    /// Removes what is not needed any more once a state can be opened from `base`, or from a newer checkpoint.
+    /// Removes files that are not needed to open a state from `base`, or from a newer checkpoint.
     pub(crate) fn remove_before(&self, base: u64) -> Result<(), StateError> {
         let remove = |path: PathBuf| store_file::remove(&path).map_err(io("cannot remove", &path));
         // Checkpoints first: while one is there, the logs after it must be.
@@ -76,7 +76,7 @@ impl Files {
     }
 }
 
-/// Gives a file that is whole and synced its name, in one step.
+/// Renames a complete and synced file to its final name, atomically.
 pub(super) fn finish(unfinished: &Path, path: &Path) -> Result<(), StateError> {
     files::finish(unfinished, path).map_err(io("cannot rename to", path))
 }

@@ -1,13 +1,13 @@
-//! The log: a file of checksummed records that only grows, until a checkpoint makes it needless.
+//! The log: a file of checksummed records that only grows, until a checkpoint replaces it.
 //!
 //! ```text
 //! file    magic 8 | hash of block zero 32 | records before u64 | salt u64 | checksum u32, then records
 //! record  mark 4 | length u32 | checksum of the body u32 | body
 //! ```
 //!
-//! A checksum is keyed by the file's salt, so that bytes from outside cannot pass for a record. Each record says how
-//! far the log was synced when it was written. What a crash may leave is a tail that was never synced: it is cut off.
-//! A record that is not whole although a later one says that it was synced is damage: it is named and refused.
+//! A checksum is keyed by the file's salt, so that foreign bytes cannot pass for a record. Each record says how far the
+//! log was synced when it was written. A crash may leave an unsynced tail, which is truncated. An incomplete record is
+//! damage if a later one says that it was synced: it is refused with its place.
 //!
 //! memory  at the start a window over the file, later one record
 
@@ -67,7 +67,7 @@ pub(crate) struct Log {
     syncer: Syncer,
 }
 
-/// Brings what was written to disk. May be used from any thread while the state goes on.
+/// Syncs the log. May be used from any thread while the state is written.
 #[derive(Clone)]
 pub struct Syncer(Option<Arc<Shared>>);
 
@@ -85,8 +85,8 @@ impl Syncer {
         Self(None)
     }
 
-    /// Returns when every block committed before the call is on disk. What is committed meanwhile may not be. A sync
-    /// that fails is the last: the kernel takes what it could not write for written.
+    /// Returns when every block committed before the call is on disk; later ones may not be. After a failed sync
+    /// nothing more is written: the kernel treats what it could not write as written.
     pub fn sync(&self) -> Result<(), StateError> {
         let Some(shared) = &self.0 else { return Ok(()) };
         let (disk, path, last) = shared.current.lock().clone();
@@ -108,7 +108,7 @@ impl Syncer {
 }
 
 impl Log {
-    /// A new log file, after `before` records of others, all of which are on disk.
+    /// Creates a log file, after `before` records in earlier logs, all of which are on disk.
     pub(crate) fn create(path: &Path, genesis: B256, before: u64) -> Result<Self, StateError> {
         let unfinished = path.with_extension(UNFINISHED);
         let salt = rand_salt();
@@ -131,8 +131,8 @@ impl Log {
         Self { path: path.to_path_buf(), end: Appender::new(disk, len), salt, syncer }
     }
 
-    /// Appends a record whose bytes from [`Record::encode`] come after room for the frame: see [`Log::room`]. Where
-    /// that fails, nothing was appended.
+    /// Appends a record whose bytes from [`Record::encode`] come after room for the frame: see [`Log::room`]. On an
+    /// error, nothing was appended.
     pub(crate) fn append(&mut self, sequence: u64, framed: &mut [u8]) -> Result<(), StateError> {
         let (frame, record) = framed.split_at_mut(FRAME);
         let len = u32::try_from(record.len()).map_err(|_| {
@@ -152,7 +152,7 @@ impl Log {
         vec![0; FRAME]
     }
 
-    /// Goes on in a new file; everything in this one is brought to disk first. Who holds a syncer keeps it.
+    /// Continues in a new file, after syncing this one. Existing syncers stay valid.
     pub(crate) fn rotate(&mut self, path: &Path, genesis: B256, before: u64) -> Result<(), StateError> {
         self.syncer.sync()?;
         let next = Self::create(path, genesis, before)?;
@@ -177,8 +177,8 @@ impl Log {
         self.syncer.clone()
     }
 
-    /// Reads a log and calls `each` with every record's bytes and offset, then opens it where it is the `last` one, to
-    /// go on behind its last whole record. `before` records are in the logs before.
+    /// Reads a log and calls `each` with every record's bytes and offset. Opens the `last` one for appending after its
+    /// last complete record. `before` records are in earlier logs.
     pub(crate) fn read(
         path: &Path,
         genesis: B256,
@@ -228,7 +228,7 @@ impl Log {
             tracing::warn!(file = %path.display(), offset = end, bytes = length - end, "cut off what was never synced");
             opened.cut(end).map_err(io("cannot cut", path))?;
         }
-        // What is in the file may be in the system's memory alone; from here on it counts as synced.
+        // The file's contents may be in the system's memory only; after this they count as synced.
         opened.sync().map_err(io("cannot sync", path))?;
         Ok((sequence, Some(Self::over(path, opened.disk().clone(), salt, end, sequence))))
     }
@@ -241,12 +241,12 @@ impl Log {
     }
 }
 
-/// The number of the record whose body this is, which has been verified.
+/// Returns the number of the record with this body, which has been verified.
 fn sequence_of(body: &[u8]) -> u64 {
     Record::head(&mut Take(body)).expect("a record that verifies has a head").sequence
 }
 
-/// Checks a log's header; gives its salt.
+/// Verifies a log's header; returns its salt.
 fn header(path: &Path, file: &File, genesis: B256, before: u64) -> Result<u64, StateError> {
     let mut bytes = [0; HEADER];
     let have = Source::read(file, &mut bytes, 0).map_err(io("cannot read", path))?;
@@ -273,7 +273,7 @@ fn header(path: &Path, file: &File, genesis: B256, before: u64) -> Result<u64, S
     Ok(salt)
 }
 
-/// Random enough that nobody outside knows it: the key of the hash is drawn from the system.
+/// Returns an unpredictable salt: the hash's key is drawn from the system's randomness.
 fn rand_salt() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)

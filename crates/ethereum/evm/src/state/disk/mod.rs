@@ -1,11 +1,12 @@
-//! The state on disk: a log of what each block set, and now and then everything in one file, so that the log is short.
+//! The state on disk: a log of each block's changes, and now and then a checkpoint of everything, so that the log stays
+//! short.
 //!
 //! reads   at the start: the oldest checkpoint kept and every record after it
-//! writes  one record a block, in one write; checkpoints beside the running chain
+//! writes  one record a block, in one write; checkpoints in the background
 //! memory  at the start one log file; later one record, and a frame of a checkpoint
-//! source  a block's record is written before anything in memory changes, so that a full disk loses nothing; it is
-//!         on disk when [`Syncer::sync`] has said so. What was told to be on disk is never cut off at the start: a
-//!         record says how far the log was synced when it was written
+//! source  a block's record is written before anything in memory changes, so that a full disk loses nothing; it is on
+//!         disk when [`Syncer::sync`] returns. A start never truncates synced records: a record says how far the log
+//!         was synced when it was written
 
 mod bytes;
 mod checkpoint;
@@ -30,7 +31,7 @@ fn io<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> 
     move |source| StateError::Io { what, path: path.to_path_buf(), source }
 }
 
-/// What is wrong with a file, and where.
+/// An error about a damaged file, with the place.
 fn damaged(path: &Path, offset: usize, what: impl Into<String>) -> StateError {
     StateError::Damaged { path: path.to_path_buf(), offset: offset as u64, what: what.into() }
 }

@@ -13,11 +13,11 @@ const WITH_CODE: u8 = 2;
 
 /// What one block set, or what going back to a block did.
 pub(crate) struct Record {
-    /// Records before this one, of all log files.
+    /// Number of records before this one, in all log files.
     pub(crate) sequence: u64,
     /// Up to which record the log was surely on disk when this was written.
     pub(crate) synced: u64,
-    /// The block's number; one that is not above the newest: that block and those above it are taken back first.
+    /// The block's number; if it is not above the newest, that block and later ones are taken back first.
     pub(crate) number: u64,
     /// The block's hash.
     pub(crate) block_hash: B256,
@@ -26,7 +26,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Appends the record with what it sets. `codes` are the numbers of codes that no record had before.
+    /// Appends the record with its changes. `codes` are the numbers of codes that no earlier record has.
     pub(crate) fn encode(&self, applied: &Applied, flat: &Flat, codes: &[u32], out: &mut Vec<u8>) {
         for number in [self.sequence, self.synced, self.number] {
             out.extend_from_slice(&number.to_le_bytes());
@@ -68,7 +68,7 @@ impl Record {
         Some(Self { sequence, synced, number, block_hash, state_root })
     }
 
-    /// A record and what it sets; its codes are added to those known.
+    /// Decodes a record and its changes; adds its codes to the known ones.
     pub(crate) fn decode(bytes: &[u8], flat: &Flat) -> Option<(Self, Applied)> {
         let mut take = Take(bytes);
         let head = Self::head(&mut take)?;
@@ -102,7 +102,7 @@ impl Record {
     }
 }
 
-/// Adds a code to those known; gives its number.
+/// Adds a code to the known ones; returns its number.
 pub(super) fn add_code(flat: &Flat, code: &[u8]) -> u32 {
     let hash = B256::from(hearth_crypto::keccak::keccak256(code));
     flat.codes.add(hash, bytecode(Bytes::copy_from_slice(code)))

@@ -48,7 +48,7 @@ fn everything(state: &State) -> Everything {
     all
 }
 
-/// A directory with the state after so many blocks, synced or not, and where each record of its log ends.
+/// Creates a directory with the state after this many blocks, synced or not; returns the ends of its log's records.
 fn written(blocks: u64, sync: bool) -> (tempfile::TempDir, PathBuf, Vec<u64>) {
     let dir = tempfile::tempdir().expect("a directory");
     let mut state = State::open(Some(dir.path()), &genesis()).expect("new");
@@ -69,7 +69,7 @@ fn open(dir: &Path) -> Result<State, StateError> {
     State::open(Some(dir), &genesis())
 }
 
-/// What the state is after so many blocks.
+/// Returns the expected state after this many blocks.
 fn model(blocks: u64) -> State {
     let mut state = State::open(None, &genesis()).expect("in memory");
     (1..=blocks).for_each(|number| commit(&mut state, number));
@@ -107,7 +107,7 @@ fn a_log_cut_anywhere_opens_at_the_last_whole_block_and_goes_on() {
         for cut in [from, from + 1, from + 4, from + 8, from + 11, from + 12, from + 13, (from + to) / 2, to - 1] {
             for rubbish in [0, 700] {
                 let mut some = bytes[..cut as usize].to_vec();
-                // What a crash of the machine may leave beyond the end: a longer file with other bytes.
+                // A power failure may leave a longer file with other bytes at its end.
                 some.resize(some.len() + rubbish, 0xa5);
                 std::fs::write(&log, some).expect("written");
                 let mut state = open(dir.path()).expect("a cut is no damage");
@@ -182,7 +182,7 @@ fn checkpoints_shorten_the_log_and_keep_the_window() {
     assert_eq!(everything(&state), everything(&model(6)));
     (7..=6 + WINDOW as u64).for_each(|number| commit(&mut state, number));
     assert_eq!((files("checkpoint").len(), files("log").len()), (1, 1), "what is before the checkpoint is gone");
-    // A second one, at once with an old one; what was being written when a process died does not count.
+    // A second checkpoint beside an old one; unfinished files of a killed process do not count.
     state.checkpoint().expect("written");
     let last = 7 + WINDOW as u64;
     commit(&mut state, last);
@@ -227,7 +227,7 @@ fn what_is_before_the_window_is_not_read_again_after_an_orderly_end() {
     let mut state = open(dir.path()).expect("whole");
     assert_eq!(views(&state, first + 1)[..], before[1..]);
     assert_eq!(everything(&state), everything(&model(last + 1)));
-    // No time at all: the log stays what it was.
+    // Without any time the log stays unchanged.
     (last + 2..last + 50).for_each(|number| commit(&mut state, number));
     let said = state.shorten(std::time::Duration::ZERO).expect("no error");
     assert!(matches!(said, Shortened::TooLong | Shortened::Written), "{said:?}");

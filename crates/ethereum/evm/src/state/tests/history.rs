@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// No bound.
+/// A history without a limit.
 pub(super) const ALL: History = History { blocks: u64::MAX, bytes: u64::MAX };
 
 /// A state, and the model of each of its blocks.
@@ -23,7 +23,8 @@ impl Modelled {
         Self { state, model }
     }
 
-    /// A block whose changes follow from its number and `fork`: of accounts, slots and codes, some away, some again.
+    /// Commits a block whose changes depend on its number and `fork`: accounts, slots and codes, some removed, some
+    /// again.
     fn commit(&mut self, fork: u8) {
         let number = self.model.len() as u64;
         let chance = hash_of(number, fork);
@@ -109,7 +110,7 @@ fn the_oldest_go_when_the_memory_is_used_up() {
     assert!(kept.oldest > 5 && kept.blocks > 20, "{kept:?}");
     assert!(history.state.at(kept.oldest - 1).is_none());
     history.check([kept.oldest, kept.oldest + 1, 990, 1_000]);
-    // Whoever holds an older one reads on, but has no proofs.
+    // A reader of an older version reads on, but has no proofs.
     check_view(&held, &history.model[5]);
     assert!(matches!(held.proof(&address(3), &[]), Err(StateError::NoProofs(5))));
     drop(held);

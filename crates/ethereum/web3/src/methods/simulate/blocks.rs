@@ -35,9 +35,9 @@ use crate::methods::typed::{Chosen, Fees, narrow, typed, unsigned};
 use crate::shapes::{self, Place, Stage};
 use crate::trace::{Budget, Transfers, Watcher, halt_words};
 
-/// The number of a call that fails otherwise than by a revert.
+/// The error code of a call that fails other than by a revert.
 const FAILED: i64 = -32_015;
-/// The number of a call that asks for more gas than its block has left.
+/// The error code of a call that asks for more gas than its block has left.
 const BLOCK_FULL: i64 = -38_015;
 
 /// The state before a simulated block; `BLOCKHASH` knows the simulated blocks, too.
@@ -66,15 +66,15 @@ impl DatabaseRef for Before<'_> {
     }
 }
 
-/// What a call gave back.
+/// The result of a call.
 struct Called {
     output: Bytes,
     /// Each with its place in the block.
     logs: Vec<(Log, u64)>,
     gas_used: u64,
-    /// Before anything was given back.
+    /// Before the refund.
     gas_most: u64,
-    /// Number and words of why it failed, where it did.
+    /// Code and message of the failure, if it failed.
     failure: Option<(i64, String)>,
 }
 
@@ -83,15 +83,15 @@ struct Run<'a> {
     api: &'a Api,
     options: Options,
     deadline: Deadline,
-    /// What all calls that are to come may use.
+    /// Gas left for the remaining calls.
     gas_left: u64,
-    /// What the blocks that are to come may be long.
+    /// Bytes left for the remaining blocks.
     bytes_left: usize,
     parent: Arc<Block>,
     hashes: BTreeMap<u64, B256>,
 }
 
-/// Executes the blocks on the state `view` after `base`, and tells of each.
+/// Executes the blocks on the state `view` after `base`, and returns their JSON.
 pub(super) fn run(
     api: &Api,
     base: Arc<Block>,
@@ -155,12 +155,12 @@ impl Run<'_> {
         let roots = Roots::of(&body);
         let block = Block::seal(&env, body, roots, requests, state_root, Bytes::new());
         self.hashes.insert(env.number, block.hash);
-        let text = told(&block, &calls, self.options.whole);
+        let text = encode_block(&block, &calls, self.options.whole);
         self.parent = block;
         Ok(text)
     }
 
-    /// What the block pays for work, before the merge.
+    /// The block reward, before the merge.
     fn rewards(&self, env: &BlockEnv) -> Vec<(Address, U256)> {
         let &BlockEnv { number, timestamp, beneficiary, .. } = env;
         if env.spec.is_enabled_in(SpecId::MERGE) {
@@ -169,16 +169,16 @@ impl Run<'_> {
         rewards(&Header { number, timestamp, beneficiary, ..Default::default() }, &[], self.api.chain.genesis())
     }
 
-    /// What a block's contracts see of it: what is not overridden is as in the block before it.
+    /// Returns a block's environment: fields without an override are as in the block before it.
     fn env(&self, overrides: &BlockOverrides) -> BlockEnv {
         let parent = &self.parent.header;
         let genesis = self.api.chain.genesis();
         let number = overrides.number.map_or(parent.number + 1, |field| field.0);
         let timestamp = overrides.time.map_or(parent.timestamp + 1, |field| field.0);
         let spec = genesis.spec(number, timestamp);
-        // What follows a block after the merge is after it.
+        // A block after a post-merge one is post-merge.
         let spec = if parent.difficulty.is_zero() { spec.max(SpecId::MERGE) } else { spec };
-        // Before it, as difficult as the block before.
+        // Before the merge, the difficulty of the block before.
         let drawn = if spec.is_enabled_in(SpecId::MERGE) { B256::ZERO } else { parent.difficulty.into() };
         let base_fee = match overrides.base_fee_per_gas {
             Some(field) => field.0,
@@ -206,7 +206,7 @@ impl Run<'_> {
         }
     }
 
-    /// The transaction of a call. Nobody has signed it.
+    /// Converts a call to a transaction, without a signature.
     fn tx(&self, message: &Message, env: &BlockEnv, sender_nonce: u64, gas_used: u64) -> Result<SharedTx, Failure> {
         message.check(env.chain_id)?;
         let rest = env.gas_limit.saturating_sub(gas_used);
@@ -267,13 +267,13 @@ impl Run<'_> {
     }
 }
 
-/// How far a block has come.
+/// The progress of a block.
 #[derive(Default)]
 struct Position {
     gas_used: u64,
-    /// Logs so far, those of what was reverted included.
+    /// Logs so far, including reverted ones.
     logs: u64,
-    /// About how long what is told of the calls will be.
+    /// The estimated length of the calls in the answer, in bytes.
     bytes: usize,
 }
 
@@ -282,7 +282,7 @@ fn nonce_of<D: DatabaseRef>(db: &D, message: &Message) -> Result<u64, Failure> {
     Ok(db.basic_ref(sender).map_err(Failure::state)?.map_or(0, |info| info.nonce))
 }
 
-/// Executes a call. Where nothing is validated the last of all nonces is followed by the first, as in geth.
+/// Executes a call. Without validation the maximum nonce wraps around, as in geth.
 fn execute<D: DatabaseRef>(
     db: &D,
     env: &BlockEnv,
@@ -305,7 +305,7 @@ fn execute<D: DatabaseRef>(
     Ok(done)
 }
 
-/// Refuses a nonce that is not the sender's, before anything else is looked at, as geth does.
+/// Refuses a nonce other than the sender's before any other check, as geth does.
 fn check_nonce<D: DatabaseRef>(db: &D, tx: &TxEnv, env: &BlockEnv) -> Result<(), Failure> {
     use InvalidTransaction as Error;
     let state = db.basic_ref(tx.caller).map_err(Failure::state)?.map_or(0, |info| info.nonce);
@@ -318,7 +318,7 @@ fn check_nonce<D: DatabaseRef>(db: &D, tx: &TxEnv, env: &BlockEnv) -> Result<(),
     Err(refused(&why, tx, env))
 }
 
-/// Why a call cannot be in its block.
+/// Returns why a call cannot be in its block.
 fn refused(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> Failure {
     use InvalidTransaction as Error;
     let code = match why {
@@ -335,14 +335,14 @@ fn refused(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> Failure {
     Failure::simulation(code, format!("err: {} (supplied gas {})", invalid(why, tx, env), tx.gas_limit))
 }
 
-fn told(block: &Block, calls: &[Called], whole: bool) -> String {
+fn encode_block(block: &Block, calls: &[Called], whole: bool) -> String {
     let mut out = shapes::block(block, Stage::Made, whole);
-    // Before the end of the object.
+    // Inserted before the end of the object.
     out.pop();
     out.push_str(",\"calls\":");
     json::push_array(&mut out, calls.iter().enumerate(), |out, (index, call)| {
         json::push_object(out, |object| {
-            // Of a call that failed it is with the error.
+            // If the call failed, the output is in the error.
             let returned: &[u8] = if call.failure.is_none() { &call.output } else { &[] };
             object.data("returnData", returned);
             object.array("logs", &call.logs, |out, (log, position)| {

@@ -1,7 +1,7 @@
-//! `eth_simulateV1`: calls in blocks that nobody makes, one block on the other.
+//! `eth_simulateV1`: calls in hypothetical blocks, one block on the other.
 //!
 //! reads   a block and the state after it; overrides of accounts and of blocks; calls
-//! writes  the blocks, and what each call gave back
+//! writes  the blocks, and each call's result
 //! memory  what all calls together change, and the answer: at most [`Limits::answer_bytes`](crate::Limits)
 //! drops   more than 256 blocks or 5,000 calls: error -38026; a call that no block could hold: the whole simulation,
 //!         with the numbers from -38010 on; what takes longer than a call may: error -32000
@@ -22,11 +22,11 @@ use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::params::{BlockId, First, Params, shape_error};
 
-/// Blocks of one simulation, those that fill gaps included: geth's bound.
+/// Maximum blocks of one simulation, including those that fill gaps, as in geth.
 const BLOCKS_MAX: usize = 256;
-/// Calls of one simulation.
+/// Maximum calls of one simulation.
 const CALLS_MAX: usize = 5_000;
-/// The number of what is too much.
+/// The error code for too many blocks or calls.
 const TOO_MUCH: i64 = -38_026;
 
 #[derive(Default, Deserialize)]
@@ -49,7 +49,7 @@ struct WireBlock<'a> {
     calls: Option<First<'a, CALLS_MAX>>,
 }
 
-/// One block that is asked for.
+/// One requested block.
 #[derive(Default)]
 struct Asked {
     overrides: BlockOverrides,
@@ -57,26 +57,26 @@ struct Asked {
     calls: Vec<Message>,
 }
 
-/// How the calls are executed, and what is told of them.
+/// How the calls are executed, and what the answer contains.
 #[derive(Clone, Copy)]
 struct Options {
-    /// Transfers of ether are told as logs.
+    /// Transfers of ether are reported as logs.
     trace_transfers: bool,
-    /// Nonces and base fees are as in a block of the chain.
+    /// Nonces and base fees are validated as in a block of the chain.
     validation: bool,
-    /// Transactions are told whole.
+    /// Transactions are returned whole.
     whole: bool,
 }
 
-/// An object: a list of its fields' values is none.
+/// Parses an object; a list of its fields' values is refused.
 fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Failure> {
     if !json.starts_with('{') {
-        return Err(Failure::argument(0, "json: cannot unmarshal a value that is no object into one"));
+        return Err(Failure::argument(0, "json: cannot unmarshal a value that is not an object into one"));
     }
     serde_json::from_str(json).map_err(|why| Failure::argument(0, shape_error(&why)))
 }
 
-/// The blocks of a request, if they are not too many.
+/// Reads the blocks of a request, within the limit.
 fn read_blocks(wanted: First<'_, BLOCKS_MAX>) -> Result<Vec<Asked>, Failure> {
     if wanted.count == 0 {
         return Err(Failure::invalid_params("empty input"));

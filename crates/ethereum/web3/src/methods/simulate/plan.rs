@@ -4,12 +4,12 @@ use super::{Asked, BLOCKS_MAX, TOO_MUCH};
 use crate::failure::Failure;
 use crate::params::Field;
 
-/// Seconds between a block and the next, where no time is given.
+/// Seconds between blocks by default.
 const SECONDS: u64 = 12;
 const WRONG_NUMBER: i64 = -38_020;
 const WRONG_TIME: i64 = -38_021;
 
-/// All blocks after one of this number and time, each with a number and a time of its own.
+/// Returns all blocks after this number and time, each with its own number and time.
 pub(super) fn in_order(asked: Vec<Asked>, base_number: u64, base_time: u64) -> Result<Vec<Asked>, Failure> {
     let mut number = base_number;
     let mut time = base_time;

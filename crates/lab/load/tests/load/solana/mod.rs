@@ -365,9 +365,9 @@ fn a_node_that_is_not_up_at_once_is_waited_for() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let mut told = vec![];
+        let mut warnings = vec![];
         let mut starts = |why: &ConnectError| {
-            told.push(why.to_string());
+            warnings.push(why.to_string());
             let (answer, requests) = (answer.clone(), AtomicU64::new(0));
             serve_on(TcpListener::bind(address).unwrap(), move |_, body| {
                 let answer = answer(&serde_json::from_slice(body).unwrap());
@@ -381,14 +381,14 @@ fn a_node_that_is_not_up_at_once_is_waited_for() {
         let url = format!("http://{address}");
         let found = connect_patiently(&url, TIMEOUT, TIMEOUT, &|| false, &mut starts).unwrap();
         assert_eq!(matches!(found, Connected::Solana(_)), is_solana);
-        assert!(told.len() == 1 && told[0].contains(&url), "{told:?}");
+        assert!(warnings.len() == 1 && warnings[0].contains(&url), "{warnings:?}");
     }
     // A stopped caller does not wait, and neither does one that finds a server of another kind.
-    let mut told = vec![];
+    let mut warnings = vec![];
     let stopped =
-        connect_patiently("http://127.0.0.1:1", TIMEOUT, TIMEOUT, &|| true, &mut |why| told.push(why.to_string()));
-    assert!(stopped.is_err() && told.is_empty());
+        connect_patiently("http://127.0.0.1:1", TIMEOUT, TIMEOUT, &|| true, &mut |why| warnings.push(why.to_string()));
+    assert!(stopped.is_err() && warnings.is_empty());
     let missing = serve(|_| Reply::Status(404));
-    let ended = connect_patiently(&missing, TIMEOUT, TIMEOUT, &|| false, &mut |why| told.push(why.to_string()));
-    assert!(ended.is_err() && told.is_empty(), "{told:?}");
+    let ended = connect_patiently(&missing, TIMEOUT, TIMEOUT, &|| false, &mut |why| warnings.push(why.to_string()));
+    assert!(ended.is_err() && warnings.is_empty(), "{warnings:?}");
 }

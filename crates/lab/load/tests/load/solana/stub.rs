@@ -387,23 +387,23 @@ impl World {
         let block = self.blocks.get_mut(&slot).ok_or((-32007, format!("Slot {slot} was skipped")))?;
         block.is_read = !block.transactions.is_empty();
         self.is_dead = self.manners.dies_after > 0 && read >= self.manners.dies_after;
-        let mut told = json!({
+        let mut result = json!({
             "blockhash": encode_32(&block.hash).to_string(),
             "previousBlockhash": encode_32(&block.parent).to_string(),
             "blockHeight": block.height,
             "blockTime": slot,
         });
         if params[1]["transactionDetails"] == "signatures" {
-            told["signatures"] = block.transactions.iter().map(|one| json!(encode_64(&one.0).to_string())).collect();
+            result["signatures"] = block.transactions.iter().map(|one| json!(encode_64(&one.0).to_string())).collect();
         } else {
             let one = |(_, payer, fails): &(Signature, Pubkey, bool)| {
                 let error = if *fails { json!("AccountNotFound") } else { Value::Null };
                 let keys = json!([{ "pubkey": encode_32(payer).to_string(), "signer": true }]);
                 json!({ "transaction": { "accountKeys": keys }, "meta": { "err": error } })
             };
-            told["transactions"] = block.transactions.iter().map(one).collect();
+            result["transactions"] = block.transactions.iter().map(one).collect();
         }
-        Ok(told)
+        Ok(result)
     }
 
     fn send(&mut self, params: &Value) -> Result<Value, Refusal> {
@@ -421,7 +421,7 @@ impl World {
             _ if refuses_and_takes => return Err((BEHIND, "Node is behind by 42 slots".into())),
             _ => {}
         }
-        let told = if self.manners.lies { [3; 64] } else { signature };
-        Ok(json!(encode_64(&told).to_string()))
+        let result = if self.manners.lies { [3; 64] } else { signature };
+        Ok(json!(encode_64(&result).to_string()))
     }
 }

@@ -83,7 +83,7 @@ fn limit_beyond(longest: Option<Duration>) -> Duration {
 
 /// The bench's JSON report, limited to the fields that are needed here.
 #[derive(Deserialize)]
-struct Told {
+struct BenchResult {
     measured: bool,
     txn_per_s: Option<Rate>,
     bottleneck: Option<Bottleneck>,
@@ -197,18 +197,19 @@ impl Bench<'_> {
             return Ok(Outcome::Failed(format!("{fault}: {said}")));
         }
         self.longest = self.longest.max(Some(ran.wall.saturating_sub(measures)));
-        let told = fs::read(&result).map_err(|why| why.to_string());
-        let told = told.and_then(|text| serde_json::from_slice::<Told>(&text).map_err(|why| why.to_string()));
-        Ok(told.and_then(|told| self.measured(layout, told)).map_or_else(Outcome::Failed, Outcome::Measured))
+        let report = fs::read(&result).map_err(|why| why.to_string());
+        let report =
+            report.and_then(|text| serde_json::from_slice::<BenchResult>(&text).map_err(|why| why.to_string()));
+        Ok(report.and_then(|report| self.measured(layout, report)).map_or_else(Outcome::Failed, Outcome::Measured))
     }
 
     /// Converts a bench's report to the order of the space.
-    fn measured(&self, layout: &Layout, told: Told) -> Result<Measured, String> {
-        let rate = told.txn_per_s.filter(|_| told.measured).ok_or("nothing was measured")?.mean;
-        let bottleneck = told.bottleneck.ok_or("it did not tell the limit")?;
+    fn measured(&self, layout: &Layout, report: BenchResult) -> Result<Measured, String> {
+        let rate = report.txn_per_s.filter(|_| report.measured).ok_or("nothing was measured")?.mean;
+        let bottleneck = report.bottleneck.ok_or("it did not tell the limit")?;
         let of = |kind: usize| {
             let name = &self.space.kinds[kind].name;
-            let tiles = told.tiles.iter().filter(|tile| tile.tile.split(':').next() == Some(name));
+            let tiles = report.tiles.iter().filter(|tile| tile.tile.split(':').next() == Some(name));
             tiles.map(|tile| Use { busy: tile.busy, backpressure: tile.backpressure, wait: tile.wait }).collect()
         };
         let tiles: Vec<Vec<Use>> = (0..self.space.kinds.len()).map(of).collect();

@@ -77,7 +77,7 @@ pub struct Options {
     /// Where to write the configuration with the layout to take [default: `layout.toml` in that folder].
     #[arg(long, value_name = "FILE")]
     pub toml: Option<PathBuf>,
-    /// Write the path and the answer there as JSON, too; `-` is standard output, and nothing else is told there.
+    /// Write the path and the answer there as JSON, too; with `-`, standard output has only that.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
 }

@@ -223,7 +223,7 @@ fn rows(
         let RowFile { name, binary, command } = row;
         let is_there = rows.iter().any(|(other, _)| *other == name) || builds.contains(&name);
         if name.is_empty() || name.trim() != name || name.contains([',', '\n', '#']) || is_there {
-            return Err(format!("`name`: `{name}` is no name of a row, or there twice"));
+            return Err(format!("`name`: `{name}` is not a name of a row, or there twice"));
         }
         if name.ends_with(COPY) {
             return Err(format!("`name`: `{name}`: what ends with `{COPY}` is the copy of the reference"));

@@ -138,7 +138,7 @@ fn a_failed_sync_is_final_and_nothing_more_counts_as_durable() {
     wait_until("the first sync", || store.durable_slot() == Some(1));
     volume.0.refuse_syncs(true);
     let mut slot = 2;
-    wait_until("the failure to be told", || {
+    wait_until("the failure to be reported", || {
         slot += 1;
         let data = data_of(slot, 0, 1000);
         match store.append_set(&set_of(slot, 0, true, &data)) {

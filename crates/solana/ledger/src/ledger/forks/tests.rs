@@ -642,24 +642,24 @@ fn what_a_block_changed_is_listed_by_address_as_long_as_it_is_kept() {
     let after = whole(&fresh, &blocks).accounts;
     let keys: BTreeSet<_> =
         before.keys().chain(after.keys()).filter(|key| before.get(*key) != after.get(*key)).collect();
-    let told = changed(&ledger, 3, 2).unwrap();
-    assert_eq!(told.iter().map(|account| &account.key).collect::<Vec<_>>(), keys.into_iter().collect::<Vec<_>>());
-    assert_eq!(changed(&ledger, 3, 1_000).as_ref(), Some(&told));
-    for account in &told {
+    let changes = changed(&ledger, 3, 2).unwrap();
+    assert_eq!(changes.iter().map(|account| &account.key).collect::<Vec<_>>(), keys.into_iter().collect::<Vec<_>>());
+    assert_eq!(changed(&ledger, 3, 1_000).as_ref(), Some(&changes));
+    for account in &changes {
         let expected = after.get(&account.key).cloned().unwrap_or_default();
         assert_eq!((account.lamports, account.space), (expected.lamports, expected.data().len()));
         assert_eq!(account.hash, crate::lattice::account_hash(&account.key, &expected));
     }
     let [same, gone] = [1u64, 2].map(|n| sha256(&[b"data", &n.to_le_bytes()]));
-    assert!(told.iter().all(|account| account.key != same), "written as it was");
-    assert!(told.iter().any(|account| account.key == gone && account.hash == [0; 32]), "it has ceased to exist");
+    assert!(changes.iter().all(|account| account.key != same), "written as it was");
+    assert!(changes.iter().any(|account| account.key == gone && account.hash == [0; 32]), "it has ceased to exist");
     let page = ledger.slot_changes(3, None, 1_000).unwrap();
     assert_eq!((page.parent, page.more), (1, false));
     // No such block, an abandoned one, and one below the root.
     assert_eq!(ledger.slot_changes(2, None, 9), None);
     ledger.rewind(3).unwrap();
     assert_eq!(ledger.slot_changes(4, None, 9), None);
-    assert_eq!(changed(&ledger, 3, 9).as_ref(), Some(&told));
+    assert_eq!(changed(&ledger, 3, 9).as_ref(), Some(&changes));
     assert!(ledger.mark_stored(3) && ledger.mark_rooted(3));
     extend(&mut blocks, 2, 5..8, &[pay(0, 3, 3)]);
     (blocks.len() - 3..blocks.len()).for_each(|at| drop(execute(&ledger, &blocks, at)));

@@ -46,32 +46,32 @@ const RATE_MIN: u64 = 100;
 /// `hearth cluster demo`
 #[derive(Args)]
 pub struct Demo {
-    /// Nodes, the leader among them.
+    /// Number of nodes, including the leader.
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = nodes)]
     pub nodes: usize,
-    /// The map: regions, and what is between them [default: London, New York, Frankfurt, Singapore].
+    /// The map: regions, and the links between them [default: London, New York, Frankfurt, Singapore].
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
     /// Seconds of each load that are measured: a slot more or less is 2 % of 20 s.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=3_600))]
     pub duration: u64,
-    /// Limit blocks to so many transactions a second for the first load, instead of by what is measured before, and
-    /// send twice as many for the second.
+    /// Limit blocks to this many transactions a second for the first load, instead of measuring first, and send twice
+    /// as many for the second.
     #[arg(long, value_name = "TPS", value_parser = clap::value_parser!(u64).range(RATE_MIN..))]
     pub rate: Option<u64>,
-    /// The cluster's name, by which its folder and its nodes' shared memory are named.
+    /// The cluster's name, from which its folder and its nodes' shared memory get their names.
     #[arg(long, value_name = "NAME", default_value = "demo")]
     pub name: String,
-    /// The cluster's folder; what a demonstration before it has left there is deleted [default: `.hearth/NAME`].
+    /// The cluster's folder; the files of an earlier demonstration there are deleted [default: `.hearth/NAME`].
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// The first node's address, a loopback one; the others have the next ones.
+    /// The first node's loopback address; the others get the next ones.
     #[arg(long, value_name = "IP", default_value = "127.0.0.2")]
     pub address: std::net::Ipv4Addr,
-    /// Leave the nodes running.
+    /// Do not stop the nodes at the end.
     #[arg(long)]
     pub keep: bool,
-    /// Write the result there as JSON, too; `-` is standard output, and all else is told on standard error then.
+    /// Write the result there as JSON, too; with `-`, all other output goes to standard error.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Where to write the result as a page with charts [default: `report.html` in the cluster's folder].

@@ -69,14 +69,14 @@ impl Gatherer {
     /// Starts the thread; `None` if that fails.
     pub fn start(membership: &Membership) -> Option<Self> {
         let (newest, stop) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
-        let (told, stopped) = (Arc::clone(&newest), Arc::clone(&stop));
+        let (shared, stopped) = (Arc::clone(&newest), Arc::clone(&stop));
         let mut rounds = Rounds::of(membership.clone());
         let gather = move || {
             while !stopped.load(Relaxed) {
                 let due = Instant::now() + EVERY;
                 // If something cannot be read in this second, the previous result stays.
                 if let Some(shown) = rounds.round() {
-                    *told.lock() = Some(Arc::new(shown));
+                    *shared.lock() = Some(Arc::new(shown));
                 }
                 while let Some(rest) = due.checked_duration_since(Instant::now()).filter(|_| !stopped.load(Relaxed)) {
                     std::thread::park_timeout(rest);

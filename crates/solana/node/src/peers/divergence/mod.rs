@@ -40,7 +40,7 @@ pub enum DivergenceError {
     /// The state differs from the cluster's.
     #[error(
         "slot {slot}: the cluster has voted for the bank hash {theirs}, and here it is {ours}: this node's state is not the cluster's. \
-         {differs}. Keep the ledger folder for whoever looks into it, and begin anew in an empty one"
+         {differs}. Keep the ledger folder as evidence, and start again in an empty one"
     )]
     Mismatch {
         /// The slot of the first known difference.
@@ -55,7 +55,7 @@ pub enum DivergenceError {
     /// A block that the cluster has executed cannot be executed here.
     #[error(
         "slot {slot}: the cluster has voted for this very block, and here it cannot be executed: {why}. This node's state \
-         is not the cluster's, or its program does otherwise. Keep the ledger folder for whoever looks into it"
+         is not the cluster's, or its program does otherwise. Keep the ledger folder as evidence"
     )]
     Dead {
         /// The block's slot.

@@ -45,40 +45,40 @@ impl Trust {
     }
 
     /// The newest available snapshot with enough vouchers, from the node with the most stake among those that serve it.
-    pub fn newest(&self, told: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<Served> {
-        let found = told.iter().filter(|it| may_be_had(it)).filter(|it| self.is_vouched(told, it));
-        found.max_by_key(|it| (it.slot, same(told, it).count(), self.stake(&it.identity))).copied()
+    pub fn newest(&self, offers: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<Served> {
+        let found = offers.iter().filter(|it| may_be_had(it)).filter(|it| self.is_vouched(offers, it));
+        found.max_by_key(|it| (it.slot, same(offers, it).count(), self.stake(&it.identity))).copied()
     }
 
     /// Whether the newest incremental archive that a node announces has enough vouchers as well.
-    pub fn is_incremental_vouched(&self, told: &[Served], it: &Served) -> bool {
-        let of = |told: &Served| told.incremental.map(|(slot, hash)| Served { slot, hash, ..*told });
-        let told: Vec<Served> = same(told, it).filter_map(of).collect();
-        of(it).is_some_and(|it| self.is_vouched(&told, &it))
+    pub fn is_incremental_vouched(&self, offers: &[Served], it: &Served) -> bool {
+        let of = |offer: &Served| offer.incremental.map(|(slot, hash)| Served { slot, hash, ..*offer });
+        let offers: Vec<Served> = same(offers, it).filter_map(of).collect();
+        of(it).is_some_and(|it| self.is_vouched(&offers, &it))
     }
 
-    fn is_vouched(&self, told: &[Served], it: &Served) -> bool {
+    fn is_vouched(&self, offers: &[Served], it: &Served) -> bool {
         let total: u128 = self.stakes.values().map(|stake| u128::from(*stake)).sum();
         match self.known.is_empty() {
-            true => 3 * same(told, it).map(|other| self.stake(&other.identity)).sum::<u128>() > total,
+            true => 3 * same(offers, it).map(|other| self.stake(&other.identity)).sum::<u128>() > total,
             false => self.known.contains(&it.identity),
         }
     }
 
     /// If none has enough vouchers: the available snapshot announced by the most stake, then by the most nodes, and
     /// that stake in per cent.
-    pub fn most_told(&self, told: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<(Served, u128)> {
-        let stake = |it: &Served| same(told, it).map(|other| self.stake(&other.identity)).sum::<u128>();
-        let found = told.iter().filter(|it| may_be_had(it));
-        let most = found.max_by_key(|it| (stake(it), same(told, it).count(), it.slot))?;
+    pub fn most_told(&self, offers: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<(Served, u128)> {
+        let stake = |it: &Served| same(offers, it).map(|other| self.stake(&other.identity)).sum::<u128>();
+        let found = offers.iter().filter(|it| may_be_had(it));
+        let most = found.max_by_key(|it| (stake(it), same(offers, it).count(), it.slot))?;
         let total: u128 = self.stakes.values().map(|stake| u128::from(*stake)).sum();
         Some((*most, 100 * stake(most) / total.max(1)))
     }
 }
 
 /// The announcements equal to `it`.
-fn same<'a>(told: &'a [Served], it: &'a Served) -> impl Iterator<Item = &'a Served> {
-    told.iter().filter(move |other| (other.slot, other.hash) == (it.slot, it.hash))
+fn same<'a>(offers: &'a [Served], it: &'a Served) -> impl Iterator<Item = &'a Served> {
+    offers.iter().filter(move |other| (other.slot, other.hash) == (it.slot, it.hash))
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
         Trust::new(&genesis, known)
     }
 
-    fn told(node: u8, slot: u64, hash: u8) -> Served {
+    fn offer(node: u8, slot: u64, hash: u8) -> Served {
         let rpc = Some(SocketAddrV4::new(Ipv4Addr::LOCALHOST, node.into()));
         Served { identity: [node; 32], rpc, slot, hash: [hash; 32], incremental: None }
     }
@@ -114,43 +114,43 @@ mod tests {
     #[test]
     fn strangers_cannot_vouch_for_what_they_made_up() {
         let alone = trust(&[1_000], &[]);
-        let (stranger, leader) = (told(9, 900, 6), told(1, 800, 5));
+        let (stranger, leader) = (offer(9, 900, 6), offer(1, 800, 5));
         assert_eq!(newest(&alone, &[stranger, leader]), Some(leader), "though the other's is newer");
-        assert_eq!(newest(&alone, &[stranger, told(8, 900, 6), told(7, 900, 6)]), None);
+        assert_eq!(newest(&alone, &[stranger, offer(8, 900, 6), offer(7, 900, 6)]), None);
         // The leader vouches for one state of the slot only, not for another.
-        assert_eq!(newest(&alone, &[told(9, 800, 6), leader, told(8, 800, 6)]), Some(leader));
+        assert_eq!(newest(&alone, &[offer(9, 800, 6), leader, offer(8, 800, 6)]), Some(leader));
         assert!(alone.has_stake(&[1; 32]) && !alone.has_stake(&[9; 32]));
     }
 
     #[test]
     fn more_than_a_third_of_the_stake_vouches_whoever_serves() {
         let four = trust(&[1_000; 4], &[]);
-        let one_ahead = [told(1, 900, 5), told(2, 800, 4), told(3, 800, 4), told(9, 800, 4)];
+        let one_ahead = [offer(1, 900, 5), offer(2, 800, 4), offer(3, 800, 4), offer(9, 800, 4)];
         assert_eq!(newest(&four, &one_ahead).map(|it| it.slot), Some(800));
         assert_ne!(newest(&four, &one_ahead).map(|it| it.identity), Some([9; 32]), "who has stake is asked first");
-        let says_only = |node| Served { rpc: None, ..told(node, 900, 5) };
-        assert_eq!(newest(&four, &[says_only(1), says_only(2), told(9, 900, 5)]), Some(told(9, 900, 5)));
-        assert_eq!(newest(&four, &[says_only(1), told(9, 900, 5)]), None);
+        let says_only = |node| Served { rpc: None, ..offer(node, 900, 5) };
+        assert_eq!(newest(&four, &[says_only(1), says_only(2), offer(9, 900, 5)]), Some(offer(9, 900, 5)));
+        assert_eq!(newest(&four, &[says_only(1), offer(9, 900, 5)]), None);
         let third = trust(&[1_000; 3], &[]);
-        assert_eq!(newest(&third, &[told(1, 900, 5)]), None, "a third is not more than one");
+        assert_eq!(newest(&third, &[offer(1, 900, 5)]), None, "a third is not more than one");
     }
 
     #[test]
     fn known_nodes_need_nobody_else_and_nobody_else_counts() {
         let known = trust(&[1_000; 4], &[[9; 32]]);
         assert!(known.listens_to(&[9; 32]) && !known.listens_to(&[1; 32]));
-        assert_eq!(newest(&known, &[told(1, 900, 5), told(2, 900, 5), told(9, 700, 4)]), Some(told(9, 700, 4)));
+        assert_eq!(newest(&known, &[offer(1, 900, 5), offer(2, 900, 5), offer(9, 700, 4)]), Some(offer(9, 700, 4)));
     }
 
     #[test]
     fn incremental_archives_need_vouchers_of_their_own() {
         let four = trust(&[1_000; 4], &[]);
-        let on = |node, hash: u8| Served { incremental: Some((950, [hash; 32])), ..told(node, 900, 5) };
-        let (first, other) = (on(1, 7), Served { incremental: Some((950, [7; 32])), ..told(3, 900, 6) });
+        let on = |node, hash: u8| Served { incremental: Some((950, [hash; 32])), ..offer(node, 900, 5) };
+        let (first, other) = (on(1, 7), Served { incremental: Some((950, [7; 32])), ..offer(3, 900, 6) });
         assert!(four.is_incremental_vouched(&[first, on(2, 7)], &first));
         assert!(!four.is_incremental_vouched(&[first, on(2, 8)], &first), "a fourth of the stake");
         assert!(!four.is_incremental_vouched(&[first, other], &first), "on another full one");
-        assert!(!four.is_incremental_vouched(&[told(1, 900, 5), told(2, 900, 5)], &told(1, 900, 5)), "there is none");
+        assert!(!four.is_incremental_vouched(&[offer(1, 900, 5), offer(2, 900, 5)], &offer(1, 900, 5)), "there is none");
         let known = trust(&[1_000; 4], &[[9; 32]]);
         assert!(known.is_incremental_vouched(&[on(9, 7)], &on(9, 7)));
     }
@@ -158,12 +158,12 @@ mod tests {
     #[test]
     fn where_too_few_vouch_most_stake_wins_and_then_most() {
         let trust = trust(&[1_000], &[]);
-        let all = [told(7, 900, 6), told(8, 800, 5), told(9, 800, 5)];
-        let most = |trust: &Trust, all: &[Served]| trust.most_told(all, |_| true).map(|(it, part)| (it.slot, part));
+        let all = [offer(7, 900, 6), offer(8, 800, 5), offer(9, 800, 5)];
+        let most = |trust: &Trust, all: &[Served]| trust.most_offer(all, |_| true).map(|(it, part)| (it.slot, part));
         assert_eq!((newest(&trust, &all), most(&trust, &all)), (None, Some((800, 0))));
         // One with stake outweighs any number without.
         let four = self::trust(&[1_000; 4], &[]);
-        assert_eq!(most(&four, &[told(1, 700, 4), all[1], all[2]]), Some((700, 25)));
-        assert_eq!(trust.most_told(&[], |_| true), None);
+        assert_eq!(most(&four, &[offer(1, 700, 4), all[1], all[2]]), Some((700, 25)));
+        assert_eq!(trust.most_offer(&[], |_| true), None);
     }
 }

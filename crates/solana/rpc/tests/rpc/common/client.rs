@@ -16,7 +16,7 @@ pub struct Client {
     /// The open connection.
     pub socket: WebSocket<TcpStream>,
     /// Notifications that arrived while a response was awaited.
-    told: Vec<Value>,
+    unread: Vec<Value>,
 }
 
 impl Client {
@@ -29,7 +29,7 @@ impl Client {
     pub fn try_new(chain: &Chain) -> Option<Self> {
         let address = chain.server.websocket_addr();
         let (socket, _) = tungstenite::client(format!("ws://{address}/"), connect(address)).ok()?;
-        Some(Self { socket, told: vec![] })
+        Some(Self { socket, unread: vec![] })
     }
 
     /// Sends a text.
@@ -58,7 +58,7 @@ impl Client {
                 assert_eq!(message["id"], 9);
                 return message;
             }
-            self.told.push(message);
+            self.unread.push(message);
         }
     }
 
@@ -73,7 +73,7 @@ impl Client {
     /// The result of the next notification of this method and subscription.
     #[track_caller]
     pub fn notified(&mut self, method: &str, subscription: &Value) -> Value {
-        let message = if self.told.is_empty() { self.read() } else { self.told.remove(0) };
+        let message = if self.unread.is_empty() { self.read() } else { self.unread.remove(0) };
         let params = &message["params"];
         assert_eq!((&message["jsonrpc"], &message["method"]), (&json!("2.0"), &json!(method)), "{message}");
         assert_eq!(&params["subscription"], subscription, "{message}");
@@ -86,7 +86,7 @@ impl Client {
         self.socket.get_ref().set_read_timeout(Some(quiet)).unwrap();
         let read = self.socket.read();
         self.socket.get_ref().set_read_timeout(Some(DEADLINE)).unwrap();
-        self.told.is_empty() && matches!(read, Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock)
+        self.unread.is_empty() && matches!(read, Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock)
     }
 
     /// Reads until the server closes.

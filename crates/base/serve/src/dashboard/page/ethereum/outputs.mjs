@@ -49,7 +49,7 @@ export async function transactionParts(tx, blockLink) {
   const header = landed ? await call('eth_getHeaderByNumber', tx.blockNumber) : undefined;
   const outputs = tx.outputs ?? [];
   return [
-    landed ? [] : el('p', { text: 'It waits in the pool.' }),
+    landed ? [] : el('p', { text: 'It is pending in the pool.' }),
     el(
       'dl',
       { class: 'facts' },
@@ -78,7 +78,7 @@ export async function blockParts(transactions) {
   if (transactions.length === 0) return [];
   const row = (tx) => [key(tx.id, 'transaction'), kindOf(tx), grouped(number(tx.inputs)), grouped(number(tx.outputs)), native(tx.fee)];
   const heads = ['id', 'what', 'inputs', 'outputs', 'fee'];
-  return [el('h3', { text: 'Transactions of the ledger of outputs' }), ...(await paged('Transactions of the ledger of outputs in the block', heads, transactions, (some) => some.map(row)))];
+  return [el('h3', { text: 'Transactions of the UTXO ledger' }), ...(await paged('Transactions of the UTXO ledger in the block', heads, transactions, (some) => some.map(row)))];
 }
 
 /** The view `#/owner/hearth1…`. */
@@ -90,7 +90,7 @@ export async function owner(address, place) {
   const rows = balances.map((one) => [amount(one.amount, one), grouped(number(one.outputs)), one.asset === 'native' ? '' : key(one.asset)]);
   place(
     el('h1', {}, 'Owner ', key(address)),
-    rows.length ? table('Balances of the owner', ['amount', 'outputs', 'asset'], rows) : el('p', { class: 'quiet', text: 'No output that is not spent belongs to it.' }),
+    rows.length ? table('Balances of the owner', ['amount', 'outputs', 'asset'], rows) : el('p', { class: 'quiet', text: 'It owns no unspent outputs.' }),
     outputs.length ? [el('h3', {}, 'Outputs ', el('small', { text: next ? `the first ${grouped(outputs.length)}` : grouped(outputs.length) })), ...(await outputsTable('Outputs of the owner', outputs))] : [],
   );
 }

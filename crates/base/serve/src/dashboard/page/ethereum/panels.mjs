@@ -56,14 +56,14 @@ function blocksPanel() {
         title: 'Gas a second',
         least: 100_000,
         series: [{ key: 'gas', value: ({ evm }) => evm?.gas_per_s }],
-        told: (point) => `${scaled(point.gas)} gas/s`,
+        describe: (point) => `${scaled(point.gas)} gas/s`,
         summary: (points) => `now ${scaled(points.at(-1).gas)}, mean ${scaled(mean(points.map((point) => point.gas)))} gas/s`,
       });
       time = chart('time', {
         title: 'Time of a block, ms',
         least: 4,
         series: [{ key: 'took', value: took }],
-        told: (point) => ms(point.took),
+        describe: (point) => ms(point.took),
         summary: (points) => `last ${ms(points.at(-1).took)}, longest ${ms(Math.max(...points.map((point) => point.took)))}; medians of a second`,
       });
       table = new Table('Parts of a block’s time', columns, ({ stage }) => stage);
@@ -93,7 +93,7 @@ function poolPanel() {
           { key: 'pending', value: (sample) => sample.pending },
           { key: 'queued', value: ({ evm }) => evm?.queued ?? 0 },
         ],
-        told: ({ pending, queued }) => `${grouped(pending)} ready${queued ? `, ${grouped(queued)} behind a gap` : ''}`,
+        describe: ({ pending, queued }) => `${grouped(pending)} ready${queued ? `, ${grouped(queued)} behind a gap` : ''}`,
         summary(points) {
           const { pending, queued } = points.at(-1);
           return `now ${grouped(pending)} that can be executed, ${grouped(queued)} behind a gap in their account’s nonces (dashed); most ${grouped(Math.max(...points.map((point) => point.pending)))}`;

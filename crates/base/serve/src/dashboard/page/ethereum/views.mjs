@@ -105,8 +105,8 @@ export async function transaction(hash, place, isCurrent) {
 }
 
 const FATES = {
-  included: 'It has come into a block since the page asked: look again.',
-  pending: 'It has just come into the pool.',
+  included: 'A block has included it since the page asked: search again.',
+  pending: 'It has just entered the pool.',
   dropped: 'It was dropped.',
   unknown: 'This node knows neither a transaction nor a block of this hash.',
 };
@@ -118,7 +118,7 @@ function fateOf({ status, reason }) {
 
 function waiting(tx, { reason }) {
   return [
-    el('p', { text: 'It waits in the pool.' }),
+    el('p', { text: 'It is pending in the pool.' }),
     el('dl', { class: 'facts' }, sent(tx), fact('gas limit', grouped(number(tx.gas))), fact('pays at most', `${gwei(tx.maxFeePerGas ?? tx.gasPrice)} for each gas`), detail(tx), fact('why it waits', reason)),
     ...input(tx),
   ];
@@ -165,7 +165,7 @@ async function reason(hash) {
 
 function input({ input: data, to }) {
   if (data === '0x') return [];
-  const what = to ? 'Input' : 'Code that makes the contract';
+  const what = to ? 'Input' : 'Init code of the contract';
   const selector = to && data.length >= 10 ? `, function ${data.slice(0, 10)}` : '';
   return [el('h3', {}, `${what} `, el('small', { text: `${grouped(byteCount(data))} bytes${selector}` })), pre(what, lines(data))];
 }

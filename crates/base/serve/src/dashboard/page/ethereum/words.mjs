@@ -28,7 +28,7 @@ export function understand(query) {
   if (decimals) return { kind: decimals.why ? undefined : 'block', ...decimals };
   if (/^hearth1/i.test(words)) {
     const owner = words.toLowerCase();
-    return OWNER.test(owner) ? { kind: 'owner', value: owner } : { why: `“${named(words)}” is no owner of outputs: those have 65 characters, hearth1 and 58 of bech32m.` };
+    return OWNER.test(owner) ? { kind: 'owner', value: owner } : { why: `“${named(words)}” is not an owner’s address: one has 65 characters, hearth1 and 58 of bech32m.` };
   }
   // An output is shown with the transaction that created it.
   const [, made] = words.match(/^(0x[0-9a-f]{64}):\d+$/i) ?? [];

@@ -58,8 +58,8 @@ export async function block(value, place) {
 
 async function whyNoBlock(slot, error) {
   const [newest, first] = await Promise.all([call('getSlot', CONFIRMED), call('getFirstAvailableBlock')]);
-  if (slot > newest) return `This slot has not been confirmed yet: the newest that is, is ${grouped(newest)}.`;
-  if (slot < first) return `This block is no longer kept: the oldest that is, is ${grouped(first)}.`;
+  if (slot > newest) return `This slot has not been confirmed yet: the newest confirmed slot is ${grouped(newest)}.`;
+  if (slot < first) return `This block is no longer kept: the oldest kept block is ${grouped(first)}.`;
   if (slot === 0) return 'This is genesis: it has no transactions.';
   if (error.code === -32007 || error.code === -32009) return 'No block was made in this slot.';
   return `The node does not show this block: ${error.message}.`;
@@ -86,7 +86,7 @@ export async function transaction(signature, place, isCurrent) {
 }
 
 function fateOf(fate) {
-  const words = { landed: `It has landed, and is ${fate.confirmationStatus}.`, dropped: 'It was dropped.', pending: 'It is under way.', unknown: 'This node does not know this transaction.' };
+  const words = { landed: `It has landed, and is ${fate.confirmationStatus}.`, dropped: 'It was dropped.', pending: 'It is being processed.', unknown: 'This node does not know this transaction.' };
   const { drop } = fate;
   return [
     el('p', { class: fate.fate === 'dropped' ? 'bad' : undefined, text: words[fate.fate] ?? fate.fate }),
@@ -154,7 +154,7 @@ export async function account(address, place) {
   const { value } = await call('getAccountInfo', address, { ...CONFIRMED, encoding: 'jsonParsed' });
   const history = await call('getSignaturesForAddress', address, { ...CONFIRMED, limit: PAGE }).catch((error) => error);
   const title = el('h1', {}, 'Account ', key(address));
-  place(title, ...(value ? held(value) : [el('p', { text: 'Nothing lies at this address: it has never had lamports, or has none any more.' })]), el('h3', { text: 'Transactions' }), ...signatures(address, history));
+  place(title, ...(value ? held(value) : [el('p', { text: 'There is no account at this address: it has never had lamports, or has none any more.' })]), el('h3', { text: 'Transactions' }), ...signatures(address, history));
 }
 
 function held({ lamports, owner, executable, space, data }) {
@@ -176,7 +176,7 @@ const signatureRow = ({ signature, slot, err, blockTime }) => [key(signature, 't
 
 function signatures(address, history) {
   if (history instanceof Error) return [el('p', { class: 'quiet', text: history.code === -32011 ? 'This node keeps no history of transactions.' : `${history.message}.` })];
-  if (history.length === 0) return [el('p', { class: 'quiet', text: 'No transaction that is kept and confirmed names it.' })];
+  if (history.length === 0) return [el('p', { class: 'quiet', text: 'No kept and confirmed transaction names this account.' })];
   const frame = table('Transactions of the account', ['signature', 'slot', 'result', 'time'], history.map(signatureRow));
   const older = el('button', { type: 'button', class: 'more', text: 'Older' });
   let last = history.at(-1).signature;
