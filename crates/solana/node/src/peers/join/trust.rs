@@ -159,11 +159,11 @@ mod tests {
     fn where_too_few_vouch_most_stake_wins_and_then_most() {
         let trust = trust(&[1_000], &[]);
         let all = [offer(7, 900, 6), offer(8, 800, 5), offer(9, 800, 5)];
-        let most = |trust: &Trust, all: &[Served]| trust.most_offer(all, |_| true).map(|(it, part)| (it.slot, part));
+        let most = |trust: &Trust, all: &[Served]| trust.most_told(all, |_| true).map(|(it, part)| (it.slot, part));
         assert_eq!((newest(&trust, &all), most(&trust, &all)), (None, Some((800, 0))));
         // One with stake outweighs any number without.
         let four = self::trust(&[1_000; 4], &[]);
         assert_eq!(most(&four, &[offer(1, 700, 4), all[1], all[2]]), Some((700, 25)));
-        assert_eq!(trust.most_offer(&[], |_| true), None);
+        assert_eq!(trust.most_told(&[], |_| true), None);
     }
 }
