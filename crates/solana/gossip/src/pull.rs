@@ -1,8 +1,8 @@
 //! Pull requests and responses.
 //!
 //! reads   the table; pull requests
-//! writes  pull requests, with filters over an eighth of the table, once the caller's contact info is signed; this contact
-//!         info to the entrypoint that is asked; responses
+//! writes  pull requests, with filters over an eighth of the table, once the caller's contact info is signed; that
+//!         info, pushed to the entrypoint that is asked; responses
 //! memory  during a call: eight filters of a datagram, or references to [`CANDIDATES_MAX`] values
 //! drops   requests from unverified callers, with another shred version or a wrong clock, or over a budget; each is
 //!         counted
