@@ -8,7 +8,7 @@
 //!         counted
 //! source  `solana-gossip` 4.2.2, `crds_gossip_pull.rs`, `cluster_info.rs`
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 
 use hearth_crypto::sha256::sha256;
@@ -185,7 +185,7 @@ impl Gossip {
         if self.config.entrypoints.is_empty() || !is_alone && now < self.timers.entrypoint {
             return None;
         }
-        let mut known: HashSet<SocketAddrV4> = self.gossip_address(&self.own).into_iter().collect();
+        let mut known: BTreeSet<SocketAddrV4> = self.gossip_address(&self.own).into_iter().collect();
         if !is_alone {
             self.timers.entrypoint = now + self.timers.entrypoint_pause;
             self.timers.entrypoint_pause = (2 * self.timers.entrypoint_pause).min(TIMEOUT_MS / 2);
