@@ -44,9 +44,9 @@ impl ActiveSet {
         self.lists[..=bucket(stakes.of(&self.own))].iter().any(|list| list.len() < nodes.min(ACTIVE_SET))
     }
 
-    /// Whether the set is empty.
-    pub fn is_empty(&self) -> bool {
-        self.lists.iter().all(Vec::is_empty)
+    /// The length of the longest list.
+    pub fn size(&self) -> usize {
+        self.lists.iter().map(Vec::len).max().unwrap_or(0)
     }
 
     /// Removes nodes that are no longer known.

@@ -103,6 +103,8 @@ struct Timers {
     purge: u64,
     push: u64,
     entrypoint: u64,
+    /// How long after the last question to an entrypoint that follows.
+    entrypoint_pause: u64,
     /// When a ping may bring the next refresh forward.
     early: u64,
 }
@@ -110,7 +112,17 @@ struct Timers {
 impl Timers {
     /// Everything is due now.
     fn new(now: u64) -> Self {
-        Self { refresh: now, rotate: now, pull: now, purge: now, push: now, entrypoint: now, early: now }
+        let entrypoint_pause = PULL_MS;
+        Self {
+            refresh: now,
+            rotate: now,
+            pull: now,
+            purge: now,
+            push: now,
+            entrypoint: now,
+            entrypoint_pause,
+            early: now,
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Pull requests and responses.
 //!
 //! reads   the table; pull requests
-//! writes  pull requests, with filters over an eighth of the table, once the caller's contact info is signed; responses
+//! writes  pull requests, with filters over an eighth of the table, once the caller's contact info is signed; that
+//!         info, pushed to the entrypoint that is asked; responses
 //! memory  during a call: eight filters of a datagram, or references to [`CANDIDATES_MAX`] values
 //! drops   requests from unverified callers, with another shred version or a wrong clock, or over a budget; each is
 //!         counted
 //! source  `solana-gossip` 4.2.2, `crds_gossip_pull.rs`, `cluster_info.rs`
 
+use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
 
 use hearth_crypto::sha256::sha256;
@@ -108,7 +110,7 @@ impl Gossip {
     pub(super) fn pull(&mut self, now: u64) {
         let peers = self.candidates(now);
         self.active.retain(|pubkey| self.table.contact(pubkey).is_some());
-        let was_alone = self.active.is_empty();
+        let size = self.active.size();
         let is_due = now >= self.timers.rotate;
         if is_due {
             self.timers.rotate = now + REFRESH_MS;
@@ -117,12 +119,15 @@ impl Gossip {
             let nodes: Vec<(u64, Pubkey)> = peers.iter().map(|(_, stake, pubkey)| (*stake, *pubkey)).collect();
             self.active.rotate(&nodes, is_due, &self.stakes, &mut self.random);
         }
-        if was_alone && !self.active.is_empty() {
-            // What this node published before reached nobody.
+        if self.active.size() > size {
+            // What this node published before did not reach the nodes that were added.
             self.timers.refresh = now;
         }
+        if self.signing.has_caller() {
+            return;
+        }
         let entrypoint = self.entrypoint(now, peers.is_empty());
-        if peers.is_empty() && entrypoint.is_none() || self.signing.has_caller() {
+        if peers.is_empty() && entrypoint.is_none() {
             return;
         }
         let caller = unsigned(&CrdsData::ContactInfo(ContactInfo { wallclock: now, ..self.own }));
@@ -140,6 +145,12 @@ impl Gossip {
         let cap = self.stakes.of(&self.own.pubkey);
         let weights: Vec<u64> = peers.iter().map(|(_, stake, _)| weight(bucket((*stake).min(cap)))).collect();
         let (filters, mask_bits) = self.filters(caller.len());
+        if let Some(to) = entrypoint {
+            // Nobody learns of a caller from its pull requests. An entrypoint that knows this node pushes to it; a
+            // response has the entrypoint's own contact info only if that is in one of the parts asked for.
+            let values = std::iter::once(caller);
+            self.counters.push_values_sent += out.send_values(Carrier::Push, &self.own.pubkey, to, values);
+        }
         for (part, bloom) in &filters {
             let peer = if peers.is_empty() { None } else { Some(peers[self.random.pick(&weights)].0) };
             for to in peer.into_iter().chain(entrypoint) {
@@ -168,27 +179,24 @@ impl Gossip {
         found
     }
 
-    /// An entrypoint, if one is to be asked: always if no other node is known, else from time to time until its address
-    /// is that of a known node.
+    /// An entrypoint, if one is to be asked: always if no other node is known, else from time to time one whose address
+    /// is not that of a known node. Each pause is twice as long as the one before, up to that of the cluster's nodes.
     fn entrypoint(&mut self, now: u64, is_alone: bool) -> Option<SocketAddrV4> {
-        if self.config.entrypoints.is_empty() {
+        if self.config.entrypoints.is_empty() || !is_alone && now < self.timers.entrypoint {
             return None;
         }
-        let place = self.random.below(self.config.entrypoints.len() as u64) as usize;
-        let address = self.config.entrypoints[place];
-        let own = self.gossip_address(&self.own);
-        if own == Some(address) {
+        let mut known: BTreeSet<SocketAddrV4> = self.gossip_address(&self.own).into_iter().collect();
+        if !is_alone {
+            self.timers.entrypoint = now + self.timers.entrypoint_pause;
+            self.timers.entrypoint_pause = (2 * self.timers.entrypoint_pause).min(TIMEOUT_MS / 2);
+            known.extend(self.contact_infos().filter_map(|contact| self.gossip_address(contact)));
+        }
+        let entrypoints = self.config.entrypoints.iter();
+        let unknown: Vec<SocketAddrV4> = entrypoints.filter(|address| !known.contains(*address)).copied().collect();
+        if unknown.is_empty() {
             return None;
         }
-        if is_alone {
-            return Some(address);
-        }
-        if now < self.timers.entrypoint {
-            return None;
-        }
-        self.timers.entrypoint = now + TIMEOUT_MS / 2;
-        let is_known = self.contact_infos().any(|contact| self.gossip_address(contact) == Some(address));
-        (!is_known).then_some(address)
+        Some(unknown[self.random.below(unknown.len() as u64) as usize])
     }
 
     /// Filters over the next parts of the table, and the number of their mask bits.

@@ -17,7 +17,7 @@ use hearth_crypto::sha256::sha256;
 use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue, GossipErrorKind, Ping, Pong, Protocol};
 use hearth_wire::{Hash, Pubkey};
 
-use super::config::{AFTER_PING_MS, REFRESH_MS, TIMEOUT_MS};
+use super::config::{ACTIVE_SET, AFTER_PING_MS, REFRESH_MS, TIMEOUT_MS};
 use super::pings::Node;
 use super::signing::Purpose;
 use super::stakes::Direction;
@@ -259,8 +259,14 @@ impl Gossip {
             self.counters.values_origin_full += 1;
             return None;
         }
+        let is_newcomer =
+            !is_own && value.label().kind == CrdsKind::ContactInfo && self.table.contact(&pubkey).is_none();
         let inserted = self.table.insert(value, *hash, now, route);
         if inserted == Inserted::New {
+            if is_newcomer && self.active.has_room(ACTIVE_SET, &self.stakes) {
+                // As long as few nodes are known, a new one gets what this node publishes at once.
+                self.timers.pull = self.timers.pull.min(now);
+            }
             if route == Route::Answer && is_active {
                 self.table.touch(&pubkey, now);
             }

@@ -4,6 +4,7 @@ mod hostile;
 mod network;
 mod signing;
 mod spread;
+mod start;
 
 use std::collections::HashMap;
 

@@ -564,6 +564,8 @@ impl Core {
         }
         if wait != Wait::Still {
             self.join_wait = None;
+        } else if join_wait.is_note_due(now.monotonic) {
+            tracing::warn!("the chain has not begun: waiting for votes of more than two thirds of its stake");
         }
         wait == Wait::Still
     }

@@ -18,6 +18,11 @@ use hearth_wire::Pubkey;
 /// Maximum wait of a joining node for news of the cluster before it makes its own blocks. After that, a cluster with
 /// too few live nodes continues.
 const JOIN_FOR: Duration = Duration::from_secs(20);
+/// The same at the start of a chain, as long as nodes are heard from but too few to confirm a block: if each half of
+/// the stake began on its own, the votes for one fork would lock nodes out of the other. After that, they begin anyway.
+const BEGIN_FOR: Duration = Duration::from_secs(120);
+/// Interval at which the operator is told of that.
+const NOTE_EVERY: Duration = Duration::from_secs(10);
 /// The newest slot heard is the cluster's tip once no newer one arrives for this long. Votes arrive in any order, and a
 /// running cluster votes every slot, 0.4 s.
 const SURE_FOR: Duration = Duration::from_millis(500);
@@ -41,6 +46,8 @@ pub struct ClusterTip {
     pub newest: u64,
     /// Whether more than two thirds of the stake were heard from, including this node.
     pub is_known: bool,
+    /// Whether another node with stake was heard from.
+    pub is_heard: bool,
 }
 
 impl VoteTally {
@@ -57,13 +64,14 @@ impl VoteTally {
         heard.sort_unstable_by_key(|(slot, _)| std::cmp::Reverse(*slot));
         let own = own.map_or(0, |own| stake(stakes, own));
         let known: u128 = heard.iter().map(|(_, stake)| stake).sum::<u128>() + own;
+        let is_heard = heard.iter().any(|(_, stake)| *stake > 0);
         let mut sum = 0;
         let found = heard.into_iter().find(|(_, stake)| {
             sum += stake;
             3 * sum > u128::from(stakes.total())
         });
         let newest = found.map_or(0, |(slot, _)| slot);
-        ClusterTip { newest, is_known: 3 * known > 2 * u128::from(stakes.total()) }
+        ClusterTip { newest, is_known: 3 * known > 2 * u128::from(stakes.total()), is_heard }
     }
 
     /// Returns whether the last votes of more than 1/`divisor` of the stake are for slots that `matches` accepts.
@@ -101,17 +109,26 @@ pub struct JoinWait {
     until: Duration,
     /// Since when no node of the known stake has had a newer block.
     tip_since: Option<Duration>,
+    /// When a chain begins although too little of its stake is known.
+    begin_at: Duration,
+    /// Whether the chain has no block yet, and some of the other stake is known but too little to confirm one.
+    lacks_stake: bool,
+    /// When the operator is next told of that.
+    note_at: Duration,
 }
 
 impl JoinWait {
     /// Starts the wait. `known` is the newest slot in the store.
     pub fn new(known: u64, now: Duration) -> Self {
-        Self { known, behind: u64::MAX, until: now + JOIN_FOR, tip_since: None }
+        let until = now + JOIN_FOR;
+        let (begin_at, note_at) = (now + BEGIN_FOR, until);
+        Self { known, behind: u64::MAX, until, tip_since: None, begin_at, lacks_stake: false, note_at }
     }
 
     /// Decides whether the wait is over. It lasts while the node lacks the cluster's newer blocks, or while too little
-    /// stake has shown that there are none, and is extended while the node gets nearer. `executed` is the newest
-    /// executed slot, `base` the one on which the node would build.
+    /// stake has shown that there are none. It is extended while the node gets nearer, or while some of a new chain's
+    /// other stake is known but too little. `executed` is the newest executed slot, `base` the one on which the node
+    /// would build.
     pub fn poll(&mut self, now: Duration, others: ClusterTip, executed: u64, base: u64) -> Wait {
         let behind = others.newest.saturating_sub(executed);
         let is_new = others.newest > self.known;
@@ -124,11 +141,26 @@ impl JoinWait {
         let has_caught_up = is_new && executed > self.known && behind <= NEAR;
         let has_tip = others.is_known && !is_new && behind == 0;
         let is_sure = has_tip && now >= *self.tip_since.get_or_insert(now) + SURE_FOR;
+        self.lacks_stake = others.is_heard && !others.is_known && self.known.max(others.newest).max(executed) == 0;
+        if self.lacks_stake {
+            // Once there is enough, time is left to be sure of it.
+            self.until = self.until.max(self.begin_at.min(now + 2 * SURE_FOR));
+        }
         match has_caught_up || is_sure || now >= self.until {
             false => Wait::Still,
             true if !is_new && base <= self.known => Wait::OverFromNow,
             true => Wait::Over,
         }
+    }
+
+    /// Returns whether to tell the operator at `now` that the chain waits for more of its stake, and counts it as told
+    /// if so.
+    pub fn is_note_due(&mut self, now: Duration) -> bool {
+        let is_due = self.lacks_stake && now >= self.note_at;
+        if is_due {
+            self.note_at = now + NOTE_EVERY;
+        }
+        is_due
     }
 }
 
@@ -175,12 +207,16 @@ mod tests {
     }
 
     fn known(newest: u64) -> ClusterTip {
-        ClusterTip { newest, is_known: true }
+        ClusterTip { newest, is_known: true, is_heard: true }
     }
 
+    /// Nobody was heard from, unless there is a newest slot.
     fn unknown(newest: u64) -> ClusterTip {
-        ClusterTip { newest, is_known: false }
+        ClusterTip { newest, is_known: false, is_heard: newest > 0 }
     }
+
+    /// Some stake has voted for the genesis.
+    const FEW: ClusterTip = ClusterTip { newest: 0, is_known: false, is_heard: true };
 
     /// Polls with each of: milliseconds since the start, the cluster's tip, the newest executed slot.
     fn waits(known: u64, looks: &[(u64, ClusterTip, u64)]) -> Vec<Wait> {
@@ -196,8 +232,33 @@ mod tests {
     fn wait_ends_once_known_stake_has_nothing_newer() {
         let looks = [(9_000, unknown(0), 0), (9_100, known(0), 0), (9_599, known(0), 0), (9_600, known(0), 0)];
         assert_eq!(waits(0, &looks), [Still, Still, Still, OverFromNow]);
-        // Two of three equal stakes are not more than two thirds.
+        // Nobody else is there.
         assert_eq!(waits(0, &[(19_999, unknown(0), 0), (20_000, unknown(0), 0)]), [Still, OverFromNow]);
+    }
+
+    #[test]
+    fn chain_does_not_begin_with_too_little_of_its_stake() {
+        // Two of three equal stakes are not more than two thirds.
+        let looks = [(20_000, FEW, 0), (60_000, FEW, 0), (60_100, known(0), 0), (60_600, known(0), 0)];
+        assert_eq!(waits(0, &looks), [Still, Still, Still, OverFromNow]);
+        assert_eq!(waits(0, &[(119_999, FEW, 0), (120_000, FEW, 0)]), [Still, OverFromNow]);
+        // Others have begun, or the chain has blocks: it waits as long as for nobody.
+        assert_eq!(waits(0, &[(19_999, FEW, 3), (20_000, FEW, 3)]), [Still, Over]);
+        assert_eq!(waits(7, &[(19_999, FEW, 7), (20_000, FEW, 7)]), [Still, OverFromNow]);
+    }
+
+    #[test]
+    fn lack_of_stake_is_noted_each_ten_seconds() {
+        let mut wait = JoinWait::new(0, Duration::ZERO);
+        let mut notes = |others: ClusterTip, seconds: std::ops::Range<u64>| {
+            let is_noted = |second: &u64| {
+                let now = Duration::from_secs(*second);
+                wait.poll(now, others, 0, 0) == Still && wait.is_note_due(now)
+            };
+            seconds.filter(is_noted).collect::<Vec<u64>>()
+        };
+        assert_eq!(notes(FEW, 0..55), [20, 30, 40, 50]);
+        assert_eq!(notes(known(0), 55..56), [0; 0], "there is enough");
     }
 
     #[test]
@@ -240,10 +301,10 @@ mod tests {
         tally.record(own, 99);
         tally.record([1; 32], 8);
         tally.record([1; 32], 7);
-        assert_eq!(tally.cluster_tip(&stakes, Some(&own)), unknown(0), "30 of 100; its own vote says nothing new");
+        assert_eq!(tally.cluster_tip(&stakes, Some(&own)), FEW, "30 of 100; its own vote says nothing new");
         tally.record([2; 32], 5);
         assert_eq!(tally.cluster_tip(&stakes, Some(&own)), known(5), "34 of 100 have voted for 5 or above it");
-        assert_eq!(tally.cluster_tip(&stakes, None), ClusterTip { newest: 8, is_known: true });
+        assert_eq!(tally.cluster_tip(&stakes, None), known(8));
         tally.record([3; 32], 6);
         assert_eq!(tally.cluster_tip(&stakes, Some(&own)), known(6));
         // An account without stake does not count.
