@@ -28,7 +28,7 @@ pub fn fuzz_genesis(bytes: &[u8]) -> bool {
     if let Ok(genesis) = &genesis {
         let written = genesis.to_bytes();
         let again = Genesis::from_bytes(&written).expect("what was read is written so that it reads");
-        assert_eq!(again.config(), genesis.config());
+        // The bytes and not the values: a number that is none does not equal itself.
         assert_eq!(again.to_bytes(), written);
     }
     unpacked.is_ok() || genesis.is_ok()

@@ -13,9 +13,11 @@ use solana_keypair::Keypair;
 use solana_message::{AddressLookupTableAccount, Message, VersionedMessage, v0};
 use solana_pubkey::Pubkey;
 use solana_runtime::bank::Bank;
+use solana_runtime_transaction::transaction_with_meta::TransactionWithMeta;
 use solana_sha256_hasher::hashv;
 use solana_signature::Signature;
 use solana_signer::Signer;
+use solana_svm::transaction_commit_result::TransactionCommitResult;
 use solana_svm::transaction_processor::ExecutionRecordingConfig;
 use solana_svm_timings::ExecuteTimings;
 use solana_svm_transaction::svm_message::{SVMMessage, SVMStaticMessage};
@@ -114,17 +116,7 @@ impl Block<'_> {
         };
         let keys: Vec<Pubkey> = checked.account_keys().iter().copied().collect();
         let before: Vec<_> = keys.iter().map(|key| self.bank.get_account(key)).collect();
-        let recording = ExecutionRecordingConfig {
-            enable_cpi_recording: false,
-            enable_log_recording: true,
-            enable_return_data_recording: false,
-            enable_transaction_balance_recording: false,
-        };
-        let batch = self.bank.prepare_locked_batch_from_single_tx(&checked);
-        let (mut results, _) =
-            self.bank.load_execute_and_commit_transactions(&batch, recording, &mut ExecuteTimings::default(), None);
-        drop(batch);
-        let done = match results.remove(0) {
+        let done = match commit(&self.bank, &checked, true) {
             Ok(done) => done,
             Err(error) => return self.refuse(wire, &error),
         };
@@ -165,6 +157,20 @@ impl Block<'_> {
         self.refused.push(json!({ "tx": wire, "err": error, "after": self.txs.len() }));
         false
     }
+}
+
+/// Executes a transaction that is checked, alone in its batch as a validator's scheduler does it, and commits it.
+pub fn commit(bank: &Bank, checked: &impl TransactionWithMeta, with_logs: bool) -> TransactionCommitResult {
+    let recording = ExecutionRecordingConfig {
+        enable_cpi_recording: false,
+        enable_log_recording: with_logs,
+        enable_return_data_recording: false,
+        enable_transaction_balance_recording: false,
+    };
+    let batch = bank.prepare_locked_batch_from_single_tx(checked);
+    let timings = &mut ExecuteTimings::default();
+    let (mut results, _) = bank.load_execute_and_commit_transactions(&batch, recording, timings, None);
+    results.remove(0)
 }
 
 /// Signs a message with those of `signers` that it names; an absent signer leaves zeros.

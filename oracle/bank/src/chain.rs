@@ -24,7 +24,7 @@ use crate::world::{World, digest};
 use crate::{genesis, votes};
 
 /// Blocks behind the tip that become the root; a fork starts above the root.
-const ROOT_DEPTH: usize = 40;
+pub const ROOT_DEPTH: usize = 40;
 /// Blockhashes that a block may name.
 const RECENT: usize = 150;
 
@@ -64,18 +64,7 @@ impl<'a> Chain<'a> {
         let rules = (request.scenario.rules)(&mut Rng::new(request.seed, "rules"));
         let world = World::new(request.seed, rules.users, rules.validators.len());
         let genesis = genesis::make(&world, &rules);
-        let bank = Bank::new_from_genesis(
-            &genesis,
-            Arc::default(),
-            vec![accounts.to_path_buf()],
-            None,
-            AccountsDbConfig::default(),
-            None,
-            None,
-            Arc::new(AtomicBool::new(false)),
-            None,
-            None,
-        );
+        let bank = open(&genesis, accounts);
         request.scenario.hard_forks.iter().for_each(|slot| bank.register_hard_fork(*slot));
         let forks = BankForks::new_rw_arc(bank);
         Self {
@@ -196,17 +185,38 @@ impl<'a> Chain<'a> {
         let root = tip.parents().into_iter().nth(ROOT_DEPTH);
         if let (Some(root), None) = (root, self.home) {
             let mut forks = self.forks.write().expect("no thread panicked");
-            if root.slot() > forks.root() {
-                forks.prune_program_cache(root.slot());
-                drop(forks.set_root(root.slot(), None, None));
-                self.hashes.retain(|slot, _| *slot >= root.slot());
-            }
+            set_root(&mut forks, root.slot());
+            self.hashes.retain(|slot, _| *slot >= root.slot());
         }
     }
 }
 
+/// The bank of slot 0, without ticks. Agave's account files lie in `accounts`.
+pub fn open(genesis: &GenesisConfig, accounts: &Path) -> Bank {
+    Bank::new_from_genesis(
+        genesis,
+        Arc::default(),
+        vec![accounts.to_path_buf()],
+        None,
+        AccountsDbConfig::default(),
+        None,
+        None,
+        Arc::new(AtomicBool::new(false)),
+        None,
+        None,
+    )
+}
+
+/// Roots a block, as a validator does.
+pub fn set_root(forks: &mut BankForks, slot: u64) {
+    if slot > forks.root() {
+        forks.prune_program_cache(slot);
+        drop(forks.set_root(slot, None, None));
+    }
+}
+
 /// Fills a bank with ticks, the last of which has the hash `last`, and freezes it.
-fn end(bank: &BankWithScheduler, last: Hash) {
+pub fn end(bank: &BankWithScheduler, last: Hash) {
     while !bank.is_complete() {
         bank.register_tick(&last);
     }

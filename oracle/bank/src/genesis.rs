@@ -1,4 +1,5 @@
-//! The genesis of a ledger: validators with stakes, users, programs, features, and the numbers that a scenario asks for.
+//! The genesis of a ledger: validators with stakes, users, programs, features, and the numbers that a scenario asks
+//! for.
 
 use agave_feature_set as features;
 use solana_account::{Account, AccountSharedData};

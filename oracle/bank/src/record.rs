@@ -62,8 +62,10 @@ impl Recorder {
     }
 }
 
+/// The rewards by kind and address: the bank lists those of vote accounts in the order of a hash map.
 fn rewards(bank: &Bank) -> Vec<Value> {
-    let rewards = bank.rewards.read().expect("no thread panicked");
+    let mut rewards = bank.rewards.read().expect("no thread panicked").clone();
+    rewards.sort_by_key(|(key, reward)| (reward.reward_type.to_string(), *key));
     let lines = rewards.iter().map(|(key, reward)| {
         json!({
             "key": key.to_string(),

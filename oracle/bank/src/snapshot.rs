@@ -97,7 +97,7 @@ pub fn verify(genesis: &Path, archive: &Path, incremental: Option<&Path>) -> Res
 }
 
 /// Reads a `genesis.bin`, compressed or not.
-fn read_genesis(path: &Path) -> Result<GenesisConfig, String> {
+pub fn read_genesis(path: &Path) -> Result<GenesisConfig, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut bytes = std::fs::read(path).map_err(failed)?;
     if path.extension().is_some_and(|extension| extension == "zst") {

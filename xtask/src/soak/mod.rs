@@ -3,6 +3,7 @@
 //! reads   the command line
 //! writes  progress, and as its last line one JSON object: the soak's name, whether it passed, its figures
 
+mod bank;
 mod bench;
 mod cli;
 mod cluster;
@@ -38,7 +39,13 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 16] = [
+const SOAKS: [Soak; 17] = [
+    Soak {
+        name: "bank",
+        options: "--blocks N (5000) [--seed N] [--scenario NAME] [--binary FILE]",
+        about: "new random ledgers of the cluster's own bank, replayed by `hearth ledger replay --recorded`; one that differs is shrunk (15 to 25 minutes to build once)",
+        run: bank::run,
+    },
     Soak {
         name: "bench",
         options: "--minutes N (10) [--binary FILE] [--config FILE]",

@@ -24,8 +24,10 @@ pub struct Served {
     pub rpc: Option<SocketAddrV4>,
     /// The snapshot's slot.
     pub slot: u64,
-    /// The hash of its bank; that of its accounts, if it is an archive of the cluster's.
+    /// The hash of its bank, or that in the name of an archive of the cluster's.
     pub hash: Hash,
+    /// Slot and hash of the newest incremental archive on it.
+    pub incremental: Option<(u64, Hash)>,
 }
 
 /// The nodes known to gossip, and their snapshots.
@@ -40,8 +42,10 @@ impl Board {
     pub fn post(&self, gossip: &Gossip) {
         let others = gossip.contact_infos().filter(|contact| contact.pubkey != *gossip.identity());
         let served = others.filter_map(|contact| {
-            let (slot, hash) = gossip.snapshot_hashes(&contact.pubkey)?.full;
-            Some(Served { identity: contact.pubkey, rpc: gossip.socket(contact, SocketKind::Rpc), slot, hash })
+            let hashes = gossip.snapshot_hashes(&contact.pubkey)?;
+            let ((slot, hash), rpc) = (hashes.full, gossip.socket(contact, SocketKind::Rpc));
+            let incremental = hashes.incremental.iter().max_by_key(|(slot, _)| *slot).copied();
+            Some(Served { identity: contact.pubkey, rpc, slot, hash, incremental })
         });
         *self.snapshots.lock() = served.collect();
         let nodes = gossip.contact_infos().map(|contact| gossip.reachable(contact)).collect();

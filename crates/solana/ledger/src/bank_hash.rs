@@ -91,6 +91,11 @@ pub(crate) struct Hashes {
 }
 
 impl Hashes {
+    /// The state at the end of `slot`, with the hash of its bank and that of its parent's, both with their slots.
+    pub(crate) fn at(parent: (u64, Hash), last: (u64, Hash), lattice: &Lattice, lamports: u64) -> Self {
+        Self { slot: last.0, lattice: lattice.to_bytes().to_vec(), lamports, hashes: VecDeque::from([parent, last]) }
+    }
+
     /// Whether it holds everything that [`Hashing::restore`] needs.
     pub(crate) fn is_whole(&self) -> bool {
         Lattice::from_bytes(&self.lattice).is_some() && self.hashes.back().is_some_and(|(slot, _)| *slot == self.slot)

@@ -24,6 +24,7 @@ use crate::rewards::{
 };
 use crate::stakes::{self, CountedVote, EpochStakes, StakeHistory, VoteStake};
 use crate::sysvars::EpochRewards;
+use crate::vote_state::VoteState;
 
 /// Number of epochs whose stakes are kept.
 const EPOCHS_KEPT: u64 = 5;
@@ -137,6 +138,25 @@ struct Rewards {
     parts: Vec<Vec<StakeReward>>,
 }
 
+/// The rewards by the block that pays each, the first block after that of the epoch's begin being 0.
+fn in_parts(rewards: Vec<StakeReward>, parent_blockhash: &Hash, count: usize) -> Vec<Vec<StakeReward>> {
+    let mut parts = vec![vec![]; count];
+    for reward in rewards {
+        parts[partition_of(&reward.key, parent_blockhash, count)].push(reward);
+    }
+    parts
+}
+
+/// Where a chain resumes whose rewards may be in distribution.
+pub(crate) struct Resumed<'a> {
+    /// The slot that has ended.
+    pub(crate) slot: u64,
+    /// The vote accounts as they were when the slot's epoch began.
+    pub(crate) votes: &'a BTreeMap<Pubkey, VoteState>,
+    /// The rules.
+    pub(crate) features: &'a RewardFeatures,
+}
+
 impl Epochs {
     /// At genesis, in `slot`: its stakes apply to every epoch whose leaders are already computed.
     pub(crate) fn at_genesis(schedule: EpochSchedule, slot: u64, accounts: &Accounts, index: &StakeIndex) -> Self {
@@ -156,6 +176,51 @@ impl Epochs {
             (epoch, Arc::new(EpochStakes::new(epoch, counted_in, votes.into_iter().map(counted))))
         };
         Self { schedule, stakes: kept.stakes.into_iter().map(of).collect(), rewards: kept.rewards.map(Arc::new) }
+    }
+
+    /// The state at the end of a slot, with the stakes of each epoch; rewards may be in distribution
+    /// ([`Epochs::resume_rewards`]).
+    pub(crate) fn with_stakes(schedule: EpochSchedule, stakes: impl IntoIterator<Item = EpochStakes>) -> Self {
+        let stakes = stakes.into_iter().map(|stakes| (stakes.epoch, Arc::new(stakes)));
+        let mut epochs = Self { schedule, stakes: stakes.collect(), rewards: None };
+        epochs.drop_old();
+        epochs
+    }
+
+    /// Calculates once more the rewards that are in distribution, if there are any. Fails if the accounts contradict
+    /// themselves.
+    pub(crate) fn resume_rewards(
+        &mut self,
+        accounts: &Accounts,
+        index: &StakeIndex,
+        at: &Resumed<'_>,
+    ) -> Result<(), &'static str> {
+        let told = EpochRewards::load(accounts);
+        if !told.active {
+            return Ok(());
+        }
+        let most = self.parts_max() as u64;
+        let Some(epoch) =
+            self.schedule.epoch(at.slot).checked_sub(1).filter(|_| (1..=most).contains(&told.num_partitions))
+        else {
+            return Err("rewards are in distribution over more blocks than an epoch has for them, or over none");
+        };
+        let all = stakes::stake_accounts(accounts, index);
+        let history = StakeHistory::load(accounts);
+        let boundary = Boundary {
+            accounts,
+            stakes: &all,
+            history: &history,
+            rewarded: epoch,
+            earlier: [epoch, epoch + 1].map(|epoch| self.stakes.get(&epoch).map(|stakes| &**stakes)),
+            features: at.features,
+            lamports: told.total_rewards,
+            votes: Some(at.votes),
+        };
+        let count = told.num_partitions as usize;
+        let parts = in_parts(boundary.calculate_again(told.total_points)?, &told.parent_blockhash, count);
+        self.rewards = Some(Arc::new(Rewards { first_height: told.distribution_starting_block_height, parts }));
+        Ok(())
     }
 
     /// The state that must survive a restart.
@@ -235,6 +300,7 @@ impl Epochs {
             earlier,
             features: &new.rules.features,
             lamports: new.rules.inflating.lamports(&self.schedule, capitalization, rewarded, epoch),
+            votes: None,
         };
         let calculated = boundary.calculate();
         let votes = stakes::vote_stakes(accounts, &index, &all, &history, epoch);
@@ -243,8 +309,7 @@ impl Epochs {
             let of = || Arc::new(EpochStakes::new(to_lead, epoch, votes.iter().cloned()));
             self.stakes.entry(to_lead).or_insert_with(of);
         }
-        let newest = *self.stakes.keys().next_back().expect("stakes were just added");
-        self.stakes.retain(|epoch, _| epoch + EPOCHS_KEPT > newest);
+        self.drop_old();
         history.store(accounts);
         self.begin_rewards(accounts, calculated, new)
     }
@@ -253,10 +318,7 @@ impl Epochs {
     fn begin_rewards(&mut self, accounts: &Accounts, calculated: Calculated, new: &NewSlot<'_>) -> BlockRewards {
         let paid = pay_commissions(accounts, &calculated.commissions, &new.rules.features);
         let count = self.part_count(self.schedule.epoch(new.slot), calculated.stakes.len());
-        let mut parts = vec![vec![]; count];
-        for reward in calculated.stakes {
-            parts[partition_of(&reward.key, new.parent_blockhash, count)].push(reward);
-        }
+        let parts = in_parts(calculated.stakes, new.parent_blockhash, count);
         let first_height = new.height + 1;
         let sysvar = EpochRewards {
             distribution_starting_block_height: first_height,
@@ -277,9 +339,18 @@ impl Epochs {
         if self.schedule.warmup && epoch < self.schedule.first_normal_epoch {
             return 1;
         }
-        // At most a tenth of the epoch.
-        let most = (self.schedule.slots_per_epoch / 10).max(1) as usize;
-        stakes.div_ceil(REWARDED_IN_BLOCK).clamp(1, most)
+        stakes.div_ceil(REWARDED_IN_BLOCK).clamp(1, self.parts_max())
+    }
+
+    /// The most blocks that pay the stakes of an epoch: a tenth of the epoch.
+    fn parts_max(&self) -> usize {
+        (self.schedule.slots_per_epoch / 10).max(1) as usize
+    }
+
+    /// Drops the stakes of epochs that no rule asks for any more.
+    fn drop_old(&mut self) {
+        let newest = self.stakes.keys().next_back().copied().unwrap_or(0);
+        self.stakes.retain(|epoch, _| epoch + EPOCHS_KEPT > newest);
     }
 
     /// Pays the stakes that are due in the slot.

@@ -130,17 +130,17 @@ pub(crate) struct Chain {
     checkpoints: VecDeque<Checkpoint>,
 }
 
-/// The initial state of a ledger: genesis, or a snapshot.
-struct State {
-    accounts: Accounts,
-    statuses: StatusCache,
-    hashing: Hashing,
-    blockhashes: BlockhashQueue,
-    blocks: VecDeque<BlockSummary>,
-    epochs: Epochs,
-    features: Arc<ActiveFeatures>,
-    samples: Samples,
-    burned_lamports: u64,
+/// The initial state of a ledger: genesis, a snapshot, or an archive.
+pub(crate) struct State {
+    pub(crate) accounts: Accounts,
+    pub(crate) statuses: StatusCache,
+    pub(crate) hashing: Hashing,
+    pub(crate) blockhashes: BlockhashQueue,
+    pub(crate) blocks: VecDeque<BlockSummary>,
+    pub(crate) epochs: Epochs,
+    pub(crate) features: Arc<ActiveFeatures>,
+    pub(crate) samples: Samples,
+    pub(crate) burned_lamports: u64,
 }
 
 /// The chain's state.
@@ -213,7 +213,7 @@ impl Ledger {
         Self::assemble(genesis, config, state)
     }
 
-    fn assemble(genesis: &Genesis, config: LedgerConfig, state: State) -> Arc<Self> {
+    pub(crate) fn assemble(genesis: &Genesis, config: LedgerConfig, state: State) -> Arc<Self> {
         let LedgerConfig { general, forks, .. } = config;
         let hard_forks = hard_forks::of_slots(&config.hard_forks);
         state.hashing.set_hard_forks(hard_forks.clone());
@@ -461,8 +461,8 @@ impl Ledger {
         &self.shared.statuses
     }
 
-    /// Lamports burned since genesis. Together with the lamports of all accounts and the fees of the slot in progress
-    /// they equal the lamports at genesis and the rewards since then.
+    /// Lamports burned since genesis, or since the archive from which the ledger started. Together with the lamports of
+    /// all accounts and the fees of the slot in progress they equal the lamports of then and the rewards since.
     pub fn burned_lamports(&self) -> u64 {
         self.burned_lamports.load(Relaxed)
     }

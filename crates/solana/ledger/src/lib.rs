@@ -10,11 +10,12 @@
 //! ([`budget`], [`fees`], [`blockhash`], [`status_cache`]) → [`accounts`] → [`lattice`] (the hash of all accounts) →
 //! [`view`] (client queries). [`sysvars`], [`stakes`], [`leaders`] and [`features`] make up an epoch. On disk:
 //! [`blockstore`], and [`snapshot`], written by [`snapshot_taker`]; the form that the cluster's other nodes read is an
-//! [`archive`], written by [`archiver`].
+//! [`archive`], written by [`archiver`] and read by [`archive_start`].
 
 pub mod account;
 pub mod accounts;
 pub mod archive;
+pub mod archive_start;
 pub mod archiver;
 pub mod bank;
 mod bank_hash;
@@ -61,6 +62,7 @@ pub mod vote_state;
 
 pub use account::Account;
 pub use accounts::Accounts;
+pub use archive_start::ArchiveStart;
 pub use bank::{AccountHash, Bank, BankCounts, Committed, Executor, Outcome};
 pub use block::{BlockRewards, BlockSummary, FeeReward, Reward, RewardKind};
 pub use budget::Budget;

@@ -364,12 +364,16 @@ pub(crate) fn vote_stakes(
     let read = |vote: &Pubkey| {
         let read = |account: &Account| Some((VoteState::of_account(account)?, account.clone()));
         let (state, account) = accounts.with(vote, read)??;
-        let collector = state.block_revenue_collector.unwrap_or(state.node);
-        let stake = stakes.get(vote).copied().unwrap_or(0);
-        let stake = VoteStake { vote: *vote, node: state.node, collector, stake };
-        Some(CountedVote { stake, commission_bps: state.commission_bps, account })
+        Some(counted_vote(vote, &state, account, stakes.get(vote).copied().unwrap_or(0)))
     };
     index.votes.iter().filter_map(read).collect()
+}
+
+/// A vote account with this stake.
+pub(crate) fn counted_vote(vote: &Pubkey, state: &VoteState, account: Account, stake: u64) -> CountedVote {
+    let collector = state.block_revenue_collector.unwrap_or(state.node);
+    let stake = VoteStake { vote: *vote, node: state.node, collector, stake };
+    CountedVote { stake, commission_bps: state.commission_bps, account }
 }
 
 #[cfg(test)]

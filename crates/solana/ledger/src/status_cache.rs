@@ -6,7 +6,7 @@
 //!         full; allocated and touched at start for [`StatusCacheConfig::capacity_txns`], and doubled shard by shard if
 //!         many more are alive
 //! drops   a claim when its blockhash expires; a status [`STATUS_RETENTION_BLOCKS`] blocks after its transaction
-//!         landed; both when their block is undone (back.rs)
+//!         landed; both when their block is undone (back.rs). What an archive said has its own table (archived.rs)
 //! source  the rule of `solana-runtime` 4.2: keyed by the message, so that another signature of the same message does
 //!         not land, and by the signature for queries
 //!
@@ -20,15 +20,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use hearth_crypto::prefetch::prefetch;
 use hearth_mutation::{Mutation, active};
 use hearth_wire::{Signature, Txn};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::blockhash::last_valid_block_height;
 use crate::error::{PackedStatus, TransactionError};
 use crate::seed::Seed;
 
+mod archived;
 mod back;
 mod cut;
 
+pub(crate) use archived::{ArchivedStatuses, message_hash};
 pub(crate) use back::LandedKeys;
 pub use cut::{ClaimEntry, StatusEntry};
 
@@ -284,6 +286,10 @@ pub struct StatusCache {
     cut: AtomicU32,
     /// Entries alive at this height are not overwritten; `u32::MAX` if no block is ever undone.
     kept_from: AtomicU32,
+    /// What the archive says from which the ledger started.
+    archived: RwLock<Option<ArchivedStatuses>>,
+    /// The height from which that is forgotten; 0 if there is none.
+    archived_until: AtomicU32,
 }
 
 /// Heights are stored in 32 bits, enough for 54 years of blocks.
@@ -307,6 +313,8 @@ impl StatusCache {
             signatures: Shard::all(capacity),
             cut: AtomicU32::new(0),
             kept_from: AtomicU32::new(u32::MAX),
+            archived: RwLock::new(None),
+            archived_until: AtomicU32::new(0),
         }
     }
 
@@ -372,6 +380,9 @@ impl StatusCache {
 
     /// Whether the transaction's message has landed or is claimed.
     pub fn has_landed(&self, txn: &Txn<'_>, now: u64) -> bool {
+        if self.is_archived(txn, now) {
+            return true;
+        }
         let key = self.seed.message(txn.message());
         self.enabled && Shard::of(&self.messages, MessageBucket::home(key)).find(key, height32(now)).is_some()
     }
@@ -405,6 +416,10 @@ impl StatusCache {
 
     /// The result of the transaction with this first signature, if it landed recently.
     pub fn status(&self, signature: &Signature, now: u64) -> Option<LandedStatus> {
+        self.recorded(signature, now).or_else(|| self.archived_status(signature, now))
+    }
+
+    fn recorded(&self, signature: &Signature, now: u64) -> Option<LandedStatus> {
         let key = self.seed.signature(signature);
         let mut table = Shard::of(&self.signatures, SignatureBucket::home(key));
         let (at, way) = table.find(key, height32(now))?;

@@ -62,7 +62,7 @@ use crate::ports::BoundPorts;
 use crate::replay::{
     self, Go, ReplayError, Replayed, is_history_damaged, is_replay_of_damage, is_store_damaged, signatures_are_valid,
 };
-use crate::restore::{self, Restored};
+use crate::restore::{self, RestoreError, Restored, StateFolders};
 use crate::start_checks::PreflightError;
 use consensus::Consensus;
 use liveness::Tiles;
@@ -119,6 +119,9 @@ pub enum BootError {
     /// The snapshots cannot be read.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// The state cannot be restored.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     /// The chain has other features than this program.
     #[error("cannot run this chain: {0}")]
     Feature(#[from] FeatureError),
@@ -400,10 +403,10 @@ fn open_files(
     let faucet = keys::read_or_create(&folder.join("faucet.json"))?;
     let genesis = genesis(config, folder, beginning, (&identity, &faucet), &mut funded)?;
     let (mut store, recovery) = open_blocks(config, folder, &genesis)?;
-    let snapshots = restore::folder(config, folder);
+    let states = StateFolders::of(config, folder);
     let refused = |why: &SnapshotError| hearth_command::output::note(format_args!("notice: {why}; it is not used"));
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
-    let plan = history_repair::plan(config, (&genesis, &snapshots), history.as_mut(), &store.reader(), refused)?;
+    let plan = history_repair::plan(config, (&genesis, &states), history.as_mut(), &store.reader(), refused)?;
     store_slot_0(&mut store, &genesis, &plan.restored)?;
     let Restored { ledger, block_id } = plan.restored;
     ledger.check_features()?;
@@ -443,7 +446,7 @@ fn open_files(
         drop(history.take());
         history = open_history(config, folder, (&genesis, &store), replayed.last_slot)?;
     }
-    let taker = restore::take_snapshots(config, &snapshots, &ledger, store.reader())?;
+    let taker = restore::take_snapshots(config, states.snapshots(), &ledger, store.reader())?;
     let folder = folder.to_owned();
     Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker })
 }
@@ -522,8 +525,9 @@ fn store_slot_0(store: &mut BlockStore, genesis: &Genesis, restored: &Restored) 
 }
 
 /// Fails if a folder has the chain of an older version, or blocks, a history or snapshots but no genesis for them.
-fn no_orphans(config: &Config, folder: &Path) -> Result<(), GenesisError> {
+fn no_orphans(config: &Config, folder: &Path) -> Result<(), BootError> {
     Genesis::refuse_older(folder)?;
+    let missing = |file| GenesisError::Missing { path: folder.join(GENESIS_NAME), file };
     let places = [
         (folder.join("blocks"), "log"),
         (folder.join("history"), "history"),
@@ -534,10 +538,13 @@ fn no_orphans(config: &Config, folder: &Path) -> Result<(), GenesisError> {
         if let Some(file) =
             entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == extension))
         {
-            return Err(GenesisError::Missing { path: folder.join(GENESIS_NAME), file });
+            return Err(missing(file).into());
         }
     }
-    Ok(())
+    match StateFolders::of(config, folder).archives()?.into_iter().next() {
+        Some((archive, _)) => Err(missing(archive).into()),
+        None => Ok(()),
+    }
 }
 
 /// Opens the history, if enabled, up to the last block that is wanted and stored.

@@ -9,16 +9,15 @@
 //! from an older state: that of a snapshot before the lost part, or the genesis, with every block after it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use hearth_command::output::note;
 use hearth_ledger::Genesis;
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::history::{Damage, History};
-use hearth_ledger::snapshot::{Folder, SnapshotError};
+use hearth_ledger::snapshot::SnapshotError;
 
 use crate::config::Config;
-use crate::restore::{self, Restored};
+use crate::restore::{self, RestoreError, Restored, StateFolders};
 
 /// A missing part of the history.
 struct Gap {
@@ -43,13 +42,12 @@ pub struct Plan {
 /// Chooses the state to start from: the newest, unless an older one lets the blocks missing in the history be replayed.
 pub fn plan(
     config: &Config,
-    (genesis, folder): (&Genesis, &Path),
+    (genesis, folders): (&Genesis, &StateFolders),
     history: Option<&mut History>,
     blocks: &Reader,
     mut refused: impl FnMut(&SnapshotError),
-) -> Result<Plan, SnapshotError> {
-    let files = Folder::existing(folder).map_or(Ok(vec![]), |folder| folder.files())?;
-    let snapshots: Vec<u64> = files.iter().map(|file| file.slot).collect();
+) -> Result<Plan, RestoreError> {
+    let snapshots: Vec<u64> = folders.states()?.iter().map(|state| state.slot).collect();
     let newest = snapshots.first().copied().unwrap_or(genesis.config().genesis_slot);
     let gaps = history.map_or(vec![], |history| gaps(history, blocks, newest));
     let mut walk = Walk::back_from(newest, |slot| readable_parent(blocks, slot));
@@ -60,7 +58,7 @@ pub fn plan(
             if !walk.reaches(state) {
                 continue;
             }
-            let restored = restore::up_to(config, genesis, folder, state, &mut refused)?;
+            let restored = restore::up_to(config, genesis, folders, state, &mut refused)?;
             // If a snapshot is damaged the state is older, and blocks after it may be missing.
             let Some(restored) = restored.filter(|restored| restored.slot() == state) else { continue };
             let why = gap.why;
@@ -77,7 +75,7 @@ pub fn plan(
         }
         note(format_args!("notice: {}; {}", gap.why, gap.lost()));
     }
-    let restored = restore::newest(config, genesis, folder, refused)?;
+    let restored = restore::newest(config, genesis, folders, refused)?;
     Ok(Plan { restored, cut_after: None, final_slot: 0 })
 }
 

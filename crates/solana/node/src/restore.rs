@@ -1,13 +1,21 @@
-//! The state to start from: the newest valid snapshot, else the genesis.
+//! The state to start from: the newest valid snapshot or archive of the cluster's, else the genesis.
 //!
-//! reads   the snapshot folder
-//! writes  renames an unusable snapshot to `SLOT.refused`, so that it is neither tried nor counted again
+//! reads   the snapshot folder; archives there and in the ledger folder
+//! writes  renames an unusable snapshot to `SLOT.refused`, so that it is neither tried nor counted again; progress on
+//!         standard error while an archive is read
 //! memory  the ledger
 //! drops   nothing: each unused snapshot is reported, with the reason
+//!
+//! A snapshot of our own that is damaged is passed over: the blocks after an older state are here as well. An archive is
+//! what the operator put there to start from, and those blocks are not: a start that cannot use it fails.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hearth_command::numbers::grouped;
+use hearth_command::output::{note, plural};
+use hearth_command::progress::{Progress as Shown, megabytes};
+use hearth_ledger::archive::{ArchiveError, ArchiveName, Fault, Progress};
 use hearth_ledger::hard_forks::shred_version_with;
 use hearth_ledger::ledger::LedgerConfig;
 use hearth_ledger::snapshot::{self, Folder, SnapshotConfig, SnapshotError, Snapshots};
@@ -17,6 +25,25 @@ use hearth_ledger::{Forks, Genesis, Ledger, StatusCacheConfig, blockstore};
 use hearth_svm::Svm;
 
 use crate::config::Config;
+
+/// Why the state cannot be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The snapshots cannot be read.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The archives cannot be listed.
+    #[error("cannot list {}: {source}", path.display())]
+    List {
+        /// The folder.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// An archive that is newer than what is here cannot be used.
+    #[error("cannot start from {0}; replace the archive, or remove it to start from an older state")]
+    Archive(#[from] ArchiveError),
+}
 
 /// The state before blocks are replayed.
 pub struct Restored {
@@ -39,6 +66,98 @@ pub fn folder(config: &Config, chain: &Path) -> PathBuf {
     if given.as_os_str().is_empty() { chain.join("snapshots") } else { given }
 }
 
+/// A state on disk. Whether it is valid is known only after reading it.
+pub struct StateFile {
+    /// The slot at whose end it was.
+    pub slot: u64,
+    form: Form,
+}
+
+/// The file or files of a state.
+enum Form {
+    Snapshot(PathBuf),
+    Archive { full: PathBuf, incremental: Option<PathBuf> },
+}
+
+/// The folders in which a chain's states are.
+pub struct StateFolders {
+    snapshots: PathBuf,
+    chain: PathBuf,
+}
+
+impl StateFolders {
+    /// Those of the chain in a ledger folder.
+    pub fn of(config: &Config, chain: &Path) -> Self {
+        Self { snapshots: folder(config, chain), chain: chain.into() }
+    }
+
+    /// The folder of our own snapshots.
+    pub fn snapshots(&self) -> &Path {
+        &self.snapshots
+    }
+
+    /// The states, the newest first; of one slot, our own snapshot first.
+    pub fn states(&self) -> Result<Vec<StateFile>, RestoreError> {
+        let own = Folder::existing(&self.snapshots).map_or(Ok(vec![]), |folder| folder.files())?;
+        let own = own.into_iter().map(|file| StateFile { slot: file.slot, form: Form::Snapshot(file.path) });
+        let mut states: Vec<StateFile> = own.collect();
+        let archives = self.archives()?;
+        for (full, name) in archives.iter().filter(|(_, name)| name.base.is_none()) {
+            let form = |incremental| Form::Archive { full: full.clone(), incremental };
+            states.push(StateFile { slot: name.slot, form: form(None) });
+            let newer = archives.iter().filter(|(_, newer)| newer.base == Some(name.slot));
+            states.extend(newer.map(|(path, newer)| StateFile { slot: newer.slot, form: form(Some(path.clone())) }));
+        }
+        // Archives come behind our own, and stay there among those of one slot.
+        states.sort_by_key(|state| std::cmp::Reverse(state.slot));
+        Ok(states)
+    }
+
+    /// The archives, by name.
+    pub fn archives(&self) -> Result<Vec<(PathBuf, ArchiveName)>, RestoreError> {
+        let mut archives = vec![];
+        let folders = [&self.snapshots, &self.chain];
+        for path in folders.into_iter().filter(|path| path.is_dir()) {
+            let list = |source| RestoreError::List { path: path.clone(), source };
+            for entry in std::fs::read_dir(path).map_err(list)? {
+                let file = entry.map_err(list)?.path();
+                match ArchiveName::of_path(&file) {
+                    Ok(name) => archives.push((file, name)),
+                    Err(why @ Fault::Lz4) => note(format_args!("notice: {}: {why}", file.display())),
+                    Err(_) => {}
+                }
+            }
+        }
+        archives.sort_by(|(a, _), (b, _)| a.cmp(b));
+        // The two folders may be one.
+        archives.dedup();
+        Ok(archives)
+    }
+}
+
+/// How far the reading of an archive is, as a text.
+pub fn archive_progress(archive: &ArchiveName, progress: Progress) -> String {
+    let Progress { packed, packed_total, accounts } = progress;
+    let kind = if archive.base.is_some() { "incremental" } else { "full" };
+    format!("{kind}: {}, {} {}", megabytes(packed, packed_total), grouped(accounts), plural(accounts, "account"))
+}
+
+/// The state in a full archive, and an incremental one that builds on it.
+fn from_archive(
+    config: &Config,
+    genesis: &Genesis,
+    (full, incremental): (&Path, Option<&Path>),
+) -> Result<Restored, ArchiveError> {
+    let newest = incremental.unwrap_or(full);
+    note(format_args!("reading the state in {}", newest.display()));
+    let mut shown = Shown::new();
+    let mut progress = |archive: &ArchiveName, progress: Progress| {
+        shown.tell(|| archive_progress(archive, progress));
+    };
+    let started = Ledger::from_archive(genesis, (full, incremental), ledger_config(config), &mut progress)?;
+    Ok(Restored { ledger: started.ledger, block_id: Some(started.block_id) })
+}
+
 /// The ledger's configuration.
 pub fn ledger_config(config: &Config) -> LedgerConfig {
     let enabled = !config.development.bench.disable_status_cache;
@@ -57,33 +176,35 @@ pub fn shred_version(config: &Config, genesis: &Genesis) -> u16 {
     shred_version_with(genesis.hash(), &config.consensus.hard_forks)
 }
 
-/// The state of the newest valid snapshot in `folder`, or of the genesis if there is none. `refused` receives why each
-/// newer snapshot is unusable.
+/// The state of the newest valid snapshot or archive in these folders, or of the genesis if there is none. `refused`
+/// receives why each newer snapshot is unusable.
 pub fn newest(
     config: &Config,
     genesis: &Genesis,
-    folder: &Path,
+    folders: &StateFolders,
     refused: impl FnMut(&SnapshotError),
-) -> Result<Restored, SnapshotError> {
-    let newest = up_to(config, genesis, folder, u64::MAX, refused)?;
+) -> Result<Restored, RestoreError> {
+    let newest = up_to(config, genesis, folders, u64::MAX, refused)?;
     Ok(newest.expect("a genesis is of no later slot"))
 }
 
-/// As [`newest`], among snapshots up to slot `highest`. `None` if the genesis is at a later slot.
+/// As [`newest`], among states up to slot `highest`. `None` if the genesis is at a later slot.
 pub fn up_to(
     config: &Config,
     genesis: &Genesis,
-    folder: &Path,
+    folders: &StateFolders,
     highest: u64,
     mut refused: impl FnMut(&SnapshotError),
-) -> Result<Option<Restored>, SnapshotError> {
-    let files = match Folder::existing(folder) {
-        Some(folder) => folder.files()?,
-        None => vec![],
-    };
-    for file in files.into_iter().filter(|file| file.slot <= highest) {
+) -> Result<Option<Restored>, RestoreError> {
+    for state in folders.states()?.into_iter().filter(|state| state.slot <= highest) {
+        let path = match state.form {
+            Form::Snapshot(path) => path,
+            Form::Archive { full, incremental } => {
+                return Ok(Some(from_archive(config, genesis, (&full, incremental.as_deref()))?));
+            }
+        };
         let made = ledger_config(config);
-        match snapshot::load(&file.path, genesis.hash(), &made.status_cache) {
+        match snapshot::load(&path, genesis.hash(), &made.status_cache) {
             Ok(loaded) => {
                 let block_id = Some(loaded.manifest.block_id);
                 return Ok(Some(Restored { ledger: Ledger::restore(genesis, made, loaded), block_id }));
@@ -91,7 +212,7 @@ pub fn up_to(
             Err(why) => {
                 refused(&why);
                 // A failed rename does no harm: the next start refuses the snapshot again.
-                let _ = std::fs::rename(&file.path, file.path.with_extension("refused"));
+                let _ = std::fs::rename(&path, path.with_extension("refused"));
             }
         }
     }

@@ -27,7 +27,8 @@ use hearth_ledger::rent::minimum_balance;
 use hearth_ledger::snapshot::{SnapshotError, SnapshotFile};
 use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, Ledger};
 use hearth_node::config::{Config, Validator};
-use hearth_node::{boot, peers, replay as start, restore};
+use hearth_node::restore::{self, StateFolders};
+use hearth_node::{boot, peers, replay as start};
 use hearth_pipeline::bank::{self, Bank};
 use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
@@ -67,7 +68,7 @@ use parking_lot::Mutex;
 use crate::disk::{SimDisk, SimVolume, TowerDisk, TowerDue};
 use crate::net::{SimNet, Wire};
 use crate::network::address;
-use crate::snapshots::{self, Taking};
+use crate::snapshots::Taking;
 
 /// Length of a slot, ms: half the cluster's, so that fewer instants of a run are idle ones.
 pub const SLOT_MS: u64 = 200;
@@ -269,7 +270,7 @@ fn open(setup: &Setup, place: &Place<'_>, node: &Pubkey) -> Result<Opened, Start
     let (store, keeper, recovery) = BlockStore::open_stepped(volume, &place.folder.join("blocks"), store_config)?;
     let mut refused = None;
     let refuse = |why: &SnapshotError| refused = Some(StartError::other(why));
-    let restored = restore::newest(config, genesis, &snapshots::folder(place.folder), refuse);
+    let restored = restore::newest(config, genesis, &StateFolders::of(config, place.folder), refuse);
     if let Some(why) = refused {
         return Err(why);
     }

@@ -68,6 +68,22 @@ impl Act for Programs {
     }
 }
 
+/// Makes a buffer that holds `code`, in as many transactions as that takes; returns its address.
+pub fn fill(block: &mut Block<'_>, world: &mut World, authority: &Keypair, code: &[u8]) -> Pubkey {
+    let buffer = world.fresh();
+    let size = State::size_of_buffer(code.len());
+    let lamports = block.bank.get_minimum_balance_for_rent_exemption(size);
+    let (payer, key) = (world.mint.pubkey(), buffer.pubkey());
+    let create = loader::create_buffer(&payer, &key, &authority.pubkey(), lamports, code.len());
+    block.send(&create.expect("the arguments have a form"), &[&world.mint, &buffer]);
+    for (n, chunk) in code.chunks(CHUNK).enumerate() {
+        let offset = (n * CHUNK) as u32;
+        let write = loader::write(&key, &authority.pubkey(), offset, chunk.to_vec());
+        block.send(&[write], &[&world.mint, authority]);
+    }
+    key
+}
+
 fn call(block: &mut Block<'_>, world: &World, program: &Pubkey) {
     let payer = world.user(block.rng);
     let text: &[u8] = if block.rng.chance(85) { b"by a program of the ledger" } else { &[0xFF, 0xFE] };
@@ -76,21 +92,11 @@ fn call(block: &mut Block<'_>, world: &World, program: &Pubkey) {
 }
 
 impl Programs {
-    /// Makes a buffer that holds `code`, whose last chunk may be missing; returns its address.
+    /// Makes a buffer and remembers it.
     fn fill(&mut self, block: &mut Block<'_>, world: &mut World, authority: &Keypair, code: &[u8]) -> Pubkey {
-        let buffer = world.fresh();
-        let size = State::size_of_buffer(code.len());
-        let lamports = block.bank.get_minimum_balance_for_rent_exemption(size);
-        let (payer, key) = (world.mint.pubkey(), buffer.pubkey());
-        let create = loader::create_buffer(&payer, &key, &authority.pubkey(), lamports, code.len());
-        block.send(&create.expect("the arguments have a form"), &[&world.mint, &buffer]);
-        for (n, chunk) in code.chunks(CHUNK).enumerate() {
-            let offset = (n * CHUNK) as u32;
-            let write = loader::write(&key, &authority.pubkey(), offset, chunk.to_vec());
-            block.send(&[write], &[&world.mint, authority]);
-        }
-        self.buffers.push((key, authority.insecure_clone()));
-        key
+        let buffer = fill(block, world, authority, code);
+        self.buffers.push((buffer, authority.insecure_clone()));
+        buffer
     }
 
     /// Chooses code: mostly the small program, at times the larger, at times damaged.

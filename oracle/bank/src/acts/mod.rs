@@ -9,6 +9,7 @@ pub mod invalid;
 pub mod loader;
 pub mod nonce;
 pub mod precompile;
+pub mod probe;
 pub mod stake;
 pub mod system;
 pub mod table;

@@ -24,6 +24,23 @@ impl Act for Transfers {
     }
 }
 
+/// As many transfers that succeed in each block, each between two users.
+pub struct Steady {
+    pub count: u64,
+}
+
+impl Act for Steady {
+    fn act(&mut self, block: &mut Block<'_>, world: &mut World) {
+        let blockhash = block.blockhash();
+        for n in 0..self.count {
+            let (from, to) = world.pair(block.rng);
+            // The amount makes each transaction another one.
+            let step = system::transfer(&from.pubkey(), &to.pubkey(), 1 + n);
+            block.send_with(&[step], &[&from], blockhash);
+        }
+    }
+}
+
 fn transfer(block: &mut Block<'_>, world: &mut World) {
     let (from, to) = world.pair(block.rng);
     let lamports = block.rng.below(SOL);

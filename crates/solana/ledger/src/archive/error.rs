@@ -118,9 +118,28 @@ pub enum Fault {
         /// The slot of the full archive.
         full: u64,
     },
+    /// The hard forks are not those that the node is configured with.
+    #[error(
+        "the bank has hard forks at {}, this node is configured with {} (consensus.hard_forks)",
+        list(found),
+        list(configured)
+    )]
+    HardForks {
+        /// The slots of the bank's.
+        found: Vec<u64>,
+        /// The configured slots.
+        configured: Vec<u64>,
+    },
     /// The archive is of another chain.
     #[error("it is of another chain: {0} differs")]
     OtherChain(&'static str),
+}
+
+fn list(slots: &[u64]) -> String {
+    match slots {
+        [] => String::from("no slot"),
+        slots => format!("slots {}", slots.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 impl Fault {

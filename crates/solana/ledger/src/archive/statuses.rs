@@ -4,7 +4,7 @@
 //! writes  the same
 //! memory  32 bytes a transaction
 //! source  `solana-runtime` 4.2, `serde_snapshot/status_cache.rs`, and what `snapshot_bank_utils.rs` demands of it;
-//!         `status_cache.rs` and `hash_raw_message` of `solana-message` 4 for the keys
+//!         `status_cache.rs` for the keys
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -15,6 +15,7 @@ use super::codec::{Decoder, Encoder};
 use super::error::Fault;
 use super::errors::{decode_result, encode_result};
 use crate::error::TransactionError;
+use crate::status_cache::message_hash;
 
 /// Most slots in the file.
 pub const SLOTS_MAX: usize = 300;
@@ -64,11 +65,6 @@ impl SlotStatuses {
 /// The part of a hash or a signature that is kept.
 fn key(bytes: &[u8]) -> [u8; KEY_SIZE] {
     *bytes.first_chunk().expect("a hash has 32 bytes, a signature 64")
-}
-
-/// The hash by which the cluster knows a message.
-fn message_hash(message: &[u8]) -> Hash {
-    *blake3::Hasher::new().update(b"solana-tx-message-v1").update(message).finalize().as_bytes()
 }
 
 /// The slots' transactions as a file.

@@ -83,6 +83,9 @@ impl Bank {
         message: MessageKey,
     ) -> Result<(Checked, Claim), TransactionError> {
         let checked = self.check(txn, loaded, locked)?;
+        if self.shared.statuses.is_archived(txn, self.height) {
+            return Err(checked.error_if_landed());
+        }
         let claim = self.shared.statuses.claim(message, checked.blockhash_height, self.height);
         claim.map(|claim| (checked, claim)).ok_or(checked.error_if_landed())
     }

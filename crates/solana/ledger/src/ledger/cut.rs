@@ -75,6 +75,10 @@ impl Ledger {
         else {
             return;
         };
+        // What an archive says of transactions is in no snapshot: a start from one would let them land again.
+        if self.shared.statuses.has_archived() {
+            return;
+        }
         self.shared.accounts.cut();
         self.shared.statuses.cut();
         self.shared.hashing.keep(chain.last().slot);

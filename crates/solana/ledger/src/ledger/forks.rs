@@ -159,6 +159,7 @@ impl Ledger {
     /// Adds a checkpoint of the last block; returns the bytes kept for it, and the oldest possible rewind target.
     pub(super) fn add_checkpoint(&self, chain: &mut Chain, bank: &Bank) -> (usize, u64) {
         if !self.shared.keeps_forks {
+            self.shared.statuses.forget_archived(bank.height() + 1);
             return (0, bank.slot());
         }
         let bytes = CHECKPOINT_BYTES + bank.counts().committed as usize * LANDED_BYTES;

@@ -31,6 +31,8 @@ pub(crate) struct Boundary<'a> {
     pub(crate) features: &'a RewardFeatures,
     /// Lamports to divide.
     pub(crate) lamports: u64,
+    /// The vote accounts as they were when the epoch began; `None` if the accounts have them so.
+    pub(crate) votes: Option<&'a BTreeMap<Pubkey, VoteState>>,
 }
 
 /// The result of a [`Boundary`].
@@ -107,14 +109,36 @@ struct Votes {
 impl Boundary<'_> {
     /// Divides the lamports.
     pub(crate) fn calculate(&self) -> Calculated {
+        let (votes, earned) = self.earned();
+        let points = earned.iter().map(|(_, earned)| earned.points).sum();
+        self.redeem_all(&votes, earned, points)
+    }
+
+    /// Divides the lamports once more, while they are in distribution: all stakes together had so many points. Stakes
+    /// that are paid already may be missing. Fails if the points cannot be those.
+    pub(crate) fn calculate_again(&self, points: u128) -> Result<Vec<StakeReward>, &'static str> {
+        let (votes, earned) = self.earned();
+        let is_part =
+            |earned: &Earned| earned.points <= points && earned.points.checked_mul(self.lamports.into()).is_some();
+        match earned.iter().all(|(_, earned)| is_part(earned)) {
+            true => Ok(self.redeem_all(&votes, earned, points).stakes),
+            false => Err("a stake has more points than there are in the distribution of rewards"),
+        }
+    }
+
+    /// What each stake has earned, with the place of its vote account.
+    fn earned(&self) -> (Votes, Vec<(usize, Earned)>) {
         let mut votes = Votes::default();
         let earn = |stake: &StakeAccount| {
             let place = self.place(&mut votes, &stake.delegation.vote);
             let vote = votes.votes[place].as_ref();
             (place, vote.map_or_else(Earned::default, |vote| Earned::of(&stake.delegation, &vote.state, self.history)))
         };
-        let earned: Vec<(usize, Earned)> = self.stakes.iter().map(earn).collect();
-        let points: u128 = earned.iter().map(|(_, earned)| earned.points).sum();
+        let earned = self.stakes.iter().map(earn).collect();
+        (votes, earned)
+    }
+
+    fn redeem_all(&self, votes: &Votes, earned: Vec<(usize, Earned)>, points: u128) -> Calculated {
         let mut calculated = Calculated::default();
         if points == 0 {
             return calculated;
@@ -142,7 +166,10 @@ impl Boundary<'_> {
     }
 
     fn vote(&self, key: &Pubkey) -> Option<Vote> {
-        let state = self.accounts.with(key, VoteState::of_account)??;
+        let state = match self.votes {
+            Some(votes) => votes.get(key)?.clone(),
+            None => self.accounts.with(key, VoteState::of_account)??,
+        };
         let mut earlier = self.earlier.iter().flatten().filter(|_| self.features.delay_commission_updates);
         let commission_bps = earlier.find_map(|stakes| stakes.commission_bps(key)).unwrap_or(state.commission_bps);
         let commission_bps = self.features.counted_commission_bps(commission_bps);

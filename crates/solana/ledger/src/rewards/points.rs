@@ -35,7 +35,7 @@ impl Earned {
     }
 
     fn since(seen: u64, delegation: &Delegation, vote: &VoteState, history: &StakeHistory) -> Self {
-        let (mut points, mut observed) = (0, seen);
+        let (mut points, mut observed) = (0u128, seen);
         for &(epoch, last, first) in vote.epoch_credits.iter().take_while(|credits| **credits != MIGRATION) {
             // Credits of a genesis may be anything, and wrap as on the cluster.
             let credits = if seen < first {
@@ -48,7 +48,9 @@ impl Earned {
             observed = observed.max(last);
             // Most epochs were rewarded before, and how much stake there was no longer matters.
             if credits != 0 {
-                points += u128::from(delegation.activation(epoch, history).effective) * u128::from(credits);
+                let earned = u128::from(delegation.activation(epoch, history).effective) * u128::from(credits);
+                // Credits of another node's archive may be anything, too.
+                points = points.saturating_add(earned);
             }
         }
         Self { points, credits: observed, is_restarted: false }

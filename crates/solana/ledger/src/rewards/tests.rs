@@ -252,6 +252,7 @@ fn a_delegation_shrinks_to_what_its_account_holds() {
         earlier: [None; 2],
         features,
         lamports: 1_000,
+        votes: None,
     };
     let calculated = boundary.calculate();
     assert_eq!((calculated.points, calculated.stakes.len()), (u128::from(delegated) * 100, 3));

@@ -42,6 +42,7 @@ impl StatusCache {
     /// Keeps everything that is alive at `height`, until a greater height is given.
     pub(crate) fn keep_from(&self, height: u64) {
         self.kept_from.store(height32(height), Relaxed);
+        self.forget_archived(height);
     }
 
     /// Removes what landed in blocks from height `now` on, which is the height of the next block. The shards are locked

@@ -1,5 +1,6 @@
 //! Which blocks a start regards as final.
 
+mod archives;
 mod damage;
 mod features;
 mod snapshot_create;

@@ -25,7 +25,7 @@ use super::tower::{TowerFailure, identity};
 use super::{LedgerError, Offline};
 use crate::config::Config;
 use crate::replay::{self, Go, Replayed, entries};
-use crate::restore::{self, Restored};
+use crate::restore::{self, Restored, StateFolders};
 
 /// Accounts after which progress is shown again.
 const SHOWN_EVERY: u64 = 1 << 16;
@@ -112,8 +112,8 @@ fn state(
     shown.tell(|| "reading the newest snapshot");
     let refused = |why: &SnapshotError| note(format_args!("notice: {why}; it is not used"));
     let highest = until.unwrap_or(u64::MAX);
-    let folder = restore::folder(config, &chain.folder);
-    let restored = restore::up_to(config, &chain.genesis, &folder, highest, refused)?;
+    let folders = StateFolders::of(config, &chain.folder);
+    let restored = restore::up_to(config, &chain.genesis, &folders, highest, refused)?;
     let Some(Restored { ledger, block_id }) = restored else {
         return Err(LedgerError::NoBlock { slot: highest, last: chain.genesis.config().genesis_slot });
     };

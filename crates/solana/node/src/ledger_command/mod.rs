@@ -30,7 +30,7 @@ use hearth_wire::entry::EntryError;
 use crate::config::{Config, ConfigError, ConfigFile};
 use crate::recorded::{self, RecordedError};
 use crate::replay::{ReplayError, entries, is_history_damaged, is_replay_of_damage, is_store_damaged};
-use crate::restore;
+use crate::restore::{self, RestoreError};
 use command::Slots;
 pub use command::{Command, SnapshotCommand, TowerCommand};
 
@@ -104,6 +104,9 @@ pub enum LedgerError {
     /// An archive of a snapshot is not what its name says, or cannot be read.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// The state from which to go on cannot be read.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     /// There is no block whose state can be written.
     #[error(
         "the state of slot {slot} cannot be written: no leader's block of that slot is here, or the stored blocks do \

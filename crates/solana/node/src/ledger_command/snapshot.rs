@@ -11,7 +11,7 @@ use std::path::Path;
 
 use hearth_command::numbers::grouped;
 use hearth_command::output::{Say, plural};
-use hearth_command::progress::{Progress as Shown, megabytes};
+use hearth_command::progress::Progress as Shown;
 use hearth_ledger::Account;
 use hearth_ledger::archive::{
     ArchiveError, ArchiveName, Beginning, Contents, Fault, Progress, Receiving, read_fields, read_state,
@@ -21,6 +21,7 @@ use hearth_wire::base58::encode_32;
 use hearth_wire::consts::{FEATURE_PROGRAM, SYSVAR_CLOCK};
 
 use super::LedgerError;
+use crate::restore::archive_progress;
 
 /// `hearth ledger snapshot info`
 pub fn info(file: &Path, say: &Say) -> Result<(), LedgerError> {
@@ -130,10 +131,7 @@ impl Receiving for Watching {
     }
 
     fn progress(&mut self, archive: &ArchiveName, progress: Progress) {
-        let Progress { packed, packed_total, accounts } = progress;
-        let kind = if archive.base.is_some() { "incremental" } else { "full" };
-        let accounts = counted(accounts, "account");
-        self.shown.tell(|| format!("{kind}: {}, {accounts}", megabytes(packed, packed_total)));
+        self.shown.tell(|| archive_progress(archive, progress));
     }
 }
 

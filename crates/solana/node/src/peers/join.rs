@@ -1,11 +1,13 @@
 //! Joins a cluster, given only an entrypoint's address.
 //!
-//! reads   the entrypoint's answers; gossip; a peer's genesis and snapshot, over HTTP
-//! writes  `genesis.bin` in the ledger folder, `chain.json` where the peer has one, and a snapshot, each atomically
-//! memory  64 KiB; the genesis, while it is unpacked; the state, while a snapshot is verified against its hash
+//! reads   the entrypoint's answers; gossip; a peer's genesis and snapshot or archives, over HTTP
+//! writes  `genesis.bin` in the ledger folder, `chain.json` where the peer has one, and a snapshot or archives, each
+//!         atomically
+//! memory  64 KiB; the genesis; the state, while a snapshot is verified against its hash
 //! drops   a genesis that is damaged, is not the expected one or has another shred version than the cluster; a snapshot
 //!         that is damaged, does not match its announced hash, or has too few vouchers: the next peer is asked
 
+mod archives;
 pub mod scout;
 mod trust;
 
@@ -37,6 +39,7 @@ use serde_json::json;
 use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
 use super::{ip_echo, now_ms};
+use archives::fetch_archives;
 use scout::{GossipSockets, Scout, Start};
 use trust::Trust;
 
@@ -232,7 +235,7 @@ impl Joiner<'_> {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
                 Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
-                Err(Fetch::Peer(why) | Fetch::NotServed(why)) => {
+                Err(Fetch::Peer(why)) => {
                     note(format_args!("notice: no genesis from {peer}: {why}"));
                     failed.push(peer);
                     None
@@ -245,8 +248,7 @@ impl Joiner<'_> {
     /// the chain is replayed from its current state.
     fn snapshot(&self, scout: &Scout, snapshots: &Path) -> Result<(), JoinError> {
         let genesis = Genesis::load(&self.folder.join(GENESIS_NAME)).map_err(JoinError::Genesis)?;
-        let (genesis_hash, trust) = (*genesis.hash(), Trust::new(&genesis, &self.known));
-        drop(genesis);
+        let trust = Trust::new(&genesis, &self.known);
         let wanted_from = saved_root(self.folder).map_or(0, |root| root.slot.saturating_add(self.behind_max));
         let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
         let (mut asked, mut is_promised) = (vec![], false);
@@ -259,22 +261,34 @@ impl Joiner<'_> {
             }
             let is_late = Instant::now() >= until;
             let unvouched = || is_late.then(|| self.unvouched(scout, &trust, trust.most_told(&offers, may_be_had)?));
-            let found = trust.newest(&offers, may_be_had).or_else(|| unvouched()?);
-            let Some((newest, rpc)) = found.and_then(|newest| Some((newest, newest.rpc?))) else {
+            let vouched = trust.newest(&offers, may_be_had);
+            let Some((newest, rpc)) = vouched.or_else(|| unvouched()?).and_then(|newest| Some((newest, newest.rpc?)))
+            else {
                 return is_late.then_some(Ok(()));
             };
+            // Whose word is enough for the one is so for the other.
+            let takes = |_: &(u64, Hash)| vouched.is_none() || trust.is_incremental_vouched(&offers, &newest);
+            let wanted = Served { incremental: newest.incremental.filter(takes), ..newest };
             note(format_args!("  … taking the snapshot of slot {} from {rpc}", newest.slot));
-            match fetch_snapshot((rpc, &newest), self.folder, snapshots, &genesis_hash, self.stop) {
+            match self.fetch_state((rpc, &wanted), snapshots, &genesis) {
                 Ok(()) => Some(Ok(())),
                 Err(Fetch::Write(path, source)) => Some(Err(JoinError::Write { path, source })),
                 Err(Fetch::Stopped) => Some(Err(JoinError::Stopped)),
-                Err(Fetch::Peer(why) | Fetch::NotServed(why)) => {
+                Err(Fetch::Peer(why)) => {
                     note(format_args!("notice: no snapshot from {rpc}: {why}"));
                     failed.push(newest);
                     None
                 }
             }
         })?
+    }
+
+    /// Downloads the archives of the cluster's that a node announces or, if it has none, our own snapshot.
+    fn fetch_state(&self, peer: (SocketAddrV4, &Served), snapshots: &Path, genesis: &Genesis) -> Result<(), Fetch> {
+        if fetch_archives(peer, (self.folder, snapshots), genesis, self.hard_forks, self.stop)? {
+            return Ok(());
+        }
+        fetch_snapshot(peer, self.folder, snapshots, genesis.hash(), self.stop)
     }
 
     /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake: if they hold none, it is taken
@@ -363,8 +377,6 @@ fn wait<T>(stop: &StopSignal, what: &str, mut ask: impl FnMut() -> Option<T>) ->
 
 enum Fetch {
     Peer(String),
-    /// The peer has nothing at that path.
-    NotServed(String),
     Write(String, io::Error),
     Stopped,
 }
@@ -408,15 +420,13 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &Wanted<'_>, stop: &St
         wanted.check(&genesis)?;
         // Only a node of this program has it, and only it knows of a later start.
         let chain = joining.join(CHAIN_NAME);
-        let chain = match download(peer, &format!("/{CHAIN_NAME}"), &chain, CHAIN_BYTES_MAX, stop) {
-            Ok(()) => {
+        let chain = match download_if_there(peer, &format!("/{CHAIN_NAME}"), &chain, CHAIN_BYTES_MAX, stop)? {
+            true => {
                 let text = std::fs::read(&chain).map_err(write)?;
                 genesis.with_chain(&text).map_err(|why| Fetch::Peer(format!("{CHAIN_NAME}: {why}")))?;
                 Some(text)
             }
-            // What was cut off is there, and without it the chain would be another.
-            Err(Fetch::NotServed(_)) => None,
-            Err(other) => return Err(other),
+            false => None,
         };
         let path = folder.join(GENESIS_NAME);
         Genesis::install(&path, &bytes, chain.as_deref()).map_err(|why| {
@@ -463,13 +473,21 @@ fn fetch_snapshot(
 
 /// Downloads a path from a node's HTTP server to a file.
 fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopSignal) -> Result<(), Fetch> {
+    match download_if_there(peer, path, to, size_max, stop)? {
+        true => Ok(()),
+        false => Err(Fetch::Peer(format!("{path}: it has no such file (HTTP status 404 or 405)"))),
+    }
+}
+
+/// The same; returns false if the node has nothing at the path.
+fn download_if_there(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopSignal) -> Result<bool, Fetch> {
     let failed = |why: &str| Fetch::Peer(format!("{path}: {why}"));
     let answer = http::direct(Patience::Step(PATIENCE)).get(&format!("http://{peer}{path}")).call();
     let answer = answer.map_err(|error| failed(&http::why(&error)))?;
     match answer.status().as_u16() {
         200 => {}
-        // Agave answers with the latter.
-        status @ (404 | 405) => return Err(Fetch::NotServed(format!("{path}: HTTP status {status}"))),
+        // Both programs answer so where they have no file of that name.
+        404 | 405 => return Ok(false),
         status => return Err(failed(&format!("HTTP status {status}"))),
     }
     let size = answer.headers().get("content-length").and_then(|size| size.to_str().ok()?.parse::<u64>().ok());
@@ -502,7 +520,8 @@ fn download(peer: SocketAddr, path: &str, to: &Path, size_max: u64, stop: &StopS
         file.write_all(&buffer[..read]).map_err(write)?;
         left -= read as u64;
     }
-    file.sync_all().map_err(write)
+    file.sync_all().map_err(write)?;
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -519,7 +538,7 @@ mod tests {
     fn fetched(answer: &[u8]) -> String {
         let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
         let rpc = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
-        let served = Served { identity: [1; 32], rpc: Some(rpc), slot: 7, hash: [2; 32] };
+        let served = Served { identity: [1; 32], rpc: Some(rpc), slot: 7, hash: [2; 32], incremental: None };
         let snapshots = folder.path().join("snapshots");
         let fetched = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -533,7 +552,7 @@ mod tests {
             });
             fetch_snapshot((rpc, &served), folder.path(), &snapshots, &[3; 32], &StopSignal::default())
         });
-        let Err(Fetch::Peer(why) | Fetch::NotServed(why)) = fetched else {
+        let Err(Fetch::Peer(why)) = fetched else {
             panic!("it is taken, or the disk is at fault")
         };
         assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing of it is kept");
@@ -561,7 +580,7 @@ mod tests {
     }
 
     /// Answers each request of a client with what is at its path; 404 if nothing is.
-    fn serve(listener: &TcpListener, files: &[(&str, Vec<u8>)], requests: usize) {
+    pub(super) fn serve(listener: &TcpListener, files: &[(&str, Vec<u8>)], requests: usize) {
         for _ in 0..requests {
             let (stream, _) = listener.accept().unwrap();
             let mut stream = BufReader::new(stream);
@@ -596,7 +615,7 @@ mod tests {
         assert!(!folder.join("joining").exists(), "what was downloaded is removed");
         match taken {
             Ok(()) => Ok(()),
-            Err(Fetch::Peer(why) | Fetch::NotServed(why)) => Err(why),
+            Err(Fetch::Peer(why)) => Err(why),
             Err(Fetch::Write(path, why)) => panic!("{path}: {why}"),
             Err(Fetch::Stopped) => panic!("nobody stops it"),
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hearth_ledger::bank::LoadedAddresses;
-use hearth_ledger::{Bank, Executor, Forks, Genesis, Ledger, LedgerConfig, Outcome, StatusCacheConfig};
+use hearth_ledger::{Bank, Executor, Forks, Ledger, LedgerConfig, Outcome, StatusCacheConfig};
 use hearth_svm::Svm;
 use hearth_wire::Pubkey;
 use hearth_wire::txn::Txn;
@@ -21,11 +21,38 @@ use super::{Difference, Replayed};
 
 /// Replays a ledger up to the first difference.
 pub fn replay(recorded: &Recorded) -> Result<Replayed, Box<Difference>> {
-    let mut replay = Replay::new(&recorded.genesis, &recorded.blocks);
+    let ledger = Ledger::new(&recorded.genesis, ledger_config(&recorded.blocks));
+    let mut replay = Replay::new(ledger, &recorded.blocks);
     for index in 0..recorded.blocks.len() {
         replay.follow(index)?;
     }
     Ok(replay.done)
+}
+
+/// Replays what follows the newest block of `ledger`, one of the recorded ones, up to the first difference. Its
+/// configuration is [`ledger_config`].
+///
+/// # Panics
+///
+/// A recorded block after that one goes back to one before it.
+pub fn replay_after(ledger: Arc<Ledger>, recorded: &Recorded) -> Result<Replayed, Box<Difference>> {
+    let last = ledger.recent_blocks(1)[0].slot;
+    let mut replay = Replay::new(ledger, &recorded.blocks);
+    for index in replay.places[&last] + 1..recorded.blocks.len() {
+        replay.follow(index)?;
+    }
+    Ok(replay.done)
+}
+
+/// The configuration of a ledger that follows these blocks.
+pub fn ledger_config(blocks: &[Block]) -> LedgerConfig {
+    LedgerConfig {
+        status_cache: StatusCacheConfig { enabled: true, capacity_txns: 0 },
+        general: Box::new(Svm::new()),
+        forks: Some(Forks::default()),
+        hard_forks: blocks.iter().filter(|block| block.hard_fork).map(|block| block.slot).collect(),
+        ..LedgerConfig::default()
+    }
 }
 
 /// A ledger that follows recorded blocks.
@@ -41,20 +68,12 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// The state at slot 0.
-    fn new(genesis: &Genesis, blocks: &'a [Block]) -> Self {
-        let config = LedgerConfig {
-            status_cache: StatusCacheConfig { enabled: true, capacity_txns: 0 },
-            general: Box::new(Svm::new()),
-            forks: Some(Forks::default()),
-            hard_forks: blocks.iter().filter(|block| block.hard_fork).map(|block| block.slot).collect(),
-            ..LedgerConfig::default()
-        };
+    /// Nothing of `blocks` is replayed yet; the ledger is at one of them.
+    fn new(ledger: Arc<Ledger>, blocks: &'a [Block]) -> Self {
         let mut executor = Executor::new();
         executor.set_recording(true);
         let places: HashMap<u64, usize> = blocks.iter().enumerate().map(|(at, block)| (block.slot, at)).collect();
         let kept_from = kept_from(blocks, &places);
-        let ledger = Ledger::new(genesis, config);
         Self { ledger, executor, blocks, places, kept_from, done: Replayed::default() }
     }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 use hearth_command::numbers::grouped_rate;
 use hearth_command::output::{Say, plural};
 
-pub use follow::replay;
+pub use follow::{ledger_config, replay, replay_after};
 use format::{Recorded, ledgers_below};
 
 /// Why recorded ledgers cannot be replayed.

@@ -46,13 +46,23 @@ impl Trust {
 
     /// The newest available snapshot with enough vouchers, from the node with the most stake among those that serve it.
     pub fn newest(&self, offers: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<Served> {
+        let found = offers.iter().filter(|it| may_be_had(it)).filter(|it| self.is_vouched(offers, it));
+        found.max_by_key(|it| (it.slot, same(offers, it).count(), self.stake(&it.identity))).copied()
+    }
+
+    /// Whether the newest incremental archive that a node announces has enough vouchers as well.
+    pub fn is_incremental_vouched(&self, offers: &[Served], it: &Served) -> bool {
+        let of = |offer: &Served| offer.incremental.map(|(slot, hash)| Served { slot, hash, ..*offer });
+        let offers: Vec<Served> = same(offers, it).filter_map(of).collect();
+        of(it).is_some_and(|it| self.is_vouched(&offers, &it))
+    }
+
+    fn is_vouched(&self, offers: &[Served], it: &Served) -> bool {
         let total: u128 = self.stakes.values().map(|stake| u128::from(*stake)).sum();
-        let is_vouched = |it: &&Served| match self.known.is_empty() {
+        match self.known.is_empty() {
             true => 3 * same(offers, it).map(|other| self.stake(&other.identity)).sum::<u128>() > total,
             false => self.known.contains(&it.identity),
-        };
-        let found = offers.iter().filter(|it| may_be_had(it)).filter(is_vouched);
-        found.max_by_key(|it| (it.slot, same(offers, it).count(), self.stake(&it.identity))).copied()
+        }
     }
 
     /// If none has enough vouchers: the available snapshot announced by the most stake, then by the most nodes, and
@@ -94,7 +104,7 @@ mod tests {
 
     fn offer(node: u8, slot: u64, hash: u8) -> Served {
         let rpc = Some(SocketAddrV4::new(Ipv4Addr::LOCALHOST, node.into()));
-        Served { identity: [node; 32], rpc, slot, hash: [hash; 32] }
+        Served { identity: [node; 32], rpc, slot, hash: [hash; 32], incremental: None }
     }
 
     fn newest(trust: &Trust, all: &[Served]) -> Option<Served> {
@@ -130,6 +140,19 @@ mod tests {
         let known = trust(&[1_000; 4], &[[9; 32]]);
         assert!(known.listens_to(&[9; 32]) && !known.listens_to(&[1; 32]));
         assert_eq!(newest(&known, &[offer(1, 900, 5), offer(2, 900, 5), offer(9, 700, 4)]), Some(offer(9, 700, 4)));
+    }
+
+    #[test]
+    fn incremental_archives_need_vouchers_of_their_own() {
+        let four = trust(&[1_000; 4], &[]);
+        let on = |node, hash: u8| Served { incremental: Some((950, [hash; 32])), ..offer(node, 900, 5) };
+        let (first, other) = (on(1, 7), Served { incremental: Some((950, [7; 32])), ..offer(3, 900, 6) });
+        assert!(four.is_incremental_vouched(&[first, on(2, 7)], &first));
+        assert!(!four.is_incremental_vouched(&[first, on(2, 8)], &first), "a fourth of the stake");
+        assert!(!four.is_incremental_vouched(&[first, other], &first), "on another full one");
+        assert!(!four.is_incremental_vouched(&[offer(1, 900, 5), offer(2, 900, 5)], &offer(1, 900, 5)), "there is none");
+        let known = trust(&[1_000; 4], &[[9; 32]]);
+        assert!(known.is_incremental_vouched(&[on(9, 7)], &on(9, 7)));
     }
 
     #[test]

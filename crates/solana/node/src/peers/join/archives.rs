@@ -1,0 +1,143 @@
+//! archives: downloads the cluster's archives from a peer, Agave's or ours.
+//!
+//! reads   a full archive and an incremental one on it, at Agave's paths
+//! writes  both into the snapshot folder, once a ledger has started from them
+//! memory  the state, while the archives are verified
+//! drops   archives that are not those announced, are of another chain or contradict themselves: the peer is left, and
+//!         nothing of them stays
+//! source  `rpc_service.rs` of `solana-rpc` 4.2 for the paths
+
+use std::net::SocketAddrV4;
+use std::path::{Path, PathBuf};
+
+use hearth_command::progress::Progress as Shown;
+use hearth_command::stop::StopSignal;
+use hearth_gossip::board::Served;
+use hearth_ledger::archive::{ArchiveName, Progress};
+use hearth_ledger::{Genesis, Ledger, LedgerConfig, StatusCacheConfig};
+
+use super::{Fetch, SNAPSHOT_MAX, download_if_there};
+use crate::restore::archive_progress;
+
+/// Downloads the archives that a node announces, and keeps them if a ledger starts from them. Their names have the
+/// announced hashes, which everything in them is verified against. Returns false if the node has no such archive.
+pub(super) fn fetch_archives(
+    (rpc, served): (SocketAddrV4, &Served),
+    (folder, snapshots): (&Path, &Path),
+    genesis: &Genesis,
+    hard_forks: &[u64],
+    stop: &StopSignal,
+) -> Result<bool, Fetch> {
+    let name = |base, slot, hash| ArchiveName { base, slot, hash }.to_string();
+    let full = name(None, served.slot, served.hash);
+    let incremental = served.incremental.map(|(slot, hash)| name(Some(served.slot), slot, hash));
+    let files: Vec<String> = std::iter::once(full).chain(incremental).collect();
+    // An earlier start has kept them, or the operator has put them there.
+    if files.iter().all(|file| snapshots.join(file).exists()) {
+        return Ok(true);
+    }
+    let joining = folder.join("joining");
+    let write = |source| Fetch::Write(joining.display().to_string(), source);
+    std::fs::create_dir_all(&joining).map_err(write)?;
+    let taken = || -> Result<bool, Fetch> {
+        for (at, file) in files.iter().enumerate() {
+            let path = format!("/{file}");
+            if !download_if_there(rpc.into(), &path, &joining.join(file), SNAPSHOT_MAX, stop)? {
+                return if at == 0 { Ok(false) } else { Err(Fetch::Peer(format!("{path}: it is gone"))) };
+            }
+        }
+        let parts: Vec<PathBuf> = files.iter().map(|file| joining.join(file)).collect();
+        verify(&parts[0], parts.get(1).map(PathBuf::as_path), genesis, hard_forks)?;
+        std::fs::create_dir_all(snapshots).map_err(write)?;
+        // The full one first: without it an incremental one is of no use.
+        for (part, file) in parts.iter().zip(&files) {
+            std::fs::rename(part, snapshots.join(file)).map_err(write)?;
+        }
+        Ok(true)
+    };
+    let taken = taken();
+    let removed = std::fs::remove_dir_all(&joining).map_err(write);
+    removed.and(taken)
+}
+
+/// Starts a ledger from the archives, and drops it.
+fn verify(full: &Path, incremental: Option<&Path>, genesis: &Genesis, hard_forks: &[u64]) -> Result<(), Fetch> {
+    let config = LedgerConfig {
+        status_cache: StatusCacheConfig { enabled: false, capacity_txns: 0 },
+        hard_forks: hard_forks.to_vec(),
+        ..LedgerConfig::default()
+    };
+    let mut shown = Shown::new();
+    let mut progress = |archive: &ArchiveName, progress: Progress| {
+        shown.tell(|| archive_progress(archive, progress));
+    };
+    match Ledger::from_archive(genesis, (full, incremental), config, &mut progress) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(Fetch::Peer(why.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::super::tests::serve;
+    use super::*;
+
+    const FULL: &str = "snapshot-40-8W97YEEgPpCGxhjujZN7C3YcVzmc12CZXMZtJYk6CMPa.tar.zst";
+    const INCREMENTAL: &str = "incremental-snapshot-40-60-7Dxa7UimF1MRoadTUZtADBDqECLMpEphCxY12JfyC6De.tar.zst";
+
+    fn recorded(name: &str) -> Vec<u8> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ledger/tests/snapshots");
+        std::fs::read(folder.join(name)).unwrap()
+    }
+
+    fn genesis() -> Genesis {
+        Genesis::from_bytes(&zstd::decode_all(&recorded("transfers.genesis.bin.zst")[..]).unwrap()).unwrap()
+    }
+
+    /// What becomes of archives from a peer that has these files and announces both archives, and which of them are
+    /// kept.
+    fn fetched(files: &[(&str, Vec<u8>)], requests: usize, hard_forks: &[u64]) -> (Result<bool, String>, Vec<String>) {
+        let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
+        let rpc = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
+        let [full, newer] = [FULL, INCREMENTAL].map(|name| ArchiveName::parse(name).unwrap());
+        let incremental = Some((newer.slot, newer.hash));
+        let served = Served { identity: [1; 32], rpc: Some(rpc), slot: full.slot, hash: full.hash, incremental };
+        let snapshots = folder.path().join("snapshots");
+        let fetched = std::thread::scope(|scope| {
+            scope.spawn(|| serve(&listener, files, requests));
+            let (places, stop) = ((folder.path(), snapshots.as_path()), StopSignal::default());
+            fetch_archives((rpc, &served), places, &genesis(), hard_forks, &stop)
+        });
+        assert!(!folder.path().join("joining").exists(), "what was downloaded is moved or removed");
+        let kept = std::fs::read_dir(&snapshots).into_iter().flatten();
+        let mut kept: Vec<String> = kept.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        kept.sort();
+        match fetched {
+            Ok(has) => (Ok(has), kept),
+            Err(Fetch::Peer(why)) => (Err(why), kept),
+            Err(Fetch::Write(path, why)) => panic!("{path}: {why}"),
+            Err(Fetch::Stopped) => panic!("nobody stops it"),
+        }
+    }
+
+    #[test]
+    fn archives_are_kept_once_a_ledger_starts_from_them() {
+        let paths = [FULL, INCREMENTAL].map(|name| format!("/{name}"));
+        let [full, newer] = [FULL, INCREMENTAL].map(recorded);
+        let both = [(paths[0].as_str(), full.clone()), (paths[1].as_str(), newer.clone())];
+        assert_eq!(fetched(&both, 2, &[]), (Ok(true), vec![INCREMENTAL.to_owned(), FULL.to_owned()]));
+        assert_eq!(fetched(&[], 1, &[]), (Ok(false), vec![]), "a node without archives has a snapshot of our own");
+        let refused = |files: &[(&str, Vec<u8>)], hard_forks: &[u64], what: &str| {
+            let (fetched, kept) = fetched(files, 2, hard_forks);
+            let why = fetched.expect_err("it is refused");
+            assert!(why.contains(what) && kept.is_empty(), "{why}, {kept:?}");
+        };
+        refused(&both[..1], &[], "it is gone");
+        refused(&both, &[5], "hard forks");
+        refused(&[(paths[0].as_str(), full[..9_000].to_vec()), (paths[1].as_str(), newer.clone())], &[], "cut off");
+        // Another state under the announced name.
+        refused(&[(paths[0].as_str(), newer.clone()), (paths[1].as_str(), newer)], &[], "tar.zst: ");
+    }
+}
