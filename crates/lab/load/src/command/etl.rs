@@ -88,7 +88,7 @@ pub enum EtlCommandError {
     #[error("{0}")]
     Option(String),
     /// A source cannot be read.
-    #[error("{0}; what was read until then is stored, and the same command goes on from there")]
+    #[error("{0}; the rows read so far are stored, and the same command continues from there")]
     Etl(#[from] EtlError),
     /// The store cannot be read or written.
     #[error(transparent)]

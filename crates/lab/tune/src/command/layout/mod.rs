@@ -146,7 +146,7 @@ pub enum LayoutError {
     #[error(transparent)]
     Journal(Box<JournalError<Stopped>>),
     /// The user stopped the search.
-    #[error("stopped: what was tried is kept in {}, and the same command goes on there", .0.display())]
+    #[error("stopped: the trials are kept in {}, and the same command continues there", .0.display())]
     Stopped(PathBuf),
     /// The starting layout cannot be measured.
     #[error("the layout to begin with cannot be measured: {0}")]
