@@ -91,7 +91,7 @@ impl Command {
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
     /// `check` has already reported the settings to correct.
-    #[error("something is to mend")]
+    #[error("some settings are not ideal")]
     ToMend,
     /// The configuration's layout does not fit the machine.
     #[error(transparent)]

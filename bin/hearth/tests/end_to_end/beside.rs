@@ -63,7 +63,7 @@ fn a_second_node_has_ports_and_a_chain_of_its_own() {
     let said = node.errors();
     let others =
         format!("this node has others: RPC {port}, QUIC {quic}, UDP {}, metrics {metrics}", port - 8_899 + 9_001);
-    assert!(said.contains("notice: somebody listens on usual ports") && said.contains(&others), "{said}");
+    assert!(said.contains("notice: other programs use the usual ports") && said.contains(&others), "{said}");
 
     // By its name alone.
     let (code, said) = says(place, &["why", "--name", &name, NOBODYS]);

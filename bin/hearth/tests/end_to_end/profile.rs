@@ -102,7 +102,7 @@ fn a_profile_is_taken_one_at_a_time_and_stopped() {
     kill_process(pid, Signal::CONT).unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.code() == Some(1) && error.contains("is stopped, and answers nobody: `kill -CONT"),
+        output.status.code() == Some(1) && error.contains("is stopped, and does not answer: `kill -CONT"),
         "{error}"
     );
 

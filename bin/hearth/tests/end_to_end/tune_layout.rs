@@ -49,7 +49,7 @@ fn a_layout_is_looked_for_and_no_node_is_left() {
     search.signal(Signal::INT);
     let (ended, said) = search.wait_with_errors();
     assert_eq!(ended.code(), Some(130), "{said}");
-    assert!(said.contains("stopped: what was tried is kept in"), "{said}");
+    assert!(said.contains("stopped: the trials are kept in"), "{said}");
     none_is_left().unwrap();
     let first = kept();
 

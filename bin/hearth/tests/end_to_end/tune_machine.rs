@@ -85,7 +85,7 @@ fn requirements_are_held_against_scores() {
         let options = file(&format!("sha256-chain = \"{} /s\"\n", rate * factor));
         let (code, text, said) = parts_of(&undisturbed(folder.path(), &options));
         assert_eq!(code, Some(MISSED), "{said}{text}");
-        assert!(text.contains(part) && said.contains("does not come to what is asked: sha256-chain"), "{text}{said}");
+        assert!(text.contains(part) && said.contains("misses requirements: sha256-chain"), "{text}{said}");
         let (code, text, said) = parts_of(&undisturbed(folder.path(), &[&options[..], &["--allow-fail"]].concat()));
         assert_eq!(code, Some(0), "{said}");
         assert!(text.contains(part), "{text}");

@@ -125,7 +125,7 @@ pub enum StagesError {
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     /// The thread cannot be started.
-    #[error("no thread that tells of the stages: {0}")]
+    #[error("cannot start the thread that reports the stages: {0}")]
     Thread(#[from] std::io::Error),
 }
 

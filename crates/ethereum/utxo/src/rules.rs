@@ -13,10 +13,10 @@ use crate::tx::{Action, Tx};
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// It was spent, or never made.
-    #[error("output {0} is not there: it is spent, or was never made")]
+    #[error("output {0} does not exist: it is spent, or was never created")]
     Missing(OutPoint),
     /// The signers are not exactly the required ones.
-    #[error("signed by others than the owners of what is spent: {0}")]
+    #[error("not signed by the owners of the spent outputs: {0}")]
     Owners(&'static str),
     /// More comes out than goes in, or less.
     #[error("asset {asset}: {inputs} units in, {outputs} units out")]

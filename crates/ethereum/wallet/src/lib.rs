@@ -47,7 +47,7 @@ pub enum WalletError {
     #[error(transparent)]
     Amount(#[from] AmountError),
     /// The amount is zero.
-    #[error("an amount of nothing cannot be sent")]
+    #[error("the amount must not be zero")]
     Nothing,
     /// The memo is longer than allowed.
     #[error("a memo has at most {MEMO_MAX} bytes, and this has {0}")]
@@ -84,7 +84,7 @@ pub enum WalletError {
     #[error("transaction {0:?} waits for more than a minute; ask for it with utxo_getTransaction")]
     Waiting(B256),
     /// More than there can be.
-    #[error("{0} units of the native asset are more than cross at once")]
+    #[error("{0} units of the native asset are more than one transfer can move")]
     TooMuch(U256),
     /// The outputs to spend are already being spent.
     #[error("a transaction of this key waits for more than a minute")]

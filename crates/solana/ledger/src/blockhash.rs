@@ -22,8 +22,8 @@ struct Entry {
 
 /// The blockhashes that transactions may name, with the height of the block that each one ended. Genesis has height 0.
 ///
-/// With each hash is its block's *price*: lamports per signature as [`crate::fees::next_price`] derives them. Nonces and
-/// the recent blockhashes sysvar have it. What a transaction pays does not depend on it.
+/// With each hash is its block's *price*: lamports per signature as [`crate::fees::next_price`] derives them. Nonces
+/// and the recent blockhashes sysvar have it. What a transaction pays does not depend on it.
 #[derive(Clone, Debug)]
 pub struct BlockhashQueue {
     entries: HashMap<Hash, Entry>,

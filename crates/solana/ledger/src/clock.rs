@@ -68,8 +68,8 @@ impl Times<'_> {
         u128::from(to.saturating_sub(from)) * u128::from(self.slot_ns)
     }
 
-    /// The stake-weighted median of the timestamps, kept near the time that the slots since `start` take; `None` if they
-    /// have no stake.
+    /// The stake-weighted median of the timestamps, kept near the time that the slots since `start` take; `None` if
+    /// they have no stake.
     fn estimate(&self, votes: &[VoteTime], slot: u64, (start_slot, start): (u64, i64)) -> Option<i64> {
         let by_slots = self.elapsed_ns(start_slot, slot);
         let seconds = |ns: u128| (ns / SECOND_NS) as i64;

@@ -195,13 +195,13 @@ impl Epochs {
         index: &StakeIndex,
         at: &Resumed<'_>,
     ) -> Result<(), &'static str> {
-        let told = EpochRewards::load(accounts);
-        if !told.active {
+        let sysvar = EpochRewards::load(accounts);
+        if !sysvar.active {
             return Ok(());
         }
         let most = self.parts_max() as u64;
         let Some(epoch) =
-            self.schedule.epoch(at.slot).checked_sub(1).filter(|_| (1..=most).contains(&told.num_partitions))
+            self.schedule.epoch(at.slot).checked_sub(1).filter(|_| (1..=most).contains(&sysvar.num_partitions))
         else {
             return Err("rewards are in distribution over more blocks than an epoch has for them, or over none");
         };
@@ -214,12 +214,12 @@ impl Epochs {
             rewarded: epoch,
             earlier: [epoch, epoch + 1].map(|epoch| self.stakes.get(&epoch).map(|stakes| &**stakes)),
             features: at.features,
-            lamports: told.total_rewards,
+            lamports: sysvar.total_rewards,
             votes: Some(at.votes),
         };
-        let count = told.num_partitions as usize;
-        let parts = in_parts(boundary.calculate_again(told.total_points)?, &told.parent_blockhash, count);
-        self.rewards = Some(Arc::new(Rewards { first_height: told.distribution_starting_block_height, parts }));
+        let count = sysvar.num_partitions as usize;
+        let parts = in_parts(boundary.calculate_again(sysvar.total_points)?, &sysvar.parent_blockhash, count);
+        self.rewards = Some(Arc::new(Rewards { first_height: sysvar.distribution_starting_block_height, parts }));
         Ok(())
     }
 

@@ -8,9 +8,9 @@
 //! source  `compute_active_feature_set` and `compute_and_apply_new_feature_activations` of `bank.rs` of
 //!         `solana-runtime` 4.2.2
 //!
-//! A feature is an account at the feature's address, owned by the feature program: one byte, 1 if the feature is active,
-//! and the slot since which it is. Without that slot the feature is pending and becomes active at the next epoch
-//! boundary. Since the accounts hold everything, a restart reads the set from them.
+//! A feature is an account at the feature's address, owned by the feature program: one byte, 1 if the feature is
+//! active, and the slot since which it is. Without that slot the feature is pending and becomes active at the next
+//! epoch boundary. Since the accounts hold everything, a restart reads the set from them.
 //!
 //! A chain without a single feature account is a bare one, as tests and benchmarks make it: it has every feature that
 //! this program supports. [`ActiveFeatures::check`] refuses such a chain as it refuses any that lacks a required one.
@@ -55,8 +55,8 @@ pub enum Support {
     NoEffect,
     /// It must be active from the start.
     Required,
-    /// It may be active from the start, but must not become active later, unless it would then find no buffer with which
-    /// to replace a program.
+    /// It may be active from the start, but must not become active later, unless it would then find no buffer with
+    /// which to replace a program.
     FromStart,
     /// It must not be active.
     Unsupported,

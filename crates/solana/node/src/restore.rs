@@ -6,8 +6,8 @@
 //! memory  the ledger
 //! drops   nothing: each unused snapshot is reported, with the reason
 //!
-//! A snapshot of our own that is damaged is passed over: the blocks after an older state are here as well. An archive is
-//! what the operator put there to start from, and those blocks are not: a start that cannot use it fails.
+//! A snapshot of our own that is damaged is passed over: the blocks after an older state are here as well. An archive
+//! is what the operator put there to start from, and those blocks are not: a start that cannot use it fails.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -137,7 +137,7 @@ pub fn run(
     let running = boot::boot(config, NodeParts { topology, bound, chain, instruments }, None)?;
     say.line(addresses(config, &running));
     if let Some(others) = moved {
-        note(format_args!("notice: somebody listens on usual ports, so this node has others: {others}"));
+        note(format_args!("notice: other programs use the usual ports, so this node has others: {others}"));
     }
     say.line("  ready; Ctrl-C stops the node");
     let mut manager = ServiceManager::ready();

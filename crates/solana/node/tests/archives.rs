@@ -43,7 +43,7 @@ fn start(recorded: &Recorded, full: &Path, incremental: Option<&Path>) -> Arc<Le
     let mut progress = |_: &ArchiveName, progress: hearth_ledger::archive::Progress| read = progress.packed;
     let started = Ledger::from_archive(&recorded.genesis, (full, incremental), config, &mut progress);
     let started = started.unwrap_or_else(|why| panic!("{why}"));
-    assert!(read > 0, "progress is told");
+    assert!(read > 0, "progress is reported");
     assert_ne!(started.block_id, [0; 32]);
     started.ledger
 }

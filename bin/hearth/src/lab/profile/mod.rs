@@ -73,7 +73,7 @@ pub enum ProfileError {
     #[error(transparent)]
     Write(#[from] Unwritable),
     /// The node's process does not run on.
-    #[error("the node (pid {0}) is stopped, and answers nobody: `kill -CONT {0}` lets it go on")]
+    #[error("the node (pid {0}) is stopped, and does not answer: `kill -CONT {0}` continues it")]
     Stopped(u32),
     /// The profile was written, but holds too few samples to be useful.
     #[error(
@@ -87,7 +87,7 @@ pub enum ProfileError {
         cpu_ms: f64,
     },
     /// Ctrl-C, twice, or to a node that cannot stop early.
-    #[error("interrupted; the node goes on with profile {0}, and keeps it for a while: `hearth_profileFetch` gives it")]
+    #[error("interrupted; the node continues profile {0}, and keeps it for a while: `hearth_profileFetch` returns it")]
     Interrupted(u64),
 }
 

@@ -70,8 +70,8 @@ pub struct BlockExtras {
     pub precompiles: PrecompileOverrides,
 }
 
-/// What executes a message. It knows no type of state, so that revm's interpreter is compiled once for each inspector and
-/// not for each state, too.
+/// What executes a message. It knows no type of state, so that revm's interpreter is compiled once for each inspector
+/// and not for each state, too.
 pub type MessageContext<'a> = MainnetContext<WrapDatabaseRef<&'a dyn DatabaseRef<Error = ErasedError>>>;
 
 /// A state with its error type erased.

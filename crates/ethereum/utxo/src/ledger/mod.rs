@@ -79,7 +79,7 @@ pub enum LedgerError {
     #[error("the UTXO ledger's record of block {0} is not that of the block")]
     Undecodable(u64),
     /// The block was worked out over another state.
-    #[error("the block was executed over a state of the UTXO ledger that is no longer its newest")]
+    #[error("the block was executed on a state of the UTXO ledger that is no longer its newest")]
     Stale,
     /// A set that is not the one that a block's header commits to.
     #[error("the UTXO ledger's set has the commitment {found}, and the block's header says {wanted}")]

@@ -33,7 +33,7 @@ pub enum BuildError {
         held: u128,
     },
     /// The amount is spread over too many outputs.
-    #[error("the amount lies in more than {INPUTS_MAX} outputs: send yourself a part of it first")]
+    #[error("the amount is spread over more than {INPUTS_MAX} outputs: first send a part of it to yourself")]
     Scattered,
     /// More than a transaction holds.
     #[error("more outputs than a transaction may have ({OUTPUTS_MAX}), or more bytes ({SIZE_MAX})")]

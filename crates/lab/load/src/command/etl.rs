@@ -32,43 +32,42 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// `hearth load etl`
 #[derive(Args)]
 pub struct Etl {
-    /// Logs of CometBFT or Tendermint, plain or JSON, and of our node; several, also compressed by gzip; `-` for
+    /// Logs of CometBFT or Tendermint, plain or JSON, and of a Hearth node; several, also compressed by gzip; `-` for
     /// standard input. Each is read from where it ended the last time.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub log: Vec<PathBuf>,
-    /// Nodes' Ethereum JSON-RPC, with commas between them.
+    /// URLs of nodes' Ethereum JSON-RPC, separated by commas.
     #[arg(short = 'u', long, alias = "network", value_name = "URL", value_delimiter = ',')]
     pub url: Vec<String>,
-    /// CometBFT nodes' RPC: it tells which transactions were valid.
+    /// RPC of CometBFT nodes, which has the validity of transactions.
     #[arg(long, alias = "comet", value_name = "URL", value_delimiter = ',')]
     pub comet_rpc: Vec<String>,
-    /// Pages of metrics for Prometheus, ours or CometBFT's: what they are is kept with the time, with --follow every so
-    /// often.
+    /// Prometheus pages, ours or CometBFT's: the values are stored with the time, with --follow repeatedly.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub metrics: Vec<String>,
-    /// The first height that nodes are asked for, that is summed up and in tables [default: nodes are asked for what
-    /// follows what is stored, or for their newest 10,000].
+    /// The first height to collect, sum up and write to tables [default: nodes are asked for what follows the stored
+    /// data, or for their newest 10,000 blocks].
     #[arg(long, value_name = "HEIGHT")]
     pub from: Option<u64>,
-    /// The last.
+    /// The last height.
     #[arg(long, value_name = "HEIGHT")]
     pub to: Option<u64>,
-    /// Go on until Ctrl-C: logs that grow or are rotated, nodes that make blocks, a target that is away for a while.
+    /// Continue until Ctrl-C: follows growing and rotated logs, new blocks, and targets that are away for a while.
     #[arg(long)]
     pub follow: bool,
-    /// Milliseconds from one look to the next.
+    /// Milliseconds between two polls.
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..))]
     pub every: u64,
-    /// Seconds that a node's answer may take.
+    /// Timeout of a node's answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout: u64,
     /// The database file, of SQLite [default: load.db].
     #[arg(long, value_name = "FILE")]
     pub db: Option<PathBuf>,
-    /// Keep all in Redis instead: redis://:PASSWORD@HOST:PORT/DATABASE, or redis+unix:///PATH.
+    /// Store in Redis instead: redis://:PASSWORD@HOST:PORT/DATABASE, or redis+unix:///PATH.
     #[arg(long, value_name = "URL", env = "HEARTH_REDIS", hide_env_values = true, conflicts_with = "db")]
     pub redis: Option<String>,
-    /// What its keys begin with.
+    /// The prefix of its keys.
     #[arg(long, value_name = "PREFIX", default_value = "hearth:etl")]
     pub redis_prefix: String,
     /// Write all rows as CSV.
@@ -89,7 +88,7 @@ pub enum EtlCommandError {
     #[error("{0}")]
     Option(String),
     /// A source cannot be read.
-    #[error("{0}; what was read until then is stored, and the same command goes on from there")]
+    #[error("{0}; the rows read so far are stored, and the same command continues from there")]
     Etl(#[from] EtlError),
     /// The store cannot be read or written.
     #[error(transparent)]

@@ -18,42 +18,42 @@ use crate::tx_mix::{Mix, Named, NoMix};
 /// `hearth load`
 #[derive(Subcommand)]
 pub enum Options {
-    /// Make accounts, give them money, and keep their keys in a file.
+    /// Create accounts, fund them, and keep their keys in a file.
     ///
-    /// The money goes as a tree, a level in a few blocks, so that ten thousand accounts take seconds. With `--load` the
-    /// accounts are those of the file, and only those that are short get anything: so it goes on after Ctrl-C. With
-    /// `--load --count N` the file grows to N accounts first. The file is written before any money goes out, and not
-    /// where none does.
+    /// The funds go out as a tree, a level in a few blocks, so that ten thousand accounts take seconds. With `--load`
+    /// the accounts are those of the file, and only those that lack funds get some: so it continues after Ctrl-C. With
+    /// `--load --count N` the file first grows to N accounts. The file is written before any transfer, and only if
+    /// there is one.
     Fund(Fund),
-    /// Send transactions and read blocks: how many a second, how late, at what cost, and what became of each.
+    /// Send transactions and read blocks: throughput, latency, cost, and the outcome of each transaction.
     ///
-    /// Only what is in blocks counts. Without `--rate`, as many are sent as the node takes; with it, each has a time at
-    /// which it is due, and latency counts from there. Ctrl-C ends it with the report so far, when what is under way is
-    /// in blocks; a second one waits for nothing more.
+    /// Only transactions in blocks count. Without `--rate`, the load sends as fast as the node accepts; with it, each
+    /// transaction has a scheduled time, from which latency counts. Ctrl-C ends it with the report so far, once pending
+    /// transactions are in blocks; a second Ctrl-C ends it at once.
     Run(Run),
-    /// Take a profile of the node while something else loads it: a flame graph, and its stacks as lines.
+    /// Profile the node while something else loads it: a flame graph, and its stacks as lines.
     ///
-    /// A node of ours is asked by its RPC, and needs no restart; a Go server, as geth, by its pprof. A load that takes
-    /// one itself: `hearth load run --profile`.
+    /// A Hearth node is profiled through its RPC, without a restart; a Go server such as geth through its pprof. A load
+    /// can also profile the node itself: `hearth load run --profile`.
     Profile(Profile),
-    /// Draw saved reports as one HTML file; several side by side.
+    /// Draw saved reports as one HTML file, several side by side.
     Report(Report),
-    /// Look at a node, or at an account: what it has, what it sent.
+    /// Show a node, or an account: its balance and nonce.
     Info(Info),
-    /// Look at blocks: their transactions, gas and times, and how many transactions a second they make together.
+    /// Show blocks: their transactions, gas and times, and their throughput together.
     Block(Block),
-    /// Look at a transaction, and what became of it.
+    /// Show a transaction and its outcome.
     Tx(Tx),
-    /// Collect what logs and nodes tell of blocks: a row for each height, in a database file, Redis, CSV or Parquet.
+    /// Collect data of blocks from logs and nodes: a row for each height, in a database file, Redis, CSV or Parquet.
     ///
-    /// Logs are read from where they ended the last time, so the same again changes nothing. Nodes are asked for what
-    /// is not stored yet. At the end it sums up what is stored: transactions, rate, block times, stages.
+    /// Logs are read from where they ended the last time, so a repetition changes nothing. Nodes are asked only for
+    /// missing data. The summary at the end covers everything stored: transactions, rate, block times, stages.
     Etl(Etl),
     /// Compare two loads: what changed beyond the noise.
     ///
-    /// Reports are compared in pairs, the first before with the first after and so on. Make the runs in turn, so that
-    /// what the machine does to one it does to the other. From six pairs on each ratio has an interval, and all of
-    /// these hold together in 95 of 100 comparisons.
+    /// Reports are compared in pairs, the first before with the first after and so on. Alternate the runs, so that
+    /// disturbances of the machine affect both equally. From six pairs on, each ratio has an interval, and all of these
+    /// hold together in 95 of 100 comparisons.
     ///
     /// Exit codes: 0 the reports are compared; 1 they cannot be read, or, with --fail-on-worse, there are too few pairs
     /// to say whether a figure is worse; 2 the command line is wrong, or the reports are of different loads; 3 with
@@ -64,12 +64,12 @@ pub enum Options {
 /// Which node.
 #[derive(Args)]
 pub struct Target {
-    /// The node's JSON-RPC, Ethereum's or Solana's: the load finds out which. Several, with commas between them, are
-    /// sent to in turn, and the first is read from.
+    /// The node's JSON-RPC, Ethereum's or Solana's: the load finds out which. Several URLs, separated by commas, get
+    /// the transactions by turns; the first one is read from.
     #[arg(short = 'u', long, alias = "network", value_name = "URL", value_delimiter = ',')]
     #[arg(default_value = "http://127.0.0.1:8545")]
     pub url: Vec<String>,
-    /// Seconds that an answer may take.
+    /// Timeout of an answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
 }
@@ -110,29 +110,29 @@ pub struct Fund {
     /// The node.
     #[command(flatten)]
     pub target: Target,
-    /// How many accounts to fund [default: 2000; with --load, all that the file has].
+    /// Number of accounts to fund [default: 2000; with --load, all that the file has].
     #[arg(long, value_name = "N")]
     pub count: Option<usize>,
-    /// What each is to have, in ether or SOL.
+    /// The balance of each account, in ether or SOL.
     #[arg(long, value_name = "AMOUNT", default_value = "1")]
     pub amount: String,
-    /// Where the keys are kept.
+    /// The key file.
     #[arg(long, value_name = "FILE", default_value = "load-keys.json")]
     pub keys: PathBuf,
-    /// Use the accounts that the file has; where these are fewer than --count, new ones are added to it.
+    /// Use the accounts of the file; if they are fewer than --count, new ones are added to it.
     #[arg(long)]
     pub load: bool,
-    /// Pay accounts of the file that are short: the same as --load, and both may be given.
+    /// Fund accounts of the file that lack funds: the same as --load; both may be given.
     #[arg(long)]
     pub redeposit: bool,
-    /// The account that pays: a file with its secret key, or the key itself, which others on this machine can read from
-    /// the command line but not from the variable [default: the first development account of `hearth evm run` and
-    /// anvil; a node that signs itself, as `geth --dev`, is asked to give that one its money]. For Solana a key file of
-    /// its tools [default: an airdrop].
+    /// The funding account: a file with its secret key, or the key itself. Other users of this machine can read a
+    /// command line, but not the variable [default: the first development account of `hearth evm run` and anvil; a node
+    /// that signs itself, such as `geth --dev`, is asked to fund that one]. For Solana a key file of its tools
+    /// [default: an airdrop].
     #[arg(long, value_name = "FILE_OR_SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
     pub funder: Option<String>,
-    /// A key of the UTXO ledger of a node of ours, as `hearth wallet new` writes it: what is short comes from there, by
-    /// a Prism transfer to the first account, or to that of --funder.
+    /// A key of a Hearth node's UTXO ledger, as `hearth wallet new` writes it: missing funds come from there, by a
+    /// Prism transfer to the first account, or to that of --funder.
     #[arg(long, value_name = "KEY")]
     pub utxo_key: Option<PathBuf>,
 }
@@ -161,44 +161,45 @@ pub struct Run {
     /// The node.
     #[command(flatten)]
     pub target: Target,
-    /// What transactions do: `transfer` (one wei from account to account), `erc20` (one unit of a token), `contract`
-    /// (one in sixteen creates one, the others call one), `swap` (in a pool of two tokens); on Solana `transfer` and
-    /// `token` (of SPL Token). Several with weights: `transfer=8,swap=2`.
+    /// The kinds of transactions: `transfer` (one wei from account to account), `erc20` (one unit of a token),
+    /// `contract` (one in sixteen creates one, the others call one), `swap` (in a pool of two tokens); on Solana
+    /// `transfer` and `token` (of SPL Token). Several with weights: `transfer=8,swap=2`.
     #[arg(long, value_name = "KIND", default_value = "transfer")]
     pub kind: Kinds,
-    /// The accounts that send, of `hearth load fund` [default: new ones, funded for this run].
+    /// The key file of the senders, as `hearth load fund` writes it [default: new accounts, funded for this run].
     #[arg(long, value_name = "FILE", conflicts_with = "accounts")]
     pub keys: Option<PathBuf>,
-    /// How many new accounts send.
+    /// Number of new accounts that send.
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub accounts: usize,
-    /// The account that pays for them, as with `hearth load fund`.
+    /// The account that funds them, as in `hearth load fund`.
     #[arg(long, value_name = "FILE_OR_SECRET", env = "HEARTH_FUNDER", hide_env_values = true)]
     pub funder: Option<String>,
-    /// Threads that send, each with a connection.
+    /// Sending threads, each with a connection.
     #[arg(long, alias = "max-parallelism", value_name = "N", default_value_t = 4)]
     pub threads: usize,
-    /// Transactions in a request.
+    /// Transactions per request.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub batch: usize,
-    /// Transactions a second, of all threads together [default: as many as the node takes].
+    /// Transactions per second, of all threads together [default: as many as the node accepts].
     #[arg(long, value_name = "TPS")]
     pub rate: Option<f64>,
-    /// Look for the highest rate at which 99 of 100 transactions can be read in a block within so many milliseconds.
-    /// It begins with --rate [default: 100], and each step takes --duration.
+    /// Search for the highest rate at which 99 of 100 transactions are readable in a block within this many
+    /// milliseconds. The search begins with --rate [default: 100], and each step takes --duration.
     #[arg(long, value_name = "MILLISECONDS", conflicts_with = "count")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub ramp: Option<u64>,
-    /// The most transactions under way, where no rate is given.
+    /// Maximum transactions under way, if no rate is given.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub under_way: usize,
-    /// The most that each account sends. There is no warm-up then, and it ends when all are in blocks.
+    /// Maximum transactions per account. There is no warm-up then, and the run ends when all are in blocks.
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
-    /// Sign so many of each account before the first is sent, so that signing costs the node nothing meanwhile.
+    /// Sign this many transactions per account before the first is sent, so that signing takes no CPU time from the
+    /// node.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub presign: u64,
-    /// Seconds that do not count yet.
+    /// Warm-up in seconds, which is not measured.
     #[arg(long, value_name = "SECONDS", default_value_t = 3)]
     pub warmup: u64,
     /// Seconds to measure.
@@ -207,10 +208,10 @@ pub struct Run {
     /// Solana: send through `sendTransaction` [default: by QUIC, to the leaders' TPUs].
     #[arg(long)]
     pub rpc_send: bool,
-    /// Solana: where transactions go [default: where the node says that the leaders take them].
+    /// Solana: the address to send transactions to [default: the leaders' TPUs, as the node reports them].
     #[arg(long, value_name = "ADDRESS", conflicts_with = "rpc_send")]
     pub tpu: Option<SocketAddr>,
-    /// The node's processes on this machine: their CPU time and memory are reported.
+    /// The node's process ids on this machine: their CPU time and memory are reported.
     #[arg(long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
     /// Write the result as JSON to FILE, or to standard output without FILE [default: none is written].
@@ -219,17 +220,17 @@ pub struct Run {
     /// Write the report as one HTML file with plots, to be opened in a browser.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Have the node profile itself meanwhile: in all of the measured time, or until its next block. The flame graph is
-    /// in the reports, and a file of its own.
+    /// Let the node profile itself during the run: all of the measured time, or until its next block. The flame graph
+    /// is in the reports, and in a file of its own.
     #[arg(long, value_name = "SPAN", num_args = 0..=1, default_missing_value = "run")]
     pub profile: Option<ProfileSpan>,
-    /// The pprof of a Go server, as of `geth --pprof`: the profile is taken there.
+    /// The pprof of a Go server, such as `geth --pprof`, from which to take the profile.
     #[arg(long, value_name = "URL", requires = "profile")]
     pub pprof: Option<String>,
-    /// Where the flame graph goes; its stacks go beside it, `.folded`.
+    /// The flame graph's file; the stacks are written next to it, as `.folded`.
     #[arg(long, value_name = "FILE", default_value = "load-profile.svg")]
     pub flame: PathBuf,
-    /// CometBFT's RPC, as http://127.0.0.1:26657: how many transactions wait is asked there.
+    /// CometBFT's RPC, such as http://127.0.0.1:26657, from which to read the size of the mempool.
     #[arg(long, alias = "comet", value_name = "URL")]
     pub comet_rpc: Option<String>,
 }
@@ -249,7 +250,7 @@ pub struct Profile {
     /// The node.
     #[command(flatten)]
     pub target: Target,
-    /// For how long.
+    /// The length of the profile.
     #[arg(long, alias = "seconds", value_name = "SECONDS", default_value_t = 10, conflicts_with = "next_block")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
     pub duration: u64,
@@ -259,7 +260,7 @@ pub struct Profile {
     /// The pprof of a Go server, as http://127.0.0.1:6060.
     #[arg(long, value_name = "URL")]
     pub pprof: Option<String>,
-    /// Where the flame graph goes; its stacks go beside it, `.folded`.
+    /// The flame graph's file; the stacks are written next to it, as `.folded`.
     #[arg(long, short = 'o', alias = "output", value_name = "FILE", default_value = "load-profile.svg")]
     pub flame: PathBuf,
 }
@@ -270,7 +271,7 @@ pub struct Report {
     /// Reports of `hearth load run --json`.
     #[arg(value_name = "REPORT", required = true)]
     pub reports: Vec<PathBuf>,
-    /// Where the page goes [default: the reports are printed].
+    /// The page's file [default: the reports are printed].
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -354,7 +355,7 @@ pub struct Block {
     /// see --last].
     #[arg(value_name = "NUMBER", conflicts_with = "last")]
     pub range: Option<String>,
-    /// How many of the newest blocks.
+    /// Number of newest blocks.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=RANGE_MAX))]
     pub last: u64,
 }
@@ -389,10 +390,10 @@ pub struct Tx {
 /// `hearth load compare`
 #[derive(Args)]
 pub struct Compare {
-    /// Reports of `hearth load run --json` before the change, with commas between them.
+    /// Reports of `hearth load run --json` before the change, separated by commas.
     #[arg(value_name = "BEFORE", value_parser = files)]
     pub before: Files,
-    /// As many after it.
+    /// As many reports after it.
     #[arg(value_name = "AFTER", value_parser = files)]
     pub after: Files,
     /// End with code 3 where a figure is worse, beyond the noise, and with code 1 where the reports cannot show that,

@@ -72,7 +72,7 @@ pub enum StoreError {
         key: String,
     },
     /// Another client keeps changing the same keys.
-    #[error("Redis at {at}: somebody else writes under the same prefix")]
+    #[error("Redis at {at}: another program writes under the same prefix")]
     Contended {
         /// Address, without the password.
         at: String,

@@ -78,7 +78,7 @@ pub enum FundError {
     #[error(transparent)]
     Keys(#[from] AccountError),
     /// The caller stopped the funding.
-    #[error("stopped: {done} of {count} accounts are funded; called again it goes on from there")]
+    #[error("stopped: {done} of {count} accounts are funded; the same command continues from there")]
     Stopped {
         /// How many short accounts were funded.
         done: usize,

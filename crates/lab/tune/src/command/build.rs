@@ -21,32 +21,32 @@ use crate::page;
 /// `hearth tune build`
 #[derive(Args)]
 pub struct Build {
-    /// What to build and measure, as TOML.
+    /// The study's spec, as TOML: what to build and measure.
     #[arg(value_name = "SPEC.toml")]
     pub spec: PathBuf,
     /// Run this line for each build instead of the spec's workloads: `{bin}` stands for the build, `{scratch}` for an
-    /// empty folder, `{project}` for the project's.
+    /// empty folder, `{project}` for the project's folder.
     #[arg(long, value_name = "LINE", requires = "metric")]
     pub workload: Option<String>,
-    /// What to read from what it prints: the first group, or all that is matched; it is to match once. Repeatable.
+    /// A pattern for the metric in its output: the first group, or the whole match; it must match once. Repeatable.
     #[arg(long, value_name = "NAME=REGEX", requires_all = ["workload", "better"])]
     pub metric: Vec<String>,
-    /// Which way the metric is better; of several metrics give it as often, in their order, or once for all.
+    /// Which way the metric is better; for several metrics give one for each, in their order, or one for all.
     #[arg(long, value_enum, value_name = "WAY", requires = "metric")]
     pub better: Vec<Way>,
     /// Rounds [default: the spec's, or 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: Option<u32>,
-    /// Where randomness begins [default: the spec's, or 1].
+    /// The random seed [default: the spec's, or 1].
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// The study's folder [default: beside the spec, with `.study` in place of `.toml`].
     #[arg(long, alias = "out", value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Drop builds as soon as another beats them beyond doubt in every goal, and say what that saved.
+    /// Drop builds as soon as another one beats them beyond doubt in every goal, and report how much time that saved.
     #[arg(long)]
     pub race: bool,
-    /// Say what would be built and run, and do nothing.
+    /// Print what would be built and run, and do nothing.
     #[arg(long)]
     pub dry_run: bool,
     /// List every build.

@@ -103,7 +103,7 @@ pub enum MachineError {
     #[error("not measured: {0}")]
     Failed(String),
     /// Some scores are below the requirements.
-    #[error("the machine does not come to what is asked: {0}")]
+    #[error("the machine misses requirements: {0}")]
     Missed(String),
     /// Ctrl-C; the scores so far were printed.
     #[error("stopped")]

@@ -133,7 +133,7 @@ pub enum StudyError {
         folder: PathBuf,
     },
     /// The user stopped the study.
-    #[error("stopped: {done} runs are kept in {}, and the same command goes on there", folder.display())]
+    #[error("stopped: {done} runs are kept in {}, and the same command continues there", folder.display())]
     Stopped {
         /// Number of recorded runs.
         done: usize,

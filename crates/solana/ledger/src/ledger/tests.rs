@@ -387,7 +387,8 @@ fn prices_follow_the_signatures_of_the_parent() {
     assert_eq!(prices, [6_500, 6_000, 5_500, 5_000, 0]);
 }
 
-/// The cluster's bank counts the lamport of a new builtin program before it calculates the rewards of the same boundary.
+/// The cluster's bank counts the lamport of a new builtin program before it calculates the rewards of the same
+/// boundary.
 #[test]
 fn a_new_builtin_program_counts_as_created() {
     use crate::features::feature_account;

@@ -327,7 +327,7 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
     let was_there = !options.reset && Cluster::read(&options.which.folder())?.is_some();
     let mut cluster = prepare(options, options.reset)?;
     if was_there {
-        say.line(format_args!("goes on with the cluster that is there: {}; --reset begins another", cluster.size()));
+        say.line(format_args!("continuing the existing cluster: {}; --reset starts a new one", cluster.size()));
     }
     start_all(&mut cluster, &stop, say)?;
     say.text(status::table(&cluster, &status::rows(&cluster)));

@@ -97,8 +97,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Goes back to the newest block that the ledger shares with the line that ends at `slot`. Returns the slots of that
-    /// line's blocks after it, the newest first.
+    /// Goes back to the newest block that the ledger shares with the line that ends at `slot`. Returns the slots of
+    /// that line's blocks after it, the newest first.
     fn go_to(&mut self, slot: u64) -> Vec<u64> {
         let head = self.ledger.recent_blocks(1)[0].slot;
         let (shared, after) = parting(self.blocks, &self.places, head, slot);

@@ -35,46 +35,47 @@ use folder::Folder;
 /// `hearth tune layout`
 #[derive(Args)]
 pub struct Options {
-    /// The file whose layout is to be bettered; the rest of it holds for all trials.
+    /// The configuration whose layout to improve; the rest of it applies to all trials.
     #[command(flatten)]
     pub config: ConfigFile,
-    /// How long the trials may take, in all.
+    /// Maximum time of all trials together.
     #[arg(long, value_name = "MINUTES", default_value_t = 10.0)]
     pub minutes: f64,
-    /// How many trials there may be, repeated ones included.
+    /// Maximum number of trials, repeated ones included.
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(TRIALS_LEAST as i64..=TRIALS_MOST as i64))]
     pub runs: u32,
-    /// Seconds that a trial measures.
+    /// Measured seconds of a trial.
     #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub duration: u64,
-    /// Seconds before it does.
+    /// Warm-up seconds of a trial.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=3600))]
     pub warmup: u64,
-    /// The least gain for which the default is left.
+    /// The minimum gain for which the default is given up.
     #[arg(long, value_name = "SHARE", default_value_t = LEAST_GAIN)]
     pub least_gain: f64,
-    /// Where randomness begins.
+    /// The random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// A trial is disturbed when the hypervisor gave so much of the time to others; 1 switches it off, here and below.
+    /// A trial is disturbed if the hypervisor gave this share of the time to other guests; 1 disables the check, here
+    /// and below.
     #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().steal)]
     pub steal: f64,
-    /// Or when other programs used so much of all cores.
+    /// Or if other programs used this share of all cores.
     #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().foreign)]
     pub foreign: f64,
-    /// Or when somebody waited for a core so much of the time, though the trial left one free.
+    /// Or if some thread waited for a core this share of the time, though the trial left one free.
     #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pressure)]
     pub pressure: f64,
-    /// Or when the cores were so much slower than at their best with the same layout.
+    /// Or if the cores were this much slower than at their best with the same layout.
     #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pace)]
     pub pace: f64,
-    /// So often a disturbed trial is done again.
+    /// How often a disturbed trial is repeated.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub retries: u32,
     /// The search's folder.
     #[arg(long, alias = "out", value_name = "DIR", default_value = "layout.study")]
     pub folder: PathBuf,
-    /// Where to write the configuration with the layout to take [default: `layout.toml` in that folder].
+    /// The file for the configuration with the recommended layout [default: `layout.toml` in that folder].
     #[arg(long, value_name = "FILE")]
     pub toml: Option<PathBuf>,
     /// Write the path and the answer there as JSON, too; with `-`, standard output has only that.
@@ -145,7 +146,7 @@ pub enum LayoutError {
     #[error(transparent)]
     Journal(Box<JournalError<Stopped>>),
     /// The user stopped the search.
-    #[error("stopped: what was tried is kept in {}, and the same command goes on there", .0.display())]
+    #[error("stopped: the trials are kept in {}, and the same command continues there", .0.display())]
     Stopped(PathBuf),
     /// The starting layout cannot be measured.
     #[error("the layout to begin with cannot be measured: {0}")]
