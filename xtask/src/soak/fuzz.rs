@@ -25,8 +25,8 @@ struct Mutations {
 
 const MUTATIONS: [Mutations; 3] = [
     Mutations { package: "hearth-wire", program: "wire", tests: "replay_corpus::mutated", rounds: 100_000 },
-    Mutations { package: "hearth-ledger", program: "genesis", tests: "mutated", rounds: 10_000 },
-    Mutations { package: "hearth-ledger", program: "archives", tests: "mutated", rounds: 10_000 },
+    Mutations { package: "hearth-ledger", program: "hostile", tests: "genesis::mutated", rounds: 10_000 },
+    Mutations { package: "hearth-ledger", program: "hostile", tests: "archives::mutated", rounds: 10_000 },
 ];
 
 pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {

@@ -106,7 +106,7 @@ pub fn line(input: &[u8]) -> Option<String> {
     Some(format(&arguments.collect::<Option<Vec<_>>>()?))
 }
 
-/// Joins the arguments with spaces; those that the first has a `%` placeholder for are put there.
+/// Joins the arguments with spaces; those for which the first has a `%` are put there.
 fn format(arguments: &[String]) -> String {
     let Some((first, rest)) = arguments.split_first() else { return String::new() };
     let mut rest = rest.iter();

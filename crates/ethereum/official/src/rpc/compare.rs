@@ -7,10 +7,7 @@
 
 use serde_json::Value;
 
-use super::shape::Shape;
-
-/// Bytes of a value that are shown.
-const SHOWN: usize = 90;
+use super::shape::{Shape, short};
 
 /// Compares an answer with the one that a test wants; with `form_alone` their forms.
 pub fn answers(found: &Value, wanted: &Value, form_alone: bool) -> Result<(), String> {
@@ -50,15 +47,6 @@ fn difference(found: &Value, wanted: &Value, at: &str) -> Option<String> {
         }
         _ if found == wanted => None,
         _ => Some(format!("{at} is {}, not {}", short(found), short(wanted))),
-    }
-}
-
-/// The beginning of a value.
-pub fn short(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
     }
 }
 

@@ -3,6 +3,7 @@
 //! reads   parents' signatures of the roots of last sets
 //! writes  whether they are right
 //! memory  1 MiB of tables of keys; [`KNOWN_MAX`] signatures, 128 B each
+//! drops   the oldest signature, where one more is known
 //! source  `docs/cluster-protocol.md`, section 2.4
 //!
 //! A node signs a root once, for all shreds of the set that it sends on: among ten nodes a set has one signature of

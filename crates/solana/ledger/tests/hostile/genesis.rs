@@ -2,7 +2,7 @@
 //!
 //! `HEARTH_FUZZ_ROUNDS` sets how many mutants each input gets (default 2,000), `HEARTH_SEED` which.
 
-#[path = "../../../../fuzz/src/genesis.rs"]
+#[path = "../../../../../fuzz/src/genesis.rs"]
 mod checks;
 
 use std::fs;
@@ -58,7 +58,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
 fn mutated() {
     let rounds = std::env::var("HEARTH_FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(2_000);
     let seed = seed();
-    println!("HEARTH_SEED={seed} cargo test --package hearth-ledger --test genesis mutated");
+    println!("HEARTH_SEED={seed} cargo test --package hearth-ledger --test hostile genesis::mutated");
     let mut random = Random(seed);
     for (_, bytes) in corpus() {
         for _ in 0..rounds {

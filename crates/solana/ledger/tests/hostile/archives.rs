@@ -2,7 +2,7 @@
 //!
 //! `HEARTH_FUZZ_ROUNDS` sets how many mutants each input gets (default 2,000).
 
-#[path = "../../../../fuzz/src/archive.rs"]
+#[path = "../../../../../fuzz/src/archive.rs"]
 mod checks;
 
 use std::fs;
@@ -103,7 +103,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
 fn mutated_archives() {
     let rounds = std::env::var("HEARTH_FUZZ_ROUNDS").map_or(2_000, |n| n.parse().expect("a number"));
     let seed = seed();
-    println!("HEARTH_SEED={seed} cargo test --release --package hearth-ledger --test archives mutated_archives");
+    println!("HEARTH_SEED={seed} cargo test --release --package hearth-ledger --test hostile archives::mutated");
     let mut random = Random(seed);
     let mut read = 0u32;
     for (_, input) in corpus() {

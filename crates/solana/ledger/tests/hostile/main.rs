@@ -1,0 +1,4 @@
+//! What others wrote: archives and genesis files, whole and damaged.
+
+mod archives;
+mod genesis;
