@@ -131,7 +131,7 @@ mod tests {
             block      of slot 7\n  \
             verify      65.0 %\n  bank        25.0 %\n  loop         2.5 %   a core's thread between its tiles\n  \
             no tile      7.5 %   RPC, writing to disk and other threads\n             \
-            of the samples; tiles on one core share its thread, and are text apart by the stack\n  \
+            of the samples; tiles on one core share its thread, and the stack tells which is which\n  \
             cost       0.06 % of 0.8 s of CPU time (6.2 µs a sample); 2 of 82 samples were lost\n             \
             0.3 s of one core afterwards, to name the functions\n             \
             100,000 txn/s in the second before, 99,000 meanwhile\n";

@@ -256,7 +256,7 @@ fn each_wrong_value_of_a_list_is_named() {
     let mistake = "\n  my.toml:2: `snapshots.known_validators`: ";
     assert_eq!(said, format!("2 mistakes:{mistake}`a` is not an address{mistake}`b` is not an address"));
     for (table, key, value, expected) in [
-        ("tiles.shred", "additional_shred_destinations", "here", "`here` is not an `ip:port`"),
+        ("tiles.shred", "additional_shred_destinations", "here", "`here` is no `ip:port`"),
         ("gossip", "entrypoints", "x", "`x` is not a `host:port`, the host an IPv4 address or a name"),
         ("development.genesis", "validators", "a b 1", "`a` is not an address"),
     ] {

@@ -235,7 +235,7 @@ mod tests {
             ("  balance: 1\n".to_owned(), "line 1 is in no account"),
             (format!("{A}:\n  [1]\n"), "line 2 is no"),
             ("nobody:\n  balance: 1\n".to_owned(), "not an address"),
-            ("{\"a\":1}".to_owned(), "no object"),
+            ("{\"a\":1}".to_owned(), "not an object"),
             ("{".to_owned(), "EOF"),
         ] {
             let error = accounts(file(&text).path()).unwrap_err();

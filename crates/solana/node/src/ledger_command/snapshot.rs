@@ -198,7 +198,7 @@ mod tests {
         }
         verify(&path, None, None, &Say::nothing()).unwrap();
         let why = verify(&path, None, Some(&path), &Say::nothing()).unwrap_err().to_string();
-        assert!(why.contains("no genesis of the cluster"), "{why}");
+        assert!(why.contains("not a genesis of the cluster"), "{why}");
         let why = checked(&path, Some(&path), None).unwrap_err().to_string();
         assert!(why.contains("in place of an incremental one"), "{why}");
         let schedule = hearth_ledger::epoch::EpochSchedule::without_warmup(32);
