@@ -26,7 +26,6 @@ fn two_hundred_seeds_hold() {
     assert!(tally.rooted > 30 * count, "{} blocks are rooted", tally.rooted);
     assert!(tally.confirmed > 20 * count, "clients saw {} transactions confirmed", tally.confirmed);
     if count >= SEEDS {
-        assert!(tally.stake_changes >= count, "stakes changed {} times", tally.stake_changes);
         assert!(tally.snapshots.0 > 3 * count, "{} snapshots were taken", tally.snapshots.0);
         assert!(tally.snapshots.1 > 0, "no node has started on a snapshot");
         for (kind, name) in Kind::ALL {

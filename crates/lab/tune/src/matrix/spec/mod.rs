@@ -267,7 +267,7 @@ mod tests {
             ("(\\S+)", "(", "`regex`"),
             ("higher", "hihger", "did you mean `higher`?"),
             ("better = \"higher\"", "", "no metric says"),
-            ("\"tps\"", "\" tps\"", "no name of a metric"),
+            ("\"tps\"", "\" tps\"", "not a name of a metric"),
             ("{bin} 7", "{bin} 7\"\n[matters]\ntbs = 0.1\n[[workload]]\nrun = \"{bin}", "none of that name"),
         ] {
             let found = read(&WORKLOAD.replace(from, to)).expect_err(from);
