@@ -59,7 +59,7 @@ fn screen(program: &Command) -> String {
             screen += &format!("  {title:<15}  {:<11}  {about}\n", command.get_name());
         }
     }
-    screen + "\n`hearth COMMAND --help` begins with an example. Options: -h, --help, -V, --version\n"
+    screen + "\n`hearth COMMAND --help` begins with an example. Options: -h, --help, --version\n"
 }
 
 #[cfg(test)]

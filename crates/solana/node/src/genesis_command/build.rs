@@ -150,6 +150,8 @@ impl Accounts {
                 _ => {}
             }
         }
+        // What this program does not support is off already.
+        off.retain(|id| features::of_id(id).is_none());
         match off.first() {
             Some(unknown) => {
                 Err(FlagError::value(flag, format!("{} is not a feature of this release", encode_32(unknown))))
