@@ -15,6 +15,9 @@ use hearth_rpc::Download;
 use crate::config::Config;
 use crate::restore;
 
+/// The first slot that no chain reaches, and that gossip does not take.
+const SLOT_END: u64 = 1 << 40;
+
 /// The path that leads to the newest full archive.
 const FULL: &str = "/snapshot.tar.bz2";
 /// The path that leads to the newest archive that builds on it.
@@ -44,8 +47,8 @@ impl Archives {
     /// The newest archives; `None` if there is no full one. A folder that cannot be read has none.
     pub fn newest(&self) -> Option<Newest> {
         let entries = std::fs::read_dir(&self.folder).ok()?;
-        let names: Vec<ArchiveName> =
-            entries.flatten().filter_map(|entry| ArchiveName::of_path(&entry.path()).ok()).collect();
+        let names = entries.flatten().filter_map(|entry| ArchiveName::of_path(&entry.path()).ok());
+        let names: Vec<ArchiveName> = names.filter(|name| name.slot < SLOT_END).collect();
         let newest = |base: Option<u64>| {
             let of_base = names.iter().filter(|name| name.base == base);
             of_base.max_by_key(|name| (name.slot, name.hash)).copied()

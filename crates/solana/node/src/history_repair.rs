@@ -58,7 +58,14 @@ pub fn plan(
             if !walk.reaches(state) {
                 continue;
             }
-            let restored = restore::up_to(config, genesis, folders, state, &mut refused)?;
+            let restored = match restore::up_to(config, genesis, folders, state, &mut refused) {
+                // The node starts from a newer state; only this way to the history's gap is closed.
+                Err(RestoreError::Archive(why)) => {
+                    note(format_args!("notice: {why}; it is not used"));
+                    continue;
+                }
+                restored => restored?,
+            };
             // If a snapshot is damaged the state is older, and blocks after it may be missing.
             let Some(restored) = restored.filter(|restored| restored.slot() == state) else { continue };
             let why = gap.why;

@@ -131,18 +131,22 @@ fn state(
 /// The transactions of the last 300 blocks, the oldest first.
 fn statuses(chain: &Offline, ledger: &Ledger, shown: &mut Progress) -> Result<Vec<SlotStatuses>, LedgerError> {
     let mut all = vec![];
-    for block in ledger.recent_blocks(SLOTS_MAX).iter().rev() {
-        let slot = block.slot;
+    let newest = ledger.recent_blocks(1)[0];
+    // A ledger that an archive started knows no block before that one's, but what became of their transactions.
+    let (mut slot, oldest) = (newest.slot, (newest.height + 1).saturating_sub(SLOTS_MAX as u64));
+    for height in (oldest..=newest.height).rev() {
         shown.tell(|| format!("reading the transactions of slot {slot}"));
-        if block.height == 0 {
+        if height == 0 {
             // The genesis has none, and a chain may lack it as a block.
             all.push(SlotStatuses { slot, hashes: vec![] });
-            continue;
+            break;
         }
         let stored = chain.reader.block(slot)?.ok_or(LedgerError::NoStatuses { slot })?;
         let entries = entries(&stored.data).map_err(|source| LedgerError::Entries { slot, source })?;
         let transactions = entries.iter().flat_map(|entry| entry.transactions());
         all.push(block_statuses(ledger, slot, transactions).ok_or(LedgerError::NoStatuses { slot })?);
+        slot = stored.info.parent_slot;
     }
+    all.reverse();
     Ok(all)
 }

@@ -285,10 +285,10 @@ impl Joiner<'_> {
 
     /// Downloads the archives of the cluster's that a node announces or, if it has none, our own snapshot.
     fn fetch_state(&self, peer: (SocketAddrV4, &Served), snapshots: &Path, genesis: &Genesis) -> Result<(), Fetch> {
-        if fetch_archives(peer, (self.folder, snapshots), genesis, self.hard_forks, self.stop)? {
+        if fetch_archives(peer, snapshots, genesis, self.hard_forks, self.stop)? {
             return Ok(());
         }
-        fetch_snapshot(peer, self.folder, snapshots, genesis.hash(), self.stop)
+        fetch_snapshot(peer, snapshots, genesis.hash(), self.stop)
     }
 
     /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake: if they hold none, it is taken
@@ -445,13 +445,13 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &Wanted<'_>, stop: &St
 /// Downloads a snapshot, and keeps it if it matches its announcement; otherwise removes it.
 fn fetch_snapshot(
     (rpc, served): (SocketAddrV4, &Served),
-    folder: &Path,
     snapshots: &Path,
     genesis_hash: &Hash,
     stop: &StopSignal,
 ) -> Result<(), Fetch> {
     let Served { slot, hash, .. } = served;
-    let joining = folder.join("joining");
+    // In the folder where it stays: a file is not renamed into another file system.
+    let joining = snapshots.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
     let part = joining.join("snapshot");
@@ -463,7 +463,6 @@ fn fetch_snapshot(
             let of = format!("it is of slot {} with hash {found}, and not of {slot} with {hash}", proved.0);
             return Err(Fetch::Peer(of));
         }
-        std::fs::create_dir_all(snapshots).map_err(write)?;
         std::fs::rename(&part, snapshots.join(format!("{slot:012}.snapshot"))).map_err(write)
     };
     let taken = taken();
@@ -550,12 +549,12 @@ mod tests {
                 // The client may have closed the connection early.
                 let _ = stream.get_mut().write_all(answer);
             });
-            fetch_snapshot((rpc, &served), folder.path(), &snapshots, &[3; 32], &StopSignal::default())
+            fetch_snapshot((rpc, &served), &snapshots, &[3; 32], &StopSignal::default())
         });
         let Err(Fetch::Peer(why)) = fetched else {
             panic!("it is taken, or the disk is at fault")
         };
-        assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing of it is kept");
+        assert!(std::fs::read_dir(&snapshots).unwrap().next().is_none(), "nothing of it is kept");
         why
     }
 

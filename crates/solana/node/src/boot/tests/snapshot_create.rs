@@ -64,3 +64,18 @@ fn an_archive_of_a_chain_without_forks_is_of_its_end() {
     create(&config, Some(2), out.path()).unwrap();
     assert_eq!(archive(out.path(), 2).contents.fields.slot, 2, "blocks without transactions need no statuses");
 }
+
+#[test]
+fn an_archive_follows_an_archive() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(false);
+    config.ledger.path = folder.path().to_owned();
+    chain(&config, folder.path(), &[(1, 0), (2, 1), (5, 2)]);
+    let out = folder.path().join("snapshots");
+    std::fs::create_dir_all(&out).unwrap();
+    create(&config, Some(2), &out).unwrap();
+    // It goes on from the first one, which has the blocks before it as statuses alone.
+    create(&config, None, &out).unwrap();
+    let contents = archive(&out, 5).contents;
+    assert_eq!(contents.statuses.iter().map(|of| of.slot).collect::<Vec<_>>(), [0, 1, 2, 5]);
+}

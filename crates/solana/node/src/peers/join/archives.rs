@@ -23,7 +23,7 @@ use crate::restore::archive_progress;
 /// announced hashes, which everything in them is verified against. Returns false if the node has no such archive.
 pub(super) fn fetch_archives(
     (rpc, served): (SocketAddrV4, &Served),
-    (folder, snapshots): (&Path, &Path),
+    snapshots: &Path,
     genesis: &Genesis,
     hard_forks: &[u64],
     stop: &StopSignal,
@@ -36,7 +36,8 @@ pub(super) fn fetch_archives(
     if files.iter().all(|file| snapshots.join(file).exists()) {
         return Ok(true);
     }
-    let joining = folder.join("joining");
+    // In the folder where they stay: a file is not renamed into another file system.
+    let joining = snapshots.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
     let taken = || -> Result<bool, Fetch> {
@@ -48,7 +49,6 @@ pub(super) fn fetch_archives(
         }
         let parts: Vec<PathBuf> = files.iter().map(|file| joining.join(file)).collect();
         verify(&parts[0], parts.get(1).map(PathBuf::as_path), genesis, hard_forks)?;
-        std::fs::create_dir_all(snapshots).map_err(write)?;
         // The full one first: without it an incremental one is of no use.
         for (part, file) in parts.iter().zip(&files) {
             std::fs::rename(part, snapshots.join(file)).map_err(write)?;
@@ -107,10 +107,9 @@ mod tests {
         let snapshots = folder.path().join("snapshots");
         let fetched = std::thread::scope(|scope| {
             scope.spawn(|| serve(&listener, files, requests));
-            let (places, stop) = ((folder.path(), snapshots.as_path()), StopSignal::default());
-            fetch_archives((rpc, &served), places, &genesis(), hard_forks, &stop)
+            fetch_archives((rpc, &served), &snapshots, &genesis(), hard_forks, &StopSignal::default())
         });
-        assert!(!folder.path().join("joining").exists(), "what was downloaded is moved or removed");
+        assert!(!snapshots.join("joining").exists(), "what was downloaded is moved or removed");
         let kept = std::fs::read_dir(&snapshots).into_iter().flatten();
         let mut kept: Vec<String> = kept.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         kept.sort();
