@@ -18,7 +18,7 @@ const OF_THE_LAB: [&str; 5] = ["bench", "monitor", "profile", "load", "tune"];
 /// Begin with `hearth bench`: it needs no configuration, no root and no preparation, and says how many transactions a
 /// second this machine can do and what limits it.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(bin_name = "hearth", version, arg_required_else_help = true)]
 #[cfg_attr(
     not(feature = "lab"),
     command(about = "Hearth: a transaction-processing node, built without its lab", long_about = None)

@@ -177,7 +177,7 @@ fn ctrl_c_ends_a_replay() {
     wait_until("blocks", || if slot(node.rpc()) > 25 { Ok(()) } else { Err(slot(node.rpc()).to_string()) });
     let last = node.rpc().call("getSlot", json!([{ "commitment": "confirmed" }])).as_u64().expect("a slot");
     // Slot 0 is a block of ticks, on which the first is built.
-    let [zero, one] = [0, 1].map(|slot| node.rpc().call("getBlock", json!([slot])));
+    let [zero, one] = [0, 1].map(|slot| node.rpc().call("getBlock", json!([slot, { "commitment": "confirmed" }])));
     assert_ne!(zero["blockhash"], node.rpc().call("getGenesisHash", json!([])));
     assert_eq!(one["previousBlockhash"], zero["blockhash"]);
     node.stop();

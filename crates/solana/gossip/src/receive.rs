@@ -240,6 +240,11 @@ impl Gossip {
                 }
                 return None;
             }
+            // An echo from before the clock was set back: what is signed now would count as older.
+            _ if is_own && value.wallclock() > now.saturating_add(TIMEOUT_MS) => {
+                self.counters.values_timeout += 1;
+                return None;
+            }
             CrdsData::ContactInfo(contact) if !is_own && !self.may_enter(now, contact, value.bytes()) => {
                 return None;
             }
