@@ -1,6 +1,6 @@
 //! Recorded ledgers: blocks that the cluster's own bank made, executed here and compared with what it found.
 //!
-//! reads   a folder with `genesis.bin.zst` and `blocks.jsonl.zst` ([`format`])
+//! reads   a folder with `genesis.bin.zst` and `blocks.jsonl.zst` ([`mod@format`])
 //! writes  the first difference: of a block its leader, height, time, fee reward, capitalization and bank hash; of each
 //!         transaction its error, fee, compute units, log and the accounts that it changed; of each transaction that
 //!         was refused the reason

@@ -150,7 +150,10 @@ mod tests {
         assert!(four.is_incremental_vouched(&[first, on(2, 7)], &first));
         assert!(!four.is_incremental_vouched(&[first, on(2, 8)], &first), "a fourth of the stake");
         assert!(!four.is_incremental_vouched(&[first, other], &first), "on another full one");
-        assert!(!four.is_incremental_vouched(&[offer(1, 900, 5), offer(2, 900, 5)], &offer(1, 900, 5)), "there is none");
+        assert!(
+            !four.is_incremental_vouched(&[offer(1, 900, 5), offer(2, 900, 5)], &offer(1, 900, 5)),
+            "there is none"
+        );
         let known = trust(&[1_000; 4], &[[9; 32]]);
         assert!(known.is_incremental_vouched(&[on(9, 7)], &on(9, 7)));
     }
