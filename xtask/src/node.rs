@@ -107,7 +107,7 @@ impl Node {
 
     /// The node's JSON-RPC.
     pub fn rpc(&self) -> Rpc {
-        Rpc { port: self.port }
+        Rpc::local(self.port)
     }
 
     /// Adds the end of the node's log to an error.

@@ -15,18 +15,25 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Upper bound for a page, in bytes.
 const PAGE_BYTES_MAX: u64 = 64 << 20;
 
-/// A node's RPC on 127.0.0.1.
+/// A node's RPC.
 #[derive(Clone, Copy)]
 pub struct Rpc {
+    /// IPv4 address of the RPC.
+    pub host: Ipv4Addr,
     /// TCP port of the RPC.
     pub port: u16,
 }
 
 impl Rpc {
+    /// The RPC at a port of 127.0.0.1.
+    pub const fn local(port: u16) -> Self {
+        Self { host: Ipv4Addr::LOCALHOST, port }
+    }
+
     /// Calls a method and returns its result.
     pub fn call(&self, method: &str, params: Value) -> Result<Value, String> {
         let options = Options { patience: Patience::Step(TIMEOUT), ..Options::default() };
-        let client = RpcClient::new(&format!("http://127.0.0.1:{}", self.port), &options).expect("a URL");
+        let client = RpcClient::new(&format!("http://{}:{}", self.host, self.port), &options).expect("a URL");
         client.call(method, &params).map_err(|error| match &error {
             RpcError::Refused { data: Some(data), .. } => format!("{error}: {data}"),
             RpcError::Refused { .. } => error.to_string(),
@@ -52,7 +59,7 @@ mod tests {
     fn served(call: fn(&str, &Value) -> Result<Value, Refusal>) -> Rpc {
         let url = serve_calls(call);
         let (_, port) = url.rsplit_once(':').unwrap();
-        Rpc { port: port.parse().unwrap() }
+        Rpc::local(port.parse().unwrap())
     }
 
     #[test]

@@ -172,6 +172,11 @@ impl<'a> Args<'a> {
         Some(self.0.remove(at))
     }
 
+    /// The arguments that are left.
+    pub fn rest(&self) -> &[&'a str] {
+        &self.0
+    }
+
     /// Fails if an argument is left over.
     pub fn end(self) -> Result<(), String> {
         self.0.first().map_or(Ok(()), |arg| Err(format!("unknown argument {arg}; see `cargo xtask help`")))

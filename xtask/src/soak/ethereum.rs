@@ -178,7 +178,7 @@ fn measure(hearth: &Path, peer: &Peer, kind: &str, seconds: u64) -> Result<Value
         .spawn()
         .map_err(|why| format!("{}: {why}", peer.binary.display()))?;
     let running = Running(child);
-    let rpc = Rpc { port };
+    let rpc = Rpc::local(port);
     wait_for(peer.name, START_WITHIN, || rpc.call("eth_chainId", json!([])).ok())?;
     let drive = |seconds: u64, presign: u64| {
         let (pid, presign, seconds) = (running.0.id().to_string(), presign.to_string(), seconds.to_string());

@@ -3,6 +3,7 @@
 //! reads   the command line
 //! writes  progress, and as its last line one JSON object: the soak's name, whether it passed, its figures
 
+mod agave;
 mod bank;
 mod bench;
 mod cli;
@@ -39,7 +40,13 @@ struct Soak {
     run: fn(Args<'_>) -> Result<Outcome, String>,
 }
 
-const SOAKS: [Soak; 17] = [
+const SOAKS: [Soak; 18] = [
+    Soak {
+        name: "agave",
+        options: "--programs DIR [--scenario NAME] [--minutes N (10)] [--rate N (100)] [--binary FILE]",
+        about: "unmodified agave-validators beside our nodes: snapshots both ways, both lead in turn, bank hashes compared slot by slot",
+        run: agave::run,
+    },
     Soak {
         name: "bank",
         options: "--blocks N (5000) [--seed N] [--scenario NAME] [--binary FILE]",
