@@ -477,6 +477,16 @@ impl Ledger {
         self.hard_forks.iter().map(|(slot, count)| (*slot, *count as u64)).collect()
     }
 
+    /// The slots of the chain's hard forks, ascending, each as often as it counts.
+    pub fn hard_fork_slots(&self) -> Vec<u64> {
+        self.hard_forks.iter().flat_map(|(slot, count)| std::iter::repeat_n(*slot, *count)).collect()
+    }
+
+    /// The shred version of the chain with its hard forks.
+    pub fn shred_version(&self) -> u16 {
+        hard_forks::shred_version_of(&self.genesis_hash, &self.hard_forks)
+    }
+
     /// The features that are active in the newest slot.
     pub fn features(&self) -> Arc<ActiveFeatures> {
         Arc::clone(&self.chain().features)

@@ -24,7 +24,7 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_gossip::board::Board;
 use hearth_keys::{self as keys, Identity, KeyError};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
-use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME};
+use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME, forget_hard_forks, save_hard_forks};
 use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::Taker;
@@ -62,7 +62,7 @@ use crate::ports::BoundPorts;
 use crate::replay::{
     self, Go, ReplayError, Replayed, is_history_damaged, is_replay_of_damage, is_store_damaged, signatures_are_valid,
 };
-use crate::restore::{self, RestoreError, Restored, StateFolders};
+use crate::restore::{self, Declared, RestoreError, Restored, StateFolders};
 use crate::start_checks::PreflightError;
 use consensus::Consensus;
 use liveness::Tiles;
@@ -340,6 +340,10 @@ pub fn join(
     let io = |source| BootError::Folder { path: folder.into(), source };
     Genesis::refuse_older(folder)?;
     std::fs::create_dir_all(folder).map_err(io)?;
+    if !folder.join(GENESIS_NAME).exists() {
+        forget_hard_forks(folder)?;
+    }
+    let hard_forks = Declared::of(config, folder)?.all;
     let known = &config.snapshots.known_validators;
     let joiner = Joiner {
         folder,
@@ -351,7 +355,7 @@ pub fn join(
         gossip: at.gossip,
         entrypoints: peers::entrypoints(&config.gossip.entrypoints)?,
         links: PeerLinks::of(config),
-        hard_forks: &config.consensus.hard_forks,
+        hard_forks: &hard_forks,
         stop,
     };
     let refused = |source| JoinError::Listen { address: at.gossip, source };
@@ -397,6 +401,7 @@ fn open_files(
     if !folder.join(GENESIS_NAME).exists() {
         // Before anything is written: a second genesis beside the blocks of the first would make neither chain usable.
         no_orphans(config, folder)?;
+        forget_hard_forks(folder)?;
     }
     std::fs::create_dir_all(folder).map_err(io)?;
     let identity = identity(config, folder)?;
@@ -408,6 +413,7 @@ fn open_files(
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
     let plan = history_repair::plan(config, (&genesis, &states), history.as_mut(), &store.reader(), refused)?;
     store_slot_0(&mut store, &genesis, &plan.restored)?;
+    let state = plan.restored.slot();
     let Restored { ledger, block_id } = plan.restored;
     ledger.check_features()?;
     if let Some(after) = plan.cut_after {
@@ -423,6 +429,8 @@ fn open_files(
         None
     };
     let root = root.map(|root| root.max(plan.final_slot));
+    let newest = root.or(recovery.last_whole_slot).unwrap_or(0);
+    Declared::of(config, folder)?.check_new(state, newest)?;
     let begun = Instant::now();
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
     if let Some(history) = &history {
@@ -446,6 +454,7 @@ fn open_files(
         drop(history.take());
         history = open_history(config, folder, (&genesis, &store), replayed.last_slot)?;
     }
+    save_hard_forks(folder, &ledger.hard_fork_slots())?;
     let taker = restore::take_snapshots(config, states.snapshots(), &ledger, store.reader())?;
     let folder = folder.to_owned();
     Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker })
@@ -652,6 +661,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let has_dashboard = look_at.is_ok();
     let rpc_node = RpcNode {
         newest_snapshot: newest_snapshot(archives.clone(), &ledger),
+        shred_version: ledger.shred_version(),
         ledger,
         inlet,
         identity,
@@ -662,7 +672,6 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone()), archives),
         cluster_nodes: Box::new(move || board.iter().flat_map(|board| peers::gossip::nodes(board)).collect()),
         gossip: gossip_address(&config.gossip),
-        shred_version: restore::shred_version(config, &genesis),
         tpu: reachable(ports.udp),
         tpu_quic: reachable(ports.quic),
         transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
@@ -744,7 +753,7 @@ struct Peers {
 impl Peers {
     fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
         let ports = bound.ports;
-        let version = restore::shred_version(config, &chain.genesis);
+        let version = chain.ledger.shred_version();
         let advertised = |address| at.advertised(address);
         let mut sockets = vec![
             (SocketKind::Gossip, Some(at.gossip)),

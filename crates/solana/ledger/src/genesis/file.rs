@@ -134,13 +134,13 @@ pub fn is_ours(path: &Path) -> bool {
     read.is_ok() && start == *b"{\"checksum\":"
 }
 
-fn damaged(path: &Path) -> impl Fn(String) -> GenesisError {
+pub(super) fn damaged(path: &Path) -> impl Fn(String) -> GenesisError {
     let path = path.to_owned();
     move |what| GenesisError::Damaged { path: path.clone(), what }
 }
 
 /// The content of a file of at most `bytes_max` bytes; `None` if there is no file.
-fn read_up_to(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, GenesisError> {
+pub(super) fn read_up_to(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, GenesisError> {
     let failed = |source| GenesisError::Io { action: "read", path: path.to_owned(), source };
     let file = match std::fs::File::open(path) {
         Err(none) if none.kind() == ErrorKind::NotFound => return Ok(None),
@@ -154,7 +154,8 @@ fn read_up_to(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, GenesisErr
     Ok(Some(bytes))
 }
 
-fn remove(path: &Path) -> Result<(), GenesisError> {
+/// Removes a file, if it is there.
+pub(super) fn remove(path: &Path) -> Result<(), GenesisError> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
             Err(GenesisError::Io { action: "write", path: path.to_owned(), source })
@@ -164,7 +165,7 @@ fn remove(path: &Path) -> Result<(), GenesisError> {
 }
 
 /// Writes a file of the chain atomically and durably.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GenesisError> {
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GenesisError> {
     let failed = |source| GenesisError::Io { action: "write", path: path.to_owned(), source };
     let part = path.with_extension("part");
     let written = std::fs::write(&part, bytes)

@@ -3,6 +3,7 @@
 mod archives;
 mod damage;
 mod features;
+mod hard_forks;
 mod snapshot_create;
 
 use hearth_consensus::{BankId, Tower};

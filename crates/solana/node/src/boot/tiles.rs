@@ -48,7 +48,6 @@ use crate::config::{
 };
 use crate::peers::socket::links_config;
 use crate::ports::BoundPorts;
-use crate::restore;
 
 /// Maximum incomplete slots in the FEC resolver.
 const SLOTS_BEGUN_MAX: usize = 256;
@@ -107,7 +106,7 @@ pub(super) fn tile_configs(
             ledger: ledger.clone(),
         })
         .each::<Shred>(topology, |_| shred::Config {
-            shred_version: restore::shred_version(config, &genesis),
+            shred_version: ledger.shred_version(),
             shreds_per_slot_max: block_limits(bench).shreds as u32,
             // The first set after slot 0 chains to that slot's block.
             chained_root: replayed.block_id.unwrap_or_else(|| *Slot0::of(&genesis).block_id()),
@@ -220,7 +219,7 @@ fn net_config(config: &NetTile, makes_blocks: bool, links: Option<LinksConfig>, 
 /// How shred handles other nodes' shreds.
 fn shred_cluster(config: &Config, chain: &Chain) -> shred::Cluster {
     shred::Cluster {
-        receiver: receiver_config(config, &chain.genesis, chain.identity.public),
+        receiver: receiver_config(config, chain),
         ledger: chain.ledger.clone(),
         blocks: chain.store.reader(),
         nonces: nonce_key(),
@@ -247,11 +246,11 @@ fn nonce_key() -> NonceKey {
     NonceKey(key)
 }
 
-fn receiver_config(config: &Config, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {
+fn receiver_config(config: &Config, chain: &Chain) -> shred::ReceiverConfig {
     shred::ReceiverConfig {
-        version: restore::shred_version(config, genesis),
-        own,
-        slots_per_epoch: genesis.config().slots_per_epoch,
+        version: chain.ledger.shred_version(),
+        own: chain.identity.public,
+        slots_per_epoch: chain.genesis.config().slots_per_epoch,
         ..receiver_limits(&config.development.bench)
     }
 }
