@@ -500,6 +500,20 @@ impl Ledger {
         ActiveFeatures::check_chain(&self.features(), &self.shared.accounts)
     }
 
+    /// Whether the slot after the last block can begin: it cannot if an epoch begins there, and with it a feature that
+    /// this program does not support.
+    ///
+    /// # Errors
+    /// That feature.
+    pub fn check_next_slot(&self) -> Result<(), FeatureError> {
+        let chain = self.chain();
+        let (last, next) = (chain.last().slot, chain.last().slot + 1);
+        match self.epoch_schedule.epoch(last) < self.epoch_schedule.epoch(next) {
+            true => chain.features.upcoming(&self.shared.accounts, next).map(|_| ()),
+            false => Ok(()),
+        }
+    }
+
     /// The last hash of slot 0.
     pub fn slot_0_hash(&self) -> &Hash {
         &self.slot_0_hash

@@ -29,8 +29,9 @@ use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::Taker;
 use hearth_ledger::stakes::genesis_accounts;
-use hearth_ledger::{Account, Fates, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_ledger::{Account, Fates, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger, SlotError};
 use hearth_machine::port::{PortError, reachable};
+use hearth_pipeline::failure::Failure;
 use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
 use hearth_pipeline::shred::Slot0;
@@ -248,6 +249,8 @@ pub struct Running {
     rpc_server: RpcServer,
     taker: Option<Taker>,
     watch: Option<DivergenceWatch>,
+    /// Why poh begins no more slot, if it does not.
+    ended: Failure<SlotError>,
     peers: Option<Peers>,
 }
 
@@ -257,14 +260,16 @@ impl Running {
         self.rpc_server.websocket_addr()
     }
 
-    /// Why the node has diverged from its cluster, if it has.
+    /// Why the node can no longer follow its chain, if it cannot.
     pub fn failure(&self) -> Option<DivergenceError> {
-        self.watch.as_ref().and_then(DivergenceWatch::failure)
+        let ended = self.ended.take().map(DivergenceError::from);
+        ended.or_else(|| self.watch.as_ref().and_then(DivergenceWatch::failure))
     }
 
     /// As [`Running::failure`], for a node that stops now: slow diagnostics are skipped.
     pub fn last_failure(&self) -> Option<DivergenceError> {
-        self.watch.as_ref().and_then(DivergenceWatch::last_failure)
+        let ended = self.ended.take().map(DivergenceError::from);
+        ended.or_else(|| self.watch.as_ref().and_then(DivergenceWatch::last_failure))
     }
 
     /// Stops the RPC and the tiles.
@@ -454,6 +459,7 @@ fn open_files(
         drop(history.take());
         history = open_history(config, folder, (&genesis, &store), replayed.last_slot)?;
     }
+    ledger.check_next_slot()?;
     save_hard_forks(folder, &ledger.hard_fork_slots())?;
     let taker = restore::take_snapshots(config, states.snapshots(), &ledger, store.reader())?;
     let folder = folder.to_owned();
@@ -646,7 +652,8 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let clock = Clock::real();
     let others = peers.as_ref().zip(cluster.as_ref());
     let (consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
-    let part = tiles::Participation { cluster, consensus };
+    let ended = Failure::default();
+    let part = tiles::Participation { cluster, consensus, ended: ended.clone() };
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
     let huge_pages = huge_pages(&config.hugetlbfs);
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages, idle, tiles };
@@ -689,12 +696,9 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         admin,
         liveness: alive.clone().liveness(),
     };
-    // In a cluster there are pauses between slots, and most slots are led by other nodes.
-    let slots_may_stand = config.development.are_slots_on_demand() || config.gossip.enabled;
-    let limits = rpc_limits(&config.rpc, slots_may_stand);
-    let rpc_server = RpcServer::start_on(bound.rpc()?, limits, rpc_node)?;
+    let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
     let rpc = rpc_server.local_addr();
-    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, rpc_server, taker, watch, peers })
+    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, rpc_server, taker, watch, ended, peers })
 }
 
 /// The genesis accounts of the additional validators.
@@ -802,7 +806,8 @@ fn gossip_address(gossip: &Gossip) -> SocketAddr {
     reachable(SocketAddr::new(gossip.bind_address.into(), gossip.port))
 }
 
-fn rpc_limits(rpc: &Rpc, slots_may_stand: bool) -> Limits {
+fn rpc_limits(config: &Config) -> Limits {
+    let rpc = &config.rpc;
     Limits {
         http_connections: rpc.max_http_connections,
         websocket_connections: rpc.max_websocket_connections,
@@ -816,7 +821,8 @@ fn rpc_limits(rpc: &Rpc, slots_may_stand: bool) -> Limits {
         airdrop_lamports: rpc.max_airdrop_lamports,
         airdrop_lamports_per_slice: rpc.max_airdrop_lamports_per_slice,
         airdrop_slice: Duration::from_secs(rpc.airdrop_slice_secs),
-        slots_may_stand,
+        // In a cluster there are pauses between slots, and most slots are led by other nodes.
+        slots_may_stand: config.development.are_slots_on_demand() || config.gossip.enabled,
         ..Limits::default()
     }
 }

@@ -158,7 +158,10 @@ fn an_unsupported_feature_stops_the_chain_at_the_boundary() {
         let text = error.to_string();
         assert!(text.contains(&format!("{name} is active from slot {BOUNDARY} on")), "{text}");
         assert_eq!(ledger.account(&id(name)), Some(feature_account(None)), "nothing has changed");
+        assert_eq!(ledger.check_next_slot(), Ok(()), "the next slot is of the same epoch");
         make_slot(&ledger, BOUNDARY - 1, 1);
+        let error = ledger.check_next_slot().expect_err("no next slot can begin").to_string();
+        assert!(error.contains(&format!("{name} is active from slot {BOUNDARY} on")), "{error}");
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hearth_keys::Identity;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
-use hearth_ledger::{Fates, Genesis, Ledger};
+use hearth_ledger::{Fates, Genesis, Ledger, SlotError};
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::bank::{self, Bank};
 use hearth_pipeline::benchg::{self, Benchg};
@@ -18,6 +18,7 @@ use hearth_pipeline::bencho::{self, Bencho};
 use hearth_pipeline::benchs::{self, Benchs};
 use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
+use hearth_pipeline::failure::Failure;
 use hearth_pipeline::gossip::Gossip;
 use hearth_pipeline::metric::{self, Metric};
 use hearth_pipeline::net::links::LinksConfig;
@@ -60,6 +61,8 @@ pub(super) struct Participation {
     pub cluster: Option<Cluster>,
     /// Set if the node votes, or there are other nodes.
     pub consensus: Option<Consensus>,
+    /// Receives why poh begins no more slot.
+    pub ended: Failure<SlotError>,
 }
 
 pub(super) fn tile_configs(
@@ -72,7 +75,8 @@ pub(super) fn tile_configs(
     part: Participation,
 ) -> Result<TileConfigs, PortError> {
     let ports = bound.ports;
-    let (cluster, consensus) = (part.cluster.as_ref(), part.consensus);
+    let Participation { cluster, consensus, ended } = part;
+    let cluster = cluster.as_ref();
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
     let bench = &config.development.bench;
@@ -100,11 +104,7 @@ pub(super) fn tile_configs(
             ..pack_config(&config.tiles.pack, &config.development)
         })
         .each::<Bank>(topology, |_| bank_config(&ledger, &drops, recording.clone()))
-        .each::<Poh>(topology, |_| poh::Config {
-            chain: poh_config(&genesis),
-            on_demand: on_demand(&config.development),
-            ledger: ledger.clone(),
-        })
+        .each::<Poh>(topology, |_| poh_tile_config(config, &genesis, &ledger, &ended))
         .each::<Shred>(topology, |_| shred::Config {
             shred_version: ledger.shred_version(),
             shreds_per_slot_max: block_limits(bench).shreds as u32,
@@ -317,6 +317,20 @@ pub fn pack_config(pack: &PackTile, development: &Development) -> pack::Config {
             ScheduleStrategy::Perf => pack::Pacing::None,
         },
         ..default
+    }
+}
+
+fn poh_tile_config(
+    config: &Config,
+    genesis: &Genesis,
+    ledger: &Arc<Ledger>,
+    ended: &Failure<SlotError>,
+) -> poh::Config {
+    poh::Config {
+        chain: poh_config(genesis),
+        on_demand: on_demand(&config.development),
+        ledger: Arc::clone(ledger),
+        failure: ended.clone(),
     }
 }
 
