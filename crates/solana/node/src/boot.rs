@@ -345,7 +345,7 @@ pub fn join(
     let io = |source| BootError::Folder { path: folder.into(), source };
     Genesis::refuse_older(folder)?;
     std::fs::create_dir_all(folder).map_err(io)?;
-    if !folder.join(GENESIS_NAME).exists() {
+    if !find_genesis(folder)? && no_orphans(config, folder).is_ok() {
         forget_hard_forks(folder)?;
     }
     let hard_forks = Declared::of(config, folder)?.all;
@@ -367,6 +367,19 @@ pub fn join(
     let joined = joiner.join(bound.share_gossip().map_err(refused)?);
     bound.hold_gossip().map_err(refused)?;
     joined.map_err(|why| BootError::from(why).with_advice(config))
+}
+
+/// Whether a folder has a genesis. One that is there as an archive alone is unpacked.
+///
+/// # Errors
+/// The archive cannot be unpacked.
+pub fn find_genesis(folder: &Path) -> Result<bool, BootError> {
+    let path = folder.join(GENESIS_NAME);
+    if Genesis::unpack_archive(&path)? {
+        let archive = folder.join(ARCHIVE_NAME);
+        hearth_command::output::note(format_args!("notice: the genesis is that of {}", archive.display()));
+    }
+    Ok(path.exists())
 }
 
 /// Parses the configured genesis hash.
@@ -403,7 +416,7 @@ fn open_files(
     replaying: impl FnMut(&Replayed) -> Go,
 ) -> Result<Chain, BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
-    if !folder.join(GENESIS_NAME).exists() {
+    if !find_genesis(folder)? {
         // Before anything is written: a second genesis beside the blocks of the first would make neither chain usable.
         no_orphans(config, folder)?;
         forget_hard_forks(folder)?;

@@ -16,7 +16,7 @@ use hearth_command::numbers::grouped;
 use hearth_command::output::{note, plural};
 use hearth_command::progress::{Progress as Shown, megabytes};
 use hearth_ledger::archive::{ArchiveError, ArchiveName, Fault, Progress};
-use hearth_ledger::genesis::{GENESIS_NAME, read_hard_forks};
+use hearth_ledger::genesis::read_hard_forks;
 use hearth_ledger::hard_forks::{self, HardForkError};
 use hearth_ledger::ledger::LedgerConfig;
 use hearth_ledger::snapshot::{self, Folder, Loaded, SnapshotConfig, SnapshotError, Snapshots};
@@ -77,8 +77,7 @@ impl Declared {
     /// # Errors
     /// The folder's file cannot be read.
     pub fn of(config: &Config, chain: &Path) -> Result<Self, GenesisError> {
-        // What is there without a genesis is of no chain.
-        let stored = if chain.join(GENESIS_NAME).exists() { read_hard_forks(chain)? } else { None };
+        let stored = read_hard_forks(chain)?;
         let all = hard_forks::union(stored.as_deref().unwrap_or_default(), &config.consensus.hard_forks);
         Ok(Self { stored, all })
     }

@@ -9,7 +9,7 @@
 //! identity, the faucet, which accounts have public seeds, and the slot to start at.
 
 use std::collections::HashSet;
-use std::io::{ErrorKind, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use hearth_crypto::sha256::sha256;
@@ -17,7 +17,7 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, encode_32};
 use serde::{Deserialize, Serialize};
 
-use super::archive::{ARCHIVE_NAME, GENESIS_NAME, pack};
+use super::archive::{ARCHIVE_NAME, GENESIS_NAME, pack, unpack};
 use super::{Genesis, GenesisConfig, GenesisError, binary, config, file_accounts};
 use crate::account::Account;
 
@@ -112,6 +112,24 @@ impl Genesis {
             return Err(GenesisError::Older { path: older });
         }
         Ok(())
+    }
+
+    /// Writes `genesis.bin` at `path` from the archive beside it, if there is an archive and no `genesis.bin`. Returns
+    /// whether it did.
+    ///
+    /// # Errors
+    /// The archive has no genesis that this program can run, or a file cannot be read or written.
+    pub fn unpack_archive(path: &Path) -> Result<bool, GenesisError> {
+        let archive = path.with_file_name(ARCHIVE_NAME);
+        if path.exists() || !archive.exists() {
+            return Ok(false);
+        }
+        let failed = |source| GenesisError::Io { action: "read", path: archive.clone(), source };
+        let packed = BufReader::new(std::fs::File::open(&archive).map_err(failed)?);
+        let bytes = unpack(packed, GENESIS_BYTES_MAX).map_err(damaged(&archive))?;
+        Self::from_bytes(&bytes).map_err(damaged(&archive))?;
+        write_whole(path, &bytes)?;
+        Ok(true)
     }
 
     /// Writes `genesis.tar.bz2` beside the `genesis.bin` at `path`, unless it is there.
