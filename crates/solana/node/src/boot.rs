@@ -356,6 +356,8 @@ pub fn join(
         behind_max: config.snapshots.maximum_local_snapshot_age,
         expected_genesis: expected_genesis(&config.consensus.expected_genesis_hash)?,
         known: known.iter().map(|address| address.0).collect(),
+        only_known: config.snapshots.only_known_rpc,
+        takes_unvouched: config.snapshots.take_unvouched,
         identity: Arc::new(identity(config, folder)?),
         gossip: at.gossip,
         entrypoints: peers::entrypoints(&config.gossip.entrypoints)?,
