@@ -123,6 +123,32 @@ fn voters_are_current_or_delinquent() {
 }
 
 #[test]
+fn voters_are_those_of_the_commitment() {
+    let chain = Chain::new();
+    (0..3).for_each(|_| chain.next_slot());
+    let account = chain.ledger.vote_accounts().into_iter().next().expect("the genesis has one");
+    let nodes = |commitment: &str| {
+        let options = json!({ "commitment": commitment, "keepUnstakedDelinquents": true });
+        let found = chain.call("getVoteAccounts", json!([options]));
+        let all = ["current", "delinquent"].map(|kind| found[kind].as_array().unwrap().clone()).concat();
+        all.iter().map(|voter| voter["nodePubkey"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let before = text(&account.state.node);
+    assert!(nodes("processed").contains(&before) && nodes("finalized").contains(&before));
+    // Another node in the slot in progress: its address comes after the version of the state.
+    chain.ledger.accounts().update(&account.key, |changed| {
+        let mut data = changed.data().to_vec();
+        data[4..36].copy_from_slice(&[7; 32]);
+        changed.set_data(&data);
+    });
+    assert!(nodes("processed").contains(&text(&[7; 32])));
+    for commitment in ["confirmed", "finalized"] {
+        let found = nodes(commitment);
+        assert!(found.contains(&before) && !found.contains(&text(&[7; 32])), "{commitment}: {found:?}");
+    }
+}
+
+#[test]
 fn samples_and_prices() {
     let chain = Chain::new();
     chain.durable_slots(3);
