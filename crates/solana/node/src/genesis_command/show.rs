@@ -26,7 +26,7 @@ pub fn genesis(genesis: &Genesis, say: &Say) {
         "signature       {} lamports at {} a slot, {} % burned",
         prices.target_lamports_per_signature, prices.target_signatures_per_slot, prices.burn_percent
     ));
-    say.line(format_args!("rent            {} lamports a byte", config.rent.lamports_per_byte));
+    say.line(format_args!("rent            {} lamports a byte", config.lamports_per_byte()));
     say.line(format_args!(
         "inflation       {} a year at first, {} less each year, {} in the end; {} of it to a foundation for {} years",
         inflation.initial, inflation.taper, inflation.terminal, inflation.foundation, inflation.foundation_term
