@@ -254,7 +254,7 @@ tables! {
         /// Downloads snapshots from `known_validators` only. Without, any node may serve what one of these announces.
         pub only_known_rpc: bool = false,
         /// Without `known_validators`: takes a snapshot on the word of any node if too little of that stake announces
-        /// one. Whoever controls what this node hears can then give it a made-up state.
+        /// one. An attacker who controls what this node hears can then give it a made-up state.
         pub take_unvouched: bool = false,
     }
 
