@@ -1,6 +1,7 @@
 //! Epochs, leaders, inflation, the first and the last block.
 
 use hearth_ledger::Account;
+use hearth_ledger::stakes::validator_accounts;
 use hearth_wire::base58::decode_32;
 use serde_json::{Value, json};
 
@@ -124,7 +125,7 @@ fn voters_are_current_or_delinquent() {
 
 #[test]
 fn voters_are_those_of_the_commitment() {
-    let chain = Chain::new();
+    let chain = Chain::inflating(validator_accounts(&[1; 32], &[2; 32], &[3; 32], 1 << 50).to_vec());
     (0..3).for_each(|_| chain.next_slot());
     let account = chain.ledger.vote_accounts().into_iter().next().expect("the genesis has one");
     let nodes = |commitment: &str| {
