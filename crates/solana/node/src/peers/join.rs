@@ -265,7 +265,7 @@ impl Joiner<'_> {
             }
             let is_late = Instant::now() >= until;
             let vouched = trust.newest(&offers, may_be_had);
-            let unvouched = || self.unvouched(is_late.then(|| trust.most_told(&offers, may_be_had))??);
+            let unvouched = || self.unvouched(&trust, is_late.then(|| trust.most_told(&offers, may_be_had))??);
             let Some((newest, rpc)) = vouched.or_else(unvouched).and_then(|newest| Some((newest, newest.rpc?))) else {
                 return is_late.then_some(Ok(()));
             };
@@ -294,31 +294,11 @@ impl Joiner<'_> {
         fetch_snapshot(peer, snapshots, genesis.hash(), self.stop)
     }
 
-    /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake: it is taken only if the operator
-    /// said so and named no nodes. Each case is reported.
-    fn unvouched(&self, (found, part): (Served, u128)) -> Option<Served> {
-        let (slot, node) = (found.slot, encode_32(&found.identity));
-        if !self.known.is_empty() {
-            note(format_args!(
-                "notice: the snapshot of slot {slot} is not taken, nor another: none of the nodes that \
-                 snapshots.known_validators (--known-validator) names announces its hash"
-            ));
-            return None;
-        }
-        if !self.takes_unvouched {
-            note(format_args!(
-                "notice: the snapshot of slot {slot} is not taken, nor another: nodes with {part} % of the stake of \
-                 the genesis announce its hash, and more than a third would have to. --known-validator \
-                 (snapshots.known_validators) names nodes whose word is enough; snapshots.take_unvouched = true takes \
-                 a snapshot on anybody's word"
-            ));
-            return None;
-        }
-        note(format_args!(
-            "notice: that the snapshot of slot {slot} is of this chain rests on the word of {node}, who serves it, \
-             and {part} % of the stake of the genesis"
-        ));
-        Some(found)
+    /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake; reports what becomes of it.
+    fn unvouched(&self, trust: &Trust, (found, part): (Served, u128)) -> Option<Served> {
+        let (taken, notice) = trust.unvouched((found, part), self.takes_unvouched);
+        note(format_args!("notice: {notice}"));
+        taken
     }
 
     /// Whether another node announces a snapshot by its RPC, which gossip will then carry too.

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use hearth_ledger::Genesis;
 use hearth_ledger::stakes::stakes_at_genesis;
 use hearth_wire::Pubkey;
+use hearth_wire::base58::encode_32;
 
 use hearth_gossip::board::Served;
 
@@ -63,6 +64,33 @@ impl Trust {
             true => 3 * same(offers, it).map(|other| self.stake(&other.identity)).sum::<u128>() > total,
             false => same(offers, it).any(|other| self.known.contains(&other.identity)),
         }
+    }
+
+    /// What becomes of a snapshot with too few vouchers, who hold `part` per cent of the stake of the genesis, and a
+    /// notice that says so. It is taken only if `takes_unvouched` is set and no nodes are known.
+    pub fn unvouched(&self, (found, part): (Served, u128), takes_unvouched: bool) -> (Option<Served>, String) {
+        let (slot, node) = (found.slot, encode_32(&found.identity));
+        if !self.known.is_empty() {
+            let notice = format!(
+                "the snapshot of slot {slot} is not taken, nor another: none of the nodes that \
+                 snapshots.known_validators (--known-validator) names announces its hash"
+            );
+            return (None, notice);
+        }
+        if !takes_unvouched {
+            let notice = format!(
+                "the snapshot of slot {slot} is not taken, nor another: nodes with {part} % of the stake of the genesis \
+                 announce its hash, and more than a third would have to. --known-validator \
+                 (snapshots.known_validators) names nodes whose word is enough; snapshots.take_unvouched = true takes \
+                 a snapshot on anybody's word"
+            );
+            return (None, notice);
+        }
+        let notice = format!(
+            "that the snapshot of slot {slot} is of this chain rests on the word of {node}, who serves it, and {part} % \
+             of the stake of the genesis"
+        );
+        (Some(found), notice)
     }
 
     /// If none has enough vouchers: the available snapshot announced by the most stake, then by the most nodes, and
@@ -146,6 +174,21 @@ mod tests {
         assert!(known.may_serve(&[7; 32]));
         let only = Trust { only_known: true, ..known };
         assert!(only.may_serve(&[9; 32]) && !only.may_serve(&[7; 32]));
+    }
+
+    #[test]
+    fn an_unvouched_snapshot_is_taken_only_if_the_operator_says_so() {
+        let (stake, known) = (trust(&[1_000; 4], &[]), trust(&[1_000; 4], &[[9; 32]]));
+        let found = (offer(1, 900, 5), 25);
+        let (taken, notice) = stake.unvouched(found, false);
+        assert!(taken.is_none() && notice.contains("nodes with 25 % of the stake"), "{notice}");
+        let (taken, notice) = stake.unvouched(found, true);
+        assert_eq!(taken, Some(offer(1, 900, 5)));
+        assert!(notice.contains("rests on the word of"), "{notice}");
+        for takes_unvouched in [false, true] {
+            let (taken, notice) = known.unvouched(found, takes_unvouched);
+            assert!(taken.is_none() && notice.contains("none of the nodes that"), "{notice}");
+        }
     }
 
     #[test]
