@@ -58,8 +58,13 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// Head and body of the answer to a path.
 fn get(port: u16, path: &str) -> (String, Vec<u8>) {
+    request(port, "GET", path)
+}
+
+/// The same for a request by this method.
+fn request(port: u16, method: &str, path: &str) -> (String, Vec<u8>) {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = vec![];
     stream.read_to_end(&mut answer).unwrap();
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
@@ -107,7 +112,10 @@ fn an_archive_is_made_and_served() {
     std::os::unix::fs::symlink("/dev/full", full.join(format!("tmp-snapshot-archive-{slot}.tar.zst"))).unwrap();
     refused(&create(&setup, &["--out", &full_text]), "No space left on device");
     assert_eq!(names(&full), [""; 0]);
-    refused(&create(&setup, &["--out", &format!("{out_text}/none")]), "cannot be written");
+    refused(&create(&setup, &["--out", &format!("{}/none", archive(&made))]), "cannot be written");
+    let made_folder = out.join("new/folder");
+    said(&create(&setup, &["--out", &made_folder.display().to_string()]));
+    assert_eq!(names(&made_folder).len(), 1);
     refused(&create(&setup, &["--slot", "99999999"]), "no leader's block of that slot is here");
 
     // An earlier state, into the folder of the snapshots, which the node serves.
@@ -125,6 +133,9 @@ fn an_archive_is_made_and_served() {
     let (head, body) = get(node.ports.rpc, &format!("/{name}"));
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     assert!(body == fs::read(&file).unwrap(), "{} bytes", body.len());
+    let (head, none) = request(node.ports.rpc, "HEAD", &format!("/{name}"));
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.contains(&format!("content-length: {}", body.len())), "{head}");
+    assert!(none.is_empty(), "{} bytes", none.len());
     for path in ["/incremental-snapshot.tar.bz2", &format!("/../{name}"), &format!("//{name}")] {
         let (head, _) = get(node.ports.rpc, path);
         assert!(head.starts_with("HTTP/1.1 405 "), "{path}: {head}");

@@ -20,6 +20,7 @@ pub mod secrets;
 pub mod service_manager;
 pub mod shell;
 pub mod stop;
+pub mod time;
 
 /// Error message for lab features in a program built without the feature `lab`.
 pub const NO_LAB: &str = "this hearth was built without the lab";

@@ -6,7 +6,7 @@
 //! drops   downloads beyond these (503), those of a client that takes no piece for so long: the connection ends short
 //!         of the length that was announced
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 use std::pin::Pin;
@@ -42,11 +42,7 @@ impl Downloads {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "too many downloads are under way; try again\n");
         };
-        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-        let (size, mut file) = match opened {
-            Ok((about, file)) if about.is_file() => (about.len(), file),
-            _ => return plain(StatusCode::NOT_FOUND, "there is no such file, or no more\n"),
-        };
+        let Some((size, mut file)) = opened(path) else { return gone() };
         let (sender, pieces) = mpsc::channel(1);
         let patience = self.patience;
         tokio::spawn(async move {
@@ -66,12 +62,32 @@ impl Downloads {
             }
             drop(place);
         });
-        let mut response = Response::new(Body::new(Pieces { pieces, left: size }));
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-        response
+        announced(Body::new(Pieces { pieces, left: size }), size)
     }
+
+    /// The answer to a HEAD request for the file at `path`: that to a GET request, without its body.
+    pub fn head(&self, path: &Path) -> Response<Body> {
+        opened(path).map_or_else(gone, |(size, _)| announced(Body::empty(), size))
+    }
+}
+
+/// The file and its length in bytes, if it is a regular one.
+fn opened(path: &Path) -> Option<(u64, File)> {
+    let file = File::open(path).ok()?;
+    let about = file.metadata().ok().filter(Metadata::is_file)?;
+    Some((about.len(), file))
+}
+
+fn gone() -> Response<Body> {
+    plain(StatusCode::NOT_FOUND, "there is no such file, or no more\n")
+}
+
+fn announced(body: Body, size: u64) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+    response
 }
 
 /// The next piece; an error where the file has become shorter than was announced.
@@ -130,6 +146,12 @@ mod tests {
         let first = downloads.file(&path).await;
         assert_eq!(first.headers()[header::CONTENT_LENGTH], bytes.len().to_string());
         assert_eq!(downloads.file(&path).await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let head = downloads.head(&path);
+        assert_eq!(
+            (head.status(), &head.headers()[header::CONTENT_LENGTH]),
+            (StatusCode::OK, &first.headers()[header::CONTENT_LENGTH])
+        );
+        assert!(all(head).await.unwrap().is_empty(), "and it needs no place");
         assert!(all(first).await.unwrap() == bytes);
         // A separate task returns the place.
         while downloads.places.available_permits() == 0 {
@@ -137,6 +159,7 @@ mod tests {
         }
         assert_eq!(downloads.file(&folder.path().join("no")).await.status(), StatusCode::NOT_FOUND);
         assert_eq!(downloads.file(folder.path()).await.status(), StatusCode::NOT_FOUND);
+        assert_eq!(downloads.head(folder.path()).status(), StatusCode::NOT_FOUND);
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
+use hearth_pipeline::failure::Failure;
 use hearth_pipeline::links::{
     BANK_POH, DonePacking, Executed, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, SLOT_BEGINS, STORE_POH,
 };
@@ -35,7 +36,7 @@ impl Load {
     /// Starts in low power at the first slot.
     pub fn new() -> Self {
         let bank = format!("{BANK_POH}:0");
-        let config = Config { chain: LOW_POWER, on_demand: None, ledger: ledger(&[]) };
+        let config = Config { chain: LOW_POWER, on_demand: None, ledger: ledger(&[]), failure: Failure::default() };
         let mut rig = Rig::<Poh>::new(config, &[&bank, PACK_POH, STORE_POH], &[POH_PACK, POH_SHRED]);
         rig.run();
         let executed = [vec![0; Executed::HEADER], transfers()].concat();

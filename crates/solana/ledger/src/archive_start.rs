@@ -32,6 +32,7 @@ use crate::blockhash::BlockhashQueue;
 use crate::epochs::{Epochs, Resumed};
 use crate::features::ActiveFeatures;
 use crate::genesis::Genesis;
+use crate::hard_forks::{HardForkError, continued};
 use crate::ledger::{Ledger, LedgerConfig, State};
 use crate::performance::{Mark, Samples};
 use crate::rewards::RewardFeatures;
@@ -64,7 +65,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// An archive is damaged or of another chain, or has other hard forks than `config`.
+    /// An archive is damaged or of another chain, or was made without a hard fork of `config`.
     pub fn from_archive(
         genesis: &Genesis,
         (full, incremental): (&Path, Option<&Path>),
@@ -97,12 +98,13 @@ impl Receiving for Storing<'_> {
 /// Makes a ledger of these accounts, which are those that the fields' hashes cover.
 fn start(
     genesis: &Genesis,
-    config: LedgerConfig,
+    mut config: LedgerConfig,
     accounts: Accounts,
     contents: Contents,
 ) -> Result<ArchiveStart, Fault> {
     let Contents { fields, statuses, .. } = contents;
-    check(genesis, &config.hard_forks, &fields)?;
+    check(genesis, &fields)?;
+    config.hard_forks = hard_forks(&config.hard_forks, &fields)?;
     let block_id = fields.block_id.ok_or(Fault::Missing("the id of its block"))?;
     let blockhashes = blockhashes(&fields)?;
     let block = last_block(&fields, Clock::load(&accounts).unix_timestamp);
@@ -133,9 +135,8 @@ fn start(
     Ok(ArchiveStart { ledger: Ledger::assemble(genesis, config, state), block_id })
 }
 
-/// Checks that the bank is of the chain that begins with `genesis` and has these hard forks, and that its counts can be
-/// those of a chain.
-fn check(genesis: &Genesis, hard_forks: &[u64], fields: &BankFields) -> Result<(), Fault> {
+/// Checks that the bank is of the chain that begins with `genesis`, and that its counts can be those of a chain.
+fn check(genesis: &Genesis, fields: &BankFields) -> Result<(), Fault> {
     let began = genesis.config();
     let beginning = Beginning {
         creation_time: began.creation_time as i64,
@@ -151,19 +152,15 @@ fn check(genesis: &Genesis, hard_forks: &[u64], fields: &BankFields) -> Result<(
     if !is_possible {
         return Err(Fault::Malformed("a slot, a height or a number of transactions that no chain reaches"));
     }
-    let mut configured = BTreeMap::<u64, u64>::new();
-    hard_forks.iter().for_each(|slot| *configured.entry(*slot).or_default() += 1);
-    let found = BTreeMap::from_iter(fields.hard_forks.iter().copied());
-    // Those to come may be known here only.
-    let mut begun = configured.iter().filter(|(slot, _)| **slot <= fields.slot);
-    let agree = begun.all(|(slot, count)| found.get(slot) == Some(count))
-        && found.iter().all(|(slot, count)| configured.get(slot) == Some(count));
-    match agree {
-        true => Ok(()),
-        false => {
-            Err(Fault::HardForks { found: found.into_keys().collect(), configured: configured.into_keys().collect() })
-        }
-    }
+    Ok(())
+}
+
+/// The hard forks of the chain that goes on from the bank: its own, and the configured ones after it.
+fn hard_forks(configured: &[u64], fields: &BankFields) -> Result<Vec<u64>, Fault> {
+    continued(fields.slot, &fields.hard_forks, configured).map_err(|why| match why {
+        HardForkError::Contradiction { found, declared, .. } => Fault::HardForks { found, configured: declared },
+        HardForkError::TooMany => Fault::Malformed("more hard forks than any chain has"),
+    })
 }
 
 /// The blockhashes that transactions may name.

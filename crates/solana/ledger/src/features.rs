@@ -279,24 +279,7 @@ impl ActiveFeatures {
     /// # Errors
     /// A feature would become active that this program does not support; nothing has changed.
     pub(crate) fn begin_epoch(&self, accounts: &Accounts, slot: u64) -> Result<Option<Arc<Self>>, FeatureError> {
-        let mut pending = vec![];
-        let mut active: Vec<(Pubkey, u64)> = vec![];
-        for feature in all().iter().filter(|feature| !self.is_active(&feature.id)) {
-            let since = match accounts.with(&feature.id, state_of).flatten() {
-                None => continue,
-                Some(None) => {
-                    pending.push(feature.id);
-                    slot
-                }
-                Some(Some(since)) if since <= slot => since,
-                Some(Some(_)) => continue,
-            };
-            let is_late = feature.support == Support::FromStart && !feature.lacks_buffer(accounts);
-            if feature.support == Support::Unsupported || is_late {
-                return Err(feature.unsupported(slot));
-            }
-            active.push((feature.id, since));
-        }
+        let Upcoming { pending, mut active } = self.upcoming(accounts, slot)?;
         if active.is_empty() {
             return Ok(None);
         }
@@ -320,4 +303,38 @@ impl ActiveFeatures {
         }
         Ok(Some(Arc::new(new)))
     }
+
+    /// The features that become active if an epoch begins in `slot`.
+    ///
+    /// # Errors
+    /// One of them is not supported.
+    pub(crate) fn upcoming(&self, accounts: &Accounts, slot: u64) -> Result<Upcoming, FeatureError> {
+        let mut pending = vec![];
+        let mut active: Vec<(Pubkey, u64)> = vec![];
+        for feature in all().iter().filter(|feature| !self.is_active(&feature.id)) {
+            let since = match accounts.with(&feature.id, state_of).flatten() {
+                None => continue,
+                Some(None) => {
+                    pending.push(feature.id);
+                    slot
+                }
+                Some(Some(since)) if since <= slot => since,
+                Some(Some(_)) => continue,
+            };
+            let is_late = feature.support == Support::FromStart && !feature.lacks_buffer(accounts);
+            if feature.support == Support::Unsupported || is_late {
+                return Err(feature.unsupported(slot));
+            }
+            active.push((feature.id, since));
+        }
+        Ok(Upcoming { pending, active })
+    }
+}
+
+/// Features that become active at the beginning of an epoch.
+pub(crate) struct Upcoming {
+    /// Those whose accounts do not say a slot yet.
+    pending: Vec<Pubkey>,
+    /// All, with the slots since which they are active.
+    active: Vec<(Pubkey, u64)>,
 }

@@ -1,7 +1,8 @@
 //! Genesis: the files, the hash, slot 0, and the funded accounts of a development chain.
 //!
 //! reads   a [`GenesisConfig`], or `genesis.bin` as the cluster's tools write it
-//! writes  `genesis.bin`, `chain.json` beside it, `genesis.tar.bz2`; the accounts and the ticks of slot 0
+//! writes  `genesis.bin`, `chain.json` and `hard-forks.json` beside it, `genesis.tar.bz2`; the accounts and the ticks of
+//!         slot 0
 //! memory  32 bytes per funded account, the additional accounts, and the hashes of slot 0's ticks
 //! drops   a file that is cut, altered or says what this program cannot run: a [`GenesisError`] that says so
 //! source  `solana-genesis-config` 4.0 for file and hash, `solana-shred-version` 3.0, `create_new_ledger` of
@@ -14,6 +15,7 @@ mod archive;
 mod binary;
 mod config;
 mod file;
+mod forks_file;
 mod funded;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use crate::programs::builtin_accounts;
 pub use archive::{ARCHIVE_NAME, GENESIS_NAME, pack, unpack};
 pub use config::{GenesisConfig, SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, TICKS_PER_SLOT_MAX};
 pub use file::{CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, is_ours};
+pub use forks_file::{HARD_FORKS_NAME, forget_hard_forks, read_hard_forks, save_hard_forks};
 pub use funded::{derive_funded_accounts, funded_account_key, funded_account_seed};
 pub use solana_cluster_type::ClusterType;
 pub use solana_fee_calculator::FeeRateGovernor;

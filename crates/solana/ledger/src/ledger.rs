@@ -477,6 +477,16 @@ impl Ledger {
         self.hard_forks.iter().map(|(slot, count)| (*slot, *count as u64)).collect()
     }
 
+    /// The slots of the chain's hard forks, ascending, each as often as it counts.
+    pub fn hard_fork_slots(&self) -> Vec<u64> {
+        self.hard_forks.iter().flat_map(|(slot, count)| std::iter::repeat_n(*slot, *count)).collect()
+    }
+
+    /// The shred version of the chain with its hard forks.
+    pub fn shred_version(&self) -> u16 {
+        hard_forks::shred_version_of(&self.genesis_hash, &self.hard_forks)
+    }
+
     /// The features that are active in the newest slot.
     pub fn features(&self) -> Arc<ActiveFeatures> {
         Arc::clone(&self.chain().features)
@@ -488,6 +498,20 @@ impl Ledger {
     /// The first feature that is active and unsupported, or required and not active.
     pub fn check_features(&self) -> Result<(), FeatureError> {
         ActiveFeatures::check_chain(&self.features(), &self.shared.accounts)
+    }
+
+    /// Whether the slot after the last block can begin: it cannot if an epoch begins there, and with it a feature that
+    /// this program does not support.
+    ///
+    /// # Errors
+    /// That feature.
+    pub fn check_next_slot(&self) -> Result<(), FeatureError> {
+        let chain = self.chain();
+        let (last, next) = (chain.last().slot, chain.last().slot + 1);
+        match self.epoch_schedule.epoch(last) < self.epoch_schedule.epoch(next) {
+            true => chain.features.upcoming(&self.shared.accounts, next).map(|_| ()),
+            false => Ok(()),
+        }
     }
 
     /// The last hash of slot 0.

@@ -172,11 +172,15 @@ pub(crate) fn begin_chain<'a>(
     rent: &[u8],
     blockhashes: impl Iterator<Item = (&'a Hash, u64)>,
 ) {
-    // The balances of all sysvars depend on it, so what the genesis may have there is replaced first.
-    if let Some(mut account) = accounts.load(&SYSVAR_RENT) {
-        account.set_data(rent);
-        accounts.store(&SYSVAR_RENT, account);
-    }
+    // The balances of all sysvars, its own included, depend on it, so it is there first.
+    let new = || {
+        let mut account = Account::with_data(1, SYSVAR_OWNER, rent);
+        account.rent_epoch = 0;
+        account
+    };
+    let mut account = accounts.load(&SYSVAR_RENT).unwrap_or_else(new);
+    account.set_data(rent);
+    accounts.store(&SYSVAR_RENT, account);
     write(accounts, &SYSVAR_RENT, rent);
     let words = [schedule.first_normal_epoch, schedule.first_normal_slot].map(u64::to_le_bytes).concat();
     let lengths = [schedule.slots_per_epoch, schedule.leader_schedule_slot_offset].map(u64::to_le_bytes).concat();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use hearth_wire::Pubkey;
 
+use crate::commitment::Commitment;
 use crate::leaders::Leader;
 use crate::ledger::Ledger;
 use crate::stakes::{EpochStakes, StakeHistory};
@@ -37,14 +38,22 @@ impl Ledger {
 
     /// Every vote account, sorted by address, in the newest state.
     pub fn vote_accounts(&self) -> Vec<VoteAccount> {
-        let stakes = self.epoch_stakes(Clock::load(self.accounts()).epoch);
-        let index = self.shared.hashing.stake_index();
-        let read = |key: &Pubkey| {
-            let state = self.accounts().with(key, VoteState::of_account)??;
-            let stake = stakes.as_ref().and_then(|stakes| stakes.vote(key)).map_or(0, |vote| vote.stake);
-            Some(VoteAccount { key: *key, stake, epoch_vote_account: stake > 0, state })
+        self.vote_accounts_at(Commitment::Processed)
+    }
+
+    /// Every vote account at a commitment, sorted by address. One that has been closed since is missing, unless it has
+    /// stake in that epoch.
+    pub fn vote_accounts_at(&self, commitment: Commitment) -> Vec<VoteAccount> {
+        let view = self.state(commitment);
+        let stakes = self.epoch_stakes(self.epoch_schedule().epoch(view.slot));
+        let mut keys = self.shared.hashing.stake_index().votes;
+        keys.extend(stakes.iter().flat_map(|stakes| stakes.votes.iter().map(|vote| vote.vote)));
+        let read = |key: Pubkey| {
+            let state = view.with(&key, VoteState::of_account)??;
+            let stake = stakes.as_ref().and_then(|stakes| stakes.vote(&key)).map_or(0, |vote| vote.stake);
+            Some(VoteAccount { key, stake, epoch_vote_account: stake > 0, state })
         };
-        index.votes.iter().filter_map(read).collect()
+        keys.into_iter().filter_map(read).collect()
     }
 
     /// The activation of all stakes together at the end of each epoch.

@@ -24,13 +24,14 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_gossip::board::Board;
 use hearth_keys::{self as keys, Identity, KeyError};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
-use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME};
+use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME, forget_hard_forks, save_hard_forks};
 use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::Taker;
 use hearth_ledger::stakes::genesis_accounts;
-use hearth_ledger::{Account, Fates, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_ledger::{Account, Fates, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger, SlotError};
 use hearth_machine::port::{PortError, reachable};
+use hearth_pipeline::failure::Failure;
 use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
 use hearth_pipeline::shred::Slot0;
@@ -62,7 +63,7 @@ use crate::ports::BoundPorts;
 use crate::replay::{
     self, Go, ReplayError, Replayed, is_history_damaged, is_replay_of_damage, is_store_damaged, signatures_are_valid,
 };
-use crate::restore::{self, RestoreError, Restored, StateFolders};
+use crate::restore::{self, Declared, RestoreError, Restored, StateFolders};
 use crate::start_checks::PreflightError;
 use consensus::Consensus;
 use liveness::Tiles;
@@ -248,6 +249,8 @@ pub struct Running {
     rpc_server: RpcServer,
     taker: Option<Taker>,
     watch: Option<DivergenceWatch>,
+    /// Why poh begins no more slot, if it does not.
+    ended: Failure<SlotError>,
     peers: Option<Peers>,
 }
 
@@ -257,14 +260,16 @@ impl Running {
         self.rpc_server.websocket_addr()
     }
 
-    /// Why the node has diverged from its cluster, if it has.
+    /// Why the node can no longer follow its chain, if it cannot.
     pub fn failure(&self) -> Option<DivergenceError> {
-        self.watch.as_ref().and_then(DivergenceWatch::failure)
+        let ended = self.ended.take().map(DivergenceError::from);
+        ended.or_else(|| self.watch.as_ref().and_then(DivergenceWatch::failure))
     }
 
     /// As [`Running::failure`], for a node that stops now: slow diagnostics are skipped.
     pub fn last_failure(&self) -> Option<DivergenceError> {
-        self.watch.as_ref().and_then(DivergenceWatch::last_failure)
+        let ended = self.ended.take().map(DivergenceError::from);
+        ended.or_else(|| self.watch.as_ref().and_then(DivergenceWatch::last_failure))
     }
 
     /// Stops the RPC and the tiles.
@@ -340,6 +345,10 @@ pub fn join(
     let io = |source| BootError::Folder { path: folder.into(), source };
     Genesis::refuse_older(folder)?;
     std::fs::create_dir_all(folder).map_err(io)?;
+    if !find_genesis(folder)? && no_orphans(config, folder).is_ok() {
+        forget_hard_forks(folder)?;
+    }
+    let hard_forks = Declared::of(config, folder)?.all;
     let known = &config.snapshots.known_validators;
     let joiner = Joiner {
         folder,
@@ -347,17 +356,32 @@ pub fn join(
         behind_max: config.snapshots.maximum_local_snapshot_age,
         expected_genesis: expected_genesis(&config.consensus.expected_genesis_hash)?,
         known: known.iter().map(|address| address.0).collect(),
+        only_known: config.snapshots.only_known_rpc,
+        takes_unvouched: config.snapshots.take_unvouched,
         identity: Arc::new(identity(config, folder)?),
         gossip: at.gossip,
         entrypoints: peers::entrypoints(&config.gossip.entrypoints)?,
         links: PeerLinks::of(config),
-        hard_forks: &config.consensus.hard_forks,
+        hard_forks: &hard_forks,
         stop,
     };
     let refused = |source| JoinError::Listen { address: at.gossip, source };
     let joined = joiner.join(bound.share_gossip().map_err(refused)?);
     bound.hold_gossip().map_err(refused)?;
     joined.map_err(|why| BootError::from(why).with_advice(config))
+}
+
+/// Whether a folder has a genesis. One that is there as an archive alone is unpacked.
+///
+/// # Errors
+/// The archive cannot be unpacked.
+pub fn find_genesis(folder: &Path) -> Result<bool, BootError> {
+    let path = folder.join(GENESIS_NAME);
+    if Genesis::unpack_archive(&path)? {
+        let archive = folder.join(ARCHIVE_NAME);
+        hearth_command::output::note(format_args!("notice: the genesis is that of {}", archive.display()));
+    }
+    Ok(path.exists())
 }
 
 /// Parses the configured genesis hash.
@@ -394,9 +418,10 @@ fn open_files(
     replaying: impl FnMut(&Replayed) -> Go,
 ) -> Result<Chain, BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
-    if !folder.join(GENESIS_NAME).exists() {
+    if !find_genesis(folder)? {
         // Before anything is written: a second genesis beside the blocks of the first would make neither chain usable.
         no_orphans(config, folder)?;
+        forget_hard_forks(folder)?;
     }
     std::fs::create_dir_all(folder).map_err(io)?;
     let identity = identity(config, folder)?;
@@ -408,6 +433,7 @@ fn open_files(
     let mut history = open_history(config, folder, (&genesis, &store), u64::MAX)?;
     let plan = history_repair::plan(config, (&genesis, &states), history.as_mut(), &store.reader(), refused)?;
     store_slot_0(&mut store, &genesis, &plan.restored)?;
+    let state = plan.restored.slot();
     let Restored { ledger, block_id } = plan.restored;
     ledger.check_features()?;
     if let Some(after) = plan.cut_after {
@@ -423,6 +449,8 @@ fn open_files(
         None
     };
     let root = root.map(|root| root.max(plan.final_slot));
+    let newest = root.or(recovery.last_whole_slot).unwrap_or(0);
+    Declared::of(config, folder)?.check_new(state, newest)?;
     let begun = Instant::now();
     let replayed = replay::replay(&ledger, block_id, &genesis, &store.reader(), root, missing, replaying)?;
     if let Some(history) = &history {
@@ -446,6 +474,8 @@ fn open_files(
         drop(history.take());
         history = open_history(config, folder, (&genesis, &store), replayed.last_slot)?;
     }
+    ledger.check_next_slot()?;
+    save_hard_forks(folder, &ledger.hard_fork_slots())?;
     let taker = restore::take_snapshots(config, states.snapshots(), &ledger, store.reader())?;
     let folder = folder.to_owned();
     Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker })
@@ -637,7 +667,8 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let clock = Clock::real();
     let others = peers.as_ref().zip(cluster.as_ref());
     let (consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
-    let part = tiles::Participation { cluster, consensus };
+    let ended = Failure::default();
+    let part = tiles::Participation { cluster, consensus, ended: ended.clone() };
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
     let huge_pages = huge_pages(&config.hugetlbfs);
     let node_config = NodeConfig { workspace: workspace_path(config), huge_pages, idle, tiles };
@@ -652,6 +683,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let has_dashboard = look_at.is_ok();
     let rpc_node = RpcNode {
         newest_snapshot: newest_snapshot(archives.clone(), &ledger),
+        shred_version: ledger.shred_version(),
         ledger,
         inlet,
         identity,
@@ -662,7 +694,6 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         offer: offer(&folder, taker.as_ref().map(|taker| taker.snapshots().clone()), archives),
         cluster_nodes: Box::new(move || board.iter().flat_map(|board| peers::gossip::nodes(board)).collect()),
         gossip: gossip_address(&config.gossip),
-        shred_version: restore::shred_version(config, &genesis),
         tpu: reachable(ports.udp),
         tpu_quic: reachable(ports.quic),
         transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
@@ -680,12 +711,9 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         admin,
         liveness: alive.clone().liveness(),
     };
-    // In a cluster there are pauses between slots, and most slots are led by other nodes.
-    let slots_may_stand = config.development.are_slots_on_demand() || config.gossip.enabled;
-    let limits = rpc_limits(&config.rpc, slots_may_stand);
-    let rpc_server = RpcServer::start_on(bound.rpc()?, limits, rpc_node)?;
+    let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
     let rpc = rpc_server.local_addr();
-    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, rpc_server, taker, watch, peers })
+    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, rpc_server, taker, watch, ended, peers })
 }
 
 /// The genesis accounts of the additional validators.
@@ -744,7 +772,7 @@ struct Peers {
 impl Peers {
     fn start(config: &Config, bound: &mut BoundPorts, at: ClusterPorts, chain: &Chain) -> Result<Self, BootError> {
         let ports = bound.ports;
-        let version = restore::shred_version(config, &chain.genesis);
+        let version = chain.ledger.shred_version();
         let advertised = |address| at.advertised(address);
         let mut sockets = vec![
             (SocketKind::Gossip, Some(at.gossip)),
@@ -793,7 +821,8 @@ fn gossip_address(gossip: &Gossip) -> SocketAddr {
     reachable(SocketAddr::new(gossip.bind_address.into(), gossip.port))
 }
 
-fn rpc_limits(rpc: &Rpc, slots_may_stand: bool) -> Limits {
+fn rpc_limits(config: &Config) -> Limits {
+    let rpc = &config.rpc;
     Limits {
         http_connections: rpc.max_http_connections,
         websocket_connections: rpc.max_websocket_connections,
@@ -807,7 +836,8 @@ fn rpc_limits(rpc: &Rpc, slots_may_stand: bool) -> Limits {
         airdrop_lamports: rpc.max_airdrop_lamports,
         airdrop_lamports_per_slice: rpc.max_airdrop_lamports_per_slice,
         airdrop_slice: Duration::from_secs(rpc.airdrop_slice_secs),
-        slots_may_stand,
+        // In a cluster there are pauses between slots, and most slots are led by other nodes.
+        slots_may_stand: config.development.are_slots_on_demand() || config.gossip.enabled,
         ..Limits::default()
     }
 }

@@ -16,11 +16,12 @@ use hearth_command::numbers::grouped;
 use hearth_command::output::{note, plural};
 use hearth_command::progress::{Progress as Shown, megabytes};
 use hearth_ledger::archive::{ArchiveError, ArchiveName, Fault, Progress};
-use hearth_ledger::hard_forks::shred_version_with;
+use hearth_ledger::genesis::read_hard_forks;
+use hearth_ledger::hard_forks::{self, HardForkError};
 use hearth_ledger::ledger::LedgerConfig;
-use hearth_ledger::snapshot::{self, Folder, SnapshotConfig, SnapshotError, Snapshots};
+use hearth_ledger::snapshot::{self, Folder, Loaded, SnapshotConfig, SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::{SnapshotEvent, Taker};
-use hearth_ledger::{Forks, Genesis, Ledger, StatusCacheConfig, blockstore};
+use hearth_ledger::{Forks, Genesis, GenesisError, Ledger, StatusCacheConfig, blockstore};
 
 use hearth_svm::Svm;
 
@@ -43,6 +44,56 @@ pub enum RestoreError {
     /// An archive that is newer than what is here cannot be used.
     #[error("cannot start from {0}; replace the archive, or remove it to start from an older state")]
     Archive(#[from] ArchiveError),
+    /// The folder's hard forks cannot be read.
+    #[error(transparent)]
+    Genesis(#[from] GenesisError),
+    /// The hard forks contradict a state.
+    #[error(transparent)]
+    HardForks(#[from] HardForkError),
+    /// A hard fork is new, and the blocks after it exist.
+    #[error(
+        "the hard fork at slot {slot} (consensus.hard_forks, --hard-fork) is not after the newest final block, which is \
+         of slot {newest} and was made without it: name a later slot, or remove it"
+    )]
+    LateHardFork {
+        /// The slot of the fork.
+        slot: u64,
+        /// The slot of the newest final block.
+        newest: u64,
+    },
+}
+
+/// The hard forks of a chain, as far as they are declared: by its folder and by the configuration.
+pub struct Declared {
+    /// Those that the folder names; `None` if it is new, or of a version that did not write them.
+    stored: Option<Vec<u64>>,
+    /// All, each slot as often as it counts.
+    pub all: Vec<u64>,
+}
+
+impl Declared {
+    /// Those of the chain in a ledger folder.
+    ///
+    /// # Errors
+    /// The folder's file cannot be read.
+    pub fn of(config: &Config, chain: &Path) -> Result<Self, GenesisError> {
+        let stored = read_hard_forks(chain)?;
+        let all = hard_forks::union(stored.as_deref().unwrap_or_default(), &config.consensus.hard_forks);
+        Ok(Self { stored, all })
+    }
+
+    /// Fails if a fork that the folder does not know is in `(state, newest]`: the blocks there were made without it.
+    /// Forks up to the state's slot are those of the state.
+    ///
+    /// # Errors
+    /// The first such fork.
+    pub fn check_new(&self, state: u64, newest: u64) -> Result<(), RestoreError> {
+        let Some(stored) = &self.stored else { return Ok(()) };
+        match hard_forks::first_new(&self.all, stored, (state, newest)) {
+            Some(slot) => Err(RestoreError::LateHardFork { slot, newest }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The state before blocks are replayed.
@@ -146,6 +197,7 @@ pub fn archive_progress(archive: &ArchiveName, progress: Progress) -> String {
 fn from_archive(
     config: &Config,
     genesis: &Genesis,
+    hard_forks: Vec<u64>,
     (full, incremental): (&Path, Option<&Path>),
 ) -> Result<Restored, ArchiveError> {
     let newest = incremental.unwrap_or(full);
@@ -154,26 +206,44 @@ fn from_archive(
     let mut progress = |archive: &ArchiveName, progress: Progress| {
         shown.tell(|| archive_progress(archive, progress));
     };
-    let started = Ledger::from_archive(genesis, (full, incremental), ledger_config(config), &mut progress)?;
+    let started = Ledger::from_archive(genesis, (full, incremental), ledger_config(config, hard_forks), &mut progress)?;
     Ok(Restored { ledger: started.ledger, block_id: Some(started.block_id) })
 }
 
-/// The ledger's configuration.
-pub fn ledger_config(config: &Config) -> LedgerConfig {
-    let enabled = !config.development.bench.disable_status_cache;
-    let status_cache = StatusCacheConfig { enabled, capacity_txns: config.rpc.status_capacity };
-    LedgerConfig {
-        status_cache,
-        general: Box::new(Svm::with_log_bytes(config.rpc.log_messages_bytes_limit)),
-        forks: config.gossip.enabled.then(Forks::default),
-        hard_forks: config.consensus.hard_forks.clone(),
-        ..LedgerConfig::default()
-    }
+/// The state in a snapshot of our own. Its chain keeps the snapshot's hard forks.
+pub fn from_snapshot(
+    config: &Config,
+    genesis: &Genesis,
+    declared: &[u64],
+    loaded: Loaded,
+) -> Result<Restored, HardForkError> {
+    let (block_id, slot) = (Some(loaded.manifest.block_id), loaded.manifest.last().slot);
+    let found = loaded.manifest.hard_forks.as_deref();
+    let forks = hard_forks::continued_snapshot(slot, found, &loaded.accounts, declared)?;
+    Ok(Restored { ledger: Ledger::restore(genesis, ledger_config(config, forks), loaded), block_id })
 }
 
-/// The shred version of the configured chain, with its hard forks.
-pub fn shred_version(config: &Config, genesis: &Genesis) -> u16 {
-    shred_version_with(genesis.hash(), &config.consensus.hard_forks)
+/// The state at the genesis.
+pub fn from_genesis(config: &Config, genesis: &Genesis, declared: &[u64]) -> Result<Restored, HardForkError> {
+    let forks = hard_forks::continued(genesis.config().genesis_slot, &[], declared)?;
+    Ok(Restored { ledger: Ledger::new(genesis, ledger_config(config, forks)), block_id: None })
+}
+
+/// The configuration of the status cache.
+pub fn status_cache(config: &Config) -> StatusCacheConfig {
+    let enabled = !config.development.bench.disable_status_cache;
+    StatusCacheConfig { enabled, capacity_txns: config.rpc.status_capacity }
+}
+
+/// The configuration of a ledger with these hard forks.
+fn ledger_config(config: &Config, hard_forks: Vec<u64>) -> LedgerConfig {
+    LedgerConfig {
+        status_cache: status_cache(config),
+        general: Box::new(Svm::with_log_bytes(config.rpc.log_messages_bytes_limit)),
+        forks: config.gossip.enabled.then(Forks::default),
+        hard_forks,
+        ..LedgerConfig::default()
+    }
 }
 
 /// The state of the newest valid snapshot or archive in these folders, or of the genesis if there is none. `refused`
@@ -196,19 +266,16 @@ pub fn up_to(
     highest: u64,
     mut refused: impl FnMut(&SnapshotError),
 ) -> Result<Option<Restored>, RestoreError> {
+    let declared = Declared::of(config, &folders.chain)?.all;
     for state in folders.states()?.into_iter().filter(|state| state.slot <= highest) {
         let path = match state.form {
             Form::Snapshot(path) => path,
             Form::Archive { full, incremental } => {
-                return Ok(Some(from_archive(config, genesis, (&full, incremental.as_deref()))?));
+                return Ok(Some(from_archive(config, genesis, declared, (&full, incremental.as_deref()))?));
             }
         };
-        let made = ledger_config(config);
-        match snapshot::load(&path, genesis.hash(), &made.status_cache) {
-            Ok(loaded) => {
-                let block_id = Some(loaded.manifest.block_id);
-                return Ok(Some(Restored { ledger: Ledger::restore(genesis, made, loaded), block_id }));
-            }
+        match snapshot::load(&path, genesis.hash(), &status_cache(config)) {
+            Ok(loaded) => return Ok(Some(from_snapshot(config, genesis, &declared, loaded)?)),
             Err(why) => {
                 refused(&why);
                 // A failed rename does no harm: the next start refuses the snapshot again.
@@ -217,7 +284,7 @@ pub fn up_to(
         }
     }
     let is_late = genesis.config().genesis_slot > highest;
-    Ok((!is_late).then(|| Restored { ledger: Ledger::new(genesis, ledger_config(config)), block_id: None }))
+    if is_late { Ok(None) } else { Ok(Some(from_genesis(config, genesis, &declared)?)) }
 }
 
 /// Starts taking snapshots, if they are configured.

@@ -10,7 +10,6 @@ use hearth_command::output::{Say, note, plural};
 use hearth_command::service_manager::ServiceManager;
 use hearth_command::stop::StopSignal;
 use hearth_ledger::blockstore;
-use hearth_ledger::genesis::GENESIS_NAME;
 use hearth_machine::port::reachable;
 use hearth_wire::base58::encode_32;
 use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
@@ -104,7 +103,7 @@ pub fn run(
     boot::unused_places(config, &topology).iter().for_each(|unused| note(format_args!("notice: {unused}")));
     short_slots(config).iter().for_each(|short| note(format_args!("notice: {short}")));
     let folder = config.expand(&config.ledger.path);
-    let exists = folder.join(GENESIS_NAME).exists() && !flags.reset;
+    let exists = !flags.reset && boot::find_genesis(&folder)?;
     let beginning = Beginning::of(flags, exists)?;
     if flags.reset {
         developer::reset(config, &folder)?;

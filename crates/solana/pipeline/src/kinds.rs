@@ -167,7 +167,7 @@ pub const KINDS: [Kind; 21] = [
         // About half a core.
         hashing_weight_us: Some(12.0),
         quiet: true,
-        needs: &[Need::Ledger],
+        needs: &[Need::Ledger, Need::Failure],
         ..Kind::of::<poh::Poh>()
     },
     Kind {

@@ -43,6 +43,11 @@ pub async fn handle(api: &Api, address: IpAddr, request: Request<Body>) -> Respo
         }
         (&Method::GET, "/health") => plain(StatusCode::OK, if api.health().is_ok() { "ok" } else { "behind" }),
         (&Method::OPTIONS, _) => Response::new(Body::empty()),
+        (&Method::HEAD, path) => match (api.offer)(path) {
+            Some(Download::File(path)) => api.downloads.head(&path),
+            Some(Download::Elsewhere(path)) => see_other(&path),
+            None => plain(StatusCode::METHOD_NOT_ALLOWED, KNOWN),
+        },
         (&Method::GET, path) => match (api.offer)(path) {
             Some(Download::File(path)) => api.downloads.file(&path).await,
             Some(Download::Elsewhere(path)) => see_other(&path),

@@ -380,6 +380,7 @@ fn leading(setup: &Setup, own: Pubkey, opened: &Opened, drops: &DropLog, tag_key
             },
             on_demand: None,
             ledger: Arc::clone(ledger),
+            failure: Failure::default(),
         })
 }
 

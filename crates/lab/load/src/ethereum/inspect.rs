@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use alloy_primitives::utils::format_ether;
 use alloy_primitives::{Address, B256, U256};
+use hearth_command::time::utc;
 use hearth_tile::clock::unix_time;
 use serde_json::{Value, json};
 
@@ -35,7 +36,7 @@ pub fn node(node: &Node) -> Result<String, RpcError> {
     lines.add("chain", node.terms.chain_id);
     let newest = rpc.call("eth_getBlockByNumber", &json!(["latest", false]))?;
     lines.add_if("newest block", field(&newest, "number"));
-    lines.add_if("its time", field(&newest, "timestamp").map(|seconds| format!("{seconds} s since 1970")));
+    lines.add_if("its time", field(&newest, "timestamp").map(|seconds| utc(seconds.try_into().unwrap_or(i64::MAX))));
     lines.add_if("gas limit", field(&newest, "gasLimit"));
     lines.add_if("base fee", field(&newest, "baseFeePerGas").map(gwei));
     lines.add("the load pays", format!("{} at most", gwei(U256::from(node.terms.max_fee))));

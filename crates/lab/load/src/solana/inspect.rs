@@ -7,6 +7,7 @@
 
 use std::fmt::Write;
 
+use hearth_command::time::utc;
 use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::{Pubkey, Signature};
 use serde::Deserialize;
@@ -130,7 +131,7 @@ pub fn transaction(node: &Node, signature: &Signature) -> Result<String, RpcErro
         return Ok(lines.into_text());
     }
     lines.add_if("slot", found["slot"].as_u64());
-    lines.add_if("time", found["blockTime"].as_i64().map(|seconds| format!("{seconds} s since 1970")));
+    lines.add_if("time", found["blockTime"].as_i64().map(utc));
     let error = &found["meta"]["err"];
     lines.add("state", if error.is_null() { "it succeeded".into() } else { format!("it failed: {error}") });
     lines.add_if("from", found.pointer("/transaction/message/accountKeys/0").and_then(Value::as_str));

@@ -118,7 +118,7 @@ pub enum Fault {
         /// The slot of the full archive.
         full: u64,
     },
-    /// The hard forks are not those that the node is configured with.
+    /// A hard fork of the configuration is not after the bank, which was made without it.
     #[error(
         "the bank has hard forks at {}, this node is configured with {} (consensus.hard_forks)",
         list(found),

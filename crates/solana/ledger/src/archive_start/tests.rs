@@ -46,11 +46,17 @@ impl Loaded {
     }
 
     fn start_with(&self, accounts: &[(Pubkey, Account)]) -> Result<ArchiveStart, Fault> {
+        self.start_forked(accounts, &[])
+    }
+
+    /// With these hard forks configured.
+    fn start_forked(&self, accounts: &[(Pubkey, Account)], hard_forks: &[u64]) -> Result<ArchiveStart, Fault> {
         let store = Accounts::new();
         accounts.iter().for_each(|(key, account)| store.store(key, account.clone()));
         let contents = Contents { fields: self.fields.clone(), statuses: self.statuses.clone(), accounts: 0 };
         let status_cache = StatusCacheConfig { enabled: true, capacity_txns: 0 };
-        start(&self.genesis, LedgerConfig { status_cache, ..LedgerConfig::default() }, store, contents)
+        let hard_forks = hard_forks.to_vec();
+        start(&self.genesis, LedgerConfig { status_cache, hard_forks, ..LedgerConfig::default() }, store, contents)
     }
 
     fn start(&self) -> Result<ArchiveStart, Fault> {
@@ -96,6 +102,22 @@ fn rewards_in_distribution_are_calculated_again() {
 }
 
 #[test]
+fn hard_forks_come_with_the_archive() {
+    let mut loaded = Loaded::new();
+    loaded.fields.hard_forks = vec![(9, 2), (70, 1)];
+    let forks = |configured: &[u64]| {
+        let started = loaded.start_forked(&loaded.accounts, configured)?;
+        Ok::<_, Fault>(started.ledger.hard_fork_slots())
+    };
+    assert_eq!(forks(&[]).unwrap(), [9, 9, 70]);
+    assert_eq!(forks(&[9, 9, 80]).unwrap(), [9, 9, 70, 80]);
+    for configured in [&[9][..], &[9, 9, 64]] {
+        let why = forks(configured).unwrap_err().to_string();
+        assert!(why.contains("the bank has hard forks at slots 9, 70, this node is configured with slot"), "{why}");
+    }
+}
+
+#[test]
 fn fields_that_contradict_themselves_start_nothing() {
     let fails = |alter: fn(&mut Loaded), what: &str| {
         let mut loaded = Loaded::new();
@@ -104,10 +126,7 @@ fn fields_that_contradict_themselves_start_nothing() {
     };
     fails(|loaded| loaded.fields.block_id = None, "it lacks the id of its block");
     fails(|loaded| loaded.fields.ticks_per_slot += 1, "of another chain");
-    fails(
-        |loaded| loaded.fields.hard_forks.push((9, 1)),
-        "hard forks at slots 9, this node is configured with no slot",
-    );
+    fails(|loaded| loaded.fields.hard_forks.push((9, u64::MAX)), "more hard forks than any chain has");
     fails(|loaded| loaded.fields.block_height = u64::MAX, "that no chain reaches");
     fails(|loaded| loaded.fields.transaction_count = u64::MAX, "that no chain reaches");
     fails(|loaded| loaded.fields.parent_slot = 64, "that no chain reaches");

@@ -158,7 +158,10 @@ fn an_unsupported_feature_stops_the_chain_at_the_boundary() {
         let text = error.to_string();
         assert!(text.contains(&format!("{name} is active from slot {BOUNDARY} on")), "{text}");
         assert_eq!(ledger.account(&id(name)), Some(feature_account(None)), "nothing has changed");
+        assert_eq!(ledger.check_next_slot(), Ok(()), "the next slot is of the same epoch");
         make_slot(&ledger, BOUNDARY - 1, 1);
+        let error = ledger.check_next_slot().expect_err("no next slot can begin").to_string();
+        assert!(error.contains(&format!("{name} is active from slot {BOUNDARY} on")), "{error}");
     }
 }
 
@@ -170,6 +173,27 @@ fn fund(ledger: &Ledger, to: u64, lamports: u64) -> Option<TransactionError> {
     let mut outcomes = vec![];
     bank.execute(&mut Executor::new(), &[parse(&bytes)], &mut outcomes);
     landed(outcomes[0]).err
+}
+
+#[test]
+fn the_genesis_says_the_rent() {
+    for (lamports, threshold, per_byte) in [(3_480, 1.0, 3_480), (3_480, 2.0, 6_960), (20_001, 0.5, 10_000)] {
+        let mut extra_accounts = feature_accounts(supported());
+        extra_accounts.push((wallet(0), Account::wallet(LAMPORTS_PER_SOL)));
+        let development = GenesisConfig::development(IDENTITY, [2; 32], 1_700_000_000);
+        let mut config = GenesisConfig { fund_initial_accounts: 0, extra_accounts, ..development };
+        config.set_rent(lamports, threshold, 7);
+        let genesis = Genesis::create(config, |_| {}).expect("a chain");
+        let ledger = Ledger::new(&genesis, LedgerConfig::default());
+        let rent = ledger.account(&SYSVAR_RENT).expect("a sysvar");
+        assert_eq!(rent.data(), [&u64::to_le_bytes(per_byte)[..], &1f64.to_le_bytes(), &[50]].concat());
+        assert_eq!(rent.lamports, (128 + 17) * per_byte, "the sysvars hold it");
+        ledger.begin_slot(1, 0).expect("the slot begins");
+        let too_little = Some(TransactionError::InsufficientFundsForRent { account_index: 1 });
+        assert_eq!(fund(&ledger, 1, 128 * per_byte - 1), too_little);
+        assert_eq!(fund(&ledger, 1, 128 * per_byte), None);
+        assert_eq!(ledger.features().minimum_balance(165), 293 * per_byte);
+    }
 }
 
 #[test]

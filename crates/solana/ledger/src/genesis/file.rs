@@ -9,7 +9,7 @@
 //! identity, the faucet, which accounts have public seeds, and the slot to start at.
 
 use std::collections::HashSet;
-use std::io::{ErrorKind, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use hearth_crypto::sha256::sha256;
@@ -17,7 +17,7 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, encode_32};
 use serde::{Deserialize, Serialize};
 
-use super::archive::{ARCHIVE_NAME, GENESIS_NAME, pack};
+use super::archive::{ARCHIVE_NAME, GENESIS_NAME, pack, unpack};
 use super::{Genesis, GenesisConfig, GenesisError, binary, config, file_accounts};
 use crate::account::Account;
 
@@ -114,6 +114,24 @@ impl Genesis {
         Ok(())
     }
 
+    /// Writes `genesis.bin` at `path` from the archive beside it, if there is an archive and no `genesis.bin`. Returns
+    /// whether it did.
+    ///
+    /// # Errors
+    /// The archive has no genesis that this program can run, or a file cannot be read or written.
+    pub fn unpack_archive(path: &Path) -> Result<bool, GenesisError> {
+        let archive = path.with_file_name(ARCHIVE_NAME);
+        if path.exists() || !archive.exists() {
+            return Ok(false);
+        }
+        let failed = |source| GenesisError::Io { action: "read", path: archive.clone(), source };
+        let packed = BufReader::new(std::fs::File::open(&archive).map_err(failed)?);
+        let bytes = unpack(packed, GENESIS_BYTES_MAX).map_err(damaged(&archive))?;
+        Self::from_bytes(&bytes).map_err(damaged(&archive))?;
+        write_whole(path, &bytes)?;
+        Ok(true)
+    }
+
     /// Writes `genesis.tar.bz2` beside the `genesis.bin` at `path`, unless it is there.
     pub fn write_archive(path: &Path) -> Result<(), GenesisError> {
         let archive = path.with_file_name(ARCHIVE_NAME);
@@ -134,13 +152,13 @@ pub fn is_ours(path: &Path) -> bool {
     read.is_ok() && start == *b"{\"checksum\":"
 }
 
-fn damaged(path: &Path) -> impl Fn(String) -> GenesisError {
+pub(super) fn damaged(path: &Path) -> impl Fn(String) -> GenesisError {
     let path = path.to_owned();
     move |what| GenesisError::Damaged { path: path.clone(), what }
 }
 
 /// The content of a file of at most `bytes_max` bytes; `None` if there is no file.
-fn read_up_to(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, GenesisError> {
+pub(super) fn read_up_to(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, GenesisError> {
     let failed = |source| GenesisError::Io { action: "read", path: path.to_owned(), source };
     let file = match std::fs::File::open(path) {
         Err(none) if none.kind() == ErrorKind::NotFound => return Ok(None),
@@ -154,7 +172,8 @@ fn read_up_to(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, GenesisErr
     Ok(Some(bytes))
 }
 
-fn remove(path: &Path) -> Result<(), GenesisError> {
+/// Removes a file, if it is there.
+pub(super) fn remove(path: &Path) -> Result<(), GenesisError> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
             Err(GenesisError::Io { action: "write", path: path.to_owned(), source })
@@ -164,7 +183,7 @@ fn remove(path: &Path) -> Result<(), GenesisError> {
 }
 
 /// Writes a file of the chain atomically and durably.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GenesisError> {
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), GenesisError> {
     let failed = |source| GenesisError::Io { action: "write", path: path.to_owned(), source };
     let part = path.with_extension("part");
     let written = std::fs::write(&part, bytes)

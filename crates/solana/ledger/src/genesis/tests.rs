@@ -268,7 +268,7 @@ fn what_cannot_run_here_is_named() {
         (|theirs| theirs.poh_config.hashes_per_tick = Some(0), "hashes_per_tick"),
         (|theirs| theirs.poh_config.target_tick_duration = Duration::ZERO, "tick"),
         (|theirs| theirs.poh_config.target_tick_duration = Duration::from_secs(u64::MAX), "tick"),
-        (|theirs| theirs.rent.lamports_per_byte = 3_480, "rent"),
+        (|theirs| theirs.rent.lamports_per_byte = 0, "rent"),
         (|theirs| theirs.rent.lamports_per_byte = u64::MAX, "rent"),
         (|theirs| theirs.inflation.initial = f64::NAN, "inflation"),
         (|theirs| theirs.inflation.taper = -1.0, "inflation"),
@@ -374,7 +374,7 @@ fn impossible_chains_are_refused() {
     assert!(refused(|config| config.hashes_per_tick = Some(1)));
     assert!(refused(|config| config.faucet = config.identity));
     assert!(refused(|config| config.genesis_slot = u64::MAX));
-    assert!(refused(|config| config.rent.lamports_per_byte += 1));
+    assert!(refused(|config| config.rent.lamports_per_byte = 1 << 32));
     assert!(refused(|config| (config.warmup_epochs, config.slots_per_epoch) = (true, 31)));
     // The chain reads what it continues, and would not survive a short one.
     for key in [SYSVAR_SLOT_HASHES, SYSVAR_SLOT_HISTORY] {

@@ -22,7 +22,8 @@ use crate::snapshot::{Cut, Loaded, Manifest, Snapshots};
 const HASH_AT_ONCE: usize = 1000;
 
 impl Ledger {
-    /// Restores a ledger from a snapshot of the same genesis: its block has ended, and the next slot may begin.
+    /// Restores a ledger from a snapshot of the same genesis: its block has ended, and the next slot may begin. The hard
+    /// forks are those of `config`: [`continued_snapshot`](crate::hard_forks::continued_snapshot) finds them.
     pub fn restore(genesis: &Genesis, config: LedgerConfig, loaded: Loaded) -> Arc<Self> {
         let Loaded { accounts, statuses, manifest, .. } = loaded;
         let height = manifest.last().height;
@@ -91,6 +92,7 @@ impl Ledger {
             epochs: chain.epochs.kept(),
             samples: chain.samples.clone(),
             burned_lamports: self.burned_lamports.load(Relaxed),
+            hard_forks: Some(self.hard_forks()),
         };
         snapshots.take(Cut { manifest });
     }

@@ -8,7 +8,7 @@ use agave_feature_set::{full_inflation, pico_inflation};
 use solana_inflation::Inflation;
 
 use crate::epoch::EpochSchedule;
-use crate::features::ActiveFeatures;
+use crate::features::{ActiveFeatures, state_of};
 use crate::genesis::GenesisConfig;
 
 /// Seconds in a year, as the cluster counts it.
@@ -25,6 +25,30 @@ pub(crate) struct Inflating {
     pub(crate) start_slot: u64,
     /// Slots in a year.
     pub(crate) slots_per_year: f64,
+    named: NamedAtGenesis,
+}
+
+/// Which of the features that switch inflation on have a slot in the genesis, be it a later one. They are never pending,
+/// and only a pending feature that becomes active replaces the inflation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct NamedAtGenesis {
+    pico: bool,
+    full_on_testnets: bool,
+    full_enable: bool,
+}
+
+impl NamedAtGenesis {
+    fn of(genesis: &GenesisConfig) -> Self {
+        let is_named = |id: [u8; 32]| {
+            let account = genesis.extra_accounts.iter().rev().find(|(key, _)| *key == id);
+            account.is_some_and(|(_, account)| state_of(account).flatten().is_some())
+        };
+        Self {
+            pico: is_named(pico_inflation::ID.to_bytes()),
+            full_on_testnets: is_named(full_inflation::devnet_and_testnet::ID.to_bytes()),
+            full_enable: is_named(full_inflation::mainnet::certusone::enable::ID.to_bytes()),
+        }
+    }
 }
 
 /// The slots in which the features that switch inflation on were activated; `None` for those that are not active.
@@ -63,19 +87,21 @@ impl Inflating {
     pub(crate) fn of(genesis: &GenesisConfig) -> Self {
         let slots_per_year =
             SECONDS_PER_YEAR * (NS_PER_SECOND / genesis.tick_ns() as f64) / genesis.ticks_per_slot as f64;
-        Self { inflation: genesis.inflation, start_slot: 0, slots_per_year }
+        Self { inflation: genesis.inflation, start_slot: 0, slots_per_year, named: NamedAtGenesis::of(genesis) }
     }
 
-    /// The inflation once these features are active, on a chain that began with this one. Only a feature that is
-    /// activated after genesis replaces the inflation; one that is active from the start leaves that of the genesis.
+    /// The inflation once these features are active, on a chain that began with this one. Only a feature that was
+    /// pending and became active replaces the inflation. One whose account has a slot since the genesis leaves it, and
+    /// moves the beginning of the years alone.
     pub(crate) fn with_features(self, features: &InflationFeatures) -> Self {
         let InflationFeatures { pico, full_on_testnets, full_enable, full_vote } = *features;
         let enabled = full_enable.filter(|_| full_vote.is_some());
         let start_slot = enabled.into_iter().chain(full_on_testnets).min().or(pico).unwrap_or(0);
         // The activation that enables needs the vote, which may be of the same slot but not of a later one.
-        let switched = enabled.filter(|at| full_vote.is_some_and(|vote| vote <= *at));
-        let full = switched.into_iter().chain(full_on_testnets).filter(|at| *at > 0).max();
-        let inflation = match (full, pico.filter(|at| *at > 0)) {
+        let switched = enabled.filter(|at| full_vote.is_some_and(|vote| vote <= *at) && !self.named.full_enable);
+        let on_testnets = full_on_testnets.filter(|_| !self.named.full_on_testnets);
+        let full = switched.into_iter().chain(on_testnets).filter(|at| *at > 0).max();
+        let inflation = match (full, pico.filter(|at| *at > 0 && !self.named.pico)) {
             (None, None) => self.inflation,
             (Some(full), pico) if pico.is_none_or(|pico| pico <= full) => Inflation::full(),
             _ => Inflation::pico(),
@@ -100,6 +126,7 @@ impl Inflating {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::feature_account;
 
     fn chain() -> Inflating {
         let genesis =
@@ -146,6 +173,35 @@ mod tests {
         assert_eq!(of(both), (Inflation::full(), 96));
         assert_eq!(of(InflationFeatures { full_vote: None, ..both }), (off, 0));
         assert_eq!(of(InflationFeatures { full_vote: Some(128), ..both }), (off, 96), "the vote came too late");
+    }
+
+    #[test]
+    fn a_slot_named_at_genesis_switches_nothing() {
+        let switched = |id: [u8; 32], at: Option<u64>, features: InflationFeatures| {
+            let genesis = GenesisConfig {
+                inflation: Inflation::new_disabled(),
+                extra_accounts: vec![(id, feature_account(at))],
+                ..GenesisConfig::development([1; 32], [2; 32], 0)
+            };
+            let inflating = Inflating::of(&genesis).with_features(&features);
+            (inflating.inflation, inflating.start_slot)
+        };
+        let (all, off) = (InflationFeatures::default(), Inflation::new_disabled());
+        let pico = InflationFeatures { pico: Some(40), ..all };
+        let full = InflationFeatures { full_on_testnets: Some(40), ..all };
+        let both = InflationFeatures { full_enable: Some(40), full_vote: Some(40), ..all };
+        let enable = full_inflation::mainnet::certusone::enable::ID.to_bytes();
+        for (id, features, on) in [
+            (pico_inflation::ID.to_bytes(), pico, Inflation::pico()),
+            (full_inflation::devnet_and_testnet::ID.to_bytes(), full, Inflation::full()),
+            (enable, both, Inflation::full()),
+        ] {
+            assert_eq!(switched(id, Some(40), features), (off, 40));
+            assert_eq!(switched(id, None, features), (on, 40), "it was pending");
+        }
+        // The vote only allows the switch: it may be there from the start.
+        let vote = full_inflation::mainnet::certusone::vote::ID.to_bytes();
+        assert_eq!(switched(vote, Some(33), both), (Inflation::full(), 40));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! writes  the ledger at startup
 //! memory  about 50 KB, 400 B for each vote account and epoch, and while rewards are distributed 250 B for each stake
 //!         that waits for its own
-//! source  JSON, so that a person can read it; a new field or a changed meaning requires a new
-//!         [`VERSION`](super::VERSION)
+//! source  JSON, so that a person can read it; a new field that older snapshots may lack is optional, and a changed
+//!         meaning requires a new [`VERSION`](super::VERSION)
 
 use hearth_wire::Hash;
 use hearth_wire::consts::MAX_BLOCKHASH_AGE_BLOCKS;
@@ -37,6 +37,9 @@ pub struct Manifest {
     pub(crate) epochs: KeptEpochs,
     /// Performance samples.
     pub(crate) samples: Samples,
+    /// The slots of the chain's hard forks, and how many each stands for. `None` in snapshots of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hard_forks: Option<Vec<(u64, u64)>>,
 }
 
 impl Manifest {

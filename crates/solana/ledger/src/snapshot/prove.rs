@@ -17,6 +17,7 @@ use hearth_wire::Hash;
 use super::error::{Fault, SnapshotError};
 use super::load::{Loaded, load};
 use crate::bank_hash::hash_all;
+use crate::hard_forks::snapshot_hash_with;
 use crate::status_cache::StatusCacheConfig;
 
 /// The slot of a snapshot of the chain with this genesis, and its bank hash, which its accounts are verified against.
@@ -32,7 +33,9 @@ pub fn prove(path: &Path, genesis_hash: &Hash) -> Result<(u64, Hash), SnapshotEr
     let wrong = |what| SnapshotError::damaged(path, 0, Fault::Content(what));
     let parent = manifest.hashes.of(last.parent).ok_or_else(|| wrong("the parent's hash is not there"))?;
     let (lattice, ..) = hash_all(&accounts);
-    let computed = lattice.bank_hash(&parent, last.counts.signatures, &last.blockhash);
+    let plain = lattice.bank_hash(&parent, last.counts.signatures, &last.blockhash);
+    let forks = manifest.hard_forks.as_deref().unwrap_or_default();
+    let computed = snapshot_hash_with(forks, last.slot, last.parent, plain);
     match computed == manifest.bank_hash() {
         true => Ok((last.slot, computed)),
         false => Err(wrong("the accounts are not those of the bank's hash")),

@@ -38,7 +38,26 @@ fn manifest(slot: u64) -> Manifest {
     let blockhashes = blocks.iter().map(|block| (block.blockhash, 5_000)).collect();
     let (hashes, samples) = (Hashes::sample(slot), Samples::new(Mark::default()));
     let epochs = KeptEpochs::sample();
-    Manifest { blocks, blockhashes, block_id: [3; 32], burned_lamports: 9, hashes, epochs, samples }
+    Manifest {
+        blocks,
+        blockhashes,
+        block_id: [3; 32],
+        burned_lamports: 9,
+        hashes,
+        epochs,
+        samples,
+        hard_forks: Some(vec![(3, 2)]),
+    }
+}
+
+#[test]
+fn a_manifest_may_lack_hard_forks() {
+    let older = Manifest { hard_forks: None, ..manifest(4) };
+    let text = serde_json::to_string(&older).unwrap();
+    assert!(!text.contains("hard_forks"), "as older versions wrote it");
+    assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap().hard_forks, None);
+    let text = serde_json::to_string(&manifest(4)).unwrap();
+    assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap().hard_forks, Some(vec![(3, 2)]));
 }
 
 fn address(n: u64) -> [u8; 32] {

@@ -359,3 +359,21 @@ fn what_others_send_is_held_against_its_own_hash() {
     let why = prove(&lying.path, genesis).unwrap_err().to_string();
     assert!(why.contains("not those of the bank's hash"), "{why}");
 }
+
+#[test]
+fn a_snapshot_of_a_forks_first_block_is_proved() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = LedgerConfig { hard_forks: vec![2, 2, 9], ..LedgerConfig::default() };
+    let mut chain = Chain::with_config(&[RICH; 8], config);
+    let mut store = store(dir.path(), 8);
+    let (_taker, events) = start(&chain, dir.path(), &store, 2);
+    for slot in 1..=2 {
+        chain.next_slot();
+        store_block(&chain, &mut store, slot);
+    }
+    let file = taken(&events);
+    let genesis = chain.ledger.genesis_hash();
+    let loaded = load(&file.path, genesis, &SMALL).unwrap();
+    assert_eq!(loaded.manifest.hard_forks, Some(vec![(2, 2), (9, 1)]));
+    assert_eq!(prove(&file.path, genesis).unwrap(), (2, chain.ledger.bank_hash(2).unwrap()));
+}

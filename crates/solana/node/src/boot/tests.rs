@@ -3,6 +3,7 @@
 mod archives;
 mod damage;
 mod features;
+mod hard_forks;
 mod snapshot_create;
 
 use hearth_consensus::{BankId, Tower};
@@ -221,6 +222,29 @@ fn blocks_without_genesis_are_refused_untouched() {
     // The advice of both errors.
     crate::developer::reset(&config, folder).unwrap();
     assert_eq!(started(&config, folder), (0, 0));
+}
+
+#[test]
+fn a_genesis_may_be_there_as_an_archive_alone() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
+    let folder = folder.path();
+    chain(&config, folder, &[(1, 0), (2, 1)]);
+    let path = folder.join(GENESIS_NAME);
+    Genesis::write_archive(&path).unwrap();
+    let archive = folder.join(ARCHIVE_NAME);
+    let (genesis, packed) = (std::fs::read(&path).unwrap(), std::fs::read(&archive).unwrap());
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(started(&config, folder).0, 2, "it is the chain that was there");
+    assert_eq!(std::fs::read(&path).unwrap(), genesis);
+    assert_eq!(std::fs::read(&archive).unwrap(), packed, "the archive stays");
+    // Half an archive begins no chain, with or without blocks.
+    let empty = tempfile::tempdir().unwrap();
+    for folder in [folder, empty.path()] {
+        let _ = std::fs::remove_file(folder.join(GENESIS_NAME));
+        std::fs::write(folder.join(ARCHIVE_NAME), &packed[..packed.len() / 2]).unwrap();
+        let why = open(&config, folder).err().expect("it cannot be unpacked").to_string();
+        assert!(why.contains("genesis.tar.bz2 is damaged") && !folder.join(GENESIS_NAME).exists(), "{why}");
+    }
 }
 
 #[test]

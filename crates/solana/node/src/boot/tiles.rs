@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hearth_keys::Identity;
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
-use hearth_ledger::{Fates, Genesis, Ledger};
+use hearth_ledger::{Fates, Genesis, Ledger, SlotError};
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::bank::{self, Bank};
 use hearth_pipeline::benchg::{self, Benchg};
@@ -18,6 +18,7 @@ use hearth_pipeline::bencho::{self, Bencho};
 use hearth_pipeline::benchs::{self, Benchs};
 use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
+use hearth_pipeline::failure::Failure;
 use hearth_pipeline::gossip::Gossip;
 use hearth_pipeline::metric::{self, Metric};
 use hearth_pipeline::net::links::LinksConfig;
@@ -48,7 +49,6 @@ use crate::config::{
 };
 use crate::peers::socket::links_config;
 use crate::ports::BoundPorts;
-use crate::restore;
 
 /// Maximum incomplete slots in the FEC resolver.
 const SLOTS_BEGUN_MAX: usize = 256;
@@ -61,6 +61,8 @@ pub(super) struct Participation {
     pub cluster: Option<Cluster>,
     /// Set if the node votes, or there are other nodes.
     pub consensus: Option<Consensus>,
+    /// Receives why poh begins no more slot.
+    pub ended: Failure<SlotError>,
 }
 
 pub(super) fn tile_configs(
@@ -73,7 +75,8 @@ pub(super) fn tile_configs(
     part: Participation,
 ) -> Result<TileConfigs, PortError> {
     let ports = bound.ports;
-    let (cluster, consensus) = (part.cluster.as_ref(), part.consensus);
+    let Participation { cluster, consensus, ended } = part;
+    let cluster = cluster.as_ref();
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
     let bench = &config.development.bench;
@@ -101,13 +104,9 @@ pub(super) fn tile_configs(
             ..pack_config(&config.tiles.pack, &config.development)
         })
         .each::<Bank>(topology, |_| bank_config(&ledger, &drops, recording.clone()))
-        .each::<Poh>(topology, |_| poh::Config {
-            chain: poh_config(&genesis),
-            on_demand: on_demand(&config.development),
-            ledger: ledger.clone(),
-        })
+        .each::<Poh>(topology, |_| poh_tile_config(config, &genesis, &ledger, &ended))
         .each::<Shred>(topology, |_| shred::Config {
-            shred_version: restore::shred_version(config, &genesis),
+            shred_version: ledger.shred_version(),
             shreds_per_slot_max: block_limits(bench).shreds as u32,
             // The first set after slot 0 chains to that slot's block.
             chained_root: replayed.block_id.unwrap_or_else(|| *Slot0::of(&genesis).block_id()),
@@ -220,7 +219,7 @@ fn net_config(config: &NetTile, makes_blocks: bool, links: Option<LinksConfig>, 
 /// How shred handles other nodes' shreds.
 fn shred_cluster(config: &Config, chain: &Chain) -> shred::Cluster {
     shred::Cluster {
-        receiver: receiver_config(config, &chain.genesis, chain.identity.public),
+        receiver: receiver_config(config, chain),
         ledger: chain.ledger.clone(),
         blocks: chain.store.reader(),
         nonces: nonce_key(),
@@ -247,11 +246,11 @@ fn nonce_key() -> NonceKey {
     NonceKey(key)
 }
 
-fn receiver_config(config: &Config, genesis: &Genesis, own: Pubkey) -> shred::ReceiverConfig {
+fn receiver_config(config: &Config, chain: &Chain) -> shred::ReceiverConfig {
     shred::ReceiverConfig {
-        version: restore::shred_version(config, genesis),
-        own,
-        slots_per_epoch: genesis.config().slots_per_epoch,
+        version: chain.ledger.shred_version(),
+        own: chain.identity.public,
+        slots_per_epoch: chain.genesis.config().slots_per_epoch,
         ..receiver_limits(&config.development.bench)
     }
 }
@@ -318,6 +317,20 @@ pub fn pack_config(pack: &PackTile, development: &Development) -> pack::Config {
             ScheduleStrategy::Perf => pack::Pacing::None,
         },
         ..default
+    }
+}
+
+fn poh_tile_config(
+    config: &Config,
+    genesis: &Genesis,
+    ledger: &Arc<Ledger>,
+    ended: &Failure<SlotError>,
+) -> poh::Config {
+    poh::Config {
+        chain: poh_config(genesis),
+        on_demand: on_demand(&config.development),
+        ledger: Arc::clone(ledger),
+        failure: ended.clone(),
     }
 }
 

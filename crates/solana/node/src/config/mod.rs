@@ -251,6 +251,11 @@ tables! {
         /// Identities of the nodes whose word on snapshots counts, each one's; empty: that of more than a third of the
         /// stake of the genesis together.
         pub known_validators: Vec<Address> = vec![],
+        /// Downloads snapshots from `known_validators` only. Without, any node may serve what one of these announces.
+        pub only_known_rpc: bool = false,
+        /// Without `known_validators`: takes a snapshot on the word of any node if too little of that stake announces
+        /// one. An attacker who controls what this node hears can then give it a made-up state.
+        pub take_unvouched: bool = false,
     }
 
     /// `[consensus]`

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 use hearth_ledger::genesis::SLOTS_PER_EPOCH_MAX;
 
-use crate::config::{EPOCH_LEAST, LOG_BYTES_MAX, TICKS_LEAST};
+use crate::config::{Address, EPOCH_LEAST, LOG_BYTES_MAX, TICKS_LEAST};
 
 /// Maximum slot duration of the option: nothing is confirmed before its slot has ended.
 const SLOT_MS_MOST: u64 = 60_000;
@@ -92,6 +92,13 @@ pub struct Flags {
     /// may still bind, so this risks a lockout violation.
     #[arg(long, help_heading = "How the node runs")]
     pub vote_without_tower: bool,
+    /// The identity of a node whose word on snapshots counts when this node joins a cluster, in addition to the
+    /// configuration's. May be repeated.
+    #[arg(long, value_name = "ADDRESS", help_heading = "How the node runs")]
+    pub known_validator: Vec<Address>,
+    /// Download snapshots from known validators only.
+    #[arg(long, help_heading = "How the node runs")]
+    pub only_known_rpc: bool,
     /// A hard fork's slot, in addition to the configuration's. May be repeated.
     #[arg(long, value_name = "SLOT", value_parser = number, allow_negative_numbers = true, help_heading = "How the node runs")]
     pub hard_fork: Vec<u64>,

@@ -34,6 +34,8 @@ impl Flags {
         }
         config.consensus.vote_without_tower |= self.vote_without_tower;
         config.consensus.hard_forks.extend(&self.hard_fork);
+        config.snapshots.known_validators.extend(&self.known_validator);
+        config.snapshots.only_known_rpc |= self.only_known_rpc;
         let rpc = &mut config.rpc;
         rpc.log_messages_bytes_limit = self.log_messages_bytes_limit.unwrap_or(rpc.log_messages_bytes_limit);
         for (asked, key) in [

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use hearth_ledger::archive::ArchiveName;
 use hearth_ledger::blockstore::BlockStore;
-use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME, is_ours};
+use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME, HARD_FORKS_NAME, is_ours};
 
 use super::FlagError;
 use crate::config::Config;
@@ -42,7 +42,7 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     // last two are of older versions; another program's file of that name stays.
     let older = folder.join("genesis.json");
     let is_older = is_ours(&older);
-    for name in [ARCHIVE_NAME, GENESIS_NAME, CHAIN_NAME, "genesis.accounts"] {
+    for name in [HARD_FORKS_NAME, ARCHIVE_NAME, GENESIS_NAME, CHAIN_NAME, "genesis.accounts"] {
         gone(&folder.join(name), |path| std::fs::remove_file(path))?;
     }
     if is_older { gone(&older, |path| std::fs::remove_file(path)) } else { Ok(()) }

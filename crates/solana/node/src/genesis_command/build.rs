@@ -14,7 +14,7 @@ use std::time::Instant;
 use hearth_crypto::sha256::sha256_chain;
 use hearth_ledger::bootstrap::Bootstrap;
 use hearth_ledger::genesis::{FeeRateGovernor, Inflation};
-use hearth_ledger::rent::minimum_balance;
+use hearth_ledger::rent::{LAMPORTS_PER_BYTE, minimum_balance};
 use hearth_ledger::stakes::STAKE_STATE_BYTES;
 use hearth_ledger::{Account, GenesisConfig, features};
 use hearth_ring::unix_time;
@@ -101,6 +101,13 @@ fn settings(options: &Options) -> Result<GenesisConfig, FlagError> {
     };
     config.set_tick_ns(options.target_tick_duration.saturating_mul(1_000));
     config.set_rent(options.lamports_per_byte, options.rent_exemption_threshold, options.rent_burn_percentage);
+    let per_byte = config.lamports_per_byte();
+    if per_byte != LAMPORTS_PER_BYTE {
+        let what = format!(
+            "the rent comes to {per_byte} lamports a byte, and the accounts made here hold {LAMPORTS_PER_BYTE}"
+        );
+        return Err(FlagError::value("--lamports-per-byte", what));
+    }
     Ok(config)
 }
 

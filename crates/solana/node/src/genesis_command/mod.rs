@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::output::Say;
-use hearth_ledger::genesis::GENESIS_NAME;
+use hearth_ledger::genesis::{ARCHIVE_NAME, GENESIS_NAME};
 use hearth_ledger::{Genesis, GenesisError};
 
 use crate::developer::FlagError;
@@ -69,7 +69,8 @@ pub fn run(command: &Command, say: &Say) -> Result<(), GenesisFailure> {
         Command::Create(options) => {
             let path = options.ledger.join(GENESIS_NAME);
             Genesis::refuse_older(&options.ledger)?;
-            if path.exists() {
+            let there = [path.clone(), options.ledger.join(ARCHIVE_NAME)].into_iter().find(|path| path.exists());
+            if let Some(path) = there {
                 return Err(GenesisFailure::Exists { path });
             }
             let genesis = Genesis::create(build::config(options)?, |_| {})?;

@@ -101,7 +101,7 @@ pub struct Options {
     /// Factor of the minimum balance (the rent exemption threshold).
     #[arg(long, value_name = "NUMBER", default_value_t = 1.0)]
     pub rent_exemption_threshold: f64,
-    /// The share that the rent sysvar shows as burned, in percent.
+    /// The share of rent that was burned, in percent. Rent is not collected any more.
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub rent_burn_percentage: u8,
     /// Leave this feature out. May be repeated.

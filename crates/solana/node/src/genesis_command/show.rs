@@ -2,6 +2,7 @@
 
 use hearth_command::numbers::grouped;
 use hearth_command::output::Say;
+use hearth_command::time::utc;
 use hearth_ledger::Genesis;
 use hearth_ledger::stakes::stakes_at_genesis;
 use hearth_pipeline::shred::Slot0;
@@ -16,7 +17,7 @@ pub fn genesis(genesis: &Genesis, say: &Say) {
     say.line(format_args!("genesis hash    {}", encode_32(genesis.hash())));
     say.line(format_args!("shred version   {}", genesis.shred_version()));
     say.line(format_args!("cluster         {:?}", config.cluster_type));
-    say.line(format_args!("creation time   {} s since 1970", config.creation_time));
+    say.line(format_args!("creation time   {}", utc(config.creation_time as i64)));
     say.line(format_args!("tick            {} µs, {hashes}", config.tick_ns() as f64 / 1e3));
     say.line(format_args!("slot            {} ticks, {} ms", config.ticks_per_slot, config.slot_ns() as f64 / 1e6));
     let warmup = if config.warmup_epochs { "; the first has 32, and each of the next twice as many" } else { "" };
@@ -25,7 +26,7 @@ pub fn genesis(genesis: &Genesis, say: &Say) {
         "signature       {} lamports at {} a slot, {} % burned",
         prices.target_lamports_per_signature, prices.target_signatures_per_slot, prices.burn_percent
     ));
-    say.line(format_args!("rent            {} lamports a byte", config.rent.lamports_per_byte));
+    say.line(format_args!("rent            {} lamports a byte", config.lamports_per_byte()));
     say.line(format_args!(
         "inflation       {} a year at first, {} less each year, {} in the end; {} of it to a foundation for {} years",
         inflation.initial, inflation.taper, inflation.terminal, inflation.foundation, inflation.foundation_term

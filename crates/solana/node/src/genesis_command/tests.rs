@@ -114,7 +114,7 @@ fn what_cannot_be_is_named() {
         (&["--hashes-per-tick", "many"], "--hashes-per-tick: `many`"),
         (&["--hashes-per-tick", "1"], "hashes_per_tick is 1"),
         (&["--deactivate-feature", &one], "is not a feature of this release"),
-        (&["--lamports-per-byte", "1"], "its rent of 1 lamports"),
+        (&["--lamports-per-byte", "1"], "--lamports-per-byte: the rent comes to 1 lamport"),
         (&["--bootstrap-validator-stake-lamports", "5"], "a stake of 5 lamports is below"),
         (&["--primordial-accounts-file", "/nonexistent"], "--primordial-accounts-file: cannot read /nonexistent"),
         (&["--target-lamports-per-signature", "99999999999"], "at most 1,000,000,000"),

@@ -74,7 +74,7 @@ pub enum SnapshotCommand {
         /// The state at the end of this slot's block [default: of the last one that is final].
         #[arg(long, value_name = "SLOT")]
         slot: Option<u64>,
-        /// Write into this folder [default: that of the chain's snapshots].
+        /// Write into this folder, which is made if it is not there [default: that of the chain's snapshots].
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },

@@ -64,15 +64,11 @@ pub fn run(
     Ok(())
 }
 
-/// The folder for the archive. A given one must be there; that of the chain's snapshots is made.
+/// The folder for the archive, which is made if it is not there.
 fn folder(chain: &Offline, config: &Config, given: Option<&Path>) -> Result<PathBuf, ArchiveError> {
-    let Some(given) = given else {
-        let own = restore::folder(config, &chain.folder);
-        std::fs::create_dir_all(&own).map_err(|e| ArchiveError::of(&own, Fault::Write(e)))?;
-        return Ok(own);
-    };
-    let there = std::fs::read_dir(given).map(drop);
-    there.map(|()| given.to_path_buf()).map_err(|e| ArchiveError::of(given, Fault::Write(e)))
+    let folder = given.map_or_else(|| restore::folder(config, &chain.folder), Path::to_path_buf);
+    std::fs::create_dir_all(&folder).map_err(|e| ArchiveError::of(&folder, Fault::Write(e)))?;
+    Ok(folder)
 }
 
 /// The slot whose state is written; `None` for the last block of a chain without forks.

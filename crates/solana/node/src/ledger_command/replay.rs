@@ -11,27 +11,28 @@ use std::collections::BTreeMap;
 use hearth_command::numbers::grouped;
 use hearth_command::output::{Say, plural};
 use hearth_command::progress::Progress;
+use hearth_ledger::Commitment;
 use hearth_ledger::snapshot;
-use hearth_ledger::{Commitment, Ledger};
 use hearth_wire::base58::encode_32;
 
 use super::{LedgerError, Offline, options, snapshot_of};
 use crate::config::Config;
-use crate::{replay, restore};
+use crate::replay;
+use crate::restore::{self, Declared, RestoreError, Restored};
 
 /// Replays from after `from` (a snapshot's slot; 0 is the genesis) up to `to`.
 pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &Say) -> Result<(), LedgerError> {
     let mut progress = Progress::beside_lines();
-    let made = restore::ledger_config(config);
-    let (ledger, block_id) = match from {
-        0 => (Ledger::new(&chain.genesis, made), None),
+    let declared = Declared::of(config, &chain.folder)?.all;
+    let restored = match from {
+        0 => restore::from_genesis(config, &chain.genesis, &declared),
         slot => {
             let file = snapshot_of(chain, &restore::folder(config, &chain.folder), slot)?;
-            let loaded = snapshot::load(&file.path, chain.genesis.hash(), &made.status_cache)?;
-            let block_id = loaded.manifest.block_id;
-            (Ledger::restore(&chain.genesis, made, loaded), Some(block_id))
+            let loaded = snapshot::load(&file.path, chain.genesis.hash(), &restore::status_cache(config))?;
+            restore::from_snapshot(config, &chain.genesis, &declared, loaded)
         }
     };
+    let Restored { ledger, block_id } = restored.map_err(RestoreError::from)?;
     ledger.check_features()?;
     // Only readable snapshots: `verify` reports the others.
     let mut recorded = BTreeMap::new();

@@ -12,6 +12,7 @@ use std::path::Path;
 use hearth_command::numbers::grouped;
 use hearth_command::output::{Say, plural};
 use hearth_command::progress::Progress as Shown;
+use hearth_command::time::utc;
 use hearth_ledger::Account;
 use hearth_ledger::archive::{
     ArchiveError, ArchiveName, Beginning, Contents, Fault, Progress, Receiving, read_fields, read_state,
@@ -67,7 +68,7 @@ fn checked(file: &Path, incremental: Option<&Path>, beginning: Option<&Beginning
     }
     let mut lines = about(&state.contents);
     if let Some(unix_s) = seen.unix_s {
-        lines.push(format!("time      {unix_s} s since 1970"));
+        lines.push(format!("time      {}", utc(unix_s)));
     }
     let active = seen.features.values().filter(|since| since.is_some()).count() as u64;
     let pending = seen.features.len() as u64 - active;
@@ -97,7 +98,7 @@ fn about(contents: &Contents) -> Vec<String> {
         format!("accounts  hash {}", encode_32(&fields.lattice.checksum())),
         format!("epoch     {epoch}, slot {} of {slots}", index + 1),
         format!("supply    {} lamports", grouped(fields.capitalization)),
-        format!("chain     began {} s since 1970; hard forks {forks}", fields.genesis_creation_time),
+        format!("chain     began {}; hard forks {forks}", utc(fields.genesis_creation_time)),
         format!("stakes    {votes}, {delegations}; for the leaders of epochs {}", epochs.join(", ")),
         format!("statuses  of {}", counted(contents.statuses.len() as u64, "slot")),
     ]
@@ -193,7 +194,9 @@ mod tests {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         let verified = checked(&path, None, None).unwrap().join("\n");
-        for part in ["time      1750000000 s", "features  1 active, 1 pending", "5 accounts, beside 0 older versions"] {
+        for part in
+            ["time      2025-06-15T15:06:40Z", "features  1 active, 1 pending", "5 accounts, beside 0 older versions"]
+        {
             assert!(verified.contains(part), "{part}: {verified}");
         }
         verify(&path, None, None, &Say::nothing()).unwrap();

@@ -12,6 +12,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use hearth_command::output::{Say, plural};
+use hearth_command::time::utc;
 use hearth_consensus::{AgaveError, SavedErrorKind, Tower};
 use hearth_keys::{self as keys, Identity, KeyError};
 use hearth_ledger::blockstore::BlockStore;
@@ -121,7 +122,7 @@ fn show(folder: &Path, node: &Pubkey, file: Option<&Path>, say: &Say) -> Result<
         say.line(format_args!("last vote slot {}, bank hash {hash}, block id {id}", last.id.slot));
     }
     if let Some((slot, unix_s)) = tower.last_timestamp() {
-        say.line(format_args!("timestamp {unix_s} s since 1970, of the vote for slot {slot}"));
+        say.line(format_args!("timestamp {}, of the vote for slot {slot}", utc(unix_s)));
     }
     say.line(format_args!("{:>12} {:>13} {:>12}", "slot", "confirmations", "binds until"));
     for vote in &tower.lockouts().votes {

@@ -216,7 +216,7 @@ fn snapshots(chain: &Offline, config: &Config, found: &mut Findings<'_>) -> Vec<
     let mut known = vec![];
     for file in &chain.snapshots {
         found.progress.tell(|| format!("checking the snapshot of slot {}", file.slot));
-        let statuses = restore::ledger_config(config).status_cache;
+        let statuses = restore::status_cache(config);
         let loaded = match snapshot::load(&file.path, chain.genesis.hash(), &statuses) {
             Ok(loaded) => loaded,
             Err(why) => {

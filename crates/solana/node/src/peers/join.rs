@@ -138,6 +138,10 @@ pub struct Joiner<'a> {
     pub expected_genesis: Option<Hash>,
     /// Nodes whose announcements of snapshots are trusted; if empty, the stake decides.
     pub known: Vec<Pubkey>,
+    /// Whether snapshots are downloaded from these nodes only.
+    pub only_known: bool,
+    /// Whether to take a snapshot that too little stake announces, if no nodes are known.
+    pub takes_unvouched: bool,
     /// The node's identity. No tile runs yet, so it signs its gossip messages itself.
     pub identity: Arc<Identity>,
     /// The gossip address.
@@ -245,25 +249,24 @@ impl Joiner<'_> {
     }
 
     /// Downloads the newest sufficiently vouched snapshot that a peer serves, if it is far enough ahead. Without one
-    /// the chain is replayed from its current state.
+    /// the chain is replayed from its current state, and a notice says so where there are others.
     fn snapshot(&self, scout: &Scout, snapshots: &Path) -> Result<(), JoinError> {
         let genesis = Genesis::load(&self.folder.join(GENESIS_NAME)).map_err(JoinError::Genesis)?;
-        let trust = Trust::new(&genesis, &self.known);
+        let trust = Trust::new(&genesis, &self.known, self.only_known);
         let wanted_from = saved_root(self.folder).map_or(0, |root| root.slot.saturating_add(self.behind_max));
         let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
         let (mut asked, mut is_promised) = (vec![], false);
         wait(self.stop, "looking for a snapshot", || {
             let mut offers = scout.board.snapshots();
-            offers.retain(|it| it.slot >= wanted_from && trust.listens_to(&it.identity));
-            let may_be_had = |it: &Served| it.rpc.is_some() && !failed.contains(it);
+            offers.retain(|it| it.slot >= wanted_from);
+            let may_be_had = |it: &Served| it.rpc.is_some() && trust.may_serve(&it.identity) && !failed.contains(it);
             if !is_promised && (offers.iter().any(may_be_had) || self.is_promised(scout, wanted_from, &mut asked)) {
                 (is_promised, until) = (true, Instant::now() + PROMISED_FOR);
             }
             let is_late = Instant::now() >= until;
-            let unvouched = || is_late.then(|| self.unvouched(scout, &trust, trust.most_told(&offers, may_be_had)?));
             let vouched = trust.newest(&offers, may_be_had);
-            let Some((newest, rpc)) = vouched.or_else(|| unvouched()?).and_then(|newest| Some((newest, newest.rpc?)))
-            else {
+            let unvouched = || self.unvouched(&trust, is_late.then(|| trust.most_told(&offers, may_be_had))??);
+            let Some((newest, rpc)) = vouched.or_else(unvouched).and_then(|newest| Some((newest, newest.rpc?))) else {
                 return is_late.then_some(Ok(()));
             };
             // Whose word is enough for the one is so for the other.
@@ -291,30 +294,11 @@ impl Joiner<'_> {
         fetch_snapshot(peer, snapshots, genesis.hash(), self.stop)
     }
 
-    /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake: if they hold none, it is taken
-    /// only if no node with stake is heard. Each case is reported.
-    fn unvouched(&self, scout: &Scout, trust: &Trust, (found, part): (Served, u128)) -> Option<Served> {
-        let mut others = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
-        let (slot, node) = (found.slot, encode_32(&found.identity));
-        if part > 0 {
-            note(format_args!(
-                "notice: that the snapshot of slot {slot} is of this chain rests on {part} % of the stake of the \
-                 genesis, {node} among it: more than a third do not say the same of any"
-            ));
-            return Some(found);
-        }
-        if others.any(|node| trust.has_stake(&node.identity)) {
-            note(format_args!(
-                "notice: the snapshot of slot {slot} is not taken, nor another: more than a third of the stake of the \
-                 genesis would have to say its hash; snapshots.known_validators names nodes whose word is enough"
-            ));
-            return None;
-        }
-        note(format_args!(
-            "notice: nobody is heard of who had stake at the genesis: that the snapshot of slot {slot} is of this \
-             chain rests on the word of {node}, who serves it"
-        ));
-        Some(found)
+    /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake; reports what becomes of it.
+    fn unvouched(&self, trust: &Trust, (found, part): (Served, u128)) -> Option<Served> {
+        let (taken, notice) = trust.unvouched((found, part), self.takes_unvouched);
+        note(format_args!("notice: {notice}"));
+        taken
     }
 
     /// Whether another node announces a snapshot by its RPC, which gossip will then carry too.
@@ -551,9 +535,7 @@ mod tests {
             });
             fetch_snapshot((rpc, &served), &snapshots, &[3; 32], &StopSignal::default())
         });
-        let Err(Fetch::Peer(why)) = fetched else {
-            panic!("it is taken, or the disk is at fault")
-        };
+        let Err(Fetch::Peer(why)) = fetched else { panic!("it is taken, or the disk is at fault") };
         assert!(std::fs::read_dir(&snapshots).unwrap().next().is_none(), "nothing of it is kept");
         why
     }

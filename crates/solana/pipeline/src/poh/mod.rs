@@ -12,7 +12,8 @@
 //!
 //! With slots on demand (demand.rs), a slot starts when there is work and ends when pack has none left.
 //!
-//! While the disk has no room for blocks, no slot starts.
+//! While the disk has no room for blocks, no slot starts. With a slot that would activate a feature which this program
+//! lacks the chain ends: the tile reports the feature, and the node ends.
 //!
 //! In a cluster, consensus decides when a slot starts and on which parent (leader_control.rs); shred first receives the
 //! parent's last Merkle root to chain to.
@@ -37,10 +38,11 @@ mod turn_tests;
 
 use std::sync::Arc;
 
-use hearth_ledger::{Commitment, Ledger};
+use hearth_ledger::{Commitment, Ledger, SlotError};
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 
+use crate::failure::Failure;
 use crate::links::{
     BANK_POH, CHAINS_TO, DISK_FULL, DonePacking, Executed, HAD_WORK, LeaderSlot, PACK_POH, POH_PACK, POH_REPLAY,
     POH_SHRED, PohEntry, PohEntryAt, REPLAY_POH, RPC_POH, SLOT_BEGINS, SLOT_ENDED, STORE_POH, WORK_WAITS,
@@ -92,6 +94,8 @@ pub struct Config {
     pub on_demand: Option<OnDemand>,
     /// The chain continues from this ledger's last block.
     pub ledger: Arc<Ledger>,
+    /// Receives why no more slot can begin.
+    pub failure: Failure<SlotError>,
 }
 
 /// Runs the chain against the clock.
@@ -109,6 +113,9 @@ pub struct Poh {
     turns: Option<Turns>,
     /// The disk has no room for blocks, so no slot starts.
     is_disk_full: bool,
+    failure: Failure<SlotError>,
+    /// No more slot can begin, and the node ends.
+    has_failed: bool,
     /// The parent of the current or next slot.
     parent_slot: u64,
     /// When the chain next has something to do.
@@ -146,6 +153,8 @@ impl Tile for Poh {
             demand: config.on_demand.map(|rules| Demand::new(rules, last.slot + 1, now)),
             turns,
             is_disk_full: false,
+            failure: config.failure,
+            has_failed: false,
             parent_slot: last.slot,
             due_ns: Some(now),
             left_ns: now,
@@ -160,6 +169,9 @@ impl Tile for Poh {
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        if self.has_failed {
+            return;
+        }
         if frag.input() == self.pack_in {
             self.hear_pack(&frag, out.now());
         } else if frag.input() == self.store_in {
@@ -183,6 +195,9 @@ impl Tile for Poh {
     }
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
+        if self.has_failed {
+            return Poll::Idle;
+        }
         let began = out.now();
         self.hear_consensus(out);
         if self.chain.is_between_slots()
@@ -202,9 +217,13 @@ impl Tile for Poh {
                 Step::Waiting => self.due_ns = None,
                 Step::Hashed => {}
                 Step::SlotBegan { slot, start_ns, end_ns, max_microblocks } => {
-                    let bank = self.ledger.begin_slot(slot, self.parent_slot);
-                    // Poh alone begins slots, one after the other; what is left is a feature that this program lacks.
-                    let bank = bank.unwrap_or_else(|why| panic!("no block can be made: {why}"));
+                    let bank = match self.ledger.begin_slot(slot, self.parent_slot) {
+                        Ok(bank) => bank,
+                        Err(why) => {
+                            self.fail(why);
+                            return Poll::Idle;
+                        }
+                    };
                     let blockhash = *bank.parent_blockhash();
                     // While epoch rewards are distributed, transactions that change stakes are rejected. With slots on
                     // demand the next slot is a moment away, so all work waits for the end of the distribution.
@@ -249,6 +268,16 @@ impl Tile for Poh {
 }
 
 impl Poh {
+    /// Ends the chain here: with the next slot it would have a rule that this program lacks. No other tile has learned
+    /// of that slot.
+    fn fail(&mut self, why: SlotError) {
+        let is_feature = matches!(why, SlotError::Feature { .. });
+        assert!(is_feature, "poh alone begins slots, one after the other: {why}");
+        self.failure.set(why);
+        self.has_failed = true;
+        self.due_ns = None;
+    }
+
     fn hear_pack(&mut self, frag: &Frag<'_>, now: u64) {
         if frag.control() == WORK_WAITS {
             self.demand.iter_mut().for_each(Demand::work_waits);

@@ -1,6 +1,8 @@
 //! Tile tests: frags in, frags out, time set by hand.
 
 use super::*;
+use hearth_ledger::features::{all, feature_account, feature_accounts, supported};
+use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig};
 use hearth_tile::rig::Rig;
 use hearth_wire::transfer::TransferTemplate;
 use std::time::Duration;
@@ -23,10 +25,52 @@ fn rig_with(
     outputs: &[&str],
 ) -> (Rig<Poh>, Arc<Ledger>) {
     let ledger = hearth_ledger::builders::ledger(1);
+    let rig = rig_of(&ledger, (hashes_per_tick, on_demand), Failure::default(), (inputs, outputs));
+    (rig, ledger)
+}
+
+fn rig_of(
+    ledger: &Arc<Ledger>,
+    (hashes_per_tick, on_demand): (Option<u64>, Option<OnDemand>),
+    failure: Failure<SlotError>,
+    (inputs, outputs): (&[&str], &[&str]),
+) -> Rig<Poh> {
     let slot_ns = SLOT.as_nanos() as u64;
     let chain = chain::Config { hashes_per_tick, ticks_per_slot: 4, slot_ns, max_microblocks: 100 };
-    let config = Config { chain, on_demand, ledger: ledger.clone() };
-    (Rig::new(config, inputs, outputs), ledger)
+    Rig::new(Config { chain, on_demand, ledger: ledger.clone(), failure }, inputs, outputs)
+}
+
+/// A ledger at the end of its first epoch, with a pending feature that this program lacks.
+fn ledger_before_the_unsupported() -> Arc<Ledger> {
+    let mut extra_accounts = feature_accounts(supported());
+    let missing = all().iter().find(|feature| feature.name == "alpenglow").expect("a feature");
+    extra_accounts.push((missing.id, feature_account(None)));
+    let config = GenesisConfig {
+        fund_initial_accounts: 0,
+        slots_per_epoch: 32,
+        extra_accounts,
+        ..GenesisConfig::development([1; 32], [2; 32], 0)
+    };
+    let ledger = Ledger::new(&Genesis::create(config, |_| {}).expect("a chain"), LedgerConfig::default());
+    ledger.begin_slot(31, 0).expect("a slot of the first epoch");
+    ledger.end_slot(31, [3; 32]).expect("it has begun");
+    ledger
+}
+
+#[test]
+fn unsupported_feature_ends_the_chain_before_its_slot() {
+    let (ledger, failure) = (ledger_before_the_unsupported(), Failure::default());
+    let links: (&[&str], &[&str]) = (&["bank_poh:0", "pack_poh", "store_poh", "rpc_poh"], &["poh_pack", "poh_shred"]);
+    let mut rig = rig_of(&ledger, (None, None), failure.clone(), links);
+    rig.run();
+    let why = failure.take().expect("the tile says why").to_string();
+    assert!(why.contains("slot 32 cannot begin: the feature alpenglow is active from slot 32 on"), "{why}");
+    rig.give_control("store_poh", 0, DISK_FULL, &[]);
+    rig.give("store_poh", 0, &[]);
+    rig.advance(10 * SLOT);
+    rig.run();
+    assert!(rig.take("poh_pack").is_empty() && rig.take("poh_shred").is_empty(), "no other tile hears of the slot");
+    assert!(ledger.working_bank().is_none() && failure.take().is_none());
 }
 
 /// A rig whose node takes turns with other leaders.

@@ -4,12 +4,12 @@
 //! writes  the ledger; orders
 //! memory  one block; that of [`Replay`]
 
+use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::Block;
-use hearth_ledger::{Ledger, SlotError};
 use hearth_wire::Txn;
 
 use super::position::{BlockExecutor, Executed, Progress};
-use super::{Job, Replay, ReplayError, Rules, Step, cast};
+use super::{Job, Replay, Rules, Step, cast};
 use crate::exec::{Order, Report};
 
 /// Issues a block's orders, and takes the reports.
@@ -54,10 +54,6 @@ impl BlockExecutor for Dispatcher {
         let end = match self.replay.step(ledger, &block.data) {
             Step::Busy => return Progress::Busy,
             Step::Waits => return Progress::Waits,
-            // Other nodes may find the block good: this program must not judge it, nor vote for another.
-            Step::Ended(Err(ReplayError::Slot { source: why @ SlotError::Feature { .. }, .. })) => {
-                panic!("no block can be executed: {why}")
-            }
             Step::Ended(end) => end,
         };
         let cast = |place: &crate::exec::Place| {

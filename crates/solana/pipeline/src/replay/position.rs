@@ -19,7 +19,7 @@ use std::sync::Arc;
 use hearth_consensus::{BankId, FrozenBank};
 use hearth_ledger::blockstore::{Block, Reader, SlotInfo, StoreError};
 use hearth_ledger::stakes::EpochStakes;
-use hearth_ledger::{Ledger, RewindError, SlotHistory};
+use hearth_ledger::{Ledger, RewindError, SlotError, SlotHistory};
 use hearth_mutation::{Mutation, active};
 use hearth_wire::vote::Voted;
 use hearth_wire::{Hash, Pubkey};
@@ -188,6 +188,8 @@ pub enum PositionError {
         /// Why it fails here.
         why: String,
     },
+    /// With a block the chain has a feature that this program lacks.
+    Feature(SlotError),
 }
 
 impl From<StoreError> for PositionError {
@@ -554,6 +556,8 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
                 self.froze(slot, parent, block_id)?;
                 votes.into_iter().try_for_each(|voted| self.compare(voted))
             }
+            // Other nodes may find the block good: this program must not judge it, nor vote for another.
+            Err(ReplayError::Slot { source: why @ SlotError::Feature { .. }, .. }) => Err(PositionError::Feature(why)),
             Err(why) => {
                 // The slot may have started.
                 self.ledger.rewind(parent)?;

@@ -25,12 +25,13 @@ const COMMITMENT_LEVELS: usize = 32;
 impl Api {
     pub fn get_vote_accounts(&self, params: Params<'_>) -> Result<Value, Failure> {
         let options = params.at_most(1)?.options(0)?;
-        let slot = self.ledger.slot(options.commitment()?);
+        let commitment = options.commitment()?;
+        let slot = self.ledger.slot(commitment);
         let wanted = options.pubkey("votePubkey")?;
         let keep_unstaked = options.flag("keepUnstakedDelinquents")?;
         let distance = options.number("delinquentSlotDistance")?.unwrap_or(DELINQUENT_SLOTS);
         let least = slot.saturating_sub(distance);
-        let accounts = self.ledger.vote_accounts().into_iter();
+        let accounts = self.ledger.vote_accounts_at(commitment).into_iter();
         let (current, delinquent): (Vec<_>, Vec<_>) = accounts
             .filter(|account| wanted.is_none_or(|wanted| wanted == account.key))
             .partition(|account| account.state.last_vote().unwrap_or(0) > least);

@@ -1,6 +1,7 @@
 //! Epochs, leaders, inflation, the first and the last block.
 
 use hearth_ledger::Account;
+use hearth_ledger::stakes::validator_accounts;
 use hearth_wire::base58::decode_32;
 use serde_json::{Value, json};
 
@@ -120,6 +121,32 @@ fn voters_are_current_or_delinquent() {
     let total: u64 = known.iter().map(|account| account.stake).sum();
     let commitment = chain.call("getBlockCommitment", json!([u64::MAX]));
     assert_eq!(commitment, json!({ "commitment": null, "totalStake": total }));
+}
+
+#[test]
+fn voters_are_those_of_the_commitment() {
+    let chain = Chain::inflating(validator_accounts(&[1; 32], &[2; 32], &[3; 32], 1 << 50).to_vec());
+    (0..3).for_each(|_| chain.next_slot());
+    let account = chain.ledger.vote_accounts().into_iter().next().expect("the genesis has one");
+    let nodes = |commitment: &str| {
+        let options = json!({ "commitment": commitment, "keepUnstakedDelinquents": true });
+        let found = chain.call("getVoteAccounts", json!([options]));
+        let all = ["current", "delinquent"].map(|kind| found[kind].as_array().unwrap().clone()).concat();
+        all.iter().map(|voter| voter["nodePubkey"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let before = text(&account.state.node);
+    assert!(nodes("processed").contains(&before) && nodes("finalized").contains(&before));
+    // Another node in the slot in progress: its address comes after the version of the state.
+    chain.ledger.accounts().update(&account.key, |changed| {
+        let mut data = changed.data().to_vec();
+        data[4..36].copy_from_slice(&[7; 32]);
+        changed.set_data(&data);
+    });
+    assert!(nodes("processed").contains(&text(&[7; 32])));
+    for commitment in ["confirmed", "finalized"] {
+        let found = nodes(commitment);
+        assert!(found.contains(&before) && !found.contains(&text(&[7; 32])), "{commitment}: {found:?}");
+    }
 }
 
 #[test]

@@ -4,10 +4,10 @@ use hearth_ledger::features::{all, feature_account};
 
 use super::*;
 
-/// The error with which a chain is refused whose feature `name` has this account, or none.
-fn refusal(name: &str, account: Option<Account>) -> String {
-    let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
-    let new = open(&config, folder.path()).unwrap();
+/// A folder with a chain whose feature `name` has this account, or none.
+fn chain_with(config: &Config, name: &str, account: Option<Account>) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let new = open(config, folder.path()).unwrap();
     let mut began = new.genesis.config().clone();
     drop(new);
     let id = all().iter().find(|feature| feature.name == name).expect("a feature").id;
@@ -19,7 +19,12 @@ fn refusal(name: &str, account: Option<Account>) -> String {
         std::fs::copy(folder.path().join(key), beside.path().join(key)).unwrap();
     }
     other.save(&beside.path().join(GENESIS_NAME)).unwrap();
-    match open(&config, beside.path()) {
+    beside
+}
+
+/// The error with which a start refuses the chain in a folder.
+fn refusal(config: &Config, folder: &Path) -> String {
+    match open(config, folder) {
         Err(error @ BootError::Feature(_)) => error.to_string(),
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("the chain is opened"),
@@ -28,8 +33,27 @@ fn refusal(name: &str, account: Option<Account>) -> String {
 
 #[test]
 fn chains_with_other_rules_are_refused_by_name() {
+    let refusal = |name, account| {
+        let config = config(false);
+        refusal(&config, chain_with(&config, name, account).path())
+    };
     let active = refusal("alpenglow", Some(feature_account(Some(0))));
     assert!(active.contains("cannot run this chain: the feature alpenglow is active from slot 0 on"), "{active}");
     let missing = refusal("raise_block_limits_to_100m", None);
     assert!(missing.contains("the feature raise_block_limits_to_100m is not active"), "{missing}");
+}
+
+#[test]
+fn a_chain_at_the_boundary_of_an_unsupported_feature_is_refused() {
+    let mut config = config(false);
+    config.development.genesis.slots_per_epoch = 32;
+    let folder = chain_with(&config, "alpenglow", Some(feature_account(None)));
+    chain(&config, folder.path(), &[(1, 0), (30, 1)]);
+    assert_eq!(started(&config, folder.path()).0, 30, "the next slot is of the same epoch");
+    let folder = chain_with(&config, "alpenglow", Some(feature_account(None)));
+    chain(&config, folder.path(), &[(1, 0), (31, 1)]);
+    for _ in 0..2 {
+        let why = refusal(&config, folder.path());
+        assert!(why.contains("cannot run this chain: the feature alpenglow is active from slot 32 on"), "{why}");
+    }
 }

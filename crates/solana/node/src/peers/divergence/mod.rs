@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 use hearth_command::output::note;
 use hearth_gossip::board::Board;
 use hearth_ledger::blockstore::StoreError;
-use hearth_ledger::{Ledger, RewindError};
+use hearth_ledger::{Ledger, RewindError, SlotError};
 use hearth_pipeline::failure::Failure;
 use hearth_pipeline::replay::ReplayError;
 use hearth_pipeline::replay::position::PositionError;
@@ -66,6 +66,9 @@ pub enum DivergenceError {
     /// A block's hash differs from its first replay.
     #[error("slot {0} has come to another bank hash than when it was executed first: the node cannot trust its state")]
     NotTheSame(u64),
+    /// The chain has a feature that this program lacks.
+    #[error(transparent)]
+    Feature(#[from] SlotError),
     /// The tower does not fit the chain, cannot be written to disk, or another process uses this identity.
     #[error(transparent)]
     Tower(#[from] TowerError),
@@ -111,6 +114,7 @@ impl DivergenceWatch {
             PositionError::Store(why) => why.into(),
             PositionError::Rewind(why) => why.into(),
             PositionError::Again(why) => why.into(),
+            PositionError::Feature(why) => why.into(),
             PositionError::NotTheSame(slot) => DivergenceError::NotTheSame(slot),
             PositionError::RefutedDead { slot, why } => DivergenceError::Dead { slot, why },
             PositionError::Refuted { slot, theirs, ours } => {

@@ -1,19 +1,22 @@
 //! trust: decides which of the peers' snapshots a joining node may take.
 //!
-//! reads   the stakes of the genesis; nodes' announcements of snapshots in gossip
+//! reads   the stakes of the genesis; the configuration's nodes; nodes' announcements of snapshots in gossip
 //! writes  the snapshot to take
 //! memory  40 B per node with stake
 //! drops   snapshots with too few vouchers
 //!
 //! A snapshot that matches the hash announced by its node proves nothing about the chain: anyone can make up a state
 //! and announce its hash. So nodes with more than a third of the stake of the genesis, who cannot all be malicious,
-//! must announce that hash, or one of the nodes that the configuration names.
+//! must announce that hash. Where the configuration names nodes, as `--known-validator` of Agave does, one of these
+//! must, and no other counts; any node may serve it, unless `--only-known-rpc` is set. Without known nodes Agave takes
+//! the highest of any peer; here that is an option.
 
 use std::collections::BTreeMap;
 
 use hearth_ledger::Genesis;
 use hearth_ledger::stakes::stakes_at_genesis;
 use hearth_wire::Pubkey;
+use hearth_wire::base58::encode_32;
 
 use hearth_gossip::board::Served;
 
@@ -21,23 +24,21 @@ use hearth_gossip::board::Served;
 pub struct Trust {
     /// Nodes named by the configuration.
     known: Vec<Pubkey>,
+    /// Whether these alone may serve a snapshot.
+    only_known: bool,
     stakes: BTreeMap<Pubkey, u64>,
 }
 
 impl Trust {
-    /// Trusts the stake of the genesis or, if `known` is not empty, each of those nodes alone.
-    pub fn new(genesis: &Genesis, known: &[Pubkey]) -> Self {
-        Self { known: known.to_vec(), stakes: stakes_at_genesis(genesis) }
+    /// Trusts the stake of the genesis or, if `known` is not empty, each of those nodes alone; with `only_known` these
+    /// must serve the snapshot, too.
+    pub fn new(genesis: &Genesis, known: &[Pubkey], only_known: bool) -> Self {
+        Self { known: known.to_vec(), only_known, stakes: stakes_at_genesis(genesis) }
     }
 
-    /// Whether a node's announcements are considered.
-    pub fn listens_to(&self, node: &Pubkey) -> bool {
-        self.known.is_empty() || self.known.contains(node)
-    }
-
-    /// Whether a node had stake at genesis.
-    pub fn has_stake(&self, node: &Pubkey) -> bool {
-        self.stake(node) > 0
+    /// Whether a snapshot may be downloaded from a node.
+    pub fn may_serve(&self, node: &Pubkey) -> bool {
+        !self.only_known || self.known.contains(node)
     }
 
     fn stake(&self, node: &Pubkey) -> u128 {
@@ -61,8 +62,35 @@ impl Trust {
         let total: u128 = self.stakes.values().map(|stake| u128::from(*stake)).sum();
         match self.known.is_empty() {
             true => 3 * same(offers, it).map(|other| self.stake(&other.identity)).sum::<u128>() > total,
-            false => self.known.contains(&it.identity),
+            false => same(offers, it).any(|other| self.known.contains(&other.identity)),
         }
+    }
+
+    /// What becomes of a snapshot with too few vouchers, who hold `part` per cent of the stake of the genesis, and a
+    /// notice that says so. It is taken only if `takes_unvouched` is set and no nodes are known.
+    pub fn unvouched(&self, (found, part): (Served, u128), takes_unvouched: bool) -> (Option<Served>, String) {
+        let (slot, node) = (found.slot, encode_32(&found.identity));
+        if !self.known.is_empty() {
+            let notice = format!(
+                "the snapshot of slot {slot} is not taken, nor another: none of the nodes that \
+                 snapshots.known_validators (--known-validator) names announces its hash"
+            );
+            return (None, notice);
+        }
+        if !takes_unvouched {
+            let notice = format!(
+                "the snapshot of slot {slot} is not taken, nor another: nodes with {part} % of the stake of the genesis \
+                 announce its hash, and more than a third would have to. --known-validator \
+                 (snapshots.known_validators) names nodes whose word is enough; snapshots.take_unvouched = true takes \
+                 a snapshot on anybody's word"
+            );
+            return (None, notice);
+        }
+        let notice = format!(
+            "that the snapshot of slot {slot} is of this chain rests on the word of {node}, who serves it, and {part} % \
+             of the stake of the genesis"
+        );
+        (Some(found), notice)
     }
 
     /// If none has enough vouchers: the available snapshot announced by the most stake, then by the most nodes, and
@@ -99,7 +127,7 @@ mod tests {
         let development = GenesisConfig::development([1; 32], [99; 32], 1_700_000_000);
         let genesis =
             Genesis::create(GenesisConfig { extra_accounts, fund_initial_accounts: 1, ..development }, |_| {}).unwrap();
-        Trust::new(&genesis, known)
+        Trust::new(&genesis, known, false)
     }
 
     fn offer(node: u8, slot: u64, hash: u8) -> Served {
@@ -119,7 +147,6 @@ mod tests {
         assert_eq!(newest(&alone, &[stranger, offer(8, 900, 6), offer(7, 900, 6)]), None);
         // The leader vouches for one state of the slot only, not for another.
         assert_eq!(newest(&alone, &[offer(9, 800, 6), leader, offer(8, 800, 6)]), Some(leader));
-        assert!(alone.has_stake(&[1; 32]) && !alone.has_stake(&[9; 32]));
     }
 
     #[test]
@@ -138,8 +165,30 @@ mod tests {
     #[test]
     fn known_nodes_need_nobody_else_and_nobody_else_counts() {
         let known = trust(&[1_000; 4], &[[9; 32]]);
-        assert!(known.listens_to(&[9; 32]) && !known.listens_to(&[1; 32]));
         assert_eq!(newest(&known, &[offer(1, 900, 5), offer(2, 900, 5), offer(9, 700, 4)]), Some(offer(9, 700, 4)));
+        assert_eq!(newest(&known, &[offer(1, 900, 5), offer(2, 900, 5), offer(3, 900, 5)]), None, "it says nothing");
+        // Any node may serve what a known one announces, unless the configuration says otherwise.
+        let says_only = Served { rpc: None, ..offer(9, 700, 4) };
+        assert_eq!(newest(&known, &[offer(7, 700, 4), says_only]), Some(offer(7, 700, 4)));
+        assert_eq!(newest(&known, &[offer(7, 700, 3), says_only]), None, "of another state");
+        assert!(known.may_serve(&[7; 32]));
+        let only = Trust { only_known: true, ..known };
+        assert!(only.may_serve(&[9; 32]) && !only.may_serve(&[7; 32]));
+    }
+
+    #[test]
+    fn an_unvouched_snapshot_is_taken_only_if_the_operator_says_so() {
+        let (stake, known) = (trust(&[1_000; 4], &[]), trust(&[1_000; 4], &[[9; 32]]));
+        let found = (offer(1, 900, 5), 25);
+        let (taken, notice) = stake.unvouched(found, false);
+        assert!(taken.is_none() && notice.contains("nodes with 25 % of the stake"), "{notice}");
+        let (taken, notice) = stake.unvouched(found, true);
+        assert_eq!(taken, Some(offer(1, 900, 5)));
+        assert!(notice.contains("rests on the word of"), "{notice}");
+        for takes_unvouched in [false, true] {
+            let (taken, notice) = known.unvouched(found, takes_unvouched);
+            assert!(taken.is_none() && notice.contains("none of the nodes that"), "{notice}");
+        }
     }
 
     #[test]
