@@ -41,7 +41,7 @@ fn main() {
     let (tell, events) = channel();
     let when = SnapshotConfig { interval_slots: 2, keep: 1 };
     let tell = move |event| tell.send(event).expect("the receiver waits");
-    let taker = Taker::start(&ledger, when, folder, store.reader(), || {}, tell).expect("a taker");
+    let taker = Taker::start(&ledger, when, None, folder, store.reader(), || {}, tell).expect("a taker");
     let mut longest = Duration::ZERO;
     for slot in 1..=2 {
         ledger.begin_slot(slot, slot - 1).expect("the next slot");

@@ -189,7 +189,7 @@ fn a_restart_keeps_what_an_archive_needs() {
     let (tell, events) = channel();
     let when = SnapshotConfig { interval_slots: 70, keep: 1 };
     let tell = move |event| drop(tell.send(event));
-    let taker = Taker::start(&rig.ledger, when, snapshots, store.reader(), || {}, tell).unwrap();
+    let taker = Taker::start(&rig.ledger, when, None, snapshots, store.reader(), || {}, tell).unwrap();
     rig.end_two_epochs();
     let slots: Vec<u64> = rig.blocks.keys().copied().collect();
     for pair in slots.windows(2) {

@@ -20,7 +20,9 @@ use hearth_command::exit_code::ExitCode;
 use hearth_command::output::Say;
 use hearth_command::shell;
 use hearth_ledger::archive::ArchiveError;
-use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy};
+use hearth_ledger::blockstore::{
+    self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy, entries,
+};
 use hearth_ledger::genesis::GENESIS_NAME;
 use hearth_ledger::history::HistoryError;
 use hearth_ledger::snapshot::{Folder, SnapshotError, SnapshotFile};
@@ -29,7 +31,7 @@ use hearth_wire::entry::EntryError;
 
 use crate::config::{Config, ConfigError, ConfigFile};
 use crate::recorded::{self, RecordedError};
-use crate::replay::{ReplayError, entries, is_history_damaged, is_replay_of_damage, is_store_damaged};
+use crate::replay::{ReplayError, is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::restore::{self, RestoreError};
 use command::Slots;
 pub use command::{Command, SnapshotCommand, TowerCommand};
