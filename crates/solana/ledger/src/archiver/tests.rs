@@ -1,5 +1,8 @@
 //! What an archive of a ledger says is what the ledger has.
 
+mod beside;
+mod incremental;
+
 use std::fs;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -10,7 +13,7 @@ use hearth_wire::consts::LAMPORTS_PER_SOL;
 use hearth_wire::program::system;
 
 use super::*;
-use crate::archive::{Contents, Progress, Receiving, read_state};
+use crate::archive::{self, Contents, Limits, Progress, Receiving, Sink, read_state};
 use crate::blockstore::{self, BlockStore, FecSetRecord};
 use crate::ledger::LedgerConfig;
 use crate::snapshot::{self, Folder, SnapshotConfig};
@@ -62,6 +65,11 @@ impl Rig {
     }
 
     fn block(&mut self, slot: u64) {
+        self.block_with(slot, &[]);
+    }
+
+    /// A block that changes these accounts, too, to the lamports with each.
+    fn block_with(&mut self, slot: u64, changes: &[(u8, u64)]) {
         let last = self.ledger.recent_blocks(1)[0];
         let bank = self.ledger.begin_slot(slot, last.slot).unwrap();
         let pay = |n: u64, lamports| {
@@ -79,6 +87,8 @@ impl Rig {
             data[COMMISSION_AT..COMMISSION_AT + 2].copy_from_slice(&(slot as u16).to_le_bytes());
             account.set_data(&data);
         });
+        let changed = |(n, lamports): &(u8, u64)| self.ledger.accounts().store(&[*n; 32], Account::wallet(*lamports));
+        changes.iter().for_each(changed);
         self.ledger.end_slot(slot, sha256(&[&slot.to_le_bytes()])).unwrap();
         self.blocks.insert(slot, txns);
     }
@@ -114,6 +124,46 @@ impl Receiving for Accounts {
     fn progress(&mut self, _: &ArchiveName, _: Progress) {}
 }
 
+/// The accounts in a full archive, and in an incremental one on it.
+fn accounts_in(full: &Path, incremental: Option<&Path>) -> BTreeMap<Pubkey, Account> {
+    let mut read = Accounts::default();
+    read_state(full, incremental, &mut read).unwrap_or_else(|why| panic!("{why}"));
+    read.0.retain(|_, account| account.lamports > 0);
+    read.0
+}
+
+fn accounts_of(ledger: &Ledger) -> BTreeMap<Pubkey, Account> {
+    let mut accounts = BTreeMap::new();
+    ledger.accounts().for_each(|key, account| assert!(accounts.insert(*key, account.clone()).is_none()));
+    accounts
+}
+
+/// The accounts that an archive itself holds, removed ones too.
+fn held(path: &Path) -> BTreeMap<Pubkey, Account> {
+    struct Holding(BTreeMap<Pubkey, Account>);
+
+    impl Sink for Holding {
+        fn account(&mut self, _: u64, key: &Pubkey, account: Account) -> Result<(), Fault> {
+            assert!(self.0.insert(*key, account).is_none(), "once");
+            Ok(())
+        }
+
+        fn progress(&mut self, _: Progress) {}
+    }
+
+    let bytes = fs::read(path).unwrap();
+    let (len, name) = (bytes.len() as u64, ArchiveName::of_path(path).unwrap());
+    let mut holding = Holding(BTreeMap::new());
+    archive::read(&bytes[..], len, &name, &Limits::of_packed(len), &mut holding).unwrap();
+    holding.0
+}
+
+/// What a ledger that starts from archives has for its last block.
+fn started(rig: &Rig, full: &Path, incremental: Option<&Path>) -> Arc<Ledger> {
+    let started = Ledger::from_archive(&rig.genesis, (full, incremental), Rig::config(), &mut |_, _| {});
+    started.unwrap_or_else(|why| panic!("{why}")).ledger
+}
+
 fn names(folder: &Path) -> Vec<String> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
@@ -132,9 +182,7 @@ fn an_archive_has_all_that_a_chain_did() {
     let path = rig.write(folder.path()).unwrap();
     let mut read = Accounts::default();
     let state = read_state(&path, None, &mut read).unwrap();
-    let mut accounts = BTreeMap::new();
-    ledger.accounts().for_each(|key, account| assert!(accounts.insert(*key, account.clone()).is_none()));
-    assert_eq!(read.0, accounts);
+    assert_eq!(read.0, accounts_of(ledger));
 
     let fields = &state.contents.fields;
     let [last, parent] = ledger.recent_blocks(2)[..] else { panic!("two blocks") };
