@@ -48,7 +48,7 @@ use hearth_wire::gossip::SocketKind;
 use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
-use crate::archives::Archives;
+use crate::archives::{Archives, announce};
 use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator, huge_pages, workspace_path};
 use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
@@ -202,6 +202,8 @@ pub struct Chain {
     store: BlockStore,
     history: Option<History>,
     taker: Option<Taker>,
+    /// The archives that gossip announces.
+    announced: Arc<gossip::Announced>,
 }
 
 impl Chain {
@@ -446,9 +448,10 @@ fn open_files(
         drop(history.take());
         history = open_history(config, folder, (&genesis, &store), replayed.last_slot)?;
     }
-    let taker = restore::take_snapshots(config, states.snapshots(), &ledger, store.reader())?;
+    let (announced, archived) = announce(Archives::served(config, folder));
+    let taker = restore::take_snapshots(config, folder, (&genesis, &ledger), store.reader(), archived)?;
     let folder = folder.to_owned();
-    Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker })
+    Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker, announced })
 }
 
 /// The genesis in `folder`, which must match `beginning`, or a new one.
@@ -772,7 +775,7 @@ impl Peers {
             own,
             ledger: chain.ledger.clone(),
             blocks: chain.store.reader(),
-            archives: Archives::served(config, &chain.folder).and_then(|archives| archives.announced()),
+            archives: Arc::clone(&chain.announced),
             board: board.clone(),
         };
         let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));

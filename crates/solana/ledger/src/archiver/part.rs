@@ -7,7 +7,8 @@
 //! disk    the archive, and its accounts once more, unpacked, until it is whole; old archives go after that
 //! drops   an archive for which there is no room: its files are removed
 //!
-//! The fields stand before the accounts and say how long these are, and a cut can be read once: hence the temporary file.
+//! The fields stand before the accounts and say how long these are, and a cut can be read once: hence the temporary
+//! file.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
