@@ -164,6 +164,22 @@ fn started(rig: &Rig, full: &Path, incremental: Option<&Path>) -> Arc<Ledger> {
     started.unwrap_or_else(|why| panic!("{why}")).ledger
 }
 
+/// Stores a block whose id repeats its slot.
+fn append(store: &mut BlockStore, (parent_slot, slot): (u64, u64), data: &[u8]) {
+    let set = FecSetRecord {
+        slot,
+        parent_slot,
+        fec_set_index: 0,
+        reference_tick: 0,
+        last_in_slot: true,
+        merkle_root: [slot as u8; 32],
+        chained_root: [parent_slot as u8; 32],
+        signature: [0; 64],
+        data,
+    };
+    store.append_set(&set).unwrap();
+}
+
 fn names(folder: &Path) -> Vec<String> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
@@ -241,18 +257,7 @@ fn a_restart_keeps_what_an_archive_needs() {
     rig.end_two_epochs();
     let slots: Vec<u64> = rig.blocks.keys().copied().collect();
     for pair in slots.windows(2) {
-        let set = FecSetRecord {
-            slot: pair[1],
-            parent_slot: pair[0],
-            fec_set_index: 0,
-            reference_tick: 0,
-            last_in_slot: true,
-            merkle_root: [9; 32],
-            chained_root: [9; 32],
-            signature: [0; 64],
-            data: b"entries",
-        };
-        store.append_set(&set).unwrap();
+        append(&mut store, (pair[0], pair[1]), b"entries");
     }
     rig.ledger.mark_stored(70);
     let event = events.recv_timeout(PATIENCE).expect("a snapshot in time");

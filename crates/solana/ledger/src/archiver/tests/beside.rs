@@ -62,18 +62,7 @@ impl Running {
         let (txns, mut data) = (&self.rig.blocks[&slot], vec![]);
         write_batch_header(1, &mut data);
         write_entry(1, &[slot as u8; 32], txns.len(), &txns.concat(), &mut data);
-        let set = FecSetRecord {
-            slot,
-            parent_slot,
-            fec_set_index: 0,
-            reference_tick: 0,
-            last_in_slot: true,
-            merkle_root: [slot as u8; 32],
-            chained_root: [0; 32],
-            signature: [0; 64],
-            data: &data,
-        };
-        self.store.append_set(&set).unwrap();
+        append(&mut self.store, (parent_slot, slot), &data);
     }
 
     /// Blocks up to `last`, at whose end an archive is due; returns that.
