@@ -1,6 +1,6 @@
 //! archiver: writes the state of a ledger as an archive of the cluster's.
 //!
-//! reads   the ledger between two slots, or as it was cut beside a running chain ([`Part`]); the genesis; the
+//! reads   the ledger between two slots, or as it was cut beside a running chain (part.rs); the genesis; the
 //!         transactions of the last blocks ([`last_statuses`])
 //! writes  a full archive, or an incremental one on a full one
 //! memory  the bank's fields, with the vote accounts of up to six times; 64 bytes for each transaction of the last 300
