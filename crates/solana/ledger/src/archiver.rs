@@ -188,7 +188,7 @@ fn write(
     assert!(ledger.working_bank().is_none(), "the state is whole between two slots alone");
     let (bank, base) = (EndedBank::of(ledger), changes.map(Changes::base));
     let is_held = |key: &Pubkey| changes.is_none_or(|changes| changes.has(key));
-    let gone = changes.map_or(&[][..], Changes::gone);
+    let gone = changes.map(Changes::gone).unwrap_or_default();
     let mut totals = Totals::new(bank.block.slot, base);
     ledger.accounts().for_each(|key, account| {
         totals.note(key, account);
