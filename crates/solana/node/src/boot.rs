@@ -38,7 +38,9 @@ use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho, gossip};
 use hearth_ring::unix_time;
-use hearth_rpc::{Admin, Counters, Download, Limits, Offer, Profiler, RpcError, RpcNode, RpcServer};
+use hearth_rpc::{
+    Admin, Counters, Download, Limits, NewestSnapshot, Offer, Profiler, RpcError, RpcNode, RpcServer,
+};
 use hearth_serve::dashboard::{LookAt, View};
 use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
@@ -727,12 +729,19 @@ fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>, archives: Option<Arch
     })
 }
 
-/// The slot of the newest snapshot that is announced: of an archive, if these are served.
-fn newest_snapshot(archives: Option<Archives>, ledger: &Ledger) -> Box<dyn Fn() -> Option<u64> + Send + Sync> {
-    let own: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(restore::newest_slot(ledger.snapshots()));
-    Box::new(move || match &archives {
-        Some(archives) => archives.newest().map(|newest| newest.full.slot).or_else(&own),
-        None => own(),
+/// The newest snapshot that is announced: an archive, if these are served.
+fn newest_snapshot(
+    archives: Option<Archives>,
+    ledger: &Ledger,
+) -> Box<dyn Fn() -> Option<NewestSnapshot> + Send + Sync> {
+    let own = restore::newest_slot(ledger.snapshots());
+    Box::new(move || {
+        let newest = archives.as_ref().and_then(Archives::newest);
+        let archive = newest.map(|newest| {
+            let incremental = newest.incremental.map(|name| name.slot);
+            NewestSnapshot { full: newest.full.slot, incremental }
+        });
+        archive.or_else(|| own().map(|full| NewestSnapshot { full, incremental: None }))
     })
 }
 
