@@ -38,9 +38,7 @@ use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho, gossip};
 use hearth_ring::unix_time;
-use hearth_rpc::{
-    Admin, Counters, Download, Limits, NewestSnapshot, Offer, Profiler, RpcError, RpcNode, RpcServer,
-};
+use hearth_rpc::{Admin, Counters, Download, Limits, NewestSnapshot, Offer, Profiler, RpcError, RpcNode, RpcServer};
 use hearth_serve::dashboard::{LookAt, View};
 use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
@@ -734,7 +732,7 @@ fn newest_snapshot(
     archives: Option<Archives>,
     ledger: &Ledger,
 ) -> Box<dyn Fn() -> Option<NewestSnapshot> + Send + Sync> {
-    let own = restore::newest_slot(ledger.snapshots());
+    let own: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(restore::newest_slot(ledger.snapshots()));
     Box::new(move || {
         let newest = archives.as_ref().and_then(Archives::newest);
         let archive = newest.map(|newest| {
