@@ -225,7 +225,8 @@ impl Target {
 fn write(to: &Target, cut: Cut) -> Result<Done, SnapshotError> {
     let (due, slot, era) = (cut.due, cut.manifest.last().slot, cut.era);
     let result = permanent(to, cut).and_then(|written| written.finish(to));
-    if let Some(archive) = due.archive {
+    let is_left = matches!(result, Err(SnapshotError::Undone { .. } | SnapshotError::Stopped { .. }));
+    if let Some(archive) = due.archive.filter(|_| !is_left) {
         let is_written = result.as_ref().is_ok_and(|done| matches!(done.archive, Some(Ok(_))));
         to.snapshots.end_archive(archive, (slot, era), is_written);
         if is_written && archive.base().is_none() {

@@ -20,7 +20,7 @@ use crate::snapshot::{self, Folder, SnapshotConfig};
 use crate::snapshot_taker::{SnapshotEvent, Taker};
 use crate::stakes::genesis_accounts;
 use crate::testing::{bytes_of, parse, wallet};
-use crate::{Executor, GenesisConfig, Outcome, SlotHistory, StatusCacheConfig};
+use crate::{Executor, Forks, GenesisConfig, Outcome, SlotHistory, StatusCacheConfig};
 
 const NODE: Pubkey = [1; 32];
 const VOTE: Pubkey = [20; 32];
@@ -40,6 +40,10 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
+        Self::with_forks(None)
+    }
+
+    fn with_forks(forks: Option<Forks>) -> Self {
         let mut extra_accounts = genesis_accounts(&VOTE, &[21; 32], &NODE).to_vec();
         extra_accounts.extend((0..3).map(|n| (wallet(n), Account::wallet(10 * LAMPORTS_PER_SOL))));
         let config = GenesisConfig {
@@ -50,7 +54,7 @@ impl Rig {
             ..GenesisConfig::development(NODE, [2; 32], 1_700_000_000)
         };
         let genesis = Genesis::create(config, |_| {}).unwrap();
-        let ledger = Ledger::new(&genesis, Self::config());
+        let ledger = Ledger::new(&genesis, LedgerConfig { forks, ..Self::config() });
         Self { genesis, ledger, executor: Executor::new(), blocks: BTreeMap::from([(0, vec![])]) }
     }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 use hearth_wire::entry::{write_batch_header, write_entry};
 
 use super::*;
+use crate::snapshot::SnapshotError;
 
 /// Slots between two full archives, and between two incremental ones.
 const INTERVALS: (u64, u64) = (16, 4);
@@ -22,7 +23,11 @@ struct Running {
 
 impl Running {
     fn new(retention: Retention) -> Self {
-        let (rig, folder) = (Rig::new(), tempfile::tempdir().unwrap());
+        Self::on(Rig::new(), retention)
+    }
+
+    fn on(rig: Rig, retention: Retention) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let config = blockstore::Config::new(8 << 20, *rig.genesis.hash());
         let (store, _) = BlockStore::open(&folder.path().join("blocks"), config).unwrap();
         let snapshots = Folder::open(&folder.path().join("snapshots")).unwrap();
@@ -197,4 +202,31 @@ fn a_full_disk_leaves_nothing_and_the_chain_goes_on() {
     let full = chain.until(16);
     assert_eq!(accounts_in(&full, None), accounts_of(&chain.rig.ledger));
     assert_eq!(chain.taker.snapshots().archive_counts(), (2, 2));
+}
+
+#[test]
+fn where_forks_are_kept_an_archive_is_of_what_stays() {
+    let rig = Rig::with_forks(Some(Forks::default()));
+    let mut chain = Running::on(rig, Retention { full: 2, incremental: 4 });
+    let root = |chain: &Running, slot| {
+        assert!(chain.rig.ledger.mark_stored(slot) && chain.rig.ledger.mark_rooted(slot));
+        chain.archived(slot)
+    };
+    (1..=4).for_each(|slot| chain.make(slot, &[(100, slot)]));
+    let full = root(&chain, 4);
+    chain.make(5, &[(101, 5)]);
+    // Blocks that are left for another fork: the archive of the last of them is, too.
+    chain.make(6, &[(100, 0), (101, 0), (102, 6)]);
+    chain.make(7, &[(100, 7), (103, 7)]);
+    chain.make(8, &[(103, 0)]);
+    chain.rig.ledger.rewind(5).unwrap();
+    let event = chain.events.recv_timeout(PATIENCE).expect("it is given up");
+    assert!(matches!(event, SnapshotEvent::GivenUp { slot: 8, why: SnapshotError::Undone { slot: 8 } }), "{event:?}");
+    chain.make(10, &[(104, 1)]);
+    let incremental = root(&chain, 10);
+    assert_eq!(accounts_in(&full, Some(&incremental)), accounts_of(&chain.rig.ledger));
+    assert_eq!(started(&chain.rig, &full, Some(&incremental)).hash_all(), chain.rig.ledger.hash_all());
+    assert_eq!(chain.kept(), BTreeSet::from([(None, 4), (Some(4), 10)]));
+    // What was left is no failure.
+    assert_eq!(chain.taker.snapshots().archive_counts(), (2, 0));
 }
