@@ -25,7 +25,7 @@ use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use hearth_wire::{Hash, Pubkey, Txn};
+use hearth_wire::{Hash, Pubkey};
 use solana_fee_calculator::FeeRateGovernor;
 use solana_inflation::Inflation;
 
@@ -109,16 +109,6 @@ impl ChainFacts {
             block_id: [0; 32],
         }
     }
-}
-
-/// The transactions of one of the last 300 blocks as an archive has them. `None` if the result of one is not known.
-pub fn block_statuses<'a>(
-    ledger: &Ledger,
-    slot: u64,
-    transactions: impl IntoIterator<Item = Txn<'a>>,
-) -> Option<SlotStatuses> {
-    let now = ledger.recent_blocks(1)[0].height;
-    statuses::of_block(slot, transactions, |signature| ledger.statuses().status(signature, now))
 }
 
 /// The stakes of an epoch as the cluster keeps them.

@@ -9,6 +9,7 @@ use std::sync::mpsc::channel;
 
 use hearth_crypto::sha256::sha256;
 use hearth_testkit::PATIENCE;
+use hearth_wire::Signature;
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 use hearth_wire::program::system;
 
@@ -98,9 +99,8 @@ impl Rig {
     }
 
     fn statuses(&self) -> Vec<SlotStatuses> {
-        let of = |(slot, txns): (&u64, &Vec<Vec<u8>>)| {
-            block_statuses(&self.ledger, *slot, txns.iter().map(|txn| parse(txn))).expect("all are known")
-        };
+        let of =
+            |(slot, txns): (&u64, &Vec<Vec<u8>>)| block_statuses(&self.ledger, *slot, txns).expect("all are known");
         self.blocks.iter().map(of).collect()
     }
 
@@ -166,6 +166,13 @@ fn held(path: &Path) -> BTreeMap<Pubkey, Account> {
 fn started(rig: &Rig, full: &Path, incremental: Option<&Path>) -> Arc<Ledger> {
     let started = Ledger::from_archive(&rig.genesis, (full, incremental), Rig::config(), &mut |_, _| {});
     started.unwrap_or_else(|why| panic!("{why}")).ledger
+}
+
+/// A block's transactions, with the results that the ledger knows.
+fn block_statuses(ledger: &Ledger, slot: u64, txns: &[Vec<u8>]) -> Option<SlotStatuses> {
+    let now = ledger.recent_blocks(1)[0].height;
+    let landed = |signature: &Signature| ledger.statuses().status(signature, now);
+    statuses::of_block(slot, txns.iter().map(|txn| parse(txn)), landed)
 }
 
 /// Stores a block whose id repeats its slot.
@@ -243,7 +250,7 @@ fn an_archive_has_the_result_of_each_transaction() {
         let results: Vec<bool> = hash.statuses.iter().map(|(_, result)| result.is_ok()).collect();
         assert_eq!(results, [true, true, true, true, false, false], "slot {}", of.slot);
     }
-    let elsewhere = block_statuses(&rig.ledger, 69, rig.blocks[&70].iter().map(|txn| parse(txn)));
+    let elsewhere = block_statuses(&rig.ledger, 69, &rig.blocks[&70]);
     assert_eq!(elsewhere, None, "they landed in another slot");
 }
 
