@@ -29,7 +29,13 @@ pub const EXAMPLES: &[Example] = &[
     ("ledger tower import", &["hearth ledger tower import tower-1_9-IDENTITY.bin --identity identity.json"]),
     ("ledger tower export", &["hearth ledger tower export --identity identity.json"]),
     ("ledger snapshot", &["hearth ledger snapshot info snapshot-100-HASH.tar.zst"]),
-    ("ledger snapshot create", &["hearth ledger snapshot create --out archives"]),
+    (
+        "ledger snapshot create",
+        &[
+            "hearth ledger snapshot create --out archives",
+            "hearth ledger snapshot create --base archives/snapshot-100-HASH.tar.zst --out archives",
+        ],
+    ),
     ("ledger snapshot info", &["hearth ledger snapshot info snapshot-100-HASH.tar.zst"]),
     (
         "ledger snapshot verify",

@@ -1,4 +1,5 @@
-//! The cluster's snapshot archives: `hearth ledger snapshot create`, and a node that serves what that made.
+//! The cluster's snapshot archives: `hearth ledger snapshot create`, and a node that serves what that made, or writes its
+//! own.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -6,12 +7,14 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::Output;
 
+use hearth_ledger::archive::ArchiveName;
 use hearth_ledger::genesis::funded_account_key;
+use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
 
 use super::client::{fresh_address, transfer};
 use super::developer::{an_epoch_ends, landed};
-use super::node::{Setup, hearth, output};
+use super::node::{Setup, hearth, output, wait_until};
 
 const OPTIONS: [&str; 4] = ["--slots-per-epoch", "64", "--slot-ms", "50"];
 
@@ -143,4 +146,83 @@ fn an_archive_is_made_and_served() {
     assert_eq!(node.rpc().call("getHighestSnapshotSlot", json!([]))["full"], parent);
     refused(&create(&setup, &[]), "");
     node.stop();
+}
+
+/// The newest incremental archive of a folder, and the full one on which it builds.
+fn newest(folder: &Path) -> Option<(ArchiveName, ArchiveName)> {
+    let names = names(folder);
+    let archives: Vec<_> = names.iter().filter_map(|name| ArchiveName::parse(name).ok()).collect();
+    let incremental = archives.iter().filter(|name| name.base.is_some()).max_by_key(|name| name.slot)?;
+    let full = archives.iter().find(|name| name.base.is_none() && Some(name.slot) == incremental.base)?;
+    Some((*full, *incremental))
+}
+
+/// Starts a node in a new folder, with the chain's genesis and keys and these archives. Returns the balance that it has
+/// for an address once it has made blocks after them.
+fn balance_after(from: &Setup, archives: [&Path; 2], slot: u64, address: &str) -> Value {
+    let setup = Setup::new("from-archives");
+    fs::create_dir(setup.ledger()).unwrap();
+    for entry in fs::read_dir(from.ledger()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_file() && !["root.bin", "tower.bin"].contains(&name) {
+            fs::copy(&path, setup.ledger().join(name)).unwrap();
+        }
+    }
+    for archive in archives {
+        fs::copy(archive, setup.ledger().join(archive.file_name().unwrap())).unwrap();
+    }
+    let node = setup.start_with(&OPTIONS);
+    wait_until("blocks after the archive", || {
+        let at = node.rpc().call("getSlot", json!([{ "commitment": "confirmed" }]));
+        if at.as_u64() > Some(slot) { Ok(()) } else { Err(at.to_string()) }
+    });
+    let balance = node.rpc().call("getBalance", json!([address, { "commitment": "confirmed" }]));
+    node.stop();
+    balance["value"].clone()
+}
+
+#[test]
+fn a_running_node_writes_archives_and_another_starts_from_them() {
+    let mut setup = Setup::new("written");
+    setup
+        .with("consensus.vote", true)
+        .with("snapshots.write_archives", true)
+        .with("snapshots.serve_archives", true)
+        .with("snapshots.full_snapshot_interval_slots", 64)
+        .with("snapshots.incremental_snapshot_interval_slots", 16);
+    let folder = setup.ledger().join("snapshots").join("archives");
+    let node = setup.start_with(&OPTIONS);
+    let rpc = node.rpc();
+    let to = fresh_address(0xa1, 1);
+    let status = landed(rpc, &transfer(&funded_account_key(0), &to, 1_234_567, &rpc.latest_blockhash()), "confirmed");
+    let paid = status["slot"].as_u64().expect("a slot");
+    wait_until("an incremental archive with the payment", || {
+        let found = if folder.exists() { newest(&folder) } else { None };
+        if found.is_some_and(|(_, newest)| newest.slot > paid) { Ok(()) } else { Err(format!("{found:?}")) }
+    });
+    let (head, _) = get(node.ports.rpc, "/snapshot.tar.bz2");
+    let name = head.lines().find_map(|line| line.strip_prefix("location: ")).expect("it is served");
+    let (head, body) = get(node.ports.rpc, name.trim());
+    assert!(head.starts_with("HTTP/1.1 200 ") && !body.is_empty(), "{head}");
+    assert!(node.rpc().call("getHighestSnapshotSlot", json!([]))["full"].as_u64() > Some(0));
+    node.stop();
+
+    let (full, incremental) = newest(&folder).expect("they stay");
+    let [full_path, path] = [full, incremental].map(|name| folder.join(name.to_string()));
+    let unfinished = names(&folder).into_iter().find(|name| name.starts_with("tmp-"));
+    assert_eq!(unfinished, None);
+    let genesis = setup.ledger().join("genesis.bin").display().to_string();
+    let [full_text, text] = [&full_path, &path].map(|path| path.display().to_string());
+    let verify = ["snapshot", "verify", &full_text, "--incremental", &text, "--genesis", &genesis];
+    let verified = said(&ledger(&setup, &verify));
+    let (slot, hash) = bank(&verified, "bank");
+    assert_eq!(slot, incremental.slot);
+    // The chain's blocks lead to the same bank.
+    let config = setup.config().display().to_string();
+    let replayed = said(&ledger(&setup, &["replay", "--config", &config]));
+    let line = format!("{slot}  {hash}");
+    assert!(replayed.lines().any(|of| of.trim().starts_with(&line)), "no {line}: {replayed}");
+    let balance = balance_after(&setup, [&full_path, &path], slot, &encode_32(&to).to_string());
+    assert_eq!(balance, 1_234_567);
 }

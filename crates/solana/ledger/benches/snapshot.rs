@@ -1,25 +1,23 @@
 //! Benchmarks snapshots: the time to write one and to boot from it, and the memory per account; then the same of an
-//! archive of the cluster's.
+//! archive of the cluster's, of one with what changed since, and how many times as long the archive takes.
 //!
 //! reads   `HEARTH_ACCOUNTS` (100,000), `HEARTH_BENCH_DIR` (the temporary folder)
-//! writes  one snapshot and one archive there, removed at the end
+//! writes  one snapshot and two archives there, removed at the end
 //! memory  the accounts, twice at the end of the load
 //! source  wallets, and every fourth a token account of 165 bytes
 //!
 //! cargo bench -p hearth-ledger --bench snapshot; for the figures of a large chain HEARTH_ACCOUNTS=10000000
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use hearth_ledger::archive::{EpochStakes, SlotStatuses, read_state};
-use hearth_ledger::archiver::{ChainFacts, write_archive};
+use hearth_ledger::archive::{SlotStatuses, read_state};
+use hearth_ledger::archiver::{ChainFacts, Changes, write_archive, write_incremental};
 use hearth_ledger::blockstore::{BlockStore, Config, FecSetRecord};
 use hearth_ledger::snapshot::{self, Folder, SnapshotConfig};
 use hearth_ledger::snapshot_taker::{SnapshotEvent, Taker};
-use hearth_ledger::{Account, Ledger, LedgerConfig, SlotHistory, builders};
-use solana_fee_calculator::FeeRateGovernor;
-use solana_inflation::Inflation;
+use hearth_ledger::{Account, Genesis, Ledger, LedgerConfig, SlotHistory, builders};
 
 fn main() {
     let count: u64 = std::env::var("HEARTH_ACCOUNTS").map_or(100_000, |text| text.parse().expect("a number"));
@@ -41,7 +39,7 @@ fn main() {
     let (tell, events) = channel();
     let when = SnapshotConfig { interval_slots: 2, keep: 1 };
     let tell = move |event| tell.send(event).expect("the receiver waits");
-    let taker = Taker::start(&ledger, when, folder, store.reader(), || {}, tell).expect("a taker");
+    let taker = Taker::start(&ledger, when, None, folder, store.reader(), || {}, tell).expect("a taker");
     let mut longest = Duration::ZERO;
     for slot in 1..=2 {
         ledger.begin_slot(slot, slot - 1).expect("the next slot");
@@ -56,51 +54,89 @@ fn main() {
     let SnapshotEvent::Taken { file, bytes, took } = events.recv().expect("an event") else { panic!("given up") };
     println!("{:>8.2} s to write {} MB beside the chain", took.as_secs_f64(), bytes / 1_000_000);
     println!("{:>8.0} µs held up at most at the end of a slot", longest.as_secs_f64() * 1e6);
-    measure_archive(&ledger, dir.path());
+    let (archive, archive_took) = measure_archive(&genesis, &ledger, dir.path());
+    measure_incremental(&genesis, &ledger, &archive);
     drop((taker, ledger));
+
+    let start = Instant::now();
+    let started = Ledger::from_archive(&genesis, (&archive, None), LedgerConfig::default(), &mut |_, _| {});
+    let ledger = started.unwrap_or_else(|why| panic!("{why}")).ledger;
+    let from_archive = start.elapsed();
+    println!("{:>8.2} s to start from the archive", from_archive.as_secs_f64());
+    assert_eq!(ledger.account(&address(count - 1)), Some(account(count - 1)));
+    drop(ledger);
 
     let start = Instant::now();
     let loaded = snapshot::load(&file.path, genesis.hash(), &Default::default()).expect("a whole snapshot");
     let (read, found) = (start.elapsed(), loaded.summary.accounts);
     let ledger = Ledger::restore(&genesis, LedgerConfig::default(), loaded);
+    let from_snapshot = start.elapsed();
     println!(
-        "{:>8.2} s to start from it ({:.2} s of it reading), {found} accounts",
-        start.elapsed().as_secs_f64(),
+        "{:>8.2} s to start from the snapshot ({:.2} s of it reading), {found} accounts",
+        from_snapshot.as_secs_f64(),
         read.as_secs_f64()
+    );
+    let times = |archive: Duration, snapshot: Duration| archive.as_secs_f64() / snapshot.as_secs_f64();
+    println!(
+        "{:>8.2} times as long for the archive: {:.2} to write it, {:.2} to start from it",
+        times(archive_took + from_archive, took + from_snapshot),
+        times(archive_took, took),
+        times(from_archive, from_snapshot)
     );
     assert_eq!(ledger.account(&address(count - 1)), Some(account(count - 1)));
     println!("{:>8} MB resident at the end, {} MB at the start", resident_bytes() / 1_000_000, before / 1_000_000);
 }
 
-/// Writes the state as an archive of the cluster's, and verifies it.
-fn measure_archive(ledger: &Ledger, folder: &Path) {
+/// Writes the state as an archive of the cluster's, and verifies it. Returns the time to write it, too.
+fn measure_archive(genesis: &Genesis, ledger: &Ledger, folder: &Path) -> (PathBuf, Duration) {
+    let start = Instant::now();
+    let path = write_archive(ledger, &facts(genesis, ledger), folder, |_| {}).expect("room");
+    let took = start.elapsed();
+    let bytes = std::fs::metadata(&path).expect("it is there").len();
+    println!("{:>8.2} s to write {} MB as an archive", took.as_secs_f64(), bytes / 1_000_000);
+    let start = Instant::now();
+    let state = read_state(&path, None, &mut ()).expect("a whole archive");
+    println!("{:>8.2} s to verify it, {} accounts", start.elapsed().as_secs_f64(), state.contents.accounts);
+    (path, took)
+}
+
+/// Writes an incremental archive on a full one: every hundredth account has changed.
+fn measure_incremental(genesis: &Genesis, ledger: &Ledger, full: &Path) {
+    let last = ledger.recent_blocks(1)[0].slot;
+    ledger.begin_slot(last + 1, last).expect("the next slot");
+    let mut changed = vec![];
+    ledger.accounts().for_each(|key, account| {
+        if key[0] < 3 && account.lamports > 1 {
+            changed.push((*key, account.clone()));
+        }
+    });
+    for (key, account) in &mut changed {
+        account.lamports -= 1;
+        ledger.accounts().store(key, account.clone());
+    }
+    ledger.end_slot(last + 1, [last as u8 + 1; 32]).expect("the slot ends");
+    ledger.hash_all();
+    let start = Instant::now();
+    let changes = Changes::since(full, ledger, &mut |_, _| {}).expect("a whole archive");
+    let compared = start.elapsed();
+    let start = Instant::now();
+    let folder = full.parent().expect("a folder");
+    let path = write_incremental(ledger, &facts(genesis, ledger), folder, &changes, |_| {}).expect("room");
+    let bytes = std::fs::metadata(&path).expect("it is there").len();
+    let (compared, written) = (compared.as_secs_f64(), start.elapsed().as_secs_f64());
+    println!("{written:>8.2} s to write the changes of one in a hundred, {} MB", bytes / 1_000_000);
+    println!("{compared:>8.2} s of a stopped node to find them; a running one knows them");
+    // The start to come is of the full one's state, and so is what it is compared with.
+    std::fs::remove_file(path).expect("it was written");
+}
+
+/// What the archive says of the chain, whose blocks have no transactions.
+fn facts(genesis: &Genesis, ledger: &Ledger) -> ChainFacts {
     let (slot, _) = ledger.hash_all();
     let history = SlotHistory::of(ledger).expect("the chain keeps it");
     let blocks = (0..=slot).filter(|slot| history.has(*slot));
-    let schedule = ledger.epoch_schedule();
-    let epochs = schedule.epoch(slot)..=schedule.leader_schedule_epoch(slot);
-    let facts = ChainFacts {
-        creation_time: 0,
-        ticks_per_slot: 64,
-        hashes_per_tick: None,
-        slot_ns: 400_000_000,
-        slots_per_year: 78_892_314.984,
-        hard_forks: vec![],
-        fee_rate_governor: FeeRateGovernor::default(),
-        lamports_per_signature: 5000,
-        inflation: Inflation::default(),
-        epoch_stakes: epochs.map(|epoch| EpochStakes { epoch, ..EpochStakes::default() }).collect(),
-        statuses: blocks.map(|slot| SlotStatuses { slot, hashes: vec![] }).collect(),
-        block_id: [1; 32],
-    };
-    let start = Instant::now();
-    let path = write_archive(ledger, &facts, folder, |_| {}).expect("room");
-    let bytes = std::fs::metadata(&path).expect("it is there").len();
-    println!("{:>8.2} s to write {} MB as an archive", start.elapsed().as_secs_f64(), bytes / 1_000_000);
-    let start = Instant::now();
-    let state = read_state(&path, None, &mut ()).expect("a whole archive");
-    let (took, accounts) = (start.elapsed().as_secs_f64(), state.contents.accounts);
-    println!("{took:>8.2} s to verify it, {accounts} accounts");
+    let statuses = blocks.map(|slot| SlotStatuses { slot, hashes: vec![] }).collect();
+    ChainFacts::of(ledger, genesis, statuses, [1; 32])
 }
 
 fn address(n: u64) -> [u8; 32] {

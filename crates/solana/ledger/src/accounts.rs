@@ -5,7 +5,8 @@
 //!         replaced ([`changes`]), and for a snapshot the values replaced since the cut (cut.rs)
 //! memory  about 140 B per account in a table at most 7/8 full, plus its data; 112 B and the replaced data for each
 //!         account that a slot changed, until no reader may ask for the state before it (past.rs) and no rewind may
-//!         need it (rewind.rs). Tables double when full, each shard on its own, so the longest pause is that of a shard
+//!         need it (rewind.rs); where archives are written, 40 B for each account deleted since the last full one
+//!         (since.rs). Tables double when full, each shard on its own, so the longest pause is that of a shard
 //!
 //! Accounts are sharded by a keyed hash of the address, and each shard has its own cache lines. The scheduler never
 //! runs two microblocks at once that touch the same account, so a lock is held for one copy of an account and is
@@ -16,9 +17,11 @@ pub mod changes;
 mod cut;
 mod past;
 mod rewind;
+mod since;
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use hashbrown::HashTable;
 use hearth_crypto::prefetch::prefetch;
@@ -59,6 +62,8 @@ struct Contents {
     /// Number of entries without lamports.
     dead: usize,
     kept: Kept,
+    /// Accounts that left the table, with the era that deleted each, where that is remembered ([`since`]).
+    deleted: HashMap<Pubkey, u32>,
 }
 
 impl Contents {
@@ -95,6 +100,8 @@ pub struct Accounts {
     oldest: AtomicU32,
     /// Number of the last snapshot cut.
     cut: AtomicU32,
+    /// Whether deleted accounts are remembered ([`since`]).
+    remembers: AtomicBool,
 }
 
 impl Default for Accounts {
@@ -108,7 +115,7 @@ impl Accounts {
     pub fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
         let [era, oldest, cut] = [0; 3].map(AtomicU32::new);
-        Self { seed: Seed::random(), shards, era, oldest, cut }
+        Self { seed: Seed::random(), shards, era, oldest, cut, remembers: AtomicBool::new(false) }
     }
 
     /// Hashes an address under the store's seed.
@@ -183,7 +190,7 @@ impl Accounts {
                 if entry.noted.era != era {
                     entry.noted = notes.push(era, key.key, before, entry.noted);
                 } else if era == 0 && !exists {
-                    self.remove(&mut contents, key);
+                    self.remove(&mut contents, key, era);
                 }
             }
             None if exists => {
@@ -207,7 +214,13 @@ impl Accounts {
         result
     }
 
-    fn remove(&self, contents: &mut Contents, key: &HashedKey) {
+    /// Removes the entry of an account that `era` deleted.
+    fn remove(&self, contents: &mut Contents, key: &HashedKey, era: u32) {
+        if self.remembers.load(Relaxed) {
+            // One that was created since, and rewound, was deleted before that.
+            let deleted_in = contents.deleted.entry(key.key).or_default();
+            *deleted_in = era.max(*deleted_in);
+        }
         if let Ok(entry) = contents.table.find_entry(key.hash, |entry| entry.key == key.key) {
             entry.remove();
             contents.dead -= 1;

@@ -1,9 +1,10 @@
 //! The snapshot thread: writes the state that the ledger has cut at a slot's end.
 //!
-//! reads   the ledger's accounts and statuses at the cut; from the block store, that the block is durable and its id
-//! writes  snapshots
-//! memory  one shard and the chunks of the writer
-//! drops   a snapshot that fails: counted and reported
+//! reads   the ledger's accounts and statuses at the cut; from the block store, that the block is durable and its id,
+//!         and for an archive the last 300 blocks
+//! writes  snapshots, and archives of the cluster's
+//! memory  one shard and the chunks of the writer; for an archive what [`archiver`](crate::archiver) takes
+//! drops   a snapshot or an archive that fails: counted and reported
 //!
 //! A snapshot gets its final name only once its block is durable, so no snapshot is ahead of the promised blocks. Where
 //! forks are kept it waits until its block is rooted, and is abandoned if the ledger rewinds below it. This is a module
@@ -17,10 +18,15 @@ use std::time::{Duration, Instant};
 use hearth_wire::Hash;
 
 use crate::accounts::Accounts;
+use crate::archive::ArchiveError;
+use crate::archiver::{ArchiveConfig, Archived, Archiver, EndedCut, Part};
 use crate::bank_hash::Hashes;
 use crate::blockstore::Reader;
+use crate::features::ActiveFeatures;
 use crate::ledger::Ledger;
-use crate::snapshot::{Cut, Folder, Job, Manifest, SnapshotConfig, SnapshotError, SnapshotFile, Snapshots, Writer};
+use crate::snapshot::{
+    Cut, Due, Folder, Job, Manifest, SnapshotConfig, SnapshotError, SnapshotFile, Snapshots, Writer,
+};
 use crate::status_cache::StatusCache;
 
 /// Polling interval while a snapshot waits for its block to become durable.
@@ -45,6 +51,20 @@ pub enum SnapshotEvent {
         /// The reason.
         why: SnapshotError,
     },
+    /// An archive is complete.
+    Archived {
+        /// The archive.
+        archive: Archived,
+        /// Time since the cut.
+        took: Duration,
+    },
+    /// The archive was abandoned and removed.
+    ArchiveGivenUp {
+        /// The archive's slot.
+        slot: u64,
+        /// The reason.
+        why: ArchiveError,
+    },
 }
 
 /// The snapshot thread. Dropping it abandons the snapshot in progress.
@@ -54,22 +74,28 @@ pub struct Taker {
 }
 
 impl Taker {
-    /// Starts the thread for snapshots of `ledger`; `blocks` reads its blocks. The thread calls `prepare` first, and
-    /// `tell` after each snapshot.
+    /// Starts the thread for snapshots of `ledger`, and for `archives`, if these are to be written; `blocks` reads its
+    /// blocks. The thread calls `prepare` first, and `tell` after each snapshot and each archive.
     pub fn start(
         ledger: &Arc<Ledger>,
         config: SnapshotConfig,
+        archives: Option<ArchiveConfig>,
         folder: Folder,
         blocks: Reader,
         prepare: impl FnOnce() + Send + 'static,
         tell: impl Fn(SnapshotEvent) + Send + 'static,
     ) -> Result<Self, SnapshotError> {
-        let (snapshots, inbox) = Snapshots::new(config, folder, blocks, |slot| ledger.bank_hash(slot))?;
+        let incremental_slots = archives.as_ref().map(|archives| archives.incremental_interval_slots);
+        let known = |slot| ledger.bank_hash(slot);
+        let (snapshots, inbox) = Snapshots::new(config, incremental_slots, folder, blocks, known)?;
         let snapshots = Arc::new(snapshots);
-        let (shared, chain) = (snapshots.clone(), ledger.clone());
+        if archives.is_some() {
+            ledger.accounts().remember_deleted();
+        }
+        let to = Target { snapshots: snapshots.clone(), ledger: ledger.clone(), archiver: archives.map(Archiver::new) };
         let run = move || {
             prepare();
-            run(&shared, &chain, &inbox, &tell);
+            run(&to, &inbox, &tell);
         };
         let thread = std::thread::Builder::new().name("snapshots".into()).spawn(run);
         let thread = thread.expect("a process that cannot start a thread cannot start tiles either");
@@ -92,10 +118,17 @@ impl Drop for Taker {
     }
 }
 
-/// Takes snapshots without a thread: its owner calls [`SteppedTaker::step`], so that a node can run on virtual time.
-pub struct SteppedTaker {
+/// What is written, and where to.
+struct Target {
     snapshots: Arc<Snapshots>,
     ledger: Arc<Ledger>,
+    archiver: Option<Archiver>,
+}
+
+/// Takes snapshots without a thread: its owner calls [`SteppedTaker::step`], so that a node can run on virtual time. It
+/// writes no archives.
+pub struct SteppedTaker {
+    target: Target,
     inbox: Receiver<Job>,
     cut: Option<Box<Cut>>,
     written: Option<Written>,
@@ -112,10 +145,11 @@ impl SteppedTaker {
         folder: Folder,
         blocks: Reader,
     ) -> Result<Self, SnapshotError> {
-        let (snapshots, inbox) = Snapshots::new(config, folder, blocks, |slot| ledger.bank_hash(slot))?;
+        let (snapshots, inbox) = Snapshots::new(config, None, folder, blocks, |slot| ledger.bank_hash(slot))?;
         let snapshots = Arc::new(snapshots);
         ledger.take_snapshots(snapshots.clone());
-        Ok(Self { snapshots, ledger: ledger.clone(), inbox, cut: None, written: None })
+        let target = Target { snapshots, ledger: ledger.clone(), archiver: None };
+        Ok(Self { target, inbox, cut: None, written: None })
     }
 
     /// Whether a snapshot is due or in progress.
@@ -133,7 +167,7 @@ impl SteppedTaker {
     /// complete, or why it was abandoned.
     pub fn step(&mut self) -> Option<Result<SnapshotFile, SnapshotError>> {
         let result = self.work().transpose()?;
-        end(&self.snapshots, &self.ledger, &result);
+        self.target.end(Due { own: true, archive: None }, &result);
         Some(result)
     }
 
@@ -142,111 +176,195 @@ impl SteppedTaker {
             return Ok(None);
         }
         if let Some(cut) = self.cut.take() {
-            self.written = Some(Written::new(&self.snapshots, &self.ledger, *cut)?);
+            self.written = Some(Written::new(&self.target, *cut)?);
         }
         let Some(mut written) = self.written.take() else { return Ok(None) };
-        if written.is_permanent(&self.snapshots, &self.ledger)? {
-            return written.finish(&self.snapshots).map(|(file, _)| Some(file));
+        if written.is_permanent(&self.target)? {
+            return written.finish(&self.target).map(|done| done.own.map(|(file, _)| file));
         }
         self.written = Some(written);
         Ok(None)
     }
 }
 
-fn run(snapshots: &Snapshots, ledger: &Ledger, inbox: &Receiver<Job>, tell: &dyn Fn(SnapshotEvent)) {
+fn run(to: &Target, inbox: &Receiver<Job>, tell: &dyn Fn(SnapshotEvent)) {
     while let Ok(Job::Cut(cut)) = inbox.recv() {
-        let (start, slot) = (Instant::now(), cut.manifest.last().slot);
-        let result = write(snapshots, ledger, *cut);
-        end(snapshots, ledger, &result);
-        let event = match result {
-            Ok((file, bytes)) => SnapshotEvent::Taken { file, bytes, took: start.elapsed() },
-            Err(why) => SnapshotEvent::GivenUp { slot, why },
-        };
-        if !matches!(event, SnapshotEvent::GivenUp { why: SnapshotError::Stopped { .. }, .. }) {
-            tell(event);
+        let (start, slot, due) = (Instant::now(), cut.manifest.last().slot, cut.due);
+        let result = write(to, *cut);
+        to.end(due, &result);
+        let took = start.elapsed();
+        match result {
+            Ok(Done { own, archive }) => {
+                own.into_iter().for_each(|(file, bytes)| tell(SnapshotEvent::Taken { file, bytes, took }));
+                match archive {
+                    Some(Ok(archive)) => tell(SnapshotEvent::Archived { archive, took }),
+                    // What is abandoned because the node stops is no failure.
+                    Some(Err(why)) if !to.snapshots.is_stopping() => {
+                        tell(SnapshotEvent::ArchiveGivenUp { slot, why });
+                    }
+                    Some(Err(_)) | None => {}
+                }
+            }
+            Err(SnapshotError::Stopped { .. }) => {}
+            Err(why) => tell(SnapshotEvent::GivenUp { slot, why }),
         }
     }
 }
 
-/// Records the result of a cut. Of one that failed nothing is preserved any more.
-fn end<T>(snapshots: &Snapshots, ledger: &Ledger, result: &Result<T, SnapshotError>) {
-    if result.is_err() {
-        ledger.accounts().forget_cut();
-        ledger.statuses().forget_cut();
+impl Target {
+    /// Records the result of a cut. Of one that failed nothing is preserved any more.
+    fn end<T>(&self, due: Due, result: &Result<T, SnapshotError>) {
+        if result.is_err() {
+            self.ledger.accounts().forget_cut();
+            self.ledger.statuses().forget_cut();
+        }
+        self.snapshots.end(due, result.as_ref().map(|_| ()));
     }
-    snapshots.end(result.as_ref().map(|_| ()));
 }
 
-fn write(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<(SnapshotFile, u64), SnapshotError> {
-    let mut written = Written::new(snapshots, ledger, cut)?;
-    while !written.is_permanent(snapshots, ledger)? {
+fn write(to: &Target, cut: Cut) -> Result<Done, SnapshotError> {
+    let (due, slot, era) = (cut.due, cut.manifest.last().slot, cut.era);
+    let result = permanent(to, cut).and_then(|written| written.finish(to));
+    let is_left = matches!(result, Err(SnapshotError::Undone { .. } | SnapshotError::Stopped { .. }));
+    if let Some(archive) = due.archive.filter(|_| !is_left) {
+        let is_written = result.as_ref().is_ok_and(|done| matches!(done.archive, Some(Ok(_))));
+        to.snapshots.end_archive(archive, (slot, era), is_written);
+        if is_written && archive.base().is_none() {
+            to.ledger.accounts().forget_deleted(era);
+        }
+    }
+    result
+}
+
+/// Writes what was cut, and waits until its block is permanent.
+fn permanent(to: &Target, cut: Cut) -> Result<Written, SnapshotError> {
+    let mut written = Written::new(to, cut)?;
+    while !written.is_permanent(to)? {
         std::thread::park_timeout(LOOK_EVERY);
     }
-    written.finish(snapshots)
+    Ok(written)
 }
 
-/// A snapshot whose statuses and accounts are written, and whose block may not be permanent yet.
+/// What was made of a cut.
+struct Done {
+    /// The snapshot, and its size in bytes.
+    own: Option<(SnapshotFile, u64)>,
+    archive: Option<Result<Archived, ArchiveError>>,
+}
+
+/// A snapshot or an archive, or both, whose statuses and accounts are written, and whose block may not be permanent
+/// yet.
 struct Written {
-    writer: Writer,
+    own: Option<Writer>,
+    /// An archive that failed does not hold up the snapshot.
+    archive: Option<Result<Part, ArchiveError>>,
     /// Lacks the block's id and the bank's hash until the block is permanent.
     manifest: Manifest,
+    features: Arc<ActiveFeatures>,
     /// The hashes at the cut, once they are computed.
     hashes: Option<Hashes>,
 }
 
 impl Written {
     /// Writes statuses and accounts as they were at the cut.
-    fn new(snapshots: &Snapshots, ledger: &Ledger, cut: Cut) -> Result<Self, SnapshotError> {
-        let (statuses, accounts, manifest) = (ledger.statuses(), ledger.accounts(), cut.manifest);
+    fn new(to: &Target, cut: Cut) -> Result<Self, SnapshotError> {
+        let (ledger, Cut { manifest, features, due, .. }) = (&to.ledger, cut);
         let (slot, height) = (manifest.last().slot, manifest.last().height);
-        let writer = Writer::create(&snapshots.folder, ledger.genesis_hash(), (slot, height), statuses.seed())?;
-        let mut written = Self { writer, manifest, hashes: None };
+        let create =
+            || Writer::create(&to.snapshots.folder, ledger.genesis_hash(), (slot, height), ledger.statuses().seed());
+        let own = due.own.then(create).transpose()?;
+        let base = due.archive.and_then(|archive| archive.base());
+        let begin = |archiver: &Archiver| archiver.begin(base.map(|base| base.slot), slot);
+        let archive = to.archiver.as_ref().filter(|_| due.archive.is_some()).map(begin);
+        let mut written = Self { own, archive, manifest, features, hashes: None };
         // Statuses first: their cut retains more memory than that of the accounts.
-        for shard in 0..StatusCache::SHARDS {
-            written.stopped(snapshots)?;
-            let (claims, results) = statuses.read_cut(shard, height + 1);
-            claims.iter().try_for_each(|entry| written.writer.claim(entry))?;
-            results.iter().try_for_each(|entry| written.writer.status(entry))?;
-        }
-        for shard in 0..Accounts::SHARDS {
-            written.stopped(snapshots)?;
-            let cut = accounts.read_cut(shard);
-            cut.iter().try_for_each(|(key, account)| written.writer.account(key, account))?;
-        }
+        written.statuses(to)?;
+        written.accounts(to, base.map(|base| base.era))?;
         Ok(written)
     }
 
-    /// An error if the snapshot is to be abandoned.
-    fn stopped(&self, snapshots: &Snapshots) -> Result<(), SnapshotError> {
-        if snapshots.is_stopping() {
-            return Err(SnapshotError::Stopped { file: self.writer.part().to_path_buf() });
+    fn statuses(&mut self, to: &Target) -> Result<(), SnapshotError> {
+        let height = self.manifest.last().height;
+        for shard in 0..StatusCache::SHARDS {
+            self.stopped(to)?;
+            let (claims, results) = to.ledger.statuses().read_cut(shard, height);
+            if let Some(Ok(part)) = &mut self.archive {
+                part.statuses(&results);
+            }
+            // A start goes on with the next block.
+            if let Some(own) = &mut self.own {
+                let mut claims = claims.iter().filter(|entry| entry.is_alive(height + 1));
+                claims.try_for_each(|entry| own.claim(entry))?;
+                let mut results = results.iter().filter(|entry| entry.is_alive(height + 1));
+                results.try_for_each(|entry| own.status(entry))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An archive has all accounts, or with `since` those that changed after the end of that era.
+    fn accounts(&mut self, to: &Target, since: Option<u32>) -> Result<(), SnapshotError> {
+        let accounts = to.ledger.accounts();
+        for shard in 0..Accounts::SHARDS {
+            self.stopped(to)?;
+            let cut = accounts.read_cut(shard);
+            if let Some(own) = &mut self.own {
+                cut.iter().try_for_each(|(key, account)| own.account(key, account))?;
+            }
+            let Some(Ok(part)) = &mut self.archive else { continue };
+            // What changed after the cut is among these, too, and is written as it was at the cut.
+            let changed = since.map(|era| accounts.changed_since(shard, era));
+            if let Err(why) = part.shard(&cut, changed) {
+                self.archive = Some(Err(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// An error if all is to be abandoned.
+    fn stopped(&self, to: &Target) -> Result<(), SnapshotError> {
+        if to.snapshots.is_stopping() {
+            let part = self.own.as_ref().map(Writer::part);
+            let file = part.or(to.archiver.as_ref().map(Archiver::folder)).unwrap_or(to.snapshots.folder.path());
+            return Err(SnapshotError::Stopped { file: file.to_path_buf() });
         }
         let slot = self.manifest.last().slot;
-        if snapshots.is_undone() { Err(SnapshotError::Undone { slot }) } else { Ok(()) }
+        if to.snapshots.is_undone() { Err(SnapshotError::Undone { slot }) } else { Ok(()) }
     }
 
     /// Whether the block is durable and settled. Only then is the manifest complete.
-    fn is_permanent(&mut self, snapshots: &Snapshots, ledger: &Ledger) -> Result<bool, SnapshotError> {
+    fn is_permanent(&mut self, to: &Target) -> Result<bool, SnapshotError> {
         let slot = self.manifest.last().slot;
-        self.hashes = self.hashes.take().or_else(|| ledger.cut_hashes(slot));
+        self.hashes = self.hashes.take().or_else(|| to.ledger.cut_hashes(slot));
         let block_id = match self.hashes {
-            Some(_) => durable_block(ledger, &snapshots.blocks, slot)?,
+            Some(_) => durable_block(&to.ledger, &to.snapshots.blocks, slot)?,
             None => None,
         };
         // After a rewind, another block may have this slot or a slot above it.
-        self.stopped(snapshots)?;
+        self.stopped(to)?;
         let Some(block_id) = block_id else { return Ok(false) };
         self.manifest.block_id = block_id;
         self.manifest.hashes = self.hashes.take().expect("they were there before the block was looked for");
         Ok(true)
     }
 
-    /// Completes the file. Also returns its size in bytes.
-    fn finish(self, snapshots: &Snapshots) -> Result<(SnapshotFile, u64), SnapshotError> {
-        let Self { writer, manifest, .. } = self;
-        let (file, bytes) = writer.finish(&manifest)?;
-        snapshots.add(manifest.last().slot, manifest.bank_hash())?;
-        Ok((file, bytes))
+    /// Completes the files.
+    fn finish(self, to: &Target) -> Result<Done, SnapshotError> {
+        let Self { own, archive, manifest, features, .. } = self;
+        let own = own.map(|own| own.finish(&manifest)).transpose()?;
+        if own.is_some() {
+            to.snapshots.add(manifest.last().slot, manifest.bank_hash())?;
+        }
+        let stops = || to.snapshots.is_stopping();
+        let cut = EndedCut {
+            ledger: &to.ledger,
+            blocks: &to.snapshots.blocks,
+            manifest: &manifest,
+            features: &features,
+            stops: &stops,
+        };
+        let finish = |part: Part| to.archiver.as_ref().expect("who began it").finish(part, &cut);
+        Ok(Done { own, archive: archive.map(|part| part.and_then(finish)) })
     }
 }
 

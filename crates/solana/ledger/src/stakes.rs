@@ -69,7 +69,8 @@ impl StakeHistory {
         accounts.with(&SYSVAR_STAKE_HISTORY, |account| Self::read(account.data())).unwrap_or_default()
     }
 
-    fn read(data: &[u8]) -> Self {
+    /// Reads the sysvar's data.
+    pub(crate) fn read(data: &[u8]) -> Self {
         let count = (u64_at(data, 0) as usize).min(MAX_STAKE_HISTORY);
         let entry = |n: usize| {
             let word = |at: usize| u64_at(data, 8 + 32 * n + 8 * at);

@@ -1,15 +1,17 @@
 //! archives: the cluster's snapshot archives in a node's snapshot folder, which it serves if it is configured to.
 //!
-//! reads   the names in the folder: once at the start for gossip, and at each request for one of the newest
-//! writes  nothing: `hearth ledger snapshot create` makes archives
+//! reads   the names in the folder, and in the one below it with the archives that the node wrote: at the start and with
+//!         each of these for gossip, and at each request for one of the newest
+//! writes  nothing: `hearth ledger snapshot create` and the snapshot thread make archives
 //! memory  a name per file
 //! drops   requests for archives that are not there
 //! source  `RpcRequestMiddleware` of `rpc_service.rs` of `solana-rpc` 4.2 for the paths
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hearth_ledger::archive::ArchiveName;
-use hearth_pipeline::gossip::ServedArchives;
+use hearth_pipeline::gossip::{Announced, ServedArchives};
 use hearth_rpc::Download;
 
 use crate::config::Config;
@@ -23,13 +25,13 @@ const FULL: &str = "/snapshot.tar.bz2";
 /// The path that leads to the newest archive that builds on it.
 const INCREMENTAL: &str = "/incremental-snapshot.tar.bz2";
 
-/// The archives in a folder.
+/// The archives in the folders.
 #[derive(Clone, Debug)]
 pub struct Archives {
-    folder: PathBuf,
+    folders: [PathBuf; 2],
 }
 
-/// The newest archives of a folder.
+/// The newest archives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
     /// The full one.
@@ -41,12 +43,13 @@ pub struct Newest {
 impl Archives {
     /// Those of the chain in `folder`; `None` if this node is not to serve them.
     pub fn served(config: &Config, folder: &Path) -> Option<Self> {
-        config.snapshots.serve_archives.then(|| Self { folder: restore::folder(config, folder) })
+        let folders = [restore::folder(config, folder), restore::archive_folder(config, folder)];
+        config.snapshots.serve_archives.then_some(Self { folders })
     }
 
     /// The newest archives; `None` if there is no full one. A folder that cannot be read has none.
     pub fn newest(&self) -> Option<Newest> {
-        let entries = std::fs::read_dir(&self.folder).ok()?;
+        let entries = self.folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
         let names = entries.flatten().filter_map(|entry| ArchiveName::of_path(&entry.path()).ok());
         let names: Vec<ArchiveName> = names.filter(|name| name.slot < SLOT_END).collect();
         let newest = |base: Option<u64>| {
@@ -66,10 +69,9 @@ impl Archives {
             _ => {
                 // A name has no folders, so that a path does not lead out of this one.
                 let name = ArchiveName::parse(path.strip_prefix('/')?).ok()?;
-                let file = self.folder.join(name.to_string());
+                let mut files = self.folders.iter().map(|folder| folder.join(name.to_string()));
                 // A link is none, since it may lead elsewhere.
-                let is_there = file.symlink_metadata().is_ok_and(|there| there.is_file());
-                is_there.then_some(Download::File(file))
+                files.find(|file| file.symlink_metadata().is_ok_and(|there| there.is_file())).map(Download::File)
             }
         }
     }
@@ -80,6 +82,15 @@ impl Archives {
         let of = |name: ArchiveName| (name.slot, name.hash);
         Some(ServedArchives { full: of(newest.full), incremental: newest.incremental.map(of) })
     }
+}
+
+/// What gossip announces of the archives that are served, and what is to be called when there are others.
+pub fn announce(archives: Option<Archives>) -> (Arc<Announced>, impl Fn() + Send + 'static) {
+    let announced = Arc::new(Announced::default());
+    let to = Arc::clone(&announced);
+    let update = move || to.set(archives.as_ref().and_then(Archives::announced));
+    update();
+    (announced, update)
 }
 
 #[cfg(test)]
@@ -93,10 +104,11 @@ mod tests {
     #[test]
     fn the_newest_and_the_named_are_served() {
         let folder = tempfile::tempdir().unwrap();
-        let archives = Archives { folder: folder.path().join("snapshots") };
+        let [own, written] = [folder.path().join("snapshots"), folder.path().join("snapshots/archives")];
+        let archives = Archives { folders: [own.clone(), written.clone()] };
         assert_eq!((archives.newest(), archives.download(FULL)), (None, None), "there is no folder");
-        std::fs::create_dir(&archives.folder).unwrap();
-        let put = |name: &str| std::fs::write(archives.folder.join(name), name).unwrap();
+        std::fs::create_dir_all(&written).unwrap();
+        let put = |name: &str| std::fs::write(own.join(name), name).unwrap();
         put("000000000200.snapshot");
         put("tmp-snapshot-archive-300.tar.zst");
         // One without its base is of no use.
@@ -112,9 +124,21 @@ mod tests {
         assert_eq!(archives.download(FULL), Some(Download::Elsewhere(format!("/{full}"))));
         assert_eq!(archives.download(INCREMENTAL), Some(Download::Elsewhere(format!("/{incremental}"))));
         for name in [name(None, 80), full, incremental] {
-            let file = archives.folder.join(name.to_string());
+            let file = own.join(name.to_string());
             assert_eq!(archives.download(&format!("/{name}")), Some(Download::File(file)));
         }
+        // The node has written a newer one on it meanwhile.
+        let newer = name(Some(100), 140);
+        let file = written.join(newer.to_string());
+        std::fs::write(&file, "newer").unwrap();
+        assert_eq!(archives.newest(), Some(Newest { full, incremental: Some(newer) }));
+        let (announced, update) = announce(Some(archives.clone()));
+        assert_eq!(announced.get().unwrap().incremental, Some((140, newer.hash)));
+        std::fs::remove_file(&file).unwrap();
+        update();
+        assert_eq!(announced.get().unwrap().incremental, Some((125, incremental.hash)));
+        std::fs::write(&file, "newer").unwrap();
+        assert_eq!(archives.download(&format!("/{newer}")), Some(Download::File(file)));
         std::fs::write(folder.path().join(full.to_string()), "outside").unwrap();
         for path in [
             format!("/{}", name(None, 81)),
@@ -129,8 +153,7 @@ mod tests {
             assert_eq!(archives.download(&path), None, "{path}");
         }
         let link = name(None, 70);
-        std::os::unix::fs::symlink(folder.path().join(full.to_string()), archives.folder.join(link.to_string()))
-            .unwrap();
+        std::os::unix::fs::symlink(folder.path().join(full.to_string()), own.join(link.to_string())).unwrap();
         assert_eq!(archives.download(&format!("/{link}")), None);
     }
 
@@ -139,6 +162,7 @@ mod tests {
         let mut config = Config::default();
         assert!(Archives::served(&config, Path::new("chain")).is_none());
         config.snapshots.serve_archives = true;
-        assert_eq!(Archives::served(&config, Path::new("chain")).unwrap().folder, Path::new("chain/snapshots"));
+        let folders = Archives::served(&config, Path::new("chain")).unwrap().folders;
+        assert_eq!(folders, ["chain/snapshots", "chain/snapshots/archives"].map(PathBuf::from));
     }
 }

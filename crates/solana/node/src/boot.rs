@@ -39,7 +39,7 @@ use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
 use hearth_pipeline::{benchg, bencho, gossip};
 use hearth_ring::unix_time;
-use hearth_rpc::{Admin, Counters, Download, Limits, Offer, Profiler, RpcError, RpcNode, RpcServer};
+use hearth_rpc::{Admin, Counters, Download, Limits, NewestSnapshot, Offer, Profiler, RpcError, RpcNode, RpcServer};
 use hearth_serve::dashboard::{LookAt, View};
 use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
@@ -49,7 +49,7 @@ use hearth_wire::gossip::SocketKind;
 use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
-use crate::archives::Archives;
+use crate::archives::{Archives, announce};
 use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator, huge_pages, workspace_path};
 use crate::developer::{Beginning, FlagError};
 use crate::history_repair;
@@ -203,6 +203,8 @@ pub struct Chain {
     store: BlockStore,
     history: Option<History>,
     taker: Option<Taker>,
+    /// The archives that gossip announces.
+    announced: Arc<gossip::Announced>,
 }
 
 impl Chain {
@@ -476,9 +478,10 @@ fn open_files(
     }
     ledger.check_next_slot()?;
     save_hard_forks(folder, &ledger.hard_fork_slots())?;
-    let taker = restore::take_snapshots(config, states.snapshots(), &ledger, store.reader())?;
+    let (announced, archived) = announce(Archives::served(config, folder));
+    let taker = restore::take_snapshots(config, folder, (&genesis, &ledger), store.reader(), archived)?;
     let folder = folder.to_owned();
-    Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker })
+    Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker, announced })
 }
 
 /// The genesis in `folder`, which must match `beginning`, or a new one.
@@ -752,12 +755,19 @@ fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>, archives: Option<Arch
     })
 }
 
-/// The slot of the newest snapshot that is announced: of an archive, if these are served.
-fn newest_snapshot(archives: Option<Archives>, ledger: &Ledger) -> Box<dyn Fn() -> Option<u64> + Send + Sync> {
+/// The newest snapshot that is announced: an archive, if these are served.
+fn newest_snapshot(
+    archives: Option<Archives>,
+    ledger: &Ledger,
+) -> Box<dyn Fn() -> Option<NewestSnapshot> + Send + Sync> {
     let own: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(restore::newest_slot(ledger.snapshots()));
-    Box::new(move || match &archives {
-        Some(archives) => archives.newest().map(|newest| newest.full.slot).or_else(&own),
-        None => own(),
+    Box::new(move || {
+        let newest = archives.as_ref().and_then(Archives::newest);
+        let archive = newest.map(|newest| {
+            let incremental = newest.incremental.map(|name| name.slot);
+            NewestSnapshot { full: newest.full.slot, incremental }
+        });
+        archive.or_else(|| own().map(|full| NewestSnapshot { full, incremental: None }))
     })
 }
 
@@ -800,7 +810,7 @@ impl Peers {
             own,
             ledger: chain.ledger.clone(),
             blocks: chain.store.reader(),
-            archives: Archives::served(config, &chain.folder).and_then(|archives| archives.announced()),
+            archives: Arc::clone(&chain.announced),
             board: board.clone(),
         };
         let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));

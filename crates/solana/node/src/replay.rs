@@ -18,7 +18,6 @@ use hearth_pipeline::bank::Recording;
 use hearth_pipeline::exec::WorkerConfig;
 use hearth_pipeline::replay::{Job, Pool, Rules};
 use hearth_pipeline::store::block_meta;
-use hearth_wire::entry::{Entries, Entry, EntryError};
 use hearth_wire::txn::Txn;
 
 /// Bytes of tables for keys that sign often in other nodes' blocks: some 3,800 keys, each with one table per worker.
@@ -265,19 +264,6 @@ pub fn job(genesis: &Genesis, block: &Block, parent_hash: [u8; 32]) -> Job {
 pub fn rules(genesis: &Genesis) -> Rules {
     let config = genesis.config();
     Rules { ticks_per_slot: config.ticks_per_slot, hashes_per_tick: config.hashes_per_tick }
-}
-
-/// The entries of all batches of a block.
-pub fn entries(data: &[u8]) -> Result<Vec<Entry<'_>>, EntryError> {
-    let (mut all, mut rest) = (vec![], data);
-    while !rest.is_empty() {
-        let mut batch = Entries::parse_prefix(rest)?;
-        for entry in &mut batch {
-            all.push(entry?);
-        }
-        rest = batch.rest();
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use hearth_command::numbers::grouped;
 use hearth_command::output::{note, plural};
 use hearth_command::progress::{Progress as Shown, megabytes};
 use hearth_ledger::archive::{ArchiveError, ArchiveName, Fault, Progress};
+use hearth_ledger::archiver::{ArchiveConfig, Archived, Retention};
 use hearth_ledger::genesis::read_hard_forks;
 use hearth_ledger::hard_forks::{self, HardForkError};
 use hearth_ledger::ledger::LedgerConfig;
@@ -115,6 +116,12 @@ impl Restored {
 pub fn folder(config: &Config, chain: &Path) -> PathBuf {
     let given = config.expand(&config.snapshots.path);
     if given.as_os_str().is_empty() { chain.join("snapshots") } else { given }
+}
+
+/// The folder of the archives that a running node writes. A start takes none from there: the node's own snapshots have
+/// more, and the blocks after them are here.
+pub fn archive_folder(config: &Config, chain: &Path) -> PathBuf {
+    folder(config, chain).join("archives")
 }
 
 /// A state on disk. Whether it is valid is known only after reading it.
@@ -287,12 +294,13 @@ pub fn up_to(
     if is_late { Ok(None) } else { Ok(Some(from_genesis(config, genesis, &declared)?)) }
 }
 
-/// Starts taking snapshots, if they are configured.
+/// Starts taking snapshots, if they are configured, and writing archives, if these are: each is passed to `archived`.
 pub fn take_snapshots(
     config: &Config,
-    folder: &Path,
-    ledger: &Arc<Ledger>,
+    chain: &Path,
+    (genesis, ledger): (&Genesis, &Arc<Ledger>),
     blocks: blockstore::Reader,
+    archived: impl Fn() + Send + 'static,
 ) -> Result<Option<Taker>, SnapshotError> {
     // Blocks that are not stored cannot be replayed, so such a chain does not survive a restart.
     if !config.snapshots.enabled || config.development.bench.disable_blockstore_from_slot > 0 {
@@ -306,13 +314,37 @@ pub fn take_snapshots(
     let prepare = || {
         let _ = rustix::process::nice(19);
     };
-    let tell = |event| match event {
+    let tell = move |event| match event {
         SnapshotEvent::Taken { file, bytes, took } => {
             tracing::info!("snapshot {}: {bytes} bytes in {} ms", file.path.display(), took.as_millis());
         }
         SnapshotEvent::GivenUp { slot, why } => tracing::warn!("the snapshot of slot {slot} was given up: {why}"),
+        SnapshotEvent::Archived { archive, took } => {
+            let Archived { path, bytes, accounts, .. } = archive;
+            let (path, ms) = (path.display(), took.as_millis());
+            tracing::info!("archive {path}: {accounts} accounts, {bytes} bytes in {ms} ms");
+            archived();
+        }
+        SnapshotEvent::ArchiveGivenUp { slot, why } => {
+            tracing::warn!("the archive of slot {slot} was given up: {why}; the next is tried at its turn");
+        }
     };
-    Taker::start(ledger, when, Folder::open(folder)?, blocks, prepare, tell).map(Some)
+    let archives = archives(config, chain, genesis);
+    Taker::start(ledger, when, archives, Folder::open(&folder(config, chain))?, blocks, prepare, tell).map(Some)
+}
+
+/// By what archives are written, if they are.
+fn archives(config: &Config, chain: &Path, genesis: &Genesis) -> Option<ArchiveConfig> {
+    let snapshots = &config.snapshots;
+    snapshots.write_archives.then(|| ArchiveConfig {
+        folder: archive_folder(config, chain),
+        incremental_interval_slots: snapshots.incremental_snapshot_interval_slots,
+        retention: Retention {
+            full: snapshots.maximum_full_snapshots_to_retain,
+            incremental: snapshots.maximum_incremental_snapshots_to_retain,
+        },
+        genesis: genesis.config().clone(),
+    })
 }
 
 /// The slot of the newest snapshot, for the RPC.

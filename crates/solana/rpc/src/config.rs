@@ -166,6 +166,15 @@ pub struct ClusterNode {
 /// Lists the known nodes of the cluster; includes this node once it has published its own contact info.
 pub type ClusterNodes = Box<dyn Fn() -> Vec<ClusterNode> + Send + Sync>;
 
+/// The newest snapshot that a node has for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewestSnapshot {
+    /// Its slot; of archives, that of the full one.
+    pub full: u64,
+    /// The slot of the newest incremental archive on it.
+    pub incremental: Option<u64>,
+}
+
 /// The node that the RPC serves.
 pub struct RpcNode {
     /// The chain's state.
@@ -221,8 +230,8 @@ pub struct RpcNode {
     pub look_at: View,
     /// Admin requests of the node's owner; `None` if there are none.
     pub admin: Option<Admin>,
-    /// The slot of the newest snapshot, if there is one.
-    pub newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    /// The newest snapshot, if there is one.
+    pub newest_snapshot: Box<dyn Fn() -> Option<NewestSnapshot> + Send + Sync>,
     /// Reports whether the node's tiles are alive.
     pub liveness: Box<dyn Fn() -> Liveness + Send + Sync>,
 }

@@ -415,7 +415,7 @@ fn following(
             own: contact(setup, place, own, clock),
             ledger: Arc::clone(ledger),
             blocks,
-            archives: None,
+            archives: Arc::default(),
             board: Arc::new(Board::default()),
         })
         .one::<Exec>(exec::Config {

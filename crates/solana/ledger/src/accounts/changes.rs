@@ -222,7 +222,7 @@ impl Accounts {
         let key = HashedKey { key: *key, hash: self.seed.address(key) };
         let entry = contents.table.find(key.hash, |entry| entry.key == key.key);
         if entry.is_some_and(|entry| entry.account.lamports == 0 && entry.noted.era == era) {
-            self.remove(contents, &key);
+            self.remove(contents, &key, era);
         }
     }
 }

@@ -49,6 +49,7 @@ impl Accounts {
         contents.keep(cut, &key);
         // Without a note, no later `forget` would remove the entry.
         let gone = note.before.lamports == 0 && !contents.notes.has(note.earlier);
+        let deleted_in = note.earlier.era;
         let Contents { table, dead, .. } = contents;
         let entry = table.find_mut(key.hash, |entry| entry.key == key.key);
         let entry = entry.expect("an account stays in its table while there are notes of it");
@@ -63,7 +64,7 @@ impl Accounts {
         entry.noted = note.earlier;
         undone(&Undone { era, key: &key.key, from: &from, to: &entry.account });
         if gone {
-            self.remove(contents, &key);
+            self.remove(contents, &key, deleted_in);
         }
     }
 }

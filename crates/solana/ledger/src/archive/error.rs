@@ -133,6 +133,9 @@ pub enum Fault {
     /// The archive is of another chain.
     #[error("it is of another chain: {0} differs")]
     OtherChain(&'static str),
+    /// What became of the transactions of the last blocks, which an archive holds, is not known.
+    #[error("cannot be written: {0}")]
+    Transactions(String),
 }
 
 fn list(slots: &[u64]) -> String {

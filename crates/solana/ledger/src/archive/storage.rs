@@ -86,7 +86,7 @@ fn zeros<R: Read>(from: &mut R, mut left: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Writes an account.
+/// Writes an account; returns [`stored_size`] of it.
 pub(super) fn write_account<W: Write>(to: &mut W, key: &Pubkey, account: &Account) -> Result<u64, Fault> {
     const UNUSED: Hash = [0; 32];
     let data = account.data();

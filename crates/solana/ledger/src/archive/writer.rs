@@ -2,12 +2,13 @@
 //!
 //! reads   fields, statuses, accounts
 //! writes  `tmp-snapshot-archive-SLOT.tar.zst` in a folder; once it is whole and durable, it gets its name
-//! memory  the fields as a file, one account, what the packer takes
+//! memory  the fields as a file, one account, what the packer takes; what the system writes is synced every 16 MiB, so
+//!         that the end does not delay the blocks'
 //! drops   the unfinished file, if it does not become whole
 //! source  `agave-snapshots` 4.2, `archive.rs`: the files and their order
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use hearth_wire::Pubkey;
@@ -26,6 +27,32 @@ use crate::account::Account;
 const LEVEL: i32 = 1;
 /// Bytes that are written at once.
 const BUFFER: usize = 1 << 20;
+/// Bytes after which a file is synced.
+const SYNC_BYTES: usize = 16 << 20;
+/// How the names of unfinished files begin.
+pub(crate) const PART_PREFIX: &str = "tmp-snapshot-archive-";
+
+/// A file that is synced as it grows.
+struct Synced {
+    file: File,
+    unsynced: usize,
+}
+
+impl Write for Synced {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.unsynced += written;
+        if self.unsynced >= SYNC_BYTES {
+            self.file.sync_data()?;
+            self.unsynced = 0;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
 
 /// Writes an archive: version, statuses and fields first, then the account files that the fields list, in their order.
 pub struct ArchiveWriter<W: Write> {
@@ -62,6 +89,19 @@ impl<W: Write> ArchiveWriter<W> {
         let written = storage::write_account(&mut self.to, key, account)?;
         self.left =
             self.left.checked_sub(written).ok_or(Fault::Malformed("an account that no account file ends with"))?;
+        Ok(())
+    }
+
+    /// Writes all accounts from a file that has them as they are stored, in the order of the account files.
+    pub(crate) fn accounts_from(&mut self, from: &mut impl Read) -> Result<(), Fault> {
+        while !self.storages.is_empty() {
+            self.next_storage()?;
+            let copied = io::copy(&mut from.by_ref().take(self.left), &mut self.to).map_err(Fault::Write)?;
+            self.left -= copied;
+            if self.left > 0 {
+                return Err(Fault::Malformed("fewer accounts than the account files are long"));
+            }
+        }
         Ok(())
     }
 
@@ -107,7 +147,7 @@ impl<W: Write> ArchiveWriter<W> {
 
 /// A new archive in a folder. Dropped before it is finished, it leaves nothing.
 pub struct NewArchive {
-    writer: Option<ArchiveWriter<BufWriter<File>>>,
+    writer: Option<ArchiveWriter<BufWriter<Synced>>>,
     name: ArchiveName,
     part: PathBuf,
     folder: PathBuf,
@@ -122,11 +162,12 @@ impl NewArchive {
         statuses: &[SlotStatuses],
     ) -> Result<Self, ArchiveError> {
         let name = ArchiveName { base, slot: fields.slot, hash: fields.lattice.checksum() };
-        let part = folder.join(format!("tmp-snapshot-archive-{}.tar.zst", fields.slot));
+        let part = folder.join(format!("{PART_PREFIX}{}.tar.zst", fields.slot));
         let file = File::create(&part).map_err(|e| ArchiveError::of(&part, Fault::Write(e)))?;
         // From here on the file goes when this does.
         let mut archive = Self { writer: None, name, part, folder: folder.to_path_buf() };
-        let writer = ArchiveWriter::begin(BufWriter::with_capacity(BUFFER, file), fields, statuses);
+        let synced = Synced { file, unsynced: 0 };
+        let writer = ArchiveWriter::begin(BufWriter::with_capacity(BUFFER, synced), fields, statuses);
         archive.writer = Some(writer.map_err(|fault| archive.fault(fault))?);
         Ok(archive)
     }
@@ -134,6 +175,12 @@ impl NewArchive {
     /// Writes the next account, as [`ArchiveWriter::account`] does.
     pub fn account(&mut self, key: &Pubkey, account: &Account) -> Result<(), ArchiveError> {
         let written = self.writer.as_mut().expect("not finished").account(key, account);
+        written.map_err(|fault| self.fault(fault))
+    }
+
+    /// Writes all accounts, as [`ArchiveWriter::accounts_from`] does.
+    pub(crate) fn accounts_from(&mut self, from: &mut impl Read) -> Result<(), ArchiveError> {
+        let written = self.writer.as_mut().expect("not finished").accounts_from(from);
         written.map_err(|fault| self.fault(fault))
     }
 
@@ -145,9 +192,9 @@ impl NewArchive {
         Ok(path)
     }
 
-    fn publish(&self, writer: ArchiveWriter<BufWriter<File>>, path: &Path) -> Result<(), Fault> {
-        let file = writer.finish()?.into_inner().map_err(|e| Fault::Write(e.into_error()))?;
-        file.sync_all().map_err(Fault::Write)?;
+    fn publish(&self, writer: ArchiveWriter<BufWriter<Synced>>, path: &Path) -> Result<(), Fault> {
+        let synced = writer.finish()?.into_inner().map_err(|e| Fault::Write(e.into_error()))?;
+        synced.file.sync_all().map_err(Fault::Write)?;
         fs::rename(&self.part, path).map_err(Fault::Write)?;
         File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(Fault::Write)
     }

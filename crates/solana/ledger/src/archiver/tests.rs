@@ -1,23 +1,27 @@
 //! What an archive of a ledger says is what the ledger has.
 
+mod beside;
+mod incremental;
+
 use std::fs;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use hearth_crypto::sha256::sha256;
 use hearth_testkit::PATIENCE;
+use hearth_wire::Signature;
 use hearth_wire::consts::LAMPORTS_PER_SOL;
 use hearth_wire::program::system;
 
 use super::*;
-use crate::archive::{Contents, Progress, Receiving, read_state};
+use crate::archive::{self, Contents, Limits, Progress, Receiving, Sink, read_state};
 use crate::blockstore::{self, BlockStore, FecSetRecord};
 use crate::ledger::LedgerConfig;
 use crate::snapshot::{self, Folder, SnapshotConfig};
 use crate::snapshot_taker::{SnapshotEvent, Taker};
 use crate::stakes::genesis_accounts;
 use crate::testing::{bytes_of, parse, wallet};
-use crate::{Executor, GenesisConfig, Outcome, SlotHistory, StatusCacheConfig};
+use crate::{Executor, Forks, GenesisConfig, Outcome, SlotHistory, StatusCacheConfig};
 
 const NODE: Pubkey = [1; 32];
 const VOTE: Pubkey = [20; 32];
@@ -37,6 +41,10 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
+        Self::with_forks(None)
+    }
+
+    fn with_forks(forks: Option<Forks>) -> Self {
         let mut extra_accounts = genesis_accounts(&VOTE, &[21; 32], &NODE).to_vec();
         extra_accounts.extend((0..3).map(|n| (wallet(n), Account::wallet(10 * LAMPORTS_PER_SOL))));
         let config = GenesisConfig {
@@ -47,7 +55,7 @@ impl Rig {
             ..GenesisConfig::development(NODE, [2; 32], 1_700_000_000)
         };
         let genesis = Genesis::create(config, |_| {}).unwrap();
-        let ledger = Ledger::new(&genesis, Self::config());
+        let ledger = Ledger::new(&genesis, LedgerConfig { forks, ..Self::config() });
         Self { genesis, ledger, executor: Executor::new(), blocks: BTreeMap::from([(0, vec![])]) }
     }
 
@@ -62,6 +70,11 @@ impl Rig {
     }
 
     fn block(&mut self, slot: u64) {
+        self.block_with(slot, &[]);
+    }
+
+    /// A block that changes these accounts, too, to the lamports with each.
+    fn block_with(&mut self, slot: u64, changes: &[(u8, u64)]) {
         let last = self.ledger.recent_blocks(1)[0];
         let bank = self.ledger.begin_slot(slot, last.slot).unwrap();
         let pay = |n: u64, lamports| {
@@ -79,14 +92,15 @@ impl Rig {
             data[COMMISSION_AT..COMMISSION_AT + 2].copy_from_slice(&(slot as u16).to_le_bytes());
             account.set_data(&data);
         });
+        let changed = |(n, lamports): &(u8, u64)| self.ledger.accounts().store(&[*n; 32], Account::wallet(*lamports));
+        changes.iter().for_each(changed);
         self.ledger.end_slot(slot, sha256(&[&slot.to_le_bytes()])).unwrap();
         self.blocks.insert(slot, txns);
     }
 
     fn statuses(&self) -> Vec<SlotStatuses> {
-        let of = |(slot, txns): (&u64, &Vec<Vec<u8>>)| {
-            block_statuses(&self.ledger, *slot, txns.iter().map(|txn| parse(txn))).expect("all are known")
-        };
+        let of =
+            |(slot, txns): (&u64, &Vec<Vec<u8>>)| block_statuses(&self.ledger, *slot, txns).expect("all are known");
         self.blocks.iter().map(of).collect()
     }
 
@@ -114,6 +128,69 @@ impl Receiving for Accounts {
     fn progress(&mut self, _: &ArchiveName, _: Progress) {}
 }
 
+/// The accounts in a full archive, and in an incremental one on it.
+fn accounts_in(full: &Path, incremental: Option<&Path>) -> BTreeMap<Pubkey, Account> {
+    let mut read = Accounts::default();
+    read_state(full, incremental, &mut read).unwrap_or_else(|why| panic!("{why}"));
+    read.0.retain(|_, account| account.lamports > 0);
+    read.0
+}
+
+fn accounts_of(ledger: &Ledger) -> BTreeMap<Pubkey, Account> {
+    let mut accounts = BTreeMap::new();
+    ledger.accounts().for_each(|key, account| assert!(accounts.insert(*key, account.clone()).is_none()));
+    accounts
+}
+
+/// The accounts that an archive itself holds, removed ones too.
+fn held(path: &Path) -> BTreeMap<Pubkey, Account> {
+    struct Holding(BTreeMap<Pubkey, Account>);
+
+    impl Sink for Holding {
+        fn account(&mut self, _: u64, key: &Pubkey, account: Account) -> Result<(), Fault> {
+            assert!(self.0.insert(*key, account).is_none(), "once");
+            Ok(())
+        }
+
+        fn progress(&mut self, _: Progress) {}
+    }
+
+    let bytes = fs::read(path).unwrap();
+    let (len, name) = (bytes.len() as u64, ArchiveName::of_path(path).unwrap());
+    let mut holding = Holding(BTreeMap::new());
+    archive::read(&bytes[..], len, &name, &Limits::of_packed(len), &mut holding).unwrap();
+    holding.0
+}
+
+/// What a ledger that starts from archives has for its last block.
+fn started(rig: &Rig, full: &Path, incremental: Option<&Path>) -> Arc<Ledger> {
+    let started = Ledger::from_archive(&rig.genesis, (full, incremental), Rig::config(), &mut |_, _| {});
+    started.unwrap_or_else(|why| panic!("{why}")).ledger
+}
+
+/// A block's transactions, with the results that the ledger knows.
+fn block_statuses(ledger: &Ledger, slot: u64, txns: &[Vec<u8>]) -> Option<SlotStatuses> {
+    let now = ledger.recent_blocks(1)[0].height;
+    let landed = |signature: &Signature| ledger.statuses().status(signature, now);
+    statuses::of_block(slot, txns.iter().map(|txn| parse(txn)), landed)
+}
+
+/// Stores a block whose id repeats its slot.
+fn append(store: &mut BlockStore, (parent_slot, slot): (u64, u64), data: &[u8]) {
+    let set = FecSetRecord {
+        slot,
+        parent_slot,
+        fec_set_index: 0,
+        reference_tick: 0,
+        last_in_slot: true,
+        merkle_root: [slot as u8; 32],
+        chained_root: [parent_slot as u8; 32],
+        signature: [0; 64],
+        data,
+    };
+    store.append_set(&set).unwrap();
+}
+
 fn names(folder: &Path) -> Vec<String> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
@@ -132,9 +209,7 @@ fn an_archive_has_all_that_a_chain_did() {
     let path = rig.write(folder.path()).unwrap();
     let mut read = Accounts::default();
     let state = read_state(&path, None, &mut read).unwrap();
-    let mut accounts = BTreeMap::new();
-    ledger.accounts().for_each(|key, account| assert!(accounts.insert(*key, account.clone()).is_none()));
-    assert_eq!(read.0, accounts);
+    assert_eq!(read.0, accounts_of(ledger));
 
     let fields = &state.contents.fields;
     let [last, parent] = ledger.recent_blocks(2)[..] else { panic!("two blocks") };
@@ -175,7 +250,7 @@ fn an_archive_has_the_result_of_each_transaction() {
         let results: Vec<bool> = hash.statuses.iter().map(|(_, result)| result.is_ok()).collect();
         assert_eq!(results, [true, true, true, true, false, false], "slot {}", of.slot);
     }
-    let elsewhere = block_statuses(&rig.ledger, 69, rig.blocks[&70].iter().map(|txn| parse(txn)));
+    let elsewhere = block_statuses(&rig.ledger, 69, &rig.blocks[&70]);
     assert_eq!(elsewhere, None, "they landed in another slot");
 }
 
@@ -189,22 +264,11 @@ fn a_restart_keeps_what_an_archive_needs() {
     let (tell, events) = channel();
     let when = SnapshotConfig { interval_slots: 70, keep: 1 };
     let tell = move |event| drop(tell.send(event));
-    let taker = Taker::start(&rig.ledger, when, snapshots, store.reader(), || {}, tell).unwrap();
+    let taker = Taker::start(&rig.ledger, when, None, snapshots, store.reader(), || {}, tell).unwrap();
     rig.end_two_epochs();
     let slots: Vec<u64> = rig.blocks.keys().copied().collect();
     for pair in slots.windows(2) {
-        let set = FecSetRecord {
-            slot: pair[1],
-            parent_slot: pair[0],
-            fec_set_index: 0,
-            reference_tick: 0,
-            last_in_slot: true,
-            merkle_root: [9; 32],
-            chained_root: [9; 32],
-            signature: [0; 64],
-            data: b"entries",
-        };
-        store.append_set(&set).unwrap();
+        append(&mut store, (pair[0], pair[1]), b"entries");
     }
     rig.ledger.mark_stored(70);
     let event = events.recv_timeout(PATIENCE).expect("a snapshot in time");

@@ -15,6 +15,7 @@
 //! It is *durable* once that record and all before it are on stable storage ([`SyncPolicy`]). A kill at any time loses
 //! at most the record being written, and a power failure at most what was not yet durable.
 
+mod entries;
 mod error;
 mod index;
 mod keeper;
@@ -26,6 +27,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use entries::entries;
 pub use error::{Damage, Finding, StoreError};
 pub use hearth_wal::Fault;
 pub use keeper::SteppedKeeper;

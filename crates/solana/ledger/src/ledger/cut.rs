@@ -16,10 +16,12 @@ use crate::commitment::Commitment;
 use crate::epochs::Epochs;
 use crate::features::ActiveFeatures;
 use crate::genesis::Genesis;
-use crate::snapshot::{Cut, Loaded, Manifest, Snapshots};
+use crate::snapshot::{Cut, DueArchive, Loaded, Manifest, Snapshots};
 
 /// Accounts that the snapshot thread hashes at a time.
 const HASH_AT_ONCE: usize = 1000;
+/// Deleted accounts, 40 B each, after which an archive is a full one, so that they can be forgotten.
+const DELETED_MAX: usize = 1 << 22;
 
 impl Ledger {
     /// Restores a ledger from a snapshot of the same genesis: its block has ended, and the next slot may begin. The hard
@@ -71,14 +73,18 @@ impl Ledger {
 
     /// Makes a cut if a snapshot is due, at the end of a slot and before the next may begin.
     pub(super) fn cut_if_due(&self, chain: &Chain) {
-        let Some(snapshots) =
-            self.snapshots.get().filter(|snapshots| snapshots.is_due(chain.last().slot, chain.last().parent))
-        else {
+        let Some(snapshots) = self.snapshots.get() else { return };
+        let mut due = snapshots.due(chain.last().slot, chain.last().parent);
+        if !due.own && due.archive.is_none() {
             return;
-        };
+        }
         // What an archive says of transactions is in no snapshot: a start from one would let them land again.
         if self.shared.statuses.has_archived() {
             return;
+        }
+        let is_incremental = due.archive.is_some_and(|archive| archive.base().is_some());
+        if is_incremental && self.shared.accounts.deleted_count() > DELETED_MAX {
+            due.archive = Some(DueArchive::Full);
         }
         self.shared.accounts.cut();
         self.shared.statuses.cut();
@@ -94,6 +100,7 @@ impl Ledger {
             burned_lamports: self.burned_lamports.load(Relaxed),
             hard_forks: Some(self.hard_forks()),
         };
-        snapshots.take(Cut { manifest });
+        let era = *chain.eras.back().expect("an era for each block");
+        snapshots.take(Cut { manifest, features: Arc::clone(&chain.features), era, due });
     }
 }

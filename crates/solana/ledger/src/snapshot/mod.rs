@@ -30,6 +30,6 @@ pub use format::VERSION;
 pub use load::{Loaded, Summary, load, verify};
 pub use manifest::Manifest;
 pub use prove::prove;
-pub(crate) use schedule::{Cut, Job};
+pub(crate) use schedule::{Cut, Due, DueArchive, Job};
 pub use schedule::{SnapshotConfig, Snapshots};
 pub use writer::Writer;

@@ -1,4 +1,4 @@
-//! schedule: decides when a snapshot is due, and tracks pending cuts and existing snapshots.
+//! schedule: decides when a snapshot or an archive is due, and tracks pending cuts and existing snapshots.
 //!
 //! reads   the bytes that the block store has taken since the last snapshot
 //! writes  cuts to the snapshot thread; which blocks the block store must keep for the kept snapshots
@@ -9,6 +9,7 @@
 //! The ledger calls this at each slot's end, and does not know the thread that writes ([`crate::snapshot_taker`]).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -21,6 +22,7 @@ use super::error::SnapshotError;
 use super::folder::{Folder, SnapshotFile};
 use super::manifest::Manifest;
 use crate::blockstore::Reader;
+use crate::features::ActiveFeatures;
 
 /// Slots after which a failed snapshot that was due for want of room is retried.
 const RETRY_SLOTS: u64 = 50;
@@ -41,6 +43,49 @@ pub struct SnapshotConfig {
 pub(crate) struct Cut {
     /// Lacks the block's id and the bank's hash, which are not known yet.
     pub(crate) manifest: Manifest,
+    /// The features of the block.
+    pub(crate) features: Arc<ActiveFeatures>,
+    /// The era that the block ended.
+    pub(crate) era: u32,
+    /// What it was made for.
+    pub(crate) due: Due,
+}
+
+/// What is due at the end of a slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// A snapshot of our own format.
+    pub(crate) own: bool,
+    /// An archive of the cluster's.
+    pub(crate) archive: Option<DueArchive>,
+}
+
+/// The kind of an archive that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DueArchive {
+    /// A full one.
+    Full,
+    /// An incremental one on this full one.
+    Incremental(Base),
+}
+
+impl DueArchive {
+    /// The full archive on which it builds.
+    pub(crate) fn base(self) -> Option<Base> {
+        match self {
+            Self::Full => None,
+            Self::Incremental(base) => Some(base),
+        }
+    }
+}
+
+/// A full archive that was written since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    /// Its slot.
+    pub(crate) slot: u64,
+    /// The era that its block ended.
+    pub(crate) era: u32,
 }
 
 /// A job for the snapshot thread.
@@ -70,13 +115,49 @@ pub struct Snapshots {
     given_up: AtomicU64,
     /// Whether the last snapshot failed.
     failed: AtomicBool,
+    /// The archives that are written beside them, if any are.
+    archives: Option<Archives>,
+}
+
+/// The schedule of archives.
+struct Archives {
+    /// Slots between two incremental ones; 0: there are none.
+    interval_slots: u64,
+    /// The newest full one that was written since the start.
+    base: Mutex<Option<Base>>,
+    /// Whether the turn of a full one, and of a snapshot, came while another was being written.
+    is_owed: AtomicBool,
+    written: AtomicU64,
+    given_up: AtomicU64,
+}
+
+impl Archives {
+    /// What is due at the end of `slot`, if it is no turn of a full one.
+    fn due(&self, slot: u64, parent: u64) -> Due {
+        if !is_turn(self.interval_slots, slot, parent) {
+            return Due::default();
+        }
+        if self.is_owed.swap(false, Relaxed) {
+            return Due { own: true, archive: Some(DueArchive::Full) };
+        }
+        // What changed since an archive of an earlier run is not known.
+        let archive = self.base.lock().map_or(DueArchive::Full, DueArchive::Incremental);
+        Due { own: false, archive: Some(archive) }
+    }
+}
+
+/// Whether the block of `slot`, which follows that of `parent`, is the first at or after a multiple of `interval`.
+fn is_turn(interval: u64, slot: u64, parent: u64) -> bool {
+    interval > 0 && slot / interval > parent / interval
 }
 
 impl Snapshots {
     /// The snapshots in `folder`, and the inbox of the snapshot thread. `bank_hash` returns the bank hash of a recent
-    /// slot.
+    /// slot. With `incremental_slots` archives are written, too: full ones with the snapshots, and incremental ones at
+    /// this interval, which may be 0 for none.
     pub(crate) fn new(
         config: SnapshotConfig,
+        incremental_slots: Option<u64>,
         folder: Folder,
         blocks: Reader,
         bank_hash: impl Fn(u64) -> Option<Hash>,
@@ -99,6 +180,13 @@ impl Snapshots {
             taken: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
             failed: AtomicBool::new(false),
+            archives: incremental_slots.map(|interval_slots| Archives {
+                interval_slots,
+                base: Mutex::new(None),
+                is_owed: AtomicBool::new(false),
+                written: AtomicU64::new(0),
+                given_up: AtomicU64::new(0),
+            }),
         };
         snapshots.hold(oldest, newest);
         Ok((snapshots, inbox))
@@ -126,19 +214,40 @@ impl Snapshots {
         (self.taken.load(Relaxed), self.given_up.load(Relaxed))
     }
 
-    /// Whether a snapshot is due at the end of `slot`, whose block follows that of `parent`.
-    pub(crate) fn is_due(&self, slot: u64, parent: u64) -> bool {
-        if self.busy.load(SeqCst) || self.stopping.load(Relaxed) {
-            return false;
+    /// The numbers of archives written and failed since startup.
+    pub fn archive_counts(&self) -> (u64, u64) {
+        let counts = |archives: &Archives| (archives.written.load(Relaxed), archives.given_up.load(Relaxed));
+        self.archives.as_ref().map_or((0, 0), counts)
+    }
+
+    /// What is due at the end of `slot`, whose block follows that of `parent`.
+    pub(crate) fn due(&self, slot: u64, parent: u64) -> Due {
+        if self.stopping.load(Relaxed) {
+            return Due::default();
         }
-        let (last, interval) = (self.last_cut.load(Relaxed), self.config.interval_slots.max(1));
-        let since = slot.saturating_sub(last);
         // All nodes of a chain snapshot the same slots, whenever they started, so that their snapshots are
-        // interchangeable. A node that is still writing one skips to the next.
-        let is_turn = slot / interval > parent / interval;
+        // interchangeable. A node that is still writing one skips to the next; where archives are written, which take
+        // turns more often, to the next of these.
+        let is_turn = is_turn(self.config.interval_slots.max(1), slot, parent);
+        if self.busy.load(SeqCst) {
+            if is_turn && let Some(archives) = &self.archives {
+                archives.is_owed.store(true, Relaxed);
+            }
+            return Due::default();
+        }
+        let since = slot.saturating_sub(self.last_cut.load(Relaxed));
         let (after, limit) = (self.blocks.bytes_after(self.newest.load(Relaxed)), self.blocks.limit_size());
         let pause = if self.failed.load(Relaxed) { RETRY_SLOTS } else { 1 };
-        is_turn || (since >= pause && after > limit / BLOCKS_PART)
+        let wants_room = since >= pause && after > limit / BLOCKS_PART;
+        let due = match &self.archives {
+            Some(archives) if is_turn => {
+                archives.is_owed.store(false, Relaxed);
+                Due { own: true, archive: Some(DueArchive::Full) }
+            }
+            Some(archives) => archives.due(slot, parent),
+            None => Due { own: is_turn, archive: None },
+        };
+        Due { own: due.own || wants_room, ..due }
     }
 
     /// Queues a cut to be written.
@@ -184,13 +293,26 @@ impl Snapshots {
     }
 
     /// Records the result of the last cut. The next may be made.
-    pub(crate) fn end(&self, result: Result<(), &SnapshotError>) {
-        let count = if result.is_ok() { &self.taken } else { &self.given_up };
-        count.fetch_add(1, Relaxed);
-        // If the block was undone nothing is wrong with the disk.
-        let failed = result.is_err_and(|why| !matches!(why, SnapshotError::Undone { .. }));
-        self.failed.store(failed, Relaxed);
+    pub(crate) fn end(&self, due: Due, result: Result<(), &SnapshotError>) {
+        if due.own {
+            let count = if result.is_ok() { &self.taken } else { &self.given_up };
+            count.fetch_add(1, Relaxed);
+            // If the block was undone nothing is wrong with the disk.
+            let failed = result.is_err_and(|why| !matches!(why, SnapshotError::Undone { .. }));
+            self.failed.store(failed, Relaxed);
+        }
         self.busy.store(false, SeqCst);
+    }
+
+    /// Counts an archive that was due, and whether it was written. A full one, whose block ended `era`, is the base of
+    /// the incremental ones to come.
+    pub(crate) fn end_archive(&self, archive: DueArchive, (slot, era): (u64, u32), is_written: bool) {
+        let Some(archives) = &self.archives else { return };
+        let count = if is_written { &archives.written } else { &archives.given_up };
+        count.fetch_add(1, Relaxed);
+        if is_written && archive == DueArchive::Full {
+            *archives.base.lock() = Some(Base { slot, era });
+        }
     }
 
     /// Makes the block store keep what the kept snapshots need.

@@ -53,13 +53,13 @@ fn start(chain: &Chain, dir: &Path, store: &BlockStore, interval_slots: u64) -> 
     let tell = move |event| {
         let _ = tell.send(event);
     };
-    (Taker::start(&chain.ledger, config, folder, store.reader(), || {}, tell).unwrap(), events)
+    (Taker::start(&chain.ledger, config, None, folder, store.reader(), || {}, tell).unwrap(), events)
 }
 
 fn taken(events: &Receiver<SnapshotEvent>) -> SnapshotFile {
     match events.recv_timeout(PATIENCE).expect("a snapshot in time") {
         SnapshotEvent::Taken { file, .. } => file,
-        SnapshotEvent::GivenUp { slot, why } => panic!("slot {slot}: {why}"),
+        event => panic!("{event:?}"),
     }
 }
 
@@ -244,7 +244,7 @@ fn blocks_that_need_room_bring_a_snapshot_early() {
             wait_until("it is on disk", || reader.durable_slot() >= Some(slot));
             newest = events.try_iter().fold(newest, |_, event| match event {
                 SnapshotEvent::Taken { file, .. } => file.slot,
-                SnapshotEvent::GivenUp { slot, why } => panic!("slot {slot}: {why}"),
+                event => panic!("{event:?}"),
             });
             assert!(
                 [0, slot].contains(&newest) || reader.slot(newest + 1).is_some(),

@@ -12,7 +12,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Bucket, MessageBucket, SHARDS, Shard, SignatureBucket, StatusCache, Table, height32};
+use super::{Bucket, LandedStatus, MessageBucket, SHARDS, Shard, SignatureBucket, StatusCache, Table, height32};
 use crate::error::PackedStatus;
 use crate::seed::Seed;
 
@@ -34,6 +34,11 @@ pub struct StatusEntry {
 
 impl ClaimEntry {
     const SIZE: usize = 20;
+
+    /// Whether it counts in the block of this height.
+    pub(crate) fn is_alive(&self, height: u64) -> bool {
+        u64::from(self.dead_from) > height
+    }
 
     pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -57,6 +62,16 @@ impl ClaimEntry {
 
 impl StatusEntry {
     const SIZE: usize = 28;
+
+    /// Whether it counts in the block of this height.
+    pub(crate) fn is_alive(&self, height: u64) -> bool {
+        u64::from(self.dead_from) > height
+    }
+
+    /// The key of its signature, and where and how that landed.
+    pub(crate) fn landed(&self) -> (u64, LandedStatus) {
+        (self.key, LandedStatus { slot: self.slot, result: PackedStatus::from_bits(self.status).unpack() })
+    }
 
     pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 /// Keys without a meaning here, and why. Keys that an operator relies on for safety are excluded, such as
 /// `consensus.expected_bank_hash`: to ignore one would be noticed too late, so it stays an error.
-const WITHOUT_MEANING: [(&str, &str); 44] = [
+const WITHOUT_MEANING: [(&str, &str); 42] = [
     ("layout.agave_affinity", "no Agave process runs beside the tiles"),
     ("layout.solana_labs_affinity", "no Agave process runs beside the tiles"),
     ("layout.agave_unified_scheduler_handler_threads", "no Agave process runs beside the tiles"),
@@ -27,10 +27,8 @@ const WITHOUT_MEANING: [(&str, &str); 44] = [
     ("ledger.snapshot_archive_format", "snapshots have a format of their own"),
     ("gossip.port_check", "the node does not ask whether its ports can be reached"),
     ("gossip.host", "the node advertises `gossip.bind_address`"),
-    ("snapshots.incremental_snapshots", "every snapshot is whole"),
-    ("snapshots.incremental_snapshot_interval_slots", "every snapshot is whole"),
-    ("snapshots.maximum_incremental_snapshots_to_retain", "every snapshot is whole"),
-    ("snapshots.incremental_path", "every snapshot is whole"),
+    ("snapshots.incremental_snapshots", "`snapshots.incremental_snapshot_interval_slots` is 0 for none"),
+    ("snapshots.incremental_path", "archives of both kinds are in one folder"),
     ("snapshots.minimum_snapshot_download_speed", "no snapshot is fetched from anybody"),
     ("snapshots.genesis_download", "no snapshot is fetched from anybody"),
     ("hugetlbfs.gigantic_page_threshold_mib", "the workspace is one file of one page size"),

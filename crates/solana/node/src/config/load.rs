@@ -13,7 +13,7 @@ use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, 
 use toml::Table;
 
 use super::lines::{join, line_of, line_of_key, twice};
-use super::{Config, Genesis, Ports, SlotTiming, foreign};
+use super::{Config, Genesis, Ports, SlotTiming, Snapshots, foreign};
 
 /// A core that still polls after a minute may as well never sleep.
 const COST_OF_BLOCK: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
@@ -226,6 +226,10 @@ fn problems(config: &Config) -> Vec<Problem> {
         ("rpc.airdrop_slice_secs", config.rpc.airdrop_slice_secs),
         ("snapshots.full_snapshot_interval_slots", config.snapshots.full_snapshot_interval_slots),
         ("snapshots.maximum_full_snapshots_to_retain", config.snapshots.maximum_full_snapshots_to_retain as u64),
+        (
+            "snapshots.maximum_incremental_snapshots_to_retain",
+            config.snapshots.maximum_incremental_snapshots_to_retain as u64,
+        ),
         ("development.bench.connections", config.development.bench.connections as u64),
         ("tiles.dedup.signature_cache_size", config.tiles.dedup.signature_cache_size as u64),
         ("tiles.verify.signature_cache_size", config.tiles.verify.signature_cache_size as u64),
@@ -234,6 +238,7 @@ fn problems(config: &Config) -> Vec<Problem> {
             found.push((key, "must be at least 1".into()));
         }
     }
+    snapshots(&config.snapshots, &mut found);
     if !(1..=PENDING_MAX).contains(&config.tiles.pack.max_pending_transactions) {
         found.push(("tiles.pack.max_pending_transactions", format!("must be from 1 to {PENDING_MAX}")));
     }
@@ -281,6 +286,17 @@ fn listeners(config: &Config) -> Option<Problem> {
     let (first, second, port) = Ports::of(config).clash()?;
     let above = if first == "rpc.port" && port != config.rpc.port { " (WebSocket is one above it)" } else { "" };
     Some((second, format!("{port} is taken by `{first}`{above}; choose another port")))
+}
+
+fn snapshots(snapshots: &Snapshots, found: &mut Vec<Problem>) {
+    let (full, incremental) = (snapshots.full_snapshot_interval_slots, snapshots.incremental_snapshot_interval_slots);
+    if snapshots.write_archives && incremental >= full {
+        let key = "snapshots.incremental_snapshot_interval_slots";
+        found.push((key, format!("must be less than full_snapshot_interval_slots, {full}, or 0: none")));
+    }
+    if snapshots.write_archives && !snapshots.enabled {
+        found.push(("snapshots.write_archives", "needs snapshots.enabled".into()));
+    }
 }
 
 /// Checks the values that a genesis would store, and with which the node could not start.

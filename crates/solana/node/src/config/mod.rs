@@ -233,18 +233,28 @@ tables! {
         /// `ledger.limit_size` has dropped its first blocks.
         pub enabled: bool = true,
         /// A snapshot is taken of the first block from each multiple of so many slots on, so that all nodes of a
-        /// cluster have the same ones; one more where the blocks since the last take a quarter of `ledger.limit_size`.
+        /// cluster have the same ones, and with `write_archives` a full archive; one more snapshot where the blocks
+        /// since the last take a quarter of `ledger.limit_size`.
         pub full_snapshot_interval_slots: u64 = 1000,
-        /// Snapshots that are kept: a start takes the one before when the newest is damaged.
+        /// Snapshots that are kept: a start takes the one before when the newest is damaged. As many full archives are.
         pub maximum_full_snapshots_to_retain: usize = 2,
+        /// Writes the cluster's archives (`snapshot-SLOT-HASH.tar.zst`, `incremental-snapshot-BASE-SLOT-HASH.tar.zst`)
+        /// beside the running chain, too, into `archives` in the folder of the snapshots: for nodes of Agave, or to
+        /// start another node from. Off, since it takes time of a core and of the disk: for restarts the snapshots do.
+        pub write_archives: bool = false,
+        /// With `write_archives`: an incremental archive is written of the first block from each multiple of so many
+        /// slots on; a full one, if none was written since the start. 0: none is.
+        pub incremental_snapshot_interval_slots: u64 = 200,
+        /// Incremental archives on the newest full one that are kept; on an older one that is kept, the newest.
+        pub maximum_incremental_snapshots_to_retain: usize = 4,
         /// Folder of the snapshots; empty: `snapshots` in the ledger's.
         pub path: PathBuf = PathBuf::new(),
         /// A node that joins a cluster with an empty folder, or is far behind when it starts, takes the newest snapshot
         /// of a peer. Without, it executes the chain from its first block, or from where it is.
         pub download: bool = true,
-        /// Serves the cluster's archives (`snapshot-SLOT-HASH.tar.zst`) in the folder of the snapshots over the RPC
-        /// port, to nodes of Agave, too. Gossip announces the newest one at the start in place of the snapshots that
-        /// nodes of Hearth take, and `hearth ledger snapshot create` makes one.
+        /// Serves the cluster's archives over the RPC port, to nodes of Agave, too: those of `write_archives`, and those
+        /// in the folder of the snapshots, where `hearth ledger snapshot create` puts them. Gossip announces the newest
+        /// in place of the snapshots that nodes of Hearth take.
         pub serve_archives: bool = false,
         /// Slots that a peer's snapshot is ahead of what is final here, at least, for a node that starts to take it.
         pub maximum_local_snapshot_age: u64 = 2500,

@@ -310,3 +310,20 @@ fn the_older_name_of_an_affinity_is_accepted() {
     assert_eq!(loaded.config, Config::default());
     assert_eq!(loaded.notices.len(), 1);
 }
+
+#[test]
+fn archives_have_intervals_that_fit() {
+    let said = error("[snapshots]\nwrite_archives = true\nincremental_snapshot_interval_slots = 1000\n");
+    assert!(said.contains("must be less than full_snapshot_interval_slots, 1000, or 0: none"), "{said}");
+    let said = error("[snapshots]\nwrite_archives = true\nenabled = false\n");
+    assert!(said.contains("needs snapshots.enabled"), "{said}");
+    let said = error("[snapshots]\nmaximum_incremental_snapshots_to_retain = 0\n");
+    assert!(said.contains("must be at least 1"), "{said}");
+    for text in [
+        "[snapshots]\nwrite_archives = true\nincremental_snapshot_interval_slots = 0\n",
+        "[snapshots]\nwrite_archives = true\nfull_snapshot_interval_slots = 100000\n",
+        "[snapshots]\nfull_snapshot_interval_slots = 50\n",
+    ] {
+        load_str(text, Path::new("my.toml")).unwrap_or_else(|why| panic!("{text}: {why}"));
+    }
+}

@@ -30,6 +30,7 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     // Done first, because it finds out whether a node is running.
     BlockStore::clear(&folder.join("blocks"))?;
     snapshots(&restore::folder(config, folder))?;
+    snapshots(&restore::archive_folder(config, folder))?;
     gone(&folder.join("history"), |path| std::fs::remove_dir_all(path))?;
     // With the old chain's root, a start would take the new chain's blocks up to that slot for final.
     gone(&folder.join("root.bin"), |path| std::fs::remove_file(path))?;
@@ -69,7 +70,7 @@ fn snapshots(folder: &Path) -> Result<(), FlagError> {
         let path = entry.map_err(failed)?.path();
         let is_slot = path.file_stem().is_some_and(|stem| stem.to_string_lossy().parse::<u64>().is_ok());
         let ours = ["snapshot", "part", "refused"].iter().any(|ours| path.extension().is_some_and(|e| e == *ours));
-        // Those of the cluster's kind that are there are of this chain: `hearth ledger snapshot create` made them.
+        // Those of the cluster's kind that are there are of this chain: this program made them.
         if (is_slot && ours) || ArchiveName::of_path(&path).is_ok() {
             gone(&path, |path| std::fs::remove_file(path))?;
         }

@@ -63,7 +63,7 @@ pub enum Command {
 /// `hearth ledger snapshot`
 #[derive(Subcommand)]
 pub enum SnapshotCommand {
-    /// Write the state as a full archive, which nodes of Hearth and of Agave read.
+    /// Write the state as an archive, which nodes of Hearth and of Agave read.
     ///
     /// Goes on from the newest snapshot up to the slot, and executes the blocks since. No node may run on the chain.
     /// An archive that is there is not replaced; one that does not become whole is removed.
@@ -74,6 +74,9 @@ pub enum SnapshotCommand {
         /// The state at the end of this slot's block [default: of the last one that is final].
         #[arg(long, value_name = "SLOT")]
         slot: Option<u64>,
+        /// Write an incremental archive: what changed since this full one, which is verified.
+        #[arg(long, value_name = "FILE")]
+        base: Option<PathBuf>,
         /// Write into this folder, which is made if it is not there [default: that of the chain's snapshots].
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,

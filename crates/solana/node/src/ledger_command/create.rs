@@ -1,8 +1,9 @@
 //! `hearth ledger snapshot create`: writes the state of a chain as an archive that the cluster's nodes start from.
 //!
-//! reads   the newest snapshot up to the slot, the blocks after it, and the last 300 blocks
+//! reads   the newest snapshot up to the slot, the blocks after it, and the last 300 blocks; for an incremental archive
+//!         the full one on which it builds
 //! writes  one archive; progress on standard error
-//! memory  the state, and 64 B for each transaction of the last 300 blocks
+//! memory  the state, and 64 B for each transaction of the last 300 blocks; 140 B an account while a base is read
 //! drops   the unfinished archive, if it does not become whole
 //!
 //! Blocks are executed as a start does. The results of the last 300 blocks' transactions are in the status cache by
@@ -15,27 +16,28 @@ use hearth_command::numbers::grouped;
 use hearth_command::output::{Say, note};
 use hearth_command::progress::Progress;
 use hearth_ledger::Ledger;
-use hearth_ledger::archive::{ArchiveError, Fault, SLOTS_MAX, SlotStatuses};
-use hearth_ledger::archiver::{ChainFacts, block_statuses, write_archive};
+use hearth_ledger::archive::{ArchiveError, ArchiveName, Fault, Progress as Reading};
+use hearth_ledger::archiver::{ChainFacts, Changes, last_statuses, write_archive, write_incremental};
 use hearth_ledger::snapshot::SnapshotError;
 use hearth_pipeline::tower;
+use hearth_wire::Signature;
 use hearth_wire::base58::encode_32;
 
 use super::tower::{TowerFailure, identity};
 use super::{LedgerError, Offline};
 use crate::config::Config;
-use crate::replay::{self, Go, Replayed, entries};
-use crate::restore::{self, Restored, StateFolders};
+use crate::replay::{self, Go, Replayed};
+use crate::restore::{self, Restored, StateFolders, archive_progress};
 
 /// Accounts after which progress is shown again.
 const SHOWN_EVERY: u64 = 1 << 16;
 
 /// Writes the state at the end of `slot`, or of the last block that is final, into `out`, or into the folder of the
-/// chain's snapshots.
+/// chain's snapshots: with `base`, what of it is not as in that full archive.
 pub fn run(
     chain: &Offline,
     config: &Config,
-    slot: Option<u64>,
+    (slot, base): (Option<u64>, Option<&Path>),
     out: Option<&Path>,
     say: &Say,
 ) -> Result<(), LedgerError> {
@@ -48,19 +50,32 @@ pub fn run(
         return Err(missing(slot));
     }
     let block_id = done.block_id.ok_or_else(|| missing(slot.unwrap_or(1)))?;
-    let statuses = statuses(chain, &ledger, &mut shown)?;
+    let mut reading = |archive: &ArchiveName, progress: Reading| shown.tell(|| archive_progress(archive, progress));
+    let changes = base.map(|base| Changes::since(base, &ledger, &mut reading)).transpose()?;
+    let newest = ledger.recent_blocks(1)[0];
+    let landed = |signature: &Signature| ledger.statuses().status(signature, newest.height);
+    let reading = |slot| shown.tell(|| format!("reading the transactions of slot {slot}"));
+    let statuses = last_statuses(&chain.reader, &newest, landed, reading)?;
     let facts = ChainFacts::of(&ledger, &chain.genesis, statuses, block_id);
-    let all = ledger.accounts().count() as u64;
-    let path = write_archive(&ledger, &facts, &out, |count| {
+    let (all, mut written) = (ledger.accounts().count() as u64, 0);
+    let writing = |count: u64| {
+        written = count;
         if count.is_multiple_of(SHOWN_EVERY) {
             shown.tell(|| format!("writing: {} of {} accounts", grouped(count), grouped(all)));
         }
-    })?;
+    };
+    let path = match &changes {
+        Some(changes) => write_incremental(&ledger, &facts, &out, changes, writing)?,
+        None => write_archive(&ledger, &facts, &out, writing)?,
+    };
     shown.clear();
     let (slot, hash) = ledger.hash_all();
     say.line(format_args!("archive   {}", path.display()));
     say.line(format_args!("bank      slot {slot}, hash {}", encode_32(&hash)));
-    say.line(format_args!("accounts  {}", grouped(all)));
+    match changes.map(|changes| changes.base()) {
+        Some(base) => say.line(format_args!("accounts  {} since slot {base}, of {}", grouped(written), grouped(all))),
+        None => say.line(format_args!("accounts  {}", grouped(all))),
+    }
     Ok(())
 }
 
@@ -122,27 +137,4 @@ fn state(
     };
     let done = replay::replay(&ledger, block_id, &chain.genesis, &chain.reader, until, None, executing)?;
     Ok((ledger, done))
-}
-
-/// The transactions of the last 300 blocks, the oldest first.
-fn statuses(chain: &Offline, ledger: &Ledger, shown: &mut Progress) -> Result<Vec<SlotStatuses>, LedgerError> {
-    let mut all = vec![];
-    let newest = ledger.recent_blocks(1)[0];
-    // A ledger that an archive started knows no block before that one's, but what became of their transactions.
-    let (mut slot, oldest) = (newest.slot, (newest.height + 1).saturating_sub(SLOTS_MAX as u64));
-    for height in (oldest..=newest.height).rev() {
-        shown.tell(|| format!("reading the transactions of slot {slot}"));
-        if height == 0 {
-            // The genesis has none, and a chain may lack it as a block.
-            all.push(SlotStatuses { slot, hashes: vec![] });
-            break;
-        }
-        let stored = chain.reader.block(slot)?.ok_or(LedgerError::NoStatuses { slot })?;
-        let entries = entries(&stored.data).map_err(|source| LedgerError::Entries { slot, source })?;
-        let transactions = entries.iter().flat_map(|entry| entry.transactions());
-        all.push(block_statuses(ledger, slot, transactions).ok_or(LedgerError::NoStatuses { slot })?);
-        slot = stored.info.parent_slot;
-    }
-    all.reverse();
-    Ok(all)
 }

@@ -14,12 +14,12 @@ use base64::prelude::BASE64_STANDARD;
 use hearth_command::numbers::grouped;
 use hearth_command::output::Say;
 use hearth_command::progress::Progress;
+use hearth_ledger::blockstore::entries;
 use hearth_wire::base58::{encode_32, encode_64};
 use serde_json::{Value, json};
 
 use super::command::Slots;
 use super::{LedgerError, Offline};
-use crate::replay::entries;
 
 /// Writes a line for each whole block, followed by a line for each of its transactions.
 pub fn run(chain: &Offline, slots: &Slots, out: Option<&Path>, say: &Say) -> Result<(), LedgerError> {

@@ -20,7 +20,8 @@ use hearth_command::exit_code::ExitCode;
 use hearth_command::output::Say;
 use hearth_command::shell;
 use hearth_ledger::archive::ArchiveError;
-use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy};
+use hearth_ledger::archiver::StatusesError;
+use hearth_ledger::blockstore::{self, Block, BlockStore, Reader, Recovery, SlotInfo, StoreError, SyncPolicy, entries};
 use hearth_ledger::genesis::GENESIS_NAME;
 use hearth_ledger::history::HistoryError;
 use hearth_ledger::snapshot::{Folder, SnapshotError, SnapshotFile};
@@ -29,7 +30,7 @@ use hearth_wire::entry::EntryError;
 
 use crate::config::{Config, ConfigError, ConfigFile};
 use crate::recorded::{self, RecordedError};
-use crate::replay::{ReplayError, entries, is_history_damaged, is_replay_of_damage, is_store_damaged};
+use crate::replay::{ReplayError, is_history_damaged, is_replay_of_damage, is_store_damaged};
 use crate::restore::{self, RestoreError};
 use command::Slots;
 pub use command::{Command, SnapshotCommand, TowerCommand};
@@ -127,14 +128,8 @@ pub enum LedgerError {
         root: u64,
     },
     /// The results of a block's transactions, which an archive needs, are not known.
-    #[error(
-        "no archive can be written: it needs the transactions of the last 300 blocks, and those of slot {slot}, or \
-         their results, are not here. A node that has joined a chain has them once it has followed 300 blocks"
-    )]
-    NoStatuses {
-        /// The block's slot.
-        slot: u64,
-    },
+    #[error("no archive can be written: {0}")]
+    NoStatuses(StatusesError),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -164,6 +159,16 @@ pub enum LedgerError {
 }
 
 impl ExitCode for LedgerError {}
+
+impl From<StatusesError> for LedgerError {
+    fn from(why: StatusesError) -> Self {
+        match why {
+            StatusesError::Store(source) => Self::Store(source),
+            StatusesError::Entries { slot, source } => Self::Entries { slot, source },
+            why @ StatusesError::Unknown { .. } => Self::NoStatuses(why),
+        }
+    }
+}
 
 impl LedgerError {
     /// Adds advice if files of the chain are damaged.
@@ -306,8 +311,8 @@ fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError
         Command::Export { slots, out, .. } => export::run(&chain()?, slots, out.as_deref(), say),
         // A tower does not need a chain.
         Command::Tower(command) => tower::run(command, config, say),
-        Command::Snapshot(SnapshotCommand::Create { slot, out, .. }) => {
-            create::run(&chain()?, config, *slot, out.as_deref(), say)
+        Command::Snapshot(SnapshotCommand::Create { slot, base, out, .. }) => {
+            create::run(&chain()?, config, (*slot, base.as_deref()), out.as_deref(), say)
         }
         // Other archives are files of their own.
         Command::Snapshot(SnapshotCommand::Info { file }) => snapshot::info(file, say),

@@ -18,7 +18,7 @@ use hearth_command::output::{Say, plural};
 use hearth_command::progress::{Progress, megabytes};
 use hearth_crypto::ed25519::verify_strict;
 use hearth_keys as keys;
-use hearth_ledger::blockstore::Block;
+use hearth_ledger::blockstore::{Block, entries};
 use hearth_ledger::history::{self, HistoryError};
 use hearth_ledger::lattice::Lattice;
 use hearth_ledger::snapshot;
@@ -32,7 +32,7 @@ use hearth_wire::{Hash, Pubkey, Txn};
 use super::command::Slots;
 use super::{LedgerError, Offline, options};
 use crate::config::Config;
-use crate::replay::{entries, signatures_are_valid};
+use crate::replay::signatures_are_valid;
 use crate::restore;
 
 /// The findings so far.

@@ -288,7 +288,7 @@ fn threads_come_to_what_one_after_the_other_does() {
     let (mut failed, mut votes) = (0, 0);
     for seed in 1..=12 {
         let (data, entries) = world.block(&mut Random(seed), &mut kinds);
-        let parsed = super::entries(&data).unwrap();
+        let parsed = hearth_ledger::blockstore::entries(&data).unwrap();
         let expected = serial(&world, &entries, *parsed.last().unwrap().hash);
         failed += expected.block.counts.failed;
         votes += expected.block.counts.votes;

@@ -35,6 +35,7 @@ use hearth_tile::latency::{LatencyDecl, TAKEN};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue};
 use hearth_wire::{Hash, Pubkey};
+use parking_lot::Mutex;
 
 use crate::links::{
     Datagram, GOSSIP_NET, GOSSIP_REPAIR, GOSSIP_SHRED, GOSSIP_SIGN, GOSSIP_SIGN_DEPTH, GOSSIP_TOWER, GOSSIP_TXSEND,
@@ -86,7 +87,7 @@ pub struct Config {
     /// Reads the blocks that the node serves to others.
     pub blocks: Reader,
     /// The cluster's archives that this node serves, which are announced in place of the ledger's own snapshots.
-    pub archives: Option<ServedArchives>,
+    pub archives: Arc<Announced>,
     /// Receives the known nodes, for the RPC.
     pub board: Arc<Board>,
 }
@@ -100,12 +101,28 @@ pub struct ServedArchives {
     pub incremental: Option<(u64, Hash)>,
 }
 
+/// The archives that are announced. A node that writes newer ones replaces them.
+#[derive(Debug, Default)]
+pub struct Announced(Mutex<Option<ServedArchives>>);
+
+impl Announced {
+    /// Announces these from now on.
+    pub fn set(&self, archives: Option<ServedArchives>) {
+        *self.0.lock() = archives;
+    }
+
+    /// What is announced.
+    pub fn get(&self) -> Option<ServedArchives> {
+        *self.0.lock()
+    }
+}
+
 /// Runs the state machine between its links.
 pub struct Gossip {
     machine: protocol::Gossip,
     ledger: Arc<Ledger>,
     blocks: Reader,
-    archives: Option<ServedArchives>,
+    archives: Arc<Announced>,
     board: Arc<Board>,
     net: Port,
     sign: Port,
@@ -435,7 +452,7 @@ impl Gossip {
                 known.full != served.full || known.incremental.first() != served.incremental.as_ref()
             })
         };
-        if let Some(served) = self.archives.or_else(own).filter(is_new) {
+        if let Some(served) = self.archives.get().or_else(own).filter(is_new) {
             let published = self.machine.publish_snapshots(served.full, served.incremental.as_slice(), now_ms);
             published.expect("one snapshot, and one of a later slot, keep all rules");
         }

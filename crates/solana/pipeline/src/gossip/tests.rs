@@ -54,11 +54,11 @@ struct Node {
 
 impl Node {
     fn new(node: u8) -> Self {
-        Self::serving(node, None)
+        Self::serving(node, Arc::default())
     }
 
     /// One that serves archives of the cluster's.
-    fn serving(node: u8, archives: Option<ServedArchives>) -> Self {
+    fn serving(node: u8, archives: Arc<Announced>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
         let (store, _) = BlockStore::open(folder.path(), store).unwrap();
@@ -246,15 +246,19 @@ fn two_nodes_meet_and_hear_each_others_votes() {
 
 #[test]
 fn archives_are_announced() {
-    let archives = ServedArchives { full: (60, [6; 32]), incremental: Some((65, [7; 32])) };
-    let mut nodes = [Node::new(0), Node::serving(1, Some(archives))];
-    let is_known = |nodes: &mut [Node]| {
-        let served = nodes[0].board.snapshots();
-        served
-            .iter()
-            .any(|served| (served.identity, served.slot) == (key(1).public_key(), 60) && served.hash == [6; 32])
-    };
-    talk_until(&mut nodes, "the archive is known", is_known);
+    let archives = Arc::new(Announced::default());
+    let mut nodes = [Node::new(0), Node::serving(1, Arc::clone(&archives))];
+    // The node writes a newer one while it runs.
+    for slot in [60, 80] {
+        let hash = [slot as u8; 32];
+        archives.set(Some(ServedArchives { full: (slot, hash), incremental: Some((slot + 5, [7; 32])) }));
+        let is_known = |nodes: &mut [Node]| {
+            let served = nodes[0].board.snapshots();
+            let wanted = (key(1).public_key(), slot, hash);
+            served.iter().any(|served| (served.identity, served.slot, served.hash) == wanted)
+        };
+        talk_until(&mut nodes, "the archive is known", is_known);
+    }
 }
 
 #[test]

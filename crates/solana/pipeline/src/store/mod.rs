@@ -82,6 +82,10 @@ hearth_tile::counters! {
         snapshots: Counter,
         /// Snapshots given up for want of room or another error.
         failed_snapshots: Counter,
+        /// Archives of the cluster's format written.
+        archives: Counter,
+        /// Archives given up for want of room or another error.
+        failed_archives: Counter,
     }
 }
 
@@ -283,6 +287,7 @@ impl Tile for Store {
         if let Some(snapshots) = self.ledger.snapshots() {
             out.count.snapshot_slot = snapshots.newest_slot().unwrap_or(0);
             (out.count.snapshots, out.count.failed_snapshots) = snapshots.counts();
+            (out.count.archives, out.count.failed_archives) = snapshots.archive_counts();
         }
     }
 

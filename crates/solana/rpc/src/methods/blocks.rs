@@ -17,7 +17,7 @@ impl Api {
             Some(slot) if slot > self.genesis_slot + 1 => slot,
             Some(_) => self.genesis_slot,
             // A node that booted from a snapshot has no block yet.
-            None => (self.newest_snapshot)().unwrap_or(self.genesis_slot),
+            None => (self.newest_snapshot)().map_or(self.genesis_slot, |newest| newest.full),
         }
     }
 
@@ -33,8 +33,8 @@ impl Api {
 
     pub fn get_highest_snapshot_slot(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
-        let slot = (self.newest_snapshot)().ok_or_else(Failure::no_snapshot)?;
-        Ok(json!({ "full": slot, "incremental": null }))
+        let newest = (self.newest_snapshot)().ok_or_else(Failure::no_snapshot)?;
+        Ok(json!({ "full": newest.full, "incremental": newest.incremental }))
     }
 
     /// The leader broadcasts its own shreds, so this is the newest slot.

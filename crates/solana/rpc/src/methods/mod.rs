@@ -43,7 +43,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::config::{ClusterNodes, Limits, Liveness, Offer, RpcNode, TransactionInlet};
+use crate::config::{ClusterNodes, Limits, Liveness, NewestSnapshot, Offer, RpcNode, TransactionInlet};
 use crate::counters::Counters;
 use crate::history::HistoryView;
 use crate::jsonrpc::{self, Failure, Request};
@@ -94,7 +94,7 @@ pub struct Api {
     genesis_slot: u64,
     feature_set: Option<u32>,
     prices: Prices,
-    newest_snapshot: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    newest_snapshot: Box<dyn Fn() -> Option<NewestSnapshot> + Send + Sync>,
     progress: Progress,
     liveness: Box<dyn Fn() -> Liveness + Send + Sync>,
     calls: Calls,

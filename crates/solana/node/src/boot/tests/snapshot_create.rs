@@ -8,7 +8,12 @@ use crate::ledger_command::{Command, SnapshotCommand, run};
 
 /// Makes an archive of the configured chain in `out`.
 fn create(config: &Config, slot: Option<u64>, out: &Path) -> Result<(), String> {
-    let create = SnapshotCommand::Create { chain: Default::default(), slot, out: Some(out.to_owned()) };
+    create_on(config, slot, None, out)
+}
+
+/// An incremental one, if it has a base.
+fn create_on(config: &Config, slot: Option<u64>, base: Option<PathBuf>, out: &Path) -> Result<(), String> {
+    let create = SnapshotCommand::Create { chain: Default::default(), slot, base, out: Some(out.to_owned()) };
     run(&Command::Snapshot(create), config, &Say::nothing()).map_err(|why| why.to_string())
 }
 
@@ -78,4 +83,35 @@ fn an_archive_follows_an_archive() {
     create(&config, None, &out).unwrap();
     let contents = archive(&out, 5).contents;
     assert_eq!(contents.statuses.iter().map(|of| of.slot).collect::<Vec<_>>(), [0, 1, 2, 5]);
+}
+
+#[test]
+fn an_incremental_archive_is_of_what_changed() {
+    let (folder, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut config = config(false);
+    config.ledger.path = folder.path().to_owned();
+    chain(&config, folder.path(), &[(1, 0), (2, 1), (5, 2)]);
+    create(&config, Some(2), out.path()).unwrap();
+    let only = |folder: &Path| std::fs::read_dir(folder).unwrap().next().expect("a file").unwrap().path();
+    let full = only(out.path());
+    let newer = tempfile::tempdir().unwrap();
+    create_on(&config, None, Some(full.clone()), newer.path()).unwrap();
+    let incremental = only(newer.path());
+    let name = ArchiveName::of_path(&incremental).unwrap();
+    assert_eq!((name.base, name.slot), (Some(2), 5));
+    let state = read_state(&full, Some(&incremental), &mut ()).unwrap();
+    create(&config, None, out.path()).unwrap();
+    let whole = archive(out.path(), 5);
+    assert_eq!(
+        (name.hash, state.contents.fields.hash),
+        (whole.contents.fields.lattice.checksum(), whole.contents.fields.hash)
+    );
+    assert_eq!(state.contents.accounts, whole.contents.accounts);
+    assert_eq!(state.contents.statuses, whole.contents.statuses);
+    // A base that is not earlier, and one that is incremental.
+    for (slot, base, what) in [(2, &full, "not of an earlier slot"), (5, &incremental, "where a full one is needed")] {
+        let why = create_on(&config, Some(slot), Some(base.clone()), newer.path()).unwrap_err();
+        assert!(why.contains(what), "{why}");
+    }
+    assert_eq!(std::fs::read_dir(newer.path()).unwrap().count(), 1);
 }
