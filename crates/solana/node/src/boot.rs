@@ -29,7 +29,7 @@ use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::Taker;
 use hearth_ledger::stakes::genesis_accounts;
-use hearth_ledger::{Account, Fates, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_ledger::{Account, Commitment, Fates, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
@@ -44,7 +44,7 @@ use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
 use hearth_wire::base58::decode_32;
-use hearth_wire::gossip::SocketKind;
+use hearth_wire::gossip::{ContactInfo, SocketKind};
 use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
@@ -245,6 +245,8 @@ pub struct Running {
     pub has_dashboard: bool,
     /// The tiles as seen from outside.
     pub tiles: Tiles,
+    ledger: Arc<Ledger>,
+    blocks: blockstore::Reader,
     rpc_server: RpcServer,
     taker: Option<Taker>,
     watch: Option<DivergenceWatch>,
@@ -255,6 +257,22 @@ impl Running {
     /// The address of the WebSocket subscriptions.
     pub fn websocket(&self) -> SocketAddr {
         self.rpc_server.websocket_addr()
+    }
+
+    /// The newest executed slot, and the newest of which shreds are stored.
+    pub fn slots(&self) -> (u64, u64) {
+        let executed = self.ledger.slot(Commitment::Processed);
+        (executed, self.blocks.last_slot().unwrap_or(0).max(executed))
+    }
+
+    /// Whether the node takes snapshots.
+    pub fn takes_snapshots(&self) -> bool {
+        self.taker.is_some()
+    }
+
+    /// What the node says of itself in gossip when it starts, and what gossip posts; `None` outside a cluster.
+    pub fn gossip(&self) -> Option<(ContactInfo, Arc<Board>)> {
+        self.peers.as_ref().map(|peers| (peers.gossip.own, Arc::clone(&peers.board)))
     }
 
     /// Why the node has diverged from its cluster, if it has.
@@ -346,6 +364,7 @@ pub fn join(
         snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
         behind_max: config.snapshots.maximum_local_snapshot_age,
         expected_genesis: expected_genesis(&config.consensus.expected_genesis_hash)?,
+        expected_shred_version: Some(config.consensus.expected_shred_version).filter(|version| *version != 0),
         known: known.iter().map(|address| address.0).collect(),
         identity: Arc::new(identity(config, folder)?),
         gossip: at.gossip,
@@ -652,7 +671,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let has_dashboard = look_at.is_ok();
     let rpc_node = RpcNode {
         newest_snapshot: newest_snapshot(archives.clone(), &ledger),
-        ledger,
+        ledger: ledger.clone(),
         inlet,
         identity,
         faucet,
@@ -668,7 +687,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
         slot_ms: genesis.config().slot_ms,
         counters: Arc::new(Counters::in_words(Box::new(RpcWords(words)))),
-        blocks: Some(blocks),
+        blocks: Some(blocks.clone()),
         history,
         fates,
         began_unix_s: unix_time().as_secs(),
@@ -685,7 +704,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let limits = rpc_limits(&config.rpc, slots_may_stand);
     let rpc_server = RpcServer::start_on(bound.rpc()?, limits, rpc_node)?;
     let rpc = rpc_server.local_addr();
-    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, rpc_server, taker, watch, peers })
+    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, ledger, blocks, rpc_server, taker, watch, peers })
 }
 
 /// The genesis accounts of the additional validators.
@@ -746,12 +765,13 @@ impl Peers {
         let ports = bound.ports;
         let version = restore::shred_version(config, &chain.genesis);
         let advertised = |address| at.advertised(address);
+        let rpc = |address| advertised(address).filter(|_| !config.rpc.private);
         let mut sockets = vec![
             (SocketKind::Gossip, Some(at.gossip)),
             (SocketKind::Tvu, Some(at.tvu)),
             (SocketKind::ServeRepair, Some(at.serve_repair)),
-            (SocketKind::Rpc, advertised(ports.rpc)),
-            (SocketKind::RpcPubsub, advertised(ports.websocket)),
+            (SocketKind::Rpc, rpc(ports.rpc)),
+            (SocketKind::RpcPubsub, rpc(ports.websocket)),
         ];
         if !config.follows() {
             let transactions = [

@@ -23,6 +23,7 @@ use hearth_pipeline::{gossip, replay, tower};
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, Tile};
 use hearth_wire::Pubkey;
+use hearth_wire::base58::decode_32;
 
 use super::voting::{self, Verdict};
 use super::{BootError, Chain, Peers};
@@ -175,6 +176,10 @@ fn vote_account(config: &Config, folder: &Path) -> Result<Option<Pubkey>, BootEr
         return Ok(None);
     }
     let given = config.expand(&config.consensus.vote_account_path);
+    // The address is enough: the identity signs the votes.
+    if let Some(address) = given.to_str().and_then(|text| decode_32(text).ok()) {
+        return Ok(Some(address));
+    }
     let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
     Ok(Some(keys::read(&path)?.public))
 }

@@ -260,7 +260,8 @@ tables! {
         /// Votes for every block once it is durable. Without votes blocks become final by their depth.
         pub vote: bool = true,
         /// The vote account, a JSON file as the Solana tools write it, of a node that joins a cluster to make blocks
-        /// and vote there. Empty: it only follows. The node that begins a chain makes one beside the ledger.
+        /// and vote there, or the account's address itself. Empty: it only follows. The node that begins a chain makes
+        /// one beside the ledger.
         pub vote_account_path: PathBuf = PathBuf::new(),
         /// Votes in a cluster although the vote account has voted before and the ledger folder has no tower, or one
         /// that is older than the account's votes. The node then takes the votes in the account for its tower; a vote
@@ -272,6 +273,9 @@ tables! {
         /// The genesis hash of the cluster, in base58. A node that joins takes no other genesis, and refuses a ledger
         /// folder that has another. Empty: the shred version of the entrypoint decides alone.
         pub expected_genesis_hash: String = String::new(),
+        /// The cluster's shred version. A node that joins ends with an error where its entrypoint tells another one,
+        /// before it takes anything. 0: any.
+        pub expected_shred_version: u16 = 0,
     }
 
     /// `[gossip]`
@@ -297,6 +301,9 @@ tables! {
         pub bind_address: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST),
         /// JSON-RPC over HTTP; WebSocket is one port higher.
         pub port: u16 = 8899,
+        /// Keeps the addresses of JSON-RPC and WebSocket out of gossip: other nodes do not learn of them, and take no
+        /// genesis and no snapshot from here.
+        pub private: bool = false,
         /// Serves a page about the node at the address of JSON-RPC, for browsers.
         pub dashboard: bool = true,
         /// Keeps the status of landed transactions for `getSignatureStatuses`, and on disk what became of each for

@@ -100,6 +100,21 @@ pub enum JoinError {
         /// The entrypoint's address.
         entrypoint: SocketAddrV4,
     },
+    /// The entrypoint is in another cluster than the operator named.
+    #[error(
+        "the entrypoint {entrypoint} is in a cluster of shred version {theirs}, and {key} asks for {expected}: name an \
+         entrypoint of that cluster, or mend the key; nothing was fetched"
+    )]
+    OtherCluster {
+        /// The entrypoint's address.
+        entrypoint: SocketAddrV4,
+        /// Its cluster's shred version.
+        theirs: u16,
+        /// The expected shred version.
+        expected: u16,
+        /// The keys that it follows from.
+        key: &'static str,
+    },
     /// The configured genesis hash is none.
     #[error("consensus.expected_genesis_hash: `{0}` is not a hash in base58")]
     ExpectedGenesis(String),
@@ -136,6 +151,8 @@ pub struct Joiner<'a> {
     pub behind_max: u64,
     /// The genesis hash that the chain must have, if the operator named one.
     pub expected_genesis: Option<Hash>,
+    /// The shred version that the cluster must have, if the operator named one.
+    pub expected_shred_version: Option<u16>,
     /// Nodes whose announcements of snapshots are trusted; if empty, the stake decides.
     pub known: Vec<Pubkey>,
     /// The node's identity. No tile runs yet, so it signs its gossip messages itself.
@@ -185,6 +202,7 @@ impl Joiner<'_> {
         let (entrypoint, shred_version) = wait(self.stop, &format!("waiting for {entrypoints:?}"), || {
             entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)))
         })?;
+        self.check_cluster(entrypoint, shred_version)?;
         // Checked before another chain's genesis is written beside the blocks.
         let stored = BlockStore::genesis_hash(&self.folder.join("blocks")).map(|hash| self.shred_version_of(&hash));
         if let Some(own) = stored.filter(|own| *own != shred_version) {
@@ -205,6 +223,20 @@ impl Joiner<'_> {
         match &self.snapshots {
             Some(snapshots) if takes_snapshot => self.snapshot(&scout, snapshots),
             _ => Ok(()),
+        }
+    }
+
+    /// Fails if the entrypoint's cluster is not the one that the operator named.
+    fn check_cluster(&self, entrypoint: SocketAddrV4, theirs: u16) -> Result<(), JoinError> {
+        let of_genesis = self.expected_genesis.map(|hash| self.shred_version_of(&hash));
+        let wanted = [
+            (self.expected_shred_version, "consensus.expected_shred_version"),
+            (of_genesis, "consensus.expected_genesis_hash (with consensus.hard_forks)"),
+        ];
+        let other = wanted.into_iter().find_map(|(expected, key)| Some((expected.filter(|it| *it != theirs)?, key)));
+        match other {
+            Some((expected, key)) => Err(JoinError::OtherCluster { entrypoint, theirs, expected, key }),
+            None => Ok(()),
         }
     }
 
