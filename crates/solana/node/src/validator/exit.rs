@@ -39,7 +39,8 @@ impl Exit {
         }
         let mut admin = AdminClient::connect(folder)?;
         let answer = admin.call("pid")?;
-        let pid = answer.as_u64().ok_or_else(|| ValidatorError::Garbled { method: "pid", answer: answer.to_string() })?;
+        let pid =
+            answer.as_u64().ok_or_else(|| ValidatorError::Garbled { method: "pid", answer: answer.to_string() })?;
         admin.call("exit")?;
         say.line("Exit request sent");
         if self.no_wait_for_exit {

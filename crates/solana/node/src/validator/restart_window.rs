@@ -224,12 +224,7 @@ fn delinquent(votes: &Value) -> f64 {
 }
 
 /// Waits for a window of the node of this ledger folder; the leader slots are those of `identity`, or the node's own.
-pub(super) fn wait(
-    folder: &Path,
-    window: &Window,
-    identity: Option<Address>,
-    say: &Say,
-) -> Result<(), ValidatorError> {
+pub(super) fn wait(folder: &Path, window: &Window, identity: Option<Address>, say: &Say) -> Result<(), ValidatorError> {
     let mut admin = AdminClient::connect(folder)?;
     let address = rpc_address(&mut admin)?;
     let takes_snapshots = admin.call("isGeneratingSnapshots")? == true;
