@@ -16,7 +16,10 @@ pub const EXAMPLES: &[Example] = &[
             "hearth validator --identity identity.json --vote-account vote.json --entrypoint 203.0.113.1:8001 --bind-address 203.0.113.7",
         ],
     ),
-    ("validator exit", &["hearth validator exit --config validator.toml", "hearth validator exit --ledger ledger --force"]),
+    (
+        "validator exit",
+        &["hearth validator exit --config validator.toml", "hearth validator exit --ledger ledger --force"],
+    ),
     (
         "validator wait-for-restart-window",
         &["hearth validator wait-for-restart-window --ledger ledger --min-idle-time 5"],
