@@ -226,7 +226,7 @@ impl AdminState {
 }
 
 impl Request {
-    /// Parses a line. An error has the request's id, if that can be told.
+    /// Parses a line. An error has the request's id, if it has one.
     fn parse(line: &[u8]) -> Result<Self, (Value, Refusal)> {
         let request: Value = serde_json::from_slice(line)
             .map_err(|why| (Value::Null, Refusal::new(PARSE_ERROR, format!("Parse error: {why}"))))?;
