@@ -56,7 +56,7 @@ use crate::ledger_command;
 use crate::peers;
 use crate::peers::divergence::{DivergenceError, DivergenceWatch};
 use crate::peers::ip_echo::EchoServer;
-use crate::peers::join::{JoinError, Joiner};
+use crate::peers::join::{ArchiveUrl, JoinError, Joiner};
 use crate::peers::socket::PeerLinks;
 use crate::ports::BoundPorts;
 use crate::replay::{
@@ -365,6 +365,7 @@ pub fn join(
         behind_max: config.snapshots.maximum_local_snapshot_age,
         expected_genesis: expected_genesis(&config.consensus.expected_genesis_hash)?,
         expected_shred_version: Some(config.consensus.expected_shred_version).filter(|version| *version != 0),
+        archive: ArchiveUrl::configured(&config.snapshots.url)?,
         known: known.iter().map(|address| address.0).collect(),
         identity: Arc::new(identity(config, folder)?),
         gossip: at.gossip,

@@ -242,6 +242,10 @@ tables! {
         /// A node that joins a cluster with an empty folder, or is far behind when it starts, takes the newest snapshot
         /// of a peer. Without, it executes the chain from its first block, or from where it is.
         pub download: bool = true,
+        /// A full archive that such a node takes in place of what nodes announce in gossip:
+        /// `http://HOST:PORT/snapshot-SLOT-HASH.tar.zst`, as the RPC of a node of Agave serves it. The hash in its name
+        /// is enough. If it cannot be taken the node ends with an error. Empty: gossip decides.
+        pub url: String = String::new(),
         /// Serves the cluster's archives (`snapshot-SLOT-HASH.tar.zst`) in the folder of the snapshots over the RPC
         /// port, to nodes of Agave, too. Gossip announces the newest one at the start in place of the snapshots that
         /// nodes of Hearth take, and `hearth ledger snapshot create` makes one.

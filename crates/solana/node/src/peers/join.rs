@@ -39,9 +39,11 @@ use serde_json::json;
 use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
 use super::{ip_echo, now_ms};
-use archives::fetch_archives;
+use archives::{fetch_archives, take_named};
 use scout::{GossipSockets, Scout, Start};
 use trust::Trust;
+
+pub use archives::ArchiveUrl;
 
 /// Interval of progress reports while nobody answers.
 const SAY_EVERY: Duration = Duration::from_secs(5);
@@ -130,6 +132,28 @@ pub enum JoinError {
         /// The configured one.
         expected: Hash,
     },
+    /// The folder's chain has another shred version than the operator named.
+    #[error(
+        "the chain in the ledger folder has shred version {own}, and consensus.expected_shred_version is {expected}: \
+         name another folder (--ledger), or all hard forks of the chain (--hard-fork)"
+    )]
+    OtherShredVersion {
+        /// The folder's shred version.
+        own: u16,
+        /// The configured one.
+        expected: u16,
+    },
+    /// The configured URL of a snapshot is none.
+    #[error("snapshots.url: {0}")]
+    SnapshotUrl(String),
+    /// The snapshot that the operator named cannot be taken.
+    #[error("no snapshot from {url} (snapshots.url): {why}")]
+    NamedSnapshot {
+        /// The archive's URL.
+        url: String,
+        /// The reason.
+        why: String,
+    },
     /// The downloaded genesis is invalid.
     #[error(transparent)]
     Genesis(GenesisError),
@@ -153,6 +177,8 @@ pub struct Joiner<'a> {
     pub expected_genesis: Option<Hash>,
     /// The shred version that the cluster must have, if the operator named one.
     pub expected_shred_version: Option<u16>,
+    /// The archive to take in place of what nodes announce, if the operator named one.
+    pub archive: Option<ArchiveUrl>,
     /// Nodes whose announcements of snapshots are trusted; if empty, the stake decides.
     pub known: Vec<Pubkey>,
     /// The node's identity. No tile runs yet, so it signs its gossip messages itself.
@@ -188,6 +214,11 @@ impl Joiner<'_> {
                 return Err(JoinError::OtherGenesis { own: *own.hash(), expected: *expected });
             }
             let own = own.map(|genesis| self.shred_version_of(genesis.hash()));
+            if let (Some(own), Some(expected)) = (own, self.expected_shred_version)
+                && own != expected
+            {
+                return Err(JoinError::OtherShredVersion { own, expected });
+            }
             let theirs = self.entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)));
             match (own, theirs) {
                 (Some(own), Some((entrypoint, theirs))) if own != theirs => {
@@ -221,9 +252,21 @@ impl Joiner<'_> {
             self.genesis(&scout, shred_version)?;
         }
         match &self.snapshots {
-            Some(snapshots) if takes_snapshot => self.snapshot(&scout, snapshots),
+            Some(snapshots) if takes_snapshot => match &self.archive {
+                Some(archive) => self.named_snapshot(archive, snapshots),
+                None => self.snapshot(&scout, snapshots),
+            },
             _ => Ok(()),
         }
+    }
+
+    /// Downloads the archive that the operator named, unless the state here is newer.
+    fn named_snapshot(&self, archive: &ArchiveUrl, snapshots: &Path) -> Result<(), JoinError> {
+        if saved_root(self.folder).is_some_and(|root| root.slot >= archive.slot()) {
+            return Ok(());
+        }
+        let genesis = Genesis::load(&self.folder.join(GENESIS_NAME)).map_err(JoinError::Genesis)?;
+        take_named(archive, snapshots, &genesis, self.hard_forks, self.stop)
     }
 
     /// Fails if the entrypoint's cluster is not the one that the operator named.

@@ -258,6 +258,7 @@ fn checked(config: &Config) -> Result<(), ValidatorError> {
 }
 
 /// Fails if the folder's chain is not the one that the operator named, or there is none and no cluster has one either.
+/// The shred version of a chain that is in a cluster is checked when the node joins.
 fn check_chain(config: &Config, folder: &Path) -> Result<(), ValidatorError> {
     let path = folder.join(GENESIS_NAME);
     if !path.exists() {
@@ -279,7 +280,7 @@ fn check_chain(config: &Config, folder: &Path) -> Result<(), ValidatorError> {
     }
     let version = shred_version_with(&own, &config.consensus.hard_forks);
     match config.consensus.expected_shred_version {
-        expected if expected != 0 && expected != version => {
+        expected if !config.joins() && expected != 0 && expected != version => {
             Err(ValidatorError::OtherShredVersion { folder: folder.to_owned(), own: version, expected })
         }
         _ => Ok(()),

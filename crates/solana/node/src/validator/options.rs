@@ -16,6 +16,7 @@ use hearth_wire::base58::decode_32;
 use super::ValidatorError;
 use crate::config::{Address, Config, Entrypoint};
 use crate::developer::{SHRED_BYTES, port, shreds};
+use crate::peers::join::ArchiveUrl;
 
 /// The ports that a node takes of a range: gossip, shreds, repair's two, and TPU's two.
 const PORTS: u16 = 6;
@@ -52,6 +53,9 @@ pub struct NodeOptions {
     /// A node whose word on snapshots counts; with one, no other's does. May be repeated.
     #[arg(long, value_name = "ADDRESS")]
     pub known_validator: Vec<Address>,
+    /// Take this archive in place of a snapshot that nodes announce: http://HOST:PORT/snapshot-SLOT-HASH.tar.zst.
+    #[arg(long, value_name = "URL", value_parser = archive_url, conflicts_with = "no_snapshot_fetch")]
+    pub snapshot_url: Option<String>,
     /// Take no snapshot of a peer.
     #[arg(long)]
     pub no_snapshot_fetch: bool,
@@ -125,6 +129,10 @@ fn hash(text: &str) -> Result<String, String> {
     }
 }
 
+fn archive_url(text: &str) -> Result<String, String> {
+    text.parse::<ArchiveUrl>().map(|url| url.to_string())
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "it must be a whole number, at least 1".into())
 }
@@ -172,6 +180,7 @@ impl NodeOptions {
         snapshots.download &= !self.no_snapshot_fetch;
         snapshots.enabled &= !self.no_snapshots;
         set(&mut snapshots.path, &self.snapshots);
+        set(&mut snapshots.url, &self.snapshot_url);
         set(&mut snapshots.full_snapshot_interval_slots, &self.full_snapshot_interval_slots);
         set(&mut snapshots.maximum_full_snapshots_to_retain, &self.maximum_full_snapshots_to_retain);
         set(&mut snapshots.maximum_local_snapshot_age, &self.maximum_local_snapshot_age);
