@@ -152,11 +152,24 @@ fn validator_with_stake_votes_and_leads() {
         0 => Err(format!("slot {}", slot(node.rpc()))),
         _ => Ok(()),
     });
-    wait_until("its votes land", || {
+    let last_vote = || {
         let votes = leader.rpc().call("getVoteAccounts", json!([{ "votePubkey": vote }]));
-        let last = votes["current"][0]["lastVote"].as_u64().unwrap_or(0);
-        same(last > 0, true).map_err(|_| votes.to_string())
-    });
+        [&votes["current"], &votes["delinquent"]].iter().find_map(|list| list[0]["lastVote"].as_u64()).unwrap_or(0)
+    };
+    let votes_after = |slot: u64| {
+        wait_until("its votes land", || {
+            let last = last_vote();
+            same(last > slot, true).map_err(|_| format!("the last vote is for slot {last}, not after {slot}"))
+        });
+    };
+    votes_after(0);
+    // Without a key it votes no more; with that of its identity it does again.
+    let key_file = identity.to_str().unwrap();
+    let voters = |arguments: &[&str]| setup.output("validator", &[&["authorized-voter"][..], arguments].concat());
+    assert!(refused(&voters(&["add", key_file]), 1).contains("Authorized voter already present"));
+    said(&voters(&["remove-all"]));
+    said(&voters(&["add", key_file]));
+    votes_after(slot(node.rpc()));
     assert!(said(&setup.output("validator", &["exit", "--force"])).contains("has ended"));
     assert!(node.process.wait().0.success());
     leader.stop();

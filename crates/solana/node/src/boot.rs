@@ -36,6 +36,7 @@ use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
 use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
+use hearth_pipeline::voters::VoterDesk;
 use hearth_pipeline::{benchg, bencho, gossip};
 use hearth_ring::unix_time;
 use hearth_rpc::{Admin, Counters, Download, Limits, Offer, Profiler, RpcError, RpcNode, RpcServer};
@@ -233,6 +234,12 @@ pub struct NodeParts {
     pub instruments: Option<Instruments>,
 }
 
+/// Where a node is on its chain.
+struct Position {
+    ledger: Arc<Ledger>,
+    blocks: blockstore::Reader,
+}
+
 /// A running node.
 pub struct Running {
     /// The running tiles.
@@ -245,8 +252,9 @@ pub struct Running {
     pub has_dashboard: bool,
     /// The tiles as seen from outside.
     pub tiles: Tiles,
-    ledger: Arc<Ledger>,
-    blocks: blockstore::Reader,
+    /// In a cluster: where the operator changes which keys sign votes.
+    pub voters: Option<Arc<VoterDesk>>,
+    at: Position,
     rpc_server: RpcServer,
     taker: Option<Taker>,
     watch: Option<DivergenceWatch>,
@@ -261,8 +269,8 @@ impl Running {
 
     /// The newest executed slot, and the newest of which shreds are stored.
     pub fn slots(&self) -> (u64, u64) {
-        let executed = self.ledger.slot(Commitment::Processed);
-        (executed, self.blocks.last_slot().unwrap_or(0).max(executed))
+        let executed = self.at.ledger.slot(Commitment::Processed);
+        (executed, self.at.blocks.last_slot().unwrap_or(0).max(executed))
     }
 
     /// Whether the node takes snapshots.
@@ -656,7 +664,8 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         peers.as_ref().map(|peers| consensus::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
     let clock = Clock::real();
     let others = peers.as_ref().zip(cluster.as_ref());
-    let (consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
+    let (mut consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
+    let voters = consensus.as_mut().and_then(|consensus| consensus.desk.take()).map(Arc::new);
     let part = tiles::Participation { cluster, consensus };
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
     let huge_pages = huge_pages(&config.hugetlbfs);
@@ -700,12 +709,10 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         admin,
         liveness: alive.clone().liveness(),
     };
-    // In a cluster there are pauses between slots, and most slots are led by other nodes.
-    let slots_may_stand = config.development.are_slots_on_demand() || config.gossip.enabled;
-    let limits = rpc_limits(&config.rpc, slots_may_stand);
-    let rpc_server = RpcServer::start_on(bound.rpc()?, limits, rpc_node)?;
+    let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
     let rpc = rpc_server.local_addr();
-    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, ledger, blocks, rpc_server, taker, watch, peers })
+    let at = Position { ledger, blocks };
+    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, voters, at, rpc_server, taker, watch, peers })
 }
 
 /// The genesis accounts of the additional validators.
@@ -814,7 +821,8 @@ fn gossip_address(gossip: &Gossip) -> SocketAddr {
     reachable(SocketAddr::new(gossip.bind_address.into(), gossip.port))
 }
 
-fn rpc_limits(rpc: &Rpc, slots_may_stand: bool) -> Limits {
+fn rpc_limits(config: &Config) -> Limits {
+    let rpc = &config.rpc;
     Limits {
         http_connections: rpc.max_http_connections,
         websocket_connections: rpc.max_websocket_connections,
@@ -828,7 +836,8 @@ fn rpc_limits(rpc: &Rpc, slots_may_stand: bool) -> Limits {
         airdrop_lamports: rpc.max_airdrop_lamports,
         airdrop_lamports_per_slice: rpc.max_airdrop_lamports_per_slice,
         airdrop_slice: Duration::from_secs(rpc.airdrop_slice_secs),
-        slots_may_stand,
+        // In a cluster there are pauses between slots, and most slots are led by other nodes.
+        slots_may_stand: config.development.are_slots_on_demand() || config.gossip.enabled,
         ..Limits::default()
     }
 }

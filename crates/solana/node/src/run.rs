@@ -186,7 +186,12 @@ fn open_chain(
 
 /// What the admin socket tells of a running node.
 fn facts(running: &Running) -> Facts {
-    Facts { rpc: running.rpc, takes_snapshots: running.takes_snapshots(), gossip: running.gossip() }
+    Facts {
+        rpc: running.rpc,
+        takes_snapshots: running.takes_snapshots(),
+        gossip: running.gossip(),
+        voters: running.voters.clone(),
+    }
 }
 
 /// Fetches the genesis and a snapshot if the node joins a cluster. Returns false if it was stopped.

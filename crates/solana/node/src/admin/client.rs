@@ -43,9 +43,18 @@ impl AdminClient {
     ///
     /// The node refuses, or gives no answer.
     pub fn call(&mut self, method: &str) -> Result<Value, AdminError> {
+        self.call_with(method, &[])
+    }
+
+    /// The same for a method that takes texts as parameters.
+    ///
+    /// # Errors
+    ///
+    /// The node refuses, or gives no answer.
+    pub fn call_with(&mut self, method: &str, params: &[&str]) -> Result<Value, AdminError> {
         let no_answer =
             |path: &Path, why: String| AdminError::NoAnswer { path: path.to_owned(), method: method.to_owned(), why };
-        let answer = self.exchange(method).map_err(|why| no_answer(&self.path, why.to_string()))?;
+        let answer = self.exchange(method, params).map_err(|why| no_answer(&self.path, why.to_string()))?;
         if let Some(error) = answer.get("error") {
             let message = error["message"].as_str().unwrap_or("no reason is given").to_owned();
             let code = error["code"].as_i64().unwrap_or_default();
@@ -55,8 +64,8 @@ impl AdminClient {
         result.ok_or_else(|| no_answer(&self.path, format!("it says {answer}")))
     }
 
-    fn exchange(&mut self, method: &str) -> io::Result<Value> {
-        let request = json!({ "jsonrpc": "2.0", "method": method, "params": [], "id": 1 });
+    fn exchange(&mut self, method: &str, params: &[&str]) -> io::Result<Value> {
+        let request = json!({ "jsonrpc": "2.0", "method": method, "params": params, "id": 1 });
         self.stream.get_mut().write_all(format!("{request}\n").as_bytes())?;
         let mut line = vec![];
         self.stream.by_ref().take(ANSWER_MAX).read_until(b'\n', &mut line)?;

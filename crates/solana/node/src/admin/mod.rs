@@ -15,13 +15,15 @@ mod tests;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_command::exit_code::ExitCode;
 use hearth_command::stop::StopSignal;
 use hearth_gossip::board::Board;
+use hearth_keys as keys;
+use hearth_pipeline::voters::VoterDesk;
 use hearth_ring::unix_time;
 use hearth_wire::base58::encode_32;
 use hearth_wire::gossip::{ContactInfo, SocketKind};
@@ -97,6 +99,8 @@ pub struct Facts {
     pub takes_snapshots: bool,
     /// In a cluster: what it says of itself in gossip, and what gossip posts.
     pub gossip: Option<(ContactInfo, Arc<Board>)>,
+    /// In a cluster: where the keys change that sign its votes.
+    pub voters: Option<Arc<VoterDesk>>,
 }
 
 /// How far the node's start is.
@@ -148,6 +152,8 @@ struct Reply {
 struct Request {
     id: Value,
     method: String,
+    /// As many as the method takes.
+    params: Vec<String>,
 }
 
 /// Why a request has no result.
@@ -181,7 +187,7 @@ impl AdminState {
     /// Answers a line.
     fn answer(&self, line: &[u8]) -> Reply {
         match Request::parse(line) {
-            Ok(Request { id, method }) => match self.call(&method) {
+            Ok(Request { id, method, params }) => match self.call(&method, &params) {
                 Ok(result) => Reply {
                     line: format!("{}\n", json!({ "jsonrpc": "2.0", "result": result, "id": id })),
                     ends_node: method == "exit",
@@ -192,9 +198,19 @@ impl AdminState {
         }
     }
 
-    /// The result of a method. No method takes parameters.
-    fn call(&self, method: &str) -> Result<Value, Refusal> {
+    /// The result of a method.
+    fn call(&self, method: &str, params: &[String]) -> Result<Value, Refusal> {
         match method {
+            "addAuthorizedVoter" => {
+                let path = params.first().map(Path::new).ok_or_else(|| params_of(method, 1))?;
+                let key = keys::read(path).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))?.keypair;
+                let added = self.voters()?.add(key);
+                added.map(|()| Value::Null).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))
+            }
+            "removeAllAuthorizedVoters" => {
+                let removed = self.voters()?.remove_all();
+                removed.map(|()| Value::Null).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))
+            }
             // The server sets the signal once the answer is sent.
             "exit" => Ok(Value::Null),
             "pid" => Ok(json!(std::process::id())),
@@ -207,10 +223,14 @@ impl AdminState {
             "isGeneratingSnapshots" => self.running().map(|facts| json!(facts.takes_snapshots)),
             "contactInfo" => match self.running()?.gossip {
                 Some((own, board)) => Ok(contact_json(&newest(own, &board))),
-                None => Err(Refusal::new(INVALID_PARAMS, "The node is in no cluster")),
+                None => Err(Refusal::new(INVALID_PARAMS, NO_CLUSTER)),
             },
             _ => Err(Refusal::new(METHOD_NOT_FOUND, "Method not found")),
         }
+    }
+
+    fn voters(&self) -> Result<Arc<VoterDesk>, Refusal> {
+        self.running()?.voters.ok_or_else(|| Refusal::new(INVALID_PARAMS, NO_CLUSTER))
     }
 
     fn facts(&self) -> Option<Facts> {
@@ -239,22 +259,42 @@ impl Request {
         }
         let Some(id) = id.clone() else { return Err(invalid("it has no id, which is a number or a text")) };
         let Some(method) = request["method"].as_str() else { return Err(invalid("it has no method")) };
-        let takes_nothing = match request.get("params") {
-            None | Some(Value::Null) => true,
-            Some(Value::Array(params)) => params.is_empty(),
-            Some(Value::Object(params)) => params.is_empty(),
-            Some(_) => false,
+        let params: Option<Vec<String>> = match request.get("params") {
+            None | Some(Value::Null) => Some(vec![]),
+            Some(Value::Array(params)) => params.iter().map(|param| param.as_str().map(str::to_owned)).collect(),
+            Some(Value::Object(params)) => params.is_empty().then(Vec::new),
+            Some(_) => None,
         };
-        match takes_nothing || !METHODS.contains(&method) {
-            true => Ok(Self { id, method: method.to_owned() }),
-            false => Err((id, Refusal::new(INVALID_PARAMS, format!("Invalid params: {method} takes none")))),
+        let known = METHODS.iter().find(|(name, _)| *name == method);
+        match (known, params) {
+            // The call says so.
+            (None, _) => Ok(Self { id, method: method.to_owned(), params: vec![] }),
+            (Some((_, count)), Some(params)) if params.len() == *count => {
+                Ok(Self { id, method: method.to_owned(), params })
+            }
+            (Some((name, count)), _) => Err((id, params_of(name, *count))),
         }
     }
 }
 
-/// The methods that are served.
-const METHODS: [&str; 7] =
-    ["exit", "pid", "startTime", "startProgress", "rpcAddress", "isGeneratingSnapshots", "contactInfo"];
+/// The methods that are served, and how many texts each takes as parameters.
+const METHODS: [(&str, usize); 9] = [
+    ("exit", 0),
+    ("pid", 0),
+    ("startTime", 0),
+    ("startProgress", 0),
+    ("rpcAddress", 0),
+    ("isGeneratingSnapshots", 0),
+    ("contactInfo", 0),
+    ("addAuthorizedVoter", 1),
+    ("removeAllAuthorizedVoters", 0),
+];
+/// Why a node alone refuses what is about a cluster.
+const NO_CLUSTER: &str = "The node is in no cluster";
+
+fn params_of(method: &str, count: usize) -> Refusal {
+    Refusal::new(INVALID_PARAMS, format!("Invalid params: {method} takes {count} texts"))
+}
 
 fn refused(Refusal { code, message }: &Refusal, id: &Value) -> Reply {
     let error = json!({ "jsonrpc": "2.0", "error": { "code": code, "message": message }, "id": id });

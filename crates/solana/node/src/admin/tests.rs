@@ -45,6 +45,7 @@ fn facts() -> Facts {
         rpc: "127.0.0.1:8899".parse().unwrap(),
         takes_snapshots: true,
         gossip: Some((own, Arc::new(Board::default()))),
+        voters: None,
     }
 }
 
@@ -130,9 +131,35 @@ fn what_is_no_request_gets_an_error() {
 fn every_listed_method_is_served() {
     let (state, _) = state();
     state.enter(Stage::Running(facts()));
-    for method in METHODS {
-        assert!(state.call(method).is_ok(), "{method}");
+    for (method, count) in METHODS.iter().filter(|(method, _)| !method.ends_with("AuthorizedVoters")) {
+        assert_eq!(state.call(method, &[]).is_ok(), *count == 0, "{method}");
     }
+}
+
+#[test]
+fn voters_are_added_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("voter.json");
+    let voter = keys::create(&path).unwrap().public;
+    let (state, _) = state();
+    let add = |path: &Path| {
+        let line = json!({ "method": "addAuthorizedVoter", "params": [path], "id": 1 }).to_string();
+        answered(&state, &line)
+    };
+    assert_eq!(add(&path)["error"]["message"], "Retry once validator start up is complete");
+    state.enter(Stage::Running(facts()));
+    assert_eq!(add(&path)["error"]["message"], NO_CLUSTER, "a node alone signs by its identity");
+    let (desk, voters, _keys) = VoterDesk::new([3; 32], vec![]);
+    state.enter(Stage::Running(Facts { voters: Some(Arc::new(desk)), ..facts() }));
+    assert_eq!(add(&path)["result"], Value::Null);
+    assert_eq!(voters.choose(Some(&voter), &[3; 32]), Some(voter));
+    assert_eq!(add(&path)["error"]["message"], "Authorized voter already present");
+    let missing = add(&folder.path().join("none.json"));
+    assert!(missing["error"]["message"].as_str().is_some_and(|why| why.contains("none.json")), "{missing}");
+    assert_eq!(code(&state, r#"{"method":"addAuthorizedVoter","params":[],"id":1}"#), INVALID_PARAMS);
+    assert_eq!(code(&state, r#"{"method":"addAuthorizedVoter","params":[7],"id":1}"#), INVALID_PARAMS);
+    assert_eq!(result(&state, "removeAllAuthorizedVoters"), Value::Null);
+    assert_eq!(voters.choose(Some(&voter), &[3; 32]), None);
 }
 
 fn connect(folder: &Path) -> UnixStream {

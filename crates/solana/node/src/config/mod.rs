@@ -74,7 +74,7 @@ macro_rules! plain_values {
     };
 }
 
-plain_values!(String, PathBuf, bool, u16, u32, u64, IpAddr, Ipv4Addr, Vec<SocketAddr>, Vec<u64>);
+plain_values!(String, PathBuf, bool, u16, u32, u64, IpAddr, Ipv4Addr, Vec<PathBuf>, Vec<SocketAddr>, Vec<u64>);
 plain_values!(
     Affinity,
     Blocklist,
@@ -267,6 +267,10 @@ tables! {
         /// and vote there, or the account's address itself. Empty: it only follows. The node that begins a chain makes
         /// one beside the ledger.
         pub vote_account_path: PathBuf = PathBuf::new(),
+        /// The keys of the vote account's authorized voters, JSON files as the Solana tools write them, at most four;
+        /// each vote is signed by the one that the account names in its epoch. Empty: the identity is the authorized
+        /// voter. A node alone takes no other.
+        pub authorized_voter_paths: Vec<PathBuf> = vec![],
         /// Votes in a cluster although the vote account has voted before and the ledger folder has no tower, or one
         /// that is older than the account's votes. The node then takes the votes in the account for its tower; a vote
         /// that did not land may still lock it out. Without this option such a node only follows.

@@ -8,6 +8,7 @@
 //! The node is that of [`crate::run`], with two things more: the socket of [`crate::admin`], and ports that do not move
 //! when others use them, since operators open them in firewalls.
 
+mod authorized_voter;
 mod contact_info;
 mod exit;
 mod options;
@@ -79,6 +80,11 @@ pub enum Command {
     /// That is when the node is healthy and not leader for a while, has taken a snapshot since the wait began, and
     /// enough stake votes to carry the cluster without it. With an exit code other than 0 it is no good time.
     WaitForRestartWindow(restart_window::WaitForRestartWindow),
+    /// Change which keys sign the node's votes while it runs.
+    ///
+    /// A change lasts until the node ends; --authorized-voter names the keys of its next start.
+    #[command(subcommand)]
+    AuthorizedVoter(authorized_voter::AuthorizedVoter),
     /// Show what the node says of itself in gossip.
     ContactInfo(contact_info::ContactInfoOptions),
 }
@@ -104,6 +110,14 @@ pub enum ValidatorError {
         key: &'static str,
         /// The problem with its value.
         what: String,
+    },
+    /// A key's file cannot be found.
+    #[error("cannot read {}: {source}", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
     },
     /// Options of the node come with a subcommand.
     #[error(
@@ -228,6 +242,7 @@ pub fn run(options: &Options, instruments: Option<Instruments>, say: &Say) -> Re
     match command {
         Command::Exit(exit) => exit.run(&folder, say),
         Command::WaitForRestartWindow(wait) => wait.run(&folder, say),
+        Command::AuthorizedVoter(command) => command.run(&folder, say),
         Command::ContactInfo(info) => info.run(&folder, say),
     }
 }

@@ -28,9 +28,13 @@ pub struct NodeOptions {
     /// The node's identity.
     #[arg(short = 'i', long, value_name = "KEYPAIR")]
     pub identity: Option<PathBuf>,
-    /// The vote account; the identity must be its authorized voter. Without one the node only follows.
+    /// The vote account. Without one the node only follows.
     #[arg(long, value_name = "ADDRESS_OR_KEYPAIR")]
     pub vote_account: Option<PathBuf>,
+    /// The key of an authorized voter of the vote account, at most four; without any the identity is the authorized
+    /// voter. May be repeated.
+    #[arg(long, value_name = "KEYPAIR")]
+    pub authorized_voter: Vec<PathBuf>,
     /// Do not vote.
     #[arg(long)]
     pub no_voting: bool,
@@ -167,6 +171,9 @@ impl NodeOptions {
         set(&mut consensus.vote_account_path, &self.vote_account);
         set(&mut consensus.expected_genesis_hash, &self.expected_genesis_hash);
         set(&mut consensus.expected_shred_version, &self.expected_shred_version);
+        if !self.authorized_voter.is_empty() {
+            consensus.authorized_voter_paths.clone_from(&self.authorized_voter);
+        }
         consensus.vote &= !self.no_voting;
         consensus.vote_without_tower |= self.vote_without_tower;
         consensus.hard_forks.extend(&self.hard_fork);

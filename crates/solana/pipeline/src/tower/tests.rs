@@ -15,6 +15,7 @@ use hearth_wire::vote::{TowerSync, Voted, VotedBlock, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 use super::{CoreConfig as Config, *};
+use crate::voters::Voters;
 
 mod alone;
 mod tile;
@@ -93,6 +94,7 @@ fn config(number: u8) -> Config {
     Config {
         node: node(number),
         vote_account: Some(account(number)),
+        voters: Voters::one(node(number)),
         leads: true,
         gossips: true,
         is_begin: true,
