@@ -3,8 +3,8 @@
 //! reads   the node's admin socket; its epoch, leader schedule, vote accounts, newest snapshot and health, over its RPC
 //! writes  what it waits for, on standard error
 //! memory  the node's leader slots of two epochs
-//! source  `wait_for_restart_window` of `agave-validator` 4.2.2; unlike there, the next epoch's schedule counts too, and
-//!         a slot is as long as the chain's genesis says
+//! source  `wait_for_restart_window` of `agave-validator` 4.2.2; unlike there, the next epoch's schedule counts too,
+//!         and a slot is as long as the chain's genesis says
 
 use std::net::SocketAddr;
 use std::path::Path;

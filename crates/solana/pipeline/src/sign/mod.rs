@@ -18,8 +18,8 @@
 //! signed.
 //!
 //! Tower's request must be a message with one instruction, to the vote program, for this node's vote account, with this
-//! node as its payer and a key of [`VoterKeys`] as its authorized voter: it moves no lamports except the fee. If that is
-//! another key than the node's, the answer is both signatures. Txsend's must be the 130 bytes that a
+//! node as its payer and a key of [`VoterKeys`] as its authorized voter: it moves no lamports except the fee. If that
+//! is another key than the node's, the answer is both signatures. Txsend's must be the 130 bytes that a
 //! TLS client signs, which start with 64 spaces. `gossip.rs` says what gossip may have signed, and why none of it can
 //! be anything else.
 
