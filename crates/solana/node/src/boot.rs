@@ -6,6 +6,7 @@
 
 mod consensus;
 mod liveness;
+mod outlook;
 mod tiles;
 mod voting;
 
@@ -29,7 +30,7 @@ use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::Taker;
 use hearth_ledger::stakes::genesis_accounts;
-use hearth_ledger::{Account, Commitment, Fates, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger};
+use hearth_ledger::{Account, Fates, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger};
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
@@ -45,7 +46,7 @@ use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
 use hearth_tile::topology::{CounterSpec, ServiceSpec, TileSpec, Topology};
 use hearth_wire::base58::decode_32;
-use hearth_wire::gossip::{ContactInfo, SocketKind};
+use hearth_wire::gossip::SocketKind;
 use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
@@ -67,6 +68,7 @@ use crate::restore::{self, RestoreError, Restored, StateFolders};
 use crate::start_checks::PreflightError;
 use consensus::Consensus;
 use liveness::Tiles;
+use outlook::Position;
 use tiles::tile_configs;
 
 pub use tiles::{block_limits, idle, load_configs, pack_config, server_config, shred_memory};
@@ -234,12 +236,6 @@ pub struct NodeParts {
     pub instruments: Option<Instruments>,
 }
 
-/// Where a node is on its chain.
-struct Position {
-    ledger: Arc<Ledger>,
-    blocks: blockstore::Reader,
-}
-
 /// A running node.
 pub struct Running {
     /// The running tiles.
@@ -265,22 +261,6 @@ impl Running {
     /// The address of the WebSocket subscriptions.
     pub fn websocket(&self) -> SocketAddr {
         self.rpc_server.websocket_addr()
-    }
-
-    /// The newest executed slot, and the newest of which shreds are stored.
-    pub fn slots(&self) -> (u64, u64) {
-        let executed = self.at.ledger.slot(Commitment::Processed);
-        (executed, self.at.blocks.last_slot().unwrap_or(0).max(executed))
-    }
-
-    /// Whether the node takes snapshots.
-    pub fn takes_snapshots(&self) -> bool {
-        self.taker.is_some()
-    }
-
-    /// What the node says of itself in gossip when it starts, and what gossip posts; `None` outside a cluster.
-    pub fn gossip(&self) -> Option<(ContactInfo, Arc<Board>)> {
-        self.peers.as_ref().map(|peers| (peers.gossip.own, Arc::clone(&peers.board)))
     }
 
     /// Why the node has diverged from its cluster, if it has.
