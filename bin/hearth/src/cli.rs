@@ -4,7 +4,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use hearth_command::NO_LAB;
 use hearth_evm_node::EvmCommand;
-use hearth_node::{genesis_command, ledger_command, run};
+use hearth_node::{catchup, genesis_command, ledger_command, run, validator};
 
 #[cfg(feature = "lab")]
 use crate::lab::{monitor, profile};
@@ -78,6 +78,17 @@ pub enum Command {
     /// Solana clients connect to http://127.0.0.1:8899. The chain is kept in `ledger.path`. Ctrl-C stops it. The options
     /// are those of `solana-test-validator` where the meaning is the same.
     Run(Box<run::Options>),
+    /// Run a node in a cluster, or control one.
+    ///
+    /// Without a subcommand a node joins the cluster of --entrypoint: it takes the genesis and a snapshot, catches up,
+    /// follows, and with --vote-account votes and leads. Ctrl-C stops it. The subcommands talk to a running one by the
+    /// socket `admin.rpc` in its ledger folder. The options are those of `agave-validator` where the meaning is the
+    /// same.
+    Validator(Box<validator::Options>),
+    /// Compare a node's slot with another node's.
+    ///
+    /// Shows how far the node is behind the one at --url, and ends when it has caught up.
+    Catchup(catchup::Options),
     /// Say where a transaction landed or was dropped.
     ///
     /// Asks a running node, which also says why.

@@ -9,6 +9,26 @@ pub type Example = (&'static str, &'static [&'static str]);
 pub const EXAMPLES: &[Example] = &[
     ("bench", &["hearth bench", "hearth bench --duration 60 --json result.json"]),
     ("run", &["hearth run", "hearth run --reset --bpf-program program-keypair.json program.so"]),
+    (
+        "validator",
+        &[
+            "hearth validator --config validator.toml",
+            "hearth validator --identity identity.json --vote-account vote.json --entrypoint 203.0.113.1:8001 --bind-address 203.0.113.7",
+        ],
+    ),
+    (
+        "validator exit",
+        &["hearth validator exit --config validator.toml", "hearth validator exit --ledger ledger --force"],
+    ),
+    (
+        "validator wait-for-restart-window",
+        &["hearth validator wait-for-restart-window --ledger ledger --min-idle-time 5"],
+    ),
+    ("validator authorized-voter", &["hearth validator authorized-voter add voter.json --ledger ledger"]),
+    ("validator authorized-voter add", &["hearth validator authorized-voter add voter.json --ledger ledger"]),
+    ("validator authorized-voter remove-all", &["hearth validator authorized-voter remove-all --ledger ledger"]),
+    ("validator contact-info", &["hearth validator contact-info --ledger ledger"]),
+    ("catchup", &["hearth catchup --our-localhost 8899 --url http://203.0.113.1:8899"]),
     ("why", &["hearth why 5Y3vNbdHJ5iPFzCEu2yJg6VxCqkzz3pDrHVSn3xSTvDKQkJVTCtqtQzdzvZDqyyjVQA4TQtvY8jXcdsmTLCGkxMm"]),
     ("monitor", &["hearth monitor", "hearth monitor --count 1 --json"]),
     ("profile", &["hearth profile --duration 10 --flame node.svg"]),

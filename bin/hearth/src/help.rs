@@ -8,8 +8,8 @@ use crate::examples::EXAMPLES;
 
 /// Commands by what a person wants to do, in the order of the screen.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Run a node", &["run", "evm", "cluster"]),
-    ("Look at it", &["monitor", "why", "profile"]),
+    ("Run a node", &["run", "validator", "evm", "cluster"]),
+    ("Look at it", &["monitor", "why", "profile", "catchup"]),
     ("Measure, tune", &["bench", "load", "tune"]),
     ("Chains and keys", &["genesis", "ledger", "keys", "wallet"]),
     ("Set up", &["machine", "configure", "config", "completions", "man"]),
@@ -59,7 +59,7 @@ fn screen(program: &Command) -> String {
             screen += &format!("  {title:<15}  {:<11}  {about}\n", command.get_name());
         }
     }
-    screen + "\n`hearth COMMAND --help` begins with an example. Options: -h, --help, --version\n"
+    screen + "`hearth COMMAND --help` begins with an example. Options: -h, --help, --version\n"
 }
 
 #[cfg(test)]

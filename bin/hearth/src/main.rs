@@ -32,14 +32,15 @@ use hearth_command::exit_code::{Failure, INTERRUPTED};
 use hearth_command::output::{Say, note};
 use hearth_command::stop::{self, StopSignal};
 use hearth_evm_node::EvmCommand;
-use hearth_node::{config, genesis_command, ledger_command, run};
+use hearth_node::{catchup, config, genesis_command, ledger_command, run, validator};
 
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
     panics::install();
     let command = Cli::of_args().command;
-    if matches!(command, Command::Run(_) | Command::Evm(_)) {
+    let starts_validator = matches!(&command, Command::Validator(options) if options.starts_node());
+    if starts_validator || matches!(command, Command::Run(_) | Command::Evm(_)) {
         stop::never_for_readers();
     }
     let (quiet, log) = match &command {
@@ -86,9 +87,11 @@ fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
             if let Some(parent) = options.parent {
                 stop.set_when_orphaned(parent)?;
             }
-            let ran = run::run(config, &keys, &options.flags, lab::INSTRUMENTS, &stop, say);
+            let ran = run::run(config, &keys, &options.flags, lab::INSTRUMENTS, None, &stop, say);
             Ok(ran.map_err(|why| why.of_file(&options.config))?)
         }
+        Command::Validator(options) => Ok(validator::run(&options, lab::INSTRUMENTS, say)?),
+        Command::Catchup(options) => Ok(catchup::run(&options, say)?),
         Command::Why(options) => {
             let node = config::LocalNode::of(&options.config.named(options.name.as_deref())?);
             Ok(why::run(&node, &options, say)?)

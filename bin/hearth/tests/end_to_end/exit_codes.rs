@@ -10,12 +10,19 @@ const WRONG_USE: i32 = 2;
 const SIGNATURE: &str = "5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW";
 
 /// Command lines, run in a folder that holds nothing but `text`, a file without meaning.
-const LINES: [(&str, i32); 42] = [
+const LINES: [(&str, i32); 49] = [
     ("bench --conflict 2", WRONG_USE),
     ("bench --config none.toml", WRONG_USE),
     ("bench --json none/result.json", FAILED),
     ("run --config none.toml", WRONG_USE),
     ("run --name a/b", WRONG_USE),
+    ("validator", WRONG_USE),
+    ("validator --config none.toml", WRONG_USE),
+    ("validator --entrypoint nowhere", WRONG_USE),
+    ("validator --no-voting contact-info", WRONG_USE),
+    ("validator exit --ledger none", FAILED),
+    ("catchup --url nowhere", WRONG_USE),
+    ("catchup --url http://127.0.0.1:1", FAILED),
     ("why nothing", WRONG_USE),
     ("why --url ftp://127.0.0.1 SIGNATURE", WRONG_USE),
     ("why --url http://127.0.0.1:1 SIGNATURE", FAILED),

@@ -45,6 +45,7 @@ mod tune_layout;
 mod tune_machine;
 mod two_blocks;
 mod unwatchable;
+mod validator;
 mod validators;
 mod votes;
 mod walk;

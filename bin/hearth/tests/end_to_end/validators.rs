@@ -15,7 +15,7 @@ use super::node::{Node, Rpc, Setup, same, wait_until};
 const NODES: usize = 4;
 
 /// Keys in a folder: an identity and a vote account each.
-fn key(folder: &std::path::Path, name: &str, seed: u8) -> (PathBuf, String) {
+pub fn key(folder: &std::path::Path, name: &str, seed: u8) -> (PathBuf, String) {
     let key = SigningKey::from_seed(&[seed; 32]);
     let bytes = [[seed; 32], key.public_key()].concat();
     let path = folder.join(name);

@@ -6,6 +6,7 @@
 
 mod consensus;
 mod liveness;
+mod outlook;
 mod tiles;
 mod voting;
 
@@ -37,6 +38,7 @@ use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
 use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
+use hearth_pipeline::voters::VoterDesk;
 use hearth_pipeline::{benchg, bencho, gossip};
 use hearth_ring::unix_time;
 use hearth_rpc::{Admin, Counters, Download, Limits, NewestSnapshot, Offer, Profiler, RpcError, RpcNode, RpcServer};
@@ -57,7 +59,7 @@ use crate::ledger_command;
 use crate::peers;
 use crate::peers::divergence::{DivergenceError, DivergenceWatch};
 use crate::peers::ip_echo::EchoServer;
-use crate::peers::join::{JoinError, Joiner};
+use crate::peers::join::{ArchiveUrl, JoinError, Joiner};
 use crate::peers::socket::PeerLinks;
 use crate::ports::BoundPorts;
 use crate::replay::{
@@ -67,6 +69,7 @@ use crate::restore::{self, Declared, RestoreError, Restored, StateFolders};
 use crate::start_checks::PreflightError;
 use consensus::Consensus;
 use liveness::Tiles;
+use outlook::Position;
 use tiles::tile_configs;
 
 pub use tiles::{block_limits, idle, load_configs, pack_config, server_config, shred_memory};
@@ -248,6 +251,9 @@ pub struct Running {
     pub has_dashboard: bool,
     /// The tiles as seen from outside.
     pub tiles: Tiles,
+    /// In a cluster: where the operator changes which keys sign votes.
+    pub voters: Option<Arc<VoterDesk>>,
+    at: Position,
     rpc_server: RpcServer,
     taker: Option<Taker>,
     watch: Option<DivergenceWatch>,
@@ -357,6 +363,8 @@ pub fn join(
         snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
         behind_max: config.snapshots.maximum_local_snapshot_age,
         expected_genesis: expected_genesis(&config.consensus.expected_genesis_hash)?,
+        expected_shred_version: Some(config.consensus.expected_shred_version).filter(|version| *version != 0),
+        archive: ArchiveUrl::configured(&config.snapshots.url)?,
         known: known.iter().map(|address| address.0).collect(),
         only_known: config.snapshots.only_known_rpc,
         takes_unvouched: config.snapshots.take_unvouched,
@@ -669,7 +677,8 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         peers.as_ref().map(|peers| consensus::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
     let clock = Clock::real();
     let others = peers.as_ref().zip(cluster.as_ref());
-    let (consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
+    let (mut consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
+    let voters = consensus.as_mut().and_then(|consensus| consensus.desk.take()).map(Arc::new);
     let ended = Failure::default();
     let part = tiles::Participation { cluster, consensus, ended: ended.clone() };
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
@@ -687,7 +696,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let rpc_node = RpcNode {
         newest_snapshot: newest_snapshot(archives.clone(), &ledger),
         shred_version: ledger.shred_version(),
-        ledger,
+        ledger: ledger.clone(),
         inlet,
         identity,
         faucet,
@@ -702,7 +711,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         transaction_history: config.rpc.transaction_history && !config.development.bench.disable_status_cache,
         slot_ms: genesis.config().slot_ms,
         counters: Arc::new(Counters::in_words(Box::new(RpcWords(words)))),
-        blocks: Some(blocks),
+        blocks: Some(blocks.clone()),
         history,
         fates,
         began_unix_s: unix_time().as_secs(),
@@ -716,7 +725,8 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     };
     let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
     let rpc = rpc_server.local_addr();
-    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, rpc_server, taker, watch, ended, peers })
+    let at = Position { ledger, blocks };
+    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, voters, at, rpc_server, taker, watch, ended, peers })
 }
 
 /// The genesis accounts of the additional validators.
@@ -784,12 +794,13 @@ impl Peers {
         let ports = bound.ports;
         let version = chain.ledger.shred_version();
         let advertised = |address| at.advertised(address);
+        let rpc = |address| advertised(address).filter(|_| !config.rpc.private);
         let mut sockets = vec![
             (SocketKind::Gossip, Some(at.gossip)),
             (SocketKind::Tvu, Some(at.tvu)),
             (SocketKind::ServeRepair, Some(at.serve_repair)),
-            (SocketKind::Rpc, advertised(ports.rpc)),
-            (SocketKind::RpcPubsub, advertised(ports.websocket)),
+            (SocketKind::Rpc, rpc(ports.rpc)),
+            (SocketKind::RpcPubsub, rpc(ports.websocket)),
         ];
         if !config.follows() {
             let transactions = [

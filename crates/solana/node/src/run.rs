@@ -1,7 +1,10 @@
 //! `hearth run`: runs the node as a persistent local chain.
 
+mod catch_up;
+
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -14,6 +17,7 @@ use hearth_machine::port::reachable;
 use hearth_wire::base58::encode_32;
 use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
 
+use crate::admin::{AdminError, AdminServer, AdminState, Facts, Stage};
 use crate::boot::{self, BootError, Chain, Instruments, NodeParts, Running};
 use crate::config::{Config, ConfigFile};
 use crate::developer::{self, Beginning, FlagError, Flags};
@@ -23,6 +27,7 @@ use crate::peers::join::JoinError;
 use crate::ports::BoundPorts;
 use crate::replay::{Go, ReplayError, Replayed};
 use crate::start_checks;
+use catch_up::CatchUp;
 
 /// Interval of health checks. A stop request interrupts the wait.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -52,6 +57,9 @@ pub enum RunError {
     /// An option is invalid.
     #[error(transparent)]
     Flag(#[from] FlagError),
+    /// The admin socket cannot be served.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
     /// A tile died.
     #[error(transparent)]
     Died(#[from] hearth_tile::core::Died),
@@ -65,7 +73,7 @@ impl ExitCode for RunError {
         match self {
             Self::Boot(why) => why.exit_code(),
             Self::Flag(why) => why.exit_code(),
-            Self::Died(_) | Self::Divergence(_) => FAILED,
+            Self::Admin(_) | Self::Died(_) | Self::Divergence(_) => FAILED,
         }
     }
 }
@@ -84,11 +92,14 @@ impl RunError {
 ///
 /// If the usual ports are in use, this node takes others, except for ports that the configuration file (`keys` are its
 /// keys) or an option names.
+///
+/// With `admin` the node serves the admin socket in its ledger folder, and shows how far it is behind its cluster.
 pub fn run(
     mut config: Config,
     keys: &[String],
     flags: &Flags,
     instruments: Option<Instruments>,
+    admin: Option<&Arc<AdminState>>,
     stop: &StopSignal,
     say: &Say,
 ) -> Result<(), RunError> {
@@ -108,25 +119,20 @@ pub fn run(
     if flags.reset {
         developer::reset(config, &folder)?;
     }
+    let enter = |stage: Stage| admin.into_iter().for_each(|admin| admin.enter(stage.clone()));
+    // Until it is dropped it serves the socket.
+    let _server = admin.map(|admin| AdminServer::start(&folder, Arc::clone(admin))).transpose()?;
+    enter(Stage::Joining);
     if !join(config, &folder, &mut bound, stop)? {
         say.line("  stopping");
         return Ok(());
     }
-    let mut said = Instant::now();
-    let replaying = |replayed: &Replayed| {
-        if said.elapsed() > SAY_EVERY && !flags.quiet {
-            said = Instant::now();
-            note(format_args!("  … replayed to slot {}", replayed.last_slot));
-        }
-        if stop.is_set() { Go::Break(()) } else { Go::Continue(()) }
+    enter(Stage::Loading);
+    let Some(chain) = open_chain(config, &folder, &beginning, flags, stop)? else {
+        say.line("  stopping");
+        return Ok(());
     };
-    let chain = match boot::open_chain(config, &folder, &beginning, |_| {}, replaying) {
-        Err(BootError::Replay(ReplayError::Stopped(_))) => {
-            say.line("  stopping");
-            return Ok(());
-        }
-        opened => opened?,
-    };
+    enter(Stage::Starting);
     tell_chain(config, &folder, &chain, say);
     if let Some(cloned) = beginning.cloned(flags) {
         say.line(format_args!("  cloned    {cloned}"));
@@ -138,11 +144,13 @@ pub fn run(
     if let Some(others) = moved {
         note(format_args!("notice: other programs use the usual ports, so this node has others: {others}"));
     }
+    enter(Stage::Running(facts(&running)));
     say.line("  ready; Ctrl-C stops the node");
     let mut manager = ServiceManager::ready();
+    let catch_up = admin.filter(|_| config.joins()).map(|_| CatchUp::new(running.slots().1));
     let tiles = running.tiles.clone();
     stop.explain(move || tiles.unstopped());
-    let failure = wait_for_end(&running, stop, &mut manager);
+    let failure = wait_for_end(&running, stop, &mut manager, catch_up);
     manager.stopping();
     say.line("  stopping");
     // A dead tile may have left others waiting: from now on their wait is bounded.
@@ -151,6 +159,38 @@ pub fn run(
     failure.map_or(Ok(()), Err)?;
     let_go_of_workspace(stop);
     Ok(())
+}
+
+/// Opens the chain, and reports how far its replay is. Returns `None` if the node was stopped.
+fn open_chain(
+    config: &Config,
+    folder: &Path,
+    beginning: &Beginning,
+    flags: &Flags,
+    stop: &StopSignal,
+) -> Result<Option<Chain>, BootError> {
+    let mut said = Instant::now();
+    let replaying = |replayed: &Replayed| {
+        if said.elapsed() > SAY_EVERY && !flags.quiet {
+            said = Instant::now();
+            note(format_args!("  … replayed to slot {}", replayed.last_slot));
+        }
+        if stop.is_set() { Go::Break(()) } else { Go::Continue(()) }
+    };
+    match boot::open_chain(config, folder, beginning, |_| {}, replaying) {
+        Err(BootError::Replay(ReplayError::Stopped(_))) => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// What the admin socket tells of a running node.
+fn facts(running: &Running) -> Facts {
+    Facts {
+        rpc: running.rpc,
+        takes_snapshots: running.takes_snapshots(),
+        gossip: running.gossip(),
+        voters: running.voters.clone(),
+    }
 }
 
 /// Fetches the genesis and a snapshot if the node joins a cluster. Returns false if it was stopped.
@@ -163,11 +203,18 @@ fn join(config: &Config, folder: &Path, bound: &mut BoundPorts, stop: &StopSigna
 }
 
 /// Waits until the node is stopped, a tile dies, or the node has diverged from its cluster. Returns the divergence.
-fn wait_for_end(running: &Running, stop: &StopSignal, manager: &mut ServiceManager) -> Option<DivergenceError> {
+/// Shows meanwhile how far the node is behind its cluster, if `catch_up` is given.
+fn wait_for_end(
+    running: &Running,
+    stop: &StopSignal,
+    manager: &mut ServiceManager,
+    mut catch_up: Option<CatchUp>,
+) -> Option<DivergenceError> {
     let mut failure = None;
     while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
         stop.wait(LOOK_EVERY);
         manager.alive();
+        catch_up.iter_mut().for_each(|catch_up| catch_up.look(running.slots()));
         failure = running.failure();
     }
     failure.or_else(|| running.last_failure())

@@ -16,6 +16,7 @@ use hearth_pipeline::metric::text::{Page, Template};
 use hearth_pipeline::net::{self, Net};
 use hearth_pipeline::sign::{self, Sign};
 use hearth_pipeline::topology::{self, Affinity, Counts};
+use hearth_pipeline::voters::VoterKeys;
 use hearth_ring::{HugePages, Observer, Workspace};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_tile::affinity::Cores;
@@ -107,7 +108,8 @@ fn net_sends(bench: &Bench) {
 
 fn sign_requests(bench: &Bench) {
     let (from, to) = (format!("{SHRED_SIGN}:0"), format!("{SIGN_SHRED}:0"));
-    let config = sign::Config { key: Keypair::from_seed(&[7; 32]).unwrap(), vote_account: None };
+    let key = Keypair::from_seed(&[7; 32]).unwrap();
+    let config = sign::Config { key, vote_account: None, voters: VoterKeys::identity_alone() };
     let mut rig = Rig::<Sign>::new(config, &[&from], &[&to]);
     let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
     let requests = || {

@@ -39,3 +39,4 @@ pub mod topology;
 pub mod tower;
 pub mod txsend;
 pub mod verify;
+pub mod voters;

@@ -279,6 +279,8 @@ pub const REPLAY_TOWER_MTU: usize = 8_192;
 pub const TOWER_REPLAY_MTU: usize = 1 + 8 + 3 * 32;
 /// Largest message of a vote to be signed.
 pub const TOWER_SIGN_MTU: usize = TXN_MTU;
+/// Bytes of the signatures of a vote: the identity's, and that of an authorized voter that is another key.
+pub const SIGN_TOWER_MTU: usize = 2 * 64;
 
 /// Builds the token of a ping of the repair server. It is 32 bytes long, like a Merkle root, but its zeros distinguish
 /// it from a root and from everything else that the identity key signs.

@@ -362,7 +362,7 @@ fn vote_links(c: &Counts, links: &mut Vec<LinkSpec>) {
         link(links, TOWER_PACK.into(), 16, TXN_MTU, tower.clone(), vec![tile("pack", 0)]);
     }
     link(links, TOWER_SIGN.into(), 16, TOWER_SIGN_MTU, tower.clone(), vec![sign.clone()]);
-    link(links, SIGN_TOWER.into(), 16, 64, sign, vec![tower]);
+    link(links, SIGN_TOWER.into(), 16, SIGN_TOWER_MTU, sign, vec![tower]);
 }
 
 /// Links of a node in a cluster: from stored blocks to consensus.

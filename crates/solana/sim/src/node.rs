@@ -53,6 +53,7 @@ use hearth_pipeline::topology::{self, Affinity, Counts};
 use hearth_pipeline::tower::{self, Core, CoreConfig, Membership, Now, Tower, TowerError};
 use hearth_pipeline::txsend::{self, TxSend};
 use hearth_pipeline::verify::{self, Verify};
+use hearth_pipeline::voters::{VoterKeys, Voters};
 use hearth_quic::{ServerConfig, Stakes};
 use hearth_ring::Counters;
 use hearth_tile::affinity::Cores;
@@ -299,6 +300,7 @@ fn consensus(setup: &Setup, place: &Place<'_>, opened: &Opened, clock: &Clock) -
     let core = CoreConfig {
         node,
         vote_account: Some(vote),
+        voters: Voters::one(node),
         leads: true,
         gossips: true,
         is_begin: opened.is_begin,
@@ -459,7 +461,11 @@ impl Node {
             .one::<SimNet>(Arc::clone(&wire))
             .one::<Tower>(tower)
             .one::<ReplayTile>(replay)
-            .one::<Sign>(sign::Config { key: keypair(seed, number), vote_account: Some(vote) })
+            .one::<Sign>(sign::Config {
+                key: keypair(seed, number),
+                vote_account: Some(vote),
+                voters: VoterKeys::identity_alone(),
+            })
             .one::<Store>(store::Config::new(store, Arc::clone(&ledger)).in_cluster(confirmed));
         let mut chance = fastrand::Rng::with_seed(secret_word(seed ^ place.starts << 32, number, "entropy"));
         let entropy = || Entropy::Seeded(chance.u64(..));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_consensus::Tower as VoteTower;
-use hearth_keys as keys;
+use hearth_keys::{self as keys, KeyError, Keypair};
 use hearth_ledger::Ledger;
 use hearth_pipeline::bank::Recording;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
@@ -19,10 +19,12 @@ use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::tower::{
     Alone, Core, CoreConfig, Membership, NoFiles, Now, Start, Tower, TowerError, Writer, saved_tower,
 };
+use hearth_pipeline::voters::{VoterDesk, VoterKeys};
 use hearth_pipeline::{gossip, replay, tower};
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, Tile};
 use hearth_wire::Pubkey;
+use hearth_wire::base58::decode_32;
 
 use super::voting::{self, Verdict};
 use super::{BootError, Chain, Peers};
@@ -42,8 +44,12 @@ pub(super) struct Consensus {
     /// Replay, in a cluster.
     replay: Option<replay::Config>,
     tower: tower::Config,
-    /// The vote account, for sign; the node is its authorized voter. `None` if the node may not vote.
+    /// The vote account, for sign. `None` if the node may not vote.
     pub vote_account: Option<Pubkey>,
+    /// The keys that may sign votes, for sign, if they are others than the identity alone.
+    pub voters: Option<VoterKeys>,
+    /// In a cluster: where the operator changes these.
+    pub desk: Option<VoterDesk>,
     /// In a cluster: the newest confirmed slot at startup, for store, which is that of the root.
     pub confirmed: Option<u64>,
 }
@@ -96,9 +102,11 @@ impl Consensus {
         let account = given.filter(|account| may_vote(config, folder, account, saved.as_ref(), &start));
         // Where it lacks votes it is no measure of what to root.
         let saved = saved.filter(|_| account == given);
+        let (desk, voters, keys) = VoterDesk::new(node, authorized_voters(config)?);
         let core = CoreConfig {
             node,
             vote_account: account,
+            voters,
             // A node that may not vote only follows.
             leads: cluster.leads && account == given,
             gossips: true,
@@ -130,7 +138,9 @@ impl Consensus {
             failure: watch.tower.clone(),
             membership: Membership::Cluster,
         };
-        Ok((Self { replay: Some(replay), tower, vote_account: account, confirmed: Some(root) }, watch))
+        let confirmed = Some(root);
+        let desk = Some(desk);
+        Ok((Self { replay: Some(replay), tower, vote_account: account, voters: Some(keys), desk, confirmed }, watch))
     }
 
     /// For a node that is a cluster of one. Continues from the ledger's last block, which is the root.
@@ -143,7 +153,7 @@ impl Consensus {
         let files = Box::new(NoFiles);
         let membership = Membership::Alone(alone);
         let tower = tower::Config { core, files, failure: Failure::default(), membership };
-        Self { replay: None, tower, vote_account, confirmed: None }
+        Self { replay: None, tower, vote_account, voters: None, desk: None, confirmed: None }
     }
 }
 
@@ -175,8 +185,19 @@ fn vote_account(config: &Config, folder: &Path) -> Result<Option<Pubkey>, BootEr
         return Ok(None);
     }
     let given = config.expand(&config.consensus.vote_account_path);
+    // The address is enough: the identity signs the votes.
+    if let Some(address) = given.to_str().and_then(|text| decode_32(text).ok()) {
+        return Ok(Some(address));
+    }
     let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
     Ok(Some(keys::read(&path)?.public))
+}
+
+/// The keys of authorized voters that the configuration names.
+fn authorized_voters(config: &Config) -> Result<Vec<Keypair>, BootError> {
+    let given = config.consensus.authorized_voter_paths.iter();
+    let read = given.map(|path| keys::read(&config.expand(path)).map(|identity| identity.keypair));
+    Ok(read.collect::<Result<Vec<Keypair>, KeyError>>()?)
 }
 
 /// Whether the node may vote with an account; reports why not.

@@ -7,7 +7,7 @@ use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hearth_keys::Identity;
+use hearth_keys::{Identity, Keypair};
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
 use hearth_ledger::{Fates, Genesis, Ledger, SlotError};
@@ -35,6 +35,7 @@ use hearth_pipeline::sign::{self, Sign};
 use hearth_pipeline::store::{self, Store};
 use hearth_pipeline::txsend::{self, TxSend};
 use hearth_pipeline::verify::{self, Verify};
+use hearth_pipeline::voters::VoterKeys;
 use hearth_quic::{ClientConfig, ServerConfig, Stakes};
 use hearth_tile::Tile;
 use hearth_tile::core::IdlePolicy;
@@ -121,16 +122,25 @@ pub(super) fn tile_configs(
     let configs = shreds.iter().fold(configs, |configs, shreds| {
         configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
     });
-    let vote_account = consensus.as_ref().and_then(|consensus| consensus.vote_account);
     let confirmed = consensus.as_ref().and_then(|consensus| consensus.confirmed);
+    let (sign, consensus) = sign_config(keypair, consensus);
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
-        .one::<Sign>(sign::Config { key: keypair, vote_account })
+        .one::<Sign>(sign)
         .one::<Metric>(metric_config(workspace_path(config), &ports, metrics, folder))
         .one::<Store>(store_config(store::Config::new(store, ledger), history, confirmed));
     Ok(match load {
         Some(load) => with_load(configs, bench, topology, &ports, load),
         None => configs,
     })
+}
+
+/// Takes the keys that may sign votes from the configuration of consensus.
+fn sign_config(key: Keypair, mut consensus: Option<Consensus>) -> (sign::Config, Option<Consensus>) {
+    let vote_account = consensus.as_ref().and_then(|consensus| consensus.vote_account);
+    let voters = consensus.as_mut().and_then(|consensus| consensus.voters.take());
+    // A node that does not vote has no use for any.
+    let voters = voters.unwrap_or_else(VoterKeys::identity_alone);
+    (sign::Config { key, vote_account, voters }, consensus)
 }
 
 fn bank_config(ledger: &Arc<Ledger>, drops: &DropLog, recording: Option<bank::Recording>) -> bank::Config {

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 /// Keys without a meaning here, and why. Keys that an operator relies on for safety are excluded, such as
 /// `consensus.expected_bank_hash`: to ignore one would be noticed too late, so it stays an error.
-const WITHOUT_MEANING: [(&str, &str); 42] = [
+const WITHOUT_MEANING: [(&str, &str); 41] = [
     ("layout.agave_affinity", "no Agave process runs beside the tiles"),
     ("layout.solana_labs_affinity", "no Agave process runs beside the tiles"),
     ("layout.agave_unified_scheduler_handler_threads", "no Agave process runs beside the tiles"),
@@ -34,7 +34,6 @@ const WITHOUT_MEANING: [(&str, &str); 42] = [
     ("hugetlbfs.gigantic_page_threshold_mib", "the workspace is one file of one page size"),
     ("hugetlbfs.allow_hugepage_increase", "huge pages are reserved by the administrator"),
     ("rpc.full_api", "the RPC always serves all it has"),
-    ("rpc.private", "a node in a cluster tells others of its RPC"),
     ("rpc.pubsub_enable_block_subscription", "blockSubscribe is not served"),
     ("rpc.pubsub_enable_vote_subscription", "voteSubscribe is always served"),
     ("rpc.only_known", "no snapshot is fetched from anybody"),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use hearth_command::exit_code::{ExitCode, WRONG_USE};
 use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, SLOTS_PER_EPOCH_MAX, TICKS_PER_SLOT_MAX};
+use hearth_pipeline::voters::VOTERS_MAX;
 use toml::Table;
 
 use super::lines::{join, line_of, line_of_key, twice};
@@ -265,6 +266,9 @@ fn cluster(config: &Config, found: &mut Vec<Problem>) {
     }
     if config.gossip.enabled && config.development.are_slots_on_demand() {
         found.push(("development.slots", "in a cluster (`gossip.enabled = true`) slots come by the clock".into()));
+    }
+    if config.consensus.authorized_voter_paths.len() > VOTERS_MAX {
+        found.push(("consensus.authorized_voter_paths", format!("must be at most {VOTERS_MAX} keys")));
     }
     if config.takes_turns() && config.layout.shred_tile_count > 1 {
         let why = "a node that makes blocks in a cluster has one".into();

@@ -74,7 +74,7 @@ macro_rules! plain_values {
     };
 }
 
-plain_values!(String, PathBuf, bool, u16, u32, u64, IpAddr, Ipv4Addr, Vec<SocketAddr>, Vec<u64>);
+plain_values!(String, PathBuf, bool, u16, u32, u64, IpAddr, Ipv4Addr, Vec<PathBuf>, Vec<SocketAddr>, Vec<u64>);
 plain_values!(
     Affinity,
     Blocklist,
@@ -252,6 +252,10 @@ tables! {
         /// A node that joins a cluster with an empty folder, or is far behind when it starts, takes the newest snapshot
         /// of a peer. Without, it executes the chain from its first block, or from where it is.
         pub download: bool = true,
+        /// A full archive that such a node takes in place of what nodes announce in gossip:
+        /// `http://HOST:PORT/snapshot-SLOT-HASH.tar.zst`, as the RPC of a node of Agave serves it. The hash in its name
+        /// is enough. If it cannot be taken the node ends with an error. Empty: gossip decides.
+        pub url: String = String::new(),
         /// Serves the cluster's archives over the RPC port, to nodes of Agave, too: those of `write_archives`, and those
         /// in the folder of the snapshots, where `hearth ledger snapshot create` puts them. Gossip announces the newest
         /// in place of the snapshots that nodes of Hearth take.
@@ -275,8 +279,13 @@ tables! {
         /// Votes for every block once it is durable. Without votes blocks become final by their depth.
         pub vote: bool = true,
         /// The vote account, a JSON file as the Solana tools write it, of a node that joins a cluster to make blocks
-        /// and vote there. Empty: it only follows. The node that begins a chain makes one beside the ledger.
+        /// and vote there, or the account's address itself. Empty: it only follows. The node that begins a chain makes
+        /// one beside the ledger.
         pub vote_account_path: PathBuf = PathBuf::new(),
+        /// The keys of the vote account's authorized voters, JSON files as the Solana tools write them, at most four;
+        /// each vote is signed by the one that the account names in its epoch. Empty: the identity is the authorized
+        /// voter. A node alone takes no other.
+        pub authorized_voter_paths: Vec<PathBuf> = vec![],
         /// Votes in a cluster although the vote account has voted before and the ledger folder has no tower, or one
         /// that is older than the account's votes. The node then takes the votes in the account for its tower; a vote
         /// that did not land may still lock it out. Without this option such a node only follows.
@@ -287,6 +296,9 @@ tables! {
         /// The genesis hash of the cluster, in base58. A node that joins takes no other genesis, and refuses a ledger
         /// folder that has another. Empty: the shred version of the entrypoint decides alone.
         pub expected_genesis_hash: String = String::new(),
+        /// The cluster's shred version. A node that joins ends with an error where its entrypoint tells another one,
+        /// before it takes anything. 0: any.
+        pub expected_shred_version: u16 = 0,
     }
 
     /// `[gossip]`
@@ -312,6 +324,9 @@ tables! {
         pub bind_address: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST),
         /// JSON-RPC over HTTP; WebSocket is one port higher.
         pub port: u16 = 8899,
+        /// Keeps the addresses of JSON-RPC and WebSocket out of gossip: other nodes do not learn of them, and take no
+        /// genesis and no snapshot from here.
+        pub private: bool = false,
         /// Serves a page about the node at the address of JSON-RPC, for browsers.
         pub dashboard: bool = true,
         /// Keeps the status of landed transactions for `getSignatureStatuses`, and on disk what became of each for

@@ -131,7 +131,7 @@ pub struct Flags {
     pub log: bool,
 }
 
-fn port(text: &str) -> Result<u16, String> {
+pub(crate) fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "it must be a port, 0 to 65534 (WebSocket has the next)".into())
 }
 
@@ -165,7 +165,7 @@ fn log_bytes(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| format!("it must be a whole number of bytes, at most {LOG_BYTES_MAX}"))
 }
 
-fn shreds(text: &str) -> Result<u64, String> {
+pub(crate) fn shreds(text: &str) -> Result<u64, String> {
     from(text, SHREDS_LEAST, "shreds")
 }
 

@@ -7,7 +7,7 @@ use super::{FlagError, Flags, remote};
 use crate::config::{self, Config, SlotTiming};
 
 /// Size of a data shred in bytes.
-const SHRED_BYTES: u64 = 1_203;
+pub(crate) const SHRED_BYTES: u64 = 1_203;
 
 impl Flags {
     /// Applies the options to the configuration. Queries the slot of the node at `--url` if `--warp-slot` requires it.

@@ -39,9 +39,11 @@ use serde_json::json;
 use super::gossip::{self, CLIENT};
 use super::socket::PeerLinks;
 use super::{ip_echo, now_ms};
-use archives::fetch_archives;
+use archives::{fetch_archives, take_named};
 use scout::{GossipSockets, Scout, Start};
 use trust::Trust;
+
+pub use archives::ArchiveUrl;
 
 /// Interval of progress reports while nobody answers.
 const SAY_EVERY: Duration = Duration::from_secs(5);
@@ -100,6 +102,21 @@ pub enum JoinError {
         /// The entrypoint's address.
         entrypoint: SocketAddrV4,
     },
+    /// The entrypoint is in another cluster than the operator named.
+    #[error(
+        "the entrypoint {entrypoint} is in a cluster of shred version {theirs}, and {key} asks for {expected}: name an \
+         entrypoint of that cluster, or mend the key; nothing was fetched"
+    )]
+    OtherCluster {
+        /// The entrypoint's address.
+        entrypoint: SocketAddrV4,
+        /// Its cluster's shred version.
+        theirs: u16,
+        /// The expected shred version.
+        expected: u16,
+        /// The keys that it follows from.
+        key: &'static str,
+    },
     /// The configured genesis hash is none.
     #[error("consensus.expected_genesis_hash: `{0}` is not a hash in base58")]
     ExpectedGenesis(String),
@@ -114,6 +131,28 @@ pub enum JoinError {
         own: Hash,
         /// The configured one.
         expected: Hash,
+    },
+    /// The folder's chain has another shred version than the operator named.
+    #[error(
+        "the chain in the ledger folder has shred version {own}, and consensus.expected_shred_version is {expected}: \
+         name another folder (--ledger), or all hard forks of the chain (--hard-fork)"
+    )]
+    OtherShredVersion {
+        /// The folder's shred version.
+        own: u16,
+        /// The configured one.
+        expected: u16,
+    },
+    /// The configured URL of a snapshot is none.
+    #[error("snapshots.url: {0}")]
+    SnapshotUrl(String),
+    /// The snapshot that the operator named cannot be taken.
+    #[error("no snapshot from {url} (snapshots.url): {why}")]
+    NamedSnapshot {
+        /// The archive's URL.
+        url: String,
+        /// The reason.
+        why: String,
     },
     /// The downloaded genesis is invalid.
     #[error(transparent)]
@@ -136,6 +175,10 @@ pub struct Joiner<'a> {
     pub behind_max: u64,
     /// The genesis hash that the chain must have, if the operator named one.
     pub expected_genesis: Option<Hash>,
+    /// The shred version that the cluster must have, if the operator named one.
+    pub expected_shred_version: Option<u16>,
+    /// The archive to take in place of what nodes announce, if the operator named one.
+    pub archive: Option<ArchiveUrl>,
     /// Nodes whose announcements of snapshots are trusted; if empty, the stake decides.
     pub known: Vec<Pubkey>,
     /// Whether snapshots are downloaded from these nodes only.
@@ -175,6 +218,11 @@ impl Joiner<'_> {
                 return Err(JoinError::OtherGenesis { own: *own.hash(), expected: *expected });
             }
             let own = own.map(|genesis| self.shred_version_of(genesis.hash()));
+            if let (Some(own), Some(expected)) = (own, self.expected_shred_version)
+                && own != expected
+            {
+                return Err(JoinError::OtherShredVersion { own, expected });
+            }
             let theirs = self.entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)));
             match (own, theirs) {
                 (Some(own), Some((entrypoint, theirs))) if own != theirs => {
@@ -189,6 +237,7 @@ impl Joiner<'_> {
         let (entrypoint, shred_version) = wait(self.stop, &format!("waiting for {entrypoints:?}"), || {
             entrypoints.iter().find_map(|at| Some((*at, ip_echo::shred_version(*at).ok()??)))
         })?;
+        self.check_cluster(entrypoint, shred_version)?;
         // Checked before another chain's genesis is written beside the blocks.
         let stored = BlockStore::genesis_hash(&self.folder.join("blocks")).map(|hash| self.shred_version_of(&hash));
         if let Some(own) = stored.filter(|own| *own != shred_version) {
@@ -207,8 +256,34 @@ impl Joiner<'_> {
             self.genesis(&scout, shred_version)?;
         }
         match &self.snapshots {
-            Some(snapshots) if takes_snapshot => self.snapshot(&scout, snapshots),
+            Some(snapshots) if takes_snapshot => match &self.archive {
+                Some(archive) => self.named_snapshot(archive, snapshots),
+                None => self.snapshot(&scout, snapshots),
+            },
             _ => Ok(()),
+        }
+    }
+
+    /// Downloads the archive that the operator named, unless the state here is newer.
+    fn named_snapshot(&self, archive: &ArchiveUrl, snapshots: &Path) -> Result<(), JoinError> {
+        if saved_root(self.folder).is_some_and(|root| root.slot >= archive.slot()) {
+            return Ok(());
+        }
+        let genesis = Genesis::load(&self.folder.join(GENESIS_NAME)).map_err(JoinError::Genesis)?;
+        take_named(archive, snapshots, &genesis, self.hard_forks, self.stop)
+    }
+
+    /// Fails if the entrypoint's cluster is not the one that the operator named.
+    fn check_cluster(&self, entrypoint: SocketAddrV4, theirs: u16) -> Result<(), JoinError> {
+        let of_genesis = self.expected_genesis.map(|hash| self.shred_version_of(&hash));
+        let wanted = [
+            (self.expected_shred_version, "consensus.expected_shred_version"),
+            (of_genesis, "consensus.expected_genesis_hash (with consensus.hard_forks)"),
+        ];
+        let other = wanted.into_iter().find_map(|(expected, key)| Some((expected.filter(|it| *it != theirs)?, key)));
+        match other {
+            Some((expected, key)) => Err(JoinError::OtherCluster { entrypoint, theirs, expected, key }),
+            None => Ok(()),
         }
     }
 

@@ -18,7 +18,8 @@
 //! signed.
 //!
 //! Tower's request must be a message with one instruction, to the vote program, for this node's vote account, with this
-//! node as its payer and authorized voter: it moves no lamports except the fee. Txsend's must be the 130 bytes that a
+//! node as its payer and a key of [`VoterKeys`] as its authorized voter: it moves no lamports except the fee. If that
+//! is another key than the node's, the answer is both signatures. Txsend's must be the 130 bytes that a
 //! TLS client signs, which start with 64 spaces. `gossip.rs` says what gossip may have signed, and why none of it can
 //! be anything else.
 
@@ -37,6 +38,7 @@ use crate::links::{
     GOSSIP_SIGN, PING_NONCE, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE,
     SIGN_SHRED, SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
+use crate::voters::VoterKeys;
 
 hearth_tile::counters! {
     /// What sign counts.
@@ -68,8 +70,10 @@ hearth_tile::counters! {
 pub struct Config {
     /// The identity. Nothing else in the process holds it.
     pub key: Keypair,
-    /// The account that the node votes with, if it votes. The identity must be its authorized voter.
+    /// The account that the node votes with, if it votes.
     pub vote_account: Option<Pubkey>,
+    /// The keys of which one must be that account's authorized voter.
+    pub voters: VoterKeys,
 }
 
 /// The links and rules for tower's requests.
@@ -82,6 +86,7 @@ struct TowerRole {
 /// Signs requests according to the role of their link.
 pub struct Sign {
     key: Keypair,
+    voters: VoterKeys,
     shred: Vec<(In, Port)>,
     tower: Option<TowerRole>,
     /// Requests for handshakes, and their answers.
@@ -107,7 +112,7 @@ impl Tile for Sign {
         let repair = host.inputs_named(REPAIR_SIGN).into_iter().zip(host.outputs(SIGN_REPAIR)).next();
         let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
         let rserve = host.inputs_named(RSERVE_SIGN).into_iter().zip(host.outputs(SIGN_RSERVE)).next();
-        Ok(Self { key: config.key, shred, tower, handshakes, repair, gossip, rserve })
+        Ok(Self { key: config.key, voters: config.voters, shred, tower, handshakes, repair, gossip, rserve })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -175,14 +180,19 @@ impl Sign {
         out.count.signed_handshakes += 1;
     }
 
-    fn tower_vote(&self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+    fn tower_vote(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        self.voters.update();
         let TowerRole { port, account, .. } = self.tower.as_ref().expect("the link has the role");
         let message = frag.payload();
         let node = self.key.public_key();
-        if !is_vote_message_by(message, &node, &node, account) {
-            return refuse(*port, frag, out);
+        let voter = self.voters.find(&self.key, |voter| is_vote_message_by(message, &node, voter, account));
+        let Some(voter) = voter else { return refuse(*port, frag, out) };
+        let own = self.key.sign(message);
+        if voter.public_key() == node {
+            out.publish(*port, frag.tag(), &own);
+        } else {
+            out.publish(*port, frag.tag(), [own, voter.sign(message)].as_flattened());
         }
-        out.publish(*port, frag.tag(), &self.key.sign(message));
         out.count.signed_votes += 1;
     }
 
@@ -227,11 +237,14 @@ mod tests {
     use hearth_crypto::ed25519::verify_strict;
     use hearth_tile::rig::Rig;
 
+    use crate::voters::VoterDesk;
+
     /// The vote account of the node, if it votes.
     const ACCOUNT: Pubkey = [8; 32];
 
     fn config() -> Config {
-        Config { key: Keypair::from_seed(&[7; 32]).expect("a page may be locked"), vote_account: None }
+        let key = Keypair::from_seed(&[7; 32]).expect("a page may be locked");
+        Config { key, vote_account: None, voters: VoterKeys::identity_alone() }
     }
 
     /// Takes the answers on a link: the signatures, and the tags of the refused requests.
@@ -323,6 +336,39 @@ mod tests {
         assert_eq!(rig.count().signed_votes, 2);
         assert_eq!(rig.count().refused, 7);
         assert_eq!(rig.take("sign_shred:0"), [(4, vec![])]);
+    }
+
+    #[test]
+    fn vote_of_another_voter_has_both_signatures() {
+        use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
+        let [node, voter] = [7, 9].map(|seed| Keypair::from_seed(&[seed; 32]).unwrap().public_key());
+        let votes = [Lockout { slot: 9, confirmation_count: 1 }];
+        let sync = TowerSync { votes: &votes, root: None, timestamp: None, is_switch: false };
+        let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
+        let by = |voter: &Pubkey| sync.message_by(&node, voter, &ACCOUNT, &block).bytes().to_vec();
+        let (desk, _, voters) = VoterDesk::new(node, vec![Keypair::from_seed(&[9; 32]).unwrap()]);
+        let config = Config { vote_account: Some(ACCOUNT), voters, ..config() };
+        let mut rig = Rig::<Sign>::new(config, &["tower_sign"], &["sign_tower"]);
+        rig.give("tower_sign", 1, &by(&voter));
+        // The identity is no authorized voter here.
+        rig.give("tower_sign", 2, &by(&node));
+        rig.run();
+        let (signed, refused) = answers(&mut rig, "sign_tower");
+        let [(1, signatures)] = &signed[..] else { panic!("{signed:?}") };
+        assert_eq!(refused, [2]);
+        let (signatures, rest) = signatures.as_chunks::<64>();
+        assert_eq!((signatures.len(), rest.len()), (2, 0));
+        for (key, signature) in [node, voter].iter().zip(signatures) {
+            assert!(verify_strict(key, signature, &by(&voter)).is_ok());
+        }
+        desk.remove_all().unwrap();
+        rig.give("tower_sign", 3, &by(&voter));
+        desk.add(Keypair::from_seed(&[7; 32]).unwrap()).unwrap();
+        rig.give("tower_sign", 4, &by(&node));
+        rig.run();
+        let (signed, refused) = answers(&mut rig, "sign_tower");
+        assert_eq!(signed.iter().map(|(tag, signature)| (*tag, signature.len())).collect::<Vec<_>>(), [(4, 64)]);
+        assert_eq!(refused, [3]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ use super::core::{Config as CoreConfig, Core, Now, Output};
 use super::messages::{Command, Event, FrozenBlock, Start};
 use super::saved::{Files, SavedError};
 use crate::links::STORE_TOWER;
+use crate::voters::Voters;
 
 /// When to check again whether a durable block can be voted for.
 const LOOK_AGAIN_NS: u64 = 200_000;
@@ -70,7 +71,9 @@ impl Alone {
             epochs: vec![Arc::new(stakes)],
             stored: vec![],
         };
-        let config = CoreConfig { node, vote_account: account, leads: false, gossips: false, is_begin: false, slot };
+        let voters = Voters::one(node);
+        let config =
+            CoreConfig { node, vote_account: account, voters, leads: false, gossips: false, is_begin: false, slot };
         let votes = state.map(|state| {
             let (slot, unix_s) = state.last_timestamp;
             Votes::new(id).with_timestamp(slot, unix_s)

@@ -27,6 +27,7 @@ use super::join_wait::{JoinWait, VoteRefresh, VoteTally, Wait};
 use super::messages::{Command, Event, FrozenBlock, Start, StoredBlock};
 use super::saved::{Files, SavedError};
 use super::votes::{self, VoteReader};
+use crate::voters::Voters;
 
 /// How far above the executed slots tower requests a slot that has votes and is missing here.
 const ASKED_AHEAD: u64 = 1_024;
@@ -92,6 +93,8 @@ pub struct Config {
     pub node: Pubkey,
     /// The account that it votes with, if it votes.
     pub vote_account: Option<Pubkey>,
+    /// The keys that may sign its votes.
+    pub voters: Voters,
     /// Whether it makes blocks in its leader slots.
     pub leads: bool,
     /// Whether it publishes its votes in gossip.
@@ -390,9 +393,13 @@ impl Core {
     /// are useless.
     ///
     /// # Panics
-    /// If there are no signatures, because sign refused the vote. It would refuse all others too, and a lone node would
-    /// never confirm anything again.
+    /// If there are no signatures, because sign refused the vote, and no key was removed. It would refuse all others
+    /// too, and a lone node would never confirm anything again.
     pub fn on_signed(&mut self, number: u64, signatures: &[Signature], now: Now) {
+        if signatures.is_empty() && self.config.voters.were_removed() {
+            // The vote was on its way when its key was removed.
+            return;
+        }
         assert!(!signatures.is_empty(), "sign refused the node's own vote");
         let Some(Unsigned { message, id, .. }) = self.unsigned.take_if(|unsigned| unsigned.number == number) else {
             return;
@@ -526,8 +533,11 @@ impl Core {
     /// Submits a vote for signing, replacing an unsigned one.
     fn sign(&mut self, vote: &TowerVote, id: Option<BankId>) {
         let Some(account) = self.config.vote_account else { return };
+        // The operator may have removed all keys: then the node only keeps its tower.
+        let voter = self.config.voters.choose(self.voters.get(&account), &self.config.node);
+        let Some(voter) = voter else { return };
         let named = self.blocks.get(vote.blockhash_of.slot).unwrap_or(&self.head).blockhash;
-        let message = votes::message(vote, &self.config.node, &account, named);
+        let message = votes::message(vote, &self.config.node, &voter, &account, named);
         self.numbered += 1;
         self.out.push(Output::Sign { number: self.numbered, message: message.clone() });
         self.unsigned = Some(Unsigned { number: self.numbered, message, id });

@@ -15,6 +15,7 @@ use hearth_wire::vote::{TowerSync, Voted, VotedBlock, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 use super::{CoreConfig as Config, *};
+use crate::voters::{VoterDesk, Voters};
 
 mod alone;
 mod tile;
@@ -93,6 +94,7 @@ fn config(number: u8) -> Config {
     Config {
         node: node(number),
         vote_account: Some(account(number)),
+        voters: Voters::one(node(number)),
         leads: true,
         gossips: true,
         is_begin: true,
@@ -291,6 +293,40 @@ fn refused_vote_ends_the_node() {
         panic!("{outputs:?}")
     };
     node.core.on_signed(*number, &[], now(node.at));
+}
+
+#[test]
+fn authorized_voter_signs_beside_the_node() {
+    let key = || hearth_keys::Keypair::from_seed(&[77; 32]).expect("a page may be locked");
+    let voter = key().public_key();
+    let (desk, voters, _keys) = VoterDesk::new(node(0), vec![key()]);
+    let mut begins = start();
+    begins.block.voters[0] = (account(0), voter);
+    let mut own = Node::started(Config { voters, ..config(0) }, begins, None);
+    own.step();
+    own.froze(id(1), id(0), vec![]);
+    let outputs = own.step();
+    let Some(Output::Sign { message, .. }) = outputs.iter().find(|output| is_sign(output)) else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!(message.signers(), [node(0), voter]);
+    assert_eq!(votes(&outputs), [1]);
+    // The key is removed while a vote is on its way, and sign refuses it.
+    own.froze(id(2), id(1), vec![]);
+    let outputs = own.try_step().unwrap();
+    let Some(Output::Sign { number, .. }) = outputs.iter().find(|output| is_sign(output)) else {
+        panic!("{outputs:?}")
+    };
+    desk.remove_all().unwrap();
+    own.core.on_signed(*number, &[], now(own.at));
+    own.froze(id(3), id(2), vec![]);
+    let outputs = own.step();
+    assert!(!outputs.iter().any(is_sign), "{outputs:?}");
+    let saved = Tower::restore(own.disk.towers.last().unwrap(), &node(0)).unwrap();
+    assert_eq!(saved.last_vote().map(|last| last.id), Some(id(3)), "the tower goes on");
+    desk.add(key()).unwrap();
+    own.froze(id(4), id(3), vec![]);
+    assert_eq!(own.votes(), [4]);
 }
 
 #[test]

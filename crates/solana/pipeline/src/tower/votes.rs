@@ -14,11 +14,12 @@ use hearth_wire::message::Message;
 use hearth_wire::vote::{TowerSync, Voted, VotedBlock, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
-/// Builds the message by which `node` sends a tower with its vote account `account`, naming `blockhash`.
-pub(super) fn message(vote: &TowerVote, node: &Pubkey, account: &Pubkey, blockhash: Hash) -> Message {
+/// Builds the message by which `node` sends a tower, naming `blockhash`, with the vote account `account`, whose
+/// authorized voter is `voter`.
+pub(super) fn message(vote: &TowerVote, node: &Pubkey, voter: &Pubkey, account: &Pubkey, blockhash: Hash) -> Message {
     let TowerVote { id, block_id, root, timestamp, is_switch, .. } = *vote;
     let block = VotedBlock { slot: id.slot, bank_hash: id.hash, block_id, blockhash };
-    TowerSync { votes: &vote.votes, root, timestamp, is_switch }.message(node, account, &block)
+    TowerSync { votes: &vote.votes, root, timestamp, is_switch }.message_by(node, voter, account, &block)
 }
 
 /// Bytes for the precomputed tables of keys that sign votes: each voter signs one vote per slot.

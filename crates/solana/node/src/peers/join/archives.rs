@@ -1,4 +1,4 @@
-//! archives: downloads the cluster's archives from a peer, Agave's or ours.
+//! archives: downloads the cluster's archives from a peer, Agave's or ours, or one that the operator names.
 //!
 //! reads   a full archive and an incremental one on it, at Agave's paths
 //! writes  both into the snapshot folder, once a ledger has started from them
@@ -7,17 +7,93 @@
 //!         nothing of them stays
 //! source  `rpc_service.rs` of `solana-rpc` 4.2 for the paths
 
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::{fmt, io};
 
+use hearth_command::output::note;
 use hearth_command::progress::Progress as Shown;
 use hearth_command::stop::StopSignal;
 use hearth_gossip::board::Served;
 use hearth_ledger::archive::{ArchiveName, Progress};
 use hearth_ledger::{Genesis, Ledger, LedgerConfig, StatusCacheConfig};
 
-use super::{Fetch, SNAPSHOT_MAX, download_if_there};
+use super::{Fetch, JoinError, SNAPSHOT_MAX, download_if_there};
 use crate::restore::archive_progress;
+
+/// The URL of a full archive: `http://HOST:PORT/snapshot-SLOT-HASH.tar.zst`. Its name says what it must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveUrl {
+    /// Host and port.
+    host: String,
+    /// A full one.
+    archive: ArchiveName,
+}
+
+impl FromStr for ArchiveUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = || {
+            let (host, file) = text.strip_prefix("http://")?.split_once('/')?;
+            let (name, port) = host.rsplit_once(':')?;
+            port.parse::<u16>().ok().filter(|_| !name.is_empty())?;
+            let archive = ArchiveName::parse(file).ok().filter(|archive| archive.base.is_none())?;
+            Some(Self { host: host.to_owned(), archive })
+        };
+        parsed().ok_or_else(|| format!("`{text}` is not a http://HOST:PORT/snapshot-SLOT-HASH.tar.zst"))
+    }
+}
+
+impl fmt::Display for ArchiveUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}/{}", self.host, self.archive)
+    }
+}
+
+impl ArchiveUrl {
+    /// Parses the configured URL; `None` if it is empty.
+    pub fn configured(text: &str) -> Result<Option<Self>, JoinError> {
+        (!text.is_empty()).then(|| text.parse()).transpose().map_err(JoinError::SnapshotUrl)
+    }
+
+    /// The slot of its state.
+    pub fn slot(&self) -> u64 {
+        self.archive.slot
+    }
+
+    /// The host's first IPv4 address.
+    fn address(&self) -> io::Result<SocketAddrV4> {
+        let found = self.host.to_socket_addrs()?.find_map(|address| match address {
+            SocketAddr::V4(v4) => Some(v4),
+            SocketAddr::V6(_) => None,
+        });
+        found.ok_or_else(|| io::Error::other("the host has no IPv4 address"))
+    }
+}
+
+/// Downloads an archive that the operator names, and keeps it if a ledger starts from it.
+pub(super) fn take_named(
+    url: &ArchiveUrl,
+    snapshots: &Path,
+    genesis: &Genesis,
+    hard_forks: &[u64],
+    stop: &StopSignal,
+) -> Result<(), JoinError> {
+    let refused = |why: String| JoinError::NamedSnapshot { url: url.to_string(), why };
+    let rpc = url.address().map_err(|why| refused(why.to_string()))?;
+    note(format_args!("  … taking the snapshot of slot {} from {rpc}", url.slot()));
+    let ArchiveName { slot, hash, .. } = url.archive;
+    let served = Served { identity: [0; 32], rpc: Some(rpc), slot, hash, incremental: None };
+    match fetch_archives((rpc, &served), snapshots, genesis, hard_forks, stop) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(refused("there is no such file".into())),
+        Err(Fetch::Peer(why)) => Err(refused(why)),
+        Err(Fetch::Write(path, source)) => Err(JoinError::Write { path, source }),
+        Err(Fetch::Stopped) => Err(JoinError::Stopped),
+    }
+}
 
 /// Downloads the archives that a node announces, and keeps them if a ledger starts from them. Their names have the
 /// announced hashes, which everything in them is verified against. Returns false if the node has no such archive.
@@ -138,5 +214,46 @@ mod tests {
         refused(&[(paths[0].as_str(), full[..9_000].to_vec()), (paths[1].as_str(), newer.clone())], &[], "cut off");
         // Another state under the announced name.
         refused(&[(paths[0].as_str(), newer.clone()), (paths[1].as_str(), newer)], &[], "tar.zst: ");
+    }
+
+    #[test]
+    fn url_names_a_full_archive() {
+        let text = format!("http://203.0.113.7:8899/{FULL}");
+        let url: ArchiveUrl = text.parse().unwrap();
+        assert_eq!(url.to_string(), text);
+        assert_eq!(url.slot(), 40);
+        for wrong in [
+            String::new(),
+            format!("https://203.0.113.7:8899/{FULL}"),
+            format!("http://203.0.113.7/{FULL}"),
+            format!("http://:8899/{FULL}"),
+            format!("http://203.0.113.7:8899/sub/{FULL}"),
+            format!("http://203.0.113.7:8899/{INCREMENTAL}"),
+            "http://203.0.113.7:8899/snapshot.tar.bz2".into(),
+        ] {
+            let why = wrong.parse::<ArchiveUrl>().unwrap_err();
+            assert!(why.contains("is not a http://HOST:PORT/snapshot-SLOT-HASH.tar.zst"), "{why}");
+        }
+    }
+
+    #[test]
+    fn named_archive_is_taken_or_is_an_error() {
+        let taken = |files: &[(&str, Vec<u8>)]| {
+            let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
+            let url: ArchiveUrl = format!("http://{}/{FULL}", listener.local_addr().unwrap()).parse().unwrap();
+            let snapshots = folder.path().join("snapshots");
+            let taken = std::thread::scope(|scope| {
+                scope.spawn(|| serve(&listener, files, 1));
+                take_named(&url, &snapshots, &genesis(), &[], &StopSignal::default())
+            });
+            assert_eq!(snapshots.join(FULL).exists(), taken.is_ok());
+            taken.map_err(|why| why.to_string())
+        };
+        let path = format!("/{FULL}");
+        assert_eq!(taken(&[(path.as_str(), recorded(FULL))]), Ok(()));
+        let missing = taken(&[]).unwrap_err();
+        assert!(missing.contains("there is no such file") && missing.contains(FULL), "{missing}");
+        let other = taken(&[(path.as_str(), recorded(INCREMENTAL))]).unwrap_err();
+        assert!(other.contains("tar.zst: "), "{other}");
     }
 }

@@ -1,0 +1,310 @@
+//! `hearth validator`: runs a node in a cluster with the options of `agave-validator`, and controls one that runs.
+//!
+//! reads   the configuration, options; for the subcommands, the node's admin socket and its RPC
+//! writes  a configuration, with which the node of `hearth run` starts; requests
+//! drops   nothing: an option that cannot be applied is an error that names it, and nothing has been started
+//! source  `agave-validator` 4.2.2; `docs/validator.md` lists its options one by one
+//!
+//! The node is that of [`crate::run`], with two things more: the socket of [`crate::admin`], and ports that do not move
+//! when others use them, since operators open them in firewalls.
+
+mod authorized_voter;
+mod contact_info;
+mod exit;
+mod options;
+mod restart_window;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
+use hearth_command::output::{Say, Unwritable};
+use hearth_command::stop::StopSignal;
+use hearth_ledger::Genesis;
+use hearth_ledger::genesis::GENESIS_NAME;
+use hearth_ledger::hard_forks::shred_version_with;
+use hearth_rpc_client::RpcError;
+use hearth_wire::base58::decode_32;
+
+use crate::admin::{AdminError, AdminState};
+use crate::boot::{BootError, Instruments};
+use crate::config::{self, Config, ConfigError, ConfigFile, Loaded};
+use crate::developer::Flags;
+use crate::peers::join::JoinError;
+use crate::run::{self, RunError};
+
+pub use options::{NodeOptions, PortRange};
+pub use restart_window::Window;
+
+/// `hearth validator`
+#[derive(Args)]
+pub struct Options {
+    /// Which node.
+    #[command(flatten)]
+    pub node: NodeOf,
+    /// The options of the node that starts.
+    #[command(flatten)]
+    pub given: NodeOptions,
+    /// What to do with a node that runs; without one, a node starts.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Which node is meant.
+#[derive(Args, Clone, Debug, Default)]
+pub struct NodeOf {
+    /// Configuration file [default: none; `hearth config show --default` prints the values in effect then].
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// The node's name.
+    #[arg(long, value_name = "NAME", global = true)]
+    pub name: Option<String>,
+    /// The ledger folder, which has the admin socket too.
+    #[arg(short = 'l', long, value_name = "DIR", global = true)]
+    pub ledger: Option<PathBuf>,
+}
+
+/// The subcommands of `hearth validator`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// End the node at a good time, and wait until it has ended.
+    ///
+    /// Waits for a restart window first, as `wait-for-restart-window` does, unless --force is given.
+    Exit(exit::Exit),
+    /// Wait for a good time to restart the node.
+    ///
+    /// That is when the node is healthy and not leader for a while, has taken a snapshot since the wait began, and
+    /// enough stake votes to carry the cluster without it. With an exit code other than 0 it is no good time.
+    WaitForRestartWindow(restart_window::WaitForRestartWindow),
+    /// Change which keys sign the node's votes while it runs.
+    ///
+    /// A change lasts until the node ends; --authorized-voter names the keys of its next start.
+    #[command(subcommand)]
+    AuthorizedVoter(authorized_voter::AuthorizedVoter),
+    /// Show what the node says of itself in gossip.
+    ContactInfo(contact_info::ContactInfoOptions),
+}
+
+/// Why the node does not start, or a subcommand fails.
+#[derive(Debug, thiserror::Error)]
+pub enum ValidatorError {
+    /// The configuration is invalid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An option is invalid.
+    #[error("{option}: {what}")]
+    Option {
+        /// The option's name.
+        option: &'static str,
+        /// The problem.
+        what: String,
+    },
+    /// The configuration with the options is invalid.
+    #[error("these options with the configuration make `{key}` wrong: {what}")]
+    Together {
+        /// The configuration key.
+        key: &'static str,
+        /// The problem with its value.
+        what: String,
+    },
+    /// A key's file cannot be found.
+    #[error("cannot read {}: {source}", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// Options of the node come with a subcommand.
+    #[error(
+        "options that start a node do not go with a subcommand; which node is meant say --ledger, --name and --config"
+    )]
+    Misplaced,
+    /// There is neither a chain nor a cluster to take one from.
+    #[error(
+        "there is no genesis in {}, and no --entrypoint (gossip.entrypoints) of a cluster to take it from; `hearth \
+         genesis create` makes one",
+        folder.display()
+    )]
+    NoGenesis {
+        /// The ledger folder.
+        folder: PathBuf,
+    },
+    /// The folder's chain has another shred version than the operator named.
+    #[error(
+        "the chain in {} has shred version {own}, and consensus.expected_shred_version is {expected}: name another \
+         folder (--ledger), or the hard forks that the chain has had (--hard-fork)",
+        folder.display()
+    )]
+    OtherShredVersion {
+        /// The ledger folder.
+        folder: PathBuf,
+        /// The chain's shred version.
+        own: u16,
+        /// The configured one.
+        expected: u16,
+    },
+    /// The node cannot start, or has failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The signal handlers cannot be installed.
+    #[error(transparent)]
+    Signals(std::io::Error),
+    /// The node does not answer on its admin socket.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// The node's RPC does not answer.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// The node's start is not complete.
+    #[error("the node does not run yet: its start is at the stage {0}; with --force `exit` ends it all the same")]
+    Starting(String),
+    /// The node's answer is not what Agave's methods answer.
+    #[error("{method}: the node answers {answer}")]
+    Garbled {
+        /// The method.
+        method: &'static str,
+        /// The answer.
+        answer: String,
+    },
+    /// The node leads too often for the requested idle time.
+    #[error(
+        "the node has no idle window of at least {wanted} slots; its longest one until slot {to} has {longest} slots \
+         (--min-idle-time)"
+    )]
+    NoWindow {
+        /// The requested slots.
+        wanted: u64,
+        /// The longest window's slots.
+        longest: u64,
+        /// The first slot of which the leader is not known.
+        to: u64,
+    },
+    /// The result cannot be written.
+    #[error(transparent)]
+    Write(#[from] Unwritable),
+}
+
+impl ExitCode for ValidatorError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) | Self::Option { .. } | Self::Together { .. } => WRONG_USE,
+            Self::Misplaced | Self::NoGenesis { .. } => WRONG_USE,
+            Self::Run(why) => why.exit_code(),
+            _ => FAILED,
+        }
+    }
+}
+
+impl NodeOf {
+    fn file(&self) -> ConfigFile {
+        ConfigFile { config: self.config.clone() }
+    }
+
+    /// The file's configuration, with the name and the folder that were given.
+    fn load(&self) -> Result<Loaded, ConfigError> {
+        let mut loaded = self.file().load()?;
+        if let Some(name) = &self.name {
+            loaded.config.name.clone_from(name);
+        }
+        if let Some(ledger) = &self.ledger {
+            loaded.config.ledger.path.clone_from(ledger);
+        }
+        Ok(loaded)
+    }
+
+    /// The ledger folder of the node.
+    fn folder(&self) -> Result<PathBuf, ValidatorError> {
+        let config = self.load()?.config;
+        checked(&config)?;
+        Ok(config.expand(&config.ledger.path))
+    }
+}
+
+impl Options {
+    /// Whether a node starts.
+    pub fn starts_node(&self) -> bool {
+        self.command.is_none()
+    }
+}
+
+/// Runs a node until it is stopped, or a subcommand.
+pub fn run(options: &Options, instruments: Option<Instruments>, say: &Say) -> Result<(), ValidatorError> {
+    let Some(command) = &options.command else { return start(options, instruments, say) };
+    if options.given != NodeOptions::default() {
+        return Err(ValidatorError::Misplaced);
+    }
+    let folder = options.node.folder()?;
+    match command {
+        Command::Exit(exit) => exit.run(&folder, say),
+        Command::WaitForRestartWindow(wait) => wait.run(&folder, say),
+        Command::AuthorizedVoter(command) => command.run(&folder, say),
+        Command::ContactInfo(info) => info.run(&folder, say),
+    }
+}
+
+fn start(options: &Options, instruments: Option<Instruments>, say: &Say) -> Result<(), ValidatorError> {
+    let Loaded { mut config, mut keys, .. } = options.node.load()?;
+    options.given.apply(&mut config)?;
+    checked(&config)?;
+    let unmoving = config::ports::movable(&mut config).map(|(key, _)| key.to_owned());
+    keys.extend(unmoving);
+    let folder = config.expand(&config.ledger.path);
+    check_chain(&config, &folder)?;
+    let is_new = !folder.exists();
+    let stop = StopSignal::install().map_err(ValidatorError::Signals)?;
+    let admin = Arc::new(AdminState::new(&stop));
+    let ran = run::run(config, &keys, &Flags::default(), instruments, Some(&admin), &stop, say);
+    if is_new && matches!(ran, Err(RunError::Boot(BootError::Join(JoinError::OtherCluster { .. })))) {
+        forget(&folder);
+    }
+    Ok(ran.map_err(|why| why.of_file(&options.node.file()))?)
+}
+
+fn checked(config: &Config) -> Result<(), ValidatorError> {
+    config::check(config).map_err(|(key, what)| match key {
+        "name" => ValidatorError::Option { option: "--name", what },
+        _ => ValidatorError::Together { key, what },
+    })
+}
+
+/// Fails if the folder's chain is not the one that the operator named, or there is none and no cluster has one either.
+/// The shred version of a chain that is in a cluster is checked when the node joins.
+fn check_chain(config: &Config, folder: &Path) -> Result<(), ValidatorError> {
+    let path = folder.join(GENESIS_NAME);
+    if !path.exists() {
+        return match config.joins() {
+            true => Ok(()),
+            false => Err(ValidatorError::NoGenesis { folder: folder.to_owned() }),
+        };
+    }
+    // The start says what is wrong with a damaged one.
+    let Ok(genesis) = Genesis::load(&path) else { return Ok(()) };
+    let other = |why: JoinError| ValidatorError::Run(BootError::from(why).into());
+    let own = *genesis.hash();
+    let text = &config.consensus.expected_genesis_hash;
+    if !text.is_empty() {
+        let expected = decode_32(text).map_err(|_| other(JoinError::ExpectedGenesis(text.clone())))?;
+        if own != expected {
+            return Err(other(JoinError::OtherGenesis { own, expected }));
+        }
+    }
+    let version = shred_version_with(&own, &config.consensus.hard_forks);
+    match config.consensus.expected_shred_version {
+        expected if !config.joins() && expected != 0 && expected != version => {
+            Err(ValidatorError::OtherShredVersion { folder: folder.to_owned(), own: version, expected })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes a folder that was made for a cluster in which the node is not: the key in it was made a moment ago, and
+/// nobody knows it. Anything else that is there stays.
+fn forget(folder: &Path) {
+    let _ = fs::remove_file(folder.join("identity.json"));
+    let _ = fs::remove_dir(folder);
+}
