@@ -46,6 +46,8 @@ const COMMON: &[File] = files![
     "/dashboard/chart.mjs": SCRIPT "chart.mjs",
     "/dashboard/peers.mjs": SCRIPT "peers.mjs",
     "/dashboard/table.mjs": SCRIPT "table.mjs",
+    "/dashboard/flow.mjs": SCRIPT "flow.mjs",
+    "/dashboard/pipeline.mjs": SCRIPT "pipeline.mjs",
     "/dashboard/tiles.mjs": SCRIPT "tiles.mjs",
     "/dashboard/links.mjs": SCRIPT "links.mjs",
     "/dashboard/latency.mjs": SCRIPT "latency.mjs",
