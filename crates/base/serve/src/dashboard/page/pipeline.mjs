@@ -24,7 +24,7 @@ let newest;
 let made = { of: '', fill: [] };
 
 export function setUp() {
-  const keys = [['', 'forward above, back below (in a column: right, left)'], ['full', 'the consumer is full: the producer waits'], ['lost', 'frags were lost']];
+  const keys = [['', 'forward above, back below (in a column: right, left)'], ['full', 'half full or more, or its producer waits for room'], ['lost', 'frags were lost']];
   byId('pipeline-legend').append(...keys.map(([trouble, text]) => el('li', {}, sampleOf(trouble), text)));
   words = el('p', { class: 'quiet', id: 'pipeline-words', text: 'no figures yet' });
   hint = el('p', { class: 'empty', hidden: true }, 'Nothing is sent to this node yet. ', el('code', { text: `hearth load run --url ${location.origin}` }), ' puts load on it.');
@@ -69,7 +69,7 @@ function build({ boxes, arcs }) {
 function row(count, spans) {
   const high = (spans, sign) => Math.max(0, ...spans.filter((span) => span * sign > 0).map(Math.abs));
   const height = (span) => (span ? ROW.first + ROW.each * (span - 1) : 0);
-  const [above, below] = [height(high(spans, 1)) + 14, height(high(spans, -1)) + 14];
+  const [above, below] = [height(high(spans, 1)) + 28, height(high(spans, -1)) + 28];
   const step = width / count;
   const size = Math.min(step - ROW.gap, WIDEST);
   const middle = (index) => step * (index + 0.5);
@@ -87,7 +87,8 @@ function row(count, spans) {
       return {
         path: `M${start} ${edge}C${start} ${control} ${end} ${control} ${end} ${edge}`,
         head: `M${end - HEAD[0]} ${edge + out * HEAD[1]}H${end + HEAD[0]}L${end} ${edge}z`,
-        label: { x: (start + end) / 2, y: apex + (forward ? 3 : 5), 'text-anchor': 'middle' },
+        label: { x: (start + end) / 2, y: apex + (forward ? -4 : 12), 'text-anchor': 'middle' },
+        more: out * 11,
       };
     },
   };
@@ -112,7 +113,8 @@ function column(count, spans) {
       return {
         path: `M${edge} ${start}C${control} ${start} ${control} ${end} ${edge} ${end}`,
         head: `M${edge + out * HEAD[1]} ${end - HEAD[0]}V${end + HEAD[0]}L${edge} ${end}z`,
-        label: { x: edge + out * (reach(span) + 2), y: (start + end) / 2 + 4, 'text-anchor': forward ? 'start' : 'end' },
+        label: { x: edge + out * (reach(span) + 3), y: (start + end) / 2 + 4, 'text-anchor': forward ? 'start' : 'end' },
+        more: 11,
       };
     },
   };
@@ -123,21 +125,22 @@ function set(element, name, value) {
   if (element.getAttribute(name) !== `${value}`) element.setAttribute(name, value);
 }
 
-function arcElements({ path, head, label: place }, index) {
+function arcElements({ path, head, label: place, more }, index) {
   const title = svg('title');
   const line = svg('g', {}, title, svg('path', { class: 'reach', d: path }), svg('path', { class: 'line', d: path }), svg('path', { class: 'head', d: head }));
-  const label = svg('text', { class: 'arc-label', ...place });
+  const [rate, trouble] = [svg('text', place), svg('text', { ...place, y: place.y + more })];
+  const label = svg('g', { class: 'arc-label' }, rate, trouble);
   return {
     line,
     label,
     fill({ arcs }) {
       const arc = arcs[index];
-      const [trouble, moves] = [troubleOf(arc), arc.rate > 0];
-      set(line, 'class', `arc ${moves ? 'moves' : ''} ${trouble}`);
-      set(label, 'class', `arc-label ${trouble}`);
+      const [kind, moves] = [troubleOf(arc), arc.rate > 0];
+      set(line, 'class', `arc ${moves ? 'moves' : ''} ${kind}`);
+      set(label, 'class', `arc-label ${kind}`);
       setText(title, arcInWords(arc));
-      const more = { full: arc.depth ? ` · ${share(arc.filled)} full` : '', lost: ` · ${scaled(arc.lost)} lost`, '': '' }[trouble];
-      setText(label, moves || trouble ? `${scaled(arc.rate)}${more}` : '');
+      setText(rate, moves || kind ? scaled(arc.rate) : '');
+      setText(trouble, { full: `${share(arc.filled)} full`, lost: `${scaled(arc.lost)} lost`, '': '' }[kind]);
     },
   };
 }
