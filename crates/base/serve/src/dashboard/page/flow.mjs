@@ -103,7 +103,7 @@ export function inWords({ boxes, arcs }) {
   if (waiting.length) {
     const fullest = most(waiting, ({ filled, depth, waiting: count }) => (depth ? filled : count));
     said.push(`Most waits from ${fullest.from} to ${fullest.to}: ${backlogOf(fullest)}.`);
-  } else said.push('Nothing waits between tiles.');
+  } else said.push('Nothing waits.');
   const held = arcs.filter((arc) => arc.held > 0).map(({ from, to }) => `${to} holds ${from} up`);
   if (held.length) said.push(`Back-pressure: ${held.join(', ')}.`);
   const lost = arcs.filter((arc) => arc.lost > 0).map(({ from, to, lost: count }) => `${from} to ${to} ${grouped(count)}`);

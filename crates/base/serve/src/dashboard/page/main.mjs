@@ -79,6 +79,10 @@ theme.setUp(() => tiles.recolour());
 watchWindow();
 explorer.setUp(draw);
 document.addEventListener('visibilitychange', draw);
+// On paper there is no window that parts could be outside of.
+addEventListener('beforeprint', () => {
+  for (const [part, section] of parts) if (newest && isShown(section)) part.draw(newest);
+});
 follow((sample) => {
   newest = sample;
   header.show(sample);

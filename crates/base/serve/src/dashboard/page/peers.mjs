@@ -1,6 +1,6 @@
 // Bandwidth by peer over the last five minutes, stacked: received in one chart, sent in another. The peers with most
 // traffic in that time have a colour each; all others share one.
-import { byId, el } from './dom.mjs';
+import { byId, el, loadHint } from './dom.mjs';
 import { bps, scaled } from './format.mjs';
 import { Frame, forget } from './frame.mjs';
 import { stack } from './stack.mjs';
@@ -19,6 +19,7 @@ const points = [];
 /** Colours by peer; a peer keeps its colour while it is among the first. */
 const colours = new Map();
 let table;
+let empty;
 
 const COLUMNS = [
   { name: 'peer', isText: true, order: (row) => row.peer, cell: named },
@@ -34,7 +35,8 @@ export function setUp() {
     way.frame = new Frame(place, { height: 150, title: title.id, id: place.id }, drawCharts);
   }
   table = new Table('Bandwidth by peer', COLUMNS, (row) => row.peer);
-  byId('peers-table').append(table.element);
+  empty = el('p', { class: 'empty', hidden: true }, loadHint('No datagram has come or gone since this page was opened:'));
+  byId('peers-table').append(table.element, empty);
 }
 
 export function add({ unix_ns, seconds, bandwidth }) {
@@ -63,8 +65,12 @@ function colour() {
 }
 
 export function draw({ bandwidth }) {
-  drawCharts();
   const { peers, others } = bandwidth;
+  const isEmpty = points.every(({ received, sent }) => total(received) + total(sent) === 0);
+  empty.hidden = !isEmpty;
+  for (const element of [byId('peers'), byId('peers-legend'), table.element]) element.hidden = isEmpty;
+  if (isEmpty) return;
+  drawCharts();
   table.show(others.received_bits_per_s + others.sent_bits_per_s > 0 ? [...peers, others] : peers);
 }
 

@@ -1,7 +1,7 @@
 // The picture of the pipeline: a box for each kind of tile in the order of the data flow, an arc for each link. In a
 // wide window the boxes are in a row, arcs that go forward are above it and those that go back below; in a narrow one
 // they are in a column, with the arcs on its right and left. Nothing in it moves between two samples.
-import { byId, el, setText, svg } from './dom.mjs';
+import { byId, el, loadHint, setText, svg } from './dom.mjs';
 import { arcInWords, boxInWords, flow, inWords, noteOf, share, troubleOf } from './flow.mjs';
 import { scaled } from './format.mjs';
 import { STEPS } from './ledger/ledger.mjs';
@@ -26,8 +26,8 @@ let made = { of: '', fill: [] };
 export function setUp() {
   const keys = [['', 'forward above, back below (in a column: right, left)'], ['full', 'half full or more, or its producer waits for room'], ['lost', 'frags were lost']];
   byId('pipeline-legend').append(...keys.map(([trouble, text]) => el('li', {}, sampleOf(trouble), text)));
-  words = el('p', { class: 'quiet', id: 'pipeline-words', text: 'no figures yet' });
-  hint = el('p', { class: 'empty', hidden: true }, 'Nothing is sent to this node yet. ', el('code', { text: `hearth load run --url ${location.origin}` }), ' puts load on it.');
+  words = el('p', { class: 'quiet', id: 'pipeline-words', text: 'no figures yet: they come a second after the node has started' });
+  hint = el('p', { class: 'empty', hidden: true }, loadHint('Nothing is sent to this node now:'));
   drawing = svg('svg', { role: 'img', 'aria-labelledby': 'pipeline-title', 'aria-describedby': 'pipeline-words' });
   byId('pipeline').append(drawing, words, hint);
   new ResizeObserver(([{ contentRect }]) => {
