@@ -67,6 +67,12 @@ const droppedBy = (kind, { dropped_per_s: all }) => Object.entries(all).reduce((
 /** What is remarkable about an arc: `lost`, `full`, or nothing. */
 export const troubleOf = ({ lost, held, filled }) => (lost > 0 ? 'lost' : held > 0 || filled >= NEARLY_FULL ? 'full' : '');
 
+/** The same in a few letters: how full its link is, how often it has stopped its producer, or how much was lost. */
+export function troubleText(arc) {
+  const { lost, held, filled } = arc;
+  return { lost: `${scaled(lost)} lost`, full: filled >= NEARLY_FULL ? `${share(filled)} full` : `held ${scaled(held)}×`, '': '' }[troubleOf(arc)];
+}
+
 /** How much waits on an arc. */
 export const backlogOf = ({ waiting, depth }) => (depth ? `${grouped(waiting)} of ${grouped(depth)} waiting` : `${grouped(waiting)} waiting`);
 

@@ -2,16 +2,19 @@
 // wide window the boxes are in a row, arcs that go forward are above it and those that go back below; in a narrow one
 // they are in a column, with the arcs on its right and left. Nothing in it moves between two samples.
 import { byId, el, loadHint, setText, svg } from './dom.mjs';
-import { arcInWords, boxInWords, flow, inWords, noteOf, share, troubleOf } from './flow.mjs';
+import { arcInWords, boxInWords, flow, inWords, noteOf, share, troubleOf, troubleText } from './flow.mjs';
 import { scaled } from './format.mjs';
 import { STEPS } from './ledger/ledger.mjs';
 
 /** The least room of a box in a row; with less, the boxes are in a column. */
-const STEP_LEAST = 66;
-const ROW = { length: 62, gap: 8, first: 22, each: 14 };
-const COLUMN = { length: 46, gap: 14, room: 84, label: 34, first: 14 };
-/** The widest box. */
+const STEP_LEAST = 55;
+const ROW = { length: 62, gap: 7, first: 22, each: 14 };
+const COLUMN = { length: 46, gap: 14, room: 88, reaches: [14, 25, 46], furthest: 54 };
+/** The widest box of a row, and of a column. */
 const WIDEST = 130;
+const COLUMN_WIDEST = 420;
+/** A box narrower than this has small letters, and its count in another line. */
+const NARROW = 60;
 /** Half an arrow head's width, and its length. */
 const HEAD = [4, 7];
 
@@ -96,17 +99,20 @@ function row(count, spans) {
 
 /** Boxes from top to bottom. */
 function column(count, spans) {
-  const furthest = Math.max(2, ...spans.map(Math.abs));
-  const reach = (span) => COLUMN.first + ((COLUMN.room - COLUMN.label - COLUMN.first) * (span - 1)) / (furthest - 1);
+  const { length: near } = COLUMN.reaches;
+  const most = Math.max(near + 1, ...spans.map(Math.abs));
+  // Arcs with the same middle, of one place and of three, have their labels beside each other.
+  const reach = (span) => COLUMN.reaches[span - 1] ?? COLUMN.reaches[near - 1] + ((COLUMN.furthest - COLUMN.reaches[near - 1]) * (span - near)) / (most - near);
   const step = COLUMN.length + COLUMN.gap;
-  const size = width - 2 * COLUMN.room;
+  const size = Math.min(width - 2 * COLUMN.room, COLUMN_WIDEST);
+  const left = (width - size) / 2;
   return {
     height: step * count,
-    box: (index) => ({ x: COLUMN.room, y: index * step, width: size, height: COLUMN.length }),
+    box: (index) => ({ x: left, y: index * step, width: size, height: COLUMN.length }),
     arc(from, to) {
       const [forward, span] = [to > from, Math.abs(to - from)];
       const out = forward ? 1 : -1;
-      const edge = forward ? COLUMN.room + size : COLUMN.room;
+      const edge = forward ? left + size : left;
       const middle = (index) => index * step + COLUMN.length / 2;
       const [start, end] = [middle(from) + out * 9, middle(to) - out * 9];
       const control = edge + (out * reach(span) * 4) / 3;
@@ -140,7 +146,7 @@ function arcElements({ path, head, label: place, more }, index) {
       set(label, 'class', `arc-label ${kind}`);
       setText(title, arcInWords(arc));
       setText(rate, moves || kind ? scaled(arc.rate) : '');
-      setText(trouble, { full: `${share(arc.filled)} full`, lost: `${scaled(arc.lost)} lost`, '': '' }[kind]);
+      setText(trouble, troubleText(arc));
     },
   };
 }
@@ -154,6 +160,7 @@ function boxElements({ x, y, width: size, height }, kind, index) {
   };
   // In a column the boxes are flat: the last two lines are one.
   const isFlat = height < ROW.length;
+  const isNarrow = size < NARROW;
   const [name, busy, note] = [text('kind', 15, kind), text('busy', isFlat ? 40 : 42), text('note', 55)];
   const meter = { x: x + 8, y: y + 21, height: 7 };
   const whole = svg('rect', { class: 'meter', ...meter, width: size - 16, rx: 2 });
@@ -165,13 +172,14 @@ function boxElements({ x, y, width: size, height }, kind, index) {
     fill({ boxes }) {
       const box = boxes[index];
       const [said, style] = noteOf(box);
-      set(group, 'class', `box ${box.count ? '' : 'outside'} ${box.isLimit ? 'limit' : ''} ${style === 'bad' ? 'bad' : ''}`);
+      set(group, 'class', `box ${isNarrow ? 'narrow' : ''} ${box.count ? '' : 'outside'} ${box.isLimit ? 'is-limit' : ''} ${style === 'bad' ? 'is-bad' : ''}`);
       setText(title, boxInWords(box));
-      setText(name, box.count > 1 ? `${kind} ×${box.count}` : kind);
+      const count = box.count > 1 ? `×${box.count}` : '';
+      setText(name, isNarrow ? kind : `${kind} ${count}`.trim());
       set(own, 'width', length(box.busy));
       set(held, 'width', length(box.blocked));
       set(held, 'x', x + 8 + Number(length(box.busy)));
-      const shown = box.count ? share(box.busy) : '';
+      const shown = box.count ? `${isNarrow ? count : ''} ${share(box.busy)}`.trim() : '';
       setText(busy, isFlat && said ? `${shown} · ${said}` : shown);
       setText(note, isFlat ? '' : said);
       set(isFlat ? busy : note, 'class', `${isFlat ? 'busy' : 'note'} ${style}`);
