@@ -19,7 +19,6 @@ const points = [];
 /** Colours by peer; a peer keeps its colour while it is among the first. */
 const colours = new Map();
 let table;
-let empty;
 
 const COLUMNS = [
   { name: 'peer', isText: true, order: (row) => row.peer, cell: named },
@@ -34,9 +33,8 @@ export function setUp() {
     byId('peers').append(el('div', {}, title, place));
     way.frame = new Frame(place, { height: 150, title: title.id, id: place.id }, drawCharts);
   }
-  table = new Table('Bandwidth by peer', COLUMNS, (row) => row.peer);
-  empty = el('p', { class: 'empty', hidden: true }, loadHint('No datagram has come or gone since this page was opened:'));
-  byId('peers-table').append(table.element, empty);
+  table = new Table('Bandwidth by peer', COLUMNS, (row) => row.peer, loadHint('No peer sends or receives datagrams now:'));
+  byId('peers-table').append(table.element);
 }
 
 export function add({ unix_ns, seconds, bandwidth }) {
@@ -66,10 +64,9 @@ function colour() {
 
 export function draw({ bandwidth }) {
   const { peers, others } = bandwidth;
+  // Charts without any traffic in their time give way to the words below them.
   const isEmpty = points.every(({ received, sent }) => total(received) + total(sent) === 0);
-  empty.hidden = !isEmpty;
-  for (const element of [byId('peers'), byId('peers-legend'), table.element]) element.hidden = isEmpty;
-  if (isEmpty) return;
+  for (const id of ['peers', 'peers-legend']) byId(id).hidden = isEmpty;
   drawCharts();
   table.show(others.received_bits_per_s + others.sent_bits_per_s > 0 ? [...peers, others] : peers);
 }

@@ -98,8 +98,8 @@ function poolPanel() {
         describe: ({ pending, queued }) => `${grouped(pending)} ready${queued ? `, ${grouped(queued)} behind a gap` : ''}`,
         summary(points) {
           const { pending, queued } = points.at(-1);
-          if (points.every((point) => point.pending + point.queued === 0)) return 'nothing has waited since this page was opened: blocks take what arrives';
-          return `now ${grouped(pending)} that can be executed, ${grouped(queued)} behind a gap in their account’s nonces (dashed); most ${grouped(Math.max(...points.map((point) => point.pending)))}`;
+          const isEmpty = points.every((point) => point.pending + point.queued === 0);
+          return `now ${grouped(pending)} that can be executed, ${grouped(queued)} behind a gap in their account’s nonces (dashed); most ${grouped(Math.max(...points.map((point) => point.pending)))}${isEmpty ? '; blocks take transactions as they come' : ''}`;
         },
       });
       return section;
