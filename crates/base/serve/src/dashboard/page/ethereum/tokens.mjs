@@ -15,6 +15,8 @@ const SYMBOL_MAX = 16;
 /** Maximum number of rows, and of tokens that are queried. */
 const ROWS = 50;
 const TOKENS = 20;
+/** Stands for a balance that is not known. */
+const UNKNOWN = '–';
 const NOBODY = `0x${'0'.repeat(40)}`;
 
 const addressOf = (topic) => `0x${topic.slice(26)}`;
@@ -90,9 +92,11 @@ export async function movedParts(tx, receipt) {
   const rows = transfers.slice(0, ROWS).map(({ token, from, to, amount, id }) => [key(token, 'address'), end(from, 'minted'), end(to, 'burned'), id === undefined ? amountText(amount, about.get(token)) : `number ${id}`]);
   const [ethers, tokens] = await Promise.all([etherChanges(tx.hash), tokenChanges(changesBy(transfers), about, number(receipt.blockNumber))]);
   const changes = [...ethers, ...tokens].slice(0, ROWS);
+  const isUnknown = changes.some(([, before]) => before === UNKNOWN);
   return [
     ...(rows.length ? [el('h3', {}, 'Token transfers ', more(transfers)), table('Token transfers', ['token', 'from', 'to', 'amount'], rows)] : []),
     ...(changes.length ? [el('h3', { text: 'Balances' }), table('Balances', ['account', 'before', 'change', 'after'], changes)] : []),
+    isUnknown ? el('p', { class: 'quiet', text: `${UNKNOWN}: the block changed this balance by another amount than the transaction, or the node no longer keeps its state.` }) : '',
   ];
 }
 
@@ -120,7 +124,7 @@ async function tokenChanges(changes, about, block) {
     const text = (units) => amountText(units, about.get(token));
     // Another transaction of the block may have moved the token, too; its contract may not exist before the block.
     const isExact = after !== undefined && after - (before ?? 0n) === change;
-    return [key(account, 'address'), isExact ? text(before ?? 0n) : '–', signed(change, text(change)), isExact ? text(after) : '–'];
+    return [key(account, 'address'), isExact ? text(before ?? 0n) : UNKNOWN, signed(change, text(change)), isExact ? text(after) : UNKNOWN];
   });
 }
 
