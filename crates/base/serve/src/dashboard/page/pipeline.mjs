@@ -28,7 +28,9 @@ let made = { of: '', fill: [] };
 
 export function setUp() {
   const keys = [['', 'forward above, back below (in a column: right, left)'], ['full', 'half full or more, or its producer waits for room'], ['lost', 'frags were lost']];
-  byId('pipeline-legend').append(...keys.map(([trouble, text]) => el('li', {}, sampleOf(trouble), text)));
+  // Stages have no links that could be full.
+  const shown = STEPS.length ? keys.slice(0, 1) : keys;
+  byId('pipeline-legend').append(...shown.map(([trouble, text]) => el('li', {}, sampleOf(trouble), text)));
   words = el('p', { class: 'quiet', id: 'pipeline-words', text: 'no figures yet: they come a second after the node has started' });
   hint = el('p', { class: 'empty', hidden: true }, loadHint('Nothing is sent to this node now:'));
   drawing = svg('svg', { role: 'img', 'aria-labelledby': 'pipeline-title', 'aria-describedby': 'pipeline-words' });
@@ -71,8 +73,9 @@ function build({ boxes, arcs }) {
 /** Boxes from left to right. */
 function row(count, spans) {
   const high = (spans, sign) => Math.max(0, ...spans.filter((span) => span * sign > 0).map(Math.abs));
-  const height = (span) => (span ? ROW.first + ROW.each * (span - 1) : 0);
-  const [above, below] = [height(high(spans, 1)) + 28, height(high(spans, -1)) + 28];
+  const height = (span) => ROW.first + ROW.each * (span - 1);
+  // Room for the highest arc and its label.
+  const [above, below] = [1, -1].map((sign) => (high(spans, sign) ? height(high(spans, sign)) + 28 : 6));
   const step = width / count;
   const size = Math.min(step - ROW.gap, WIDEST);
   const middle = (index) => step * (index + 0.5);
@@ -108,12 +111,12 @@ function column(count, spans) {
   const left = (width - size) / 2;
   return {
     height: step * count,
-    box: (index) => ({ x: left, y: index * step, width: size, height: COLUMN.length }),
+    box: (index) => ({ x: left, y: index * step + 1, width: size, height: COLUMN.length }),
     arc(from, to) {
       const [forward, span] = [to > from, Math.abs(to - from)];
       const out = forward ? 1 : -1;
       const edge = forward ? left + size : left;
-      const middle = (index) => index * step + COLUMN.length / 2;
+      const middle = (index) => index * step + 1 + COLUMN.length / 2;
       const [start, end] = [middle(from) + out * 9, middle(to) - out * 9];
       const control = edge + (out * reach(span) * 4) / 3;
       return {
