@@ -59,7 +59,7 @@ async function thePipelineIsComputed() {
   const [full, , lost] = found.arcs;
   assert.deepEqual([full.rate, full.waiting, full.depth, full.held], [2000, 90, 100, 4]);
   assert.deepEqual(found.arcs.map(troubleOf), ['full', '', 'lost']);
-  assert.deepEqual([full, { ...full, filled: 0.1 }, lost].map(troubleText), ['90 % full', 'held 4.0×', '7.0 lost']);
+  assert.deepEqual([full, { ...full, filled: 0.1 }, lost].map(troubleText), ['90 % full', 'held 4×', '7 lost']);
   assert.equal(arcInWords(full), 'quic to verify: 2.0K frags a second, 90 of 100 waiting, held quic up 4 times in the last second');
   assert.equal(inWords(found), 'Busiest: verify, 70 %. Most waits from quic to verify: 90 of 100 waiting. Back-pressure: verify holds quic up. Lost on links: verify to sign 7. Dropped a second: verify 5.0.');
   // Stages that no link joins have steps instead.

@@ -70,7 +70,7 @@ export const troubleOf = ({ lost, held, filled }) => (lost > 0 ? 'lost' : held >
 /** The same in a few letters: how full its link is, how often it has stopped its producer, or how much was lost. */
 export function troubleText(arc) {
   const { lost, held, filled } = arc;
-  return { lost: `${scaled(lost)} lost`, full: filled >= NEARLY_FULL ? `${share(filled)} full` : `held ${scaled(held)}×`, '': '' }[troubleOf(arc)];
+  return { lost: `${grouped(lost)} lost`, full: filled >= NEARLY_FULL ? `${share(filled)} full` : `held ${grouped(held)}×`, '': '' }[troubleOf(arc)];
 }
 
 /** How much waits on an arc. */

@@ -40,4 +40,4 @@ export async function rows(slots, { txn_per_s: rate }) {
 }
 
 export const refused = ({ code }) =>
-  code === NO_HISTORY ? { why: 'This node keeps no history of transactions, so its blocks cannot be shown.', rest_ms: NO_HISTORY_MS } : undefined;
+  code === NO_HISTORY ? { why: 'This node keeps no history of transactions, so its blocks cannot be shown. A node of `hearth run` keeps one unless `rpc.transaction_history` is false.', rest_ms: NO_HISTORY_MS } : undefined;
