@@ -38,7 +38,7 @@ fn summary(report: &Report) -> String {
     text(report).trim().split("\n\n").map(block).collect()
 }
 
-/// Dash patterns of the curves, in the chart's units, so that they can be told apart without colour.
+/// Dash patterns of the curves, in the chart's units, so that they differ without colour.
 const DASHES: [&str; 6] = ["none", "9 4", "2 3", "12 4 2 4", "5 3", "16 4"];
 /// Maximum number of curves with a label: more would cover each other, and the table has them all.
 const LABELS: usize = 8;
