@@ -2,14 +2,23 @@
 //
 // Environment besides RPC_URL: BROWSER, a Chromium; PICTURES, a folder.
 import assert from 'node:assert/strict';
+import { amountText, changesBy, decimalsOf, symbolOf, transfersIn } from '../../../crates/base/serve/src/dashboard/page/ethereum/tokens.mjs';
 import { ether, gwei, understand } from '../../../crates/base/serve/src/dashboard/page/ethereum/words.mjs';
 import { run, until, url } from './common.mjs';
-import { DESK, PHONE, fitsItsWidth, itIsLightAndDark, nothingWasRefusedNorAskedOutside, page, picture, reachedByTab, search, sees, text } from './page.mjs';
+import { DESK, PHONE, fitsItsWidth, itIsLightAndDark, itPrints, nothingWasRefusedNorAskedOutside, page, picture, reachedByTab, search, sees, text } from './page.mjs';
 
 /** Contract code that logs its input under topic 1. */
 const LOGS = '365f5f376001365fa100';
 /** Contract code that reverts with its input. */
 const REVERTS = '365f5f37365ffd';
+/**
+ * Contract code of a token: decimals 6, symbol TOY (as 32 bytes), supply 1,000,000, balanceOf. Any other call transfers,
+ * unchecked, the amount of the second word to the address of the first, and logs that.
+ */
+const TOKEN =
+  '5f3560f81c8060311460645780609514606a5780601814608f57806070146097576024355f526024353354033355602435600435540160043555' +
+  '600435337fddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef60205fa3005b6006609f565b7f544f59' +
+  '0000000000000000000000000000000000000000000000000000000000609f565b620f4240609f565b60043554609f565b5f5260205ff3';
 /** The contract that transfers coins to the UTXO ledger. */
 const PRISM = `0x${'707269736d'.padStart(40, '0')}`;
 const creates = (code) => `0x60${(code.length / 2).toString(16).padStart(2, '0')}8060095f395ff3${code}`;
@@ -50,12 +59,30 @@ async function wordsAreUnderstood() {
   assert.equal(gwei('0x59682f00'), '1.5 gwei');
 }
 
+async function tokensAreDecoded() {
+  const word = (value) => BigInt(value).toString(16).padStart(64, '0');
+  const bytes = (text) => Buffer.from(text).toString('hex').padEnd(64, '0');
+  const string = (text) => `0x${word(32)}${word(Buffer.from(text).length)}${bytes(text)}`;
+  assert.deepEqual([string('USDC'), `0x${bytes('MKR')}`, string('a\u202eb\nc'), '0x', undefined, string(''), string('x'.repeat(30))].map(symbolOf), ['USDC', 'MKR', 'a b c', undefined, undefined, undefined, 'x'.repeat(16)]);
+  assert.deepEqual([`0x${word(18)}`, `0x${word(2n ** 200n)}`, '0x12', undefined].map(decimalsOf), [18, undefined, undefined, undefined]);
+  assert.deepEqual([amountText(1_500_000n, { decimals: 6, symbol: 'TOY' }), amountText(-5n, {}), amountText(7n)], ['1.5 TOY', '−5 units', '7 units']);
+  const [TRANSFER, a, b] = ['0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef', word(10), word(11)];
+  const log = (topics, data) => ({ address: '0xt', topics: [TRANSFER, ...topics.map((topic) => `0x${topic}`)], data });
+  const found = transfersIn([log([a, b], `0x${word(9)}`), log([b, a], `0x${word(2)}`), log([word(0), a], `0x${word(1)}`), log([a, b, word(77)], '0x'), log([a, b], '0x01'), log([a], '0x')]);
+  assert.deepEqual(found.map(({ amount, id }) => [amount, id]), [[9n, undefined], [2n, undefined], [1n, undefined], [undefined, 77n]]);
+  assert.deepEqual(changesBy(found).map(({ account, change }) => [Number(account), change]), [[10, -6n], [11, 7n]]);
+}
+
 async function itShowsALiveNode() {
   const answer = await page.goto(`${url}/`);
   assert.match(answer.headers()['content-security-policy'], /default-src 'none'/);
   await sees(/^evm-\d+ \(pid \d+\)$/, '#node');
   await sees(/is sent to the node/i, '#says');
   for (const stage of ['web3', 'recover', 'pool', 'exec', 'commit']) await sees(stage, '#tiles');
+  await until('a box for each stage', async () => (await page.$$('.pipeline .box')).length === 5 || undefined);
+  await until('steps between them', async () => (await page.$$('.pipeline g.arc')).length === 4 || undefined);
+  // A node without traffic says what makes some.
+  for (const card of ['#pipeline', '#making-title ~ .scroll']) await sees(`hearth load run --url ${url}`, card);
   await sees('Stages', '#tiles-title');
   await sees(/\d+\s+\d+\s+[\d.]+/, '#blocks');
   // Such a node has no panel for what it does not measure.
@@ -86,6 +113,7 @@ async function loadIsSeen() {
   await sees(/total\s+\d/, '#making-title ~ .scroll');
   await sees(/last [\d.]+ (µs|ms|s)/, '#making-time-words');
   await sees(/can be executed/, '#pool-depth-words');
+  await until('steps that move', async () => (await page.$$('.pipeline .arc.moves')).length > 2 || undefined);
   await end();
   for (const id of ['#making-gas', '#making-time', '#pool-depth', '#chart']) assert.ok(await page.$(`${id} .curve`), id);
 }
@@ -145,6 +173,22 @@ async function contractsLogsAndRevertsAreShown() {
   await picture('ethereum-reverted');
 }
 
+async function tokensAreFound() {
+  const { contractAddress: token } = await send({ data: creates(TOKEN) });
+  const to = `0x${'7'.repeat(40)}`;
+  const receipt = await send({ to: token, data: `0xa9059cbb${to.slice(2).padStart(64, '0')}${(1_500_000).toString(16).padStart(64, '0')}` });
+  await search(receipt.transactionHash);
+  const shown = await sees('Token transfers', '#result');
+  for (const part of ['1.5 TOY', '+1.5 TOY', '−1.5 TOY', '0 TOY']) assert.ok(shown.includes(part), `${part}: ${shown}`);
+  // The fee is a change of ether, from one exact balance to another.
+  assert.match(shown, /[\d.,]+ ETH\s+−0\.0[\d.]+ ETH\s+[\d.,]+ ETH/);
+  await picture('ethereum-token');
+  await search(token);
+  await sees(/token\s+TOY\s+supply\s+1 TOY\s+decimals\s+6/, '#result');
+  await search(to);
+  await sees(/Tokens[\s\S]*1\.5 TOY/, '#result');
+}
+
 /** Transfers coins to the UTXO ledger, where they appear as a transaction of their own. */
 async function theLedgerOfOutputsIsShown() {
   const receipt = await send({ to: PRISM, data: `0x359acd36${'01'.repeat(32)}`, value: '0x4563918244f40000' });
@@ -173,6 +217,13 @@ async function thePoolIsShown() {
   await call('evm_setAutomine', true);
   await call('evm_mine');
   await sees('success', '#result');
+}
+
+async function itIsPrinted() {
+  await page.goto(`${url}/dashboard#/`);
+  await page.reload();
+  await sees('exec', '#tiles');
+  await itPrints('ethereum-print');
 }
 
 async function whatIsNotThereIsSaid() {
@@ -234,15 +285,18 @@ async function seenUnderLoad() {
 
 await run([
   ['words are understood', wordsAreUnderstood],
+  ['tokens are decoded', tokensAreDecoded],
   ['it shows a live node', itShowsALiveNode],
   ['load is seen', loadIsSeen],
   ['refusals are named', refusalsAreNamed],
   ['a transfer is found', aTransferIsFound],
   ['contracts, logs and reverts are shown', contractsLogsAndRevertsAreShown],
+  ['tokens are found', tokensAreFound],
   ['the ledger of outputs is shown', theLedgerOfOutputsIsShown],
   ['the pool is shown', thePoolIsShown],
   ['what is not there is said', whatIsNotThereIsSaid],
   ['it is light and dark', seenUnderLoad],
+  ['it prints', itIsPrinted],
   ['it fits a phone', itFitsAPhone],
   ['the keyboard is enough', theKeyboardIsEnough],
   ['nothing was refused nor asked outside', nothingWasRefusedNorAskedOutside],

@@ -88,3 +88,21 @@ export async function nothingWasRefusedNorAskedOutside() {
   assert.deepEqual(complaints.filter((line) => !/ERR_|Failed to load resource/.test(line)), []);
   assert.deepEqual([...asked], [url]);
 }
+
+/** On paper: light whatever the theme, without controls, and no table is cut off. Saves a picture under this name. */
+export async function itPrints(name) {
+  const shown = (selector) => page.$eval(selector, (element) => element.getClientRects().length > 0);
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'dark' }]);
+  // The width of A4 within its margins.
+  await page.setViewport({ width: 703, height: 1000 });
+  await page.emulateMediaType('print');
+  assert.ok((await page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number)[0])) > 200);
+  for (const control of ['#search', '#theme']) assert.equal(await shown(control), false, control);
+  await fitsItsWidth();
+  const cut = await page.$$eval('#overview .scroll', (frames) => frames.filter((frame) => frame.clientWidth > 0 && frame.scrollWidth > frame.clientWidth + 1).map((frame) => frame.ariaLabel));
+  assert.deepEqual(cut, []);
+  await picture(name, { fullPage: true });
+  assert.ok((await page.pdf({ format: 'a4' })).length > 10_000);
+  await page.emulateMediaType('screen');
+  await page.setViewport(DESK);
+}

@@ -46,6 +46,8 @@ const COMMON: &[File] = files![
     "/dashboard/chart.mjs": SCRIPT "chart.mjs",
     "/dashboard/peers.mjs": SCRIPT "peers.mjs",
     "/dashboard/table.mjs": SCRIPT "table.mjs",
+    "/dashboard/flow.mjs": SCRIPT "flow.mjs",
+    "/dashboard/pipeline.mjs": SCRIPT "pipeline.mjs",
     "/dashboard/tiles.mjs": SCRIPT "tiles.mjs",
     "/dashboard/links.mjs": SCRIPT "links.mjs",
     "/dashboard/latency.mjs": SCRIPT "latency.mjs",
@@ -64,6 +66,7 @@ const SOLANA: &[File] = files![
     "/dashboard/ledger/ledger.mjs": SCRIPT "solana/ledger.mjs",
     "/dashboard/ledger/blocks.mjs": SCRIPT "solana/blocks.mjs",
     "/dashboard/ledger/confirmed.mjs": SCRIPT "solana/confirmed.mjs",
+    "/dashboard/ledger/tokens.mjs": SCRIPT "solana/tokens.mjs",
     "/dashboard/ledger/views.mjs": SCRIPT "solana/views.mjs",
     "/dashboard/ledger/words.mjs": SCRIPT "solana/words.mjs",
 ];
@@ -73,6 +76,7 @@ const ETHEREUM: &[File] = files![
     "/dashboard/ledger/blocks.mjs": SCRIPT "ethereum/blocks.mjs",
     "/dashboard/ledger/outputs.mjs": SCRIPT "ethereum/outputs.mjs",
     "/dashboard/ledger/panels.mjs": SCRIPT "ethereum/panels.mjs",
+    "/dashboard/ledger/tokens.mjs": SCRIPT "ethereum/tokens.mjs",
     "/dashboard/ledger/views.mjs": SCRIPT "ethereum/views.mjs",
     "/dashboard/ledger/words.mjs": SCRIPT "ethereum/words.mjs",
 ];

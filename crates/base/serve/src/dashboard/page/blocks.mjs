@@ -37,7 +37,7 @@ async function refresh(sample) {
     const fresh = numbers.filter((number) => !known.has(number));
     // A block that cannot be shown yet is requested again next time.
     for (const [number, row] of await BLOCKS.rows(fresh, sample)) known.set(number, row);
-    note(numbers.length ? '' : 'No block yet.');
+    note(numbers.length ? '' : BLOCKS.none);
     const rows = numbers.map((number) => known.get(number)).filter(Boolean);
     if (rows.some((element, at) => body.children[at] !== element) || body.children.length !== rows.length) place(rows);
   } catch (error) {

@@ -4,12 +4,13 @@ import { Frame, forget, runs } from './frame.mjs';
 
 /**
  * Curves of `series` `{key, value(sample)}` in one drawing: the first with its area, the others as lines. A missing
- * value of the first leaves a gap. `describe(point)` describes a point in words, `summary(points)` all of them.
+ * value of the first leaves a gap. `describe(point)` describes a point in words, `summary(points)` all of them; `empty`
+ * stands there until there is one.
  */
 export class Curves {
-  constructor(parent, { height, title, id, least, series, describe, summary }) {
+  constructor(parent, { height, title, id, empty, least, series, describe, summary }) {
     Object.assign(this, { series, least, describe, summary, points: [] });
-    this.frame = new Frame(parent, { height, title, id }, () => this.draw());
+    this.frame = new Frame(parent, { height, title, id, empty }, () => this.draw());
   }
 
   add(sample) {

@@ -32,5 +32,8 @@ export function setText(element, text) {
 /** A name and its value for a `<dl class="facts">`. */
 export const fact = (name, ...value) => (value.some((part) => part !== undefined) ? [el('dt', { text: name }), el('dd', {}, value)] : []);
 
+/** A sentence for a card without data: what puts some there. */
+export const loadHint = (before) => el('span', {}, `${before} `, el('code', { text: `hearth load run --url ${location.origin}` }), ' sends transactions.');
+
 /** A frame in which a table scrolls, also by keyboard, so that the page does not. */
 export const scroller = (label, table) => el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label }, table);

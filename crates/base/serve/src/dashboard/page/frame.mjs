@@ -40,9 +40,9 @@ function label(x, y, anchor, text) {
 
 /** A drawing with a caption below it, in `parent`. Calls `redraw` when its width changes or the pointer moves. */
 export class Frame {
-  constructor(parent, { height, title, id }, redraw) {
+  constructor(parent, { height, title, id, empty = 'no figures yet' }, redraw) {
     this.height = height;
-    this.words = el('p', { class: 'quiet', id: `${id}-words`, text: 'no figures yet' });
+    this.words = el('p', { class: 'quiet', id: `${id}-words`, text: empty });
     this.drawing = svg('svg', { role: 'img', 'aria-labelledby': title, 'aria-describedby': this.words.id, height });
     parent.classList.add('chart');
     parent.append(this.drawing, this.words);

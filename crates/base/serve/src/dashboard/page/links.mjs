@@ -20,7 +20,7 @@ const COLUMNS = [
 let table;
 
 export function setUp() {
-  table = new Table('Links', COLUMNS, (link) => `${link.link} ${link.consumer}`);
+  table = new Table('Links', COLUMNS, (link) => `${link.link} ${link.consumer}`, 'The node has not joined its tiles yet: their links appear here when it has.');
   byId('links').append(table.element);
 }
 

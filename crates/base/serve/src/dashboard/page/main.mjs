@@ -1,6 +1,6 @@
 // The dashboard: one page, live figures from /dashboard/live, the explorer by JSON-RPC.
 //
-// live.mjs delivers a sample a second; header, chart, peers, tiles, links and latency show it, cluster shows all nodes.
+// live.mjs delivers a sample a second; header, pipeline, chart, peers, tiles, links and latency show it, cluster shows all nodes.
 // explorer.mjs follows the address after the `#`. Code for one chain is in ledger/ledger.mjs, of which each node serves
 // its own version: searches and views, the rows of blocks, the figures on top, and additional panels.
 import { byId } from './dom.mjs';
@@ -14,6 +14,7 @@ import { PANELS, WITHOUT } from './ledger/ledger.mjs';
 import * as links from './links.mjs';
 import { follow } from './live.mjs';
 import * as peers from './peers.mjs';
+import * as pipeline from './pipeline.mjs';
 import * as theme from './theme.mjs';
 import * as tiles from './tiles.mjs';
 
@@ -57,7 +58,7 @@ function watchWindow() {
 /** Removes the sections that the ledger has no data for, and adds its own below the chart. */
 function setUp() {
   header.setUp();
-  for (const [id, part] of Object.entries({ chart, latency, tiles, blocks, peers, links })) {
+  for (const [id, part] of Object.entries({ pipeline, chart, latency, tiles, blocks, peers, links })) {
     const section = byId(id).closest('section');
     if (WITHOUT.includes(id)) {
       section.remove();
@@ -78,6 +79,10 @@ theme.setUp(() => tiles.recolour());
 watchWindow();
 explorer.setUp(draw);
 document.addEventListener('visibilitychange', draw);
+// On paper there is no window that parts could be outside of.
+addEventListener('beforeprint', () => {
+  for (const [part, section] of parts) if (newest && isShown(section)) part.draw(newest);
+});
 follow((sample) => {
   newest = sample;
   header.show(sample);

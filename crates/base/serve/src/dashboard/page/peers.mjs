@@ -1,6 +1,6 @@
 // Bandwidth by peer over the last five minutes, stacked: received in one chart, sent in another. The peers with most
 // traffic in that time have a colour each; all others share one.
-import { byId, el } from './dom.mjs';
+import { byId, el, loadHint } from './dom.mjs';
 import { bps, scaled } from './format.mjs';
 import { Frame, forget } from './frame.mjs';
 import { stack } from './stack.mjs';
@@ -33,7 +33,7 @@ export function setUp() {
     byId('peers').append(el('div', {}, title, place));
     way.frame = new Frame(place, { height: 150, title: title.id, id: place.id }, drawCharts);
   }
-  table = new Table('Bandwidth by peer', COLUMNS, (row) => row.peer);
+  table = new Table('Bandwidth by peer', COLUMNS, (row) => row.peer, loadHint('No peer sends or receives datagrams now:'));
   byId('peers-table').append(table.element);
 }
 
@@ -63,8 +63,11 @@ function colour() {
 }
 
 export function draw({ bandwidth }) {
-  drawCharts();
   const { peers, others } = bandwidth;
+  // Charts without any traffic in their time give way to the words below them.
+  const isEmpty = points.every(({ received, sent }) => total(received) + total(sent) === 0);
+  for (const id of ['peers', 'peers-legend']) byId(id).hidden = isEmpty;
+  drawCharts();
   table.show(others.received_bits_per_s + others.sent_bits_per_s > 0 ? [...peers, others] : peers);
 }
 

@@ -36,3 +36,12 @@ export async function together(calls) {
     return result;
   });
 }
+
+/** Results of several calls in one batch; undefined for each that fails. */
+export async function attempted(calls) {
+  if (calls.length === 0) return [];
+  const answers = await ask(calls.map(([method, ...params], id) => ({ jsonrpc: '2.0', id, method, params })));
+  if (!Array.isArray(answers)) return calls.map(() => undefined);
+  const results = new Map(answers.map(({ id, result }) => [id, result]));
+  return calls.map((_, id) => results.get(id));
+}

@@ -15,16 +15,17 @@ export const timeColumn = (name, key) => ({
 /**
  * `columns`: `{name, help, text(row), order(row), isText, isName, hot(row), cell(row, td)}`. `order` makes a column
  * sortable, `cell` lets the caller fill the cell; zeros are dim except in names; the first column is the row header.
- * `key(row)` identifies rows.
+ * `key(row)` identifies rows. `empty` stands in place of a table without rows.
  */
 export class Table {
-  constructor(label, columns, key) {
+  constructor(label, columns, key, empty = 'There is nothing to show yet.') {
     Object.assign(this, { columns, key, rows: new Map(), sorted: undefined, data: [], longest: columns.map(() => 0), isMeasured: false });
     this.headings = columns.map((column, at) => this.heading(column, at));
     this.body = el('tbody');
     this.widths = columns.map(() => el('col'));
     this.table = el('table', { class: 'live' }, el('caption', { class: 'unseen', text: label }), el('colgroup', {}, this.widths), el('thead', {}, el('tr', {}, this.headings)), this.body);
-    this.element = scroller(label, this.table);
+    this.empty = el('p', { class: 'empty', hidden: true }, empty);
+    this.element = scroller(label, [this.table, this.empty]);
     let width = 0;
     new ResizeObserver(([{ contentRect }]) => {
       if (contentRect.width !== width) this.measure();
@@ -69,6 +70,8 @@ export class Table {
 
   show(data) {
     this.data = data;
+    this.table.hidden = data.length === 0;
+    this.empty.hidden = data.length > 0;
     const ordered = this.sorted ? [...data].sort((a, b) => this.compare(a, b)) : data;
     const known = new Set(ordered.map(this.key));
     for (const [key, row] of this.rows) {

@@ -58,7 +58,7 @@ export function setUp() {
   byId('legend').append(
     ...REGIMES.map(([key, name, help]) => el('li', { title: help }, el('span', { class: `swatch ${key}` }), name, el('span', { class: 'unseen', text: `: ${help}` }))),
   );
-  table = new Table(TILES.title, COLUMNS, (tile) => tile.tile);
+  table = new Table(TILES.title, COLUMNS, (tile) => tile.tile, 'The node has not started its tiles yet: they appear here when it has.');
   byId('tiles').append(table.element);
 }
 

@@ -14,6 +14,9 @@ export const heads = [
   { name: 'hash', isText: true },
 ];
 
+/** Said while there is no block. */
+export const none = 'No block yet: the chain has not begun.';
+
 /** The last blocks, newest first. */
 export async function newest(count) {
   const head = number(await call('eth_blockNumber'));

@@ -36,3 +36,14 @@ export const TILES = {
   columns: ['tile', 'time', 'sig', 'stale', '% wait', '% finish', 'heart', 'cores'],
   regimes: ['finish', 'wait'],
 };
+
+/** Transactions a second that did not decode. */
+const undecodable = (sample) => sample.dropped_per_s.recover_undecodable ?? 0;
+
+/** Steps between the stages, which call each other: no link joins them. */
+export const STEPS = [
+  ['web3', 'recover', 'transactions', ({ evm }) => evm?.submitted_per_s ?? 0],
+  ['recover', 'pool', 'transactions', (sample) => Math.max(0, (sample.evm?.submitted_per_s ?? 0) - undecodable(sample))],
+  ['pool', 'exec', 'transactions', (sample) => sample.txn_per_s, (sample) => sample.pending],
+  ['exec', 'commit', 'blocks', ({ evm }) => evm?.blocks_per_s ?? 0],
+];

@@ -1,6 +1,6 @@
 // Panels that only nodes of this chain have: blocks with their gas and durations, and the pool.
 import { Curves, mean } from '../curves.mjs';
-import { el } from '../dom.mjs';
+import { el, loadHint } from '../dom.mjs';
 import { duration, grouped, scaled } from '../format.mjs';
 import { Table, timeColumn } from '../table.mjs';
 
@@ -61,12 +61,13 @@ function blocksPanel() {
       });
       time = chart('time', {
         title: 'Time of a block, ms',
+        empty: 'no block since this page was opened',
         least: 4,
         series: [{ key: 'took', value: took }],
         describe: (point) => ms(point.took),
         summary: (points) => `last ${ms(points.at(-1).took)}, longest ${ms(Math.max(...points.map((point) => point.took)))}; medians of a second`,
       });
-      table = new Table('Parts of a block’s time', columns, ({ stage }) => stage);
+      table = new Table('Parts of a block’s time', columns, ({ stage }) => stage, loadHint('No block has been made since this page was opened:'));
       section.append(table.element);
       return section;
     },
@@ -77,7 +78,8 @@ function blocksPanel() {
     draw({ evm }) {
       gas.draw();
       time.draw();
-      if (evm?.block_parts.length) table.show(evm.block_parts);
+      // In a second without blocks the last figures stay.
+      if (evm?.block_parts.length || table.data.length === 0) table.show(evm?.block_parts ?? []);
     },
   };
 }
@@ -96,7 +98,8 @@ function poolPanel() {
         describe: ({ pending, queued }) => `${grouped(pending)} ready${queued ? `, ${grouped(queued)} behind a gap` : ''}`,
         summary(points) {
           const { pending, queued } = points.at(-1);
-          return `now ${grouped(pending)} that can be executed, ${grouped(queued)} behind a gap in their account’s nonces (dashed); most ${grouped(Math.max(...points.map((point) => point.pending)))}`;
+          const isEmpty = points.every((point) => point.pending + point.queued === 0);
+          return `now ${grouped(pending)} that can be executed, ${grouped(queued)} behind a gap in their account’s nonces (dashed); most ${grouped(Math.max(...points.map((point) => point.pending)))}${isEmpty ? '; blocks take transactions as they come' : ''}`;
         },
       });
       return section;

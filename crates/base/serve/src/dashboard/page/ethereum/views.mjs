@@ -4,6 +4,7 @@ import { grouped, percent, when } from '../format.mjs';
 import { PAGE, key, neighbours, paged, pre, table } from '../pieces.mjs';
 import { call, together } from '../rpc.mjs';
 import { blockParts, inBlock, transactionParts } from './outputs.mjs';
+import { TRANSFER, holdings, movedParts, tokenFacts } from './tokens.mjs';
 import { byteCount, ether, gwei, number, quantity } from './words.mjs';
 
 /** Interval between polls of a waiting transaction. */
@@ -12,7 +13,7 @@ const AGAIN_MS = 700;
 const LOGS_BACK = 1000;
 /** Event signatures that nearly every token has. */
 const EVENTS = {
-  '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef': 'Transfer',
+  [TRANSFER]: 'Transfer',
   '0x8c5be1e5ebec7d5bd14f71427d1e84f3dd0314c0f7b2291e5b200ac8c7c3b925': 'Approval',
 };
 const TYPES = ['legacy', 'with an access list (EIP-2930)', 'dynamic fee (EIP-1559)', 'blobs (EIP-4844)', 'sets code (EIP-7702)'];
@@ -132,7 +133,7 @@ const detail = (tx) => [fact('nonce', grouped(number(tx.nonce))), fact('type', T
 async function landed(tx, receipt) {
   const [at, used, limit] = [receipt.blockNumber, receipt.gasUsed, tx.gas].map(number);
   const failed = number(receipt.status) === 0;
-  const [why, header] = await Promise.all([failed ? reason(tx.hash) : undefined, call('eth_getHeaderByNumber', receipt.blockNumber)]);
+  const [why, header, moved] = await Promise.all([failed ? reason(tx.hash) : undefined, call('eth_getHeaderByNumber', receipt.blockNumber), movedParts(tx, receipt)]);
   return [
     el(
       'dl',
@@ -147,6 +148,7 @@ async function landed(tx, receipt) {
       fact('price', `${gwei(receipt.effectiveGasPrice)} for each gas`),
       detail(tx),
     ),
+    ...moved,
     ...input(tx),
     ...(receipt.logs.length ? [el('h3', { text: 'Logs' }), ...receipt.logs.map(log)] : []),
   ];
@@ -201,7 +203,8 @@ export async function account(address, place) {
     ['txpool_contentFrom', address],
   ]);
   const isContract = code !== '0x';
-  const logs = isContract ? await recentLogs(address, head) : [];
+  const from = quantity(Math.max(0, number(head) - LOGS_BACK));
+  const [logs, token, owned] = await Promise.all([isContract ? recentLogs(address, from, head) : [], isContract ? tokenFacts(address) : [], holdings(address, from, head)]);
   place(
     el('h1', {}, isContract ? 'Contract ' : 'Account ', key(address)),
     el(
@@ -210,8 +213,10 @@ export async function account(address, place) {
       fact('balance', ether(balance)),
       fact('nonce', `${grouped(number(nonce))}${next === nonce ? '' : `, ${grouped(number(next))} with what waits in the pool`}`),
       isContract ? fact('code', delegated(code) ?? `${grouped(byteCount(code))} bytes`) : [],
+      token,
       fact('as of block', blockLink(number(head))),
     ),
+    ...owned,
     ...inPool(pool),
     ...logs,
     ...(isContract ? [el('h3', { text: 'Code' }), pre('Code', code.slice(2).match(/.{1,64}/g).join('\n'))] : []),
@@ -232,8 +237,7 @@ function inPool({ pending, queued }) {
   return [el('h3', {}, 'In the pool ', el('small', { text: `${grouped(rows.length)} transactions` })), table('Transactions in the pool', ['nonce', 'hash', 'to', 'value', ''], rows.slice(0, PAGE))];
 }
 
-async function recentLogs(address, head) {
-  const from = quantity(Math.max(0, number(head) - LOGS_BACK));
+async function recentLogs(address, from, head) {
   const heading = el('h3', {}, 'Logs ', el('small', { text: `the last ${PAGE} of ${grouped(LOGS_BACK)} blocks` }));
   let found;
   try {

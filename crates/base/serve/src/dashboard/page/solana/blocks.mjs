@@ -12,6 +12,9 @@ const COUNTED_BELOW_TXN_PER_S = 500;
 
 export const heads = [{ name: 'slot', isText: true }, { name: 'transactions' }, { name: 'time', isText: true }, { name: 'blockhash', isText: true }];
 
+/** Said while there is no block. */
+export const none = 'No confirmed block yet: the first comes a few slots after the start. Where slots come on demand, it comes with the first transaction.';
+
 /** The last slots that have blocks, newest first. */
 export async function newest(count) {
   const newest = await call('getSlot', CONFIRMED);
@@ -37,4 +40,4 @@ export async function rows(slots, { txn_per_s: rate }) {
 }
 
 export const refused = ({ code }) =>
-  code === NO_HISTORY ? { why: 'This node keeps no history of transactions, so its blocks cannot be shown.', rest_ms: NO_HISTORY_MS } : undefined;
+  code === NO_HISTORY ? { why: 'This node keeps no history of transactions, so its blocks cannot be shown. A node of `hearth run` keeps one unless `rpc.transaction_history` is false.', rest_ms: NO_HISTORY_MS } : undefined;

@@ -26,3 +26,6 @@ export const WITHOUT = [];
 
 /** Columns of the tiles. */
 export const TILES = { title: 'Tiles', columns: undefined, regimes: undefined };
+
+/** Steps between stages that no link joins. */
+export const STEPS = [];

@@ -4,6 +4,7 @@ import { grouped, when } from '../format.mjs';
 import { PAGE, key, neighbours, paged, pre, table } from '../pieces.mjs';
 import { call } from '../rpc.mjs';
 import { CONFIRMED } from './confirmed.mjs';
+import { balances, balancesTable, decimalsIn, holdings, signed, tokenFacts, tokens } from './tokens.mjs';
 import { sol } from './words.mjs';
 
 /** Interval between polls of a pending transaction. */
@@ -104,12 +105,15 @@ function fateOf(fate) {
 
 function landed({ slot, blockTime, meta, transaction: { message }, version }) {
   const keys = message.accountKeys;
+  const inTokens = balances(meta);
+  const decimalsOf = decimalsIn(inTokens, keys);
   const accounts = keys.map(({ pubkey, signer, writable }, at) => {
     const change = BigInt(meta.postBalances[at]) - BigInt(meta.preBalances[at]);
     return [
       key(pubkey, 'address'),
       [signer && 'signs', writable && 'written'].filter(Boolean).join(', '),
-      el('span', { class: change > 0n ? 'good' : change < 0n ? 'bad' : 'quiet', text: `${change > 0n ? '+' : ''}${sol(change)}` }),
+      sol(meta.preBalances[at]),
+      signed(change, sol),
       sol(meta.postBalances[at]),
     ];
   });
@@ -126,25 +130,29 @@ function landed({ slot, blockTime, meta, transaction: { message }, version }) {
       fact('blockhash', key(message.recentBlockhash)),
     ),
     el('h3', { text: 'Accounts' }),
-    table('Accounts of the transaction', ['account', '', 'change', 'balance after'], accounts),
+    table('Accounts of the transaction', ['account', '', 'before', 'change', 'after'], accounts),
+    ...balancesTable(inTokens, keys),
     el('h3', { text: 'Instructions' }),
-    ...message.instructions.map(instruction),
+    ...message.instructions.map((found, at) => instruction(found, at, decimalsOf)),
     ...(meta.logMessages?.length ? [el('h3', { text: 'Log' }), pre('Log', meta.logMessages.join('\n'))] : []),
   ];
 }
 
-function instruction(found, at) {
+function instruction(found, at, decimalsOf) {
   const { program, programId, parsed, data, accounts } = found;
   const name = parsed?.type ?? (parsed ? 'memo' : 'not parsed');
   const values = typeof parsed === 'string' ? { text: parsed } : (parsed?.info ?? { data, accounts: accounts?.join(', ') });
-  const shown = Object.entries(values ?? {}).flatMap(([what, value]) => fact(what, plain(what, value)));
+  const shown = Object.entries(values ?? {}).flatMap(([what, value]) => fact(what, plain(what, value, decimalsOf(values))));
   return el('div', {}, el('p', {}, `${at + 1}. `, el('strong', { text: program ? `${program}: ${name}` : name }), ' ', key(programId, 'address')), el('dl', { class: 'facts' }, shown));
 }
 
 const isAddress = (value) => typeof value === 'string' && /^[1-9A-HJ-NP-Za-km-z]{32,44}$/.test(value);
 
-function plain(what, value) {
+/** A value in words; `decimals` are those of the tokens that the instruction moves, if it is known to move some. */
+function plain(what, value, decimals) {
   if (isAddress(value)) return key(value, 'address');
+  if (what === 'tokenAmount' && value?.amount) return `${tokens(value)} tokens`;
+  if (what === 'amount' && decimals !== undefined && /^\d+$/.test(value)) return `${tokens({ amount: value, decimals })} tokens`;
   if (what === 'lamports') return `${sol(value)} (${grouped(value)} lamports)`;
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
@@ -154,8 +162,12 @@ export async function account(address, place) {
   const { value } = await call('getAccountInfo', address, { ...CONFIRMED, encoding: 'jsonParsed' });
   const history = await call('getSignaturesForAddress', address, { ...CONFIRMED, limit: PAGE }).catch((error) => error);
   const title = el('h1', {}, 'Account ', key(address));
-  place(title, ...(value ? held(value) : [el('p', { text: 'There is no account at this address: it has never had lamports, or has none any more.' })]), el('h3', { text: 'Transactions' }), ...signatures(address, history));
+  const owned = isToken(value) ? [] : await holdings(address);
+  place(title, ...(value ? held(value) : [el('p', { text: 'There is no account at this address: it has never had lamports, or has none any more.' })]), ...owned, el('h3', { text: 'Transactions' }), ...signatures(address, history));
 }
+
+/** Whether an account is a mint or holds tokens: such a one owns none itself. */
+const isToken = (value) => value?.data?.program?.startsWith('spl-token');
 
 function held({ lamports, owner, executable, space, data }) {
   const { parsed } = data;
@@ -164,6 +176,7 @@ function held({ lamports, owner, executable, space, data }) {
       'dl',
       { class: 'facts' },
       fact('balance', sol(lamports)),
+      parsed && data.program.startsWith('spl-token') ? tokenFacts(parsed) : [],
       fact('owner', key(owner, 'address')),
       fact('data', `${grouped(space ?? 0)} bytes${parsed ? `, ${data.program} ${parsed.type ?? ''}` : ''}`),
       executable ? fact('program', 'it can be called') : [],
