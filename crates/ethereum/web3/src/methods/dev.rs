@@ -13,6 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use hearth_evm::chain::{BlockTime, Chain, ChainError};
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::Caller;
 use crate::failure::Failure;
@@ -86,6 +87,16 @@ fn first_of(json: &str) -> String {
 
 fn failed(why: ChainError) -> Failure {
     Failure::chain(why)
+}
+
+/// Whether a `reset` names a chain or a block to fork from. viem names both, as null, where it forks nothing.
+fn asks_for_fork(json: &str) -> bool {
+    let value: Value = serde_json::from_str(json).unwrap_or_default();
+    let is_named = |fork: &Map<String, Value>, name: &str| fork.get(name).is_some_and(|named| !named.is_null());
+    match value.get("forking").unwrap_or(&value) {
+        Value::Object(fork) => is_named(fork, "jsonRpcUrl") || is_named(fork, "blockNumber"),
+        other => !other.is_null(),
+    }
 }
 
 /// A change to the chain, which waits until no block is being made; `None` if it has no result of its own.
@@ -267,10 +278,6 @@ impl Caller<'_> {
     }
 
     async fn reset(&self, params: Params<'_>) -> Result<(), Failure> {
-        let asks_for_fork = |json: &str| {
-            let value: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
-            value.get("forking").or(value.get("jsonRpcUrl")).is_some()
-        };
         if params.json(0).is_some_and(asks_for_fork) {
             return Err(Failure::server("this chain forks no other"));
         }

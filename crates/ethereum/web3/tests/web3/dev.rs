@@ -21,7 +21,14 @@ fn going_back_makes_undone() {
     assert_eq!(node.call("hardhat_reset", json!([])), true);
     assert_eq!(node.call("eth_blockNumber", json!([])), "0x0");
     assert_eq!(node.call("anvil_reset", json!([])), json!(null));
-    assert!(node.fails("anvil_reset", json!([{ "forking": {} }])).1.contains("forks no other"));
+    node.run(&Plan::transfer(1, 0));
+    let nothing = json!([{ "forking": { "blockNumber": null } }]);
+    assert_eq!(node.call("anvil_reset", nothing), json!(null), "viem without a fork");
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0x0");
+    for fork in [json!({ "jsonRpcUrl": "http://127.0.0.1:1" }), json!({ "blockNumber": 5 }), json!("another")] {
+        let (_, why) = node.fails("anvil_reset", json!([{ "forking": fork }]));
+        assert!(why.contains("forks no other"), "{fork}: {why}");
+    }
 }
 
 #[test]
