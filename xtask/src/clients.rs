@@ -56,8 +56,12 @@ pub fn ethereum_python(binary: &Path) -> Result<(), String> {
     })
 }
 
-/// Runs Ethereum developer tools from npm: Foundry's cast and forge, viem's anvil mode, and Hardhat, whose network
-/// helpers refuse a node with an unknown client name.
+/// The suites for a node that calls itself Hardhat's, in the order they run: errors of failed transactions, Hardhat's
+/// sample project with Ignition, OpenZeppelin's upgrades, each network helper.
+const HARDHAT_NAMED: [&str; 4] = ["named/failures.cjs", "named/lock.cjs", "named/upgrades.cjs", "named/helpers.cjs"];
+
+/// Runs Ethereum developer tools from npm: Foundry's cast and forge, viem's test actions in both modes, and Hardhat,
+/// whose network helpers refuse a node with an unknown client name.
 pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
     let (contracts_of, tools) = (installed("ethereum")?, installed("tools")?);
     let name = ["--client-version", "anvil/hearth"];
@@ -69,13 +73,17 @@ pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
         };
         with_all(Command::new("node").arg("contracts.mjs"), &contracts_of)?;
         with_all(Command::new("node").arg("interval.mjs"), &contracts_of)?;
+        with_all(Command::new("node").arg("actions.mjs").env("MODE", "anvil"), &contracts_of)?;
         with_all(Command::new("node").arg("cast.mjs"), &tools)?;
         with_all(Command::new("node").arg("forge.mjs"), &tools)?;
         with_all(&mut hardhat_test(&[]), &tools)
     })?;
     // Where the node calls itself Hardhat's, a failure is an error.
     with_evm("hardhat-named", binary, &["--client-version", "HardhatNetwork/hearth"], |_, url| {
-        run::run(hardhat_test(&["named/failures.cjs"]).current_dir(&tools).env("RPC_URL", url))
+        let mut actions = Command::new("node");
+        actions.arg("actions.mjs").current_dir(&contracts_of).env("RPC_URL", url).env("KEYS", KEYS);
+        run::run(actions.env("MODE", "hardhat"))?;
+        run::run(hardhat_test(&HARDHAT_NAMED).current_dir(&tools).env("RPC_URL", url))
     })
 }
 

@@ -184,7 +184,8 @@ impl Caller<'_> {
                 chain.impersonate_all(params.at_most(1)?.required::<bool>(0)?);
                 done()
             }
-            "dropTransaction" | "dropAllTransactions" | "removePoolTransactions" => self.drop_waiting(name, params),
+            "dropTransaction" => self.drop_one(namespace, params),
+            "dropAllTransactions" | "removePoolTransactions" => self.drop_waiting(name, params),
             "setLoggingEnabled" => done(),
             "dealERC20" | "setERC20Balance" | "setERC20Allowance" => {
                 self.set_token(name, params).await.and_then(|()| done())
@@ -361,14 +362,26 @@ impl Caller<'_> {
         namespace == "anvil" || self.api.config.client_version.starts_with("anvil/")
     }
 
+    /// Drops one pending transaction. anvil answers with its hash, or null; Hardhat says whether it was there, and
+    /// refuses one that is in a block.
+    fn drop_one(&self, namespace: &str, params: Params<'_>) -> Result<String, Failure> {
+        let chain = &self.api.chain;
+        let hash: B256 = params.at_most(1)?.required(0)?;
+        let was_there = chain.drop_transaction(&hash);
+        match namespace {
+            "hardhat" if !was_there && chain.tx(&hash).is_some() => {
+                let why = format!("Transaction {hash} cannot be dropped because it's already mined");
+                Err(Failure::invalid_params(why))
+            }
+            "hardhat" => Ok(was_there.to_string()),
+            _ if was_there => Ok(json::data(hash.as_slice())),
+            _ => Ok("null".into()),
+        }
+    }
+
     pub(super) fn drop_waiting(&self, name: &str, params: Params<'_>) -> Result<String, Failure> {
         let chain = &self.api.chain;
         let all = match name {
-            "dropTransaction" => {
-                let hash: B256 = params.at_most(1)?.required(0)?;
-                let was_there = chain.drop_transaction(&hash);
-                return Ok(if was_there { json::data(hash.as_slice()) } else { "null".into() });
-            }
             "removePoolTransactions" => {
                 let account: Address = params.at_most(1)?.required(0)?;
                 chain.pool().content_from(&account).into_iter().collect()

@@ -32,6 +32,20 @@ fn going_back_makes_undone() {
 }
 
 #[test]
+fn hardhat_says_whether_it_dropped() {
+    let node = Node::new(BlockTime::Manual);
+    let send = |from| node.call("eth_sendRawTransaction", json!([Plan::transfer(from, 0).raw()]));
+    let dropped = send(1);
+    assert_eq!(node.call("hardhat_dropTransaction", json!([dropped])), true);
+    assert_eq!(node.call("hardhat_dropTransaction", json!([dropped])), false);
+    assert_eq!(node.call("anvil_dropTransaction", json!([dropped])), json!(null));
+    let mined = send(2);
+    node.call("evm_mine", json!([]));
+    assert!(node.fails("hardhat_dropTransaction", json!([mined])).1.ends_with("it's already mined"));
+    assert_eq!(node.call("anvil_dropTransaction", json!([mined])), json!(null));
+}
+
+#[test]
 fn accounts_become_what_is_asked_for() {
     let node = Node::new(BlockTime::Manual);
     let who = Address::repeat_byte(0x66);
