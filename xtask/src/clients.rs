@@ -24,13 +24,14 @@ const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "g
 
 /// The scripts for Ethereum's clients, in the order they run. Developer methods change the chain in ways that no other
 /// implementation can replay, so verification comes before them.
-const ETHEREUM: [&str; 3] = ["ethers.mjs", "verify.mjs", "viem.mjs"];
+const ETHEREUM: [&str; 5] = ["ethers.mjs", "web3js.mjs", "verify.mjs", "viem.mjs", "schemas.mjs"];
 /// The first keys derived from the well-known development mnemonic.
 const KEYS: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80,\
                     0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d,\
                     0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
 
-/// Ethereum's clients from npm: ethers, viem; and ethereumjs, which executes every block again.
+/// Ethereum's clients from npm: ethers, web3.js, viem; ethereumjs, which executes every block again; and the published
+/// schemas, to which every answer is held.
 pub fn ethereum_npm(binary: &Path) -> Result<(), String> {
     let scripts = installed("ethereum")?;
     with_evm("ethereum-npm", binary, &[], |_, url| {
