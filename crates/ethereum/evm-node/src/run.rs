@@ -18,7 +18,6 @@ use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ChainError};
 use hearth_evm::exec::SpecId;
 use hearth_evm::genesis::beginning::Beginning;
 use hearth_evm::genesis::{Genesis, GenesisError};
-use hearth_evm::limits::TxLimits;
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::state::{History, Shortened, StateError};
 use hearth_machine::port::{HeldTcp, PortError, Protocol, reachable};
@@ -67,7 +66,7 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
     check(options)?;
     let words = options.words.words()?;
     let accounts = accounts::derive(&words, options.accounts)?;
-    let genesis = Genesis { limits: limits(options), ..genesis(options, &accounts)? };
+    let genesis = Genesis { limits: options.limits.limits(), ..genesis(options, &accounts)? };
     let cometbft = options.comet.is_cometbft();
     let config = ChainConfig {
         dir: options.data_dir.clone(),
@@ -204,7 +203,7 @@ fn check(options: &EvmRun) -> Result<(), EvmError> {
             "with --consensus cometbft: CometBFT decides when there is a block",
         ));
     }
-    limit_option(options).map_or(Ok(()), |option| Err(EvmError::OneNode(option)))
+    options.limits.first_given().map_or(Ok(()), |option| Err(EvmError::OneNode(option)))
 }
 
 /// Compacts the chain's files so that the next start is fast. A failure only costs time there.
@@ -406,22 +405,6 @@ fn under(genesis: Genesis, options: &EvmRun) -> Result<Genesis, GenesisError> {
         Some(spec) => genesis.under(spec),
         None => Ok(genesis),
     }
-}
-
-fn limits(options: &EvmRun) -> TxLimits {
-    let any_size = options.disable_code_size_limit.then_some(usize::MAX);
-    let code_size = options.code_size_limit.map(|bytes| bytes as usize).or(any_size);
-    TxLimits { code_size, without_gas_cap: options.disable_tx_gas_limit }
-}
-
-/// The first option given that changes a limit.
-fn limit_option(options: &EvmRun) -> Option<&'static str> {
-    let given = [
-        ("--code-size-limit", options.code_size_limit.is_some()),
-        ("--disable-code-size-limit", options.disable_code_size_limit),
-        ("--disable-tx-gas-limit", options.disable_tx_gas_limit),
-    ];
-    given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
 }
 
 fn greet(options: &EvmRun, words: &Mnemonic, accounts: &[DevAccount], chain: &Chain, at: SocketAddr, say: &Say) {
