@@ -20,10 +20,9 @@ use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig, Paths, limits_in_folder};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::import::{BlockReader, GivenBlock, InvalidBlock, check_genesis};
-use serde_json::Value;
 
 use super::limits::LimitOptions;
-use super::{EvmError, accounts, comet, run};
+use super::{EvmError, accounts, comet, genesis_file, run};
 
 /// Bytes per read or write of the file.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -173,7 +172,7 @@ fn genesis(source: &ChainSource, given: &LimitOptions) -> Result<Genesis, EvmErr
         (Some(path), _) => {
             let failed = |what: String| EvmError::File { option: "--genesis", path: path.clone(), what };
             let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-            of_text(comet::genesis_text(text)).map_err(|error| failed(error.to_string()))?
+            genesis_file::of_text(&comet::genesis_text(text)).map_err(|error| failed(error.to_string()))?
         }
         (None, Some(dir)) => run::genesis_of_folder(dir, &source.words)?,
         (None, None) => {
@@ -183,17 +182,6 @@ fn genesis(source: &ChainSource, given: &LimitOptions) -> Result<Genesis, EvmErr
     let in_folder = || source.data_dir.as_deref().map_or_else(Default::default, limits_in_folder);
     let limits = if given.first_given().is_some() { given.limits() } else { in_folder() };
     Ok(Genesis { limits, ..genesis })
-}
-
-/// Returns the chain of a genesis. It carries a UTXO ledger if the genesis has one, or the contract that leads to it:
-/// otherwise its headers have beacon roots, whose field that ledger uses for its own commitment.
-fn of_text(text: String) -> Result<Genesis, hearth_evm::genesis::GenesisError> {
-    let contract = hearth_evm_utxo::prism::ADDRESS;
-    let plain = Genesis::from_json(&text);
-    let names_outputs =
-        serde_json::from_str::<Value>(&text).is_ok_and(|json| json.get(hearth_evm::genesis::SIDE_KEY).is_some());
-    let has_contract = plain.as_ref().is_ok_and(|genesis| genesis.alloc.contains_key(&contract));
-    if names_outputs || has_contract { hearth_evm_utxo::genesis::from_json(&text) } else { plain }
 }
 
 /// The blocks that were read from a file.
@@ -415,6 +403,7 @@ mod tests {
         files.export("rest.rlp", 2, None).expect("written");
         files.import("first.rlp", "parts").expect("imported");
         files.import("rest.rlp", "parts").expect("imported");
+        assert!(genesis_file::is_without_outputs(&files.path("parts")), "hearth evm run continues it as such");
         let execution = Execution { threads: Some(1), ..Default::default() };
         let hash = |folder| in_folder("test", &files.source(folder), &execution).expect("it opens").head().hash;
         assert_eq!([hash("copy"), hash("parts")], [hash("made"); 2]);

@@ -12,6 +12,7 @@ mod accounts;
 mod chain_file;
 mod comet;
 mod dump;
+mod genesis_file;
 mod limits;
 mod run;
 mod stages;

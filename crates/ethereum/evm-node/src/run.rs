@@ -25,7 +25,7 @@ use hearth_ring::{WORKSPACE_FOLDER, unix_time, workspace_path};
 
 use super::accounts::{self, DevAccount, Mnemonic};
 use super::stages::{Sources, Stages};
-use super::{EvmError, EvmRun, Instruments, comet, dump, hardfork_name};
+use super::{EvmError, EvmRun, Instruments, comet, dump, genesis_file, hardfork_name};
 
 /// Texts for the console that may wait for their reader.
 const CONSOLE_QUEUE: usize = 1_024;
@@ -262,8 +262,14 @@ fn stages(name: &str, sources: Sources, workspace: &OnceLock<PathBuf>) -> Option
 fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmError> {
     let of_file = |option, path: &Path| {
         let failed = |what: String| EvmError::File { option, path: path.to_owned(), what };
-        let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-        hearth_evm_utxo::genesis::from_json(&comet::genesis_text(text)).map_err(|error| failed(error.to_string()))
+        let text = comet::genesis_text(std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?);
+        // Imported blocks go on under the rules by which they were imported.
+        let is_foreign = options.data_dir.as_deref().is_some_and(genesis_file::is_without_outputs);
+        let read = match is_foreign && !options.comet.is_cometbft() {
+            true => genesis_file::of_text(&text),
+            false => hearth_evm_utxo::genesis::from_json(&text),
+        };
+        read.map_err(|error| failed(error.to_string()))
     };
     match (&options.genesis, &options.state) {
         (Some(path), _) => of_file("--genesis", path),
