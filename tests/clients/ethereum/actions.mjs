@@ -16,7 +16,7 @@ const chain = defineChain({
   nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 },
   rpcUrls: { default: { http: [url] } },
 });
-const transport = http(url);
+const transport = http(url, { timeout: 60_000 });
 const reader = createPublicClient({ chain, transport, pollingInterval: 20, cacheTime: 0 });
 const wallet = createWalletClient({ chain, transport, account: privateKeyToAccount(keys[1]) });
 const sender = wallet.account.address;

@@ -1,8 +1,8 @@
-// Every answer is valid by the schema that the execution API publishes: results, null, and errors by their form.
+// Every answer is valid by the schema that the execution API publishes: results, null, and errors by form and number.
 //
 // reads   RPC_URL, KEYS; `schemas.json`: the results of https://github.com/ethereum/execution-apis (CC0), from the
 //         file `refs-openrpc.json` of its branch `assembled-spec-main`, commit f56fd1d7d221, without `engine_` and
-//         without descriptions
+//         without descriptions; and the numbers of errors that it names
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import Ajv from 'ajv/dist/2019.js';
@@ -10,7 +10,7 @@ import { createPublicClient, createWalletClient, defineChain, encodeDeployData, 
 import { privateKeyToAccount } from 'viem/accounts';
 import { ask as rpc, contracts, keys, url } from './common.mjs';
 
-const { methods, schemas } = JSON.parse(readFileSync(new URL('schemas.json', import.meta.url), 'utf8'));
+const { methods, errors, schemas } = JSON.parse(readFileSync(new URL('schemas.json', import.meta.url), 'utf8'));
 // An empty list is one of hashes and one of logs, so that by its letter no filter could ever be silent.
 schemas.FilterResults = { anyOf: schemas.FilterResults.oneOf };
 // A schema says what is there; what it does not know is no error of its own.
@@ -28,8 +28,8 @@ assert.ok(!valid.eth_getBlockByNumber({}) && !valid.eth_getTransactionReceipt({ 
 /** How often each method was answered: with a result, with null, with an error. */
 const counts = Object.fromEntries(Object.keys(methods).map((name) => [name, { result: 0, null: 0, error: 0 }]));
 let id = 0;
-/** The last error, for a message. */
-let refused = '';
+/** The last error: its number, and all of it for a message. */
+let failure = { code: 0, shown: '' };
 /** Asks, and holds the answer to the schema: its result, or undefined after an error. */
 const ask = async (method, ...params) => {
   id += 1;
@@ -44,8 +44,10 @@ const ask = async (method, ...params) => {
     const { code, message, ...more } = answer.error;
     assert.ok(Number.isInteger(code) && typeof message === 'string' && message !== '', shown);
     assert.deepEqual(Object.keys(more).filter((name) => name !== 'data'), [], shown);
+    // Numbers besides those that JSON-RPC reserves are the schema's.
+    assert.ok((code >= -32_768 && code <= -32_000) || errors[method]?.includes(code), shown);
     if (counts[method]) counts[method].error += 1;
-    refused = shown;
+    failure = { code, shown };
     return undefined;
   }
   const { result } = answer;
@@ -58,12 +60,16 @@ const ask = async (method, ...params) => {
 };
 const result = async (...request) => {
   const answer = await ask(...request);
-  assert.notEqual(answer, undefined, refused);
+  assert.notEqual(answer, undefined, failure.shown);
   assert.notEqual(answer, null, `${request[0]} has no result`);
   return answer;
 };
 const nothing = async (...request) => assert.equal(await ask(...request), null, JSON.stringify(request));
-const error = async (...request) => assert.equal(await ask(...request), undefined, JSON.stringify(request));
+/** Asks what must fail; returns the error's number. */
+const error = async (...request) => {
+  assert.equal(await ask(...request), undefined, JSON.stringify(request));
+  return failure.code;
+};
 
 const chain = defineChain({
   id: 31337,
@@ -72,7 +78,8 @@ const chain = defineChain({
   rpcUrls: { default: { http: [url] } },
 });
 const [alice, bob] = keys.map((key) => privateKeyToAccount(key));
-const transport = http(url);
+// The first blob waits for KZG's trusted setup.
+const transport = http(url, { timeout: 120_000 });
 const reader = createPublicClient({ chain, transport, pollingInterval: 20, cacheTime: 0 });
 const wallet = createWalletClient({ chain, transport, account: alice });
 const { Token } = contracts();
@@ -178,8 +185,8 @@ for (const call of [{ from: alice.address, to: address, input: moves }, { from: 
   await result('eth_fillTransaction', call);
 }
 const reverts = { from: bob.address, to: address, input: moves.slice(0, -64) + 'f'.repeat(64) };
-await error('eth_call', reverts, 'latest');
-await error('eth_estimateGas', reverts);
+assert.equal(await error('eth_call', reverts, 'latest'), 3);
+assert.equal(await error('eth_estimateGas', reverts), 3);
 await result('eth_createAccessList', reverts, 'latest');
 for (const kind of [{ gasPrice: '0xba43b7400' }, { accessList }, { blobVersionedHashes: [`0x01${'00'.repeat(31)}`] }]) {
   await ask('eth_fillTransaction', { ...pays, value: '0x1', from: alice.address, ...kind });
@@ -191,7 +198,7 @@ for (const more of [{}, { returnFullTransactions: true }, { traceTransfers: true
   assert.equal((await result('eth_simulateV1', { ...simulated, ...more }, 'latest')).length, 5);
 }
 const used = { blockStateCalls: [{ calls: [{ nonce: '0x0', from: alice.address }] }], validation: true };
-await error('eth_simulateV1', used);
+assert.equal(await error('eth_simulateV1', used), -38_010);
 const { timestamp } = await result('eth_getBlockByNumber', 'latest', false);
 const attributes = {
   timestamp: `0x${(BigInt(timestamp) + 9n).toString(16)}`, prevRandao: slot, suggestedFeeRecipient: bob.address,
