@@ -39,6 +39,10 @@ pub fn ethereum_npm(binary: &Path) -> Result<(), String> {
             let mut client = Command::new("node");
             run::run(client.arg(script).current_dir(&scripts).env("RPC_URL", url).env("KEYS", KEYS))
         })
+    })?;
+    with_evm("ethereum-older", binary, &["--hardfork", "paris"], |_, url| {
+        let mut client = Command::new("node");
+        run::run(client.arg("older.mjs").current_dir(&scripts).env("RPC_URL", url).env("KEYS", KEYS))
     })
 }
 
