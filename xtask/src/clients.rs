@@ -88,7 +88,10 @@ pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
         let mut actions = Command::new("node");
         actions.arg("actions.mjs").current_dir(&contracts_of).env("RPC_URL", url).env("KEYS", KEYS);
         run::run(actions.env("MODE", "hardhat"))?;
-        run::run(hardhat_test(&HARDHAT_NAMED).current_dir(&tools).env("RPC_URL", url))
+        run::run(hardhat_test(&HARDHAT_NAMED).current_dir(&tools).env("RPC_URL", url))?;
+        // Hardhat's own network forks the chain.
+        let fork = ["--network", "hardhat", "named/fork.cjs"];
+        run::run(hardhat_test(&fork).current_dir(&tools).env("RPC_URL", url).env("FORK_URL", url))
     })
 }
 
