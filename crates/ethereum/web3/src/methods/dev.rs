@@ -104,8 +104,9 @@ type Change = Box<dyn FnOnce(&Chain) -> Result<Option<String>, Failure> + Send>;
 
 /// Sets parameters of future blocks.
 fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Failure> {
-    let params = params.at_most(1)?;
-    let span = || params.required::<Span>(0).map(|Span(number)| number);
+    // Counted once the name is known: a method that does not exist is named first.
+    let one = || params.clone().at_most(1);
+    let span = || one()?.required::<Span>(0).map(|Span(number)| number);
     let saying = |text: &'static str| Ok(Some(text.into()));
     Ok(match name {
         "increaseTime" => {
@@ -123,10 +124,13 @@ fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Fa
             Box::new(move |chain| chain.set_next_timestamp(time).map(|()| None).map_err(failed))
         }
         "setBlockTimestampInterval" => silent(span()?, |chain, seconds| chain.set_timestamp_interval(Some(seconds))),
-        "removeBlockTimestampInterval" => Box::new(move |chain| {
-            chain.set_timestamp_interval(None);
-            saying("true")
-        }),
+        "removeBlockTimestampInterval" => {
+            one()?;
+            Box::new(move |chain| {
+                chain.set_timestamp_interval(None);
+                saying("true")
+            })
+        }
         "setBlockGasLimit" => {
             let gas_limit = span()?;
             Box::new(move |chain| {
@@ -135,8 +139,8 @@ fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Fa
             })
         }
         "setNextBlockBaseFeePerGas" => silent(span()?, Chain::set_next_base_fee),
-        "setPrevRandao" | "setNextBlockPrevRandao" => silent(params.required::<B256>(0)?, Chain::set_prevrandao),
-        "setCoinbase" => silent(params.required::<Address>(0)?, Chain::set_beneficiary),
+        "setPrevRandao" | "setNextBlockPrevRandao" => silent(one()?.required::<B256>(0)?, Chain::set_prevrandao),
+        "setCoinbase" => silent(one()?.required::<Address>(0)?, Chain::set_beneficiary),
         _ => return Err(Failure::method_not_found(method)),
     })
 }

@@ -32,6 +32,13 @@ fn going_back_makes_undone() {
 }
 
 #[test]
+fn unknown_names_come_before_their_parameters() {
+    let node = Node::new(BlockTime::Manual);
+    assert_eq!(node.fails("anvil_reorg", json!([1, []])).0, -32601);
+    assert_eq!(node.fails("anvil_setCoinbase", json!([account(1), 2])).0, -32602);
+}
+
+#[test]
 fn hardhat_says_whether_it_dropped() {
     let node = Node::new(BlockTime::Manual);
     let send = |from| node.call("eth_sendRawTransaction", json!([Plan::transfer(from, 0).raw()]));
