@@ -24,13 +24,14 @@ const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "g
 
 /// The scripts for Ethereum's clients, in the order they run. Developer methods change the chain in ways that no other
 /// implementation can replay, so verification comes before them.
-const ETHEREUM: [&str; 3] = ["ethers.mjs", "verify.mjs", "viem.mjs"];
+const ETHEREUM: [&str; 5] = ["ethers.mjs", "web3js.mjs", "verify.mjs", "viem.mjs", "schemas.mjs"];
 /// The first keys derived from the well-known development mnemonic.
 const KEYS: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80,\
                     0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d,\
                     0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a";
 
-/// Ethereum's clients from npm: ethers, viem; and ethereumjs, which executes every block again.
+/// Ethereum's clients from npm: ethers, web3.js, viem; ethereumjs, which executes every block again; and the published
+/// schemas, to which every answer is held.
 pub fn ethereum_npm(binary: &Path) -> Result<(), String> {
     let scripts = installed("ethereum")?;
     with_evm("ethereum-npm", binary, &[], |_, url| {
@@ -38,6 +39,10 @@ pub fn ethereum_npm(binary: &Path) -> Result<(), String> {
             let mut client = Command::new("node");
             run::run(client.arg(script).current_dir(&scripts).env("RPC_URL", url).env("KEYS", KEYS))
         })
+    })?;
+    with_evm("ethereum-older", binary, &["--hardfork", "paris"], |_, url| {
+        let mut client = Command::new("node");
+        run::run(client.arg("older.mjs").current_dir(&scripts).env("RPC_URL", url).env("KEYS", KEYS))
     })
 }
 
@@ -56,8 +61,12 @@ pub fn ethereum_python(binary: &Path) -> Result<(), String> {
     })
 }
 
-/// Runs Ethereum developer tools from npm: Foundry's cast and forge, viem's anvil mode, and Hardhat, whose network
-/// helpers refuse a node with an unknown client name.
+/// The suites for a node that calls itself Hardhat's, in the order they run: errors of failed transactions, Hardhat's
+/// sample project with Ignition, OpenZeppelin's upgrades, each network helper.
+const HARDHAT_NAMED: [&str; 4] = ["named/failures.cjs", "named/lock.cjs", "named/upgrades.cjs", "named/helpers.cjs"];
+
+/// Runs Ethereum developer tools from npm: Foundry's cast and forge, viem's test actions in both modes, and Hardhat,
+/// whose network helpers refuse a node with an unknown client name.
 pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
     let (contracts_of, tools) = (installed("ethereum")?, installed("tools")?);
     let name = ["--client-version", "anvil/hearth"];
@@ -69,13 +78,20 @@ pub fn ethereum_tools(binary: &Path) -> Result<(), String> {
         };
         with_all(Command::new("node").arg("contracts.mjs"), &contracts_of)?;
         with_all(Command::new("node").arg("interval.mjs"), &contracts_of)?;
+        with_all(Command::new("node").arg("actions.mjs").env("MODE", "anvil"), &contracts_of)?;
         with_all(Command::new("node").arg("cast.mjs"), &tools)?;
         with_all(Command::new("node").arg("forge.mjs"), &tools)?;
         with_all(&mut hardhat_test(&[]), &tools)
     })?;
     // Where the node calls itself Hardhat's, a failure is an error.
     with_evm("hardhat-named", binary, &["--client-version", "HardhatNetwork/hearth"], |_, url| {
-        run::run(hardhat_test(&["named/failures.cjs"]).current_dir(&tools).env("RPC_URL", url))
+        let mut actions = Command::new("node");
+        actions.arg("actions.mjs").current_dir(&contracts_of).env("RPC_URL", url).env("KEYS", KEYS);
+        run::run(actions.env("MODE", "hardhat"))?;
+        run::run(hardhat_test(&HARDHAT_NAMED).current_dir(&tools).env("RPC_URL", url))?;
+        // Hardhat's own network forks the chain.
+        let fork = ["--network", "hardhat", "named/fork.cjs"];
+        run::run(hardhat_test(&fork).current_dir(&tools).env("RPC_URL", url).env("FORK_URL", url))
     })
 }
 

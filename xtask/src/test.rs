@@ -156,10 +156,12 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
         clients::walk(|line| tally.see(line))
     })?;
     steps.step("clients from PyPI: solana-py, solders", |_| clients::python(&run::hearth(None)?))?;
-    steps.step("clients of Ethereum from npm: ethers, viem; ethereumjs executes every block again", |_| {
+    steps.step("clients of Ethereum from npm: ethers, web3.js, viem, ethereumjs; schemas", |_| {
         clients::ethereum_npm(&run::hearth(None)?)
     })?;
-    steps.step("tools of Ethereum from npm: cast, forge, Hardhat", |_| clients::ethereum_tools(&run::hearth(None)?))?;
+    steps.step("tools of Ethereum from npm: cast, forge, Hardhat, OpenZeppelin", |_| {
+        clients::ethereum_tools(&run::hearth(None)?)
+    })?;
     steps.step("loads on nodes from npm: anvil, Hardhat", |_| clients::loads(&run::hearth(None)?))?;
     steps.step("client of Ethereum from PyPI: web3.py", |_| clients::ethereum_python(&run::hearth(None)?))?;
     steps.step("numpy: what studies say", |_| clients::statistics(&run::hearth(None)?))

@@ -14,7 +14,8 @@ const chain = defineChain({
   rpcUrls: { default: { http: [url], webSocket: [websocketUrl] } },
 });
 const [alice, bob] = keys.slice(1).map((key) => privateKeyToAccount(key));
-const transport = http(url, { batch: true });
+// The first blob waits for KZG's trusted setup.
+const transport = http(url, { batch: true, timeout: 120_000 });
 const reader = createPublicClient({ chain, transport, pollingInterval: 50, cacheTime: 0 });
 const listener = createPublicClient({ chain, transport: webSocket(websocketUrl) });
 const wallet = createWalletClient({ chain, transport, account: alice });

@@ -12,10 +12,11 @@ if (!existsSync(program)) {
   console.log(`cast: left out, as its package has no program for ${process.platform} on ${process.arch}`);
   process.exit(0);
 }
-const env = { ...process.env, ETH_RPC_URL: process.env.RPC_URL, FOUNDRY_DISABLE_NIGHTLY_WARNING: '1' };
-/** The output of a command, which may take half a minute. */
+const ours = { ETH_RPC_URL: process.env.RPC_URL, ETH_RPC_TIMEOUT: '120', FOUNDRY_DISABLE_NIGHTLY_WARNING: '1' };
+const env = { ...process.env, ...ours };
+/** The output of a command, which may take two minutes: the first blob waits for KZG's trusted setup. */
 const cast = (...words) => {
-  const options = { env, encoding: 'utf8', timeout: 30_000, stdio: ['ignore', 'pipe', 'pipe'] };
+  const options = { env, encoding: 'utf8', timeout: 120_000, stdio: ['ignore', 'pipe', 'pipe'] };
   return execFileSync(program, words, options).trim();
 };
 const json = (...words) => JSON.parse(cast(...words, '--json'));
@@ -77,6 +78,15 @@ assert.equal(cast('codehash', token), cast('keccak', cast('code', token)));
 assert.equal(json('proof', token).storageHash, cast('storage-root', token));
 assert.match(cast('storage', token, '0'), /^0x[0-9a-f]{64}$/);
 assert.match(cast('run', moved.transactionHash), /transfer|Traces/);
+
+// Types 3 and 4: a blob; an account that takes a contract's code, and gives it back.
+const withBlob = json('send', bob, '--value', '1', '--private-key', key, '--blob', '--path', process.env.CONTRACTS);
+assert.equal(withBlob.type, '0x3');
+assert.equal(Number(withBlob.blobGasUsed) % 131_072, 0);
+for (const [delegate, code] of [[token, `0xef0100${token.slice(2)}`], [`0x${'00'.repeat(20)}`, '0x']]) {
+  assert.equal(json('send', bob, '--value', '1', '--private-key', key, '--auth', delegate).type, '0x4');
+  assert.equal(cast('code', alice), code.toLowerCase());
+}
 
 // Blocks.
 const number = Number(cast('block-number'));

@@ -20,9 +20,9 @@ use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig, Paths, limits_in_folder};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::import::{BlockReader, GivenBlock, InvalidBlock, check_genesis};
-use serde_json::Value;
 
-use super::{EvmError, accounts, comet, run};
+use super::limits::LimitOptions;
+use super::{EvmError, accounts, comet, genesis_file, run};
 
 /// Bytes per read or write of the file.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -46,7 +46,7 @@ pub struct ChainSource {
 }
 
 /// How given blocks are executed.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Execution {
     /// Threads that execute a block's transactions [default: as many as cores, at most four].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -54,6 +54,9 @@ pub struct Execution {
     /// Also execute each block in order, and compare.
     #[arg(long)]
     pub both: bool,
+    /// Limits under which the blocks were made, where the folder does not say it.
+    #[command(flatten)]
+    pub limits: LimitOptions,
 }
 
 impl Execution {
@@ -128,7 +131,7 @@ pub fn import(options: &EvmImport, stop: &StopSignal, say: &Say) -> Result<(), E
 
 /// Executes the file's blocks on a chain in memory.
 pub fn verify(options: &EvmVerify, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
-    let genesis = genesis(&options.chain)?;
+    let genesis = genesis(&options.chain, &options.execution.limits)?;
     let chain = Chain::open(ChainConfig { retain_blocks: RECENT_BLOCKS, ..config(genesis, &options.execution) })?;
     let fed = feed(&chain, &options.file, options.execution.paths(), stop, say);
     chain.stop();
@@ -140,7 +143,7 @@ pub fn verify(options: &EvmVerify, stop: &StopSignal, say: &Say) -> Result<(), E
 
 /// Writes the chain's blocks to a file.
 pub fn export(options: &EvmExport, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
-    let execution = Execution { threads: Some(1), both: false };
+    let execution = Execution { threads: Some(1), ..Default::default() };
     let chain = in_folder("hearth evm export", &options.chain, &execution)?;
     let written = write(&chain, options, stop);
     chain.stop();
@@ -159,36 +162,26 @@ fn in_folder(command: &'static str, source: &ChainSource, execution: &Execution)
     if source.data_dir.is_none() {
         return Err(EvmError::Idle(command, "without --data-dir: it names the chain's folder"));
     }
-    let config = config(genesis(source)?, execution);
+    let config = config(genesis(source, &execution.limits)?, execution);
     Ok(Chain::open(ChainConfig { dir: source.data_dir.clone(), ..config })?)
 }
 
-/// The genesis of the chain, with the limits under which its folder's blocks were made.
-fn genesis(source: &ChainSource) -> Result<Genesis, EvmError> {
+/// The genesis of the chain, with the limits that are given, or else those under which its folder's blocks were made.
+fn genesis(source: &ChainSource, given: &LimitOptions) -> Result<Genesis, EvmError> {
     let genesis = match (&source.genesis, &source.data_dir) {
         (Some(path), _) => {
             let failed = |what: String| EvmError::File { option: "--genesis", path: path.clone(), what };
             let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-            of_text(comet::genesis_text(text)).map_err(|error| failed(error.to_string()))?
+            genesis_file::of_text(&comet::genesis_text(text)).map_err(|error| failed(error.to_string()))?
         }
         (None, Some(dir)) => run::genesis_of_folder(dir, &source.words)?,
         (None, None) => {
             return Err(EvmError::Idle("the command", "without --genesis, or --data-dir with a chain's folder"));
         }
     };
-    let limits = source.data_dir.as_deref().map_or_else(Default::default, limits_in_folder);
+    let in_folder = || source.data_dir.as_deref().map_or_else(Default::default, limits_in_folder);
+    let limits = if given.first_given().is_some() { given.limits() } else { in_folder() };
     Ok(Genesis { limits, ..genesis })
-}
-
-/// Returns the chain of a genesis. It carries a UTXO ledger if the genesis has one, or the contract that leads to it:
-/// otherwise its headers have beacon roots, whose field that ledger uses for its own commitment.
-fn of_text(text: String) -> Result<Genesis, hearth_evm::genesis::GenesisError> {
-    let contract = hearth_evm_utxo::prism::ADDRESS;
-    let plain = Genesis::from_json(&text);
-    let names_outputs =
-        serde_json::from_str::<Value>(&text).is_ok_and(|json| json.get(hearth_evm::genesis::SIDE_KEY).is_some());
-    let has_contract = plain.as_ref().is_ok_and(|genesis| genesis.alloc.contains_key(&contract));
-    if names_outputs || has_contract { hearth_evm_utxo::genesis::from_json(&text) } else { plain }
 }
 
 /// The blocks that were read from a file.
@@ -354,7 +347,7 @@ mod tests {
         fn new(count: u64) -> Self {
             let files = Self { folder: tempfile::tempdir().expect("a folder") };
             fs::write(files.path("genesis.json"), genesis_text()).expect("written");
-            let execution = Execution { threads: Some(1), both: false };
+            let execution = Execution { threads: Some(1), ..Default::default() };
             let chain = in_folder("test", &files.source("made"), &execution).expect("it opens");
             for nonce in 0..count {
                 let sent = chain.submit(vec![transfer(7, 1, nonce).raw, transfer(7, 2, nonce).raw]);
@@ -381,13 +374,13 @@ mod tests {
         }
 
         fn import(&self, name: &str, folder: &str) -> Result<(), EvmError> {
-            let execution = Execution { threads: Some(2), both: true };
+            let execution = Execution { threads: Some(2), both: true, ..Default::default() };
             let options = EvmImport { file: self.path(name), chain: self.source(folder), execution };
             import(&options, &stop(), &Say::nothing())
         }
 
         fn verify(&self, name: &str) -> Result<(), EvmError> {
-            let execution = Execution { threads: Some(1), both: false };
+            let execution = Execution { threads: Some(1), ..Default::default() };
             let options = EvmVerify { file: self.path(name), chain: self.source("unused"), execution };
             verify(&options, &stop(), &Say::nothing())
         }
@@ -410,7 +403,8 @@ mod tests {
         files.export("rest.rlp", 2, None).expect("written");
         files.import("first.rlp", "parts").expect("imported");
         files.import("rest.rlp", "parts").expect("imported");
-        let execution = Execution { threads: Some(1), both: false };
+        assert!(genesis_file::is_without_outputs(&files.path("parts")), "hearth evm run continues it as such");
+        let execution = Execution { threads: Some(1), ..Default::default() };
         let hash = |folder| in_folder("test", &files.source(folder), &execution).expect("it opens").head().hash;
         assert_eq!([hash("copy"), hash("parts")], [hash("made"); 2]);
     }
@@ -437,6 +431,26 @@ mod tests {
         assert!(other.contains("another chain's"), "{other}");
         let missing = files.verify("nowhere.rlp").expect_err("there is none").to_string();
         assert!(missing.contains("nowhere.rlp") && missing.contains("cannot read it"), "{missing}");
+    }
+
+    #[test]
+    fn a_folder_remembers_raised_limits() {
+        let files = Files::new(0);
+        let under = |limits| Execution { threads: Some(1), limits, ..Default::default() };
+        let raised = LimitOptions { disable_tx_gas_limit: true, ..Default::default() };
+        {
+            let chain = in_folder("test", &files.source("raised"), &under(raised)).expect("it opens");
+            let sent = chain.submit(vec![transfer(7, 1, 0).raw]);
+            assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+            chain.mine().expect("made");
+            chain.stop();
+        }
+        let limits = |given| genesis(&files.source("raised"), &given).expect("it is read").limits;
+        assert_eq!(limits(LimitOptions::default()), raised.limits());
+        let other = LimitOptions { code_size_limit: Some(7), ..Default::default() };
+        assert_eq!(limits(other), other.limits());
+        let refused = in_folder("test", &files.source("raised"), &under(other)).err().expect("made under others");
+        assert!(refused.to_string().contains("was made under"), "{refused}");
     }
 
     #[test]

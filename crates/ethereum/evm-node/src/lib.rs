@@ -12,6 +12,8 @@ mod accounts;
 mod chain_file;
 mod comet;
 mod dump;
+mod genesis_file;
+mod limits;
 mod run;
 mod stages;
 mod testnet;
@@ -96,15 +98,9 @@ pub struct EvmRun {
     /// A genesis names its forks itself, and a file of --state has the newest rules, so neither goes with --hardfork.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["genesis", "state"], value_parser = hardfork)]
     pub hardfork: Option<SpecId>,
-    /// Maximum bytes of a contract's code; its init code may have twice as many [default: 24576, EIP-170].
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
-    pub code_size_limit: Option<u32>,
-    /// Allow contracts of any size.
-    #[arg(long, conflicts_with = "code_size_limit")]
-    pub disable_code_size_limit: bool,
-    /// Allow a transaction as much gas as its block, instead of 16,777,216 at most (EIP-7825, from osaka on).
-    #[arg(long)]
-    pub disable_tx_gas_limit: bool,
+    /// What contracts and transactions may be larger than on Ethereum.
+    #[command(flatten)]
+    pub limits: limits::LimitOptions,
     /// Begin with the accounts and outputs of this file if it exists, and write them to it at the end.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["genesis", "data_dir"])]
     pub state: Option<PathBuf>,

@@ -18,7 +18,6 @@ use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ChainError};
 use hearth_evm::exec::SpecId;
 use hearth_evm::genesis::beginning::Beginning;
 use hearth_evm::genesis::{Genesis, GenesisError};
-use hearth_evm::limits::TxLimits;
 use hearth_evm::pool::PoolConfig;
 use hearth_evm::state::{History, Shortened, StateError};
 use hearth_machine::port::{HeldTcp, PortError, Protocol, reachable};
@@ -26,7 +25,7 @@ use hearth_ring::{WORKSPACE_FOLDER, unix_time, workspace_path};
 
 use super::accounts::{self, DevAccount, Mnemonic};
 use super::stages::{Sources, Stages};
-use super::{EvmError, EvmRun, Instruments, comet, dump, hardfork_name};
+use super::{EvmError, EvmRun, Instruments, comet, dump, genesis_file, hardfork_name};
 
 /// Texts for the console that may wait for their reader.
 const CONSOLE_QUEUE: usize = 1_024;
@@ -67,7 +66,7 @@ pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal
     check(options)?;
     let words = options.words.words()?;
     let accounts = accounts::derive(&words, options.accounts)?;
-    let genesis = Genesis { limits: limits(options), ..genesis(options, &accounts)? };
+    let genesis = Genesis { limits: options.limits.limits(), ..genesis(options, &accounts)? };
     let cometbft = options.comet.is_cometbft();
     let config = ChainConfig {
         dir: options.data_dir.clone(),
@@ -204,7 +203,7 @@ fn check(options: &EvmRun) -> Result<(), EvmError> {
             "with --consensus cometbft: CometBFT decides when there is a block",
         ));
     }
-    limit_option(options).map_or(Ok(()), |option| Err(EvmError::OneNode(option)))
+    options.limits.first_given().map_or(Ok(()), |option| Err(EvmError::OneNode(option)))
 }
 
 /// Compacts the chain's files so that the next start is fast. A failure only costs time there.
@@ -263,8 +262,14 @@ fn stages(name: &str, sources: Sources, workspace: &OnceLock<PathBuf>) -> Option
 fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmError> {
     let of_file = |option, path: &Path| {
         let failed = |what: String| EvmError::File { option, path: path.to_owned(), what };
-        let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-        hearth_evm_utxo::genesis::from_json(&comet::genesis_text(text)).map_err(|error| failed(error.to_string()))
+        let text = comet::genesis_text(std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?);
+        // Imported blocks go on under the rules by which they were imported.
+        let is_foreign = options.data_dir.as_deref().is_some_and(genesis_file::is_without_outputs);
+        let read = match is_foreign && !options.comet.is_cometbft() {
+            true => genesis_file::of_text(&text),
+            false => hearth_evm_utxo::genesis::from_json(&text),
+        };
+        read.map_err(|error| failed(error.to_string()))
     };
     match (&options.genesis, &options.state) {
         (Some(path), _) => of_file("--genesis", path),
@@ -406,22 +411,6 @@ fn under(genesis: Genesis, options: &EvmRun) -> Result<Genesis, GenesisError> {
         Some(spec) => genesis.under(spec),
         None => Ok(genesis),
     }
-}
-
-fn limits(options: &EvmRun) -> TxLimits {
-    let any_size = options.disable_code_size_limit.then_some(usize::MAX);
-    let code_size = options.code_size_limit.map(|bytes| bytes as usize).or(any_size);
-    TxLimits { code_size, without_gas_cap: options.disable_tx_gas_limit }
-}
-
-/// The first option given that changes a limit.
-fn limit_option(options: &EvmRun) -> Option<&'static str> {
-    let given = [
-        ("--code-size-limit", options.code_size_limit.is_some()),
-        ("--disable-code-size-limit", options.disable_code_size_limit),
-        ("--disable-tx-gas-limit", options.disable_tx_gas_limit),
-    ];
-    given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
 }
 
 fn greet(options: &EvmRun, words: &Mnemonic, accounts: &[DevAccount], chain: &Chain, at: SocketAddr, say: &Say) {

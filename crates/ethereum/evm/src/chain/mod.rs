@@ -136,6 +136,13 @@ impl ChainConfig {
             extra_data: Bytes::new(),
         }
     }
+
+    /// Refuses a chain that makes blocks by itself if the block after this one would be of proof of work.
+    fn refuse_work_after(&self, number: u64, timestamp: u64) -> Result<(), ChainError> {
+        let next = self.genesis.spec(number + 1, timestamp);
+        let is_work = self.block_time != BlockTime::Manual && !next.is_enabled_in(SpecId::MERGE);
+        if is_work { Err(ChainError::BeforeMerge(next)) } else { Ok(()) }
+    }
 }
 
 /// The chain; a clone is another handle of the same.
@@ -188,6 +195,10 @@ impl Chain {
         };
         sequencer::check(config.block_time)?;
         config.genesis.check_system_contracts()?;
+        if config.dir.as_ref().is_none_or(|dir| !dir.join("state").exists()) {
+            // Before the folder is made: a chain that cannot begin leaves nothing.
+            config.refuse_work_after(0, config.genesis.timestamp)?;
+        }
         config.dir.as_ref().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
         config.dir.as_deref().map_or(Ok(()), |dir| restore::clean(dir, &config.genesis))?;
         let mut state = State::open(config.dir.as_ref().map(|dir| dir.join("state")).as_deref(), &config.genesis)?;
@@ -201,10 +212,7 @@ impl Chain {
         let (mut store, head) = recover::recover(&config, &mut state, &zero)?;
         let (side, head) = recover::recover_side(&config, &mut state, store.as_ref(), &zero, head)?;
         let seen = |store: &BlockStore| store.seen().max(of_state);
-        let next = config.genesis.spec(head.number() + 1, head.header.timestamp);
-        if config.block_time != BlockTime::Manual && !next.is_enabled_in(SpecId::MERGE) {
-            return Err(ChainError::BeforeMerge(next));
-        }
+        config.refuse_work_after(head.number(), head.header.timestamp)?;
         let recovery = store.as_ref().and_then(|store| Recovery::of(store, seen(store), head.number()));
         let (syncer, sync_waiters) = (Arc::new(Mutex::new(state.syncer())), SyncWaiters::default());
         if let Some(store) = &mut store {

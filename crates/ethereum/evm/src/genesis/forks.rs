@@ -132,8 +132,12 @@ impl Forks {
             // By default it came with Constantinople, as in geth.
             ("petersburgBlock", config.petersburg_block.or(config.constantinople_block), Some(SpecId::PETERSBURG)),
             ("istanbulBlock", config.istanbul_block, Some(SpecId::ISTANBUL)),
+            ("muirGlacierBlock", config.muir_glacier_block, None),
             ("berlinBlock", config.berlin_block, Some(SpecId::BERLIN)),
             ("londonBlock", config.london_block, Some(SpecId::LONDON)),
+            ("arrowGlacierBlock", config.arrow_glacier_block, None),
+            ("grayGlacierBlock", config.gray_glacier_block, None),
+            ("mergeNetsplitBlock", config.merge_netsplit_block, None),
         ];
         let times = [
             ("shanghaiTime", config.shanghai_time, Some(SpecId::SHANGHAI)),
@@ -185,10 +189,15 @@ fn merge(config: &ChainConfig) -> Option<u64> {
 
 type Fork = (&'static str, Option<u64>, Option<SpecId>);
 
-/// Each fork needs all before it, and none begins before its predecessor.
+/// Forks that a chain may leave out: they change the difficulty bomb alone, or name the merge's height.
+const OPTIONAL: [&str; 4] = ["muirGlacierBlock", "arrowGlacierBlock", "grayGlacierBlock", "mergeNetsplitBlock"];
+
+/// Each fork needs all before it that are not optional, and none begins before its predecessor.
 fn check_order(forks: &[Fork]) -> Result<(), GenesisError> {
+    let counts = |(name, at, _): &&Fork| at.is_some() || !OPTIONAL.contains(name);
+    let forks: Vec<&Fork> = forks.iter().filter(counts).collect();
     for pair in forks.windows(2) {
-        let ((earlier, before, _), (later, after, _)) = (pair[0], pair[1]);
+        let (&(earlier, before, _), &(later, after, _)) = (pair[0], pair[1]);
         let how = match (before, after) {
             (None, Some(_)) => "is not set",
             (Some(before), Some(after)) if after < before => "begins later",
@@ -280,6 +289,14 @@ mod tests {
         let error = Forks::from_config(&swapped).expect_err("Berlin after London");
         assert!(matches!(error, GenesisError::ForkOrder { earlier: "berlinBlock", how: "begins later", .. }));
         assert!(Forks::from_config(&config(3, Some(5))).is_err(), "time without London");
+        let early = ChainConfig { arrow_glacier_block: Some(69), ..config(7, None) };
+        let error = Forks::from_config(&early).expect_err("a glacier before London");
+        assert!(matches!(error, GenesisError::ForkOrder { later: "arrowGlacierBlock", how: "begins later", .. }));
+        let merged = ChainConfig { merge_netsplit_block: Some(70), gray_glacier_block: Some(71), ..config(7, None) };
+        let error = Forks::from_config(&merged).expect_err("the merge before a glacier");
+        assert!(matches!(error, GenesisError::ForkOrder { earlier: "grayGlacierBlock", .. }));
+        let without = ChainConfig { merge_netsplit_block: Some(70), ..config(7, None) };
+        assert!(Forks::from_config(&without).is_ok(), "glaciers may be left out");
         let future = ChainConfig { amsterdam_time: Some(9), ..config(7, Some(1)) };
         assert!(matches!(Forks::from_config(&future), Err(GenesisError::UnknownFork("amsterdamTime"))));
     }

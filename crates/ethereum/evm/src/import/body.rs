@@ -2,7 +2,7 @@
 //!
 //! reads   a header; the transactions and withdrawals; what execution says
 //! writes  the first field that breaks a rule, by its name in JSON-RPC
-//! source  the yellow paper, 4.3.2 and 4.4; EIP-4844, 4895, 7685, 7934
+//! source  the yellow paper, 4.3.2 and 4.4; EIP-155, 4844, 4895, 7685, 7934
 
 use alloy_consensus::Header;
 use alloy_consensus::proofs::calculate_withdrawals_root;
@@ -57,11 +57,24 @@ pub fn check_body(
         _ => {}
     }
     expect("transactionsRoot", header.transactions_root, transactions_root(txs))?;
+    if !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON) {
+        refuse_chain_ids(txs)?;
+    }
     if let (Some(root), Some(withdrawals)) = (header.withdrawals_root, withdrawals) {
         expect("withdrawalsRoot", root, calculate_withdrawals_root(withdrawals))?;
     }
     // Before Cancun no transaction has blobs: execution refuses the type.
     header.blob_gas_used.map_or(Ok(()), |used| expect("blobGasUsed", used, gas_of_all(txs)))
+}
+
+/// Refuses signatures for one chain, which EIP-155 brought: before it, their `v` is none. Execution refuses the other
+/// types of transactions.
+fn refuse_chain_ids(txs: &[SharedTx]) -> Result<(), InvalidBlock> {
+    let is_protected = |tx: &SharedTx| tx.envelope.as_legacy().is_some_and(|signed| signed.tx().chain_id.is_some());
+    match txs.iter().position(is_protected) {
+        Some(index) => Err(InvalidBlock::Transaction { index, reason: "invalid transaction v, r, s values".into() }),
+        None => Ok(()),
+    }
 }
 
 fn gas_of_all(txs: &[SharedTx]) -> u64 {

@@ -1,10 +1,17 @@
 //! Files of blocks, whole and not.
 
+use std::sync::Arc;
+
+use alloy_consensus::TxLegacy;
+use alloy_primitives::{Address, TxKind};
+
 use super::rlp::Item;
 use super::*;
-use crate::builders::{rich, transfer};
+use crate::block::transactions_root;
+use crate::builders::{rich, signer, transfer};
 use crate::chain::{BlockTime, Chain, ChainConfig};
 use crate::genesis::Genesis;
+use crate::tx::Tx;
 
 const CHAIN: u64 = 31337;
 
@@ -148,4 +155,20 @@ fn parts_and_fields_are_named() {
         let said = said(&with_field(&file[..ends[0]], index, bytes));
         assert!(said.starts_with("byte ") && said.ends_with(what), "{said}");
     }
+}
+
+#[test]
+fn a_signature_for_one_chain_came_with_eip_155() {
+    let check = |chain_id: Option<u64>, spec: SpecId| {
+        let to = TxKind::Call(Address::repeat_byte(0x77));
+        let tx = TxLegacy { chain_id, gas_limit: 21_000, gas_price: 1, to, ..Default::default() };
+        let txs = [Arc::new(Tx::signed(tx.into(), &signer(1)))];
+        let header = Header { transactions_root: transactions_root(&txs), ..Default::default() };
+        check_body(&header, spec, &txs, None, 0)
+    };
+    for spec in [SpecId::HOMESTEAD, SpecId::TANGERINE] {
+        assert_eq!(check(None, spec), Ok(()));
+        assert!(matches!(check(Some(CHAIN), spec), Err(InvalidBlock::Transaction { index: 0, .. })));
+    }
+    assert_eq!(check(Some(CHAIN), SpecId::SPURIOUS_DRAGON), Ok(()));
 }

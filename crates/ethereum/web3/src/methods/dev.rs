@@ -13,6 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use hearth_evm::chain::{BlockTime, Chain, ChainError};
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::Caller;
 use crate::failure::Failure;
@@ -88,13 +89,24 @@ fn failed(why: ChainError) -> Failure {
     Failure::chain(why)
 }
 
+/// Whether a `reset` names a chain or a block to fork from. viem names both, as null, where it forks nothing.
+fn asks_for_fork(json: &str) -> bool {
+    let value: Value = serde_json::from_str(json).unwrap_or_default();
+    let is_named = |fork: &Map<String, Value>, name: &str| fork.get(name).is_some_and(|named| !named.is_null());
+    match value.get("forking").unwrap_or(&value) {
+        Value::Object(fork) => is_named(fork, "jsonRpcUrl") || is_named(fork, "blockNumber"),
+        other => !other.is_null(),
+    }
+}
+
 /// A change to the chain, which waits until no block is being made; `None` if it has no result of its own.
 type Change = Box<dyn FnOnce(&Chain) -> Result<Option<String>, Failure> + Send>;
 
 /// Sets parameters of future blocks.
 fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Failure> {
-    let params = params.at_most(1)?;
-    let span = || params.required::<Span>(0).map(|Span(number)| number);
+    // Counted once the name is known: a method that does not exist is named first.
+    let one = || params.clone().at_most(1);
+    let span = || one()?.required::<Span>(0).map(|Span(number)| number);
     let saying = |text: &'static str| Ok(Some(text.into()));
     Ok(match name {
         "increaseTime" => {
@@ -112,10 +124,13 @@ fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Fa
             Box::new(move |chain| chain.set_next_timestamp(time).map(|()| None).map_err(failed))
         }
         "setBlockTimestampInterval" => silent(span()?, |chain, seconds| chain.set_timestamp_interval(Some(seconds))),
-        "removeBlockTimestampInterval" => Box::new(move |chain| {
-            chain.set_timestamp_interval(None);
-            saying("true")
-        }),
+        "removeBlockTimestampInterval" => {
+            one()?;
+            Box::new(move |chain| {
+                chain.set_timestamp_interval(None);
+                saying("true")
+            })
+        }
         "setBlockGasLimit" => {
             let gas_limit = span()?;
             Box::new(move |chain| {
@@ -124,8 +139,8 @@ fn set_blocks(method: &str, name: &str, params: Params<'_>) -> Result<Change, Fa
             })
         }
         "setNextBlockBaseFeePerGas" => silent(span()?, Chain::set_next_base_fee),
-        "setPrevRandao" | "setNextBlockPrevRandao" => silent(params.required::<B256>(0)?, Chain::set_prevrandao),
-        "setCoinbase" => silent(params.required::<Address>(0)?, Chain::set_beneficiary),
+        "setPrevRandao" | "setNextBlockPrevRandao" => silent(one()?.required::<B256>(0)?, Chain::set_prevrandao),
+        "setCoinbase" => silent(one()?.required::<Address>(0)?, Chain::set_beneficiary),
         _ => return Err(Failure::method_not_found(method)),
     })
 }
@@ -173,7 +188,8 @@ impl Caller<'_> {
                 chain.impersonate_all(params.at_most(1)?.required::<bool>(0)?);
                 done()
             }
-            "dropTransaction" | "dropAllTransactions" | "removePoolTransactions" => self.drop_waiting(name, params),
+            "dropTransaction" => self.drop_one(namespace, params),
+            "dropAllTransactions" | "removePoolTransactions" => self.drop_waiting(name, params),
             "setLoggingEnabled" => done(),
             "dealERC20" | "setERC20Balance" | "setERC20Allowance" => {
                 self.set_token(name, params).await.and_then(|()| done())
@@ -267,10 +283,6 @@ impl Caller<'_> {
     }
 
     async fn reset(&self, params: Params<'_>) -> Result<(), Failure> {
-        let asks_for_fork = |json: &str| {
-            let value: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
-            value.get("forking").or(value.get("jsonRpcUrl")).is_some()
-        };
         if params.json(0).is_some_and(asks_for_fork) {
             return Err(Failure::server("this chain forks no other"));
         }
@@ -354,14 +366,26 @@ impl Caller<'_> {
         namespace == "anvil" || self.api.config.client_version.starts_with("anvil/")
     }
 
+    /// Drops one pending transaction. anvil answers with its hash, or null; Hardhat says whether it was there, and
+    /// refuses one that is in a block.
+    fn drop_one(&self, namespace: &str, params: Params<'_>) -> Result<String, Failure> {
+        let chain = &self.api.chain;
+        let hash: B256 = params.at_most(1)?.required(0)?;
+        let was_there = chain.drop_transaction(&hash);
+        match namespace {
+            "hardhat" if !was_there && chain.tx(&hash).is_some() => {
+                let why = format!("Transaction {hash} cannot be dropped because it's already mined");
+                Err(Failure::invalid_params(why))
+            }
+            "hardhat" => Ok(was_there.to_string()),
+            _ if was_there => Ok(json::data(hash.as_slice())),
+            _ => Ok("null".into()),
+        }
+    }
+
     pub(super) fn drop_waiting(&self, name: &str, params: Params<'_>) -> Result<String, Failure> {
         let chain = &self.api.chain;
         let all = match name {
-            "dropTransaction" => {
-                let hash: B256 = params.at_most(1)?.required(0)?;
-                let was_there = chain.drop_transaction(&hash);
-                return Ok(if was_there { json::data(hash.as_slice()) } else { "null".into() });
-            }
             "removePoolTransactions" => {
                 let account: Address = params.at_most(1)?.required(0)?;
                 chain.pool().content_from(&account).into_iter().collect()

@@ -27,7 +27,8 @@ impl Caller<'_> {
         let bytes_max = self.api.config.limits.answer_bytes;
         self.blocking(move |chain: &Chain| {
             let entries_max = bytes_max / (2 * ENTRY_BYTES);
-            let outputs = usize::try_from(chain.outputs().totals().outputs).unwrap_or(usize::MAX);
+            let outputs = if chain.side().is_some() { chain.outputs().totals().outputs } else { 0 };
+            let outputs = usize::try_from(outputs).unwrap_or(usize::MAX);
             let entries = chain.view().dump().take(entries_max + 1).count();
             if entries.saturating_add(outputs) > entries_max {
                 return Err(Failure::too_large());

@@ -46,16 +46,19 @@ impl Api {
         let genesis = self.chain.genesis();
         let begins = begin_time(from);
         object.decimal("activationTime", begins);
-        if spec.is_enabled_in(SpecId::CANCUN) {
-            let params = genesis.blobs.params(spec, begins);
-            object.object("blobSchedule", |object| {
-                object.decimal("target", params.target_blob_count);
-                object.decimal("max", params.max_blob_count);
-                object.raw("baseFeeUpdateFraction", &params.update_fraction.to_string());
-            });
-        } else {
-            object.null("blobSchedule");
-        }
+        // Before Cancun there are no blobs. The schema has the object all the same.
+        let (target, max, fraction) = match spec.is_enabled_in(SpecId::CANCUN) {
+            true => {
+                let params = genesis.blobs.params(spec, begins);
+                (params.target_blob_count, params.max_blob_count, params.update_fraction)
+            }
+            false => (0, 0, 0),
+        };
+        object.object("blobSchedule", |object| {
+            object.decimal("target", target);
+            object.decimal("max", max);
+            object.raw("baseFeeUpdateFraction", &fraction.to_string());
+        });
         object.quantity("chainId", self.chain_id());
         let zero = self.chain.zero_hash();
         let (zero_time, blob_times) = (genesis.timestamp, genesis.blobs.times());

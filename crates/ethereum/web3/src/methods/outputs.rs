@@ -55,8 +55,11 @@ struct Which {
 }
 
 impl Caller<'_> {
-    /// Answers a method of `utxo`.
+    /// Answers a method of `utxo`, which a chain without that ledger does not have.
     pub(super) async fn utxo(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
+        if self.api.chain.side().is_none() {
+            return Err(Failure::method_not_found(method));
+        }
         match method {
             "utxo_sendRawTransaction" => {
                 let raw: Bytes = params.at_most(1)?.required(0)?;

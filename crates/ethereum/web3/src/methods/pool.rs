@@ -132,13 +132,16 @@ impl Caller<'_> {
 }
 
 fn fate(chain: &Chain, hash: &B256) -> String {
-    let waits = chain.pool().get(hash).is_some() || chain.outputs_pool().get(hash).is_some();
+    // A chain that others began has no ledger of outputs.
+    let outputs = chain.side().is_some().then(|| (chain.outputs(), chain.outputs_pool()));
+    let is_waiting_output = outputs.is_some_and(|(_, pool)| pool.get(hash).is_some());
+    let waits = chain.pool().get(hash).is_some() || is_waiting_output;
     let obstacle = chain.pool().obstacle(hash);
     let fate = chain.pool().fate(hash).map(|reason| reason.to_string());
-    let fate = fate.or_else(|| chain.outputs_pool().fate(hash).map(|refusal| refusal.to_string()));
+    let fate = fate.or_else(|| outputs?.1.fate(hash).map(|refusal| refusal.to_string()));
     let place = chain.tx(hash).map(|(block, index)| (block.number(), Some(index)));
     // Which of a block's it is in the ledger of outputs, `utxo_getTransaction` says.
-    let place = place.or_else(|| Some((chain.outputs().landed_in(hash)?, None)));
+    let place = place.or_else(|| Some((outputs?.0.landed_in(hash)?, None)));
     json::object(|object| match (place, waits, fate) {
         (Some((block, index)), ..) => {
             object.text("status", "included");

@@ -21,7 +21,35 @@ fn going_back_makes_undone() {
     assert_eq!(node.call("hardhat_reset", json!([])), true);
     assert_eq!(node.call("eth_blockNumber", json!([])), "0x0");
     assert_eq!(node.call("anvil_reset", json!([])), json!(null));
-    assert!(node.fails("anvil_reset", json!([{ "forking": {} }])).1.contains("forks no other"));
+    node.run(&Plan::transfer(1, 0));
+    let nothing = json!([{ "forking": { "blockNumber": null } }]);
+    assert_eq!(node.call("anvil_reset", nothing), json!(null), "viem without a fork");
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0x0");
+    for fork in [json!({ "jsonRpcUrl": "http://127.0.0.1:1" }), json!({ "blockNumber": 5 }), json!("another")] {
+        let (_, why) = node.fails("anvil_reset", json!([{ "forking": fork }]));
+        assert!(why.contains("forks no other"), "{fork}: {why}");
+    }
+}
+
+#[test]
+fn unknown_names_come_before_their_parameters() {
+    let node = Node::new(BlockTime::Manual);
+    assert_eq!(node.fails("anvil_reorg", json!([1, []])).0, -32601);
+    assert_eq!(node.fails("anvil_setCoinbase", json!([account(1), 2])).0, -32602);
+}
+
+#[test]
+fn hardhat_says_whether_it_dropped() {
+    let node = Node::new(BlockTime::Manual);
+    let send = |from| node.call("eth_sendRawTransaction", json!([Plan::transfer(from, 0).raw()]));
+    let dropped = send(1);
+    assert_eq!(node.call("hardhat_dropTransaction", json!([dropped])), true);
+    assert_eq!(node.call("hardhat_dropTransaction", json!([dropped])), false);
+    assert_eq!(node.call("anvil_dropTransaction", json!([dropped])), json!(null));
+    let mined = send(2);
+    node.call("evm_mine", json!([]));
+    assert!(node.fails("hardhat_dropTransaction", json!([mined])).1.ends_with("it's already mined"));
+    assert_eq!(node.call("anvil_dropTransaction", json!([mined])), json!(null));
 }
 
 #[test]

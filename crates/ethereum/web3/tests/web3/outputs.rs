@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use alloy_primitives::{Address, B256, U256, hex};
 use hearth_crypto::ed25519::SigningKey;
+use hearth_evm::builders::rich;
 use hearth_evm::chain::BlockTime;
+use hearth_evm::genesis::Genesis;
 use hearth_utxo::tx::{Action, Builder};
 use hearth_utxo::{AssetId, OutPoint, Output, OwnerKey, prism};
 use serde_json::{Value, json};
 
-use crate::node::{CHAIN_ID, Node, account, number};
+use crate::node::{CHAIN_ID, Node, account, number, word};
 
 fn key(seed: u8) -> SigningKey {
     SigningKey::from_seed(&[seed; 32])
@@ -206,4 +208,14 @@ fn outputs_are_carried_to_another_chain_and_spent_there() {
     assert_eq!(available(&other, 2)[0].1.amount, 2_500_000);
     let refused = other.fails("anvil_loadState", json!([state]));
     assert!(refused.0 == -32000 && refused.1.contains("a history of its own"), "{refused:?}");
+}
+
+#[test]
+fn a_chain_without_the_ledger_answers_without_it() {
+    let node = Node::of_genesis(Genesis::dev(CHAIN_ID, &rich(1..=1), 30_000_000));
+    assert_eq!(node.fails("utxo_getSupply", json!([])).0, -32601);
+    assert_eq!(node.call("hearth_transactionFate", json!([word(5)]))["status"], "unknown");
+    let state = node.call("anvil_dumpState", json!([]));
+    assert_eq!(node.call("anvil_loadState", json!([state])), true);
+    assert_eq!(node.call("eth_blockNumber", json!([])), "0x1");
 }

@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, B256};
 use hearth_evm::chain::BlockTime;
+use hearth_evm::exec::SpecId;
 use hearth_evm::genesis::Genesis;
 use hearth_evm_utxo::genesis;
 use serde_json::{Value, json};
@@ -53,6 +54,10 @@ fn the_bounds_on_blobs_are_those_of_the_genesis() {
     assert_eq!((&config["current"]["blobSchedule"], &config["next"]["blobSchedule"]), (&osaka, &later));
     assert_eq!((&config["next"]["activationTime"], &config["last"]), (&json!(4_000_000_000u64), &config["next"]));
     assert_ne!(config["current"]["forkId"], config["next"]["forkId"]);
+    let without = genesis::dev(7, &[], 30_000_000).under(SpecId::SHANGHAI).unwrap();
+    let config = Node::of_genesis(without).call("eth_config", json!([]));
+    let none = json!({ "target": 0, "max": 0, "baseFeeUpdateFraction": 0 });
+    assert_eq!(config["current"]["blobSchedule"], none, "the schema wants an object");
 }
 
 #[test]

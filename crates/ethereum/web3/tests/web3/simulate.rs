@@ -1,11 +1,14 @@
 //! `eth_simulateV1`: blocks of calls that nobody makes.
 
-use alloy_primitives::{Address, TxKind};
+use alloy_primitives::{Address, TxKind, U256};
+use hearth_evm::builders::rich;
 use hearth_evm::chain::BlockTime;
+use hearth_evm::exec::SpecId;
+use hearth_evm::genesis::{Forks, Genesis};
 use hearth_web3::Limits;
 use serde_json::{Value, json};
 
-use crate::node::{KEEPS, LOGS, LOOPS, NUMBERS, Node, Plan, REVERTS, account, number, word};
+use crate::node::{CHAIN_ID, KEEPS, LOGS, LOOPS, NUMBERS, Node, Plan, REVERTS, account, number, word};
 
 /// BASEFEE PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
 const BASE_FEE: &str = "0x485f5260205ff3";
@@ -238,4 +241,16 @@ fn calls_have_blobs() {
     let poor = json!({ "from": at(0x99), "to": at(0x44), "blobVersionedHashes": hashes, "maxFeePerBlobGas": "0x1" });
     let why = node.fails("eth_simulateV1", blocks(json!([{ "calls": [poor] }])));
     assert_eq!(why.0, -38_014, "{why:?}");
+}
+
+#[test]
+fn before_london_calls_are_of_type_0() {
+    let (forks, difficulty) = (Forks::all_until(SpecId::BERLIN), U256::from(1 << 20));
+    let node = Node::of_genesis(Genesis { forks, difficulty, ..Genesis::dev(CHAIN_ID, &rich(1..=1), 30_000_000) });
+    let calls = json!([{ "from": account(1), "to": at(0x44), "value": "0x1" }]);
+    let request = json!([{ "blockStateCalls": [{ "calls": calls }], "returnFullTransactions": true }, "latest"]);
+    let simulated = node.call("eth_simulateV1", request);
+    assert_eq!(simulated[0]["calls"][0]["status"], "0x1", "{simulated}");
+    assert_eq!(simulated[0]["transactions"][0]["type"], "0x0");
+    assert_eq!(simulated[0]["transactions"][0]["gasPrice"], "0x0");
 }

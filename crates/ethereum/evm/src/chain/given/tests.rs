@@ -136,6 +136,17 @@ fn each_wrong_field_is_named_and_leaves_nothing() {
 }
 
 #[test]
+fn a_chain_of_proof_of_work_leaves_no_folder() {
+    let forks = Forks::all_until(SpecId::HOMESTEAD);
+    let genesis = Genesis { forks, ..Genesis::dev(31337, &rich(1..=2), 30_000_000) };
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().join("chain");
+    let refused = Chain::open(ChainConfig { dir: Some(dir.clone()), ..ChainConfig::new(genesis) }).err();
+    assert!(matches!(refused, Some(ChainError::BeforeMerge(SpecId::HOMESTEAD))));
+    assert!(!dir.exists());
+}
+
+#[test]
 fn a_block_of_proof_of_work_pays_for_it_and_is_made_by_others() {
     let (forks, difficulty) = (Forks::all_until(SpecId::HOMESTEAD), U256::from(1 << 20));
     let genesis = Genesis { forks, difficulty, timestamp: 1_000, ..Genesis::dev(31337, &rich(1..=2), 30_000_000) };

@@ -217,6 +217,8 @@ impl Run<'_> {
         }
         let fees = match message.gas_price {
             Some(price) => Fees::Price(narrow(price.0)?),
+            // As in geth, whatever fees of later rules it offers.
+            None if !env.spec.is_enabled_in(SpecId::LONDON) => Fees::Price(0),
             None => {
                 let fee = |field: Option<crate::params::Field<U256>>| field.map_or(Ok(0), |field| narrow(field.0));
                 Fees::Dynamic { tip: fee(message.max_priority_fee_per_gas)?, cap: fee(message.max_fee_per_gas)? }
