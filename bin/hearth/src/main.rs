@@ -1,9 +1,9 @@
 //! hearth: the one binary. It holds the command line and joins crates that must not depend on each other.
 //!
 //! Exit codes: 0 success; 1 failure; 2 wrong use (command line or configuration); 3 to 5 the fates that `hearth why`
-//! reports; 3 also a machine below what `hearth tune machine` was asked for, or a regression found by
-//! `--fail-on-worse`; 101 a panic; 130 interrupted: `tune machine` has printed its partial result by then, other
-//! commands had nothing to print.
+//! reports; 3 also a machine that misses the requirements of `hearth tune machine`, and a regression found by
+//! `--fail-on-worse`; 101 a panic; 130 an interruption. Before it ends with 130, `tune machine` prints its partial
+//! result; other commands print nothing.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into()))
         .with_writer(std::io::stderr)
-        // It would panic where standard error is closed.
+        // The subscriber would report its own errors to standard error, and panic where that is closed.
         .log_internal_errors(false)
         .init();
     let say = if quiet { Say::nothing() } else { Say::default() };

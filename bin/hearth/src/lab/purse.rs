@@ -1,4 +1,4 @@
-//! Money for a load out of the UTXO ledger: joins `hearth load fund --utxo-key` to the wallet.
+//! Funds a load from the UTXO ledger: joins `hearth load fund --utxo-key` to the wallet.
 //!
 //! reads   a wallet's key; a node's answers
 //! writes  one transaction of the UTXO ledger
@@ -11,7 +11,7 @@ use hearth_load::{Crossing, Purse, PurseError};
 use hearth_utxo::amount::{NATIVE_DECIMALS, WEI_PER_UNIT, format};
 use hearth_wallet::WalletError;
 
-/// Opens a key's purse, see [`hearth_load::OpenPurse`].
+/// Opens the wallet of a key file as a purse that `hearth load` can pay from; see [`hearth_load::OpenPurse`].
 pub fn open(key: &Path, rpc: &str) -> Result<Box<dyn Purse>, PurseError> {
     Ok(Box::new(OfWallet(hearth_wallet::Purse::settled(key, rpc)?)))
 }

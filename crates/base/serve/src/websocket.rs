@@ -160,6 +160,12 @@ async fn at_once(reply: &mut Reply) -> Poll<Option<String>> {
     std::future::poll_fn(|context| Poll::Ready(reply.as_mut().poll(context))).await
 }
 
+/// Completes the handshake after the client's close frame, within `patience`: the next read sends the reply. Without a
+/// reply the client sees an abnormal end (1006), and clients such as web3.js then connect again and never exit.
+async fn answer_close(socket: &mut WebSocket, patience: Duration) {
+    let _ = tokio::time::timeout(patience, socket.recv()).await;
+}
+
 /// A WebSocket connection and its state.
 struct Talk<S, Q> {
     session: S,
@@ -195,7 +201,8 @@ impl<S: Session, Q: Queue> Talk<S, Q> {
                         }
                         // Pings are answered below; pongs have been heard.
                         Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-                        Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                        Some(Ok(Message::Close(_))) => return answer_close(&mut socket, self.patience).await,
+                        Some(Err(_)) | None => return,
                     }
                     .map(Utf8Bytes::from)
                 }
@@ -234,10 +241,14 @@ impl<S: Session, Q: Queue> Talk<S, Q> {
             }
         };
         if let Some((code, reason)) = close {
-            let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
-            // The client may be gone already, so an error does not matter.
-            let _ = self.send(&mut socket, Message::Close(Some(frame))).await;
+            self.close(&mut socket, code, reason).await;
         }
+    }
+
+    /// Sends a close frame with a reason. The client may be gone already, so an error does not matter.
+    async fn close(&mut self, socket: &mut WebSocket, code: u16, reason: &'static str) {
+        let frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
+        let _ = self.send(socket, Message::Close(Some(frame))).await;
     }
 
     fn count_dropped(&self) {

@@ -26,8 +26,8 @@ impl Unit {
         }
     }
 
-    /// Returns the dimension that a text must have to be compared with it, and the size of that dimension's base unit
-    /// in this unit.
+    /// Returns the dimension that a requirement in this unit must have, and how many of this unit make one of that
+    /// dimension's base unit.
     pub fn dimension(self) -> (Dimension, f64) {
         match self {
             Self::BytesPerSecond => (Dimension::ByteRate, 1.0),

@@ -1,4 +1,4 @@
-//! Trees that go against the layers, and keep every other rule.
+//! Source trees that break the rule of layers, and no other rule.
 
 use super::*;
 
@@ -18,26 +18,26 @@ fn across(name: &str, on: &str, dev: bool) -> Tree {
     tree
 }
 
-/// One tree for each way to go against them.
+/// One tree for each way to break the rule.
 pub(super) fn broken() -> Vec<Tree> {
     let page = |from: &str, to: &str| {
         assert!(TABLE.contains(from), "{from}");
         with("ARCHITECTURE.md", &TABLE.replace(from, to))
     };
     vec![
-        // A chain in the base, the other chain, the lab.
+        // Imports of a chain by the base, of one chain by the other, of the lab by a chain and by the base.
         across("ring", "wire", false),
         across("evm", "wire", false),
         across("evm", "wire", true),
         across("wire", "evm", false),
         across("wire", "load", false),
         across("ring", "load", true),
-        // The inside of a node in the lab.
+        // The lab imports internals of a node without a row, without a reason, or against the layer table.
         page("| `load` | it sends as a client | `quic` |\n", ""),
         page("| it sends as a client |", "| – |"),
         page("`crates/base`, `crates/solana/wire` |", "`crates/base` |"),
         with_package("hearth-load", |package| package.dependencies.retain(|on| on.name != "hearth-quic")),
-        // No layer, another name, a layer that is not there.
+        // A folder that is no layer, a folder not named like its crate, and layer tables with a gap or a stray name.
         moved("hearth-tile", "crates/other/tile"),
         moved("hearth-tile", "crates/base/tiles"),
         moved("hearth-tile", "crates/base/tile/tile"),

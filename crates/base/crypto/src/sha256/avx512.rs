@@ -92,7 +92,7 @@ fn rounds16<const SCHEDULE: bool>(state: &mut [__m512i; 8], w: &mut [__m512i; 16
                 let old = _mm512_add_epi32(w[$i], w[($i + 9) % 16]);
                 w[$i] = _mm512_add_epi32(_mm512_add_epi32(old, small0), small1);
             }
-            // The letters move down one register a round; here the registers stay.
+            // FIPS 180-4 shifts the values a to h down by one each round. Here the names rotate instead of the values.
             let (a, b, c, d) = ((16 - $i) % 8, (17 - $i) % 8, (18 - $i) % 8, (19 - $i) % 8);
             let (e, f, g, h) = ((20 - $i) % 8, (21 - $i) % 8, (22 - $i) % 8, (23 - $i) % 8);
             let wk = _mm512_add_epi32(w[$i], _mm512_set1_epi32(k[$i] as i32));
@@ -115,8 +115,8 @@ fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     _mm512_ternarylogic_epi32::<0x96>(a, b, c)
 }
 
-/// The block at `offset` of sixteen messages as sixteen message words, one a register: a transposition
-/// of 16 × 16 words after each was read as big endian.
+/// Loads the block at `offset` of sixteen messages as sixteen message words, one a register: reads each word as big
+/// endian, then transposes the 16 × 16 words.
 ///
 /// # Safety
 /// Each of `from` must be readable for a block from `offset` on.

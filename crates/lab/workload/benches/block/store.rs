@@ -1,4 +1,4 @@
-//! store: full FEC sets in, slots of 288 sets on disk, synced each slot.
+//! Benchmark of the tile `store`: it receives full FEC sets, writes slots of 288 sets to disk, and syncs each slot.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ fn open(dir: &Dir) -> BlockStore {
     BlockStore::open(&dir.0, config).expect("the store opens").0
 }
 
-/// A generator of sets, slot after slot.
+/// Generates FEC sets in the order of their slots.
 struct Sets {
     data: Vec<u8>,
     slot: u64,
@@ -83,7 +83,7 @@ impl Sets {
     }
 }
 
-/// A folder that is removed at the end.
+/// A folder, removed on drop.
 struct Dir(PathBuf);
 
 impl Dir {

@@ -21,7 +21,7 @@ pub const LOOK_NS: u64 = 250_000_000;
 pub struct LinksConfig {
     /// Path of the file.
     pub file: PathBuf,
-    /// The node's address in it.
+    /// The node's address in the file.
     pub own: Ipv4Addr,
 }
 

@@ -6,6 +6,8 @@ use hearth_rpc::Limits;
 use hearth_testkit::{wait_for, wait_until};
 use serde_json::{Value, json};
 use tungstenite::Message;
+use tungstenite::protocol::CloseFrame;
+use tungstenite::protocol::frame::coding::CloseCode;
 
 use crate::common::client::Client;
 use crate::common::*;
@@ -263,6 +265,18 @@ fn a_silent_connection_is_closed_and_a_live_one_is_kept() {
     chain.wait_counted(|c| c.connections_open(), 1);
     drop(dead);
     live.call("rootSubscribe", json!([]));
+}
+
+#[test]
+fn a_close_is_answered_with_its_code() {
+    let chain = Chain::new();
+    let mut client = Client::new(&chain);
+    client.call("slotSubscribe", json!([]));
+    let normal = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+    client.socket.close(Some(normal)).unwrap();
+    let reply = client.read_to_the_end();
+    assert!(matches!(&reply, Some(Message::Close(Some(frame))) if frame.code == CloseCode::Normal), "{reply:?}");
+    chain.wait_counted(|c| c.connections_open(), 0);
 }
 
 #[test]

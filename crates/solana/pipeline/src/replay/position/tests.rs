@@ -1,4 +1,4 @@
-//! Where the ledger goes: a real ledger, with a scripted store, executor and poh.
+//! Tests of which block the ledger moves to: a real ledger with a scripted store, executor and poh.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -94,7 +94,7 @@ struct Executor {
     begun: Rc<RefCell<Option<(Block, bool)>>>,
     /// Whether the current block is waiting for workers.
     is_held: Rc<RefCell<bool>>,
-    /// Whether blocks have another hash when executed again.
+    /// Whether a block gets another hash each time it is executed.
     is_unsteady: Rc<RefCell<bool>>,
 }
 
@@ -167,7 +167,7 @@ impl LeaderControl for Poh {
     }
 }
 
-/// A position, with its scripted dependencies.
+/// A position (the code under test) and its scripted dependencies.
 struct World {
     position: Position<Store, Executor, Poh>,
     ledger: Arc<Ledger>,
@@ -332,7 +332,7 @@ fn node_that_joins_executes_its_way_to_the_newest_block() {
     let comes = |world: &World, slot: u64, parent: u64| {
         world.store.add_with(slot, parent, 1, |block| block.parent_id = block_id(parent, 1));
     };
-    // The newest come first; one is older than the snapshot, one on an abandoned fork.
+    // The newest blocks arrive first. One is older than the snapshot, and one is on an abandoned fork.
     for (slot, parent) in [(9, 8), (7, 5), (2, 1), (4, 2)] {
         comes(&world, slot, parent);
     }
@@ -356,7 +356,7 @@ fn ledger_goes_from_fork_to_fork() {
     let recorded = outputs.iter().filter(|output| matches!(output, Output::Record { .. })).count();
     assert_eq!((recorded, world.head(), world.position.count.forks_left), (3, 4, 1));
     assert_eq!(world.executed(), [1, 2, 4]);
-    // A block on the abandoned one.
+    // A block on the abandoned fork.
     world.store.add(5, 2, 1);
     assert_eq!(frozen(&world.run()), [(5, 2)]);
     assert_eq!((world.executed(), world.head()), (vec![2, 5], 5), "slot 2 is executed again");
@@ -422,7 +422,7 @@ fn way_to_another_fork_ends_where_it_was_to_go() {
     let parent = world.frozen[&3];
     world.command(Command::Begin { slot: 8, parent });
     assert_eq!((world.head(), world.poh.making()), (1, None), "the ledger is on its way");
-    // A root behind it is set meanwhile.
+    // Meanwhile the root moves to a block behind the ledger's target.
     let root = world.frozen[&1];
     world.command(Command::Root(root));
     assert_eq!(world.position.root, 1);
@@ -633,7 +633,7 @@ fn a_third_of_the_stake_refutes_the_bank_hash() {
     world.store.add(1, 0, 1);
     world.run();
     let ours = world.frozen[&1].hash;
-    // Another version, and the same hash: neither counts.
+    // Votes for another version of the block, and votes for the same hash, do not count.
     for number in 0..4 {
         world.command(Command::Voted(world.vote(number, 1, [1; 32], 2)));
         world.command(Command::Voted(world.vote(number, 1, ours, 1)));
@@ -647,7 +647,7 @@ fn a_third_of_the_stake_refutes_the_bank_hash() {
     assert_eq!(here, ours);
 }
 
-/// Consensus counts them, and would have the block dropped as another version.
+/// Consensus counts such votes, and would have the block dumped as another version.
 #[test]
 fn votes_far_ahead_refute_what_is_executed_later() {
     let mut world = World::new();
@@ -698,7 +698,7 @@ fn root_off_the_line_takes_the_ledger_there() {
     assert_eq!((world.head(), world.ledger.root()), (2, Some(0)), "two thirds have not rooted it");
     world.command(Command::Finalized(9));
     assert_eq!(world.ledger.root(), Some(2), "nothing above this node's root");
-    // Blocks that do not descend from it are gone.
+    // Blocks that do not descend from the root are removed.
     world.store.add(6, 4, 1);
     world.store.add(7, 2, 1);
     let outputs = world.run();
@@ -736,7 +736,7 @@ fn block_is_confirmed_once_the_ledger_is_on_its_line() {
     world.store.add(4, 2, 1);
     let outputs = world.run();
     assert_eq!((confirmed(&outputs), world.position.count.confirmed_slot), (vec![2], 2));
-    // Another version of it does not count.
+    // The confirmation of another version of the block does not count.
     let other = BankId { slot: 4, hash: [9; 32] };
     assert!(confirmed(&world.command(Command::Confirmed(other))).is_empty());
 }
