@@ -75,7 +75,7 @@ pub const SLOT_MS: u64 = 200;
 /// Ticks of a slot: fewer than the cluster's, each of which wakes the leader.
 pub const TICKS_PER_SLOT: u64 = 16;
 /// Slots of an epoch: a run crosses a boundary or more. Stake that is delegated in an epoch votes from the third on.
-const SLOTS_PER_EPOCH: u64 = 64;
+const SLOTS_PER_EPOCH: u64 = 32;
 /// SOL that each node has staked.
 const STAKED_SOL: u64 = 1_000_000;
 /// Accounts of clients.
