@@ -29,7 +29,7 @@ pub use folder::{Folder, SnapshotFile};
 pub use format::VERSION;
 pub use load::{Loaded, Summary, load, verify};
 pub use manifest::Manifest;
-pub use prove::prove;
+pub use prove::{prove, prove_on};
 pub(crate) use schedule::{Cut, Due, DueArchive, Job};
 pub use schedule::{SnapshotConfig, Snapshots};
 pub use writer::Writer;

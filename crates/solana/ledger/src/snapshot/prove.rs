@@ -8,7 +8,7 @@
 //!
 //! The hash covers every account, the block's last hash, its signatures and, through its parent's hash, everything
 //! before. It does not cover statuses, performance samples and the stakes of epochs that have begun, as in the
-//! cluster's snapshots.
+//! cluster's snapshots; nor the hard forks, but for those since the parent: [`prove_on`] compares these.
 
 use std::path::Path;
 
@@ -16,8 +16,9 @@ use hearth_wire::Hash;
 
 use super::error::{Fault, SnapshotError};
 use super::load::{Loaded, load};
+use super::manifest::Manifest;
 use crate::bank_hash::hash_all;
-use crate::hard_forks::snapshot_hash_with;
+use crate::hard_forks::{continued, snapshot_hash_with, union};
 use crate::status_cache::StatusCacheConfig;
 
 /// The slot of a snapshot of the chain with this genesis, and its bank hash, which its accounts are verified against.
@@ -26,6 +27,29 @@ use crate::status_cache::StatusCacheConfig;
 ///
 /// The file is damaged, of another chain, or does not match the hash that it names.
 pub fn prove(path: &Path, genesis_hash: &Hash) -> Result<(u64, Hash), SnapshotError> {
+    let manifest = proved(path, genesis_hash)?;
+    Ok((manifest.last().slot, manifest.bank_hash()))
+}
+
+/// As [`prove`], for a chain with these hard forks, a slot named as often as it counts: the chain that goes on from the
+/// snapshot must have them and no others. A snapshot of an older version does not say.
+///
+/// # Errors
+///
+/// As [`prove`], or the snapshot has other hard forks.
+pub fn prove_on(path: &Path, genesis_hash: &Hash, hard_forks: &[u64]) -> Result<(u64, Hash), SnapshotError> {
+    let manifest = proved(path, genesis_hash)?;
+    let slot = manifest.last().slot;
+    let expected = union(hard_forks, &[]);
+    let agrees = |found: &[(u64, u64)]| continued(slot, found, hard_forks).is_ok_and(|forks| forks == expected);
+    match manifest.hard_forks.as_deref().is_none_or(agrees) {
+        true => Ok((slot, manifest.bank_hash())),
+        false => Err(SnapshotError::damaged(path, 0, Fault::Content("it has other hard forks than the chain"))),
+    }
+}
+
+/// The manifest of a snapshot whose accounts are those of its hash.
+fn proved(path: &Path, genesis_hash: &Hash) -> Result<Manifest, SnapshotError> {
     // Statuses are parsed but not kept.
     let config = StatusCacheConfig { enabled: false, capacity_txns: 0 };
     let Loaded { accounts, manifest, .. } = load(path, genesis_hash, &config)?;
@@ -35,9 +59,8 @@ pub fn prove(path: &Path, genesis_hash: &Hash) -> Result<(u64, Hash), SnapshotEr
     let (lattice, ..) = hash_all(&accounts);
     let plain = lattice.bank_hash(&parent, last.counts.signatures, &last.blockhash);
     let forks = manifest.hard_forks.as_deref().unwrap_or_default();
-    let computed = snapshot_hash_with(forks, last.slot, last.parent, plain);
-    match computed == manifest.bank_hash() {
-        true => Ok((last.slot, computed)),
+    match snapshot_hash_with(forks, last.slot, last.parent, plain) == manifest.bank_hash() {
+        true => Ok(manifest),
         false => Err(wrong("the accounts are not those of the bank's hash")),
     }
 }

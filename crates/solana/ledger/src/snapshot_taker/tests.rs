@@ -9,7 +9,7 @@ use hearth_wire::program::system;
 
 use super::*;
 use crate::blockstore::{self, BlockStore, FecSetRecord};
-use crate::snapshot::{Loaded, load, prove};
+use crate::snapshot::{Loaded, load, prove, prove_on};
 use crate::testing::{Chain, IDENTITY, landed, parse, wallet};
 use crate::{
     Commitment, Executor, Forks, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome, StatusCacheConfig,
@@ -375,5 +375,14 @@ fn a_snapshot_of_a_forks_first_block_is_proved() {
     let genesis = chain.ledger.genesis_hash();
     let loaded = load(&file.path, genesis, &SMALL).unwrap();
     assert_eq!(loaded.manifest.hard_forks, Some(vec![(2, 2), (9, 1)]));
-    assert_eq!(prove(&file.path, genesis).unwrap(), (2, chain.ledger.bank_hash(2).unwrap()));
+    let proved = (2, chain.ledger.bank_hash(2).unwrap());
+    assert_eq!(prove(&file.path, genesis).unwrap(), proved);
+    // The hash covers the fork at slot 2 alone, so a peer could make up the other.
+    for hard_forks in [&[9, 2, 2][..], &[2, 2, 9, 12]] {
+        assert_eq!(prove_on(&file.path, genesis, hard_forks).unwrap(), proved);
+    }
+    for hard_forks in [&[][..], &[2, 2], &[2, 9]] {
+        let why = prove_on(&file.path, genesis, hard_forks).unwrap_err().to_string();
+        assert!(why.contains("other hard forks"), "{why}");
+    }
 }

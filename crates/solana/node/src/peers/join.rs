@@ -26,7 +26,7 @@ use hearth_keys::{self as keys, Identity};
 use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, GENESIS_NAME, unpack};
 use hearth_ledger::hard_forks::shred_version_with;
-use hearth_ledger::snapshot::prove;
+use hearth_ledger::snapshot::prove_on;
 use hearth_ledger::{Genesis, GenesisError};
 use hearth_pipeline::tower::{root_saved_at, saved_root};
 use hearth_rpc::ClusterNode;
@@ -366,7 +366,7 @@ impl Joiner<'_> {
         if fetch_archives(peer, snapshots, genesis, self.hard_forks, self.stop)? {
             return Ok(());
         }
-        fetch_snapshot(peer, snapshots, genesis.hash(), self.stop)
+        fetch_snapshot(peer, snapshots, (genesis.hash(), self.hard_forks), self.stop)
     }
 
     /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake; reports what becomes of it.
@@ -505,7 +505,7 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &Wanted<'_>, stop: &St
 fn fetch_snapshot(
     (rpc, served): (SocketAddrV4, &Served),
     snapshots: &Path,
-    genesis_hash: &Hash,
+    (genesis_hash, hard_forks): (&Hash, &[u64]),
     stop: &StopSignal,
 ) -> Result<(), Fetch> {
     let Served { slot, hash, .. } = served;
@@ -516,7 +516,7 @@ fn fetch_snapshot(
     let part = joining.join("snapshot");
     let taken = || {
         download(rpc.into(), &snapshot_path(*slot, hash), &part, SNAPSHOT_MAX, stop)?;
-        let proved = prove(&part, genesis_hash).map_err(|why| Fetch::Peer(why.to_string()))?;
+        let proved = prove_on(&part, genesis_hash, hard_forks).map_err(|why| Fetch::Peer(why.to_string()))?;
         if proved != (*slot, *hash) {
             let (found, hash) = (encode_32(&proved.1), encode_32(hash));
             let of = format!("it is of slot {} with hash {found}, and not of {slot} with {hash}", proved.0);
@@ -608,7 +608,7 @@ mod tests {
                 // The client may have closed the connection early.
                 let _ = stream.get_mut().write_all(answer);
             });
-            fetch_snapshot((rpc, &served), &snapshots, &[3; 32], &StopSignal::default())
+            fetch_snapshot((rpc, &served), &snapshots, (&[3; 32], &[]), &StopSignal::default())
         });
         let Err(Fetch::Peer(why)) = fetched else { panic!("it is taken, or the disk is at fault") };
         assert!(std::fs::read_dir(&snapshots).unwrap().next().is_none(), "nothing of it is kept");

@@ -17,6 +17,7 @@ use hearth_command::progress::Progress as Shown;
 use hearth_command::stop::StopSignal;
 use hearth_gossip::board::Served;
 use hearth_ledger::archive::{ArchiveName, Progress};
+use hearth_ledger::hard_forks::union;
 use hearth_ledger::{Genesis, Ledger, LedgerConfig, StatusCacheConfig};
 
 use super::{Fetch, JoinError, SNAPSHOT_MAX, download_if_there};
@@ -136,7 +137,8 @@ pub(super) fn fetch_archives(
     removed.and(taken)
 }
 
-/// Starts a ledger from the archives, and drops it.
+/// Starts a ledger from the archives, and drops it. Its hard forks must be those of the cluster, which its shred version
+/// has proved: no hash covers the archives' own, and a node keeps them.
 fn verify(full: &Path, incremental: Option<&Path>, genesis: &Genesis, hard_forks: &[u64]) -> Result<(), Fetch> {
     let config = LedgerConfig {
         status_cache: StatusCacheConfig { enabled: false, capacity_txns: 0 },
@@ -148,8 +150,17 @@ fn verify(full: &Path, incremental: Option<&Path>, genesis: &Genesis, hard_forks
         shown.tell(|| archive_progress(archive, progress));
     };
     match Ledger::from_archive(genesis, (full, incremental), config, &mut progress) {
-        Ok(_) => Ok(()),
+        Ok(started) => same_forks(&started.ledger.hard_fork_slots(), hard_forks),
         Err(why) => Err(Fetch::Peer(why.to_string())),
+    }
+}
+
+/// Fails if a ledger has other hard forks, ascending, than the cluster.
+fn same_forks(found: &[u64], clusters: &[u64]) -> Result<(), Fetch> {
+    let clusters = union(clusters, &[]);
+    match found == clusters {
+        true => Ok(()),
+        false => Err(Fetch::Peer(format!("its hard forks are {found:?}, the cluster's {clusters:?}"))),
     }
 }
 
@@ -214,6 +225,15 @@ mod tests {
         refused(&[(paths[0].as_str(), full[..9_000].to_vec()), (paths[1].as_str(), newer.clone())], &[], "cut off");
         // Another state under the announced name.
         refused(&[(paths[0].as_str(), newer.clone()), (paths[1].as_str(), newer)], &[], "tar.zst: ");
+    }
+
+    #[test]
+    fn archives_with_other_hard_forks_are_refused() {
+        assert!(same_forks(&[], &[]).is_ok() && same_forks(&[4, 4, 90], &[90, 4, 4]).is_ok());
+        for found in [&[][..], &[4, 90], &[4, 4, 90, 95]] {
+            let Err(Fetch::Peer(why)) = same_forks(found, &[90, 4, 4]) else { panic!("{found:?} is taken") };
+            assert!(why.ends_with("the cluster's [4, 4, 90]"), "{why}");
+        }
     }
 
     #[test]
