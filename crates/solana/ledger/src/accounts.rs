@@ -32,6 +32,7 @@ use crate::account::Account;
 use crate::seed::Seed;
 use changes::{Noted, Notes};
 use cut::Kept;
+pub(crate) use since::DELETED_MAX;
 
 /// Number of shards; a power of two.
 pub(crate) const SHARDS: usize = 1024;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use hearth_wire::Hash;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, DELETED_MAX};
 use crate::archive::ArchiveError;
 use crate::archiver::{ArchiveConfig, Archived, Archiver, EndedCut, Part};
 use crate::bank_hash::Hashes;
@@ -89,7 +89,8 @@ impl Taker {
         let known = |slot| ledger.bank_hash(slot);
         let (snapshots, inbox) = Snapshots::new(config, incremental_slots, folder, blocks, known)?;
         let snapshots = Arc::new(snapshots);
-        if archives.is_some() {
+        // Full archives need none of it.
+        if incremental_slots.is_some_and(|slots| slots > 0) {
             ledger.accounts().remember_deleted();
         }
         let to = Target { snapshots: snapshots.clone(), ledger: ledger.clone(), archiver: archives.map(Archiver::new) };
@@ -220,6 +221,19 @@ impl Target {
         }
         self.snapshots.end(due, result.as_ref().map(|_| ()));
     }
+
+    /// Forgets which accounts were deleted before a full archive of the block that ended `era`. If that could not be
+    /// written, incremental ones on the one before need them, until they are too many.
+    fn forget_deleted(&self, era: u32, is_written: bool) {
+        let accounts = self.ledger.accounts();
+        if !is_written {
+            if accounts.deleted_count() <= DELETED_MAX {
+                return;
+            }
+            self.snapshots.forget_base();
+        }
+        accounts.forget_deleted(era);
+    }
 }
 
 fn write(to: &Target, cut: Cut) -> Result<Done, SnapshotError> {
@@ -229,8 +243,8 @@ fn write(to: &Target, cut: Cut) -> Result<Done, SnapshotError> {
     if let Some(archive) = due.archive.filter(|_| !is_left) {
         let is_written = result.as_ref().is_ok_and(|done| matches!(done.archive, Some(Ok(_))));
         to.snapshots.end_archive(archive, (slot, era), is_written);
-        if is_written && archive.base().is_none() {
-            to.ledger.accounts().forget_deleted(era);
+        if archive.base().is_none() {
+            to.forget_deleted(era, is_written);
         }
     }
     result

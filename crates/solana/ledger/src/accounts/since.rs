@@ -14,6 +14,9 @@ use hearth_wire::Pubkey;
 
 use super::{Accounts, SHARDS};
 
+/// Deleted accounts, 40 B each, beyond which no more archives build on the full one, so that they can be forgotten.
+pub(crate) const DELETED_MAX: usize = 1 << 22;
+
 impl Accounts {
     /// Remembers which accounts are deleted from now on, so that [`Accounts::changed_since`] has them.
     pub(crate) fn remember_deleted(&self) {

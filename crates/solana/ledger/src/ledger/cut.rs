@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Chain, Ledger, LedgerConfig, RECENT_BLOCKS, State};
+use crate::accounts::DELETED_MAX;
 use crate::bank_hash::{Hashes, Hashing};
 use crate::blockhash::BlockhashQueue;
 use crate::commitment::Commitment;
@@ -20,8 +21,6 @@ use crate::snapshot::{Cut, DueArchive, Loaded, Manifest, Snapshots};
 
 /// Accounts that the snapshot thread hashes at a time.
 const HASH_AT_ONCE: usize = 1000;
-/// Deleted accounts, 40 B each, after which an archive is a full one, so that they can be forgotten.
-const DELETED_MAX: usize = 1 << 22;
 
 impl Ledger {
     /// Restores a ledger from a snapshot of the same genesis: its block has ended, and the next slot may begin. The hard

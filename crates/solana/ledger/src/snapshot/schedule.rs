@@ -315,6 +315,11 @@ impl Snapshots {
         }
     }
 
+    /// No more archives build on the full one: the next is full again.
+    pub(crate) fn forget_base(&self) {
+        self.archives.iter().for_each(|archives| *archives.base.lock() = None);
+    }
+
     /// Makes the block store keep what the kept snapshots need.
     fn hold(&self, oldest: u64, newest: u64) {
         self.newest.store(newest, SeqCst);
