@@ -357,7 +357,6 @@ pub fn join(
         forget_hard_forks(folder)?;
     }
     let hard_forks = Declared::of(config, folder)?.all;
-    let known = &config.snapshots.known_validators;
     let joiner = Joiner {
         folder,
         snapshots: (config.snapshots.download).then(|| restore::folder(config, folder)),
@@ -365,7 +364,7 @@ pub fn join(
         expected_genesis: expected_genesis(&config.consensus.expected_genesis_hash)?,
         expected_shred_version: Some(config.consensus.expected_shred_version).filter(|version| *version != 0),
         archive: ArchiveUrl::configured(&config.snapshots.url)?,
-        known: known.iter().map(|address| address.0).collect(),
+        known: peers::known_validators(config)?,
         only_known: config.snapshots.only_known_rpc,
         takes_unvouched: config.snapshots.take_unvouched,
         identity: Arc::new(identity(config, folder)?),

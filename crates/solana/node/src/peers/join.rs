@@ -143,6 +143,12 @@ pub enum JoinError {
         /// The configured one.
         expected: u16,
     },
+    /// Only known nodes may serve a snapshot, and none is named.
+    #[error(
+        "snapshots.only_known_rpc (--only-known-rpc) takes snapshots from known validators only, and none is named: name \
+         them (snapshots.known_validators, --known-validator)"
+    )]
+    NoKnownValidators,
     /// The configured URL of a snapshot is none.
     #[error("snapshots.url: {0}")]
     SnapshotUrl(String),

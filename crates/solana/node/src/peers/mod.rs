@@ -19,7 +19,9 @@ use std::io;
 use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 
 use hearth_command::output::note;
+use hearth_wire::Pubkey;
 
+use crate::config::Config;
 use join::JoinError;
 
 /// The entrypoints: every IPv4 address of each host name. An unresolvable name is left out if another one resolves.
@@ -49,6 +51,14 @@ pub fn entrypoints<T: ToSocketAddrs + Display>(given: &[T]) -> Result<Vec<Socket
     }
 }
 
+/// The nodes whose word on snapshots counts. Where only these may serve one there must be some: else none could be taken,
+/// and nothing would say why.
+pub fn known_validators(config: &Config) -> Result<Vec<Pubkey>, JoinError> {
+    let known: Vec<Pubkey> = config.snapshots.known_validators.iter().map(|address| address.0).collect();
+    let none_may_serve = config.snapshots.only_known_rpc && known.is_empty();
+    if none_may_serve { Err(JoinError::NoKnownValidators) } else { Ok(known) }
+}
+
 /// The IPv4 addresses of `host:port`.
 fn resolve(entrypoint: &impl ToSocketAddrs) -> io::Result<Vec<SocketAddrV4>> {
     let all = entrypoint.to_socket_addrs()?;
@@ -69,6 +79,17 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Address;
+
+    #[test]
+    fn only_known_validators_must_be_named() {
+        let mut config = Config::default();
+        assert!(known_validators(&config).unwrap().is_empty());
+        config.snapshots.only_known_rpc = true;
+        assert!(matches!(known_validators(&config), Err(JoinError::NoKnownValidators)));
+        config.snapshots.known_validators = vec![Address([7; 32])];
+        assert_eq!(known_validators(&config).unwrap(), [[7; 32]]);
+    }
 
     #[test]
     fn unknown_entrypoint_is_skipped_beside_known() {
