@@ -45,6 +45,8 @@ use trust::Trust;
 
 pub use archives::ArchiveUrl;
 
+/// Failed snapshots after which a node is asked for none: any node may announce one after the other.
+const TRIES_MAX: usize = 10;
 /// Interval of progress reports while nobody answers.
 const SAY_EVERY: Duration = Duration::from_secs(5);
 /// Polling interval.
@@ -340,7 +342,8 @@ impl Joiner<'_> {
         wait(self.stop, "looking for a snapshot", || {
             let mut offers = scout.board.snapshots();
             offers.retain(|it| it.slot >= wanted_from);
-            let may_be_had = |it: &Served| it.rpc.is_some() && trust.may_serve(&it.identity) && !failed.contains(it);
+            let may_be_had =
+                |it: &Served| it.rpc.is_some() && trust.may_serve(&it.identity) && !is_given_up(&failed, it);
             if !is_promised && (offers.iter().any(may_be_had) || self.is_promised(scout, wanted_from, &mut asked)) {
                 (is_promised, until) = (true, Instant::now() + PROMISED_FOR);
             }
@@ -394,6 +397,12 @@ impl Joiner<'_> {
             node_rpc::at(&format!("http://{rpc}")).and_then(|rpc| rpc.call("getHighestSnapshotSlot", &json!([])));
         full.is_ok_and(|slots| slots["full"].as_u64().is_some_and(|slot| slot >= wanted_from))
     }
+}
+
+/// Whether a node is not asked for this snapshot any more: it failed, or the node did so often that another announcement
+/// does not help it.
+fn is_given_up(failed: &[Served], it: &Served) -> bool {
+    failed.contains(it) || failed.iter().filter(|other| other.identity == it.identity).count() >= TRIES_MAX
 }
 
 /// The download path of a snapshot: its slot, and its bank hash.
@@ -619,6 +628,19 @@ mod tests {
         let Err(Fetch::Peer(why)) = fetched else { panic!("it is taken, or the disk is at fault") };
         assert!(std::fs::read_dir(&snapshots).unwrap().next().is_none(), "nothing of it is kept");
         why
+    }
+
+    #[test]
+    fn a_peer_that_fails_again_and_again_is_left() {
+        let of = |node: u8, slot: u64| {
+            let identity = [node; 32];
+            Served { identity, rpc: None, slot, hash: [2; 32], incremental: None }
+        };
+        let mut failed = vec![of(1, 100)];
+        assert!(is_given_up(&failed, &of(1, 100)), "it is the same snapshot");
+        assert!(!is_given_up(&failed, &of(1, 101)) && !is_given_up(&failed, &of(2, 100)));
+        failed.extend((101..).take(TRIES_MAX - 1).map(|slot| of(1, slot)));
+        assert!(is_given_up(&failed, &of(1, 900)) && !is_given_up(&failed, &of(2, 900)));
     }
 
     #[test]
