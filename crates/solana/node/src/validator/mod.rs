@@ -31,10 +31,11 @@ use hearth_rpc_client::RpcError;
 use hearth_wire::base58::decode_32;
 
 use crate::admin::{AdminError, AdminState};
-use crate::boot::{BootError, Instruments};
+use crate::boot::{self, BootError, Instruments};
 use crate::config::{self, Config, ConfigError, ConfigFile, Loaded};
 use crate::developer::Flags;
 use crate::peers::join::JoinError;
+use crate::restore::Declared;
 use crate::run::{self, RunError};
 
 pub use options::{NodeOptions, PortRange};
@@ -275,16 +276,16 @@ fn checked(config: &Config) -> Result<(), ValidatorError> {
 /// Fails if the folder's chain is not the one that the operator named, or there is none and no cluster has one either.
 /// The shred version of a chain that is in a cluster is checked when the node joins.
 fn check_chain(config: &Config, folder: &Path) -> Result<(), ValidatorError> {
-    let path = folder.join(GENESIS_NAME);
-    if !path.exists() {
+    let failed = |why: BootError| ValidatorError::Run(why.into());
+    if !boot::find_genesis(folder).map_err(failed)? {
         return match config.joins() {
             true => Ok(()),
             false => Err(ValidatorError::NoGenesis { folder: folder.to_owned() }),
         };
     }
     // The start says what is wrong with a damaged one.
-    let Ok(genesis) = Genesis::load(&path) else { return Ok(()) };
-    let other = |why: JoinError| ValidatorError::Run(BootError::from(why).into());
+    let Ok(genesis) = Genesis::load(&folder.join(GENESIS_NAME)) else { return Ok(()) };
+    let other = |why: JoinError| failed(why.into());
     let own = *genesis.hash();
     let text = &config.consensus.expected_genesis_hash;
     if !text.is_empty() {
@@ -293,7 +294,8 @@ fn check_chain(config: &Config, folder: &Path) -> Result<(), ValidatorError> {
             return Err(other(JoinError::OtherGenesis { own, expected }));
         }
     }
-    let version = shred_version_with(&own, &config.consensus.hard_forks);
+    let declared = Declared::of(config, folder).map_err(|why| failed(why.into()))?;
+    let version = shred_version_with(&own, &declared.all);
     match config.consensus.expected_shred_version {
         expected if !config.joins() && expected != 0 && expected != version => {
             Err(ValidatorError::OtherShredVersion { folder: folder.to_owned(), own: version, expected })

@@ -2,6 +2,7 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use hearth_ledger::GenesisConfig;
+use hearth_ledger::genesis::save_hard_forks;
 
 use super::restart_window::{Look, Seen, Watch};
 use super::*;
@@ -163,6 +164,15 @@ fn chain_in_the_folder_must_be_the_named_one() {
     config.consensus.expected_shred_version ^= 1;
     let why = check_chain(&config, ledger).unwrap_err();
     assert!(matches!(why, ValidatorError::OtherShredVersion { .. }), "{why}");
+    // A chain has its hard forks without the option, too.
+    config.consensus.expected_shred_version = shred_version_with(genesis.hash(), &[5, 9]);
+    assert!(check_chain(&config, ledger).is_err());
+    save_hard_forks(ledger, &[5, 9]).unwrap();
+    assert!(check_chain(&config, ledger).is_ok());
+    // The genesis may be there as an archive alone.
+    Genesis::write_archive(&ledger.join(GENESIS_NAME)).unwrap();
+    fs::remove_file(ledger.join(GENESIS_NAME)).unwrap();
+    assert!(check_chain(&config, ledger).is_ok() && ledger.join(GENESIS_NAME).exists());
     config.consensus.expected_genesis_hash = ADDRESS.into();
     let why = check_chain(&config, ledger).unwrap_err().to_string();
     assert!(why.contains("consensus.expected_genesis_hash is 11111111111111111111111111111112"), "{why}");
