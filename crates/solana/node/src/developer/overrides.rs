@@ -3,6 +3,8 @@
 //! reads   the options
 //! writes  the configuration
 
+use hearth_ledger::hard_forks::union;
+
 use super::{FlagError, Flags, remote};
 use crate::config::{self, Config, SlotTiming};
 
@@ -33,7 +35,7 @@ impl Flags {
             config.development.slots = SlotTiming::OnDemand;
         }
         config.consensus.vote_without_tower |= self.vote_without_tower;
-        config.consensus.hard_forks.extend(&self.hard_fork);
+        config.consensus.hard_forks = union(&config.consensus.hard_forks, &self.hard_fork);
         config.snapshots.known_validators.extend(&self.known_validator);
         config.snapshots.only_known_rpc |= self.only_known_rpc;
         let rpc = &mut config.rpc;

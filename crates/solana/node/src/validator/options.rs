@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use hearth_ledger::hard_forks::union;
 use hearth_wire::base58::decode_32;
 
 use super::ValidatorError;
@@ -176,7 +177,7 @@ impl NodeOptions {
         }
         consensus.vote &= !self.no_voting;
         consensus.vote_without_tower |= self.vote_without_tower;
-        consensus.hard_forks.extend(&self.hard_fork);
+        consensus.hard_forks = union(&consensus.hard_forks, &self.hard_fork);
     }
 
     fn apply_snapshots(&self, config: &mut Config) {

@@ -69,6 +69,14 @@ fn options_not_given_leave_the_file_alone() {
 }
 
 #[test]
+fn hard_fork_of_the_file_and_of_an_option_is_one() {
+    let mut config = Config::default();
+    config.consensus.hard_forks = vec![5, 9];
+    parse("validator --hard-fork 5 --hard-fork 7").unwrap().given.apply(&mut config).unwrap();
+    assert_eq!(config.consensus.hard_forks, [5, 7, 9]);
+}
+
+#[test]
 fn ports_come_of_a_range() {
     let ports = |config: &Config| {
         let tiles = &config.tiles;
