@@ -572,6 +572,7 @@ fn no_orphans(config: &Config, folder: &Path) -> Result<(), BootError> {
         (folder.join("blocks"), "log"),
         (folder.join("history"), "history"),
         (restore::folder(config, folder), "snapshot"),
+        (restore::archive_folder(config, folder), "zst"),
     ];
     for (place, extension) in places {
         let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();

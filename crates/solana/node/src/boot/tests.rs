@@ -9,6 +9,7 @@ mod snapshot_create;
 use hearth_consensus::{BankId, Tower};
 use hearth_crypto::sha256::sha256;
 use hearth_ledger::Commitment;
+use hearth_ledger::archive::ArchiveName;
 use hearth_ledger::blockstore::FecSetRecord;
 use hearth_ledger::bootstrap::Bootstrap;
 use hearth_ledger::features::{feature_accounts, supported};
@@ -222,6 +223,18 @@ fn blocks_without_genesis_are_refused_untouched() {
     // The advice of both errors.
     crate::developer::reset(&config, folder).unwrap();
     assert_eq!(started(&config, folder), (0, 0));
+}
+
+#[test]
+fn archives_of_a_chain_without_genesis_are_refused() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(false));
+    let archives = restore::archive_folder(&config, folder.path());
+    std::fs::create_dir_all(&archives).unwrap();
+    let name = ArchiveName { base: None, slot: 900, hash: [9; 32] }.to_string();
+    std::fs::write(archives.join(&name), "of the chain before").unwrap();
+    // A new chain would take it for its newest, and serve it.
+    let why = open(&config, folder.path()).err().expect("no genesis").to_string();
+    assert!(why.contains("genesis.bin is missing") && why.contains(&name), "{why}");
 }
 
 #[test]
