@@ -19,12 +19,12 @@ use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::tower::{
     Alone, Core, CoreConfig, Membership, NoFiles, Now, Start, Tower, TowerError, Writer, saved_tower,
 };
-use hearth_pipeline::voters::{VoterDesk, VoterKeys};
+use hearth_pipeline::voters::{VoterDesk, VoterKeys, Voters};
 use hearth_pipeline::{gossip, replay, tower};
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, Tile};
 use hearth_wire::Pubkey;
-use hearth_wire::base58::decode_32;
+use hearth_wire::base58::{decode_32, encode_32};
 
 use super::voting::{self, Verdict};
 use super::{BootError, Chain, Peers};
@@ -103,6 +103,7 @@ impl Consensus {
         // Where it lacks votes it is no measure of what to root.
         let saved = saved.filter(|_| account == given);
         let (desk, voters, keys) = VoterDesk::new(node, authorized_voters(config)?);
+        account.iter().for_each(|account| tell_absent_voter(&start, account, &node, &voters));
         let core = CoreConfig {
             node,
             vote_account: account,
@@ -198,6 +199,19 @@ fn authorized_voters(config: &Config) -> Result<Vec<Keypair>, BootError> {
     let given = config.consensus.authorized_voter_paths.iter();
     let read = given.map(|path| keys::read(&config.expand(path)).map(|identity| identity.keypair));
     Ok(read.collect::<Result<Vec<Keypair>, KeyError>>()?)
+}
+
+/// Reports an authorized voter of the account whose key the node lacks: it then sends no votes.
+fn tell_absent_voter(start: &Start, account: &Pubkey, node: &Pubkey, voters: &Voters) {
+    let authorized = start.block.voters.iter().find(|(of, _)| of == account).map(|(_, voter)| voter);
+    if let Some(authorized) = authorized
+        && voters.choose(Some(authorized), node).is_none()
+    {
+        hearth_command::output::note(format_args!(
+            "notice: this node sends no votes: the authorized voter of its vote account is {}, whose key it has not;              --authorized-voter (consensus.authorized_voter_paths) gives it one",
+            encode_32(authorized)
+        ));
+    }
 }
 
 /// Whether the node may vote with an account; reports why not.
