@@ -40,8 +40,8 @@ pub const SOCKET_NAME: &str = "admin.rpc";
 /// Maximum length of a request in bytes.
 pub const LINE_MAX: usize = 64 << 10;
 
-/// A short path to a folder, as long as this is held. The path of a socket has 107 bytes at most, and a ledger folder may
-/// lie deeper.
+/// A short path to a folder, as long as this is held. The path of a socket has 107 bytes at most, and a ledger folder
+/// may lie deeper.
 struct ShortPath {
     path: PathBuf,
     _folder: File,

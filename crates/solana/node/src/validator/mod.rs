@@ -35,6 +35,7 @@ use crate::boot::{BootError, Instruments};
 use crate::config::{self, Config, ConfigError, ConfigFile, Loaded};
 use crate::developer::Flags;
 use crate::peers::join::JoinError;
+use crate::restore::Declared;
 use crate::run::{self, RunError};
 
 pub use options::{NodeOptions, PortRange};
@@ -282,7 +283,7 @@ fn check_chain(config: &Config, folder: &Path) -> Result<(), ValidatorError> {
             false => Err(ValidatorError::NoGenesis { folder: folder.to_owned() }),
         };
     }
-    // The start says what is wrong with a damaged one.
+    // The start says what is wrong with a damaged one, and with damaged hard forks.
     let Ok(genesis) = Genesis::load(&path) else { return Ok(()) };
     let other = |why: JoinError| ValidatorError::Run(BootError::from(why).into());
     let own = *genesis.hash();
@@ -293,7 +294,8 @@ fn check_chain(config: &Config, folder: &Path) -> Result<(), ValidatorError> {
             return Err(other(JoinError::OtherGenesis { own, expected }));
         }
     }
-    let version = shred_version_with(&own, &config.consensus.hard_forks);
+    let Ok(declared) = Declared::of(config, folder) else { return Ok(()) };
+    let version = shred_version_with(&own, &declared.all);
     match config.consensus.expected_shred_version {
         expected if !config.joins() && expected != 0 && expected != version => {
             Err(ValidatorError::OtherShredVersion { folder: folder.to_owned(), own: version, expected })
