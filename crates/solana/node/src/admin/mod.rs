@@ -115,7 +115,7 @@ impl ExitCode for AdminError {}
 pub struct Facts {
     /// Where it serves JSON-RPC.
     pub rpc: SocketAddr,
-    /// Whether it takes snapshots.
+    /// Whether it takes snapshots, and `getHighestSnapshotSlot` shows them.
     pub takes_snapshots: bool,
     /// In a cluster: what it says of itself in gossip, and what gossip posts.
     pub gossip: Option<(ContactInfo, Arc<Board>)>,
