@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hearth_consensus::Tower as VoteTower;
 use hearth_keys::{self as keys, KeyError, Keypair};
-use hearth_ledger::Ledger;
+use hearth_ledger::{Ledger, VoteState};
 use hearth_pipeline::bank::Recording;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
 use hearth_pipeline::failure::Failure;
@@ -99,7 +99,8 @@ impl Consensus {
         let rooted = saved.as_ref().and_then(|tower| tower.lockouts().root);
         let start = position::start(ledger, block_id, &blocks, rooted);
         let root = start.block.bank.id.slot;
-        let account = given.filter(|account| may_vote(config, folder, account, saved.as_ref(), &start));
+        let own = given.filter(|account| is_of_node(ledger, account, &node));
+        let account = own.filter(|account| may_vote(config, folder, account, saved.as_ref(), &start));
         // Where it lacks votes it is no measure of what to root.
         let saved = saved.filter(|_| account == given);
         let (desk, voters, keys) = VoterDesk::new(node, authorized_voters(config)?);
@@ -212,6 +213,14 @@ fn tell_absent_voter(start: &Start, account: &Pubkey, node: &Pubkey, voters: &Vo
             encode_32(authorized)
         ));
     }
+}
+
+/// Whether a vote account names this node; reports if it names another. One that does not exist so far may name it.
+fn is_of_node(ledger: &Ledger, account: &Pubkey, node: &Pubkey) -> bool {
+    let state = ledger.accounts().with(account, VoteState::of_account).flatten();
+    let other = state.filter(|state| state.node != *node);
+    other.iter().for_each(|state| hearth_command::output::note(voting::notice_of_other(account, &state.node)));
+    other.is_none()
 }
 
 /// Whether the node may vote with an account; reports why not.
