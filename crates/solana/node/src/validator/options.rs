@@ -188,7 +188,8 @@ impl NodeOptions {
             snapshots.known_validators.clone_from(&self.known_validator);
         }
         snapshots.only_known_rpc |= self.only_known_rpc;
-        snapshots.download &= !self.no_snapshot_fetch;
+        // A file that takes no snapshots of peers would make nothing of the archive that is named here.
+        snapshots.download = (snapshots.download || self.snapshot_url.is_some()) && !self.no_snapshot_fetch;
         snapshots.enabled &= !self.no_snapshots;
         set(&mut snapshots.path, &self.snapshots);
         set(&mut snapshots.url, &self.snapshot_url);

@@ -62,6 +62,10 @@ fn options_not_given_leave_the_file_alone() {
     config.consensus.identity_path = "mine.json".into();
     config.snapshots.download = false;
     config.rpc.port = 1_234;
+    let mut named = config.clone();
+    let url = format!("validator --snapshot-url http://203.0.113.1:8899/snapshot-100-{ADDRESS}.tar.zst");
+    parse(&url).unwrap().given.apply(&mut named).unwrap();
+    assert!(named.snapshots.download && named.snapshots.url.ends_with(".tar.zst"));
     let before = config.clone();
     parse("validator").unwrap().given.apply(&mut config).unwrap();
     assert!(config.gossip.enabled);
