@@ -209,7 +209,8 @@ fn tell_absent_voter(start: &Start, account: &Pubkey, node: &Pubkey, voters: &Vo
         && voters.choose(Some(authorized), node).is_none()
     {
         hearth_command::output::note(format_args!(
-            "notice: this node sends no votes: the authorized voter of its vote account is {}, whose key it has not;              --authorized-voter (consensus.authorized_voter_paths) gives it one",
+            "notice: this node sends no votes: the authorized voter of its vote account is {}, whose key it has not; \
+             --authorized-voter (consensus.authorized_voter_paths) gives it one",
             encode_32(authorized)
         ));
     }
