@@ -268,7 +268,8 @@ pub const CONFIRMED: u16 = 2;
 /// Control word of a frag from replay to store: batches of a block of the tag's slot follow, and replace those of any
 /// other block of it. The payload is the number of its transactions whose metadata was dropped.
 pub const HISTORY_BEGINS: u16 = 4;
-/// Control word of a frag without payload from tower to repair: other nodes have voted for the tag's slot.
+/// Control word of a frag without payload from tower to repair: other nodes have voted for the tag's slot, however far
+/// ahead it is.
 pub const VOTED: u16 = 1;
 /// Control word of a frag without payload from replay to tower: the node can no longer follow its cluster. No vote may
 /// leave, and no slot may start.

@@ -76,7 +76,7 @@ pub const SLOT_MS: u64 = 200;
 /// Ticks of a slot: fewer than the cluster's, each of which wakes the leader.
 pub const TICKS_PER_SLOT: u64 = 16;
 /// Slots of an epoch: a run crosses a boundary or more. Stake that is delegated in an epoch votes from the third on.
-const SLOTS_PER_EPOCH: u64 = 64;
+const SLOTS_PER_EPOCH: u64 = 32;
 /// SOL that each node has staked.
 const STAKED_SOL: u64 = 1_000_000;
 /// Accounts of clients.
@@ -149,13 +149,15 @@ impl Setup {
         config.rpc.status_capacity = 4_096;
         let validators: Vec<_> = (0..nodes).map(|node| validator(seed, node)).collect();
         let poor = (funded_account_key(POOR).public_key(), Account::wallet(POOR_LAMPORTS));
+        let accounts = validators.iter().flat_map(Validator::accounts).chain([poor]);
         let began = GenesisConfig {
             fund_initial_accounts: CLIENTS + 1,
             initial_lamports: CLIENT_LAMPORTS,
             ticks_per_slot: TICKS_PER_SLOT,
             slot_ms: SLOT_MS,
             slots_per_epoch: SLOTS_PER_EPOCH,
-            extra_accounts: validators.iter().flat_map(Validator::accounts).chain([poor]).collect(),
+            // The stake program is an ordinary one: without it no stake moves.
+            extra_accounts: hearth_svm::programs::genesis_accounts().into_iter().chain(accounts).collect(),
             ..GenesisConfig::development(validators[0].identity, secret(seed, 0, "faucet"), CREATED_S)
         };
         let genesis = Genesis::create(began, |_| ()).expect("such a chain can begin");

@@ -25,12 +25,15 @@ const BEHIND_MAX: u64 = 32;
 /// The lamports of a bootstrap validator's stake.
 const STAKE: &str = "1000000000000000";
 const EPOCH_SLOTS: &str = "64";
+/// Where agave-validator joins a chain that goes on: of an epoch later than the next one after its snapshot it knows no
+/// leaders, drops all shreds, and stays where it is.
+const LONG_EPOCH_SLOTS: &str = "1024";
 
 /// Our chain is handed to Agave as an archive, and Agave's archives to a new node of ours.
 pub fn snapshot(lab: &Lab) -> Result<Outcome, String> {
     lab.keys()?;
     let (chain, theirs) = (lab.folder.join("chain"), lab.folder.join("agave"));
-    our_genesis(lab, &chain, "agave", &[])?;
+    our_genesis(lab, &chain, "agave", EPOCH_SLOTS, &[])?;
     let (slot, hash) = handed_over(lab, &Ours { ledger: &chain, keys: Some("agave"), joins: false }, &theirs)?;
     let mut agave = nodes::agave(lab, &theirs, &["--no-wait-for-vote-to-start-leader"])?;
     let mut wrong = vec![];
@@ -99,7 +102,7 @@ pub fn join(lab: &Lab) -> Result<Outcome, String> {
         lab.address("agave-stake")?,
     );
     std::fs::write(&accounts, account).map_err(|error| format!("{}: {error}", accounts.display()))?;
-    our_genesis(lab, &chain, "ours", &["--validator-accounts-file", &accounts.to_string_lossy()])?;
+    our_genesis(lab, &chain, "ours", LONG_EPOCH_SLOTS, &["--validator-accounts-file", &accounts.to_string_lossy()])?;
     let ours = Ours { ledger: &chain, keys: Some("ours"), joins: false };
     let (slot, hash) = handed_over(lab, &ours, &unused)?;
     let mut node = ours.start(lab)?;
@@ -114,10 +117,10 @@ pub fn join(lab: &Lab) -> Result<Outcome, String> {
 }
 
 /// A genesis by `hearth genesis create` with one bootstrap validator.
-fn our_genesis(lab: &Lab, ledger: &Path, validator: &str, more: &[&str]) -> Result<(), String> {
+fn our_genesis(lab: &Lab, ledger: &Path, validator: &str, epoch: &str, more: &[&str]) -> Result<(), String> {
     let mut command = Command::new(&lab.hearth);
     command.args(["genesis", "create", "--usual-programs", "--hashes-per-tick", "sleep"]).arg("--ledger").arg(ledger);
-    run::run(genesis_options(lab, command.arg("--slots-per-epoch").arg(EPOCH_SLOTS), &[validator])?.args(more))
+    run::run(genesis_options(lab, command.args(["--slots-per-epoch", epoch]), &[validator])?.args(more))
 }
 
 /// A ledger by `solana-genesis` with both as bootstrap validators, without the features that we do not support.

@@ -48,7 +48,7 @@ use crate::links::{
 use crate::timer::next_look;
 use ancestors::AncestorRequests;
 use nonce::NonceKey;
-use wanted::{AGAIN_NS, Known, SLOTS_LOOKED_AT, SLOTS_WANTED};
+use wanted::{AGAIN_NS, Known, SLOTS_LOOKED_AT, SLOTS_WANTED, highest_accepted};
 
 hearth_tile::counters! {
     /// What repair counts.
@@ -92,7 +92,7 @@ pub(crate) const PATIENCE_NS: u64 = 250_000_000;
 const LOOK_DEEP_NS: u64 = 1_000_000_000;
 /// Maximum slots reported by shred: more than its tiles keep.
 pub const SLOTS_MAX: usize = 4_096;
-/// Maximum slots requested only because of votes. A vote may be for a slot that never existed.
+/// Maximum slots requested only because of votes for them. A vote may be for a slot that never existed.
 const VOTED_MAX: usize = 32;
 /// How long such a slot is requested.
 const VOTED_NS: u64 = 30_000_000_000;
@@ -149,6 +149,8 @@ pub struct Repair {
     whole: BTreeMap<u64, u64>,
     /// Slots with votes that are missing here, and when the first vote was heard.
     voted: BTreeMap<u64, u64>,
+    /// The last slot with votes that was beyond all whose shreds shred accepts, and when it was heard of.
+    beyond: Option<(u64, u64)>,
     /// When each item was last requested.
     asked_at: HashMap<Wanted, u64>,
     /// Open requests for ancestors.
@@ -193,6 +195,7 @@ impl Tile for Repair {
             begun: BTreeMap::new(),
             whole: BTreeMap::new(),
             voted: BTreeMap::new(),
+            beyond: None,
             asked_at: HashMap::with_capacity(REQUESTS_MAX),
             ancestor_requests: AncestorRequests::default(),
             pinged: HashMap::new(),
@@ -232,9 +235,7 @@ impl Tile for Repair {
                 self.look_soon(out.now());
             }
         } else if frag.input() == self.from_tower && frag.control() == VOTED {
-            // It is requested once that is due.
-            self.look_at = self.look_at.min(next_look(out.now() + PATIENCE_NS - 1, LOOK_NS));
-            out.count.dropped_slots += u64::from(note_voted(&mut self.voted, frag.tag(), out.now()));
+            self.on_voted(frag.tag(), out);
         } else if frag.input() == self.from_tower {
             self.ask_ancestors(&AncestorQuestion::read(frag.payload()), out);
         } else {
@@ -294,6 +295,29 @@ impl Repair {
             }
             _ => {}
         }
+    }
+
+    /// Handles tower's news that a slot has votes. If shred would not accept its shreds, it only shows that the cluster
+    /// is that far: shreds of newer slots do not show it then.
+    fn on_voted(&mut self, slot: u64, out: &mut Out<'_, Self>) {
+        let now = out.now();
+        // It is requested once that is due.
+        self.look_at = self.look_at.min(next_look(now + PATIENCE_NS - 1, LOOK_NS));
+        let executed = self.config.ledger.recent_blocks(1)[0].slot;
+        if slot > self.accepted_to(executed) {
+            self.beyond = Some((slot, now));
+        } else if slot <= executed + SLOTS_LOOKED_AT {
+            out.count.dropped_slots += u64::from(note_voted(&mut self.voted, slot, now));
+        }
+    }
+
+    /// Returns the highest slot whose shreds shred accepts: of later epochs it does not know the leaders yet.
+    fn accepted_to(&self, executed: u64) -> u64 {
+        let ledger = &self.config.ledger;
+        let schedule = ledger.epoch_schedule();
+        let epochs = (schedule.epoch(executed)..).take_while(|epoch| ledger.epoch_stakes(*epoch).is_some());
+        let last = epochs.last().map_or(executed, |epoch| schedule.last_slot(epoch));
+        last.min(highest_accepted(self.root, schedule.slots_per_epoch))
     }
 
     /// Schedules a check at once, or a while after the last one: the core is awake now.
@@ -356,7 +380,10 @@ impl Repair {
         // For most slots a shred arrives as soon as the vote.
         let voted = self.voted.iter().filter(|(_, at)| now >= **at + PATIENCE_NS);
         let voted: Vec<u64> = voted.map(|(slot, _)| *slot).collect();
-        Known { executed, root, begun: &self.begun, whole: &whole, voted: &voted }.wanted(below)
+        let accepted_to = self.accepted_to(executed);
+        self.beyond = self.beyond.filter(|(slot, at)| *slot > accepted_to && now < *at + VOTED_NS);
+        let accepted_to = self.beyond.map(|_| accepted_to);
+        Known { executed, root, begun: &self.begun, whole: &whole, voted: &voted, accepted_to }.wanted(below)
     }
 
     fn set_root(&mut self, root: u64) {

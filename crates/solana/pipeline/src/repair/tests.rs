@@ -34,11 +34,17 @@ struct Bench {
 impl Bench {
     /// A node that has executed slot 0 and knows node 2, which serves repair.
     fn new() -> Self {
+        Self::with_epochs_of(432_000)
+    }
+
+    /// The same where an epoch has so many slots.
+    fn with_epochs_of(slots_per_epoch: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
         let (store, _) = BlockStore::open(folder.path(), config).unwrap();
         let genesis = GenesisConfig {
             fund_initial_accounts: 0,
+            slots_per_epoch,
             ..GenesisConfig::development(key(1).public_key(), [2; 32], 1_700_000_000)
         };
         let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
@@ -211,6 +217,28 @@ fn voted_slot_is_requested_after_patience() {
     assert_eq!(bench.wanted_after(Duration::from_nanos(PATIENCE_NS)), wanted);
     assert_eq!(bench.wanted_after(AGAIN), wanted);
     assert_eq!(bench.wanted_after(Duration::from_nanos(VOTED_NS)), []);
+}
+
+#[test]
+fn next_slots_are_requested_if_only_votes_show_how_far_the_cluster_is() {
+    // Leaders are known up to slot 63: shred drops the shreds of the cluster's newest slots.
+    let mut bench = Bench::with_epochs_of(32);
+    bench.rig.give_control(TOWER_REPAIR, 200, VOTED, &[]);
+    let wanted = bench.wanted_after(Duration::from_nanos(PATIENCE_NS));
+    let next = (1..=SLOTS_WANTED as u64).map(|slot| Wanted::Highest { slot, from: 0 });
+    assert_eq!(wanted, next.collect::<Vec<_>>());
+    // 60 was built on slot 0, so that there are three more slots with known leaders.
+    let gaps = SlotGaps { slot: 60, parent: Some(0), ..SlotGaps::default() };
+    bench.tell("shred_repair:0", SLOT_WHOLE, &gaps);
+    let next = [61, 62, 63].map(|slot| Wanted::Highest { slot, from: 0 });
+    assert_eq!(bench.wanted_after(AGAIN), next);
+    assert_eq!(bench.wanted_after(Duration::from_nanos(VOTED_NS)), [], "nobody votes any more");
+    // In longer epochs shreds of such a slot are accepted, and it is requested itself.
+    let mut bench = Bench::with_epochs_of(432_000);
+    bench.rig.give_control(TOWER_REPAIR, 200, VOTED, &[]);
+    bench.rig.give_control(TOWER_REPAIR, SLOTS_LOOKED_AT + 1, VOTED, &[]);
+    let wanted = bench.wanted_after(Duration::from_nanos(PATIENCE_NS));
+    assert_eq!(wanted, [Wanted::Highest { slot: 200, from: 0 }]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! wanted: chooses what to request next from what is missing.
 //!
-//! reads   shred's reports of slots; whole slots; the executed and final slots; slots with votes
+//! reads   shred's reports of slots; whole slots; the executed and final slots; slots with votes; how far shred accepts
 //! writes  requests, the most urgent first
 //! memory  none of its own
 //! source  `solana-core` 4.2.2, `repair_service.rs`; `docs/cluster-protocol.md`, section 3
@@ -22,6 +22,13 @@ pub(super) const ANCESTORS: usize = 11;
 pub(crate) const SLOTS_WANTED: usize = 32;
 /// Slots examined for that, and below the newest executed one.
 pub(super) const SLOTS_LOOKED_AT: u64 = 1_024;
+/// How many slots beyond the final one shreds are accepted for, at least; half an epoch if that is more.
+const SLOTS_AHEAD_MIN: u64 = 500;
+
+/// Returns the highest slot whose shreds are accepted while `root` is final, if its leader is known.
+pub(crate) fn highest_accepted(root: u64, slots_per_epoch: u64) -> u64 {
+    root.saturating_add(SLOTS_AHEAD_MIN.max(slots_per_epoch / 2))
+}
 
 /// The known state of slots.
 pub(super) struct Known<'a> {
@@ -35,6 +42,9 @@ pub(super) struct Known<'a> {
     pub whole: &'a BTreeMap<u64, u64>,
     /// Slots with votes by stake.
     pub voted: &'a [u64],
+    /// If the cluster is beyond all slots whose shreds are accepted: the last of these. No shred shows that there are
+    /// blocks up to there.
+    pub accepted_to: Option<u64>,
 }
 
 impl Known<'_> {
@@ -45,14 +55,15 @@ impl Known<'_> {
     }
 
     /// Returns what is missing of the next slots, the oldest first; before it unknown ancestors, and after it slots of
-    /// which only votes were heard.
+    /// which only votes were heard. If the cluster is beyond what shred accepts, the next slots are requested blindly.
     pub fn wanted(&self, below: u64) -> Vec<Wanted> {
         let (executed, from) = (self.executed, self.from(below));
         let to = executed + SLOTS_LOOKED_AT;
         let begun = || self.begun.range(from..);
         let whole = || self.whole.range(from..);
         let highest_whole = whole().next_back().map(|(slot, _)| *slot);
-        let newest = begun().next_back().map(|(slot, _)| *slot).max(highest_whole).unwrap_or(executed);
+        let highest_begun = begun().next_back().map(|(slot, _)| *slot);
+        let newest = highest_begun.max(highest_whole).max(self.accepted_to).unwrap_or(executed);
         let of_begun = begun().filter_map(|(slot, gaps)| Some((*slot, gaps.parent?)));
         let parents: BTreeMap<u64, u64> = whole().map(|(slot, parent)| (*slot, *parent)).chain(of_begun).collect();
         let is_there = |slot: &u64| self.whole.contains_key(slot) || self.begun.contains_key(slot);
@@ -125,7 +136,7 @@ mod tests {
         // 12 was built on 9, so 10 and 11 are on no known fork; 15 on 13, of which nothing is here.
         let begun = BTreeMap::from([gaps(12, Some(9), &[3]), gaps(15, Some(13), &[]), gaps(14, None, &[7, 8])]);
         let whole = BTreeMap::from([(9, 8)]);
-        let known = Known { executed: 9, root: 4, begun: &begun, whole: &whole, voted: &[17, 9, 3] };
+        let known = Known { executed: 9, root: 4, begun: &begun, whole: &whole, voted: &[17, 9, 3], accepted_to: None };
         let expected = [
             Wanted::Orphan { slot: 15 },
             Wanted::Shred { slot: 12, index: 3 },
@@ -138,9 +149,19 @@ mod tests {
         // Slot 9, whose parent 8 is unknown, is an orphan too when looking that far below.
         assert_eq!(known.wanted(0), expected);
         assert_eq!(known.wanted(1_024)[..2], [Wanted::Orphan { slot: 9 }, expected[0]]);
-        let whole = BTreeMap::new();
-        let begun = BTreeMap::new();
-        let idle = Known { executed: 9, root: 9, begun: &begun, whole: &whole, voted: &[] };
+        let (begun, whole) = (BTreeMap::new(), BTreeMap::new());
+        let idle = Known { executed: 9, root: 9, begun: &begun, whole: &whole, voted: &[], accepted_to: None };
         assert_eq!(idle.wanted(1_024), []);
+    }
+
+    #[test]
+    fn next_slots_are_requested_blindly_where_the_cluster_is_beyond_what_is_accepted() {
+        let highest = |slot| Wanted::Highest { slot, from: 0 };
+        let (begun, whole) = (BTreeMap::new(), BTreeMap::from([(12, 9)]));
+        let known = Known { executed: 9, root: 9, begun: &begun, whole: &whole, voted: &[], accepted_to: Some(15) };
+        // 12 was built on 9: 10 and 11 have no block on its fork.
+        assert_eq!(known.wanted(1_024), [13, 14, 15].map(highest));
+        let known = Known { accepted_to: Some(9_000), ..known };
+        assert_eq!(known.wanted(0).len(), SLOTS_WANTED);
     }
 }

@@ -8,9 +8,7 @@
 use hearth_wire::shred::{Shred, ShredKind, VARIANT, Variant};
 
 use super::arrival::{Refused, ShredSource};
-
-/// How many slots beyond the final one shreds are accepted for, at least; half an epoch if that is more.
-const SLOTS_AHEAD_MIN: u64 = 500;
+use crate::repair::wanted::highest_accepted;
 
 /// Limits on a shred's header.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +35,7 @@ pub(super) fn parse<'a>(datagram: &'a [u8], source: ShredSource, limits: &Limits
     if shred.version() != limits.version {
         return Err(Refused::Version);
     }
-    let ahead = SLOTS_AHEAD_MIN.max(limits.slots_per_epoch / 2);
-    if shred.slot() > limits.root.saturating_add(ahead) {
+    if shred.slot() > highest_accepted(limits.root, limits.slots_per_epoch) {
         return Err(Refused::Ahead);
     }
     if shred.slot() <= limits.root {

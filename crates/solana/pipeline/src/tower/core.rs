@@ -131,7 +131,7 @@ pub enum Output {
     Vote(Vec<u8>),
     /// Publish a vote in gossip.
     Gossip(Vec<u8>),
-    /// Request the block of this slot: other nodes have voted for it.
+    /// Request the block of this slot, or the next ones if it is far ahead: other nodes have voted for it.
     Want(u64),
     /// Send this node's block of a slot again.
     Resend(u64),
@@ -363,18 +363,29 @@ impl Core {
         self.out.push(Output::Replay(Command::Voted(voted)));
     }
 
-    /// Records a vote, and requests its slot once enough stake has voted for it, if it is near and not whole here.
+    /// Records a vote, and requests its slot once enough stake has voted for it, if it is near and not whole here. A
+    /// slot that is far ahead tells repair how far the cluster is, of which less than a third of the stake may lie.
     fn note_vote(&mut self, voted: &Voted) {
-        let Some(stakes) = self.stakes(voted.slot) else { return };
+        // A node that is epochs behind knows no stakes of the vote's epoch. It must learn all the same how far the
+        // cluster is: most of its stake is where it was.
+        let known = self.stakes(voted.slot);
+        let is_near = known.is_some() && voted.slot <= self.blocks.newest() + ASKED_AHEAD;
+        let Some(stakes) = known.or_else(|| self.epochs.values().next_back().cloned()) else { return };
         if stakes.vote(&voted.account).is_none_or(|vote| vote.stake == 0) {
             return;
         }
         self.tally.record(voted.account, voted.slot);
-        let is_near = voted.slot > self.consensus.root().slot && voted.slot <= self.blocks.newest() + ASKED_AHEAD;
         let is_here = self.blocks.get(voted.slot).is_some()
             || self.begun.contains(&voted.slot)
             || self.stored.get(&voted.slot).is_some_and(|stored| stored.is_whole);
-        if is_near && !is_here && self.tally.exceeds_share(&stakes, ASKED_BY, |slot| slot == voted.slot) {
+        if voted.slot <= self.consensus.root().slot || is_here {
+            return;
+        }
+        let is_enough = match is_near {
+            true => self.tally.exceeds_share(&stakes, ASKED_BY, |slot| slot == voted.slot),
+            false => self.tally.exceeds_share(&stakes, 3, |slot| slot >= voted.slot),
+        };
+        if is_enough {
             self.wanted.insert(voted.slot);
         }
     }

@@ -52,6 +52,8 @@ const IDLE_TICK_NS: u64 = 50_000_000;
 const COMMANDS: usize = 16;
 /// Maximum questions for ancestors per tick.
 const QUESTIONS: usize = 64;
+/// Maximum slots to request that wait for room: the lowest.
+const WANTED_MAX: usize = 1_024;
 
 /// The tile's links in a cluster, and messages that wait for room on them.
 pub(super) struct Member {
@@ -240,7 +242,12 @@ impl Member {
                 let before = self.vote.replace(transaction);
                 core.count.unpublished_votes += u64::from(before.is_some());
             }
-            Output::Want(slot) => drop(self.wanted.insert(slot)),
+            Output::Want(slot) => {
+                self.wanted.insert(slot);
+                if self.wanted.len() > WANTED_MAX {
+                    self.wanted.pop_last();
+                }
+            }
             Output::Resend(slot) => drop(self.resends.insert(slot)),
             Output::AskAncestors(slot) => self.start_asking(slot),
             Output::Root(slot) => {

@@ -797,10 +797,29 @@ fn stakes_of_a_new_epoch_weigh_its_votes() {
     near.block.bank.parent = near.block.bank.id;
     let mut node = Node::started(Config { is_begin: false, ..config(0) }, near, None);
     node.core.on_vote(&vote_by(1, 1, BankId { slot: first, hash }));
-    assert!(!wanted(&mut node), "no stakes are known for that epoch");
+    assert!(!wanted(&mut node), "no stakes are known for that epoch, and one node may lie");
     let mut stakes = stakes();
     stakes.epoch = 1;
     node.event(Event::Epoch(Arc::new(stakes)));
     node.core.on_vote(&vote_by(1, 1, BankId { slot: first + 1, hash }));
     assert!(wanted(&mut node));
+}
+
+#[test]
+fn votes_show_how_far_the_cluster_is_even_epochs_ahead() {
+    let mut node = Node::new(0);
+    node.step();
+    node.at = JOINED / 2;
+    // Neither the stakes nor the leaders of that epoch are known here.
+    let ahead = SCHEDULE.first_slot(3) + 5;
+    for number in 1..NODES {
+        node.core.on_vote(&vote_by(number, number, BankId { slot: ahead, hash: [1; 32] }));
+    }
+    let outputs = node.step();
+    assert!(outputs.contains(&Output::Want(ahead)), "{outputs:?}");
+    // As long as it may catch up it makes no blocks, which would be on a fork of its own.
+    for tenths in 0..90 {
+        node.at = JOINED + Duration::from_millis(100 * tenths);
+        assert!(commands(&node.step()).iter().all(|command| !matches!(command, Command::Begin { .. })), "{tenths}");
+    }
 }

@@ -66,7 +66,8 @@ impl Api {
         let identity = options.pubkey("identity")?;
         let newest = self.ledger.slot(options.commitment()?);
         let epoch = self.epoch(slot.unwrap_or(newest));
-        if epoch > self.last_scheduled_epoch() {
+        // The stakes of earlier epochs are not kept.
+        if epoch > self.last_scheduled_epoch() || self.ledger.epoch_stakes(epoch).is_none() {
             return Ok(Value::Null);
         }
         let epochs = self.ledger.epoch_schedule();

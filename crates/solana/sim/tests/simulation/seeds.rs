@@ -25,6 +25,7 @@ fn two_hundred_seeds_hold() {
     assert_eq!(tally.seeds, count);
     assert!(tally.rooted > 30 * count, "{} blocks are rooted", tally.rooted);
     assert!(tally.confirmed > 20 * count, "clients saw {} transactions confirmed", tally.confirmed);
+    assert!(tally.stake_changes > count / 2, "stakes changed in {} epochs", tally.stake_changes);
     if count >= SEEDS {
         assert!(tally.snapshots.0 > 3 * count, "{} snapshots were taken", tally.snapshots.0);
         assert!(tally.snapshots.1 > 0, "no node has started on a snapshot");
