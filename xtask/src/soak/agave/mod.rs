@@ -3,7 +3,7 @@
 //! reads   the log of each agave-validator, both nodes' RPC
 //! writes  keys, chains and logs into a temporary folder, which stays if something is wrong
 //! memory  the bank hashes of each slot that both nodes have
-//! source  agave-validator and solana-genesis 4.2.2, which the caller has built
+//! source  agave-validator and solana-genesis 4.2.2, built by the caller; docs/agave.md says how
 
 mod compare;
 mod nodes;
