@@ -29,7 +29,7 @@ const WITHOUT_MEANING: [(&str, &str); 40] = [
     ("gossip.host", "the node advertises `gossip.bind_address`"),
     ("snapshots.incremental_snapshots", "`snapshots.incremental_snapshot_interval_slots` is 0 for none"),
     ("snapshots.incremental_path", "archives of both kinds are in one folder"),
-    ("snapshots.minimum_snapshot_download_speed", "a peer may be as slow as it is"),
+    ("snapshots.minimum_snapshot_download_speed", "a peer of any speed is taken"),
     ("snapshots.genesis_download", "a node without a genesis always takes the cluster's"),
     ("hugetlbfs.gigantic_page_threshold_mib", "the workspace is one file of one page size"),
     ("hugetlbfs.allow_hugepage_increase", "huge pages are reserved by the administrator"),
