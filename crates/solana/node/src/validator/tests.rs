@@ -33,8 +33,9 @@ fn options_become_keys() {
     let config = applied(&format!(
         "validator --identity id.json --vote-account {ADDRESS} -n 203.0.113.1:8001 -n entry.example.org:8001 \
          --expected-genesis-hash {ADDRESS} --expected-shred-version 77 --hard-fork 5 --hard-fork 9 --known-validator \
-         {ADDRESS} --only-known-rpc --snapshots archives --full-snapshot-interval-slots 500 --maximum-full-snapshots-to-retain 3 \
-         --maximum-local-snapshot-age 100 --limit-ledger-size 1000 --vote-without-tower"
+         {ADDRESS} --only-known-rpc --snapshots archives --full-snapshot-interval-slots 500 \
+         --maximum-full-snapshots-to-retain 3 --maximum-local-snapshot-age 100 --limit-ledger-size 1000 \
+         --vote-without-tower"
     ));
     assert!(config.gossip.enabled && config.joins() && !config.follows());
     let entrypoints: Vec<String> = config.gossip.entrypoints.iter().map(ToString::to_string).collect();
