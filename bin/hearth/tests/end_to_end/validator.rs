@@ -174,3 +174,25 @@ fn validator_with_stake_votes_and_leads() {
     assert!(node.process.wait().0.success());
     leader.stop();
 }
+
+#[test]
+fn spare_of_another_node_only_follows() {
+    let keys = tempfile::tempdir().unwrap();
+    let (voter, address) = key(keys.path(), "id.json", 33);
+    let (_, vote) = key(keys.path(), "vote.json", 34);
+    let (spare, _) = key(keys.path(), "spare.json", 35);
+    let (mut leader, gossip) = leader("val-main");
+    leader.with("development.genesis.validators", vec![format!("{address} {vote} 250000")]);
+    let leader = leader.start();
+    let mut setup = joining("val-spare");
+    setup.with("consensus.vote", true);
+    let entrypoint = format!("127.0.0.1:{gossip}");
+    let [spare, voter] = [&spare, &voter].map(|path| path.to_str().unwrap());
+    let options = ["-n", &entrypoint, "-i", spare, "--vote-account", &vote, "--authorized-voter", voter];
+    let node = start(&setup, &options);
+    let said = node.process.errors();
+    assert!(said.contains(&format!("its vote account {vote} is that of the node {address}")), "{said}");
+    reaches(&node, slot(leader.rpc()));
+    node.stop();
+    leader.stop();
+}

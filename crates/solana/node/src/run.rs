@@ -144,7 +144,7 @@ pub fn run(
     if let Some(others) = moved {
         note(format_args!("notice: other programs use the usual ports, so this node has others: {others}"));
     }
-    enter(Stage::Running(facts(&running)));
+    enter(Stage::Running(facts(config, &running)));
     say.line("  ready; Ctrl-C stops the node");
     let mut manager = ServiceManager::ready();
     let catch_up = admin.filter(|_| config.joins()).map(|_| CatchUp::new(running.slots().1));
@@ -184,10 +184,13 @@ fn open_chain(
 }
 
 /// What the admin socket tells of a running node.
-fn facts(running: &Running) -> Facts {
+fn facts(config: &Config, running: &Running) -> Facts {
+    // `getHighestSnapshotSlot` names the archives that are served; who waits for a new one of a folder into which the
+    // node writes none waits for ever.
+    let shows_new = config.snapshots.write_archives || !config.snapshots.serve_archives;
     Facts {
         rpc: running.rpc,
-        takes_snapshots: running.takes_snapshots(),
+        takes_snapshots: running.takes_snapshots() && shows_new,
         gossip: running.gossip(),
         voters: running.voters.clone(),
     }

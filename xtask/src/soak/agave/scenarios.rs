@@ -80,8 +80,9 @@ pub fn turns(lab: &Lab) -> Result<Outcome, String> {
     parts.push(("agave killed", together(lab, &mut [&mut node, &mut agave], third)?));
     let (mut figures, mut wrong) = (json!({}), vec![]);
     for (name, part) in parts {
+        let idle = idle_leader(&part.figures["blocks"]);
+        wrong.extend(part.wrong.into_iter().chain(idle).map(|why| format!("{name}: {why}")));
         figures[name] = part.figures;
-        wrong.extend(part.wrong.into_iter().map(|why| format!("{name}: {why}")));
     }
     Ok(Outcome { figures, wrong })
 }
@@ -111,9 +112,7 @@ pub fn join(lab: &Lab) -> Result<Outcome, String> {
     let mut outcome = together(lab, &mut [&mut node, &mut agave], lab.seconds)?;
     outcome.figures["slot"] = json!(slot);
     outcome.figures["bank_hash"] = json!(hash);
-    if outcome.figures["blocks"].as_object().is_none_or(|blocks| blocks.len() < 2) {
-        outcome.wrong.push("one of the two made no block".into());
-    }
+    outcome.wrong.extend(idle_leader(&outcome.figures["blocks"]));
     Ok(outcome)
 }
 
@@ -230,7 +229,7 @@ fn together(lab: &Lab, nodes: &mut [&mut Process; 2], seconds: u64) -> Result<Ou
         std::thread::sleep(LOOK_EVERY);
         hashes.look(&OURS, &AGAVE);
         for node in nodes.iter_mut() {
-            node.wait("an answer", LOOK_EVERY * 12, |_| Some(()))?;
+            node.reaches(begin, LOOK_EVERY * 12)?;
         }
         add_production(&mut production);
     }
@@ -264,6 +263,16 @@ fn add_production(all: &mut Value) {
     }
 }
 
+/// What is wrong if fewer than two leaders have made a block: a leader that skips all its slots is listed, too.
+fn idle_leader(production: &Value) -> Option<String> {
+    let made = |epochs: &Value| {
+        let epochs = epochs.as_object().into_iter().flatten();
+        epochs.filter_map(|(_, counts)| counts[1].as_u64()).any(|blocks| blocks > 0)
+    };
+    let leaders = production.as_object().into_iter().flatten().filter(|entry| made(entry.1)).count();
+    (leaders < 2).then(|| format!("only {leaders} of the two made blocks: {production}"))
+}
+
 /// The last vote, the root and the credits of each vote account, as our node has them.
 fn votes() -> Result<Value, String> {
     let accounts = OURS.call("getVoteAccounts", json!([{ "commitment": "confirmed" }]))?;
@@ -286,6 +295,13 @@ mod tests {
         let said = "archive   a/snapshot-8-x.tar.zst\nbank      slot 8, hash 2odot\naccounts  370\n";
         assert_eq!(created(said), Some((8, "2odot".into())));
         assert_eq!(created("accounts  370\n"), None);
+    }
+
+    #[test]
+    fn leader_that_skips_all_its_slots_is_idle() {
+        assert_eq!(idle_leader(&json!({ "a": { "64": [4, 4] }, "b": { "0": [8, 0], "64": [8, 1] } })), None);
+        let skips = idle_leader(&json!({ "a": { "64": [4, 4] }, "b": { "64": [8, 0] } }));
+        assert!(skips.is_some_and(|why| why.contains("only 1 of the two")));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{AdminError, SOCKET_NAME};
+use super::{AdminError, SOCKET_NAME, ShortPath};
 
 /// Time limit for each read and write.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ impl AdminClient {
     /// No node listens there, or it is another user's.
     pub fn connect(folder: &Path) -> Result<Self, AdminError> {
         let path = folder.join(SOCKET_NAME);
-        match connected(&path) {
+        match connected(folder) {
             Ok(stream) => Ok(Self { stream: BufReader::new(stream), path }),
             Err(source) => Err(AdminError::NoNode { path, source }),
         }
@@ -76,8 +76,8 @@ impl AdminClient {
     }
 }
 
-fn connected(path: &Path) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect(path)?;
+fn connected(folder: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(ShortPath::to(folder)?.join(SOCKET_NAME))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     Ok(stream)

@@ -13,8 +13,10 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +39,24 @@ pub use server::AdminServer;
 pub const SOCKET_NAME: &str = "admin.rpc";
 /// Maximum length of a request in bytes.
 pub const LINE_MAX: usize = 64 << 10;
+
+/// A short path to a folder, as long as this is held. The path of a socket has 107 bytes at most, and a ledger folder
+/// may lie deeper.
+struct ShortPath {
+    path: PathBuf,
+    _folder: File,
+}
+
+impl ShortPath {
+    fn to(folder: &Path) -> io::Result<Self> {
+        let opened = File::open(folder)?;
+        Ok(Self { path: format!("/proc/self/fd/{}", opened.as_raw_fd()).into(), _folder: opened })
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -95,7 +115,7 @@ impl ExitCode for AdminError {}
 pub struct Facts {
     /// Where it serves JSON-RPC.
     pub rpc: SocketAddr,
-    /// Whether it takes snapshots.
+    /// Whether it takes snapshots, and `getHighestSnapshotSlot` shows them.
     pub takes_snapshots: bool,
     /// In a cluster: what it says of itself in gossip, and what gossip posts.
     pub gossip: Option<(ContactInfo, Arc<Board>)>,
@@ -203,6 +223,10 @@ impl AdminState {
         match method {
             "addAuthorizedVoter" => {
                 let path = params.first().map(Path::new).ok_or_else(|| params_of(method, 1))?;
+                // A pipe would hold up the thread that serves all, and with it the node's end.
+                if path.metadata().is_ok_and(|found| !found.is_file()) {
+                    return Err(Refusal::new(INVALID_PARAMS, format!("{} is not a file", path.display())));
+                }
                 let key = keys::read(path).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))?.keypair;
                 let added = self.voters()?.add(key);
                 added.map(|()| Value::Null).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))

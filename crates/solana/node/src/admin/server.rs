@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use hearth_tile::sys::event::{EventFd, wait_readable};
 
-use super::{AdminError, AdminState, LINE_MAX, SOCKET_NAME, too_long};
+use super::{AdminError, AdminState, LINE_MAX, SOCKET_NAME, ShortPath, too_long};
 
 /// Connections that are served concurrently.
 pub const CALLS_MAX: usize = 16;
@@ -43,7 +43,7 @@ impl AdminServer {
     ///
     /// # Errors
     ///
-    /// Another node listens there, the path is longer than a socket's may be (107 bytes), or the system refuses.
+    /// Another node listens there, or the system refuses.
     pub fn start(folder: &Path, state: Arc<AdminState>) -> Result<Self, AdminError> {
         let path = folder.join(SOCKET_NAME);
         Self::serving(folder, state).map_err(|source| AdminError::Listen { path, source })
@@ -51,10 +51,10 @@ impl AdminServer {
 
     fn serving(folder: &Path, state: Arc<AdminState>) -> io::Result<Self> {
         let path = folder.join(SOCKET_NAME);
-        if UnixStream::connect(&path).is_ok() {
+        fs::create_dir_all(folder)?;
+        if UnixStream::connect(ShortPath::to(folder)?.join(SOCKET_NAME)).is_ok() {
             return Err(io::Error::new(ErrorKind::AddrInUse, "another node serves it"));
         }
-        fs::create_dir_all(folder)?;
         let stop = Arc::new((AtomicBool::new(false), EventFd::new()?));
         let listener = listen(folder, &path)?;
         let stopped = Arc::clone(&stop);
@@ -96,7 +96,7 @@ fn listen(folder: &Path, path: &Path) -> io::Result<UnixListener> {
 
 fn listen_in(making: &Path, path: &Path) -> io::Result<UnixListener> {
     let new = making.join("rpc");
-    let listener = UnixListener::bind(&new)?;
+    let listener = UnixListener::bind(ShortPath::to(making)?.join("rpc"))?;
     fs::set_permissions(&new, Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     fs::rename(&new, path)?;

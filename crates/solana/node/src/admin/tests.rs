@@ -156,6 +156,7 @@ fn voters_are_added_and_removed() {
     assert_eq!(add(&path)["error"]["message"], "Authorized voter already present");
     let missing = add(&folder.path().join("none.json"));
     assert!(missing["error"]["message"].as_str().is_some_and(|why| why.contains("none.json")), "{missing}");
+    assert_eq!(add(Path::new("/dev/null"))["error"]["message"], "/dev/null is not a file");
     assert_eq!(code(&state, r#"{"method":"addAuthorizedVoter","params":[],"id":1}"#), INVALID_PARAMS);
     assert_eq!(code(&state, r#"{"method":"addAuthorizedVoter","params":[7],"id":1}"#), INVALID_PARAMS);
     assert_eq!(result(&state, "removeAllAuthorizedVoters"), Value::Null);
@@ -190,6 +191,19 @@ fn owner_alone_may_use_the_socket() {
     wait_until("the stop signal", || stop.is_set());
     drop(server);
     assert!(!path.exists());
+}
+
+#[test]
+fn folder_may_lie_deeper_than_a_sockets_path_is_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = folder.path().join("l".repeat(200));
+    let (state, _) = state();
+    let server = AdminServer::start(&ledger, Arc::new(state)).unwrap();
+    assert!(AdminClient::connect(&ledger).unwrap().call("pid").is_ok());
+    let second = AdminServer::start(&ledger, Arc::new(AdminState::new(&StopSignal::default())));
+    assert!(second.err().unwrap().to_string().contains("another node serves it"));
+    drop(server);
+    assert_eq!(fs::read_dir(&ledger).unwrap().count(), 0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hearth_consensus::Tower as VoteTower;
 use hearth_keys::{self as keys, KeyError, Keypair};
-use hearth_ledger::Ledger;
+use hearth_ledger::{Ledger, VoteState};
 use hearth_pipeline::bank::Recording;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
 use hearth_pipeline::failure::Failure;
@@ -19,12 +19,12 @@ use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::tower::{
     Alone, Core, CoreConfig, Membership, NoFiles, Now, Start, Tower, TowerError, Writer, saved_tower,
 };
-use hearth_pipeline::voters::{VoterDesk, VoterKeys};
+use hearth_pipeline::voters::{VoterDesk, VoterKeys, Voters};
 use hearth_pipeline::{gossip, replay, tower};
 use hearth_tile::topology::Topology;
 use hearth_tile::{Clock, Tile};
 use hearth_wire::Pubkey;
-use hearth_wire::base58::decode_32;
+use hearth_wire::base58::{decode_32, encode_32};
 
 use super::voting::{self, Verdict};
 use super::{BootError, Chain, Peers};
@@ -99,10 +99,12 @@ impl Consensus {
         let rooted = saved.as_ref().and_then(|tower| tower.lockouts().root);
         let start = position::start(ledger, block_id, &blocks, rooted);
         let root = start.block.bank.id.slot;
-        let account = given.filter(|account| may_vote(config, folder, account, saved.as_ref(), &start));
+        let own = given.filter(|account| is_of_node(ledger, account, &node));
+        let account = own.filter(|account| may_vote(config, folder, account, saved.as_ref(), &start));
         // Where it lacks votes it is no measure of what to root.
         let saved = saved.filter(|_| account == given);
         let (desk, voters, keys) = VoterDesk::new(node, authorized_voters(config)?);
+        account.iter().for_each(|account| tell_absent_voter(&start, account, &node, &voters));
         let core = CoreConfig {
             node,
             vote_account: account,
@@ -198,6 +200,28 @@ fn authorized_voters(config: &Config) -> Result<Vec<Keypair>, BootError> {
     let given = config.consensus.authorized_voter_paths.iter();
     let read = given.map(|path| keys::read(&config.expand(path)).map(|identity| identity.keypair));
     Ok(read.collect::<Result<Vec<Keypair>, KeyError>>()?)
+}
+
+/// Reports an authorized voter of the account whose key the node lacks: it then sends no votes.
+fn tell_absent_voter(start: &Start, account: &Pubkey, node: &Pubkey, voters: &Voters) {
+    let authorized = start.block.voters.iter().find(|(of, _)| of == account).map(|(_, voter)| voter);
+    if let Some(authorized) = authorized
+        && voters.choose(Some(authorized), node).is_none()
+    {
+        hearth_command::output::note(format_args!(
+            "notice: this node sends no votes: the authorized voter of its vote account is {}, whose key it has not; \
+             --authorized-voter (consensus.authorized_voter_paths) gives it one",
+            encode_32(authorized)
+        ));
+    }
+}
+
+/// Whether a vote account names this node; reports if it names another. One that does not exist so far may name it.
+fn is_of_node(ledger: &Ledger, account: &Pubkey, node: &Pubkey) -> bool {
+    let state = ledger.accounts().with(account, VoteState::of_account).flatten();
+    let other = state.filter(|state| state.node != *node);
+    other.iter().for_each(|state| hearth_command::output::note(voting::notice_of_other(account, &state.node)));
+    other.is_none()
 }
 
 /// Whether the node may vote with an account; reports why not.

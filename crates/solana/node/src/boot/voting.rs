@@ -1,6 +1,6 @@
 //! voting: decides whether a node in a cluster may vote when it starts.
 //!
-//! reads   the newest slot of its tower; its account's votes in the bank that it starts from
+//! reads   the newest slot of its tower; its account's node and votes in the bank that it starts from
 //! writes  a verdict, and its text
 //!
 //! An account that has voted has binding votes, and the newest may not be in the bank yet. A node without a tower does
@@ -47,6 +47,17 @@ pub(super) fn notice(folder: &Path, account: &Pubkey, newest: u64, tower: Option
         "notice: this node does not vote, it only follows: its vote account {account} has voted, up to slot {newest}, \
          and {lacks}. Put the newest tower back, or take that of Agave by `hearth ledger tower import`; \
          --vote-without-tower (consensus.vote_without_tower) votes all the same, and may violate lost lockouts"
+    )
+}
+
+/// The notice that the node only follows, since the vote account names another node. A spare has the keys of the node
+/// whose place it may take, and must not vote beside it.
+pub(super) fn notice_of_other(account: &Pubkey, node: &Pubkey) -> String {
+    format!(
+        "notice: this node does not vote, it only follows: its vote account {} is that of the node {}; to take its \
+         place, end that node and start this one with its identity and its tower",
+        encode_32(account),
+        encode_32(node)
     )
 }
 

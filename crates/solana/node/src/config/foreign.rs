@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 /// Keys without a meaning here, and why. Keys that an operator relies on for safety are excluded, such as
 /// `consensus.expected_bank_hash`: to ignore one would be noticed too late, so it stays an error.
-const WITHOUT_MEANING: [(&str, &str); 41] = [
+const WITHOUT_MEANING: [(&str, &str); 40] = [
     ("layout.agave_affinity", "no Agave process runs beside the tiles"),
     ("layout.solana_labs_affinity", "no Agave process runs beside the tiles"),
     ("layout.agave_unified_scheduler_handler_threads", "no Agave process runs beside the tiles"),
@@ -29,14 +29,13 @@ const WITHOUT_MEANING: [(&str, &str); 41] = [
     ("gossip.host", "the node advertises `gossip.bind_address`"),
     ("snapshots.incremental_snapshots", "`snapshots.incremental_snapshot_interval_slots` is 0 for none"),
     ("snapshots.incremental_path", "archives of both kinds are in one folder"),
-    ("snapshots.minimum_snapshot_download_speed", "no snapshot is fetched from anybody"),
-    ("snapshots.genesis_download", "no snapshot is fetched from anybody"),
+    ("snapshots.minimum_snapshot_download_speed", "a peer of any speed is taken"),
+    ("snapshots.genesis_download", "a node without a genesis always takes the cluster's"),
     ("hugetlbfs.gigantic_page_threshold_mib", "the workspace is one file of one page size"),
     ("hugetlbfs.allow_hugepage_increase", "huge pages are reserved by the administrator"),
     ("rpc.full_api", "the RPC always serves all it has"),
     ("rpc.pubsub_enable_block_subscription", "blockSubscribe is not served"),
     ("rpc.pubsub_enable_vote_subscription", "voteSubscribe is always served"),
-    ("rpc.only_known", "no snapshot is fetched from anybody"),
     ("tiles.shred.max_pending_shred_sets", "a leader's sets are not held"),
     ("tiles.gui", "the dashboard is served by the RPC: `rpc.dashboard`"),
     ("tiles.bundle", "the node takes no bundles"),
@@ -63,12 +62,25 @@ pub fn adapt(file: &mut Table) -> Vec<String> {
             insert(file, "development.bench.disable_blockstore_from_slot", Value::Integer(1));
         }
     }
+    if let Some(only_known) = remove(file, "rpc.only_known") {
+        notices.push(only_known_rpc(file, only_known));
+    }
     for (key, why) in WITHOUT_MEANING {
         if remove(file, key).is_some() {
             notices.push(format!("`{key}` has no meaning here and has no effect: {why}"));
         }
     }
     notices
+}
+
+/// Translates `rpc.only_known`, and returns the notice. Without known validators it has no effect there either.
+fn only_known_rpc(file: &mut Table, only_known: Value) -> String {
+    let known = file.get("snapshots").and_then(|snapshots| snapshots.get("known_validators"));
+    if known.and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        return "`rpc.only_known` has no effect: `snapshots.known_validators` names nobody".into();
+    }
+    insert(file, "snapshots.only_known_rpc", only_known);
+    "`rpc.only_known` was taken as `snapshots.only_known_rpc`".into()
 }
 
 /// Removes a key, and tables that become empty.
@@ -104,6 +116,20 @@ mod tests {
         for (key, _) in WITHOUT_MEANING {
             assert!(remove(&mut ours, key).is_none(), "{key}");
         }
+    }
+
+    #[test]
+    fn known_validators_alone_serve_if_the_file_says_so() {
+        let adapted = |text: &str| {
+            let mut file: Table = toml::from_str(text).unwrap();
+            let notices = adapt(&mut file);
+            assert_eq!(notices.len(), 1, "{notices:?}");
+            file
+        };
+        let known = "[snapshots]\nknown_validators = [\"a\"]\n";
+        let with: Table = toml::from_str(&format!("{known}only_known_rpc = true\n")).unwrap();
+        assert_eq!(adapted(&format!("{known}[rpc]\nonly_known = true\n")), with);
+        assert_eq!(adapted("[rpc]\nonly_known = true\n"), Table::new());
     }
 
     #[test]

@@ -298,6 +298,9 @@ fn snapshots(snapshots: &Snapshots, found: &mut Vec<Problem>) {
         let key = "snapshots.incremental_snapshot_interval_slots";
         found.push((key, format!("must be less than full_snapshot_interval_slots, {full}, or 0: none")));
     }
+    if snapshots.only_known_rpc && snapshots.known_validators.is_empty() {
+        found.push(("snapshots.only_known_rpc", "needs known_validators".into()));
+    }
     if snapshots.write_archives && !snapshots.enabled {
         found.push(("snapshots.write_archives", "needs snapshots.enabled".into()));
     }

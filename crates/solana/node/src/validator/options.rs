@@ -58,6 +58,9 @@ pub struct NodeOptions {
     /// A node whose word on snapshots counts; with one, no other's does. May be repeated.
     #[arg(long, value_name = "ADDRESS")]
     pub known_validator: Vec<Address>,
+    /// Download snapshots from known validators only.
+    #[arg(long)]
+    pub only_known_rpc: bool,
     /// Take this archive in place of a snapshot that nodes announce: http://HOST:PORT/snapshot-SLOT-HASH.tar.zst.
     #[arg(long, value_name = "URL", value_parser = archive_url, conflicts_with = "no_snapshot_fetch")]
     pub snapshot_url: Option<String>,
@@ -185,7 +188,9 @@ impl NodeOptions {
         if !self.known_validator.is_empty() {
             snapshots.known_validators.clone_from(&self.known_validator);
         }
-        snapshots.download &= !self.no_snapshot_fetch;
+        snapshots.only_known_rpc |= self.only_known_rpc;
+        // A file that takes no snapshots of peers would make nothing of the archive that is named here.
+        snapshots.download = (snapshots.download || self.snapshot_url.is_some()) && !self.no_snapshot_fetch;
         snapshots.enabled &= !self.no_snapshots;
         set(&mut snapshots.path, &self.snapshots);
         set(&mut snapshots.url, &self.snapshot_url);

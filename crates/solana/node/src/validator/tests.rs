@@ -33,8 +33,9 @@ fn options_become_keys() {
     let config = applied(&format!(
         "validator --identity id.json --vote-account {ADDRESS} -n 203.0.113.1:8001 -n entry.example.org:8001 \
          --expected-genesis-hash {ADDRESS} --expected-shred-version 77 --hard-fork 5 --hard-fork 9 --known-validator \
-         {ADDRESS} --snapshots archives --full-snapshot-interval-slots 500 --maximum-full-snapshots-to-retain 3 \
-         --maximum-local-snapshot-age 100 --limit-ledger-size 1000 --vote-without-tower"
+         {ADDRESS} --only-known-rpc --snapshots archives --full-snapshot-interval-slots 500 \
+         --maximum-full-snapshots-to-retain 3 --maximum-local-snapshot-age 100 --limit-ledger-size 1000 \
+         --vote-without-tower"
     ));
     assert!(config.gossip.enabled && config.joins() && !config.follows());
     let entrypoints: Vec<String> = config.gossip.entrypoints.iter().map(ToString::to_string).collect();
@@ -46,6 +47,7 @@ fn options_become_keys() {
     assert_eq!(config.consensus.hard_forks, [5, 9]);
     assert!(config.consensus.vote && config.consensus.vote_without_tower);
     assert_eq!(config.snapshots.known_validators.len(), 1);
+    assert!(config.snapshots.only_known_rpc);
     assert_eq!(config.snapshots.path, Path::new("archives"));
     assert_eq!(config.snapshots.full_snapshot_interval_slots, 500);
     assert_eq!(config.snapshots.maximum_full_snapshots_to_retain, 3);
@@ -61,6 +63,10 @@ fn options_not_given_leave_the_file_alone() {
     config.consensus.identity_path = "mine.json".into();
     config.snapshots.download = false;
     config.rpc.port = 1_234;
+    let mut named = config.clone();
+    let url = format!("validator --snapshot-url http://203.0.113.1:8899/snapshot-100-{ADDRESS}.tar.zst");
+    parse(&url).unwrap().given.apply(&mut named).unwrap();
+    assert!(named.snapshots.download && named.snapshots.url.ends_with(".tar.zst"));
     let before = config.clone();
     parse("validator").unwrap().given.apply(&mut config).unwrap();
     assert!(config.gossip.enabled);
@@ -136,6 +142,10 @@ fn mistakes_are_named() {
     parse("validator --bind-address 0.0.0.0").unwrap().given.apply(&mut config).unwrap();
     let why = checked(&config).unwrap_err();
     assert!(why.to_string().contains("`gossip.bind_address` wrong"), "{why}");
+    let mut config = Config::default();
+    parse("validator --only-known-rpc").unwrap().given.apply(&mut config).unwrap();
+    let why = checked(&config).unwrap_err();
+    assert!(why.to_string().contains("`snapshots.only_known_rpc` wrong: needs known_validators"), "{why}");
 }
 
 #[test]
@@ -184,6 +194,11 @@ fn chain_in_the_folder_must_be_the_named_one() {
     config.consensus.expected_genesis_hash = ADDRESS.into();
     let why = check_chain(&config, ledger).unwrap_err().to_string();
     assert!(why.contains("consensus.expected_genesis_hash is 11111111111111111111111111111112"), "{why}");
+    config.consensus.expected_genesis_hash.clear();
+    save_hard_forks(ledger, &[7]).unwrap();
+    assert!(check_chain(&config, ledger).is_err());
+    config.consensus.expected_shred_version = shred_version_with(genesis.hash(), &[7]);
+    assert!(check_chain(&config, ledger).is_ok(), "the folder has the chain's hard forks");
 }
 
 #[test]

@@ -150,6 +150,11 @@ impl Tile for Sign {
         out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
         out.count.signed_shred += 1;
     }
+
+    fn housekeep(&mut self, _: &mut Out<'_, Self>) {
+        // Tower asks for nothing once all keys are removed, and they must not stay.
+        self.voters.update();
+    }
 }
 
 impl Sign {
@@ -369,6 +374,12 @@ mod tests {
         let (signed, refused) = answers(&mut rig, "sign_tower");
         assert_eq!(signed.iter().map(|(tag, signature)| (*tag, signature.len())).collect::<Vec<_>>(), [(4, 64)]);
         assert_eq!(refused, [3]);
+        // It drops removed keys although tower asks for nothing more.
+        desk.remove_all().unwrap();
+        rig.advance(std::time::Duration::from_secs(10));
+        rig.run();
+        let identity = Keypair::from_seed(&[7; 32]).unwrap();
+        assert!(rig.tile().voters.find(&identity, |_| true).is_none());
     }
 
     #[test]

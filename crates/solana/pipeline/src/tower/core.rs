@@ -160,6 +160,8 @@ pub struct Core {
     epochs: BTreeMap<u64, Arc<EpochStakes>>,
     /// The authorized voters of accounts with stake.
     voters: BTreeMap<Pubkey, Pubkey>,
+    /// The own account's authorized voter in each epoch: forks may be in two of them.
+    own_voters: BTreeMap<u64, Pubkey>,
     vote_reader: VoteReader,
     blocks: Blocks,
     /// The last block that replay executed.
@@ -233,12 +235,14 @@ impl Core {
         }
         let newest = stored.last().map_or(root, |block| block.slot);
         let join_wait = have_others_stake.then(|| JoinWait::new(newest.max(root), now.monotonic));
+        let own_voters = own_voter(&config, &voters).map(|voter| (epoch, voter)).into_iter().collect();
         let mut core = Self {
             config,
             consensus,
             schedule,
             epochs,
             voters: voters.into_iter().collect(),
+            own_voters,
             vote_reader: VoteReader::default(),
             blocks: Blocks::new(frozen),
             head: frozen,
@@ -335,9 +339,11 @@ impl Core {
         }
         self.head = Frozen { id, parent: parent.slot, block_id, blockhash };
         self.blocks.add(self.head);
-        if self.schedule.epoch(id.slot) != self.schedule.epoch(parent.slot) {
+        let epoch = self.schedule.epoch(id.slot);
+        if epoch != self.schedule.epoch(parent.slot) {
             self.voters.clear(); // The block names all.
         }
+        self.own_voters.extend(own_voter(&self.config, &voters).map(|voter| (epoch, voter)));
         self.voters.extend(voters);
         // Consensus rejects it while waiting for the tower's root, or if it drops the parent in the next step.
         let _ = self.consensus.on_frozen(bank, now.unix_ms);
@@ -544,11 +550,11 @@ impl Core {
     /// Submits a vote for signing, replacing an unsigned one.
     fn sign(&mut self, vote: &TowerVote, id: Option<BankId>) {
         let Some(account) = self.config.vote_account else { return };
-        // The operator may have removed all keys: then the node only keeps its tower.
-        let voter = self.config.voters.choose(self.voters.get(&account), &self.config.node);
-        let Some(voter) = voter else { return };
-        let named = self.blocks.get(vote.blockhash_of.slot).unwrap_or(&self.head).blockhash;
-        let message = votes::message(vote, &self.config.node, &voter, &account, named);
+        let named = self.blocks.get(vote.blockhash_of.slot).unwrap_or(&self.head);
+        let authorized = self.own_voters.get(&self.schedule.epoch(named.id.slot));
+        // The key may not be here, or the operator may have removed all: then the node only keeps its tower.
+        let Some(voter) = self.config.voters.choose(authorized, &self.config.node) else { return };
+        let message = votes::message(vote, &self.config.node, &voter, &account, named.blockhash);
         self.numbered += 1;
         self.out.push(Output::Sign { number: self.numbered, message: message.clone() });
         self.unsigned = Some(Unsigned { number: self.numbered, message, id });
@@ -566,6 +572,7 @@ impl Core {
         self.begun = self.begun.split_off(&root.slot);
         self.stored = self.stored.split_off(&(root.slot + 1));
         self.epochs = self.epochs.split_off(&self.schedule.epoch(root.slot));
+        self.own_voters = self.own_voters.split_off(&self.schedule.epoch(root.slot));
         self.count.root_slot = root.slot;
         self.out.push(Output::Root(root.slot));
         self.send(Command::Root(*root));
@@ -612,6 +619,12 @@ impl Core {
     fn leader(&self, slot: u64) -> Option<Pubkey> {
         Leaders { schedule: &self.schedule, epochs: &self.epochs }.of(slot)
     }
+}
+
+/// The authorized voter of the own account, if these name it.
+fn own_voter(config: &Config, voters: &[(Pubkey, Pubkey)]) -> Option<Pubkey> {
+    let account = config.vote_account?;
+    voters.iter().find(|(of, _)| *of == account).map(|(_, voter)| *voter)
 }
 
 /// The leader schedule of the known epochs.

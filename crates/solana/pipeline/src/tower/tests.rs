@@ -330,6 +330,35 @@ fn authorized_voter_signs_beside_the_node() {
 }
 
 #[test]
+fn vote_is_signed_by_the_voter_of_its_epoch() {
+    let keys = || [77, 78].map(|seed| hearth_keys::Keypair::from_seed(&[seed; 32]).expect("a page may be locked"));
+    let [old, new] = keys().map(|key| key.public_key());
+    let (_desk, voters, _keys) = VoterDesk::new(node(0), keys().into());
+    let mut begins = start();
+    begins.block.voters[0] = (account(0), old);
+    let mut own = Node::started(Config { voters, ..config(0) }, begins, None);
+    own.step();
+    let mut next = stakes();
+    next.epoch = 1;
+    own.event(Event::Epoch(Arc::new(next)));
+    // The voter that signs a vote after a block, which names the account's voter if it has changed the account.
+    let mut signer = |slot: u64, parent: u64, named: Option<Pubkey>| {
+        let mut block = block(id(slot), id(parent), vec![]);
+        block.voters = named.map(|voter| (account(0), voter)).into_iter().collect();
+        own.event(Event::Frozen(Box::new(block)));
+        own.step().iter().find_map(|output| match output {
+            Output::Sign { message, .. } => message.signers().last().copied(),
+            _ => None,
+        })
+    };
+    let first = SCHEDULE.first_slot(1);
+    assert_eq!(signer(1, 0, None), Some(old));
+    assert_eq!(signer(first, 1, Some(new)), Some(new));
+    assert_eq!(signer(2, 1, Some(old)), None, "a block of the epoch before, on a fork that the node has left");
+    assert_eq!(signer(first + 1, first, None), Some(new));
+}
+
+#[test]
 fn full_disk_holds_votes_back_and_the_newest_is_sent() {
     let mut node = Node::new(0);
     node.step();
