@@ -22,9 +22,9 @@ const LIMITS: Limits = Limits { fields: 1 << 20, accounts: 10_000, unpacked: 16 
 
 /// The accounts of each slot, in their order.
 #[derive(Default, PartialEq, Debug)]
-struct Kept(BTreeMap<u64, Vec<([u8; 32], Account)>>);
+struct SlotAccounts(BTreeMap<u64, Vec<([u8; 32], Account)>>);
 
-impl Sink for Kept {
+impl Sink for SlotAccounts {
     fn account(&mut self, slot: u64, key: &[u8; 32], account: Account) -> Result<(), Fault> {
         self.0.entry(slot).or_default().push((*key, account));
         Ok(())
@@ -54,7 +54,7 @@ pub fn fuzz_archive(bytes: &[u8]) -> bool {
         writer.account(key, account).expect("the lengths are those of the accounts");
     }
     let packed = writer.finish().expect("all is written");
-    let mut again = Kept::default();
+    let mut again = SlotAccounts::default();
     let read = read(&packed[..], packed.len() as u64, &name, &LIMITS, &mut again).expect("what was written");
     assert_eq!(again, kept);
     // Numbers that are none are not equal to themselves, their bytes are.
@@ -62,8 +62,8 @@ pub fn fuzz_archive(bytes: &[u8]) -> bool {
     true
 }
 
-fn tar(bytes: &[u8], name: &ArchiveName) -> (Kept, Result<Contents, Fault>) {
-    let mut kept = Kept::default();
+fn tar(bytes: &[u8], name: &ArchiveName) -> (SlotAccounts, Result<Contents, Fault>) {
+    let mut kept = SlotAccounts::default();
     let contents = read_unpacked(bytes, name, &LIMITS, &mut kept);
     (kept, contents)
 }

@@ -11,7 +11,7 @@
 
 use hearth_wire::entry::{Entries, Entry, write_batch_header, write_entry};
 use hearth_wire::gossip::{CrdsData, CrdsValue, Protocol, write_prune};
-use hearth_wire::repair::{self, AncestorHashes, Answer, Asked};
+use hearth_wire::repair::{self, AncestorHashes, Answer, RepairDatagram};
 use hearth_wire::shred::{SHREDS_PER_SLOT_MAX, Shred};
 use hearth_wire::tower_file::{SavedTower, SavedVote, TowerFile};
 use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};
@@ -176,9 +176,9 @@ fn value(value: &CrdsValue<'_>) {
 
 /// One datagram of repair, to a server or from one. Each has one form: to write it again gives the same bytes.
 pub fn repair(bytes: &[u8]) {
-    match Asked::parse(bytes) {
-        Ok(Asked::Pong(pong)) => assert_eq!(repair::write_pong(&pong), bytes),
-        Ok(Asked::Request(request, signature)) => {
+    match RepairDatagram::parse(bytes) {
+        Ok(RepairDatagram::Pong(pong)) => assert_eq!(repair::write_pong(&pong), bytes),
+        Ok(RepairDatagram::Request(request, signature)) => {
             let mut written = request.write();
             repair::set_signature(&mut written, &signature);
             assert_eq!(written, bytes);

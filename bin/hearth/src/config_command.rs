@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use hearth_command::exit_code::Failure;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_node::config::{Config, ConfigFile};
 use hearth_node::{check, memory, tile_kinds};
 
@@ -47,7 +47,7 @@ pub enum Command {
 }
 
 /// Runs a `hearth config` subcommand and prints its result.
-pub fn run(command: Command, say: &Say) -> Result<(), Failure> {
+pub fn run(command: Command, say: &CommandOutput) -> Result<(), Failure> {
     match command {
         Command::Show { default: true, .. } => say.text(Config::annotated_default()),
         Command::Show { counters: true, .. } => say.text(metrics::markdown()),

@@ -6,9 +6,9 @@
 
 use clap::{Args, Subcommand};
 use hearth_command::exit_code::{ExitCode, FAILED};
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_machine::Machine;
-use hearth_machine::configure::{self, ConfigureError, Outcome, Pages, Seat, Stage, Step, Wants};
+use hearth_machine::configure::{self, ConfigureError, MachineRequirements, Outcome, Pages, Seat, Stage, Step};
 use hearth_node::boot::{self, BootError};
 use hearth_node::config::{Config, ConfigFile, huge_pages, workspace_path};
 use hearth_pipeline::kinds::Kind;
@@ -89,7 +89,7 @@ impl Command {
 
 /// How the command ends where it does not end well.
 #[derive(Debug, thiserror::Error)]
-pub enum Ended {
+pub enum CommandFailure {
     /// `check` has already reported the settings to correct.
     #[error("some settings are not ideal")]
     ToMend,
@@ -101,7 +101,7 @@ pub enum Ended {
     Configure(#[from] ConfigureError),
 }
 
-impl ExitCode for Ended {
+impl ExitCode for CommandFailure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Boot(why) => why.exit_code(),
@@ -115,7 +115,7 @@ impl ExitCode for Ended {
 }
 
 /// Runs a subcommand. Fails if a setting is not ideal or cannot be changed.
-pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
+pub fn run(config: &Config, command: &Command, say: &CommandOutput) -> Result<(), CommandFailure> {
     let options = command.options();
     let (root, stages, folder) = (options.root.root(), options.stages(), &config.configure.path);
     let mut steps = 0;
@@ -131,7 +131,7 @@ pub fn run(config: &Config, command: &Command, say: &Say) -> Result<(), Ended> {
             let faulty = reports.iter().filter(|report| !report.faults.is_empty()).count();
             if faulty > 0 {
                 say.line(format_args!("not ideal: {faulty} of {} stages", reports.len()));
-                return Err(Ended::ToMend);
+                return Err(CommandFailure::ToMend);
             }
         }
         Command::Init(_) => {
@@ -162,7 +162,7 @@ fn described(step: &Step) -> String {
 }
 
 /// Returns what the configuration requires of the machine.
-fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
+fn wants(config: &Config, machine: &Machine) -> Result<MachineRequirements, BootError> {
     let allowed = machine.cores.allowed.clone();
     let siblings = allowed.iter().map(|core| (*core, machine.cores.siblings_of(*core))).collect();
     let cores = Cores { allowed, siblings }.without(&config.layout.blocklist_cores).map_err(BootError::Blocklist)?;
@@ -172,7 +172,7 @@ fn wants(config: &Config, machine: &Machine) -> Result<Wants, BootError> {
         core: tile.core,
         quiet: Kind::named(&tile.kind).is_some_and(|kind| kind.quiet),
     };
-    Ok(Wants {
+    Ok(MachineRequirements {
         pages: pages(config, &topology),
         listens: config.tiles.net.bind_address,
         net_tiles: topology.count("net"),

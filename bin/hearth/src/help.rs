@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Where a command's help has its examples.
-type Place = fn(Command, String) -> Command;
+type AddExamples = fn(Command, String) -> Command;
 
 /// Gives the command line its screen, and examples at the head of each help.
 pub fn program(program: Command) -> Command {
@@ -31,7 +31,7 @@ pub fn manual(program: Command) -> Command {
 }
 
 /// Adds the examples of the command with this path and of all below it.
-fn examples(command: Command, path: &str, place: Place) -> Command {
+fn examples(command: Command, path: &str, place: AddExamples) -> Command {
     let command = match EXAMPLES.iter().find(|(of, _)| *of == path) {
         Some((_, lines)) => place(command, text(lines)),
         None => command,

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_keys::{KeyError, create, read};
 
 /// `hearth keys`
@@ -25,7 +25,7 @@ pub enum Command {
 }
 
 /// Runs a `hearth keys` subcommand.
-pub fn run(command: &Command, say: &Say) -> Result<(), KeyError> {
+pub fn run(command: &Command, say: &CommandOutput) -> Result<(), KeyError> {
     match command {
         Command::New { path } => say.line(format_args!("{}  {}", create(path)?.address(), path.display())),
         Command::Pubkey { path } => say.line(read(path)?.address()),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Args;
 use hearth_command::exit_code::Failure;
-use hearth_command::output::{self, Say};
-use hearth_machine::neighbours::Moment;
+use hearth_command::output::{self, CommandOutput};
+use hearth_machine::neighbours::CpuSample;
 use hearth_machine::{Machine, Root};
 
 /// How long neighbours are looked at.
@@ -42,9 +42,9 @@ impl RootOption {
 }
 
 /// Samples the machine for a second and prints a description.
-pub fn run(options: &Options, say: &Say) -> Result<(), Failure> {
+pub fn run(options: &Options, say: &CommandOutput) -> Result<(), Failure> {
     let root = options.root.root();
-    let neighbours = Some(Moment::sample(&root, SAMPLE));
+    let neighbours = Some(CpuSample::sample(&root, SAMPLE));
     let machine = Machine { neighbours, ..Machine::read(&root) };
     match &options.json {
         Some(path) => output::json(path, serde_json::to_string_pretty(&machine)?, say)?,

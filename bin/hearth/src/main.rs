@@ -29,7 +29,7 @@ mod why;
 use std::process::ExitCode;
 
 use hearth_command::exit_code::{Failure, INTERRUPTED};
-use hearth_command::output::{Say, note};
+use hearth_command::output::{CommandOutput, note};
 use hearth_command::stop::{self, StopSignal};
 use hearth_evm_node::EvmCommand;
 use hearth_node::{catchup, config, genesis_command, ledger_command, run, validator};
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         // The subscriber would report its own errors to standard error, and panic where that is closed.
         .log_internal_errors(false)
         .init();
-    let say = if quiet { Say::nothing() } else { Say::default() };
+    let say = if quiet { CommandOutput::nothing() } else { CommandOutput::default() };
     match dispatch(command, &say).and_then(|()| Ok(say.end()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => ended(&failure, &say),
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints why the command failed, and returns the error's exit code.
-fn ended(failure: &Failure, say: &Say) -> ExitCode {
+fn ended(failure: &Failure, say: &CommandOutput) -> ExitCode {
     let code = failure.exit_code();
     match code {
         _ if failure.is_printed() => {}
@@ -76,12 +76,12 @@ fn ended(failure: &Failure, say: &Say) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn dispatch(command: Command, say: &Say) -> Result<(), Failure> {
+fn dispatch(command: Command, say: &CommandOutput) -> Result<(), Failure> {
     match command {
         #[cfg(feature = "lab")]
         Command::Bench(options) => lab::bench(&options, say),
         Command::Run(options) => {
-            let config::Loaded { mut config, keys, .. } = options.config.load()?;
+            let config::LoadedConfig { mut config, keys, .. } = options.config.load()?;
             options.flags.apply(&mut config)?;
             let stop = StopSignal::install()?;
             if let Some(parent) = options.parent {

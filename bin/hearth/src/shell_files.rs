@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
-use hearth_command::output::{Say, Unwritable};
+use hearth_command::output::{CommandOutput, WriteError};
 
 /// Name of the program.
 const PROGRAM: &str = "hearth";
@@ -30,7 +30,7 @@ pub struct Man {
 }
 
 /// Prints the script that completes the program's commands and options in a shell.
-pub fn completions(options: &Completions, program: Command, say: &Say) {
+pub fn completions(options: &Completions, program: Command, say: &CommandOutput) {
     say.text(script(options.shell, program));
 }
 
@@ -41,9 +41,9 @@ fn script(shell: Shell, mut program: Command) -> String {
 }
 
 /// Writes the program's man pages.
-pub fn man(options: &Man, program: Command, say: &Say) -> Result<(), Unwritable> {
+pub fn man(options: &Man, program: Command, say: &CommandOutput) -> Result<(), WriteError> {
     let folder = &options.folder;
-    let pages = write_pages(folder, program).map_err(|source| Unwritable { path: folder.clone(), source })?;
+    let pages = write_pages(folder, program).map_err(|source| WriteError { path: folder.clone(), source })?;
     say.line(format_args!("{pages} pages in {}", folder.display()));
     Ok(())
 }

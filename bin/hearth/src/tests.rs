@@ -2,12 +2,12 @@
 
 use hearth_command::exit_code::{FAILED, Failure};
 
-use crate::configure::Ended;
+use crate::configure::CommandFailure;
 use crate::why::WhyError;
 
 #[test]
 fn printed_result_needs_no_message() {
-    for (failure, code) in [(Failure::from(WhyError::Verdict(4)), 4), (Ended::ToMend.into(), FAILED)] {
+    for (failure, code) in [(Failure::from(WhyError::Verdict(4)), 4), (CommandFailure::ToMend.into(), FAILED)] {
         assert_eq!(failure.exit_code(), code, "{failure}");
         assert!(failure.is_printed(), "{failure}");
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{self, RpcError};
-use hearth_command::output::{self, Say, Unwritable};
+use hearth_command::output::{self, CommandOutput, WriteError};
 use hearth_evm_node::WEB3;
 use hearth_machine::port::reachable;
 use hearth_node::boot;
@@ -109,7 +109,7 @@ pub enum WhyError {
     Answer(String, String),
     /// The answer cannot be written to its file.
     #[error(transparent)]
-    Write(#[from] Unwritable),
+    Write(#[from] WriteError),
     /// The transaction did not succeed; holds the exit code for its fate. The answer has been printed.
     #[error("it did not land successfully")]
     Verdict(u8),
@@ -140,7 +140,7 @@ impl ExitCode for WhyError {
 }
 
 /// Asks the node selected by the options, among those like `node`, and prints its answer.
-pub fn run(node: &LocalNode, options: &Options, say: &Say) -> Result<(), WhyError> {
+pub fn run(node: &LocalNode, options: &Options, say: &CommandOutput) -> Result<(), WhyError> {
     let text = &options.signature;
     let fate = if ethereum::is_hash(text)? { of_hash(node, options)? } else { of_signature(node, options)? };
     match &options.json {

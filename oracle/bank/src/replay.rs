@@ -21,7 +21,7 @@ use crate::chain::{ROOT_DEPTH, end, open, set_root};
 use crate::snapshot::read_genesis;
 
 /// A block as it is recorded.
-struct Recorded {
+struct RecordedBlock {
     slot: u64,
     parent: u64,
     blockhash: Hash,
@@ -93,17 +93,17 @@ fn replay(folder: &PathBuf) -> Result<(), String> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Vec<Recorded>, String> {
+fn read(path: &Path) -> Result<Vec<RecordedBlock>, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let lines = BufReader::new(zstd::Decoder::new(file).map_err(|error| error.to_string())?).lines();
     lines.map(|line| parse(&line.map_err(|error| error.to_string())?).ok_or("a line is no block".into())).collect()
 }
 
-fn parse(line: &str) -> Option<Recorded> {
+fn parse(line: &str) -> Option<RecordedBlock> {
     let block: Value = serde_json::from_str(line).ok()?;
     let hash = |name: &str| block[name].as_str()?.parse().ok();
     let tx = |tx: &Value| bincode::deserialize(&STANDARD.decode(tx["tx"].as_str()?).ok()?).ok();
-    Some(Recorded {
+    Some(RecordedBlock {
         slot: block["slot"].as_u64()?,
         parent: block["parent"].as_u64()?,
         blockhash: hash("blockhash")?,

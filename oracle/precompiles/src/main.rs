@@ -28,7 +28,7 @@ const PROGRAMS: [Verify; 3] = [ed25519::verify, secp256k1::verify, secp256r1::ve
 const MESSAGES: [&[u8]; 3] = [b"", b"signed", &[0x5a; 150]];
 
 /// Bytes that are changed in each way, and where the instruction begins to be signatures' parts.
-struct Signed {
+struct SignatureCase {
     program: u8,
     data: Vec<u8>,
     parts: usize,
@@ -84,7 +84,7 @@ impl Cases {
     }
 
     /// Each byte of the places changed in several ways, some of the parts', and each way to cut it short.
-    fn all_of_one(&mut self, signed: &Signed) {
+    fn all_of_one(&mut self, signed: &SignatureCase) {
         let data = &signed.data;
         for at in 0..data.len() {
             let ways: &[u8] = if at < signed.parts { &[1, 2, 0x80, 0xff] } else { &[1, 0x80] };
@@ -112,7 +112,7 @@ impl Cases {
         }
     }
 
-    fn some_of_many(&mut self, signed: &Signed) {
+    fn some_of_many(&mut self, signed: &SignatureCase) {
         for at in (0..signed.data.len()).step_by(17) {
             let mut changed = signed.data.clone();
             changed[at] ^= 0x41;
@@ -231,7 +231,7 @@ impl Cases {
 }
 
 /// Builds an instruction with `count` valid signatures.
-fn signed(program: u8, count: u8) -> Signed {
+fn signed(program: u8, count: u8) -> SignatureCase {
     let header = if program == 1 { 1 } else { 2 };
     let places = if program == 1 { 11 } else { 14 };
     let parts = header + places * usize::from(count);
@@ -259,7 +259,7 @@ fn signed(program: u8, count: u8) -> Signed {
             head.extend([signature_at, own, key_at, own, message_at, size, own].map(u16::to_le_bytes).concat());
         }
     }
-    Signed { program, data: [head, body].concat(), parts }
+    SignatureCase { program, data: [head, body].concat(), parts }
 }
 
 /// A signature, and the key or address that it is checked against.

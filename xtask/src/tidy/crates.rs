@@ -4,7 +4,7 @@
 //! writes  findings
 //! memory  the table
 
-use super::Found;
+use super::RuleFindings;
 use super::tree::{Tree, short_name};
 
 /// Where the tables are.
@@ -62,7 +62,7 @@ pub fn rows<'a>(text: &'a str, heading: &str) -> Vec<Row<'a>> {
 }
 
 /// Dependencies between our own crates are those of the table; only dev-dependencies may add testkit and the client.
-pub fn imports(tree: &Tree, found: &mut Found) {
+pub fn imports(tree: &Tree, found: &mut RuleFindings) {
     let Some(file) = tree.file(TABLE) else { return found.at(TABLE, 0, "is missing") };
     let rows = rows(&file.text, HEADING);
     for row in &rows {
@@ -93,7 +93,7 @@ pub fn imports(tree: &Tree, found: &mut Found) {
 }
 
 /// Crates from outside that bring a way of working with them stay where they belong.
-pub fn outside_crates(tree: &Tree, found: &mut Found) {
+pub fn outside_crates(tree: &Tree, found: &mut RuleFindings) {
     for package in &tree.packages {
         let name = package.short_name();
         for (outside, users) in OUTSIDE {
@@ -106,7 +106,7 @@ pub fn outside_crates(tree: &Tree, found: &mut Found) {
 }
 
 /// Behaviour is configuration; features are for platforms and heavy dependencies.
-pub fn features(tree: &Tree, found: &mut Found) {
+pub fn features(tree: &Tree, found: &mut RuleFindings) {
     let mut names: Vec<&str> = tree.packages.iter().flat_map(|p| p.features.iter().map(String::as_str)).collect();
     names.retain(|name| *name != "default");
     names.sort_unstable();
@@ -117,7 +117,7 @@ pub fn features(tree: &Tree, found: &mut Found) {
 }
 
 /// Every package declares its licence.
-pub fn license(tree: &Tree, found: &mut Found) {
+pub fn license(tree: &Tree, found: &mut RuleFindings) {
     for package in tree.packages.iter().filter(|package| package.license != LICENSE) {
         found.at(&package.manifest(), 0, format!("`license` is {:?}, not {LICENSE:?}", package.license));
     }
@@ -127,7 +127,7 @@ pub fn license(tree: &Tree, found: &mut Found) {
 }
 
 /// Every package takes the workspace's lints.
-pub fn lints(tree: &Tree, found: &mut Found) {
+pub fn lints(tree: &Tree, found: &mut RuleFindings) {
     for package in &tree.packages {
         let path = package.manifest();
         let takes = |text: &str| text.contains("[lints]\nworkspace = true");

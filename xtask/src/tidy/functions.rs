@@ -3,7 +3,7 @@
 //! reads   every Rust file
 //! writes  findings
 
-use super::Found;
+use super::RuleFindings;
 use super::code::{is_word, line_of, words};
 use super::tree::{File, Tree};
 
@@ -20,11 +20,11 @@ struct Function<'a> {
 }
 
 /// No function is longer than [`LINES_MAX`] without a reason, and no reason outlives its function.
-pub fn size(tree: &Tree, found: &mut Found) {
+pub fn size(tree: &Tree, found: &mut RuleFindings) {
     exceeding(tree, LONGER, found);
 }
 
-fn exceeding(tree: &Tree, longer: &[(&str, &str, &str)], found: &mut Found) {
+fn exceeding(tree: &Tree, longer: &[(&str, &str, &str)], found: &mut RuleFindings) {
     let mut used = vec![false; longer.len()];
     for file in tree.rust() {
         for Function { name, first, last } in functions(file) {
@@ -90,7 +90,7 @@ mod tests {
         let tree = |text: &str| Tree { files: vec![File::new("crates/base/ring/src/a.rs", text)], packages: vec![] };
         let listed = [("crates/base/ring/src/a.rs", "long", "a table")];
         let count = |tree: &Tree, longer: &[_]| {
-            let mut found = Found { rule: "function-size", findings: vec![] };
+            let mut found = RuleFindings { rule: "function-size", findings: vec![] };
             exceeding(tree, longer, &mut found);
             found.findings.len()
         };

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Found;
+use super::RuleFindings;
 use super::code::{is_word, line_of, words};
 use super::tree::{File, Tree};
 
@@ -107,7 +107,7 @@ fn hosted(tree: &Tree) -> impl Iterator<Item = &File> {
 }
 
 /// A call that asks the machine in place of the host, outside tests.
-pub fn gives(tree: &Tree, found: &mut Found) {
+pub fn gives(tree: &Tree, found: &mut RuleFindings) {
     for file in hosted(tree) {
         let excepted = EXCEPTIONS.iter().filter(|(path, ..)| file.path.starts_with(path));
         let allowed: Vec<&str> = excepted.flat_map(|(_, calls, _)| calls.concat()).collect();
@@ -123,7 +123,7 @@ pub fn gives(tree: &Tree, found: &mut Found) {
 }
 
 /// Finds loops over maps with unstable order, outside tests.
-pub fn loops(tree: &Tree, found: &mut Found) {
+pub fn loops(tree: &Tree, found: &mut RuleFindings) {
     for file in hosted(tree) {
         let tests_from = file.tests_from().unwrap_or(usize::MAX);
         let mut excepted: Vec<&str> =

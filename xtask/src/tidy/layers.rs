@@ -4,7 +4,7 @@
 //! writes  findings
 //! memory  the tables
 
-use super::Found;
+use super::RuleFindings;
 use super::crates::{Row, TABLE, rows};
 use super::tree::{Package, Tree};
 
@@ -17,7 +17,7 @@ const EXCEPTIONS_MAX: usize = 10;
 
 /// A crate may import its own layer and the layers in its layer's row; dev-dependencies count too. Exceptions are
 /// listed, each with a reason, and must be in use.
-pub fn imports(tree: &Tree, found: &mut Found) {
+pub fn imports(tree: &Tree, found: &mut RuleFindings) {
     // A missing page is reported by the rule on imports.
     let Some(page) = tree.file(TABLE) else { return };
     let layers = rows(&page.text, LAYERS);
@@ -51,7 +51,7 @@ pub fn imports(tree: &Tree, found: &mut Found) {
 }
 
 /// Returns the imports that no layer allows: the importing package, and the short name of the imported one.
-fn crossings<'a>(tree: &'a Tree, layers: &[Row<'_>], found: &mut Found) -> Vec<(&'a Package, &'a str)> {
+fn crossings<'a>(tree: &'a Tree, layers: &[Row<'_>], found: &mut RuleFindings) -> Vec<(&'a Package, &'a str)> {
     let mut crossings = vec![];
     for package in &tree.packages {
         let Some(layer) = layers.iter().find(|layer| is_of(package, layer.name)) else {
@@ -113,7 +113,7 @@ mod tests {
             cells.join(", ")
         );
         let tree = Tree { files: vec![File::new(TABLE, &page)], packages };
-        let mut found = Found { rule: "layers", findings: vec![] };
+        let mut found = RuleFindings { rule: "layers", findings: vec![] };
         imports(&tree, &mut found);
         found.findings.into_iter().map(|finding| finding.what).collect()
     }

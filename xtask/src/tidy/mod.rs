@@ -33,7 +33,7 @@ struct Finding {
 }
 
 /// A rule: its name, and the function that finds violations.
-type Rule = (&'static str, fn(&Tree, &mut Found));
+type Rule = (&'static str, fn(&Tree, &mut RuleFindings));
 
 const RULES: &[Rule] = &[
     ("imports", crates::imports),
@@ -65,12 +65,12 @@ const RULES: &[Rule] = &[
 ];
 
 /// Collects the findings of one rule.
-struct Found {
+struct RuleFindings {
     rule: &'static str,
     findings: Vec<Finding>,
 }
 
-impl Found {
+impl RuleFindings {
     fn at(&mut self, path: &str, line: usize, what: impl Into<String>) {
         self.findings.push(Finding { rule: self.rule, path: path.into(), line, what: what.into() });
     }
@@ -78,7 +78,7 @@ impl Found {
 
 fn check(tree: &Tree) -> Vec<Finding> {
     let find = |(rule, find): &Rule| {
-        let mut found = Found { rule, findings: Vec::new() };
+        let mut found = RuleFindings { rule, findings: Vec::new() };
         find(tree, &mut found);
         found.findings
     };

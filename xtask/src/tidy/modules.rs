@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::Found;
+use super::RuleFindings;
 use super::paths::{Leaf, inline_modules, leaves, test_modules, without_tests};
 use super::tree::{File, Tree};
 use super::{code, paths};
@@ -41,7 +41,7 @@ type Imports<'a> = BTreeMap<(String, String), Vec<(&'a str, usize)>>;
 type Circle = BTreeSet<String>;
 
 /// Finds every import that makes a circle.
-pub fn circles(tree: &Tree, found: &mut Found) {
+pub fn circles(tree: &Tree, found: &mut RuleFindings) {
     for (root, files) in by_crate(tree) {
         let imports = imports(root, &files);
         for circle in circles_of(&imports) {
@@ -199,7 +199,7 @@ mod tests {
 
     fn findings(files: &[(&str, &str)]) -> Vec<Finding> {
         let all = files.iter().map(|(path, text)| File::new(&format!("crates/base/ring/src/{path}"), text)).collect();
-        let mut found = Found { rule: "circles", findings: vec![] };
+        let mut found = RuleFindings { rule: "circles", findings: vec![] };
         circles(&Tree { files: all, packages: vec![] }, &mut found);
         found.findings
     }

@@ -3,7 +3,7 @@
 //! reads   every Rust file
 //! writes  findings
 
-use super::Found;
+use super::RuleFindings;
 use super::code::{line_of, words};
 use super::paths::leaves;
 use super::tree::Tree;
@@ -27,7 +27,7 @@ const LOCKED: [(&str, &str); 6] = [
 const ENGINE: &str = "the cluster's engine has them in its interface";
 
 /// Outside tests one function reads Unix time: a test of a file's times sets them by the machine's clock.
-pub fn clock(tree: &Tree, found: &mut Found) {
+pub fn clock(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.rust().filter(|file| file.path != CLOCK) {
         let tests_from = file.tests_from().unwrap_or(usize::MAX);
         for (call, at) in READS.into_iter().flat_map(|call| words(&file.code, call).map(move |at| (call, at))) {
@@ -40,7 +40,7 @@ pub fn clock(tree: &Tree, found: &mut Found) {
 }
 
 /// Locks are `parking_lot`'s, in tests too; an exception is in use.
-pub fn locks(tree: &Tree, found: &mut Found) {
+pub fn locks(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.rust() {
         let exception = LOCKED.iter().find(|(path, _)| *path == file.path);
         let std = words(&file.code, "std").flat_map(|at| leaves(&file.code, at));

@@ -4,14 +4,14 @@
 //! writes  findings
 //! source  the anchors that GitHub and mdBook give to headings
 
-use super::Found;
+use super::RuleFindings;
 use super::tree::{File, Tree};
 
 /// The book's table of contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Links between the pages lead to files that are there, and to headings that they have.
-pub fn links(tree: &Tree, found: &mut Found) {
+pub fn links(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
         for (line, target) in targets(file) {
             if target.contains("://") || target.starts_with("mailto:") {
@@ -33,7 +33,7 @@ pub fn links(tree: &Tree, found: &mut Found) {
 }
 
 /// Every page under `docs/` is in the table of contents, once.
-pub fn book(tree: &Tree, found: &mut Found) {
+pub fn book(tree: &Tree, found: &mut RuleFindings) {
     let Some(summary) = tree.file(SUMMARY) else { return };
     let listed: Vec<String> = targets(summary).map(|(_, target)| joined(folder_of(summary), target)).collect();
     let pages = tree.files.iter().filter(|file| file.path.starts_with("docs/") && file.path.ends_with(".md"));

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Found;
+use super::RuleFindings;
 use super::code::{line_of, words};
 use super::tree::{File, Tree};
 
@@ -21,7 +21,7 @@ fn may_be_unsafe(file: &File) -> bool {
 }
 
 /// The word `unsafe`, or a lint switched off for it, elsewhere.
-pub fn unsafe_blocks(tree: &Tree, found: &mut Found) {
+pub fn unsafe_blocks(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.rust().filter(|file| !may_be_unsafe(file)) {
         for at in words(&file.code, "unsafe") {
             found.at(&file.path, line_of(&file.code, at), "only ring, crypto and tile::sys may be unsafe");
@@ -34,7 +34,7 @@ pub fn unsafe_blocks(tree: &Tree, found: &mut Found) {
 }
 
 /// Every unsafe block and implementation has a comment that says why it is sound.
-pub fn safety_comments(tree: &Tree, found: &mut Found) {
+pub fn safety_comments(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.rust() {
         let text: Vec<&str> = file.text.lines().collect();
         for at in words(&file.code, "unsafe") {
@@ -50,7 +50,7 @@ pub fn safety_comments(tree: &Tree, found: &mut Found) {
 }
 
 /// Every module opens with documentation of its purpose.
-pub fn module_docs(tree: &Tree, found: &mut Found) {
+pub fn module_docs(tree: &Tree, found: &mut RuleFindings) {
     let modules = tree.rust().filter(|file| {
         let of_crate = file.krate().is_some() && file.path.contains("/src/");
         (of_crate || file.path.starts_with("xtask/src/")) && !file.is_test()
@@ -118,7 +118,7 @@ fn fields(code: &str) -> &str {
 
 /// Requires header fields: a tile states its inputs, outputs, memory and drops; its other modules state memory and
 /// drops if a struct can grow. No header may have a field with nothing to say.
-pub fn header_fields(tree: &Tree, found: &mut Found) {
+pub fn header_fields(tree: &Tree, found: &mut RuleFindings) {
     let tiles: BTreeSet<&str> = tree.rust().filter(|file| is_tile(file)).filter_map(folder).collect();
     for file in tree.rust() {
         let mut said = vec![];
@@ -150,7 +150,7 @@ pub fn header_fields(tree: &Tree, found: &mut Found) {
 }
 
 /// Files that a reader can hold in mind.
-pub fn file_size(tree: &Tree, found: &mut Found) {
+pub fn file_size(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.rust() {
         let lines = file.text.lines().count();
         if lines > FILE_LINES_MAX {
@@ -160,7 +160,7 @@ pub fn file_size(tree: &Tree, found: &mut Found) {
 }
 
 /// Lines that fit; a literal or a table's row may be longer.
-pub fn line_width(tree: &Tree, found: &mut Found) {
+pub fn line_width(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.rust() {
         for (index, line) in file.text.lines().enumerate() {
             let chars = line.chars().count();
@@ -173,7 +173,7 @@ pub fn line_width(tree: &Tree, found: &mut Found) {
 }
 
 /// A test that is not run proves nothing; nor does an example in the documentation.
-pub fn ignored_tests(tree: &Tree, found: &mut Found) {
+pub fn ignored_tests(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.rust() {
         for at in words(&file.code, "#[ignore") {
             found.at(&file.path, line_of(&file.code, at), "a test that is not run");
@@ -188,7 +188,7 @@ pub fn ignored_tests(tree: &Tree, found: &mut Found) {
 }
 
 /// Tests wait for a condition with a deadline, never for time to pass.
-pub fn sleeps(tree: &Tree, found: &mut Found) {
+pub fn sleeps(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.rust() {
         let Some(from) = file.tests_from() else { continue };
         for at in words(&file.code, "recv_timeout(").filter(|at| is_sleep_in_disguise(&file.code, *at)) {
@@ -230,7 +230,7 @@ fn behind_call(code: &str) -> &str {
 }
 
 /// Integration tests of a crate are modules of one program, since each program links the crate and everything below it.
-pub fn test_programs(tree: &Tree, found: &mut Found) {
+pub fn test_programs(tree: &Tree, found: &mut RuleFindings) {
     let mut programs: BTreeMap<&str, &str> = BTreeMap::new();
     for file in tree.rust() {
         let Some((folder, name)) = file.path.split_once("/tests/") else { continue };

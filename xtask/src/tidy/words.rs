@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Found;
+use super::RuleFindings;
 use super::code::words;
 use super::tree::{File, Tree};
 
@@ -31,7 +31,7 @@ fn exempt(file: &File) -> bool {
 }
 
 /// Committed work is finished.
-pub fn forbidden(tree: &Tree, found: &mut Found) {
+pub fn forbidden(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.files.iter().filter(|file| !exempt(file)) {
         for (index, line) in file.text.lines().enumerate() {
             let small = line.to_lowercase();
@@ -46,7 +46,7 @@ pub fn forbidden(tree: &Tree, found: &mut Found) {
 }
 
 /// Committed files work in any folder.
-pub fn absolute_paths(tree: &Tree, found: &mut Found) {
+pub fn absolute_paths(tree: &Tree, found: &mut RuleFindings) {
     for file in tree.files.iter().filter(|file| !exempt(file)) {
         for (index, line) in file.text.lines().enumerate() {
             let begins = |path: &str| {
@@ -63,7 +63,7 @@ pub fn absolute_paths(tree: &Tree, found: &mut Found) {
 }
 
 /// Prose stays in plain English: few lines have a word of the dialect, and none has French quotes.
-pub fn dialect(tree: &Tree, found: &mut Found) {
+pub fn dialect(tree: &Tree, found: &mut RuleFindings) {
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
     for file in tree.files.iter().filter(|file| !exempt(file)) {
         for (index, line) in file.text.lines().enumerate() {

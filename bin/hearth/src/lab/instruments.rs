@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use hearth_bench::Program;
 use hearth_evm::chain::Chain;
 use hearth_ledger::Ledger;
-use hearth_local_cluster::gather::{Gatherer, Membership, Shown};
+use hearth_local_cluster::gather::{ClusterSample, Gatherer, Membership};
 use hearth_local_cluster::{Meter, Traffic};
 use hearth_monitor::{Second, Seconds, Watch};
 use hearth_node::boot::Instruments;
@@ -82,7 +82,7 @@ fn look_at(workspace: Arc<OnceLock<PathBuf>>, membership: Option<Membership>) ->
 struct InCluster<'a> {
     #[serde(flatten)]
     second: Second,
-    cluster: &'a Shown,
+    cluster: &'a ClusterSample,
 }
 
 impl InCluster<'_> {

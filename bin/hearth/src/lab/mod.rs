@@ -11,7 +11,7 @@ mod purse;
 mod tests;
 
 use hearth_command::exit_code::Failure;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::stop::StopSignal;
 use hearth_local_cluster::OpenMeter;
 use hearth_node::boot::{BootError, Instruments};
@@ -30,7 +30,7 @@ pub fn bench_status_capacity(rpc: &Rpc) -> Result<Option<usize>, BootError> {
 }
 
 /// Runs `hearth bench`.
-pub fn bench(options: &hearth_bench::Options, say: &Say) -> Result<(), Failure> {
+pub fn bench(options: &hearth_bench::Options, say: &CommandOutput) -> Result<(), Failure> {
     let config = options.config.read()?;
     let stop = StopSignal::install()?;
     if let Some(parent) = options.parent {
@@ -40,14 +40,14 @@ pub fn bench(options: &hearth_bench::Options, say: &Say) -> Result<(), Failure> 
 }
 
 /// Runs `hearth monitor`.
-pub fn monitor(options: &monitor::Options, say: &Say) -> Result<(), Failure> {
+pub fn monitor(options: &monitor::Options, say: &CommandOutput) -> Result<(), Failure> {
     let config = options.config.read()?;
     Ok(monitor::run(&LocalNode::of(&config), options, &StopSignal::install()?, say)?)
 }
 
 /// Runs `hearth profile`.
-pub fn profile(options: &profile::Options, say: &Say) -> Result<(), Failure> {
-    if let Some(profile::Of::Bench(options)) = &options.of {
+pub fn profile(options: &profile::Options, say: &CommandOutput) -> Result<(), Failure> {
+    if let Some(profile::ProfileTarget::Bench(options)) = &options.of {
         let config = options.bench.config.read()?;
         let stop = StopSignal::install()?;
         return Ok(hearth_bench::profile::run(config, options, instruments::PROGRAM, &stop, say)?);
@@ -59,11 +59,11 @@ pub fn profile(options: &profile::Options, say: &Say) -> Result<(), Failure> {
 }
 
 /// Runs `hearth load`.
-pub fn load(options: &hearth_load::Options, say: &Say) -> Result<(), Failure> {
+pub fn load(options: &hearth_load::Options, say: &CommandOutput) -> Result<(), Failure> {
     Ok(hearth_load::run(options, purse::open, &StopSignal::install()?, say)?)
 }
 
 /// Runs `hearth tune`.
-pub fn tune(command: &hearth_tune::Command, say: &Say) -> Result<(), Failure> {
+pub fn tune(command: &hearth_tune::Command, say: &CommandOutput) -> Result<(), Failure> {
     Ok(hearth_tune::run(command, env!("HEARTH_OPT_LEVEL"), say)?)
 }

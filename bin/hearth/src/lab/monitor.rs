@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use hearth_command::exit_code::ExitCode;
-use hearth_command::output::{Say, Unwritable, is_stdout, note};
+use hearth_command::output::{CommandOutput, WriteError, is_stdout, note};
 use hearth_command::stop::StopSignal;
 use hearth_monitor::{AttachError, Screen, ScreenError, Second, Seconds, Watch, snapshot};
 use hearth_node::config::{ConfigFile, LocalNode};
@@ -51,7 +51,7 @@ pub enum MonitorError {
     Screen(#[from] ScreenError),
     /// The file of `--json` cannot be written.
     #[error(transparent)]
-    Write(#[from] Unwritable),
+    Write(#[from] WriteError),
     /// The node went away.
     #[error("the node is gone (pid {0})")]
     Gone(u32),
@@ -66,7 +66,7 @@ const PIPED_WIDTH: usize = 200;
 
 /// Shows one second at a time until Ctrl-C, until the output closes, or for `options.count` seconds. If the node goes
 /// away, waits for it, unless a count was given.
-pub fn run(node: &LocalNode, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
+pub fn run(node: &LocalNode, options: &Options, stop: &StopSignal, say: &CommandOutput) -> Result<(), MonitorError> {
     let is_chosen = options.name.is_some() || options.config.config.is_some();
     let running = if is_chosen { vec![] } else { local_nodes::running(node) };
     let unknown = |name: &String| MonitorError::Unknown(name.clone(), local_nodes::running(node));
@@ -80,7 +80,7 @@ pub fn run(node: &LocalNode, options: &Options, stop: &StopSignal, say: &Say) ->
     let on_screen = options.json.is_none()
         && options.count == 0
         && [std::io::stdin().is_terminal(), std::io::stdout().is_terminal()] == [true; 2];
-    let mut rated = Rated { seconds: Seconds::of(watch), rates: VecDeque::with_capacity(RATES) };
+    let mut rated = NodeRates { seconds: Seconds::of(watch), rates: VecDeque::with_capacity(RATES) };
     if on_screen {
         return screen(&mut rated, others, stop);
     }
@@ -110,12 +110,12 @@ fn others(running: &[String], shown: &str) -> Option<String> {
 }
 
 /// A node, and the rates of its last seconds.
-struct Rated {
+struct NodeRates {
     seconds: Seconds,
     rates: VecDeque<f64>,
 }
 
-impl Rated {
+impl NodeRates {
     /// Returns the activity since the last look. If the node is gone and another of its name runs, switches to that
     /// one; returns `None` if the node had been dead all along.
     fn next(&mut self) -> Result<Option<Second>, MonitorError> {
@@ -130,7 +130,7 @@ impl Rated {
     }
 }
 
-fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<(), MonitorError> {
+fn screen(rated: &mut NodeRates, note: Option<String>, stop: &StopSignal) -> Result<(), MonitorError> {
     let mut screen = Screen::open(note)?;
     while !stop.is_set() {
         if screen.follow_keys(rated.seconds.due(), &|| stop.is_set())? {
@@ -150,33 +150,33 @@ fn screen(rated: &mut Rated, note: Option<String>, stop: &StopSignal) -> Result<
 
 /// Where the lines of JSON go.
 enum JsonLines<'a> {
-    Lines(&'a Say),
+    Lines(&'a CommandOutput),
     File(&'a Path, File),
 }
 
 impl<'a> JsonLines<'a> {
     /// Creates the file; `-` stands for the command's own lines.
-    fn open(path: &'a Path, say: &'a Say) -> Result<Self, Unwritable> {
+    fn open(path: &'a Path, say: &'a CommandOutput) -> Result<Self, WriteError> {
         if is_stdout(Some(path)) {
             return Ok(Self::Lines(say));
         }
-        let file = File::create(path).map_err(|source| Unwritable { path: path.into(), source })?;
+        let file = File::create(path).map_err(|source| WriteError { path: path.into(), source })?;
         Ok(Self::File(path, file))
     }
 
-    fn write(&mut self, line: &str) -> Result<(), Unwritable> {
+    fn write(&mut self, line: &str) -> Result<(), WriteError> {
         match self {
             Self::Lines(say) => say.line(line),
             Self::File(path, file) => {
                 let path = path.to_path_buf();
-                file.write_all(format!("{line}\n").as_bytes()).map_err(|source| Unwritable { path, source })?;
+                file.write_all(format!("{line}\n").as_bytes()).map_err(|source| WriteError { path, source })?;
             }
         }
         Ok(())
     }
 }
 
-fn lines(rated: &mut Rated, options: &Options, stop: &StopSignal, say: &Say) -> Result<(), MonitorError> {
+fn lines(rated: &mut NodeRates, options: &Options, stop: &StopSignal, say: &CommandOutput) -> Result<(), MonitorError> {
     let mut json = options.json.as_deref().map(|path| JsonLines::open(path, say)).transpose()?;
     let (mut printed, mut waits) = (0, false);
     while !stop.is_set() && !say.is_closed() && (options.count == 0 || printed < options.count) {

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use alloy_primitives::{Address, U256};
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_load::{Crossing, Purse, PurseError};
 use hearth_utxo::amount::{NATIVE_DECIMALS, WEI_PER_UNIT, format};
 use hearth_wallet::WalletError;
@@ -26,7 +26,7 @@ impl Purse for OfWallet {
         Ok(Crossing { raw, coins: format!("{} coins of {}", format(units.into(), NATIVE_DECIMALS), self.0.owner()) })
     }
 
-    fn send(&mut self, crossing: &Crossing, say: &Say) -> Result<(), PurseError> {
+    fn send(&mut self, crossing: &Crossing, say: &CommandOutput) -> Result<(), PurseError> {
         Ok(self.0.send(&crossing.raw, say)?)
     }
 }

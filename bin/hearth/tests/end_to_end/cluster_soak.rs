@@ -82,7 +82,7 @@ impl Drop for Load {
 
 /// The disturbance that is active now.
 #[derive(Clone, Copy)]
-enum Trouble {
+enum Disturbance {
     /// This node is killed.
     Killed(usize),
     /// Odd and even nodes cannot reach each other. Holds the number of block producers per side.
@@ -92,13 +92,13 @@ enum Trouble {
 }
 
 /// How often something is done.
-struct Pace {
+struct Interval {
     every: u64,
     next: Instant,
     done: u64,
 }
 
-impl Pace {
+impl Interval {
     fn new(every: u64) -> Self {
         Self { every, next: Instant::now() + Duration::from_secs(every), done: 0 }
     }
@@ -123,10 +123,10 @@ impl Pace {
 struct Trials<'a> {
     cluster: &'a Cluster,
     until: Instant,
-    kills: Pace,
-    cuts: Pace,
+    kills: Interval,
+    cuts: Interval,
     random: fastrand::Rng,
-    trouble: Option<(Trouble, Instant)>,
+    trouble: Option<(Disturbance, Instant)>,
     recovers_within: Duration,
     longest_recovery: Duration,
     most_memory: u64,
@@ -135,7 +135,8 @@ struct Trials<'a> {
 impl<'a> Trials<'a> {
     fn new(cluster: &'a Cluster, seconds: u64) -> Self {
         let until = Instant::now() + Duration::from_secs(seconds - QUIET_S.min(seconds / 4));
-        let (kills, cuts) = (Pace::new(number("HEARTH_KILL_EVERY", 15)), Pace::new(number("HEARTH_CUT_EVERY", 0)));
+        let (kills, cuts) =
+            (Interval::new(number("HEARTH_KILL_EVERY", 15)), Interval::new(number("HEARTH_CUT_EVERY", 0)));
         let random = fastrand::Rng::with_seed(number("HEARTH_SEED", 1));
         let recovers_within = Duration::from_secs(number("HEARTH_RECOVERS_WITHIN", RECOVERS_WITHIN));
         let longest_recovery = Duration::ZERO;
@@ -146,7 +147,7 @@ impl<'a> Trials<'a> {
     fn watch(&mut self) {
         let status = self.cluster.status();
         for (number, node) in status.iter().enumerate() {
-            let is_down = matches!(self.trouble, Some((Trouble::Killed(down), _)) if down == number + 1);
+            let is_down = matches!(self.trouble, Some((Disturbance::Killed(down), _)) if down == number + 1);
             assert!(is_down || node["alive"] == true, "{node:#}\n{}", self.cluster.log(number + 1));
             if number > 0 {
                 self.most_memory = self.most_memory.max(node["resident_bytes"].as_u64().unwrap_or(0));
@@ -159,11 +160,11 @@ impl<'a> Trials<'a> {
         self.watch();
         let trouble = self.trouble;
         match trouble {
-            Some((Trouble::Killed(node), since)) if since.elapsed() >= DOWN_FOR => {
+            Some((Disturbance::Killed(node), since)) if since.elapsed() >= DOWN_FOR => {
                 self.mend("start", &[&format!("node-{node}")]);
             }
-            Some((Trouble::Cut, since)) if since.elapsed() >= CUT_FOR => self.mend("heal", &[]),
-            Some((Trouble::Behind(wanted), since)) => {
+            Some((Disturbance::Cut, since)) if since.elapsed() >= CUT_FOR => self.mend("heal", &[]),
+            Some((Disturbance::Behind(wanted), since)) => {
                 let is_behind = |node: &usize| confirmed(self.cluster, *node).is_none_or(|slot| slot < wanted);
                 let behind: Vec<usize> = (1..=NODES).filter(is_behind).collect();
                 let (took, within) = (since.elapsed(), self.recovers_within);
@@ -176,13 +177,13 @@ impl<'a> Trials<'a> {
             None if Instant::now() > self.until => {}
             None if self.cuts.is_due() => {
                 self.cluster.run("partition", &[&format!("{}|{}", every_second(1), every_second(2))]);
-                self.trouble = Some((Trouble::Cut, Instant::now()));
+                self.trouble = Some((Disturbance::Cut, Instant::now()));
             }
             None if self.kills.is_due() => {
                 // Not the first: it has the load, and leads alone where no other one does.
                 let node = self.random.usize(2..=NODES);
                 self.cluster.run("kill", &[&format!("node-{node}")]);
-                self.trouble = Some((Trouble::Killed(node), Instant::now()));
+                self.trouble = Some((Disturbance::Killed(node), Instant::now()));
             }
             _ => {}
         }
@@ -193,7 +194,7 @@ impl<'a> Trials<'a> {
         let begun = Instant::now();
         self.cluster.run(command, arguments);
         let newest = (1..=NODES).filter_map(|node| confirmed(self.cluster, node)).max();
-        self.trouble = Some((Trouble::Behind(newest.expect("the first is there") + 1), begun));
+        self.trouble = Some((Disturbance::Behind(newest.expect("the first is there") + 1), begun));
     }
 }
 
@@ -227,7 +228,7 @@ fn ten_nodes_through_loss_and_kills() {
         assert!(Instant::now() < until, "the load does not end");
         trials.look();
     }
-    let Trials { kills: Pace { done: kills, .. }, cuts: Pace { done: cuts, .. }, .. } = trials;
+    let Trials { kills: Interval { done: kills, .. }, cuts: Interval { done: cuts, .. }, .. } = trials;
     assert!(trials.kills.was_kept(seconds) && trials.cuts.was_kept(seconds), "{kills} kills, {cuts} cuts");
     let log = || fs::read_to_string(cluster.folder.path().join("load.log")).unwrap_or_default();
     let report = fs::read(&load.report).unwrap_or_else(|why| panic!("no report: {why}\n{}", log()));

@@ -16,15 +16,15 @@ use super::node::{DEADLINE, Process, Setup, hearth, wait_until};
 use super::terminal::Terminal;
 
 /// A child that is killed when it is dropped.
-struct Killed(Child);
+struct KillOnDrop(Child);
 
-impl Killed {
+impl KillOnDrop {
     fn ended(&mut self, what: &str) -> ExitStatus {
         wait_until(what, || self.0.try_wait().expect("a child").ok_or_else(|| "it runs".into()))
     }
 }
 
-impl Drop for Killed {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -32,7 +32,7 @@ impl Drop for Killed {
 }
 
 /// Starts a program on a terminal and closes the terminal when it has shown `text`.
-fn closed_after(command: &mut Command, text: &'static str) -> Killed {
+fn closed_after(command: &mut Command, text: &'static str) -> KillOnDrop {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a pseudo-terminal");
     grantpt(&master).and_then(|()| unlockpt(&master)).expect("its other end");
     let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
@@ -40,7 +40,7 @@ fn closed_after(command: &mut Command, text: &'static str) -> Killed {
     let name = ptsname(&master, Vec::new()).expect("its name").into_string().expect("text");
     let other = || File::options().read(true).write(true).open(&name).expect("its other end opens");
     let child = command.env("TERM", "xterm-256color").stdin(other()).stdout(other()).stderr(other()).spawn();
-    let child = Killed(child.expect("the program starts"));
+    let child = KillOnDrop(child.expect("the program starts"));
     let (seen, shown) = channel();
     let mut master = File::from(master);
     std::thread::spawn(move || {
@@ -104,7 +104,7 @@ fn a_bench_ends_with_its_terminal() {
 }
 
 /// Starts a program whose standard output is blocked.
-fn stuck(command: &mut Command) -> (Killed, std::io::PipeReader, File) {
+fn stuck(command: &mut Command) -> (KillOnDrop, std::io::PipeReader, File) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     // As much as the pipe holds, which is less where the user has many.
     let flags = rustix::fs::fcntl_getfl(&writer).expect("a pipe");
@@ -113,7 +113,7 @@ fn stuck(command: &mut Command) -> (Killed, std::io::PipeReader, File) {
     rustix::fs::fcntl_setfl(&writer, flags).expect("a pipe");
     let errors = tempfile::tempfile().expect("a temporary file");
     let child = command.stdout(writer).stderr(errors.try_clone().expect("a second handle")).spawn();
-    (Killed(child.expect("the program starts")), reader, errors)
+    (KillOnDrop(child.expect("the program starts")), reader, errors)
 }
 
 fn said(mut file: &File) -> String {

@@ -515,7 +515,7 @@ fn options_that_would_do_nothing_are_refused() {
 }
 
 /// A transfer that was acknowledged.
-pub struct Sent {
+pub struct AcknowledgedTransfer {
     pub hash: B256,
     pub to: Address,
     pub wei: u64,
@@ -533,13 +533,13 @@ pub fn funded(chain: &Chain) -> Vec<u8> {
 }
 
 /// Sends `count` transfers from one sender to distinct addresses.
-pub fn send_count(rpc: Rpc, number: u8, count: u64) -> Vec<Sent> {
+pub fn send_count(rpc: Rpc, number: u8, count: u64) -> Vec<AcknowledgedTransfer> {
     let signer = sender(number);
     let one = |nonce| {
         // Of seed 0 the first ones would be precompiles, which a transfer's gas does not pay for.
         let (to, wei) = (receiver(1, number, nonce), nonce + 1);
         let hash = rpc.call("eth_sendRawTransaction", json!([transfer(&signer, nonce, to, wei)]));
-        Sent { hash: serde_json::from_value(hash).expect("a hash"), to, wei }
+        AcknowledgedTransfer { hash: serde_json::from_value(hash).expect("a hash"), to, wei }
     };
     (0..count).map(one).collect()
 }

@@ -10,7 +10,7 @@ use hearth_testkit::random::Random;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::evm::{Chain, Sent, funded, send_count};
+use super::evm::{AcknowledgedTransfer, Chain, funded, send_count};
 use super::node::wait_until;
 
 /// Transfers of each sender.
@@ -21,10 +21,11 @@ fn arguments(folder: &Path) -> [&str; 4] {
 }
 
 /// Builds a chain, kills it, and returns the transactions that it acknowledged.
-fn made(folder: &Path) -> Vec<Sent> {
+fn made(folder: &Path) -> Vec<AcknowledgedTransfer> {
     let chain = Chain::start(&arguments(folder));
     let senders = funded(&chain);
-    let sent: Vec<Sent> = senders.into_iter().flat_map(|number| send_count(chain.rpc(), number, TRANSFERS)).collect();
+    let sent: Vec<AcknowledgedTransfer> =
+        senders.into_iter().flat_map(|number| send_count(chain.rpc(), number, TRANSFERS)).collect();
     for sent in &sent {
         wait_until("a receipt", || match look(&chain, sent, "none") {
             Outcome::Whole => Ok(()),
@@ -37,7 +38,7 @@ fn made(folder: &Path) -> Vec<Sent> {
 }
 
 /// Damages one file of a copy and starts on it.
-fn trial(made: &Path, sent: &[Sent], file: &Path, mutation: Mutation) -> Outcome {
+fn trial(made: &Path, sent: &[AcknowledgedTransfer], file: &Path, mutation: Mutation) -> Outcome {
     let copy = tempfile::tempdir().expect("a folder");
     copy_folder(made, copy.path()).expect("a copy");
     if !mutation.apply(&copy.path().join(file)).expect("the file is there") {
@@ -59,7 +60,7 @@ fn trial(made: &Path, sent: &[Sent], file: &Path, mutation: Mutation) -> Outcome
 }
 
 /// Checks a transfer's receipt and the balance that it paid.
-fn look(chain: &Chain, sent: &Sent, name: &str) -> Outcome {
+fn look(chain: &Chain, sent: &AcknowledgedTransfer, name: &str) -> Outcome {
     let receipt = chain.rpc().try_call("eth_getTransactionReceipt", json!([sent.hash]));
     let balance = chain.rpc().try_call("eth_getBalance", json!([sent.to, "latest"]));
     match (receipt, balance) {

@@ -175,14 +175,14 @@ fn wrong_protocol(node: SocketAddr) {
 }
 
 /// A client that never stops sending transfers.
-struct Legitimate<'a> {
+struct HonestClient<'a> {
     sender: Sender,
     blockhash: Hash,
     sent: usize,
     traffic: &'a Traffic,
 }
 
-impl Legitimate<'_> {
+impl HonestClient<'_> {
     /// Sends until `done` returns true for the number of windows; returns the median of their rates, per second.
     fn send(&mut self, done: impl Fn(usize) -> bool) -> f64 {
         let mut rates = vec![];
@@ -230,15 +230,15 @@ impl<'scope, 'env> Attacks<'scope, 'env> {
         under_way.fetch_add(1, Ordering::AcqRel);
         self.scope.spawn(move || {
             // Also on a panic; otherwise the scope would wait for the thread forever.
-            let _over = Over(under_way);
+            let _over = OverGuard(under_way);
             attack()
         })
     }
 }
 
-struct Over<'a>(&'a AtomicUsize);
+struct OverGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Over<'_> {
+impl Drop for OverGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -254,7 +254,7 @@ fn hostile_traffic_does_not_stop_legitimate_traffic() {
     let blockhash = rpc.latest_blockhash();
     let (attacks, traffic) = (AtomicUsize::new(0), Traffic::default());
     unfinished_streams(quic, || node.metrics().total("quic_streams_accepted"));
-    let mut legitimate = Legitimate { sender: Sender::connect(quic, 1), blockhash, sent: 0, traffic: &traffic };
+    let mut legitimate = HonestClient { sender: Sender::connect(quic, 1), blockhash, sent: 0, traffic: &traffic };
     let before = legitimate.send(|windows| windows == BEFORE);
     let (during, thrown) = std::thread::scope(|scope| {
         let attack = Attacks { scope, under_way: &attacks };
@@ -268,7 +268,7 @@ fn hostile_traffic_does_not_stop_legitimate_traffic() {
             traffic.measured.store(windows >= DURING, Ordering::Release);
             windows >= DURING && attacks.load(Ordering::Acquire) == 0
         });
-        let thrown = Thrown {
+        let thrown = AttackCounts {
             udp: udp.join().expect("it only sends"),
             overlong: overlong.join().expect("it only sends"),
             waves: waves.join().expect("its waves are met"),
@@ -296,7 +296,7 @@ fn hostile_traffic_does_not_stop_legitimate_traffic() {
 }
 
 /// What the attackers have sent.
-struct Thrown {
+struct AttackCounts {
     /// Datagrams to the plain UDP port: of transaction size, and of other sizes.
     udp: (u64, u64),
     /// Streams longer than a transaction.
@@ -306,7 +306,7 @@ struct Thrown {
 }
 
 /// Each attack is found again in the counters.
-fn is_counted(node: &Node, landed: u64, thrown: &Thrown) {
+fn is_counted(node: &Node, landed: u64, thrown: &AttackCounts) {
     let (sized, missized) = thrown.udp;
     wait_until("half-open connections and unfinished streams given up", || {
         let metrics = node.metrics();

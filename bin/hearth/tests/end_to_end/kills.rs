@@ -34,14 +34,14 @@ const BLOCKHASH_FOR: usize = 500;
 const AT_ONCE: usize = 8;
 
 /// First signatures of all transfers sent, over all starts; the index is the transfer's number.
-type Sent = Mutex<Vec<Signature>>;
+type SentSignatures = Mutex<Vec<Signature>>;
 
 fn amount(number: usize) -> u64 {
     1_000_000 + number as u64
 }
 
 /// Sends as fast as the node accepts, until `stop`.
-fn load(quic: SocketAddr, rpc: Rpc, sent: &Sent, stop: &AtomicBool) {
+fn load(quic: SocketAddr, rpc: Rpc, sent: &SentSignatures, stop: &AtomicBool) {
     let mut sender = Sender::connect(quic, 1);
     let mut blockhash = rpc.latest_blockhash();
     while !stop.load(Acquire) {
@@ -82,7 +82,7 @@ fn is_confirmed(status: &Value) -> bool {
 }
 
 /// Polls the statuses of transfers from number `from` on until enough new ones are confirmed.
-fn wait_for_confirmed(sent: &Sent, confirmed: &mut BTreeSet<usize>, rpc: Rpc, from: usize) {
+fn wait_for_confirmed(sent: &SentSignatures, confirmed: &mut BTreeSet<usize>, rpc: Rpc, from: usize) {
     let enough = confirmed.len() + CONFIRMED;
     wait_until("confirmed transfers", || {
         let signatures = sent.lock()[from..].to_vec();
@@ -130,7 +130,7 @@ fn kills(seed: u64, count: u64) {
         setup.with("snapshots.full_snapshot_interval_slots", 25);
     }
     let mut rates = vec![];
-    let (mut random, sent, mut confirmed) = (Random(seed), Sent::default(), BTreeSet::new());
+    let (mut random, sent, mut confirmed) = (Random(seed), SentSignatures::default(), BTreeSet::new());
     // The fate of transfers before `known` is settled; `landed_before` of them have landed.
     let (mut known, mut landed_before, mut last_slot) = (0, 0, 0);
     for kill in 0..=count {

@@ -59,9 +59,9 @@ struct Answers {
 }
 
 /// Ends the storm, after a failed check too.
-struct Ends<'a>(&'a AtomicBool);
+struct EndOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -91,7 +91,7 @@ fn a_storm_of_scrapers_and_dashboards_is_bounded_and_answered() {
     let before_kib = resident_kib(node.process.id());
     let count = rpc.transaction_count();
     std::thread::scope(|scope| {
-        let _ends = Ends(&end);
+        let _ends = EndOnDrop(&end);
         let silent: Vec<TcpStream> = (0..SILENT).map(|_| ask(node.ports.metrics, "/metrics")).collect();
         let pages: Vec<TcpStream> = (0..SILENT).map(|_| ask(node.ports.rpc, "/dashboard/live")).collect();
         for _ in 0..SCRAPERS {

@@ -11,13 +11,13 @@ use crate::stop;
 
 /// A progress bar for one task.
 pub struct Bar<W: Write = Stderr> {
-    shown: Shown<W>,
+    shown: BarView<W>,
     what: &'static str,
     said: Option<usize>,
 }
 
 /// How it is shown.
-enum Shown<W> {
+enum BarView<W> {
     Drawn(ProgressBar),
     Lines(W),
 }
@@ -27,8 +27,8 @@ impl Bar {
     pub fn new(what: &'static str) -> Self {
         let to = std::io::stderr();
         let shown = match to.is_terminal() {
-            true => Shown::Drawn(drawn(ProgressDrawTarget::stderr())),
-            false => Shown::Lines(to),
+            true => BarView::Drawn(drawn(ProgressDrawTarget::stderr())),
+            false => BarView::Lines(to),
         };
         Self { shown, what, said: None }
     }
@@ -47,7 +47,7 @@ impl<W: Write> Bar<W> {
         }
         let words = format!("{done} of {all} {}", self.what);
         match &mut self.shown {
-            Shown::Drawn(bar) => {
+            BarView::Drawn(bar) => {
                 bar.update(|state| {
                     state.set_len(all as u64);
                     state.set_pos(done.min(all) as u64);
@@ -57,7 +57,7 @@ impl<W: Write> Bar<W> {
                 bar.force_draw();
                 stop::at_closed_terminal();
             }
-            Shown::Lines(to) => stop::at_hang_up(&to.write_all(format!("{words}\n").as_bytes())),
+            BarView::Lines(to) => stop::at_hang_up(&to.write_all(format!("{words}\n").as_bytes())),
         }
     }
 }
@@ -65,7 +65,7 @@ impl<W: Write> Bar<W> {
 impl<W: Write> Drop for Bar<W> {
     fn drop(&mut self) {
         // Leave the bar on the screen, so that later output starts on a new line.
-        if let Shown::Drawn(bar) = &self.shown
+        if let BarView::Drawn(bar) = &self.shown
             && self.said.is_some()
         {
             bar.abandon();
@@ -87,14 +87,14 @@ mod tests {
     #[test]
     fn lines_tell_each_change() {
         let mut text = vec![];
-        tell(&mut Bar { shown: Shown::Lines(&mut text), what: "done", said: None });
+        tell(&mut Bar { shown: BarView::Lines(&mut text), what: "done", said: None });
         assert_eq!(String::from_utf8(text).unwrap(), "0 of 30 done\n15 of 30 done\n30 of 30 done\n20 of 30 done\n");
     }
 
     #[test]
     fn the_bar_is_as_long_as_what_is_done() {
         let bar = drawn(ProgressDrawTarget::hidden());
-        tell(&mut Bar { shown: Shown::Drawn(bar.clone()), what: "done", said: None });
+        tell(&mut Bar { shown: BarView::Drawn(bar.clone()), what: "done", said: None });
         assert_eq!((bar.position(), bar.length()), (20, Some(30)));
         assert_eq!(bar.message(), "20 of 30 done");
         assert!(bar.is_finished(), "and stays when its work has ended");

@@ -19,7 +19,7 @@ use crate::exit_code::ExitCode;
 use crate::stop;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum To {
+enum Destination {
     #[default]
     Stdout,
     Stderr,
@@ -28,20 +28,20 @@ enum To {
 
 /// Destination of a command's lines.
 #[derive(Default)]
-pub struct Say {
-    to: To,
+pub struct CommandOutput {
+    to: Destination,
     failed: RefCell<Option<Error>>,
 }
 
-impl Say {
+impl CommandOutput {
     /// Standard error: standard output is for data alone.
     pub fn stderr() -> Self {
-        Self { to: To::Stderr, ..Self::default() }
+        Self { to: Destination::Stderr, ..Self::default() }
     }
 
     /// Discards all output.
     pub fn nothing() -> Self {
-        Self { to: To::Nobody, ..Self::default() }
+        Self { to: Destination::Nobody, ..Self::default() }
     }
 
     /// Writes one or more lines.
@@ -57,15 +57,15 @@ impl Say {
         // In one piece, so that lines of several threads do not mix.
         let text = text.to_string();
         let written = match self.to {
-            To::Nobody => Ok(()),
-            To::Stderr => std::io::stderr().write_all(text.as_bytes()),
-            To::Stdout => {
+            Destination::Nobody => Ok(()),
+            Destination::Stderr => std::io::stderr().write_all(text.as_bytes()),
+            Destination::Stdout => {
                 let mut out = std::io::stdout().lock();
                 out.write_all(text.as_bytes()).and_then(|()| out.flush())
             }
         };
         match self.to {
-            To::Stdout => stop::at_end_of_reader(&written),
+            Destination::Stdout => stop::at_end_of_reader(&written),
             _ => stop::at_hang_up(&written),
         }
         *self.failed.borrow_mut() = written.err();
@@ -115,22 +115,22 @@ pub fn note(text: impl Display) {
 /// A file that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the result to {}: {source}", path.display())]
-pub struct Unwritable {
+pub struct WriteError {
     /// Path of the file.
     pub path: PathBuf,
     /// The system's error.
     pub source: Error,
 }
 
-impl ExitCode for Unwritable {}
+impl ExitCode for WriteError {}
 
 /// Writes JSON and a newline to a file, or to the command's lines where `path` is `-`.
-pub fn json(path: &Path, text: impl Display, say: &Say) -> Result<(), Unwritable> {
+pub fn json(path: &Path, text: impl Display, say: &CommandOutput) -> Result<(), WriteError> {
     if is_stdout(Some(path)) {
         say.line(text);
         return Ok(());
     }
-    fs::write(path, format!("{text}\n")).map_err(|source| Unwritable { path: path.into(), source })
+    fs::write(path, format!("{text}\n")).map_err(|source| WriteError { path: path.into(), source })
 }
 
 /// Whether a result is for standard output: `-`.
@@ -139,8 +139,8 @@ pub fn is_stdout(path: Option<&Path>) -> bool {
 }
 
 /// A result that cannot be written is better known now than after the run. Leaves no file that was not there.
-pub fn can_be_written(path: &Path) -> Result<(), Unwritable> {
-    let failed = |source| Unwritable { path: path.into(), source };
+pub fn can_be_written(path: &Path) -> Result<(), WriteError> {
+    let failed = |source| WriteError { path: path.into(), source };
     let is_new = !path.exists();
     fs::OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
     if is_new { fs::remove_file(path).map_err(failed) } else { Ok(()) }
@@ -170,12 +170,12 @@ mod tests {
     #[test]
     fn json_goes_to_the_named_file() {
         let path = std::env::temp_dir().join(format!("hearth-output-{}.json", std::process::id()));
-        json(&path, "{}", &Say::nothing()).unwrap();
+        json(&path, "{}", &CommandOutput::nothing()).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n");
         fs::remove_file(&path).unwrap();
-        let refused = json(&path.join("below"), "{}", &Say::nothing()).unwrap_err();
+        let refused = json(&path.join("below"), "{}", &CommandOutput::nothing()).unwrap_err();
         assert!(refused.to_string().starts_with("cannot write the result to "), "{refused}");
-        json(Path::new("-"), "{}", &Say::nothing()).unwrap();
+        json(Path::new("-"), "{}", &CommandOutput::nothing()).unwrap();
         assert!(!Path::new("-").exists(), "it is standard output");
     }
 }

@@ -19,12 +19,12 @@ const CHANGE_EVERY: Duration = Duration::from_millis(200);
 
 /// The progress display of one task.
 pub struct Progress<W: Write = Stderr> {
-    shown: Shown<W>,
+    shown: ProgressView<W>,
     said: Instant,
 }
 
 /// How it is shown.
-enum Shown<W> {
+enum ProgressView<W> {
     /// The work's output goes to the same terminal and shows how far it is.
     Nowhere,
     /// As a line that is drawn over, once it has been.
@@ -43,14 +43,14 @@ impl Progress {
     /// Creates a display for a task whose own output, if any, is not on the terminal.
     pub fn new() -> Self {
         let to = std::io::stderr();
-        let shown = if to.is_terminal() { Shown::Drawn(None) } else { Shown::Lines(to) };
+        let shown = if to.is_terminal() { ProgressView::Drawn(None) } else { ProgressView::Lines(to) };
         Self { shown, said: Instant::now() }
     }
 
     /// Of a work that writes line after line to standard output: silent where these are seen.
     pub fn beside_lines() -> Self {
         match std::io::stdout().is_terminal() {
-            true => Self { shown: Shown::Nowhere, said: Instant::now() },
+            true => Self { shown: ProgressView::Nowhere, said: Instant::now() },
             false => Self::new(),
         }
     }
@@ -68,24 +68,24 @@ impl<W: Write> Progress<W> {
     }
 
     fn tell_at<T: Display>(&mut self, now: Instant, what: impl FnOnce() -> T) {
-        let every = if matches!(self.shown, Shown::Lines(_)) { LINE_EVERY } else { CHANGE_EVERY };
+        let every = if matches!(self.shown, ProgressView::Lines(_)) { LINE_EVERY } else { CHANGE_EVERY };
         if now.saturating_duration_since(self.said) < every {
             return;
         }
         self.said = now;
         match &mut self.shown {
-            Shown::Nowhere => {}
-            Shown::Drawn(line) => {
+            ProgressView::Nowhere => {}
+            ProgressView::Drawn(line) => {
                 line.get_or_insert_with(drawn).set_message(what().to_string());
                 stop::at_closed_terminal();
             }
-            Shown::Lines(to) => stop::at_hang_up(&writeln!(to, "  … {}", what())),
+            ProgressView::Lines(to) => stop::at_hang_up(&writeln!(to, "  … {}", what())),
         }
     }
 
     /// Makes room on the terminal for another line.
     pub fn clear(&mut self) {
-        if let Shown::Drawn(line) = &mut self.shown
+        if let ProgressView::Drawn(line) = &mut self.shown
             && let Some(line) = line.take()
         {
             line.finish_and_clear();
@@ -120,7 +120,7 @@ mod tests {
     fn a_line_every_five_seconds_where_there_is_no_terminal() {
         for (seconds, lines) in [(4, ""), (11, "  … 50\n  … 100\n")] {
             let mut text = vec![];
-            tell(&mut Progress { shown: Shown::Lines(&mut text), said: Instant::now() }, seconds);
+            tell(&mut Progress { shown: ProgressView::Lines(&mut text), said: Instant::now() }, seconds);
             assert_eq!(String::from_utf8(text).unwrap(), lines);
         }
     }
@@ -129,7 +129,7 @@ mod tests {
     fn a_line_that_changes_and_is_cleared_on_a_terminal() {
         let line = drawn();
         line.set_draw_target(ProgressDrawTarget::hidden());
-        let mut progress = Progress { shown: Shown::Drawn(Some(line.clone())), said: Instant::now() };
+        let mut progress = Progress { shown: ProgressView::Drawn(Some(line.clone())), said: Instant::now() };
         tell(&mut progress, 0);
         assert_eq!(line.message(), "");
         tell(&mut progress, 1);

@@ -52,13 +52,13 @@ pub struct StopSignal {
     /// Starts the clock of the watchdog.
     begun: Option<SyncSender<()>>,
     explain: Arc<Mutex<Option<Explain>>>,
-    unsaved: Arc<Mutex<Option<Unsaved>>>,
+    unsaved: Arc<Mutex<Option<UnsavedData>>>,
     /// The thread that waits for it.
     waiter: Arc<Mutex<Option<Thread>>>,
 }
 
 /// Data that would be lost if the process ended now.
-struct Unsaved {
+struct UnsavedData {
     what: &'static str,
     /// How long it may make no progress.
     patience: Duration,
@@ -66,7 +66,7 @@ struct Unsaved {
 }
 
 /// Keeps the process from being ended before something is written, until it is dropped.
-pub struct Save(Arc<Mutex<Option<Unsaved>>>);
+pub struct Save(Arc<Mutex<Option<UnsavedData>>>);
 
 impl Save {
     /// It is further than before.
@@ -153,7 +153,7 @@ impl StopSignal {
     /// Until the guard is dropped, the process is not forced to end while `what` makes progress, with at most
     /// `patience` between two steps. Only one save may be active.
     pub fn save(&self, what: &'static str, patience: Duration) -> Save {
-        let unsaved = Unsaved { what, patience, progress: Instant::now() };
+        let unsaved = UnsavedData { what, patience, progress: Instant::now() };
         *self.unsaved.lock() = Some(unsaved);
         Save(Arc::clone(&self.unsaved))
     }

@@ -12,24 +12,24 @@ use hearth_testkit::bench::{Bench, Unit};
 use hearth_testkit::random::Random;
 use std::hint::black_box;
 
-struct Signed {
+struct SignedMessage {
     public_key: [u8; 32],
     signature: [u8; 64],
     message: [u8; 150],
 }
 
 /// One signature for each of `keys` keys.
-fn signed(keys: u64) -> Vec<Signed> {
+fn signed(keys: u64) -> Vec<SignedMessage> {
     (0..keys)
         .map(|n| {
             let key = SigningKey::from_seed(&Random(n).key());
             let message = std::array::from_fn(|i| (n as u8).wrapping_add(i as u8));
-            Signed { public_key: key.public_key(), signature: key.sign(&message), message }
+            SignedMessage { public_key: key.public_key(), signature: key.sign(&message), message }
         })
         .collect()
 }
 
-fn dalek_verify(s: &Signed) -> u64 {
+fn dalek_verify(s: &SignedMessage) -> u64 {
     let key = ed25519_dalek::VerifyingKey::from_bytes(&s.public_key).expect("a key");
     let signature = ed25519_dalek::Signature::from_bytes(&s.signature);
     key.verify_strict(black_box(&s.message), &signature).expect("valid");
@@ -37,7 +37,15 @@ fn dalek_verify(s: &Signed) -> u64 {
 }
 
 /// Compares bursts of `burst` signatures in random order with dalek, one by one over the same set.
-fn verify(bench: &Bench, name: &str, goal: f64, set: &[Signed], burst: usize, config: VerifierConfig, warm: usize) {
+fn verify(
+    bench: &Bench,
+    name: &str,
+    goal: f64,
+    set: &[SignedMessage],
+    burst: usize,
+    config: VerifierConfig,
+    warm: usize,
+) {
     let warmed = || {
         let mut verifier = Verifier::new(config);
         for s in (0..warm).flat_map(|_| set) {

@@ -50,7 +50,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads everything that takes no time; neighbours are sampled by [`neighbours::Moment`].
+    /// Reads everything that takes no time; neighbours are sampled by [`neighbours::CpuSample`].
     pub fn read(root: &Root) -> Self {
         Self {
             processor: processor::Processor::read(root),

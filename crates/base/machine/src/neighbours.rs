@@ -11,7 +11,7 @@ use crate::Root;
 
 /// The machine's clocks at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Moment {
+pub struct CpuSample {
     at: Instant,
     jiffies: Jiffies,
     pressure_us: Option<u64>,
@@ -69,7 +69,7 @@ impl Jiffies {
     }
 }
 
-impl Moment {
+impl CpuSample {
     /// Reads the current counters.
     pub fn take(root: &Root) -> Self {
         Self {
@@ -127,11 +127,11 @@ mod tests {
             ("proc/pressure/cpu", "some avg10=1.00 avg60=2.00 avg300=30.50 total=1000000\nfull avg10=0.00 total=7\n"),
             ("proc/loadavg", "3.50 1.00 1.00 1/100 5\n"),
         ]);
-        let before = Moment::take(&made.root);
+        let before = CpuSample::take(&made.root);
         assert_eq!(before.jiffies, Jiffies { total: 1000, idle: 850, stolen: 0 });
         made.write("proc/stat", "cpu  120 0 60 840 50 0 0 30 9 9\n");
         made.write("proc/pressure/cpu", "some avg10=1.00 avg60=2.00 avg300=30.50 total=1250000\n");
-        let mut after = Moment::take(&made.root);
+        let mut after = CpuSample::take(&made.root);
         after.at = before.at + Duration::from_secs(1);
         let seen = before.until(&after, &made.root);
         assert_eq!((seen.steal, seen.pressure, seen.pressure_five_minutes), (0.3, Some(0.25), Some(0.305)));
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_kernel_that_does_not_tell() {
         let made = board();
-        let seen = Moment::take(&made.root).until_now(&made.root);
+        let seen = CpuSample::take(&made.root).until_now(&made.root);
         assert_eq!((seen.steal, seen.busy, seen.pressure, seen.load), (0.0, 0.0, None, None));
     }
 }

@@ -64,33 +64,33 @@ pub struct Counters {
     pub full: u64,
 }
 
-struct Held<T> {
+struct DelayedDatagrams<T> {
     at_ns: u64,
     number: u64,
     datagrams: Datagrams<T>,
 }
 
-impl<T> Held<T> {
+impl<T> DelayedDatagrams<T> {
     fn key(&self) -> (u64, u64) {
         (self.at_ns, self.number)
     }
 }
 
-impl<T> PartialEq for Held<T> {
+impl<T> PartialEq for DelayedDatagrams<T> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl<T> Eq for Held<T> {}
+impl<T> Eq for DelayedDatagrams<T> {}
 
-impl<T> PartialOrd for Held<T> {
+impl<T> PartialOrd for DelayedDatagrams<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Held<T> {
+impl<T> Ord for DelayedDatagrams<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
     }
@@ -108,7 +108,7 @@ struct Train {
 /// The emulated network of one node's outgoing datagrams.
 pub struct Emulator<T> {
     rules: Rules,
-    held: BinaryHeap<Reverse<Held<T>>>,
+    held: BinaryHeap<Reverse<DelayedDatagrams<T>>>,
     bytes: usize,
     number: u64,
     /// Until when accepted datagrams keep the node's line busy, ns.
@@ -183,7 +183,7 @@ impl<T> Emulator<T> {
         self.counters.delayed += datagrams.count();
         self.bytes += datagrams.data.len();
         self.number += 1;
-        self.held.push(Reverse(Held { at_ns, number: self.number, datagrams }));
+        self.held.push(Reverse(DelayedDatagrams { at_ns, number: self.number, datagrams }));
         None
     }
 
@@ -192,7 +192,7 @@ impl<T> Emulator<T> {
         if self.next_ns()? > now_ns {
             return None;
         }
-        let Reverse(Held { datagrams, .. }) = self.held.pop()?;
+        let Reverse(DelayedDatagrams { datagrams, .. }) = self.held.pop()?;
         self.bytes -= datagrams.data.len();
         Some(datagrams)
     }

@@ -57,7 +57,7 @@ pub struct LinksFile {
     #[serde(default = "queue_bytes")]
     pub queue_bytes: usize,
     /// Nodes and their regions.
-    pub node: Vec<Place>,
+    pub node: Vec<NodeLocation>,
     /// Partitions between nodes.
     #[serde(default)]
     pub cut: Vec<Cut>,
@@ -66,7 +66,7 @@ pub struct LinksFile {
 /// Where a node is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct NodeLocation {
     /// Its address on this machine.
     pub address: Ipv4Addr,
     /// Its region, by the map's name.
@@ -104,7 +104,7 @@ impl LinksFile {
             return Err(format!("`queue_bytes`: {queue_bytes} is less than {QUEUE_BYTES_MIN}"));
         }
         let mut places: HashMap<Ipv4Addr, usize> = HashMap::new();
-        for Place { address, region } in &self.node {
+        for NodeLocation { address, region } in &self.node {
             let place = world.place(region).map_err(|why| format!("`node`: {why}"))?;
             if places.insert(*address, place).is_some() {
                 return Err(format!("`node`: {address} is there twice"));

@@ -38,7 +38,7 @@ pub struct Region {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Between {
+struct RegionLink {
     between: [String; 2],
     rtt_ms: f64,
     jitter_ms: f64,
@@ -51,7 +51,7 @@ struct File {
     region: Vec<Region>,
     within: Link,
     #[serde(default)]
-    link: Vec<Between>,
+    link: Vec<RegionLink>,
 }
 
 /// Regions and the network between them.
@@ -121,7 +121,7 @@ impl World {
         check("within", &file.within)?;
         let mut links = vec![None; count * count];
         (0..count).for_each(|region| links[region * count + region] = Some(file.within));
-        for Between { between, rtt_ms, jitter_ms, loss } in file.link {
+        for RegionLink { between, rtt_ms, jitter_ms, loss } in file.link {
             let link = Link { rtt_ms, jitter_ms, loss };
             let [a, b] = &between;
             check(&format!("{a} – {b}"), &link)?;

@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code)]
 
-use hearth_ring::{Consumer, ConsumerPlan, LinkPlan, Polled, Producer, Workspace, WorkspacePlan};
+use hearth_ring::{Consumer, ConsumerPlan, LinkPlan, PollResult, Producer, Workspace, WorkspacePlan};
 use hearth_testkit::bench::{Bench, Unit};
 use std::hint::{black_box, spin_loop};
 use std::sync::Barrier;
@@ -66,7 +66,7 @@ fn publish_burst(producer: &mut Producer, most: usize, size: usize) -> usize {
 fn consume_burst(consumer: &mut Consumer, sum: &mut u64) -> usize {
     for taken in 0..BURST {
         match consumer.poll() {
-            Polled::Ready(meta) => {
+            PollResult::Ready(meta) => {
                 *sum = sum.wrapping_add(meta.tag);
                 if meta.size > 0 {
                     match consumer.payload(&meta) {
@@ -82,11 +82,11 @@ fn consume_burst(consumer: &mut Consumer, sum: &mut u64) -> usize {
                 }
                 consumer.advance();
             }
-            Polled::Empty => {
+            PollResult::Empty => {
                 consumer.release();
                 return taken;
             }
-            Polled::Overrun { .. } => {}
+            PollResult::Overrun { .. } => {}
         }
     }
     consumer.release();

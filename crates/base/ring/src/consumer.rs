@@ -9,7 +9,7 @@ use crate::error::WorkspaceError;
 use crate::frag::FragMeta;
 use crate::lines::ConsumerLines;
 use crate::plan::{CHUNK, LinkPlan};
-use crate::protocol::{Entry, Found, Receiver, load_words};
+use crate::protocol::{Entry, PollOutcome, Receiver, load_words};
 use crate::sync::{AtomicU64, Ordering};
 use crate::workspace::Workspace;
 use std::cell::Cell;
@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 
 /// The result of [`Consumer::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Polled {
+pub enum PollResult {
     /// Nothing new.
     Empty,
     /// The next frag. Read its payload if needed, then call [`Consumer::advance`].
@@ -118,16 +118,16 @@ impl Consumer {
 
     /// Looks at the next frag without advancing past it; an overrun moves this consumer forward by itself.
     #[inline(always)]
-    pub fn poll(&mut self) -> Polled {
+    pub fn poll(&mut self) -> PollResult {
         match self.receiver.poll() {
-            Found::Ready(meta) => {
+            PollOutcome::Ready(meta) => {
                 self.polled = meta.seq + 1;
-                Polled::Ready(meta)
+                PollResult::Ready(meta)
             }
-            Found::Empty => Polled::Empty,
-            Found::Overrun(lost) => {
+            PollOutcome::Empty => PollResult::Empty,
+            PollOutcome::Overrun(lost) => {
                 self.overrun_poll += lost;
-                Polled::Overrun { lost }
+                PollResult::Overrun { lost }
             }
         }
     }

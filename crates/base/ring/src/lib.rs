@@ -62,7 +62,7 @@ mod loom_tests;
 mod tests;
 
 #[cfg(not(loom))]
-pub use consumer::{Consumer, Overrun, Polled};
+pub use consumer::{Consumer, Overrun, PollResult};
 #[cfg(not(loom))]
 pub use error::WorkspaceError;
 pub use event_count::EventCount;

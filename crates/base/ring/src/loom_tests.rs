@@ -4,7 +4,7 @@
 //! entries), so that a few frags suffice to wrap around.
 
 use crate::EventCount;
-use crate::protocol::{Entry, Found, Label, Receiver, Sender, initial_seq, load_words, store_words};
+use crate::protocol::{Entry, Label, PollOutcome, Receiver, Sender, initial_seq, load_words, store_words};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -68,7 +68,7 @@ fn publish_reliably(link: &Reliable, frags: u64) {
 /// Takes and verifies one frag, if there is one.
 fn take_reliably(link: &Reliable, receiver: &mut Receiver<'_>) -> bool {
     match receiver.poll() {
-        Found::Ready(meta) => {
+        PollOutcome::Ready(meta) => {
             assert_eq!(meta.seq, receiver.seq());
             check(&meta);
             let payload = link.slots[meta.chunk as usize].with(|slot| {
@@ -79,8 +79,8 @@ fn take_reliably(link: &Reliable, receiver: &mut Receiver<'_>) -> bool {
             receiver.advance();
             true
         }
-        Found::Empty => false,
-        Found::Overrun(_) => panic!("a reliable consumer was overtaken"),
+        PollOutcome::Empty => false,
+        PollOutcome::Overrun(_) => panic!("a reliable consumer was overtaken"),
     }
 }
 
@@ -168,7 +168,7 @@ fn consume_lossily(link: &Lossy, polls: usize) -> (u64, u64, u64) {
     let (mut accepted, mut lost) = (0, 0);
     for _ in 0..polls {
         match receiver.poll() {
-            Found::Ready(meta) => {
+            PollOutcome::Ready(meta) => {
                 assert_eq!(meta.seq, receiver.seq());
                 check(&meta);
                 let mut copy = [[0; 8]; 2];
@@ -182,8 +182,8 @@ fn consume_lossily(link: &Lossy, polls: usize) -> (u64, u64, u64) {
                     Err(overrun) => lost += overrun,
                 }
             }
-            Found::Empty => {}
-            Found::Overrun(overrun) => lost += overrun,
+            PollOutcome::Empty => {}
+            PollOutcome::Overrun(overrun) => lost += overrun,
         }
     }
     (accepted, lost, receiver.seq())

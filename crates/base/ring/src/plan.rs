@@ -196,7 +196,7 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn of(plan: &WorkspacePlan) -> Self {
         let directory_size = directory_size(plan);
-        let mut place = Place(HEADER);
+        let mut place = LayoutCursor(HEADER);
         place.take(directory_size);
         let topology = place.take(plan.topology.len() as u64);
         let links = plan.links.iter().map(|link| LinkLayout::of(link, &mut place)).collect();
@@ -217,7 +217,7 @@ fn directory_size(plan: &WorkspacePlan) -> u64 {
 }
 
 impl LinkLayout {
-    fn of(link: &LinkPlan, place: &mut Place) -> Self {
+    fn of(link: &LinkPlan, place: &mut LayoutCursor) -> Self {
         let start = place.take(PRODUCER_LINES);
         let consumers = link.consumers.iter().map(|_| place.take(CONSUMER_LINES)).collect();
         let entries = place.take(u64::from(link.depth) * ENTRY);
@@ -227,9 +227,9 @@ impl LinkLayout {
 }
 
 /// Allocates aligned space, one part after another.
-struct Place(u64);
+struct LayoutCursor(u64);
 
-impl Place {
+impl LayoutCursor {
     fn take(&mut self, size: u64) -> u64 {
         let start = self.0;
         self.0 = start.saturating_add(size).checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX);

@@ -148,7 +148,7 @@ impl<'a> Sender<'a> {
 
 /// The result of a poll at a consumer's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum PollOutcome {
     /// Not published yet.
     Empty,
     /// The next frag.
@@ -185,7 +185,7 @@ impl<'a> Receiver<'a> {
 
     /// Looks at the next frag without advancing past it.
     #[inline(always)]
-    pub(crate) fn poll(&mut self) -> Found {
+    pub(crate) fn poll(&mut self) -> PollOutcome {
         let entry = self.entry(self.seq);
         let found = entry.0[0].load(Ordering::Acquire);
         if found != self.seq {
@@ -204,7 +204,7 @@ impl<'a> Receiver<'a> {
                 return self.not_next(again);
             }
         }
-        Found::Ready(FragMeta::from_words(words))
+        PollOutcome::Ready(FragMeta::from_words(words))
     }
 
     /// Returns the metadata of frag `seq` if the ring currently holds it whole, wherever this receiver is.
@@ -223,10 +223,10 @@ impl<'a> Receiver<'a> {
     }
 
     #[cold]
-    fn not_next(&mut self, found: u64) -> Found {
+    fn not_next(&mut self, found: u64) -> PollOutcome {
         // Signed distance: an unused entry holds a number below 0.
         let ahead = found.wrapping_sub(self.seq) as i64;
-        if ahead < 0 { Found::Empty } else { Found::Overrun(self.skip_behind(found)) }
+        if ahead < 0 { PollOutcome::Empty } else { PollOutcome::Overrun(self.skip_behind(found)) }
     }
 
     /// Moves forward to half a lap behind frag `newest`, so that a slow consumer neither loses a whole lap at a time

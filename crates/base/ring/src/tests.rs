@@ -20,7 +20,7 @@ fn link(depth: u32, mtu: u32, consumers: &[(&str, bool)]) -> (Producer, Vec<Cons
 
 fn ready(consumer: &mut Consumer) -> FragMeta {
     match consumer.poll() {
-        Polled::Ready(meta) => meta,
+        PollResult::Ready(meta) => meta,
         other => panic!("{other:?} instead of a frag"),
     }
 }
@@ -29,7 +29,7 @@ fn ready(consumer: &mut Consumer) -> FragMeta {
 fn a_frag_arrives_with_its_metadata_and_payload() {
     let (mut producer, mut consumers) = link(4, 100, &[("b", true)]);
     let consumer = &mut consumers[0];
-    assert_eq!(consumer.poll(), Polled::Empty);
+    assert_eq!(consumer.poll(), PollResult::Empty);
     for round in 0..20u64 {
         assert_eq!(producer.credits(4), 4);
         producer.buffer()[..5].copy_from_slice(b"heart");
@@ -127,14 +127,14 @@ fn a_lossy_consumer_is_moved_on_and_counts_what_it_lost() {
         producer.send(&seq.to_le_bytes(), seq, 0, 0, 0);
     }
     // Frag 0's entry holds frag 96 now; half a lap behind that is frag 93.
-    assert_eq!(consumer.poll(), Polled::Overrun { lost: 93 });
+    assert_eq!(consumer.poll(), PollResult::Overrun { lost: 93 });
     for seq in 93..100u64 {
         let meta = ready(consumer);
         assert_eq!((meta.seq, meta.tag), (seq, seq));
         assert_eq!(consumer.payload(&meta), Ok(&seq.to_le_bytes()[..]));
         consumer.advance();
     }
-    assert_eq!(consumer.poll(), Polled::Empty);
+    assert_eq!(consumer.poll(), PollResult::Empty);
 }
 
 #[test]
@@ -312,8 +312,8 @@ proptest! {
                     queue.push_back((number as u64, payload));
                 }
                 Step::Take { read } => match (ends[0].poll(), queue.pop_front()) {
-                    (Polled::Empty, None) => {}
-                    (Polled::Ready(meta), Some((tag, payload))) => {
+                    (PollResult::Empty, None) => {}
+                    (PollResult::Ready(meta), Some((tag, payload))) => {
                         prop_assert_eq!((meta.tag, usize::from(meta.size)), (tag, payload.len()));
                         if read {
                             prop_assert_eq!(ends[0].payload(&meta), Ok(&payload[..]));
@@ -335,9 +335,9 @@ proptest! {
             let (mut taken, mut lost) = (0, 0);
             loop {
                 match lossy.poll() {
-                    Polled::Empty => break,
-                    Polled::Overrun { lost: more } => lost += more,
-                    Polled::Ready(_) => {
+                    PollResult::Empty => break,
+                    PollResult::Overrun { lost: more } => lost += more,
+                    PollResult::Ready(_) => {
                         lossy.advance();
                         taken += 1;
                     }

@@ -1,7 +1,7 @@
 //! The workspace file: which processes may create or observe it, and what happens to damaged ones.
 
 use hearth_ring::{
-    ConsumerPlan, CountersPlan, HugePages, LinkPlan, Observer, Polled, Workspace, WorkspaceError, WorkspacePlan,
+    ConsumerPlan, CountersPlan, HugePages, LinkPlan, Observer, PollResult, Workspace, WorkspaceError, WorkspacePlan,
 };
 use hearth_testkit::{wait_for, wait_until};
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ fn run_node(path: &Path, mut go_on: impl FnMut(u64) -> bool) -> Workspace {
         assert!(producer.credits(1) > 0);
         producer.send(&[7; 10], 1, 0, 0, 0);
         counters.words()[1].store(producer.seq(), Ordering::Relaxed);
-        let Polled::Ready(meta) = consumer.poll() else { panic!("a frag was published") };
+        let PollResult::Ready(meta) = consumer.poll() else { panic!("a frag was published") };
         assert_eq!(consumer.payload(&meta).unwrap(), [7; 10]);
         consumer.advance();
         consumer.release();
@@ -139,7 +139,7 @@ fn observers_see_overruns_and_who_held_the_producer() {
         while producer.credits(1) > 0 {
             producer.send(b"frag", 0, 0, 0, 0);
         }
-        while let Polled::Ready(meta) = sink.poll() {
+        while let PollResult::Ready(meta) = sink.poll() {
             if meta.seq % 2 == 0 {
                 sink.skip();
             } else {
@@ -149,7 +149,7 @@ fn observers_see_overruns_and_who_held_the_producer() {
         }
         sink.release();
     }
-    let Polled::Overrun { lost } = spy.poll() else { panic!("80 frags went through a ring of 16") };
+    let PollResult::Overrun { lost } = spy.poll() else { panic!("80 frags went through a ring of 16") };
     spy.release();
     let link = observer.links().remove(0);
     assert_eq!(link.producer_seq, 80);

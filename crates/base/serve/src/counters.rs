@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Countable events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum CountedEvent {
     /// Requests of JSON-RPC read, each of a batch.
     Requests,
     /// Requests of JSON-RPC answered with an error.
@@ -37,7 +37,7 @@ pub enum Counted {
 /// Counters of a server.
 pub trait Counts: Send + Sync + 'static {
     /// The word in which this is counted.
-    fn word(&self, what: Counted) -> &AtomicU64;
+    fn word(&self, what: CountedEvent) -> &AtomicU64;
 }
 
 /// Adds one to a counter.
@@ -46,20 +46,20 @@ pub fn count(counter: &AtomicU64) {
 }
 
 /// Counts an open connection or stream until it is dropped.
-pub struct Open {
+pub struct OpenGuard {
     counters: Arc<dyn Counts>,
-    what: Counted,
+    what: CountedEvent,
 }
 
-impl Open {
+impl OpenGuard {
     /// Counts one more open item.
-    pub fn new(counters: Arc<dyn Counts>, what: Counted) -> Self {
+    pub fn new(counters: Arc<dyn Counts>, what: CountedEvent) -> Self {
         count(counters.word(what));
         Self { counters, what }
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenGuard {
     fn drop(&mut self) {
         self.counters.word(self.what).fetch_sub(1, Relaxed);
     }

@@ -8,17 +8,17 @@
 //!
 //! Data flow: [`server`] (sockets, threads, connections and their end) → the caller's [`Service`] → [`body`] for a
 //! request's body, [`jsonrpc`] for its calls, [`mod@file`] for answers from a file, or [`websocket`] for a lasting
-//! connection. [`gate`] checks the origin of requests, [`rate`] their frequency. [`fault`] keeps the paths in the
+//! connection. [`origin`] checks the origin of requests, [`rate`] their frequency. [`fault`] keeps the paths in the
 //! node's own errors out of answers. [`dashboard`] is a page for browsers, which uses the service of the same address.
 
 pub mod body;
+mod connection_slots;
 pub mod counters;
 pub mod dashboard;
 pub mod fault;
 pub mod file;
-pub mod gate;
 pub mod jsonrpc;
-mod places;
+pub mod origin;
 pub mod rate;
 pub mod server;
 mod stream;
@@ -26,5 +26,5 @@ pub mod websocket;
 
 pub use axum::body::{Body, Bytes};
 pub use axum::http;
-pub use counters::{Counted, Counts};
+pub use counters::{CountedEvent, Counts};
 pub use server::{Connection, Listener, Server, Service};

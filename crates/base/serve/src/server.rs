@@ -23,8 +23,8 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 
-use crate::counters::{Counted, Counts, Open, count};
-use crate::places::{Entered, Place, Places};
+use crate::connection_slots::{ConnectionSlot, ConnectionSlots, SlotGrant};
+use crate::counters::{CountedEvent, Counts, OpenGuard, count};
 use crate::stream::{Answer, Answers, Stream};
 
 /// Threads that answer. Answers take microseconds: two are there so that a long one does not hold up the others.
@@ -169,14 +169,14 @@ pub struct Connection {
     /// Becomes true when the server stops.
     pub stopped: watch::Receiver<bool>,
     pub(crate) counters: Arc<dyn Counts>,
-    pub(crate) place: Arc<Place>,
-    _open: Open,
+    pub(crate) place: Arc<ConnectionSlot>,
+    _open: OpenGuard,
     _alive: mpsc::Sender<()>,
 }
 
 impl<S: Service> Host<S> {
     async fn accept(mut self, listener: tokio::net::TcpListener) {
-        let places = Places::new(self.bounds.connections, self.bounds.connections_per_address);
+        let places = ConnectionSlots::new(self.bounds.connections, self.bounds.connections_per_address);
         loop {
             let accepted = tokio::select! {
                 _ = self.stopped.changed() => return,
@@ -187,27 +187,27 @@ impl<S: Service> Host<S> {
                 // A client that is gone already is no reason to wait; a table of files that is full is.
                 Err(error) if is_of_the_client(&error) => continue,
                 Err(_) => {
-                    count(self.counters.word(Counted::AcceptsFailed));
+                    count(self.counters.word(CountedEvent::AcceptsFailed));
                     tokio::time::sleep(NO_FILES_WAIT).await;
                     continue;
                 }
             };
             let stream = Arc::new(stream);
-            let Some(Entered { place, for_another }) = places.enter(peer, &stream) else {
-                count(self.counters.word(Counted::ConnectionsRefused));
+            let Some(SlotGrant { place, for_another }) = places.enter(peer, &stream) else {
+                count(self.counters.word(CountedEvent::ConnectionsRefused));
                 refuse(&stream);
                 continue;
             };
             if for_another {
-                count(self.counters.word(Counted::ConnectionsIdleClosed));
+                count(self.counters.word(CountedEvent::ConnectionsIdleClosed));
             }
-            count(self.counters.word(Counted::Connections));
+            count(self.counters.word(CountedEvent::Connections));
             let connection = Connection {
                 peer,
                 stopped: self.stopped.clone(),
                 counters: Arc::clone(&self.counters),
                 place: Arc::new(place),
-                _open: Open::new(Arc::clone(&self.counters), Counted::ConnectionsOpen),
+                _open: OpenGuard::new(Arc::clone(&self.counters), CountedEvent::ConnectionsOpen),
                 _alive: self.alive.clone(),
             };
             tokio::spawn(self.clone().serve(stream, connection));

@@ -17,12 +17,12 @@ use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::places::Place;
+use crate::connection_slots::ConnectionSlot;
 
 /// The wrapped socket.
 pub(crate) struct Stream {
     socket: Arc<TcpStream>,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
     answers: Arc<Answers>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Answers(AtomicUsize);
 
 impl Stream {
     /// Over a socket; `answers` are those of [`Answer`].
-    pub fn new(socket: Arc<TcpStream>, place: Arc<Place>, answers: Arc<Answers>) -> Self {
+    pub fn new(socket: Arc<TcpStream>, place: Arc<ConnectionSlot>, answers: Arc<Answers>) -> Self {
         Self { socket, place, answers }
     }
 }
@@ -100,7 +100,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// Begins a request.
-    pub fn begin(place: &Place, answers: &Arc<Answers>) -> Self {
+    pub fn begin(place: &ConnectionSlot, answers: &Arc<Answers>) -> Self {
         place.begin();
         Self { answers: Arc::clone(answers) }
     }

@@ -25,7 +25,7 @@ use axum::response::IntoResponse;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::counters::{Counted, count};
+use crate::counters::{CountedEvent, count};
 use crate::server::Connection;
 
 /// How often a stalled send checks whether to give up.
@@ -92,7 +92,7 @@ pub async fn upgrade<S: Session, Q: Queue>(
     upgrade.on_upgrade(move |socket| async move {
         let (session, queue) = begin();
         let calls = Calls { running: JoinSet::new(), bytes: 0, subscribing: 0, bounds };
-        Talk { session, queue, connection, patience: bounds.patience }.serve(socket, calls).await;
+        WebSocketTask { session, queue, connection, patience: bounds.patience }.serve(socket, calls).await;
     })
 }
 
@@ -167,14 +167,14 @@ async fn answer_close(socket: &mut WebSocket, patience: Duration) {
 }
 
 /// A WebSocket connection and its state.
-struct Talk<S, Q> {
+struct WebSocketTask<S, Q> {
     session: S,
     queue: Q,
     connection: Arc<Connection>,
     patience: Duration,
 }
 
-impl<S: Session, Q: Queue> Talk<S, Q> {
+impl<S: Session, Q: Queue> WebSocketTask<S, Q> {
     async fn serve(&mut self, mut socket: WebSocket, mut calls: Calls) {
         let mut stopped = self.connection.stopped.clone();
         let mut heard = Instant::now();
@@ -252,7 +252,7 @@ impl<S: Session, Q: Queue> Talk<S, Q> {
     }
 
     fn count_dropped(&self) {
-        count(self.connection.counters.word(Counted::WebsocketsDropped));
+        count(self.connection.counters.word(CountedEvent::WebsocketsDropped));
     }
 
     /// Sends, unless the client takes nothing for too long or has been given up.

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use hearth_ring::{Consumer, HugePages, Polled, Producer, Workspace};
+use hearth_ring::{Consumer, HugePages, PollResult, Producer, Workspace};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_tile::bandwidth::{PLACES, Table};
 use hearth_tile::latency::TAKEN;
@@ -43,7 +43,7 @@ impl Tile for Relay {
 }
 
 /// The bench's ends of the links, and the tile between them.
-struct Line {
+struct BenchLinks {
     path: PathBuf,
     feed: Producer,
     drain: Consumer,
@@ -65,7 +65,7 @@ fn workspace(name: &str) -> (PathBuf, Workspace) {
     (path, workspace)
 }
 
-impl Line {
+impl BenchLinks {
     fn new(name: &str) -> (Self, Parts) {
         let (path, workspace) = workspace(name);
         let parts = Parts {
@@ -99,7 +99,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for BenchLinks {
     fn drop(&mut self) {
         // A file left in the temporary folder does no harm.
         let _ = std::fs::remove_file(&self.path);
@@ -108,7 +108,7 @@ impl Drop for Line {
 
 fn drain(consumer: &mut Consumer, mut each: impl FnMut(&[u8])) -> u64 {
     let mut taken = 0;
-    while let Polled::Ready(meta) = consumer.poll() {
+    while let PollResult::Ready(meta) = consumer.poll() {
         each(consumer.payload(&meta).expect("a reliable link"));
         consumer.advance();
         taken += 1;
@@ -118,7 +118,7 @@ fn drain(consumer: &mut Consumer, mut each: impl FnMut(&[u8])) -> u64 {
 }
 
 fn frags(bench: &Bench) {
-    let (mut line, parts) = Line::new("loop");
+    let (mut line, parts) = BenchLinks::new("loop");
     let mut relay = Runner::<Relay>::new((), parts).expect("a relay");
     let through_loop = || {
         line.fill(2);
@@ -127,7 +127,7 @@ fn frags(bench: &Bench) {
         assert_eq!(taken, DEPTH as u64);
         taken
     };
-    let (mut bare, mut parts) = Line::new("bare");
+    let (mut bare, mut parts) = BenchLinks::new("bare");
     let (mut input, mut output) = (parts.inputs.remove(0), parts.outputs.remove(0));
     let without_loop = || {
         bare.fill(2);
@@ -141,7 +141,7 @@ fn frags(bench: &Bench) {
 }
 
 fn skipped(bench: &Bench) {
-    let (mut line, parts) = Line::new("skip");
+    let (mut line, parts) = BenchLinks::new("skip");
     let mut relay = Runner::<Relay>::new((), parts).expect("a relay");
     bench.run("frag skipped, sending included", Unit::NanosPerItem, None, || {
         line.fill(1);
@@ -151,7 +151,7 @@ fn skipped(bench: &Bench) {
 }
 
 fn idle(bench: &Bench) {
-    let (_line, parts) = Line::new("idle");
+    let (_line, parts) = BenchLinks::new("idle");
     let mut relay = Runner::<Relay>::new((), parts).expect("a relay");
     bench.run("turn with nothing to do", Unit::NanosPerItem, None, || {
         for _ in 0..DEPTH {

@@ -104,7 +104,7 @@ impl From<&str> for Blocklist {
 pub struct Affinity {
     text: String,
     /// `None` for `auto`.
-    places: Option<Places>,
+    places: Option<ParsedAffinity>,
 }
 
 impl Default for Affinity {
@@ -116,7 +116,7 @@ impl Default for Affinity {
 
 impl From<&str> for Affinity {
     fn from(text: &str) -> Self {
-        Self { text: text.into(), places: (text.trim() != "auto").then(|| Places::of(text)) }
+        Self { text: text.into(), places: (text.trim() != "auto").then(|| ParsedAffinity::of(text)) }
     }
 }
 
@@ -224,7 +224,7 @@ impl Affinity {
     /// Assigns cores, also for `auto`. Places beyond the last tile are not used: see [`Affinity::unused`].
     pub fn assign(&self, seats: &[Seat], cores: &Cores) -> Result<Vec<Option<usize>>, AffinityError> {
         let Some(places) = &self.places else { return Ok(auto(seats, cores)) };
-        let Places { mut places, shared, mut mistakes } = places.clone();
+        let ParsedAffinity { mut places, shared, mut mistakes } = places.clone();
         // The number of places is unknown if a part is invalid.
         if mistakes.is_empty() && places.len() < seats.len() {
             mistakes.push(Mistake::Count { given: places.len(), tiles: seats.len() });
@@ -262,7 +262,7 @@ fn drawing(mistakes: &[Mistake], places: &[Option<usize>], seats: &[Seat]) -> St
 
 /// The parsed parts of an affinity string.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Places {
+struct ParsedAffinity {
     places: Vec<Option<usize>>,
     /// Cores that may have several tiles.
     shared: Vec<usize>,
@@ -270,7 +270,7 @@ struct Places {
     mistakes: Vec<Mistake>,
 }
 
-impl Places {
+impl ParsedAffinity {
     fn of(affinity: &str) -> Self {
         let mut found = Self { places: vec![], shared: vec![], mistakes: vec![] };
         for part in affinity.split(',').map(str::trim) {

@@ -22,13 +22,13 @@ use crate::sys;
 use crate::wake::Waker;
 
 mod cpu;
-mod desk;
-mod lend;
+mod lending;
 mod patience;
+mod shared;
 mod turns;
 
-use lend::{Desk, Tiles};
-use turns::Thread;
+use lending::{CoreShared, Tiles};
+use turns::CoreThread;
 
 /// When an idle core parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub struct Core {
 /// A tile's thread that died of a panic.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("tile {tile} died: {message}")]
-pub struct Died {
+pub struct TilePanic {
     /// The tile's full name.
     pub tile: String,
     /// The panic message.
@@ -85,9 +85,9 @@ pub struct Died {
 
 struct Shared {
     stop: AtomicBool,
-    died: Mutex<Option<Died>>,
+    died: Mutex<Option<TilePanic>>,
     /// One per core.
-    desks: Vec<Desk>,
+    shared_states: Vec<CoreShared>,
     /// The core that borrows the tiles of the others.
     borrower: Option<usize>,
 }
@@ -96,7 +96,7 @@ impl Shared {
     /// Tells every core to stop, including sleeping ones.
     fn halt(&self) {
         self.stop.store(true, Ordering::Release);
-        self.desks.iter().for_each(|desk| desk.waker().interrupt());
+        self.shared_states.iter().for_each(|shared_state| shared_state.waker().interrupt());
     }
 }
 
@@ -109,14 +109,14 @@ pub struct Fleet {
 impl Fleet {
     /// Starts a thread per core. Fails if a thread cannot be started or pinned.
     pub fn start(cores: Vec<Core>) -> std::io::Result<Self> {
-        let borrower = lend::choose_borrower(&cores);
+        let borrower = lending::choose_borrower(&cores);
         for (index, core) in cores.iter().enumerate().filter(|(_, core)| core.lends) {
             if let Some(borrower) = borrower.filter(|borrower| *borrower != index) {
                 core.waker.set_borrower(&cores[borrower].waker);
             }
         }
-        let desks = cores.iter().map(|core| Desk::new(core.waker.clone(), core.lends)).collect();
-        let shared = Shared { stop: AtomicBool::new(false), died: Mutex::new(None), desks, borrower };
+        let shared_states = cores.iter().map(|core| CoreShared::new(core.waker.clone(), core.lends)).collect();
+        let shared = Shared { stop: AtomicBool::new(false), died: Mutex::new(None), shared_states, borrower };
         let mut fleet = Fleet { shared: Arc::new(shared), threads: vec![] };
         for (index, core) in cores.into_iter().enumerate() {
             let (shared, (report, started)) = (fleet.shared.clone(), std::sync::mpsc::channel());
@@ -136,12 +136,12 @@ impl Fleet {
     }
 
     /// The first tile that died, if any.
-    pub fn died(&self) -> Option<Died> {
+    pub fn died(&self) -> Option<TilePanic> {
         self.shared.died.lock().clone()
     }
 
     /// Stops every core and joins its thread. No tile publishes after this.
-    pub fn stop(mut self) -> Result<(), Died> {
+    pub fn stop(mut self) -> Result<(), TilePanic> {
         self.halt();
         self.died().map_or(Ok(()), Err)
     }
@@ -153,7 +153,7 @@ impl Fleet {
             let _ = thread.join();
         }
         // A list may be on its way to a core that never started.
-        let left = self.shared.desks.iter().flat_map(|desk| desk.close());
+        let left = self.shared.shared_states.iter().flat_map(|shared_state| shared_state.close());
         left.flat_map(|tiles| tiles.list).for_each(|mut tile| tile.stop());
     }
 }
@@ -167,7 +167,7 @@ impl Drop for Fleet {
 fn run(index: usize, core: Core, shared: &Shared) {
     let mut tiles = Tiles::new(index, core.tiles);
     tiles.list.iter_mut().for_each(|tile| tile.started());
-    let mut thread = Thread::new(index, tiles, shared, core.clock, core.idle);
+    let mut thread = CoreThread::new(index, tiles, shared, core.clock, core.idle);
     let outcome = panics::catch(|| thread.run());
     if let Err(panic) = outcome {
         let (list, place) = thread.running;
@@ -177,7 +177,7 @@ fn run(index: usize, core: Core, shared: &Shared) {
             tile.died();
             tile.name().to_owned()
         });
-        let died = Died { tile, message: panic_text(&*panic) };
+        let died = TilePanic { tile, message: panic_text(&*panic) };
         shared.died.lock().get_or_insert(died);
         shared.halt();
     }

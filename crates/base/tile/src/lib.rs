@@ -20,15 +20,12 @@ pub mod clock;
 pub mod core;
 #[cfg(not(loom))]
 pub mod counters;
-#[cfg(loom)]
-#[path = "core/desk.rs"]
-mod desk;
+#[cfg(not(loom))]
+pub mod external_tile;
 #[cfg(not(loom))]
 pub mod latency;
 #[cfg(all(test, loom))]
 mod loom_tests;
-#[cfg(not(loom))]
-pub mod outside;
 #[cfg(not(loom))]
 pub mod panics;
 #[cfg(not(loom))]
@@ -37,6 +34,9 @@ pub mod regime;
 pub mod rig;
 #[cfg(not(loom))]
 pub mod runner;
+#[cfg(loom)]
+#[path = "core/shared.rs"]
+mod shared;
 mod sync;
 #[cfg(not(loom))]
 pub mod sys;

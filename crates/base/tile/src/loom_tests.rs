@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use crate::desk::{Desk, give, give_back, lend};
+use crate::shared::{CoreShared, give, give_back, lend};
 use crate::sync::{AtomicBool, Ordering};
 use crate::wake::Waker;
 
@@ -18,7 +18,7 @@ const BORROWER: usize = 1;
 
 /// A message from the owner to the borrower.
 #[derive(Debug)]
-enum Mail {
+enum LendMessage {
     /// Its tiles.
     Tiles,
     /// It keeps them: the model ends.
@@ -26,7 +26,7 @@ enum Mail {
 }
 
 struct World {
-    desks: [Desk<Mail>; 2],
+    shared_states: [CoreShared<LendMessage>; 2],
     /// Whether there is work on a link to the owner's tiles.
     work: AtomicBool,
 }
@@ -35,13 +35,13 @@ impl World {
     fn new() -> Arc<Self> {
         let [owner, borrower] = [(); 2].map(|()| Waker::new().expect("a model has no descriptors to run out of"));
         owner.set_borrower(&borrower);
-        let desks = [owner, borrower].map(|waker| Desk::new(waker, true));
-        Arc::new(Self { desks, work: AtomicBool::new(false) })
+        let shared_states = [owner, borrower].map(|waker| CoreShared::new(waker, true));
+        Arc::new(Self { shared_states, work: AtomicBool::new(false) })
     }
 
     fn publish(&self) {
         self.work.store(true, Ordering::Release);
-        self.desks[OWNER].waker().wake();
+        self.shared_states[OWNER].waker().wake();
     }
 
     fn has_work(&self) -> bool {
@@ -50,7 +50,7 @@ impl World {
 
     /// Parks core `own` until there is something to do.
     fn park(&self, own: usize, has_something: impl Fn(&Self) -> bool) {
-        let waker = self.desks[own].waker();
+        let waker = self.shared_states[own].waker();
         loop {
             waker.announce();
             if has_something(self) {
@@ -63,15 +63,15 @@ impl World {
 
     /// Sleeps as the owner until its tiles are back.
     fn sleep_while_lent(&self) {
-        let desk = &self.desks[OWNER];
-        while !desk.has_mail() {
-            desk.waker().sleep_while_lent();
+        let shared_state = &self.shared_states[OWNER];
+        while !shared_state.has_mail() {
+            shared_state.waker().sleep_while_lent();
         }
-        assert_eq!(desk.open().len(), 1);
+        assert_eq!(shared_state.open().len(), 1);
     }
 
     fn give_back(&self) {
-        give_back(Mail::Tiles, &self.desks[OWNER]).expect("the owner has not stopped");
+        give_back(LendMessage::Tiles, &self.shared_states[OWNER]).expect("the owner has not stopped");
     }
 }
 
@@ -88,16 +88,16 @@ fn no_wake_up_is_lost_while_tiles_are_lent() {
         let (producing, borrowing) = (Arc::clone(&world), Arc::clone(&world));
         let producer = thread::spawn(move || producing.publish());
         let borrower = thread::spawn(move || {
-            borrowing.park(BORROWER, |world| world.desks[BORROWER].has_mail());
-            if matches!(borrowing.desks[BORROWER].open()[..], [Mail::Tiles]) {
+            borrowing.park(BORROWER, |world| world.shared_states[BORROWER].has_mail());
+            if matches!(borrowing.shared_states[BORROWER].open()[..], [LendMessage::Tiles]) {
                 borrowing.park(BORROWER, World::has_work);
                 borrowing.give_back();
             }
         });
-        let [owner, borrower_desk] = &world.desks;
-        match lend(owner.waker(), borrower_desk, || (!world.has_work()).then_some(Mail::Tiles)) {
+        let [owner, borrower_desk] = &world.shared_states;
+        match lend(owner.waker(), borrower_desk, || (!world.has_work()).then_some(LendMessage::Tiles)) {
             Ok(()) => world.sleep_while_lent(),
-            Err(None) => give(Mail::Kept, borrower_desk).expect("the borrower has not stopped"),
+            Err(None) => give(LendMessage::Kept, borrower_desk).expect("the borrower has not stopped"),
             Err(Some(_)) => panic!("the borrower has not stopped"),
         }
         assert!(world.has_work());
@@ -110,7 +110,7 @@ fn no_wake_up_is_lost_while_tiles_are_lent() {
 fn no_wake_up_is_lost_while_tiles_are_given_back() {
     model(|| {
         let world = World::new();
-        world.desks[OWNER].waker().set_lent(true);
+        world.shared_states[OWNER].waker().set_lent(true);
         let (producing, borrowing) = (Arc::clone(&world), Arc::clone(&world));
         let producer = thread::spawn(move || producing.publish());
         // It does not see the work, and never checks again.

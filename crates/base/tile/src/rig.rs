@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hearth_ring::{Consumer, FragMeta, HugePages, Polled, Producer, Workspace};
+use hearth_ring::{Consumer, FragMeta, HugePages, PollResult, Producer, Workspace};
 
 use crate::bandwidth::Tally;
 use crate::clock::Clock;
@@ -183,13 +183,13 @@ impl<T: Tile> Rig<T> {
         let mut count = 0;
         loop {
             match drain.poll() {
-                Polled::Ready(meta) => {
+                PollResult::Ready(meta) => {
                     each(&meta, drain.payload(&meta).expect("reliable"));
                     drain.advance();
                     count += 1;
                 }
-                Polled::Empty => break,
-                Polled::Overrun { .. } => unreachable!("the rig's links are reliable"),
+                PollResult::Empty => break,
+                PollResult::Overrun { .. } => unreachable!("the rig's links are reliable"),
             }
         }
         drain.release();

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use hearth_ring::{Consumer, Counters, FragMeta, Polled};
+use hearth_ring::{Consumer, Counters, FragMeta, PollResult};
 
 use crate::bandwidth;
 use crate::clock::Clock;
@@ -332,12 +332,12 @@ impl<T: Tile> Runner<T> {
             let i = (first + step) % count;
             while passed < T::FRAGS_PER_RUN {
                 let meta = match self.inputs[i].poll() {
-                    Polled::Empty => break,
-                    Polled::Overrun { .. } => {
+                    PollResult::Empty => break,
+                    PollResult::Overrun { .. } => {
                         self.line.spent(Regime::OverrunPolling, self.clock.now());
                         continue;
                     }
-                    Polled::Ready(meta) => meta,
+                    PollResult::Ready(meta) => meta,
                 };
                 match self.tile.filter(&meta, In(i as u16)) {
                     Filter::Later => break,

@@ -45,7 +45,7 @@ impl Wires {
         let path = std::env::temp_dir().join(unique);
         let tiles = tiles.iter().chain(&["test:0"]).map(|name| {
             let (kind, index) = name.split_once(':').expect("a full name");
-            TileSpec::new::<Counted>(kind, index.parse().expect("an index"))
+            TileSpec::new::<ScriptedCounters>(kind, index.parse().expect("an index"))
         });
         let links = wires.iter().map(|w| LinkSpec {
             name: w.name.into(),
@@ -120,7 +120,7 @@ impl Drop for Wires {
 
 crate::counters! {
     /// What a scripted tile counts.
-    pub struct Counted {
+    pub struct ScriptedCounters {
         /// Frags taken.
         frags: Counter,
     }
@@ -176,19 +176,19 @@ pub fn look(script: &Shared) -> MutexGuard<'_, Script> {
 
 /// A tile that follows its script. It publishes at most `BURST` frags at a time; their payloads count up per output,
 /// from 0 (the payload is the lowest byte).
-pub struct Scripted<const BURST: usize> {
+pub struct ScriptedTile<const BURST: usize> {
     script: Shared,
     clock: Clock,
     outputs: Vec<Port>,
     number: u64,
 }
 
-impl<const BURST: usize> Tile for Scripted<BURST> {
+impl<const BURST: usize> Tile for ScriptedTile<BURST> {
     const NAME: &'static str = "scripted";
     const BURST: usize = BURST;
     const FRAGS_PER_RUN: usize = 4;
     type Config = Shared;
-    type Counters = Counted;
+    type Counters = ScriptedCounters;
 
     fn new(script: Shared, host: &mut Host<'_>) -> Result<Self, InitError> {
         let outputs = host.outputs("out");
@@ -245,7 +245,7 @@ impl<const BURST: usize> Tile for Scripted<BURST> {
     }
 }
 
-impl<const BURST: usize> Scripted<BURST> {
+impl<const BURST: usize> ScriptedTile<BURST> {
     fn spend(&self, callback: usize) {
         let cost = look(&self.script).costs[callback];
         if cost > 0 {

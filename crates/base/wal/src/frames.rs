@@ -48,7 +48,7 @@ pub fn push(out: &mut Vec<u8>, begin: u64, parts: &[&[u8]]) {
 
 /// Contents of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Read<'a> {
+pub struct FileContents<'a> {
     /// The bytes of each record, and where it is.
     pub records: Vec<(u64, &'a [u8])>,
     /// Offset of the end of the last whole record; the rest is torn.
@@ -56,7 +56,7 @@ pub struct Read<'a> {
 }
 
 /// The records of a file; where it is damaged, the byte.
-pub fn read(bytes: &[u8]) -> Result<Read<'_>, u64> {
+pub fn read(bytes: &[u8]) -> Result<FileContents<'_>, u64> {
     let (mut records, mut at) = (Vec::new(), 0);
     while let Some(head) = bytes[at..].first_chunk::<HEAD>() {
         let place = at as u64;
@@ -77,7 +77,7 @@ pub fn read(bytes: &[u8]) -> Result<Read<'_>, u64> {
         records.push((place, &record[HEAD..]));
         at += record.len();
     }
-    Ok(Read { records, whole: at as u64 })
+    Ok(FileContents { records, whole: at as u64 })
 }
 
 fn is_zero(bytes: &[u8]) -> bool {

@@ -15,7 +15,7 @@
 //! At a start, invalid bytes are handled by one rule. *Torn* bytes are what a process or machine left that stopped
 //! during a write: the owner truncates them, since they were never acknowledged. *Damage* is everything else: it is
 //! reported and never truncated. Invalid bytes are damage if there is evidence that they were once on stable storage: a
-//! later record, or another file. The owner decides between the two with [`Stretch`] and [`Walk::rest`].
+//! later record, or another file. The owner decides between the two with [`DamagedRange`] and [`Walk::rest`].
 //!
 //! ```
 //! use hearth_wal::{Appender, Fault, Framing, Memory, Step, Walk, crc};
@@ -69,4 +69,4 @@ pub use appender::Appender;
 pub use disk::{Disk, FileSystem, Memory, Volume, write_all};
 pub use framing::{Fault, Framing, crc};
 pub use source::{Source, is_blank};
-pub use walk::{Step, Stretch, Walk, read_record};
+pub use walk::{DamagedRange, Step, Walk, read_record};

@@ -20,7 +20,7 @@ use crate::appender::Appender;
 use crate::disk::Disk;
 use crate::frames;
 use crate::mount::volume_at;
-use crate::store_file::{Opening, StoreFile};
+use crate::store_file::{OpenMode, StoreFile};
 
 /// From how many bytes on the file is emptied when the pool is.
 const EMPTY_BYTES: u64 = 1 << 20;
@@ -55,7 +55,7 @@ pub enum PoolFileError {
 /// The open file, which any thread may append to.
 pub struct PoolFile {
     path: PathBuf,
-    written: Mutex<Written>,
+    written: Mutex<WriteState>,
 }
 
 /// Records that are about to be written.
@@ -72,7 +72,7 @@ impl Records {
     }
 }
 
-struct Written {
+struct WriteState {
     /// Where the records end.
     end: Appender,
     /// Size of the file after its last rewrite, in bytes.
@@ -88,19 +88,19 @@ impl PoolFile {
         read: impl FnOnce(&[(u64, &[u8])]) -> Result<T, u64>,
     ) -> Result<(Self, T), PoolFileError> {
         let failed = |source| PoolFileError::Io { path: path.clone(), source };
-        let file = StoreFile::open(&path, Opening::Any).map_err(failed)?;
+        let file = StoreFile::open(&path, OpenMode::Any).map_err(failed)?;
         let mut bytes = Vec::new();
         let mut reader: &File = file.file();
         reader.read_to_end(&mut bytes).map_err(failed)?;
         let damaged = |offset| PoolFileError::Damaged { path: path.clone(), offset };
-        let frames::Read { records, whole } = frames::read(&bytes).map_err(damaged)?;
+        let frames::FileContents { records, whole } = frames::read(&bytes).map_err(damaged)?;
         let found = read(&records).map_err(damaged)?;
         if whole < bytes.len() as u64 {
             let lost = bytes.len() as u64 - whole;
             tracing::warn!(file = %path.display(), offset = whole, bytes = lost, "cut off what was being written");
             file.cut(whole).map_err(failed)?;
         }
-        let written = Mutex::new(Written::of(&file, whole));
+        let written = Mutex::new(WriteState::of(&file, whole));
         Ok((Self { path, written }, found))
     }
 
@@ -140,12 +140,12 @@ impl PoolFile {
         PoolFileError::Io { path: self.path.clone(), source }
     }
 
-    fn written(&self) -> MutexGuard<'_, Written> {
+    fn written(&self) -> MutexGuard<'_, WriteState> {
         self.written.lock()
     }
 }
 
-impl Written {
+impl WriteState {
     fn of(file: &StoreFile, length: u64) -> Self {
         Self { end: Appender::new(file.disk().clone(), length), kept: 0, buffer: Vec::new() }
     }
@@ -164,7 +164,7 @@ impl Written {
     /// Puts another file in the place of this one: there is a whole one at any time.
     fn rewrite(&mut self, path: &Path, put: impl FnOnce(&mut Records)) -> io::Result<()> {
         let next = path.with_extension("next");
-        let file = StoreFile::open(&next, Opening::Empty)?;
+        let file = StoreFile::open(&next, OpenMode::Empty)?;
         let mut fresh = Self { buffer: std::mem::take(&mut self.buffer), ..Self::of(&file, 0) };
         fresh.append(put)?;
         volume_at(path).rename(&next, path)?;

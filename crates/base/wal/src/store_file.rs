@@ -14,14 +14,14 @@ use crate::mount::{mounted_at, volume_at};
 
 /// How to open a file: whether it must exist, and whether to keep its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
+pub enum OpenMode {
     /// There is no file of this name.
     New,
     /// The file must exist.
     Existing,
     /// The file is created if it does not exist.
     Any,
-    /// Like [`Opening::Any`], but existing contents are discarded.
+    /// Like [`OpenMode::Any`], but existing contents are discarded.
     Empty,
 }
 
@@ -37,26 +37,26 @@ impl StoreFile {
     ///
     /// # Errors
     /// The volume's; also where the file is there although it must be new, or the other way round.
-    pub fn open(path: &Path, opening: Opening) -> io::Result<Self> {
+    pub fn open(path: &Path, opening: OpenMode) -> io::Result<Self> {
         let Some(volume) = mounted_at(path) else {
             let mut options = OpenOptions::new();
             let options = options.read(true).write(true);
             let options = match opening {
-                Opening::New => options.create_new(true),
-                Opening::Existing => options,
-                Opening::Any => options.create(true).truncate(false),
-                Opening::Empty => options.create(true).truncate(true),
+                OpenMode::New => options.create_new(true),
+                OpenMode::Existing => options,
+                OpenMode::Any => options.create(true).truncate(false),
+                OpenMode::Empty => options.create(true).truncate(true),
             };
             let file = Arc::new(options.open(path)?);
             return Ok(Self { disk: file.clone(), file });
         };
         let is_made = match opening {
-            Opening::New => true,
-            Opening::Existing => false,
-            Opening::Any | Opening::Empty => !path.exists(),
+            OpenMode::New => true,
+            OpenMode::Existing => false,
+            OpenMode::Any | OpenMode::Empty => !path.exists(),
         };
         let disk = if is_made { volume.create(path)? } else { volume.open(path)? };
-        if opening == Opening::Empty && !is_made {
+        if opening == OpenMode::Empty && !is_made {
             disk.cut(0)?;
         }
         Ok(Self { file: Arc::new(File::open(path)?), disk })
@@ -109,7 +109,7 @@ impl StoreWriter {
     /// # Errors
     /// The volume's.
     pub fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: StoreFile::open(path, Opening::Empty)?, end: 0 })
+        Ok(Self { file: StoreFile::open(path, OpenMode::Empty)?, end: 0 })
     }
 
     /// Returns when everything written is on stable storage.
@@ -139,7 +139,7 @@ impl Write for StoreWriter {
 /// # Errors
 /// The volume's; the file that was there stays.
 pub fn put(unfinished: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let file = StoreFile::open(unfinished, Opening::Empty)?;
+    let file = StoreFile::open(unfinished, OpenMode::Empty)?;
     file.write_at(bytes, 0)?;
     file.sync()?;
     files::finish(unfinished, path)

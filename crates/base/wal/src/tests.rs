@@ -68,7 +68,7 @@ fn log_of(align: u64, bodies: &[Vec<u8>]) -> (Log, Vec<u8>) {
 }
 
 /// Returns the records that a walk finds, and the stretches between them.
-fn found<F: Framing>(framing: F, bytes: &[u8]) -> (Log, Vec<Stretch>) {
+fn found<F: Framing>(framing: F, bytes: &[u8]) -> (Log, Vec<DamagedRange>) {
     let (mut log, mut stretches) = (Log::new(), vec![]);
     let mut walk = Walk::new(bytes, framing, 0, bytes.len() as u64);
     loop {

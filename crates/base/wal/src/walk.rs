@@ -23,14 +23,14 @@ pub enum Step<'a> {
     /// A record that was skipped on request, and not verified.
     Skipped,
     /// Bytes that are no record.
-    Damage(Stretch),
+    Damage(DamagedRange),
     /// The walk ends here.
     End,
 }
 
 /// Bytes that are no record, up to one that is or up to the end of the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct DamagedRange {
     /// Offset of the first invalid byte.
     pub at: u64,
     /// How many there are.
@@ -119,13 +119,13 @@ impl<'s, F: Framing, S: Source + ?Sized> Walk<'s, F, S> {
     }
 
     /// Finds the next record that verifies.
-    fn resume_after(&mut self, bad: u64, fault: Fault) -> io::Result<Stretch> {
+    fn resume_after(&mut self, bad: u64, fault: Fault) -> io::Result<DamagedRange> {
         let mut at = self.next_candidate(bad + 1)?;
         while at < self.end && !self.is_good(at)? {
             at = self.next_candidate(at + 1)?;
         }
         self.at = at.min(self.end);
-        Ok(Stretch { at: bad, length: self.at - bad, fault, to_end: self.at == self.end })
+        Ok(DamagedRange { at: bad, length: self.at - bad, fault, to_end: self.at == self.end })
     }
 
     /// Returns the first offset from `at` on where a record may begin; the walk's end if there is none.

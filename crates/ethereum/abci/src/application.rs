@@ -76,7 +76,7 @@ pub trait Application: Send + Sync + 'static {
 
     /// Takes a part of the snapshot that was accepted.
     fn apply_snapshot_chunk(&self, _: request::ApplySnapshotChunk) -> Answer<response::ApplySnapshotChunk> {
-        let result = response::Applied::RejectSnapshot.into();
+        let result = response::ApplyChunkResult::RejectSnapshot.into();
         Ok(response::ApplySnapshotChunk { result, ..Default::default() })
     }
 }

@@ -239,7 +239,7 @@ pub struct LoadSnapshotChunk {
 /// Verdict on a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
-pub enum Applied {
+pub enum ApplyChunkResult {
     /// Unknown verdict: abort state sync.
     Unknown = 0,
     /// Accepted: continue with the next chunk.
@@ -257,8 +257,8 @@ pub enum Applied {
 /// Data of [`Value::ApplySnapshotChunk`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ApplySnapshotChunk {
-    /// An [`Applied`].
-    #[prost(enumeration = "Applied", tag = "1")]
+    /// An [`ApplyChunkResult`].
+    #[prost(enumeration = "ApplyChunkResult", tag = "1")]
     pub result: i32,
     /// Chunks to fetch again.
     #[prost(uint32, repeated, tag = "2")]

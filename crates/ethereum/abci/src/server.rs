@@ -64,18 +64,18 @@ struct Shared {
     limits: Limits,
     counters: Counters,
     stopping: AtomicBool,
-    open: Mutex<HashMap<u64, Open>>,
+    open: Mutex<HashMap<u64, ServedConnection>>,
 }
 
 /// A connection that is being served.
-struct Open {
+struct ServedConnection {
     stream: Stream,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Shared {
     /// No code panics under this lock, and the guarded map is always consistent.
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, ServedConnection>> {
         self.open.lock()
     }
 }
@@ -122,7 +122,7 @@ impl Server {
         if self.address.connect().is_ok() {
             let _ = accepting.join();
         }
-        let open: Vec<Open> = self.shared.open().drain().map(|(_, open)| open).collect();
+        let open: Vec<ServedConnection> = self.shared.open().drain().map(|(_, open)| open).collect();
         open.iter().for_each(|open| open.stream.shutdown());
         for thread in open.into_iter().filter_map(|open| open.thread) {
             let _ = thread.join();
@@ -165,7 +165,7 @@ fn accept(shared: &Arc<Shared>, listener: &Listener) {
 fn begin(shared: &Arc<Shared>, number: u64, stream: Stream) -> io::Result<()> {
     let kept = stream.try_clone()?;
     // Before the thread runs: it takes its own entry away.
-    shared.open().insert(number, Open { stream: kept, thread: None });
+    shared.open().insert(number, ServedConnection { stream: kept, thread: None });
     let serving = Arc::clone(shared);
     let spawned = thread::Builder::new().name(format!("abci {number}")).spawn(move || {
         let leaving = Leaving { shared: &serving, number };

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 /// An application whose blocks wait at a gate, so that a test can observe concurrent requests.
 #[derive(Default)]
-struct Gated {
+struct GatedApplication {
     gate: Mutex<Gate>,
     changed: Condvar,
 }
@@ -25,14 +25,14 @@ struct Gate {
     is_reached: bool,
 }
 
-impl Gated {
+impl GatedApplication {
     fn set_open(&self) {
         self.gate.lock().is_open = true;
         self.changed.notify_all();
     }
 }
 
-impl Application for Gated {
+impl Application for GatedApplication {
     fn info(&self, _: request::Info) -> Answer<response::Info> {
         Ok(response::Info { last_block_height: 7, ..Default::default() })
     }
@@ -64,8 +64,8 @@ impl Application for Gated {
     }
 }
 
-fn served(address: &str) -> (Arc<Gated>, Server) {
-    let application = Arc::new(Gated::default());
+fn served(address: &str) -> (Arc<GatedApplication>, Server) {
+    let application = Arc::new(GatedApplication::default());
     let server = Server::start(&address.parse().unwrap(), application.clone(), Limits::default()).unwrap();
     (application, server)
 }
@@ -157,7 +157,7 @@ fn connections_are_bounded_and_a_stop_ends_them() {
     let folder = tempfile::tempdir().unwrap();
     let address = Address::Unix(folder.path().join("a.sock"));
     let limits = Limits { connections_max: 2, ..Limits::default() };
-    let mut server = Server::start(&address, Arc::new(Gated::default()), limits).unwrap();
+    let mut server = Server::start(&address, Arc::new(GatedApplication::default()), limits).unwrap();
     let mut clients: Vec<Client> = (0..2).map(|_| Client::connect(&address).unwrap()).collect();
     clients.iter_mut().for_each(|client| assert_eq!(echo(client, "a").unwrap(), "a"));
     let mut third = Client::connect(&address).unwrap();

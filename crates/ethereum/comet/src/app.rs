@@ -18,7 +18,7 @@ use bytes::Bytes;
 use hearth_abci::application::{Answer, Application};
 use hearth_abci::types::{CommitInfo, ExecTxResult, Timestamp};
 use hearth_abci::{Exception, request, response};
-use hearth_evm::chain::{BlockInput, Chain, Ready};
+use hearth_evm::chain::{BlockInput, Chain, SealedBlock};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::side::SideTx;
 use hearth_evm::tx::SharedTx;
@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 use crate::app_hash::app_hash;
 use crate::block::{self, Part};
 use crate::snapshot::maker::Maker;
-use crate::snapshot::restore::{self, Restoring, Step};
+use crate::snapshot::restore::{self, PendingRestore, Step};
 use crate::{check, query, tx_gossip};
 
 /// The rules' version: part of each header of CometBFT's.
@@ -68,9 +68,9 @@ struct Input {
 }
 
 /// A block that was executed.
-struct Made {
+struct ExecutedBlock {
     input: Input,
-    ready: Ready,
+    ready: SealedBlock,
     results: Vec<ExecTxResult>,
 }
 
@@ -79,15 +79,15 @@ pub struct App {
     chain: Chain,
     config: Config,
     spread: Arc<tx_gossip::Shared>,
-    made: Mutex<Vec<Made>>,
+    made: Mutex<Vec<ExecutedBlock>>,
     /// The decided block, until it is committed.
-    decided: Mutex<Option<Made>>,
+    decided: Mutex<Option<ExecutedBlock>>,
     /// Whether this node has been asked to propose.
     proposes: AtomicBool,
     counters: Counters,
     maker: Option<Maker>,
     /// The snapshot that this node begins with.
-    restoring: Mutex<Option<Restoring>>,
+    restoring: Mutex<Option<PendingRestore>>,
 }
 
 impl App {
@@ -122,7 +122,7 @@ impl App {
         &self.counters
     }
 
-    fn execute(&self, input: Input, parts: &[Part], txs: Vec<SharedTx>, side: Vec<SideTx>) -> Answer<Made> {
+    fn execute(&self, input: Input, parts: &[Part], txs: Vec<SharedTx>, side: Vec<SideTx>) -> Answer<ExecutedBlock> {
         let (given, given_beside) = (txs.clone(), side.clone());
         let block = BlockInput {
             number: u64::try_from(input.height).map_err(Exception::new)?,
@@ -134,11 +134,11 @@ impl App {
         };
         let ready = self.chain.execute_block(block).map_err(Exception::new)?;
         let results = block::results(parts, &given, &given_beside, &ready);
-        Ok(Made { input, ready, results })
+        Ok(ExecutedBlock { input, ready, results })
     }
 
     /// The block of this input, if it was executed on the newest one.
-    fn take_made(&self, input: &Input) -> Option<Made> {
+    fn take_made(&self, input: &Input) -> Option<ExecutedBlock> {
         let parent = self.chain.head().hash;
         let mut made = self.made.lock();
         let at = made.iter().position(|made| made.input == *input && made.ready.block.header.parent_hash == parent)?;
@@ -150,7 +150,7 @@ impl App {
         self.made.lock().iter().any(|made| made.input == *input && made.ready.block.header.parent_hash == parent)
     }
 
-    fn remember(&self, new: Made) {
+    fn remember(&self, new: ExecutedBlock) {
         let mut made = self.made.lock();
         made.retain(|made| made.input.height == new.input.height);
         if made.len() >= MADE_MAX {
@@ -181,21 +181,21 @@ impl App {
     }
 
     /// Restores the ledger from a complete snapshot; returns the result to report to CometBFT.
-    fn begin_with(&self, restoring: Restoring) -> response::Applied {
+    fn begin_with(&self, restoring: PendingRestore) -> response::ApplyChunkResult {
         use hearth_evm::chain::RestoreError::{Chain, NotNew, Wrong};
         match restoring.give(&self.chain) {
             Ok(()) => {
                 tracing::info!(height = self.chain.head().number(), "begun with a snapshot");
                 self.made.lock().clear();
-                response::Applied::Accept
+                response::ApplyChunkResult::Accept
             }
             Err(Wrong(why)) => {
                 tracing::warn!(%why, "a snapshot is refused");
-                response::Applied::RejectSnapshot
+                response::ApplyChunkResult::RejectSnapshot
             }
             Err(error @ (NotNew(_) | Chain(_))) => {
                 tracing::error!(%error, "no snapshot can be taken");
-                response::Applied::Abort
+                response::ApplyChunkResult::Abort
             }
         }
     }
@@ -361,7 +361,9 @@ impl Application for App {
 
     fn apply_snapshot_chunk(&self, request: request::ApplySnapshotChunk) -> Answer<response::ApplySnapshotChunk> {
         let mut restoring = self.restoring.lock();
-        let Some(underway) = restoring.as_mut() else { return Ok(restore::say(response::Applied::RejectSnapshot)) };
+        let Some(underway) = restoring.as_mut() else {
+            return Ok(restore::say(response::ApplyChunkResult::RejectSnapshot));
+        };
         match underway.apply(request).map_err(Exception::new)? {
             Step::Say(said) => Ok(said),
             Step::Whole => {

@@ -14,7 +14,7 @@ use alloy_primitives::{Address, B256};
 use bytes::Bytes;
 use hearth_abci::types::{ExecTxResult, Timestamp};
 use hearth_evm::block::{Block, Receipt};
-use hearth_evm::chain::{Chain, Ready};
+use hearth_evm::chain::{Chain, SealedBlock};
 use hearth_evm::side::SideTx;
 use hearth_evm::tx::{self, SharedTx};
 
@@ -37,7 +37,7 @@ pub struct Part {
 
 /// A block of CometBFT's, taken apart.
 #[derive(Clone, Debug, Default)]
-pub struct Unpacked {
+pub struct UnpackedBlock {
     /// One for each of CometBFT's transactions.
     pub parts: Vec<Part>,
     /// The ledger's transactions, in order.
@@ -47,12 +47,12 @@ pub struct Unpacked {
 }
 
 /// A transaction of either ledger.
-enum Resolved {
+enum LedgerTx {
     Evm(SharedTx),
     Side(SideTx),
 }
 
-impl Unpacked {
+impl UnpackedBlock {
     /// Returns the error of the first malformed transaction.
     pub fn malformed(&self) -> Option<&str> {
         self.parts.iter().find_map(|part| part.malformed.as_deref())
@@ -60,24 +60,24 @@ impl Unpacked {
 }
 
 /// Unpacks a block. Senders that the pool knows are not recovered again; the others are recovered in one burst.
-pub fn unpack(chain: &Chain, txs: &[Bytes]) -> Unpacked {
+pub fn unpack(chain: &Chain, txs: &[Bytes]) -> UnpackedBlock {
     let opened: Vec<Result<Content, String>> =
         txs.iter().map(|tx| envelope::open(tx).map_err(|error| error.to_string())).collect();
     let raws: Vec<Bytes> = opened.iter().flatten().flat_map(|content| content.txs().iter().cloned()).collect();
     let mut resolved = resolve(chain, &raws).into_iter();
-    let mut unpacked = Unpacked::default();
+    let mut unpacked = UnpackedBlock::default();
     for content in opened {
         let (begin, side) = (unpacked.txs.len(), unpacked.side.len());
         let result = content.and_then(|content| {
             let found: Vec<_> = resolved.by_ref().take(content.txs().len()).collect();
-            found.into_iter().collect::<Result<Vec<Resolved>, String>>()
+            found.into_iter().collect::<Result<Vec<LedgerTx>, String>>()
         });
         let malformed = match result {
             Ok(found) => {
                 for one in found {
                     match one {
-                        Resolved::Evm(tx) => unpacked.txs.push(tx),
-                        Resolved::Side(tx) => unpacked.side.push(tx),
+                        LedgerTx::Evm(tx) => unpacked.txs.push(tx),
+                        LedgerTx::Side(tx) => unpacked.side.push(tx),
                     }
                 }
                 None
@@ -91,15 +91,15 @@ pub fn unpack(chain: &Chain, txs: &[Bytes]) -> Unpacked {
 }
 
 /// The transactions of these bytes: the pool's where it has them.
-fn resolve(chain: &Chain, raws: &[Bytes]) -> Vec<Result<Resolved, String>> {
+fn resolve(chain: &Chain, raws: &[Bytes]) -> Vec<Result<LedgerTx, String>> {
     let pool = chain.pool();
-    let mut found: Vec<Option<Result<Resolved, String>>> =
-        hashes(raws).iter().map(|hash| pool.get(hash).map(|tx| Ok(Resolved::Evm(tx)))).collect();
+    let mut found: Vec<Option<Result<LedgerTx, String>>> =
+        hashes(raws).iter().map(|hash| pool.get(hash).map(|tx| Ok(LedgerTx::Evm(tx)))).collect();
     let beside: Vec<usize> = (0..raws.len()).filter(|at| chain.is_side(&raws[*at])).collect();
     let to_verify: Vec<alloy_primitives::Bytes> = beside.iter().map(|at| raws[*at].clone().into()).collect();
     let verified = chain.verify_side(&to_verify.iter().collect::<Vec<_>>());
     for (at, result) in beside.into_iter().zip(verified) {
-        found[at] = Some(result.map(Resolved::Side).map_err(|error| error.to_string()));
+        found[at] = Some(result.map(LedgerTx::Side).map_err(|error| error.to_string()));
     }
     let mut burst = Vec::new();
     for (raw, slot) in raws.iter().zip(&mut found).filter(|(_, slot)| slot.is_none()) {
@@ -113,7 +113,7 @@ fn resolve(chain: &Chain, raws: &[Bytes]) -> Vec<Result<Resolved, String>> {
     found
         .into_iter()
         .map(|slot| {
-            let recover = |result: Result<_, tx::TxError>| result.map(Resolved::Evm).map_err(|error| error.to_string());
+            let recover = |result: Result<_, tx::TxError>| result.map(LedgerTx::Evm).map_err(|error| error.to_string());
             slot.unwrap_or_else(|| recovered.next().map_or_else(missing, recover))
         })
         .collect()
@@ -163,13 +163,13 @@ pub fn bytes_to_choose(bytes_max: i64) -> usize {
 }
 
 /// Outcome of one of the ledger's transactions: its receipt, or why it was left out.
-type Fate<'a> = Result<&'a Receipt, &'a str>;
+type TxOutcome<'a> = Result<&'a Receipt, &'a str>;
 
 /// The id of a side ledger transaction, or why it is not in the block.
 type SideFate = Result<B256, String>;
 
 /// Returns the results of CometBFT's transactions, of which `count` ledger transactions were given to execution.
-pub fn results(parts: &[Part], txs: &[SharedTx], side: &[SideTx], ready: &Ready) -> Vec<ExecTxResult> {
+pub fn results(parts: &[Part], txs: &[SharedTx], side: &[SideTx], ready: &SealedBlock) -> Vec<ExecTxResult> {
     let mut not_in = ready.side_refused().into_iter().peekable();
     let of_side: Vec<SideFate> = side
         .iter()
@@ -180,7 +180,7 @@ pub fn results(parts: &[Part], txs: &[SharedTx], side: &[SideTx], ready: &Ready)
         .collect();
     let mut refused = ready.refused.iter().peekable();
     let mut receipts = ready.block.receipts.iter();
-    let fates: Vec<Fate<'_>> = (0..txs.len())
+    let fates: Vec<TxOutcome<'_>> = (0..txs.len())
         .map(|place| match refused.next_if(|(at, ..)| *at == place) {
             Some((.., refusal)) => Err(refusal.reason.as_str()),
             None => Ok(receipts.next().expect("what is not refused has a receipt")),
@@ -190,14 +190,14 @@ pub fn results(parts: &[Part], txs: &[SharedTx], side: &[SideTx], ready: &Ready)
 }
 
 /// Like `results`, for parts that are included completely.
-pub fn results_of_included(parts: &[Part], ready: &Ready) -> Vec<ExecTxResult> {
+pub fn results_of_included(parts: &[Part], ready: &SealedBlock) -> Vec<ExecTxResult> {
     let block: &Block = &ready.block;
-    let fates: Vec<Fate<'_>> = block.receipts.iter().map(Ok).collect();
+    let fates: Vec<TxOutcome<'_>> = block.receipts.iter().map(Ok).collect();
     let side: Vec<SideFate> = ready.side().iter().map(|tx| Ok(tx.id)).collect();
     join(parts, &block.txs, &fates, &side)
 }
 
-fn join(parts: &[Part], txs: &[SharedTx], fates: &[Fate<'_>], side: &[SideFate]) -> Vec<ExecTxResult> {
+fn join(parts: &[Part], txs: &[SharedTx], fates: &[TxOutcome<'_>], side: &[SideFate]) -> Vec<ExecTxResult> {
     let of = |part: &Part| {
         let places = part.places.clone();
         result(part, &txs[places.clone()], &fates[places], &side[part.side.clone()])
@@ -205,7 +205,7 @@ fn join(parts: &[Part], txs: &[SharedTx], fates: &[Fate<'_>], side: &[SideFate])
     parts.iter().map(of).collect()
 }
 
-fn result(part: &Part, txs: &[SharedTx], fates: &[Fate<'_>], side: &[SideFate]) -> ExecTxResult {
+fn result(part: &Part, txs: &[SharedTx], fates: &[TxOutcome<'_>], side: &[SideFate]) -> ExecTxResult {
     let codespace = CODESPACE.to_owned();
     if let Some(why) = side.iter().find_map(|fate| fate.as_ref().err()) {
         return ExecTxResult { code: CODE_REFUSED, log: why.clone(), codespace, ..Default::default() };

@@ -37,11 +37,11 @@ const CAME_MAX: usize = 65_536;
 
 /// The hashes of transactions that came through CometBFT, the newest.
 #[derive(Debug, Default)]
-pub struct Came {
+pub struct MempoolArrivals {
     kept: Mutex<(HashSet<B256>, VecDeque<B256>)>,
 }
 
-impl Came {
+impl MempoolArrivals {
     fn note(&self, hashes: &[B256]) {
         let mut kept = self.kept.lock();
         let (set, order) = &mut *kept;
@@ -83,7 +83,7 @@ pub(crate) fn hashes(raws: &[Bytes]) -> Vec<B256> {
 }
 
 /// Checks a transaction that is new to CometBFT.
-pub fn check_new(chain: &Chain, came: &Came, tx: &Bytes) -> response::CheckTx {
+pub fn check_new(chain: &Chain, came: &MempoolArrivals, tx: &Bytes) -> response::CheckTx {
     let content = match envelope::open(tx) {
         Ok(content) => content,
         Err(error) => return refused(CODE_MALFORMED, error.to_string()),
@@ -157,7 +157,7 @@ mod tests {
         let [rich, poor] = [1, 2].map(|seed| Signer::new(&[seed; 32]).unwrap());
         let genesis = genesis::dev(1, &[(Address::from(rich.address()), U256::from(10_u128.pow(22)))], 500_000_000);
         let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
-        let (chain, came) = (Chain::open(config).unwrap(), Came::default());
+        let (chain, came) = (Chain::open(config).unwrap(), MempoolArrivals::default());
         let check = |signer: &Signer| {
             let tx = prism::call(1, 0, 100_000_000_000, &OwnerKey([5; 32]), 1_000_000, signer);
             (check_new(&chain, &came, &tx.raw.0).code, came.has(&tx.hash))
@@ -180,7 +180,7 @@ mod tests {
             let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
             Chain::open(config).unwrap()
         };
-        let (chain, other, came) = (open(), open(), Came::default());
+        let (chain, other, came) = (open(), open(), MempoolArrivals::default());
         let sidecar = sidecar(1);
         let tx = Tx::signed(TypedTransaction::Eip4844(with_blobs(1, 0, &sidecar)), &signer(1));
         let whole = Bytes::from(join_network(&tx, &sidecar));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_came_is_remembered_up_to_a_bound() {
-        let came = Came::default();
+        let came = MempoolArrivals::default();
         let hash = |number: usize| B256::left_padding_from(&number.to_be_bytes());
         came.note(&[hash(0), hash(1), hash(0)]);
         assert!(came.has(&hash(0)) && came.has(&hash(1)) && !came.has(&hash(2)));

@@ -177,7 +177,7 @@ pub fn write(cometbft: &Path, folder: &Path, network: &Network) -> Result<Vec<Ho
 
 /// Properties that the user requires of a network that may exist already.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
+pub struct RequiredProperties {
     /// Number of validators.
     pub validators: Option<u16>,
     /// Nodes that only follow.
@@ -187,7 +187,7 @@ pub struct Wanted {
 }
 
 /// The homes of an existing network.
-pub struct Found {
+pub struct ExistingNetwork {
     /// Those of the nodes that vote, then those of the others.
     pub homes: Vec<Home>,
     /// Number of validators.
@@ -198,7 +198,11 @@ pub struct Found {
 
 /// Returns the homes that already exist in `folder`, if any, with this network's ports. Fails if they do not match
 /// `wanted`.
-pub fn find(folder: &Path, network: &Network, wanted: &Wanted) -> Result<Option<Found>, HomesError> {
+pub fn find(
+    folder: &Path,
+    network: &Network,
+    wanted: &RequiredProperties,
+) -> Result<Option<ExistingNetwork>, HomesError> {
     let Ok(folder) = fs::canonicalize(folder) else { return Ok(None) };
     let there = |number: &u32| folder.join(format!("node{number}/config/config.toml")).exists();
     let homes: Vec<Home> = (0..).take_while(there).map(|number| home(&folder, number, network.base_port)).collect();
@@ -219,7 +223,7 @@ pub fn find(folder: &Path, network: &Network, wanted: &Wanted) -> Result<Option<
         }
     }
     homes.iter().try_for_each(|home| home.configure(network, None))?;
-    Ok(Some(Found { homes, validators: validators as usize, chain_id }))
+    Ok(Some(ExistingNetwork { homes, validators: validators as usize, chain_id }))
 }
 
 fn home(folder: &Path, number: u32, base_port: u16) -> Home {
@@ -285,12 +289,22 @@ mod tests {
             let genesis = json!({ "validators": [1, 2], "app_state": { "config": { "chainId": 7 } } });
             fs::write(config.join("genesis.json"), genesis.to_string()).unwrap();
         }
-        let why = |wanted: Wanted| find(folder.path(), &network, &wanted).err().expect("another").to_string();
-        assert!(why(Wanted { validators: Some(4), ..Wanted::default() }).contains("has 2 validators, not 4"));
-        assert!(why(Wanted { followers: Some(0), ..Wanted::default() }).contains("has 1 followers, not 0"));
-        assert!(why(Wanted { chain_id: Some(8), ..Wanted::default() }).contains("has 7 as its chain's id, not 8"));
+        let why =
+            |wanted: RequiredProperties| find(folder.path(), &network, &wanted).err().expect("another").to_string();
+        assert!(
+            why(RequiredProperties { validators: Some(4), ..RequiredProperties::default() })
+                .contains("has 2 validators, not 4")
+        );
+        assert!(
+            why(RequiredProperties { followers: Some(0), ..RequiredProperties::default() })
+                .contains("has 1 followers, not 0")
+        );
+        assert!(
+            why(RequiredProperties { chain_id: Some(8), ..RequiredProperties::default() })
+                .contains("has 7 as its chain's id, not 8")
+        );
         // A match proceeds to the settings, which this file lacks.
-        let right = Wanted { validators: Some(2), followers: Some(1), chain_id: Some(7) };
+        let right = RequiredProperties { validators: Some(2), followers: Some(1), chain_id: Some(7) };
         assert!(why(right).contains("proxy_app"));
     }
 
@@ -300,7 +314,7 @@ mod tests {
         let network = Network { validators: 1, followers: 0, base_port: 1, pause_ms: 1, pool: 1, genesis: Value::Null };
         let result = write(Path::new("/nowhere/cometbft"), folder.path(), &network);
         assert!(matches!(result, Err(HomesError::Exists(_))));
-        let any = Wanted::default();
+        let any = RequiredProperties::default();
         assert!(matches!(find(folder.path(), &network, &any), Err(HomesError::Exists(_))));
         assert!(matches!(find(&folder.path().join("a"), &network, &any), Ok(None)));
         let result = write(Path::new("/nowhere/cometbft"), &folder.path().join("a"), &network);

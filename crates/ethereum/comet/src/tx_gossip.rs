@@ -28,7 +28,7 @@ use hearth_evm_utxo::UtxoChain;
 use hearth_utxo::Pool as OutputPool;
 use parking_lot::{Condvar, Mutex};
 
-use crate::check::{Came, hashes};
+use crate::check::{MempoolArrivals, hashes};
 use crate::envelope::Sealer;
 use crate::rpc::Rpc;
 
@@ -43,7 +43,7 @@ const AGAIN: u64 = 20;
 #[derive(Debug, Default)]
 pub struct Shared {
     /// Hashes that came through CometBFT.
-    pub came: Came,
+    pub came: MempoolArrivals,
     /// Whether this node is the only validator.
     pub alone: AtomicBool,
     /// Envelopes submitted to CometBFT.
@@ -51,17 +51,17 @@ pub struct Shared {
     /// Envelopes that CometBFT's RPC did not take.
     pub failed: AtomicU64,
     stopping: AtomicBool,
-    bell: Arc<Bell>,
+    bell: Arc<WakeSignal>,
 }
 
 /// Wakes the thread.
 #[derive(Debug, Default)]
-struct Bell {
+struct WakeSignal {
     rung: Mutex<bool>,
     heard: Condvar,
 }
 
-impl Bell {
+impl WakeSignal {
     fn ring(&self) {
         *self.rung.lock() = true;
         self.heard.notify_all();
@@ -89,7 +89,7 @@ impl Spreader {
             move || bell.ring()
         };
         let feed = chain.pool().subscribe_with(bell());
-        chain.outputs_pool().on_came(bell());
+        chain.outputs_pool().on_transaction_arrival(bell());
         let (waiting, waiting_outputs) = Default::default();
         let mut work = Work { chain, rpc, shared: shared.clone(), waiting, waiting_outputs, is_warned: false };
         let thread = thread::Builder::new().name("spread".into()).spawn(move || work.run(feed))?;
@@ -136,7 +136,7 @@ impl Work {
                 txs = self.chain.pool().content().into_iter().flat_map(|of| of.pending).map(|tx| tx.hash).collect();
             }
             txs.retain(|hash| !self.shared.came.has(hash));
-            let (came, end) = self.chain.outputs_pool().came_since(seen);
+            let (came, end) = self.chain.outputs_pool().arrived_since(seen);
             seen = end;
             let raws: Vec<Bytes> = came.iter().map(|tx| tx.raw.0.clone()).collect();
             let came = came.iter().zip(hashes(&raws)).filter(|(_, hash)| !self.shared.came.has(hash));
@@ -207,7 +207,7 @@ fn outputs_in_order(pool: &OutputPool, ids: &HashSet<B256>) -> Vec<B256> {
     if ids.is_empty() {
         return Vec::new();
     }
-    pool.came_since(0).0.iter().map(|tx| tx.id).filter(|id| ids.contains(id)).collect()
+    pool.arrived_since(0).0.iter().map(|tx| tx.id).filter(|id| ids.contains(id)).collect()
 }
 
 #[cfg(test)]

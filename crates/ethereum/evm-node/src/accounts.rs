@@ -115,12 +115,12 @@ pub fn derive(words: &Mnemonic, count: u32) -> Result<Vec<DevAccount>, EvmError>
     let mnemonic =
         bip39::Mnemonic::parse_in(Language::English, words.text()).map_err(|error| wrong(in_words(&error)))?;
     let unlucky = |_: NoSecret| wrong("a key that follows from them is none".into());
-    let mut parent = Extended::root(&mnemonic.to_seed("")).map_err(unlucky)?;
+    let mut parent = ExtendedKey::root(&mnemonic.to_seed("")).map_err(unlucky)?;
     for index in [HARDENED | 44, HARDENED | 60, HARDENED, 0] {
         parent = parent.child(index).map_err(unlucky)?;
     }
     let account = |number| {
-        let Extended { signer, .. } = parent.child(number).map_err(unlucky)?;
+        let ExtendedKey { signer, .. } = parent.child(number).map_err(unlucky)?;
         Ok(DevAccount { address: Address::from(signer.address()), key: signer.secret() })
     };
     (0..count).map(account).collect()
@@ -130,12 +130,12 @@ pub fn derive(words: &Mnemonic, count: u32) -> Result<Vec<DevAccount>, EvmError>
 const HARDENED: u32 = 1 << 31;
 
 /// BIP-32's extended key. A derived child is invalid with probability 2^-127.
-struct Extended {
+struct ExtendedKey {
     signer: Signer,
     chain_code: [u8; 32],
 }
 
-impl Extended {
+impl ExtendedKey {
     fn root(seed: &[u8]) -> Result<Self, NoSecret> {
         let (secret, chain_code) = halves(b"Bitcoin seed", &[seed]);
         Ok(Self { signer: Signer::new(&secret)?, chain_code })

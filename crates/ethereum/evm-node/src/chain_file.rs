@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use hearth_command::output::{Say, is_stdout, plural};
+use hearth_command::output::{CommandOutput, is_stdout, plural};
 use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig, Paths, limits_in_folder};
 use hearth_evm::genesis::Genesis;
@@ -117,7 +117,7 @@ pub struct EvmExport {
 }
 
 /// Appends the file's blocks to the chain in a folder.
-pub fn import(options: &EvmImport, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn import(options: &EvmImport, stop: &StopSignal, say: &CommandOutput) -> Result<(), EvmError> {
     let chain = in_folder("hearth evm import", &options.chain, &options.execution)?;
     let fed = feed(&chain, &options.file, options.execution.paths(), stop, say);
     chain.stop();
@@ -130,7 +130,7 @@ pub fn import(options: &EvmImport, stop: &StopSignal, say: &Say) -> Result<(), E
 }
 
 /// Executes the file's blocks on a chain in memory.
-pub fn verify(options: &EvmVerify, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn verify(options: &EvmVerify, stop: &StopSignal, say: &CommandOutput) -> Result<(), EvmError> {
     let genesis = genesis(&options.chain, &options.execution.limits)?;
     let chain = Chain::open(ChainConfig { retain_blocks: RECENT_BLOCKS, ..config(genesis, &options.execution) })?;
     let fed = feed(&chain, &options.file, options.execution.paths(), stop, say);
@@ -142,7 +142,7 @@ pub fn verify(options: &EvmVerify, stop: &StopSignal, say: &Say) -> Result<(), E
 }
 
 /// Writes the chain's blocks to a file.
-pub fn export(options: &EvmExport, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn export(options: &EvmExport, stop: &StopSignal, say: &CommandOutput) -> Result<(), EvmError> {
     let execution = Execution { threads: Some(1), ..Default::default() };
     let chain = in_folder("hearth evm export", &options.chain, &execution)?;
     let written = write(&chain, options, stop);
@@ -186,7 +186,7 @@ fn genesis(source: &ChainSource, given: &LimitOptions) -> Result<Genesis, EvmErr
 
 /// The blocks that were read from a file.
 #[derive(Default)]
-struct Fed {
+struct ImportCounts {
     blocks: u64,
     known: u64,
     txs: u64,
@@ -194,7 +194,7 @@ struct Fed {
     time: Duration,
 }
 
-impl Fed {
+impl ImportCounts {
     fn text(&self) -> String {
         let Self { blocks, known, txs, gas, time } = self;
         let seconds = time.as_secs_f64();
@@ -208,7 +208,7 @@ impl Fed {
 }
 
 /// Why a file was not read to its end.
-enum Stopped {
+enum ImportStop {
     /// The file is invalid; says what and where.
     Wrong(String),
     /// The user has asked for the end.
@@ -217,7 +217,7 @@ enum Stopped {
     Chain(EvmError),
 }
 
-impl Stopped {
+impl ImportStop {
     /// Returns the error for the user; `kept` describes the blocks that were kept.
     fn of(self, path: &Path, kept: String) -> EvmError {
         match self {
@@ -229,27 +229,33 @@ impl Stopped {
 }
 
 /// Appends the file's blocks to the chain, in order.
-fn feed(chain: &Chain, path: &Path, paths: Paths, stop: &StopSignal, say: &Say) -> Result<Fed, Stopped> {
-    let cannot = |error: io::Error| Stopped::Wrong(format!("cannot read it: {error}"));
+fn feed(
+    chain: &Chain,
+    path: &Path,
+    paths: Paths,
+    stop: &StopSignal,
+    say: &CommandOutput,
+) -> Result<ImportCounts, ImportStop> {
+    let cannot = |error: io::Error| ImportStop::Wrong(format!("cannot read it: {error}"));
     let source: Box<dyn Read> =
         if is_stdout(Some(path)) { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(cannot)?) };
     let mut blocks = BlockReader::new(BufReader::with_capacity(CHUNK_BYTES, source));
     let begun = Instant::now();
-    let (mut fed, mut said) = (Fed::default(), begun);
+    let (mut fed, mut said) = (ImportCounts::default(), begun);
     loop {
         if stop.is_set() {
-            return Err(Stopped::Asked);
+            return Err(ImportStop::Asked);
         }
         let at = blocks.offset();
         let Some(block) = blocks.next() else { break };
-        let block = block.map_err(|error| Stopped::Wrong(error.to_string()))?;
-        let place = |what: String| Stopped::Wrong(format!("byte {at}: {what}"));
+        let block = block.map_err(|error| ImportStop::Wrong(error.to_string()))?;
+        let place = |what: String| ImportStop::Wrong(format!("byte {at}: {what}"));
         if is_known(chain, &block).map_err(|(number, why)| place(format!("block {number}: {why}")))? {
             fed.known += 1;
             continue;
         }
         let imported = chain.import(block, paths).map_err(|error| match error {
-            hearth_evm::chain::ImportError::Chain(error) => Stopped::Chain(error.into()),
+            hearth_evm::chain::ImportError::Chain(error) => ImportStop::Chain(error.into()),
             invalid => place(invalid.to_string()),
         })?;
         fed.blocks += 1;
@@ -370,19 +376,19 @@ mod tests {
 
         fn export(&self, name: &str, from: u64, to: Option<u64>) -> Result<(), EvmError> {
             let options = EvmExport { file: self.path(name), chain: self.source("made"), from, to };
-            export(&options, &stop(), &Say::nothing())
+            export(&options, &stop(), &CommandOutput::nothing())
         }
 
         fn import(&self, name: &str, folder: &str) -> Result<(), EvmError> {
             let execution = Execution { threads: Some(2), both: true, ..Default::default() };
             let options = EvmImport { file: self.path(name), chain: self.source(folder), execution };
-            import(&options, &stop(), &Say::nothing())
+            import(&options, &stop(), &CommandOutput::nothing())
         }
 
         fn verify(&self, name: &str) -> Result<(), EvmError> {
             let execution = Execution { threads: Some(1), ..Default::default() };
             let options = EvmVerify { file: self.path(name), chain: self.source("unused"), execution };
-            verify(&options, &stop(), &Say::nothing())
+            verify(&options, &stop(), &CommandOutput::nothing())
         }
     }
 

@@ -100,7 +100,7 @@ pub struct Engine {
     server: Server,
     _spreader: Spreader,
     rpc: Rpc,
-    solitude: Solitude,
+    solitude: DisconnectTimer,
 }
 
 impl Engine {
@@ -121,12 +121,12 @@ impl Engine {
 /// Tracks how long CometBFT has been disconnected. CometBFT is meant to exit when it loses its application, but it can
 /// hang on its way out: it answers its RPC and never connects again. Before its first handshake it answers nothing.
 #[derive(Default)]
-struct Solitude {
+struct DisconnectTimer {
     since: Option<Instant>,
     is_answered: bool,
 }
 
-impl Solitude {
+impl DisconnectTimer {
     /// Whether CometBFT answers but has not connected for a while. Reported once per disconnection.
     fn is_forsaken(&mut self, now: Instant, connections: usize, answers: impl FnOnce() -> bool) -> bool {
         if connections > 0 {
@@ -160,7 +160,7 @@ pub fn start(chain: &Chain, options: &CometOptions, dir: Option<&Path>) -> Resul
     let server = Server::start(&options.abci(), app, Default::default()).map_err(failed)?;
     let rpc = Rpc::at(options.comet_rpc())?;
     let spreader = Spreader::start(chain.clone(), rpc.clone(), spread).map_err(failed)?;
-    Ok(Engine { server, _spreader: spreader, rpc, solitude: Solitude::default() })
+    Ok(Engine { server, _spreader: spreader, rpc, solitude: DisconnectTimer::default() })
 }
 
 /// The genesis in a file: geth's form, or CometBFT's, which holds it in `app_state`.

@@ -22,12 +22,12 @@ use super::EvmError;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A file that reports the progress of its save.
-struct Saving<'a> {
+struct SaveFile<'a> {
     file: File,
     save: &'a Save,
 }
 
-impl Write for Saving<'_> {
+impl Write for SaveFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.save.progress();
         self.file.write(bytes)
@@ -46,9 +46,9 @@ pub fn write(path: &Path, chain: &Chain, save: &Save) -> Result<(), EvmError> {
     let genesis = chain.dump(config.unwrap_or_else(|| newest_rules(chain.chain_id())))?;
     let next = path.with_extension("next");
     let write = || {
-        let mut out = BufWriter::with_capacity(CHUNK_BYTES, Saving { file: File::create(&next)?, save });
+        let mut out = BufWriter::with_capacity(CHUNK_BYTES, SaveFile { file: File::create(&next)?, save });
         serde_json::to_writer(&mut out, &genesis)?;
-        let Saving { file, .. } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let SaveFile { file, .. } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         save.progress();
         file.sync_all()?;
         fs::rename(&next, path)

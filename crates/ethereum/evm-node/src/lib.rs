@@ -3,8 +3,9 @@
 //! reads   options; the folder of a chain; CometBFT's answers
 //! writes  the chain's folder, the node's workspace
 //!
-//! Reading order: [`run()`] opens the chain and serves it; [`stages`] shows its threads as tiles; [`comet`] connects it
-//! to CometBFT; [`testnet`] starts a network of such nodes; [`chain_file`] reads and writes chains as files of blocks.
+//! Reading order: [`run()`] opens the chain and serves it; [`stage_reporter`] shows its threads as tiles; [`comet`]
+//! connects it to CometBFT; [`testnet`] starts a network of such nodes; [`chain_file`] reads and writes chains as
+//! files of blocks.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
@@ -15,7 +16,7 @@ mod dump;
 mod genesis_file;
 mod limits;
 mod run;
-mod stages;
+mod stage_reporter;
 mod testnet;
 
 use std::net::IpAddr;
@@ -27,7 +28,7 @@ use alloy_primitives::U256;
 use clap::{Args, Subcommand};
 use hearth_comet::rpc::RpcError as CometError;
 use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, Chain, ChainError};
 use hearth_evm::exec::SpecId;
@@ -36,7 +37,7 @@ use hearth_rpc_client::RpcError;
 use hearth_serve::dashboard::LookAt;
 use hearth_web3::Profiler;
 
-pub use stages::WEB3;
+pub use stage_reporter::WEB3;
 
 /// `hearth evm`
 #[derive(Subcommand)]
@@ -319,7 +320,7 @@ pub fn run(
     command: &EvmCommand,
     instruments: Option<Instruments>,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<(), EvmError> {
     match command {
         EvmCommand::Run(options) => run::run(options, instruments, stop, say),

@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 use alloy_primitives::U256;
 use clap::{Args, FromArgMatches};
 use hearth_command::NO_LAB;
-use hearth_command::output::{Say, note};
+use hearth_command::output::{CommandOutput, note};
 use hearth_command::service_manager::ServiceManager;
 use hearth_command::stop::StopSignal;
 use hearth_evm::blocks::BlocksError;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ChainError};
 use hearth_evm::exec::SpecId;
-use hearth_evm::genesis::beginning::Beginning;
+use hearth_evm::genesis::block_zero::BlockZeroOptions;
 use hearth_evm::genesis::{Genesis, GenesisError};
 use hearth_evm::pool::PoolConfig;
-use hearth_evm::state::{History, Shortened, StateError};
-use hearth_machine::port::{HeldTcp, PortError, Protocol, reachable};
+use hearth_evm::state::{FinalCheckpoint, History, StateError};
+use hearth_machine::port::{PortError, Protocol, ReservedTcp, reachable};
 use hearth_ring::{WORKSPACE_FOLDER, unix_time, workspace_path};
 
 use super::accounts::{self, DevAccount, Mnemonic};
-use super::stages::{Sources, Stages};
+use super::stage_reporter::{Sources, Stages};
 use super::{EvmError, EvmRun, Instruments, comet, dump, genesis_file, hardfork_name};
 
 /// Texts for the console that may wait for their reader.
@@ -62,7 +62,12 @@ fn history(options: &EvmRun) -> Option<History> {
 }
 
 /// Runs a node until Ctrl-C.
-pub fn run(options: &EvmRun, instruments: Option<Instruments>, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn run(
+    options: &EvmRun,
+    instruments: Option<Instruments>,
+    stop: &StopSignal,
+    say: &CommandOutput,
+) -> Result<(), EvmError> {
     check(options)?;
     let words = options.words.words()?;
     let accounts = accounts::derive(&words, options.accounts)?;
@@ -166,8 +171,8 @@ fn web3_config(options: &EvmRun, accounts: &[DevAccount], address: SocketAddr) -
     web3
 }
 
-fn hold(address: SocketAddr) -> Result<HeldTcp, PortError> {
-    HeldTcp::hold(address).map_err(|source| port_error(address, source))
+fn hold(address: SocketAddr) -> Result<ReservedTcp, PortError> {
+    ReservedTcp::hold(address).map_err(|source| port_error(address, source))
 }
 
 fn port_error(address: SocketAddr, source: std::io::Error) -> PortError {
@@ -180,7 +185,7 @@ fn print_console(text: &str) {
     static LINES: OnceLock<SyncSender<String>> = OnceLock::new();
     let lines = LINES.get_or_init(|| {
         let (lines, waiting) = sync_channel(CONSOLE_QUEUE);
-        let print = move || waiting.iter().for_each(|text: String| Say::default().line(text));
+        let print = move || waiting.iter().for_each(|text: String| CommandOutput::default().line(text));
         // Without the thread the queue has no end that takes anything, and all is dropped.
         let _ = std::thread::Builder::new().name("console".into()).spawn(print);
         lines
@@ -207,15 +212,15 @@ fn check(options: &EvmRun) -> Result<(), EvmError> {
 }
 
 /// Compacts the chain's files so that the next start is fast. A failure only costs time there.
-pub(super) fn shorten(chain: &Chain, say: &Say) {
+pub(super) fn shorten(chain: &Chain, say: &CommandOutput) {
     let begun = Instant::now();
     match chain.shorten(SHORTEN_MAX) {
-        Ok(Shortened::Needless) => {}
-        Ok(Shortened::Written) => say.line(format_args!(
+        Ok(FinalCheckpoint::Needless) => {}
+        Ok(FinalCheckpoint::Written) => say.line(format_args!(
             "  state     written as a whole in {:.1} s: the next start does not go through the log",
             begun.elapsed().as_secs_f64()
         )),
-        Ok(Shortened::TooLong) => say.line(format_args!(
+        Ok(FinalCheckpoint::TooLong) => say.line(format_args!(
             "  state     not written as a whole within {} s: the next start goes through the log",
             SHORTEN_MAX.as_secs()
         )),
@@ -302,7 +307,7 @@ fn genesis(options: &EvmRun, accounts: &[DevAccount]) -> Result<Genesis, EvmErro
 /// The genesis of the chain in `dir`, which began with options of `hearth evm run`, and with these words.
 pub(super) fn genesis_of_folder(dir: &Path, words: &accounts::MnemonicOptions) -> Result<Genesis, EvmError> {
     let failed = |what: String| EvmError::File { option: "--data-dir", path: dir.to_owned(), what };
-    let kept = Beginning::options_in_folder(dir);
+    let kept = BlockZeroOptions::options_in_folder(dir);
     if kept.is_empty() {
         return Err(failed("no chain of `hearth evm run` without --genesis began there: give its --genesis".into()));
     }
@@ -353,7 +358,7 @@ fn began_otherwise(options: &EvmRun, accounts: &[DevAccount], why: ChainError) -
     let Some(dir) = options.data_dir.as_ref().filter(|_| is_other && options.genesis.is_none()) else {
         return why.into();
     };
-    let kept = Beginning::options_in_folder(dir);
+    let kept = BlockZeroOptions::options_in_folder(dir);
     let now = of_the_chain(options, accounts);
     let before = |name: &str| kept.iter().find(|(other, _)| other == name).map(|(_, value)| value);
     let differ = now.iter().filter_map(|(name, now)| {
@@ -385,14 +390,14 @@ fn ether_text(wei: U256) -> String {
 }
 
 /// Returns the folder's block zero; for a new chain, the one that the options describe.
-fn beginning(options: &EvmRun, accounts: &[DevAccount]) -> Result<Beginning, EvmError> {
+fn beginning(options: &EvmRun, accounts: &[DevAccount]) -> Result<BlockZeroOptions, EvmError> {
     // Each validator makes block zero for itself: it has to be the same one.
     let now = if options.comet.is_cometbft() { 0 } else { unix_time().as_secs() };
     let timestamp_s = options.timestamp.unwrap_or(now);
-    let wanted = Beginning { timestamp_s, create2_deployer: !options.disable_default_create2_deployer };
+    let wanted = BlockZeroOptions { timestamp_s, create2_deployer: !options.disable_default_create2_deployer };
     let Some(dir) = &options.data_dir else { return Ok(wanted) };
     let failed = |what: String| EvmError::File { option: "--data-dir", path: dir.clone(), what };
-    let kept = Beginning::in_folder(dir, wanted, &of_the_chain(options, accounts))
+    let kept = BlockZeroOptions::in_folder(dir, wanted, &of_the_chain(options, accounts))
         .map_err(|error| failed(error.to_string()))?;
     match options.timestamp.filter(|time| *time != kept.timestamp_s) {
         Some(time) => {
@@ -413,7 +418,14 @@ fn under(genesis: Genesis, options: &EvmRun) -> Result<Genesis, GenesisError> {
     }
 }
 
-fn greet(options: &EvmRun, words: &Mnemonic, accounts: &[DevAccount], chain: &Chain, at: SocketAddr, say: &Say) {
+fn greet(
+    options: &EvmRun,
+    words: &Mnemonic,
+    accounts: &[DevAccount],
+    chain: &Chain,
+    at: SocketAddr,
+    say: &CommandOutput,
+) {
     let head = chain.head();
     say.line(format_args!("hearth {}, EVM chain {}", env!("CARGO_PKG_VERSION"), chain.chain_id()));
     match &options.data_dir {

@@ -15,8 +15,8 @@ use clap::Args;
 use hearth_comet::config_toml::StateSync;
 use hearth_comet::program;
 use hearth_comet::rpc::Rpc;
-use hearth_comet::testnet_dirs::{self, Found, Home, Network, Wanted};
-use hearth_command::output::{Say, note};
+use hearth_comet::testnet_dirs::{self, ExistingNetwork, Home, Network, RequiredProperties};
+use hearth_command::output::{CommandOutput, note};
 use hearth_command::stop::StopSignal;
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_machine::sockets::{self, Protocol};
@@ -94,7 +94,7 @@ impl EvmTestnet {
 }
 
 /// Runs the network until Ctrl-C.
-pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), EvmError> {
+pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &CommandOutput) -> Result<(), EvmError> {
     let cometbft = program::find(options.cometbft.as_deref())?;
     let words = options.words.words()?;
     let chain_id = options.chain_id.unwrap_or(CHAIN_ID);
@@ -106,13 +106,15 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
         pool: 5000,
         genesis: genesis(options, &words, chain_id)?,
     };
-    let wanted = Wanted { validators: options.validators, followers: options.followers, chain_id: options.chain_id };
-    let Found { homes, validators, chain_id } = match testnet_dirs::find(&options.folder, &network, &wanted)? {
+    let wanted =
+        RequiredProperties { validators: options.validators, followers: options.followers, chain_id: options.chain_id };
+    let ExistingNetwork { homes, validators, chain_id } = match testnet_dirs::find(&options.folder, &network, &wanted)?
+    {
         Some(found) => found,
         None => {
             options.check(usize::from(network.followers))?;
             let homes = testnet_dirs::write(&cometbft, &options.folder, &network)?;
-            Found { homes, validators: network.validators.into(), chain_id }
+            ExistingNetwork { homes, validators: network.validators.into(), chain_id }
         }
     };
     options.check(homes.len() - validators)?;
@@ -136,7 +138,7 @@ pub fn run(options: &EvmTestnet, stop: &StopSignal, say: &Say) -> Result<(), Evm
     }
     let _lock = lock(&options.folder)?;
     let (early, late) = homes.split_at(homes.len() - late);
-    let mut running = Running::default();
+    let mut running = RunningNodes::default();
     running.start_all(options, &words, &cometbft, early, stop)?;
     if !late.is_empty() {
         say.line("  those that follow begin with the first snapshot");
@@ -208,7 +210,11 @@ fn shown(command: &Command) -> String {
 
 /// Waits until the first node has a snapshot; returns the trust anchor for a node that starts from it, or `None` if
 /// stopped.
-fn wait_for_snapshot(homes: &[Home], running: &mut Running, stop: &StopSignal) -> Result<Option<StateSync>, EvmError> {
+fn wait_for_snapshot(
+    homes: &[Home],
+    running: &mut RunningNodes,
+    stop: &StopSignal,
+) -> Result<Option<StateSync>, EvmError> {
     let rpc = Rpc::at(&homes[0].comet_rpc())?;
     while !stop.is_set() && running.look() {
         // It is not there yet where CometBFT has just been started.
@@ -242,7 +248,7 @@ fn wait_for_application(process: &mut Process, home: &Home, stop: &StopSignal) -
 
 /// The processes of all nodes; stopped when dropped.
 #[derive(Default)]
-struct Running(Vec<Process>);
+struct RunningNodes(Vec<Process>);
 
 struct Process {
     what: String,
@@ -267,7 +273,7 @@ impl Process {
     }
 }
 
-impl Running {
+impl RunningNodes {
     /// Starts the nodes of these homes: CometBFT when its application listens.
     fn start_all(
         &mut self,
@@ -336,7 +342,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningNodes {
     fn drop(&mut self) {
         self.stop();
     }

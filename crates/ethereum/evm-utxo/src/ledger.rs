@@ -17,8 +17,8 @@ use hearth_evm::side::{
 };
 use hearth_utxo::ledger::{BLOCK_BYTES, Head, Item, LedgerError};
 use hearth_utxo::pool::PoolConfig;
-use hearth_utxo::tx::{self, Checker, TxError, Unverified};
-use hearth_utxo::waiting::Waiting;
+use hearth_utxo::pool_journal::PoolJournal;
+use hearth_utxo::tx::{self, Checker, TxError, UnverifiedTx};
 use hearth_utxo::{Ledger, Pool, SharedTx};
 
 use crate::prism;
@@ -36,7 +36,7 @@ struct Inner {
     ledger: Ledger,
     pool: Pool,
     checker: Checker,
-    waiting: Option<Waiting>,
+    waiting: Option<PoolJournal>,
     /// Number of recent blocks whose records are kept; 0: all.
     retain_blocks: u64,
 }
@@ -57,7 +57,7 @@ impl Utxo {
         if !incoming.is_empty() {
             ledger.require(number)?;
         }
-        let (waiting, before) = start.dir.map(Waiting::open).transpose()?.unzip();
+        let (waiting, before) = start.dir.map(PoolJournal::open).transpose()?.unzip();
         let (pool, checker) = (Pool::new(PoolConfig::default()), Checker::default());
         let inner = Inner { ledger, pool, checker, waiting, retain_blocks: start.retain_blocks };
         // Transactions that waited when the program ended wait again; those already in a block are rejected.
@@ -80,9 +80,9 @@ impl Inner {
     /// The transactions of these bytes, their signatures verified in one burst.
     fn verify(&self, raw: &[&Bytes]) -> Vec<Result<SharedTx, SideRefusal>> {
         let decoded: Vec<_> = raw.iter().map(|raw| tx::decode(raw, self.ledger.chain_id())).collect();
-        let burst: Vec<Unverified> = decoded.iter().filter_map(|one| one.as_ref().ok().cloned()).collect();
+        let burst: Vec<UnverifiedTx> = decoded.iter().filter_map(|one| one.as_ref().ok().cloned()).collect();
         let mut verified = self.checker.verify(burst).into_iter();
-        let judge = |one: Result<Unverified, TxError>| {
+        let judge = |one: Result<UnverifiedTx, TxError>| {
             let tx = one.and_then(|_| verified.next().expect("one for each that decodes"));
             tx.map_err(|error| SideRefusal::Malformed(error.to_string()))
         };

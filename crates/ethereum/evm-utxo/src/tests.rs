@@ -129,7 +129,7 @@ fn a_coin_goes_there_and_back() {
     assert_eq!((output.amount, at.index), (5 * COIN, 0));
     let landed = chain.outputs().transaction(&at.transaction).unwrap().unwrap();
     assert_eq!((landed.number, landed.hash), (1, first.hash));
-    assert!(matches!(landed.what, hearth_utxo::ledger::What::Incoming(one, _) if one.transaction == hash));
+    assert!(matches!(landed.what, hearth_utxo::ledger::TxOrCall::Incoming(one, _) if one.transaction == hash));
     let before = balance(&chain, account(3));
     let raw = to_evm(&chain, 2, 3, 2 * COIN).unwrap();
     let id = send(&chain, raw.clone());

@@ -11,7 +11,7 @@
 
 use alloy_consensus::{TxEip1559, TxLegacy};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, hex, keccak256};
-use hearth_evm::exec::{BlockEnv, Executed, Verdict, execute};
+use hearth_evm::exec::{BlockEnv, BlockExecution, Verdict, execute};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::parallel::execute_parallel;
 use hearth_evm::state::{Changes, State};
@@ -224,7 +224,7 @@ fn by_revm(db: CacheDB<EmptyDB>, env: &BlockEnv, txs: Vec<TxEnv>) -> impl Sized 
     (evm.ctx.journaled_state.database, results)
 }
 
-fn all_included(executed: &Executed, count: usize) -> bool {
+fn all_included(executed: &BlockExecution, count: usize) -> bool {
     let included = |verdict: &&Verdict| matches!(verdict, Verdict::Included(outcome) if outcome.status);
     executed.verdicts.iter().filter(included).count() == count
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, U256, keccak256};
 use hearth_evm::genesis::Genesis;
-use hearth_evm::state::{Account, AccountChange, Changes, Entry, Shortened, State};
+use hearth_evm::state::{Account, AccountChange, Changes, Entry, FinalCheckpoint, State};
 use hearth_testkit::random::Random;
 use revm::state::AccountInfo;
 
@@ -79,5 +79,5 @@ fn main() {
     let (state, after) = open(&dir, &genesis);
     println!("  a start, log of the last 128 blocks {after:>8.2} s   {:>5} MiB", mebibytes(&dir));
     assert_eq!(state.head().state_root(), root);
-    assert!(shortened != Shortened::Written || state.at(blocks.saturating_sub(127)).is_some(), "no view is lost");
+    assert!(shortened != FinalCheckpoint::Written || state.at(blocks.saturating_sub(127)).is_some(), "no view is lost");
 }

@@ -19,7 +19,7 @@ use hearth_crypto::keccak::keccak256_burst;
 use revm::primitives::hardfork::SpecId;
 
 use crate::blobs::{self, BlobEnv, BlobParams};
-use crate::exec::{BlockEnv, Executed, Outcome, Verdict};
+use crate::exec::{BlockEnv, BlockExecution, Outcome, Verdict};
 use crate::trie::ordered_root;
 use crate::tx::{SharedTx, Tx};
 
@@ -322,7 +322,7 @@ pub fn next_base_fee(gas_used: u64, gas_limit: u64, base_fee: u64) -> u64 {
 pub fn seal(
     env: &BlockEnv,
     txs: &[SharedTx],
-    executed: &mut Executed,
+    executed: &mut BlockExecution,
     state_root: B256,
     extra_data: Bytes,
 ) -> Arc<Block> {

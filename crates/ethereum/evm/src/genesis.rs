@@ -6,7 +6,7 @@
 //! source  geth's `core/genesis.go` and `params/config.go` for what a field means and what a missing one means;
 //!         EIP-1559, 4788, 4895, 7685 for the header's later fields; EIP-2935, 4788, 7002, 7251 for the contracts
 
-pub mod beginning;
+pub mod block_zero;
 pub mod dump;
 mod forks;
 mod side;
@@ -133,7 +133,7 @@ pub struct Genesis {
 
 /// The required fields of a genesis.
 #[derive(Deserialize)]
-struct Named {
+struct RequiredFields {
     config: Option<NamedConfig>,
     alloc: Option<IgnoredAny>,
     // As in `side::KEY`.
@@ -158,7 +158,7 @@ impl Genesis {
 
     /// Reads geth's JSON form, and in addition the side ledger's beginning, of this kind.
     pub fn from_json_with(text: &str, kind: Option<&'static dyn SideKind>) -> Result<Self, GenesisError> {
-        let named: Named = serde_json::from_str(text)?;
+        let named: RequiredFields = serde_json::from_str(text)?;
         if !named.config.as_ref().is_some_and(|config| config.chain_id.is_some()) {
             return Err(GenesisError::Missing("config.chainId"));
         }
@@ -215,7 +215,7 @@ impl Genesis {
             let contract = GenesisAccount { nonce: Some(1), code: Some(code), ..Default::default() };
             alloc.insert(address, contract);
         }
-        alloc.insert(beginning::CREATE2_DEPLOYER, beginning::create2_deployer());
+        alloc.insert(block_zero::CREATE2_DEPLOYER, block_zero::create2_deployer());
         for (address, balance) in accounts {
             alloc.entry(*address).or_default().balance = *balance;
         }

@@ -157,13 +157,13 @@ pub enum TxError {
 
 /// A transaction that decodes; its sender is not known yet.
 #[derive(Clone, Debug)]
-pub struct Unrecovered {
+pub struct UnrecoveredTx {
     raw: Bytes,
     envelope: TxEnvelope,
 }
 
 /// Decodes a raw transaction for the chain `chain_id`. A legacy transaction may be for any chain, as before EIP-155.
-pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unrecovered, TxError> {
+pub fn decode(raw: &[u8], chain_id: u64) -> Result<UnrecoveredTx, TxError> {
     if raw.len() > SIZE_MAX {
         return Err(TxError::Oversized { size: raw.len(), limit: SIZE_MAX });
     }
@@ -171,14 +171,14 @@ pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unrecovered, TxError> {
     check_authorizations(&envelope)?;
     match envelope.chain_id() {
         Some(have) if have != chain_id => Err(TxError::ChainId { have, want: chain_id }),
-        _ => Ok(Unrecovered { raw: Bytes::copy_from_slice(raw), envelope }),
+        _ => Ok(UnrecoveredTx { raw: Bytes::copy_from_slice(raw), envelope }),
     }
 }
 
 /// Decodes a raw transaction of a given block. The pool's limits do not hold there: any size, any gas, and blobs. That
 /// it is for this chain its execution checks.
-pub fn decode_in_block(raw: &[u8]) -> Result<Unrecovered, TxError> {
-    Ok(Unrecovered { raw: Bytes::copy_from_slice(raw), envelope: decode_envelope(raw)? })
+pub fn decode_in_block(raw: &[u8]) -> Result<UnrecoveredTx, TxError> {
+    Ok(UnrecoveredTx { raw: Bytes::copy_from_slice(raw), envelope: decode_envelope(raw)? })
 }
 
 /// Decodes a transaction as clients send it: a blob transaction comes with its sidecar, which is checked for a block
@@ -187,7 +187,7 @@ pub fn decode_network(
     raw: &[u8],
     chain_id: u64,
     spec: SpecId,
-) -> Result<(Unrecovered, Option<SharedSidecar>), TxError> {
+) -> Result<(UnrecoveredTx, Option<SharedSidecar>), TxError> {
     if raw.first() == Some(&BLOB_TYPE) && raw.len() > NETWORK_SIZE_MAX {
         return Err(TxError::Oversized { size: raw.len(), limit: NETWORK_SIZE_MAX });
     }
@@ -294,9 +294,9 @@ thread_local! {
 
 /// Recovers the senders of a burst, and the authorities of their authorization lists, in order; an invalid transaction
 /// does not affect the others. Larger bursts cost less per transaction.
-pub fn recover(burst: Vec<Unrecovered>) -> Vec<Result<SharedTx, TxError>> {
+pub fn recover(burst: Vec<UnrecoveredTx>) -> Vec<Result<SharedTx, TxError>> {
     let mut messages = Messages::default();
-    for Unrecovered { envelope, .. } in &burst {
+    for UnrecoveredTx { envelope, .. } in &burst {
         messages.push(envelope.signature(), |out| encode_for_signing(envelope, out));
         for authorization in authorization_list(envelope) {
             messages.push_authorization(authorization);
@@ -308,7 +308,7 @@ pub fn recover(burst: Vec<Unrecovered>) -> Vec<Result<SharedTx, TxError>> {
     keccak256_burst(&raws, &mut hashes);
     let with_hash = burst.into_iter().zip(hashes);
     with_hash
-        .map(|(Unrecovered { raw, envelope }, hash)| {
+        .map(|(UnrecoveredTx { raw, envelope }, hash)| {
             let sender = signers.next().flatten();
             let authorities = signers.by_ref().take(authorization_list(&envelope).len()).collect();
             let sender = sender.ok_or(TxError::Sender)?;

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use hearth_evm::chain::{BlockTime, Chain, ChainConfig, Imported, Paths};
+use hearth_evm::chain::{BlockTime, Chain, ChainConfig, ImportedBlock, Paths};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::import::{GivenBlock, decode_block};
 use hearth_evm::state::Changes;
@@ -58,7 +58,7 @@ fn genesis(network: &str, case: &Value) -> Result<Option<Genesis>, String> {
 }
 
 fn blocks(genesis: Genesis, case: &Value) -> Result<(), String> {
-    let mut line = Line::new(genesis)?;
+    let mut line = CaseChain::new(genesis)?;
     let wanted = hex::word(hex::text(case.get("genesisBlockHeader").ok_or("it has no genesis")?, "hash")?)?;
     if line.chain.head().hash != wanted {
         return Err(format!("block 0 is {}, not {wanted}", line.chain.head().hash));
@@ -68,12 +68,13 @@ fn blocks(genesis: Genesis, case: &Value) -> Result<(), String> {
         let fields = block.as_object().ok_or("a block is not an object")?;
         let refused = fields.keys().any(|name| name.starts_with("expectException"));
         let bytes = hex::bytes(hex::text(block, "rlp")?)?;
-        let given = decode_block(&bytes, 0).map_err(|why| Wrong::Block(why.to_string())).and_then(|it| line.take(it));
+        let given =
+            decode_block(&bytes, 0).map_err(|why| BlockError::Block(why.to_string())).and_then(|it| line.take(it));
         match (given, refused) {
-            (Ok(()), false) | (Err(Wrong::Block(_)), true) => {}
+            (Ok(()), false) | (Err(BlockError::Block(_)), true) => {}
             (Ok(()), true) => return Err(format!("block {index} of the case is taken: it must be refused")),
-            (Err(Wrong::Block(why)), false) => return Err(format!("block {index} of the case is refused: {why}")),
-            (Err(Wrong::Program(why)), _) => return Err(format!("block {index} of the case: {why}")),
+            (Err(BlockError::Block(why)), false) => return Err(format!("block {index} of the case is refused: {why}")),
+            (Err(BlockError::Program(why)), _) => return Err(format!("block {index} of the case: {why}")),
         }
     }
     let last = hex::word(hex::text(case, "lastblockhash")?)?;
@@ -84,7 +85,7 @@ fn blocks(genesis: Genesis, case: &Value) -> Result<(), String> {
 }
 
 /// Why a block is not taken.
-enum Wrong {
+enum BlockError {
     /// It breaks a rule.
     Block(String),
     /// Its paths do not agree, or it cannot be kept.
@@ -92,7 +93,7 @@ enum Wrong {
 }
 
 /// The chain of a case, up to the block that was taken last.
-struct Line {
+struct CaseChain {
     genesis: Genesis,
     chain: Chain,
     /// What its newest block changed; nothing where that is block 0.
@@ -101,14 +102,14 @@ struct Line {
     given: HashMap<B256, GivenBlock>,
 }
 
-impl Line {
+impl CaseChain {
     fn new(genesis: Genesis) -> Result<Self, String> {
         let chain = open(&genesis)?;
         Ok(Self { genesis, chain, changes: None, given: HashMap::new() })
     }
 
     /// Takes a block after whichever block taken before it names as its parent.
-    fn take(&mut self, block: GivenBlock) -> Result<(), Wrong> {
+    fn take(&mut self, block: GivenBlock) -> Result<(), BlockError> {
         let parent = block.header.parent_hash;
         if parent != self.chain.head().hash && (self.given.contains_key(&parent) || self.is_zero(parent)) {
             self.go_to(parent)?;
@@ -122,24 +123,24 @@ impl Line {
         Ok(())
     }
 
-    fn import(&self, block: GivenBlock) -> Result<Imported, Wrong> {
+    fn import(&self, block: GivenBlock) -> Result<ImportedBlock, BlockError> {
         use hearth_evm::chain::ImportError::Invalid;
         use hearth_evm::import::InvalidBlock;
         self.chain.import(block, Paths::Both(THREADS)).map_err(|error| match error {
-            Invalid { why: why @ InvalidBlock::Paths { .. }, .. } => Wrong::Program(why.to_string()),
-            Invalid { why, .. } => Wrong::Block(why.to_string()),
-            other => Wrong::Program(other.to_string()),
+            Invalid { why: why @ InvalidBlock::Paths { .. }, .. } => BlockError::Program(why.to_string()),
+            Invalid { why, .. } => BlockError::Block(why.to_string()),
+            other => BlockError::Program(other.to_string()),
         })
     }
 
     /// Executes the newest block ahead of its parent's hash, and compares.
-    fn ahead(&self, parent_changes: Arc<Changes>) -> Result<(), Wrong> {
+    fn ahead(&self, parent_changes: Arc<Changes>) -> Result<(), BlockError> {
         let Some((ahead, usual)) = self.chain.execute_ahead(parent_changes) else { return Ok(()) };
         let is_same = ahead.verdicts == usual.verdicts
             && ahead.requests == usual.requests
             && ahead.fault == usual.fault
             && ahead.changes == usual.changes;
-        if is_same { Ok(()) } else { Err(Wrong::Program("executed ahead it comes to something else".into())) }
+        if is_same { Ok(()) } else { Err(BlockError::Program("executed ahead it comes to something else".into())) }
     }
 
     fn is_zero(&self, hash: B256) -> bool {
@@ -147,7 +148,7 @@ impl Line {
     }
 
     /// Rebuilds the chain up to the block of this hash.
-    fn go_to(&mut self, hash: B256) -> Result<(), Wrong> {
+    fn go_to(&mut self, hash: B256) -> Result<(), BlockError> {
         let mut path = Vec::new();
         let mut at = hash;
         while let Some(block) = self.given.get(&at) {
@@ -155,17 +156,17 @@ impl Line {
             at = block.header.parent_hash;
         }
         self.chain.stop();
-        self.chain = open(&self.genesis).map_err(Wrong::Program)?;
+        self.chain = open(&self.genesis).map_err(BlockError::Program)?;
         self.changes = None;
         for block in path.into_iter().rev() {
             let imported = self.chain.import(block, Paths::Serial);
-            self.changes = Some(imported.map_err(|error| Wrong::Program(error.to_string()))?.changes);
+            self.changes = Some(imported.map_err(|error| BlockError::Program(error.to_string()))?.changes);
         }
         Ok(())
     }
 }
 
-impl Drop for Line {
+impl Drop for CaseChain {
     fn drop(&mut self) {
         self.chain.stop();
     }

@@ -5,7 +5,7 @@
 
 /// A line of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ExpectedFailure {
     /// The cause's name.
     pub cause: &'static str,
     /// A part of the names of the cases.
@@ -14,14 +14,14 @@ pub struct Line {
 
 /// The list.
 #[derive(Debug, Default)]
-pub struct Expected {
+pub struct ExpectedFailures {
     /// Names and words of the causes.
     pub causes: Vec<(&'static str, &'static str)>,
     /// The lines, in order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ExpectedFailure>,
 }
 
-impl Expected {
+impl ExpectedFailures {
     /// The list that is compiled in.
     pub fn listed() -> Result<Self, String> {
         Self::of(include_str!("expected.txt"))
@@ -34,10 +34,10 @@ impl Expected {
             let (first, rest) = line.split_once(' ').ok_or_else(|| format!("expected.txt: {line:?} is one word"))?;
             match rest.split_once(' ') {
                 Some((name, words)) if first == "cause" => expected.causes.push((name, words)),
-                _ => expected.lines.push(Line { cause: first, part: rest.trim() }),
+                _ => expected.lines.push(ExpectedFailure { cause: first, part: rest.trim() }),
             }
         }
-        for Line { cause, .. } in &expected.lines {
+        for ExpectedFailure { cause, .. } in &expected.lines {
             if !expected.causes.iter().any(|(name, _)| name == cause) {
                 return Err(format!("expected.txt: there is no cause {cause}"));
             }
@@ -57,11 +57,14 @@ mod tests {
 
     #[test]
     fn the_list_reads_and_names_cases() {
-        let listed = Expected::listed().expect("it reads");
+        let listed = ExpectedFailures::listed().expect("it reads");
         assert!(listed.line_of("tests/GeneralStateTests/stSStoreTest/InitCollisionParis.json/x").is_some());
         assert!(listed.line_of("tests/GeneralStateTests/stExample/add11.json/x").is_none());
-        assert!(Expected::of("nowhere a/b").is_err());
-        let own = Expected::of("cause why two words\nwhy a/b").expect("it reads");
-        assert_eq!((own.causes[0], own.lines[0]), (("why", "two words"), Line { cause: "why", part: "a/b" }));
+        assert!(ExpectedFailures::of("nowhere a/b").is_err());
+        let own = ExpectedFailures::of("cause why two words\nwhy a/b").expect("it reads");
+        assert_eq!(
+            (own.causes[0], own.lines[0]),
+            (("why", "two words"), ExpectedFailure { cause: "why", part: "a/b" })
+        );
     }
 }

@@ -36,7 +36,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use expected::Expected;
+use expected::ExpectedFailures;
 use files::{NoCases, Suite};
 use score::{Ending, Score};
 
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 
 /// Whether all cases ended as expected.
 fn run(folder: &Path, page: Option<&Path>) -> Result<bool, String> {
-    let expected = Expected::listed()?;
+    let expected = ExpectedFailures::listed()?;
     let files = files::below(folder)?;
     // A panic is a failed case, and said as such.
     std::panic::set_hook(Box::new(|_| {}));
@@ -99,7 +99,7 @@ fn run(folder: &Path, page: Option<&Path>) -> Result<bool, String> {
         }
     }
     let _ = std::panic::take_hook();
-    for rpc::Ran { method, name, ending } in rpc::run(folder)? {
+    for rpc::CaseResult { method, name, ending } in rpc::run(folder)? {
         let suite = if method.is_empty() { Suite::Blocks } else { Suite::Rpc };
         let of = if method.is_empty() { OF_ITS_CHAIN } else { method.as_str() };
         score.add(suite, of, &name, ending, &expected);

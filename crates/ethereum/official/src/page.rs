@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::expected::Expected;
+use crate::expected::ExpectedFailures;
 use crate::files::Suite;
 use crate::score::{Row, Score};
 
@@ -32,7 +32,7 @@ answer must have the form of the recorded one.
 ";
 
 /// The page of a score.
-pub fn of(score: &Score, expected: &Expected) -> String {
+pub fn of(score: &Score, expected: &ExpectedFailures) -> String {
     let mut out = HEAD.to_owned();
     out.push_str("| Suite | Fork | Passed | Failed as expected | Failed | Not run |\n|---|---|---:|---:|---:|---:|\n");
     let mut all = Row::default();
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_page_has_a_row_for_each_fork_and_the_causes() {
-        let expected = Expected::listed().expect("it reads");
+        let expected = ExpectedFailures::listed().expect("it reads");
         let mut score = Score::default();
         score.add(Suite::State, "Cancun", "a", Ending::Passed, &expected);
         score.add(

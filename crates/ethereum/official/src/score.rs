@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use crate::expected::Expected;
+use crate::expected::ExpectedFailures;
 use crate::files::Suite;
 
 /// How a case ended.
@@ -66,7 +66,7 @@ pub struct Score {
 
 impl Score {
     /// Counts a case.
-    pub fn add(&mut self, suite: Suite, fork: &str, name: &str, ending: Ending, expected: &Expected) {
+    pub fn add(&mut self, suite: Suite, fork: &str, name: &str, ending: Ending, expected: &ExpectedFailures) {
         let row = self.rows.entry((suite.name(), fork.to_owned())).or_default();
         let line = expected.line_of(name);
         match ending {
@@ -91,7 +91,7 @@ impl Score {
     }
 
     /// All cases are counted: looks for lines of the list that have become untrue.
-    pub fn close(&mut self, expected: &Expected) {
+    pub fn close(&mut self, expected: &ExpectedFailures) {
         let untrue = self.met.iter().filter(|line| !self.listed.contains_key(*line));
         self.stale = untrue
             .map(|line| {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn listed_failures_are_expected_and_must_fail() {
-        let expected = Expected::listed().expect("it reads");
+        let expected = ExpectedFailures::listed().expect("it reads");
         let listed = "x/stSStoreTest/InitCollisionParis.json/a";
         let mut score = Score::default();
         score.add(Suite::State, "Cancun", listed, Ending::Failed("another root".into()), &expected);

@@ -11,7 +11,7 @@
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use hearth_evm::blobs::BlobEnv;
-use hearth_evm::exec::{BlockEnv, BlockExecutor, Executed, SpecId, Verdict, execute};
+use hearth_evm::exec::{BlockEnv, BlockExecution, BlockExecutor, SpecId, Verdict, execute};
 use hearth_evm::genesis::Genesis;
 use hearth_evm::parallel::execute_on;
 use hearth_evm::state::{Accounts, Changes, State, StateError, StateView};
@@ -109,7 +109,7 @@ fn entry_of(case: &Value, entry: &Value, rules: &Genesis) -> Result<(), String> 
 /// Compares a block's execution in order with that on two threads.
 fn both(state: &State, view: &View, env: &BlockEnv, txs: &[SharedTx]) -> Result<(), String> {
     let (serial, parallel) = (execute(view, env, txs), execute_on(view, env, txs, THREADS));
-    let said = |it: &Executed| (it.verdicts.clone(), it.gas_used, it.requests.clone(), it.fault.clone());
+    let said = |it: &BlockExecution| (it.verdicts.clone(), it.gas_used, it.requests.clone(), it.fault.clone());
     if said(&serial) != said(&parallel) {
         return Err(format!("on {THREADS} threads it ends otherwise"));
     }

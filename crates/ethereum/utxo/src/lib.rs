@@ -25,12 +25,12 @@ pub mod lattice;
 pub mod ledger;
 pub mod output;
 pub mod pool;
+pub mod pool_journal;
 pub mod prism;
 pub mod rules;
 #[cfg(test)]
 mod testing;
 pub mod tx;
-pub mod waiting;
 
 pub use address::OwnerKey;
 pub use asset::{Asset, AssetId};

@@ -15,7 +15,7 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::ledger::Ledger;
-use crate::ledger::set::{Overlaid, Overlay};
+use crate::ledger::set::{OverlaidSet, Overlay};
 use crate::output::OutPoint;
 use crate::rules::{self, Refusal};
 use crate::tx::SharedTx;
@@ -89,12 +89,12 @@ impl Pool {
     }
 
     /// Sets the function to call when a transaction arrives, replacing the previous one. It must not block.
-    pub fn on_came(&self, wake: impl Fn() + Send + Sync + 'static) {
+    pub fn on_transaction_arrival(&self, wake: impl Fn() + Send + Sync + 'static) {
         *self.wake.lock() = Some(Arc::new(wake));
     }
 
     /// Returns the waiting transactions among all arrivals but the first `seen`, in order, and the number of arrivals.
-    pub fn came_since(&self, seen: u64) -> (Vec<SharedTx>, u64) {
+    pub fn arrived_since(&self, seen: u64) -> (Vec<SharedTx>, u64) {
         let inner = self.inner();
         (inner.order.range(seen..).map(|(_, tx)| tx.clone()).collect(), inner.next)
     }
@@ -124,7 +124,7 @@ impl Pool {
         }
         let landed = ledger.landed_in(&tx.id);
         let state = ledger.read();
-        let effects = rules::check(&tx, &Overlaid { set: &state.set, overlay: &inner.overlay });
+        let effects = rules::check(&tx, &OverlaidSet { set: &state.set, overlay: &inner.overlay });
         let effects = effects.map_err(|refusal| landed.map_or(PoolError::Refused(refusal), PoolError::Landed))?;
         drop(state);
         inner.insert(tx, effects);
@@ -325,16 +325,16 @@ mod tests {
         let (ledger, pool) = (funded(&[(1, 1_000_000), (1, 1_000_000)]), Pool::new(PoolConfig::default()));
         let woken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = woken.clone();
-        pool.on_came(move || {
+        pool.on_transaction_arrival(move || {
             count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         });
         let txs: Vec<_> = all_of(&ledger, 1).chunks(1).map(|one| pay(one, 1, 2, AssetId::NATIVE, 1)).collect();
         assert_eq!(pool.add(&ledger, vec![txs[0].clone()]), [Ok(())]);
-        let (came, seen) = pool.came_since(0);
+        let (came, seen) = pool.arrived_since(0);
         assert_eq!((came, seen), (vec![txs[0].clone()], 1));
         assert_eq!(pool.add(&ledger, vec![txs[0].clone()]), [Err(PoolError::Known)]);
         assert_eq!(pool.add(&ledger, vec![txs[1].clone()]), [Ok(())]);
-        assert_eq!(pool.came_since(seen), (vec![txs[1].clone()], 2));
+        assert_eq!(pool.arrived_since(seen), (vec![txs[1].clone()], 2));
         assert_eq!(woken.load(std::sync::atomic::Ordering::Relaxed), 2);
     }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::{Address, B256, U256};
 use hearth_command::exit_code::ExitCode;
 use hearth_command::node_rpc::RpcError;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_keys::{self as keys, KeyError};
 use hearth_utxo::address::OwnerKey;
@@ -124,7 +124,7 @@ impl From<RpcError> for WalletError {
 }
 
 /// Runs a wallet command.
-pub fn run(command: &Command, say: &Say) -> Result<(), WalletError> {
+pub fn run(command: &Command, say: &CommandOutput) -> Result<(), WalletError> {
     match command {
         Command::New { path } => {
             say.line(OwnerKey(keys::create(path)?.public));
@@ -177,7 +177,7 @@ fn positive(text: &str, decimals: u8) -> Result<u64, WalletError> {
     Some(amount::parse(text, decimals)?).filter(|amount| *amount > 0).ok_or(WalletError::Nothing)
 }
 
-fn balance(node: &mut Node, owner: &OwnerKey, say: &Say) -> Result<(), WalletError> {
+fn balance(node: &mut Node, owner: &OwnerKey, say: &CommandOutput) -> Result<(), WalletError> {
     let balances = node.balances(owner)?;
     if balances.is_empty() {
         say.line("nothing");
@@ -272,7 +272,14 @@ impl Purse {
         Ok(self.builder(outputs, Action::IssueMore { asset, amount }).build()?)
     }
 
-    fn issue(&self, code: &str, amount: &str, decimals: u8, open: bool, say: &Say) -> Result<Vec<u8>, WalletError> {
+    fn issue(
+        &self,
+        code: &str,
+        amount: &str,
+        decimals: u8,
+        open: bool,
+        say: &CommandOutput,
+    ) -> Result<Vec<u8>, WalletError> {
         if !asset::is_code(code) {
             return Err(WalletError::Code(code.into()));
         }
@@ -288,7 +295,7 @@ impl Purse {
     }
 
     /// Sends a transaction, and prints its block when it is in one.
-    pub fn send(&mut self, raw: &[u8], say: &Say) -> Result<(), WalletError> {
+    pub fn send(&mut self, raw: &[u8], say: &CommandOutput) -> Result<(), WalletError> {
         let id = self.node.send(raw)?;
         if !self.wait {
             say.line(format_args!("{id:?}"));
@@ -306,7 +313,7 @@ fn from_evm(
     from: Option<Address>,
     evm_key: Option<&Path>,
     payer: &Payer,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<(), WalletError> {
     let owner = OwnerKey(keys::read(&payer.key)?.public);
     let signer = evm_key.map(read_evm_key).transpose()?;

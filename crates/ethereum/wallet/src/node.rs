@@ -46,7 +46,7 @@ pub struct Balance {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Unspent {
+struct UnspentOutput {
     out_point: String,
     asset: String,
     amount: U64,
@@ -58,13 +58,13 @@ struct Unspent {
 
 #[derive(Deserialize)]
 struct Page {
-    outputs: Vec<Unspent>,
+    outputs: Vec<UnspentOutput>,
     next: Option<String>,
 }
 
 /// The part of an asset's record that the wallet needs.
 #[derive(Deserialize)]
-pub struct Known {
+pub struct AssetInfo {
     /// Digits after the point.
     pub decimals: U64,
 }
@@ -120,8 +120,8 @@ impl Node {
     }
 
     /// Returns the record of an issued asset.
-    pub fn asset(&mut self, id: &AssetId) -> Result<Known, WalletError> {
-        self.ask::<Option<Known>>("utxo_getAsset", json!([id.to_string()]))?.ok_or(WalletError::NoAsset(*id))
+    pub fn asset(&mut self, id: &AssetId) -> Result<AssetInfo, WalletError> {
+        self.ask::<Option<AssetInfo>>("utxo_getAsset", json!([id.to_string()]))?.ok_or(WalletError::NoAsset(*id))
     }
 
     /// Hands a transaction over; its id.
@@ -207,7 +207,7 @@ impl Node {
     }
 }
 
-impl Unspent {
+impl UnspentOutput {
     fn read(self) -> Result<(OutPoint, Output), String> {
         let owner = self.owner.parse().map_err(|error| format!("{error}"))?;
         let output = Output { asset: self.asset.parse()?, amount: self.amount.to(), owner, memo: self.memo };

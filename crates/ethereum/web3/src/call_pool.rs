@@ -45,20 +45,20 @@ impl Deadline {
 }
 
 /// The future answer of a heavy call.
-pub type Running<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
+pub type CallFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
 /// What a heavy call does; it returns whether it failed.
 type Work = Box<dyn FnOnce(Deadline) -> bool + Send>;
 
 /// Limits how many heavy calls run and wait.
-pub struct Heavy {
+pub struct CallPool {
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
     limits: Limits,
     counters: Arc<Counters>,
 }
 
-impl Heavy {
+impl CallPool {
     /// Creates as many slots as the limits allow.
     pub fn new(limits: Limits, counters: Arc<Counters>) -> Self {
         Self { places: Arc::new(Semaphore::new(limits.heavy_at_once)), waiting: AtomicUsize::new(0), limits, counters }
@@ -69,7 +69,7 @@ impl Heavy {
     pub fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(Deadline) -> Result<T, Failure> + Send + 'static,
-    ) -> Running<'_, T> {
+    ) -> CallFuture<'_, T> {
         let (answer, answered) = oneshot::channel();
         let work = move |deadline| {
             let result = work(deadline);
@@ -82,7 +82,11 @@ impl Heavy {
     }
 
     /// Runs `work`, which answers by itself through `answered`, and waits for the answer.
-    fn wait<T: Send + 'static>(&self, work: Work, answered: oneshot::Receiver<Result<T, Failure>>) -> Running<'_, T> {
+    fn wait<T: Send + 'static>(
+        &self,
+        work: Work,
+        answered: oneshot::Receiver<Result<T, Failure>>,
+    ) -> CallFuture<'_, T> {
         Box::pin(async move {
             self.run_boxed(work).await?;
             answered.await.unwrap_or_else(|_| Err(Failure::internal("the call failed")))
@@ -93,7 +97,7 @@ impl Heavy {
     /// runtime's tasks are compiled once and not for each kind of work.
     async fn run_boxed(&self, work: Work) -> Result<(), Failure> {
         let deadline = Deadline::after(self.limits.heavy_time);
-        let waits = Waits::new(&self.waiting);
+        let waits = WaitGuard::new(&self.waiting);
         if waits.before >= self.limits.heavy_waiting + self.limits.heavy_at_once {
             count(&self.counters.heavy_refused);
             return Err(Failure::limit("too many calls at once: try again"));
@@ -117,19 +121,19 @@ impl Heavy {
 }
 
 /// A waiting call; dropping it leaves the queue.
-struct Waits<'a> {
+struct WaitGuard<'a> {
     waiting: &'a AtomicUsize,
     /// How many waited when it came.
     before: usize,
 }
 
-impl<'a> Waits<'a> {
+impl<'a> WaitGuard<'a> {
     fn new(waiting: &'a AtomicUsize) -> Self {
         Self { waiting, before: waiting.fetch_add(1, Relaxed) }
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.waiting.fetch_sub(1, Relaxed);
     }
@@ -148,7 +152,7 @@ mod tests {
         let limits =
             Limits { heavy_at_once: 1, heavy_waiting: 1, heavy_time: Duration::from_millis(50), ..Default::default() };
         let counters = Arc::new(Counters::default());
-        let heavy = Arc::new(Heavy::new(limits, Arc::clone(&counters)));
+        let heavy = Arc::new(CallPool::new(limits, Arc::clone(&counters)));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (begun, has_begun) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
@@ -175,7 +179,7 @@ mod tests {
     #[test]
     fn who_goes_away_waits_no_longer() {
         let limits = Limits { heavy_at_once: 1, heavy_waiting: 1, ..Default::default() };
-        let heavy = Heavy::new(limits, Arc::default());
+        let heavy = CallPool::new(limits, Arc::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _entered = runtime.enter();
         let place = Arc::clone(&heavy.places).try_acquire_owned().unwrap();

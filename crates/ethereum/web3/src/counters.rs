@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub(crate) use hearth_serve::counters::count;
-use hearth_serve::{Counted, Counts};
+use hearth_serve::{CountedEvent, Counts};
 
 macro_rules! counters {
     ($($(#[doc = $help:literal])+ $name:ident,)*) => {
@@ -88,20 +88,20 @@ counters! {
 }
 
 impl Counts for Counters {
-    fn word(&self, what: Counted) -> &AtomicU64 {
+    fn word(&self, what: CountedEvent) -> &AtomicU64 {
         match what {
-            Counted::Requests => &self.requests,
-            Counted::Errors => &self.errors,
-            Counted::Connections => &self.connections,
-            Counted::ConnectionsOpen => &self.connections_open,
-            Counted::ConnectionsRefused => &self.connections_refused,
-            Counted::ConnectionsIdleClosed => &self.connections_idle_closed,
-            Counted::AcceptsFailed => &self.accepts_failed,
-            Counted::WebsocketsDropped => &self.websockets_dropped,
-            Counted::Dashboards => &self.dashboards,
-            Counted::DashboardsOpen => &self.dashboards_open,
-            Counted::DashboardsRefused => &self.dashboards_refused,
-            Counted::DashboardsDropped => &self.dashboards_dropped,
+            CountedEvent::Requests => &self.requests,
+            CountedEvent::Errors => &self.errors,
+            CountedEvent::Connections => &self.connections,
+            CountedEvent::ConnectionsOpen => &self.connections_open,
+            CountedEvent::ConnectionsRefused => &self.connections_refused,
+            CountedEvent::ConnectionsIdleClosed => &self.connections_idle_closed,
+            CountedEvent::AcceptsFailed => &self.accepts_failed,
+            CountedEvent::WebsocketsDropped => &self.websockets_dropped,
+            CountedEvent::Dashboards => &self.dashboards,
+            CountedEvent::DashboardsOpen => &self.dashboards_open,
+            CountedEvent::DashboardsRefused => &self.dashboards_refused,
+            CountedEvent::DashboardsDropped => &self.dashboards_dropped,
         }
     }
 }

@@ -63,7 +63,7 @@ impl Bits {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire {
+struct WireCriteria {
     block_hash: Option<String>,
     from_block: Option<Value>,
     to_block: Option<Value>,
@@ -76,7 +76,7 @@ struct Wire {
 impl Criteria {
     /// Reads the criteria in the parameter at `index`; if it is missing, they match all logs.
     pub fn of(params: &Params<'_>, index: usize) -> Result<Self, Failure> {
-        let Some(wire) = params.shape_or_none::<Wire>(index)? else {
+        let Some(wire) = params.shape_or_none::<WireCriteria>(index)? else {
             let blocks = Blocks::Range { from: None, to: None };
             return Ok(Self::new(blocks, Vec::new(), Vec::new()));
         };

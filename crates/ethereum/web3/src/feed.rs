@@ -26,8 +26,10 @@ pub fn start(api: &Arc<Api>, stopped: watch::Receiver<bool>) -> std::io::Result<
     let (events, hashes) = (api.chain.subscribe(), api.chain.pool().subscribe());
     let (heads, pending) = (Arc::downgrade(api), Arc::downgrade(api));
     let until = stopped.clone();
-    std::thread::Builder::new().name("web3-heads".into()).spawn(move || tell_heads(&heads, &events, &until))?;
-    std::thread::Builder::new().name("web3-pending".into()).spawn(move || tell_pending(&pending, hashes, &stopped))?;
+    std::thread::Builder::new().name("web3-heads".into()).spawn(move || forward_heads(&heads, &events, &until))?;
+    std::thread::Builder::new()
+        .name("web3-pending".into())
+        .spawn(move || publish_pending(&pending, hashes, &stopped))?;
     Ok(())
 }
 
@@ -36,7 +38,7 @@ fn live(api: &Weak<Api>, stopped: &watch::Receiver<bool>) -> Option<Arc<Api>> {
     if *stopped.borrow() { None } else { api.upgrade() }
 }
 
-fn tell_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>) {
+fn forward_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>) {
     // The newest block that was published, and whether events are missing since.
     let (mut newest, mut has_gap) = (None, false);
     while live(api, stopped).is_some() {
@@ -47,14 +49,14 @@ fn tell_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>)
                 // Subscribers get every block, also those whose events did not fit.
                 let missed = newest.filter(|_| has_gap).map_or(0..0, |newest| newest + 1..block.number());
                 for block in missed.filter_map(|number| api.chain.block(number)) {
-                    api.hub.tell_block(number, &block);
+                    api.hub.publish_block(number, &block);
                 }
-                api.hub.tell_block(number, &block);
+                api.hub.publish_block(number, &block);
                 (newest, has_gap) = (Some(block.number()), false);
             }
             ChainEvent::Reorg(head, gone) => {
                 (newest, has_gap) = (Some(head.number()), false);
-                gone.iter().for_each(|block| api.hub.tell_gone(number, block));
+                gone.iter().for_each(|block| api.hub.publish_removed(number, block));
                 api.filters.rewind(number, head.number() + 1);
             }
             ChainEvent::Lagged => {
@@ -67,7 +69,7 @@ fn tell_heads(api: &Weak<Api>, events: &Events, stopped: &watch::Receiver<bool>)
     }
 }
 
-fn tell_pending(api: &Weak<Api>, mut hashes: Feed, stopped: &watch::Receiver<bool>) {
+fn publish_pending(api: &Weak<Api>, mut hashes: Feed, stopped: &watch::Receiver<bool>) {
     while live(api, stopped).is_some() {
         if !hashes.wait(LOOK_EVERY) {
             continue;
@@ -75,9 +77,9 @@ fn tell_pending(api: &Weak<Api>, mut hashes: Feed, stopped: &watch::Receiver<boo
         let news = hashes.take();
         let Some(api) = live(api, stopped) else { return };
         api.counters.notifications_missed.fetch_add(news.missed, Relaxed);
-        api.filters.tell_pending(news.before, &news.hashes);
+        api.filters.publish_pending(news.before, &news.hashes);
         if api.hub.wants_pending() {
-            api.hub.tell_pending(news.before, &news.hashes, |hash| {
+            api.hub.publish_pending(news.before, &news.hashes, |hash| {
                 // It may be in a block by now.
                 let waiting = api.chain.pool().get(hash);
                 waiting.or_else(|| api.chain.tx(hash).map(|(block, index)| Arc::clone(&block.txs[index])))

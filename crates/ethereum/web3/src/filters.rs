@@ -37,7 +37,7 @@ enum Kind {
 
 /// A position in the chain's events.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct EventPosition {
     /// The number of the last event before it.
     pub event: u64,
     /// The number that the next block has.
@@ -76,8 +76,8 @@ pub enum Changes {
     Pending(Vec<B256>),
 }
 
-/// Changes while they are delivered: they count as delivered only after [`Telling::delivered`].
-pub struct Telling<'a> {
+/// Changes while they are delivered: they count as delivered only after [`Delivery::delivered`].
+pub struct Delivery<'a> {
     filters: &'a Filters,
     id: U256,
     /// What has changed.
@@ -86,7 +86,7 @@ pub struct Telling<'a> {
     _turn: OwnedMutexGuard<()>,
 }
 
-impl Telling<'_> {
+impl Delivery<'_> {
     /// Records that the changes are delivered, but for blocks from `next` on.
     pub fn delivered(mut self, next: u64) {
         self.delivered = true;
@@ -96,7 +96,7 @@ impl Telling<'_> {
     }
 }
 
-impl Drop for Telling<'_> {
+impl Drop for Delivery<'_> {
     fn drop(&mut self) {
         if self.delivered {
             return;
@@ -148,17 +148,17 @@ impl Filters {
     }
 
     /// Adds a filter for blocks after the head of `now`; returns its number, quoted.
-    pub fn add_blocks(&self, now: impl FnOnce() -> Moment) -> Result<String, Failure> {
+    pub fn add_blocks(&self, now: impl FnOnce() -> EventPosition) -> Result<String, Failure> {
         self.add(|| {
-            let Moment { event, next } = now();
+            let EventPosition { event, next } = now();
             (Kind::Blocks(next), event)
         })
     }
 
     /// Adds a filter for logs of blocks after the head of `now`.
-    pub fn add_logs(&self, criteria: Criteria, now: impl FnOnce() -> Moment) -> Result<String, Failure> {
+    pub fn add_logs(&self, criteria: Criteria, now: impl FnOnce() -> EventPosition) -> Result<String, Failure> {
         self.add(|| {
-            let Moment { event, next } = now();
+            let EventPosition { event, next } = now();
             (Kind::Logs(Box::new(criteria), next), event)
         })
     }
@@ -188,7 +188,7 @@ impl Filters {
     }
 
     /// Returns the changes since the last answered request; `next` is the number that the next block will have.
-    pub async fn changes(&self, id: &U256, next: impl Fn() -> u64) -> Result<Telling<'_>, Failure> {
+    pub async fn changes(&self, id: &U256, next: impl Fn() -> u64) -> Result<Delivery<'_>, Failure> {
         let turn = Arc::clone(&self.live().get(id).ok_or_else(not_found)?.turn);
         let turn = turn.lock_owned().await;
         let mut filters = self.live();
@@ -204,7 +204,7 @@ impl Filters {
             }
             Kind::Pending(hashes) => Changes::Pending(std::mem::take(hashes)),
         };
-        Ok(Telling { filters: self, id: *id, changes, delivered: false, _turn: turn })
+        Ok(Delivery { filters: self, id: *id, changes, delivered: false, _turn: turn })
     }
 
     /// Delivers to a filter from block `next` on, if not from an earlier one.
@@ -234,7 +234,7 @@ impl Filters {
     }
 
     /// Adds transactions that entered the pool after `before` others.
-    pub fn tell_pending(&self, before: u64, new: &[B256]) {
+    pub fn publish_pending(&self, before: u64, new: &[B256]) {
         for filter in self.live().values_mut() {
             let known = filter.after.saturating_sub(before).min(new.len() as u64);
             let new = &new[known as usize..];
@@ -282,8 +282,8 @@ mod tests {
     }
 
     /// Before any event, with that number next.
-    fn at(next: u64) -> impl FnOnce() -> Moment {
-        move || Moment { event: 0, next }
+    fn at(next: u64) -> impl FnOnce() -> EventPosition {
+        move || EventPosition { event: 0, next }
     }
 
     fn id(quoted: &str) -> U256 {
@@ -301,7 +301,7 @@ mod tests {
         filters.rewind(1, 6);
         assert_eq!(asked(&filters, &id, 8), 6..8);
         // A reorganization before the filter was installed does not concern it.
-        let later = self::id(&filters.add_blocks(|| Moment { event: 2, next: 8 }).unwrap());
+        let later = self::id(&filters.add_blocks(|| EventPosition { event: 2, next: 8 }).unwrap());
         filters.rewind(2, 5);
         assert!(asked(&filters, &later, 8).is_empty());
         assert_eq!(asked(&filters, &id, 8), 5..8);
@@ -317,7 +317,7 @@ mod tests {
     fn what_was_not_told_is_told_at_the_next_question() {
         let filters = filters(Limits::default());
         let id = id(&filters.add_blocks(at(5)).unwrap());
-        let range = |telling: &Telling<'_>| match telling.changes {
+        let range = |telling: &Delivery<'_>| match telling.changes {
             Changes::Blocks { from, to } => from..to,
             _ => panic!("{:?}", telling.changes),
         };
@@ -340,16 +340,16 @@ mod tests {
         let filters = filters(Limits { filter_hashes: 3, ..Default::default() });
         let id = id(&filters.add_pending(|| 1).unwrap());
         // The first was there before.
-        filters.tell_pending(0, &[B256::ZERO; 3]);
-        filters.tell_pending(3, &[B256::ZERO; 2]);
-        let waiting = |telling: &Telling<'_>| match &telling.changes {
+        filters.publish_pending(0, &[B256::ZERO; 3]);
+        filters.publish_pending(3, &[B256::ZERO; 2]);
+        let waiting = |telling: &Delivery<'_>| match &telling.changes {
             Changes::Pending(hashes) => hashes.len(),
             other => panic!("{other:?}"),
         };
         let failed = now(filters.changes(&id, || 0)).unwrap();
         assert_eq!(waiting(&failed), 3);
         assert_eq!(filters.counters.notifications_missed.load(Relaxed), 1);
-        filters.tell_pending(5, &[B256::ZERO]);
+        filters.publish_pending(5, &[B256::ZERO]);
         drop(failed);
         let changed = now(filters.changes(&id, || 0)).unwrap();
         assert_eq!((waiting(&changed), filters.counters.notifications_missed.load(Relaxed)), (3, 2));

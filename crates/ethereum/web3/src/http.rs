@@ -17,8 +17,8 @@ use hearth_serve::dashboard;
 use hearth_serve::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use hearth_serve::jsonrpc;
 
+use crate::cors;
 use crate::counters::count;
-use crate::gate;
 use crate::methods::{Api, Caller};
 use crate::websocket;
 
@@ -30,7 +30,7 @@ const BLOBS: &str = "/eth/v1/beacon/blobs/";
 
 /// Answers one request.
 pub async fn handle(api: &Arc<Api>, connection: &Arc<Connection>, request: Request<Body>) -> Response<Body> {
-    if let Err(why) = gate::admits(request.headers(), &api.config.hosts, &api.config.origins) {
+    if let Err(why) = cors::admits(request.headers(), &api.config.hosts, &api.config.origins) {
         count(&api.counters.pages_refused);
         return plain(StatusCode::FORBIDDEN, why);
     }

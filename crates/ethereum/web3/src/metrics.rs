@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use hearth_evm::chain::{BlockTimes, Metrics};
-use hearth_evm::state::Kept;
+use hearth_evm::state::RetentionWindow;
 
 use crate::counters::{Counters, is_gauge};
 
@@ -23,7 +23,7 @@ const PARTS: [(&str, fn(&BlockTimes) -> u64); 6] = [
 ];
 
 /// A declared metric.
-pub struct Declared {
+pub struct MetricDeclaration {
     /// The metric's name.
     pub name: String,
     /// `counter` or `gauge`.
@@ -35,14 +35,19 @@ pub struct Declared {
 }
 
 /// Returns every metric that a node serves.
-pub fn declared() -> Vec<Declared> {
+pub fn declared() -> Vec<MetricDeclaration> {
     let text = text(&Metrics::default(), &Counters::default());
-    let mut declared: Vec<Declared> = vec![];
+    let mut declared: Vec<MetricDeclaration> = vec![];
     for line in text.lines() {
         let mut words = line.splitn(4, ' ');
         match (words.next(), words.next(), words.next(), words.next()) {
             (Some("#"), Some("HELP"), Some(name), Some(help)) => {
-                declared.push(Declared { name: name.into(), kind: String::new(), help: help.into(), labels: vec![] });
+                declared.push(MetricDeclaration {
+                    name: name.into(),
+                    kind: String::new(),
+                    help: help.into(),
+                    labels: vec![],
+                });
             }
             (Some("#"), Some("TYPE"), _, Some(kind)) => {
                 declared.iter_mut().next_back().into_iter().for_each(|metric| metric.kind = kind.into());
@@ -97,7 +102,7 @@ fn of_blocks(page: &mut Page, chain: &Metrics) {
     PARTS.iter().for_each(|(name, part)| page.part("hearth_evm_last_block_seconds", name, seconds(*part, &chain.last)));
 }
 
-fn of_states(page: &mut Page, states: &Kept) {
+fn of_states(page: &mut Page, states: &RetentionWindow) {
     for (name, help, value) in [
         ("states", "Blocks whose state is kept in memory.", states.blocks),
         ("states_oldest", "Height of the oldest block whose state is kept.", states.oldest),

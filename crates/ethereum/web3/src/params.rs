@@ -27,20 +27,20 @@ const PARAMS_MOST: usize = 16;
 
 /// The first `MOST` items of a list, and its length: items beyond that take no memory.
 #[derive(Clone, Debug, Default)]
-pub struct First<'a, const MOST: usize> {
+pub struct FirstItems<'a, const MOST: usize> {
     /// At most `MOST`, each as raw JSON.
     pub items: Vec<&'a RawValue>,
     /// The length of the whole list.
     pub count: usize,
 }
 
-impl<'de: 'a, 'a, const MOST: usize> Deserialize<'de> for First<'a, MOST> {
+impl<'de: 'a, 'a, const MOST: usize> Deserialize<'de> for FirstItems<'a, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(Self::default())
     }
 }
 
-impl<'de: 'a, 'a, const MOST: usize> Visitor<'de> for First<'a, MOST> {
+impl<'de: 'a, 'a, const MOST: usize> Visitor<'de> for FirstItems<'a, MOST> {
     type Value = Self;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -74,7 +74,7 @@ impl<'a> Params<'a> {
         if !json.get().starts_with('[') {
             return Err(Failure::invalid_params("non-array args"));
         }
-        let first: First<'a, PARAMS_MOST> =
+        let first: FirstItems<'a, PARAMS_MOST> =
             serde_json::from_str(json.get()).map_err(|why| Failure::invalid_params(why.to_string()))?;
         Ok(Self { values: first.items })
     }
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!((many.code(), many.message()), (-32602, "too many arguments, want at most 2"));
         let many = format!("[{}]", vec!["1"; 100_000].join(","));
         assert_eq!(params(&many).len(), PARAMS_MOST);
-        let few: First<'_, 3> = serde_json::from_str(&many).unwrap();
+        let few: FirstItems<'_, 3> = serde_json::from_str(&many).unwrap();
         assert_eq!((few.items.len(), few.count), (3, 100_000));
         let object: &RawValue = serde_json::from_str("{}").unwrap();
         assert_eq!(Params::of(Some(object)).unwrap_err().message(), "non-array args");

@@ -16,14 +16,14 @@ use crate::json::{self, Object};
 
 /// The place of a transaction.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct TxPosition<'a> {
     /// The block that contains it.
     pub block: &'a Block,
     /// Its index in the block.
     pub index: usize,
 }
 
-impl<'a> Place<'a> {
+impl<'a> TxPosition<'a> {
     /// Returns the transaction there.
     pub fn tx(&self) -> &'a SharedTx {
         &self.block.txs[self.index]
@@ -112,7 +112,7 @@ pub fn block(block: &Block, stage: Stage, with_transactions: bool) -> String {
             push_withdrawals(object, &block.withdrawals);
         }
         object.array("transactions", 0..block.txs.len(), |out, index| match with_transactions {
-            true => push_transaction(out, &block.txs[index], Some(Place { block, index })),
+            true => push_transaction(out, &block.txs[index], Some(TxPosition { block, index })),
             false => json::push_data(out, block.txs[index].hash.as_slice()),
         });
     });
@@ -148,12 +148,12 @@ pub fn push_withdrawals(object: &mut Object<'_>, withdrawals: &[Withdrawal]) {
 }
 
 /// Appends a transaction; one in the pool has no place.
-pub fn push_transaction(out: &mut String, tx: &Tx, place: Option<Place<'_>>) {
+pub fn push_transaction(out: &mut String, tx: &Tx, place: Option<TxPosition<'_>>) {
     let envelope = &tx.envelope;
     let is_dynamic = envelope.max_priority_fee_per_gas().is_some();
     json::push_object(out, |object| {
         match place {
-            Some(Place { block, index }) => {
+            Some(TxPosition { block, index }) => {
                 object.data("blockHash", block.hash.as_slice());
                 object.quantity("blockNumber", block.number());
                 object.quantity("blockTimestamp", block.header.timestamp);
@@ -233,7 +233,7 @@ fn push_signature(object: &mut Object<'_>, tx: &Tx) {
 }
 
 /// Appends a receipt; `blob_price` is the price of a unit of blob gas in its block, in wei.
-pub fn push_receipt(out: &mut String, place: Place<'_>, blob_price: u128) {
+pub fn push_receipt(out: &mut String, place: TxPosition<'_>, blob_price: u128) {
     push_receipt_after(out, place, blob_price, place.logs_before());
 }
 
@@ -241,12 +241,12 @@ pub fn push_receipt(out: &mut String, place: Place<'_>, blob_price: u128) {
 pub fn receipts(block: &Block, blob_price: u128) -> String {
     let mut logs_before = 0;
     json::array(0..block.txs.len(), |out, index| {
-        push_receipt_after(out, Place { block, index }, blob_price, logs_before);
+        push_receipt_after(out, TxPosition { block, index }, blob_price, logs_before);
         logs_before += block.receipts[index].logs.len() as u64;
     })
 }
 
-fn push_receipt_after(out: &mut String, place: Place<'_>, blob_price: u128, logs_before: u64) {
+fn push_receipt_after(out: &mut String, place: TxPosition<'_>, blob_price: u128, logs_before: u64) {
     let (tx, receipt) = (place.tx(), place.receipt());
     json::push_object(out, |object| {
         object.data("transactionHash", tx.hash.as_slice());
@@ -276,7 +276,7 @@ fn push_receipt_after(out: &mut String, place: Place<'_>, blob_price: u128, logs
 }
 
 /// Appends a log; `index` is its index in the block, which may have been removed.
-pub fn push_log(out: &mut String, log: &Log, place: &Place<'_>, index: u64, is_gone: bool) {
+pub fn push_log(out: &mut String, log: &Log, place: &TxPosition<'_>, index: u64, is_gone: bool) {
     json::push_object(out, |object| {
         object.data("address", log.address.as_slice());
         object.array("topics", log.topics(), |out, topic: &B256| json::push_data(out, topic.as_slice()));

@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use crate::counters::{Counters, count};
 use crate::criteria::Criteria;
 use crate::json;
-use crate::shapes::{self, Place};
+use crate::shapes::{self, TxPosition};
 
 /// Estimated memory of a transaction or a log besides its own bytes.
 const EACH_BYTES: usize = 500;
@@ -98,18 +98,18 @@ impl Event {
 }
 
 /// The subscriptions of a connection.
-pub type Own = Arc<Vec<Subscription>>;
+pub type OwnSubscriptions = Arc<Vec<Subscription>>;
 
-struct Waiting {
+struct QueuedEvent {
     event: Arc<Event>,
-    own: Own,
+    own: OwnSubscriptions,
     bytes: usize,
     since: Instant,
 }
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedEvent>,
     bytes: usize,
     closed: bool,
 }
@@ -132,26 +132,33 @@ impl Shared {
 }
 
 /// The sending end. When it is dropped, the queue closes: queued events are still sent, then it ends.
-pub struct Teller(Arc<Shared>);
+pub struct QueueSender(Arc<Shared>);
 
 /// The receiving end, which formats the texts.
 pub struct Reader {
     shared: Arc<Shared>,
     counters: Arc<Counters>,
-    telling: Option<Telling>,
+    telling: Option<EventInFlight>,
 }
 
 /// Creates an empty queue.
-pub fn line(counters: Arc<Counters>) -> (Teller, Reader) {
+pub fn line(counters: Arc<Counters>) -> (QueueSender, Reader) {
     let shared = Arc::<Shared>::default();
-    (Teller(Arc::clone(&shared)), Reader { shared, counters, telling: None })
+    (QueueSender(Arc::clone(&shared)), Reader { shared, counters, telling: None })
 }
 
-impl Teller {
+impl QueueSender {
     /// Adds an event of this many bytes for the subscriptions that its connection has now. Returns `false` if the queue
     /// is too long or too old.
     #[must_use]
-    pub fn tell(&self, event: &Arc<Event>, own: &Own, bytes: usize, bytes_max: usize, patience: Duration) -> bool {
+    pub fn tell(
+        &self,
+        event: &Arc<Event>,
+        own: &OwnSubscriptions,
+        bytes: usize,
+        bytes_max: usize,
+        patience: Duration,
+    ) -> bool {
         let mut queue = self.0.queue();
         if let Some(oldest) = queue.waiting.front()
             && (queue.bytes + bytes > bytes_max || oldest.since.elapsed() > patience)
@@ -160,14 +167,14 @@ impl Teller {
         }
         queue.bytes += bytes;
         let (event, own, since) = (Arc::clone(event), Arc::clone(own), Instant::now());
-        queue.waiting.push_back(Waiting { event, own, bytes, since });
+        queue.waiting.push_back(QueuedEvent { event, own, bytes, since });
         drop(queue);
         self.0.news.notify_one();
         true
     }
 }
 
-impl Drop for Teller {
+impl Drop for QueueSender {
     fn drop(&mut self) {
         self.0.queue().closed = true;
         self.0.news.notify_one();
@@ -197,7 +204,7 @@ impl Reader {
     /// Returns the next text, if there is one.
     pub fn try_recv(&mut self) -> Option<String> {
         loop {
-            if let Some(text) = self.telling.as_mut().and_then(Telling::next) {
+            if let Some(text) = self.telling.as_mut().and_then(EventInFlight::next) {
                 count(&self.counters.notifications);
                 return Some(text);
             }
@@ -205,17 +212,18 @@ impl Reader {
             let next = queue.waiting.pop_front();
             queue.bytes -= next.as_ref().map_or(0, |next| next.bytes);
             drop(queue);
-            self.telling = next.map(|Waiting { event, own, .. }| Telling { event, own, at: At::default() });
+            self.telling =
+                next.map(|QueuedEvent { event, own, .. }| EventInFlight { event, own, at: SendProgress::default() });
             self.telling.as_ref()?;
         }
     }
 }
 
 /// An event that is being sent.
-struct Telling {
+struct EventInFlight {
     event: Arc<Event>,
-    own: Own,
-    at: At,
+    own: OwnSubscriptions,
+    at: SendProgress,
 }
 
 /// Formats a notification; `subscription` is its quoted number.
@@ -226,7 +234,7 @@ fn notification(subscription: &str, result: &str) -> String {
 
 /// The progress of sending an event.
 #[derive(Clone, Copy, Default)]
-struct At {
+struct SendProgress {
     /// The subscription that gets it,
     subscription: usize,
     /// and whether that has begun.
@@ -239,7 +247,7 @@ struct At {
     logs_before: usize,
 }
 
-impl Telling {
+impl EventInFlight {
     fn next(&mut self) -> Option<String> {
         let event = Arc::clone(&self.event);
         while let Some(subscription) = self.own.get(self.at.subscription).cloned() {
@@ -259,14 +267,14 @@ impl Telling {
             };
             match found {
                 Some(text) => return Some(notification(&subscription.number, &text)),
-                None => self.at = At { subscription: self.at.subscription + 1, ..At::default() },
+                None => self.at = SendProgress { subscription: self.at.subscription + 1, ..SendProgress::default() },
             }
         }
         None
     }
 }
 
-impl At {
+impl SendProgress {
     fn next_log(&mut self, block: &Block, criteria: &Criteria, is_gone: bool) -> Option<String> {
         while let Some(receipt) = block.receipts.get(self.tx) {
             while let Some(log) = receipt.logs.get(self.log) {
@@ -274,7 +282,7 @@ impl At {
                 self.log += 1;
                 if criteria.matches(log) {
                     let mut text = String::new();
-                    shapes::push_log(&mut text, log, &Place { block, index: self.tx }, index, is_gone);
+                    shapes::push_log(&mut text, log, &TxPosition { block, index: self.tx }, index, is_gone);
                     return Some(text);
                 }
             }
@@ -328,7 +336,7 @@ mod tests {
         hearth_crypto::secp256k1::Signer::new(&[1; 32]).unwrap()
     }
 
-    fn own(watches: &[Watch]) -> Own {
+    fn own(watches: &[Watch]) -> OwnSubscriptions {
         let subscription = |(number, watch): (usize, &Watch)| {
             let number = format!("\"{number}\"").into();
             Subscription { number, watch: watch.clone(), after: 0 }

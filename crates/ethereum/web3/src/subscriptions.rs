@@ -19,11 +19,11 @@ use crate::config::Limits;
 use crate::counters::{Counters, count};
 use crate::failure::Failure;
 use crate::json;
-use crate::subscriber_queue::{Event, Own, Reader, Subscription, Teller, Watch, line};
+use crate::subscriber_queue::{Event, OwnSubscriptions, QueueSender, Reader, Subscription, Watch, line};
 
 struct Peer {
-    teller: Teller,
-    own: Own,
+    teller: QueueSender,
+    own: OwnSubscriptions,
 }
 
 #[derive(Default)]
@@ -34,13 +34,13 @@ struct State {
 }
 
 /// All subscriptions, by connection.
-pub struct Hub {
+pub struct SubscriptionHub {
     state: Mutex<State>,
     limits: Limits,
     counters: Arc<Counters>,
 }
 
-impl Hub {
+impl SubscriptionHub {
     /// Creates a hub without subscriptions.
     pub fn new(limits: Limits, counters: Arc<Counters>) -> Self {
         Self { state: Mutex::default(), limits, counters }
@@ -56,7 +56,7 @@ impl Hub {
         let mut state = self.state();
         state.last_number += 1;
         let number = state.last_number;
-        state.peers.insert(number, Peer { teller, own: Own::default() });
+        state.peers.insert(number, Peer { teller, own: OwnSubscriptions::default() });
         (number, reader)
     }
 
@@ -123,17 +123,17 @@ impl Hub {
     }
 
     /// Publishes a new block, which was the event of that number.
-    pub fn tell_block(&self, number: u64, block: &Arc<Block>) {
+    pub fn publish_block(&self, number: u64, block: &Arc<Block>) {
         self.tell(Event::Made(number, Arc::clone(block)));
     }
 
     /// Publishes the removal of a block: its logs.
-    pub fn tell_gone(&self, number: u64, block: &Arc<Block>) {
+    pub fn publish_removed(&self, number: u64, block: &Arc<Block>) {
         self.tell(Event::Gone(number, Arc::clone(block)));
     }
 
     /// Publishes transactions that entered the pool after `before` others; `find` returns a whole one.
-    pub fn tell_pending(&self, before: u64, hashes: &[B256], find: impl Fn(&B256) -> Option<SharedTx>) {
+    pub fn publish_pending(&self, before: u64, hashes: &[B256], find: impl Fn(&B256) -> Option<SharedTx>) {
         let whole = self.wants(|watch| matches!(watch, Watch::Pending { whole: true }));
         let txs = hashes.iter().map(|hash| (*hash, if whole { find(hash) } else { None }));
         self.tell(Event::Pending(before, txs.collect()));
@@ -170,8 +170,8 @@ impl Hub {
 mod tests {
     use super::*;
 
-    fn hub(limits: Limits) -> Hub {
-        Hub::new(limits, Arc::default())
+    fn hub(limits: Limits) -> SubscriptionHub {
+        SubscriptionHub::new(limits, Arc::default())
     }
 
     fn block(number: u64) -> Arc<Block> {
@@ -185,7 +185,7 @@ mod tests {
         let hub = hub(Limits::default());
         let (connection, mut queue) = hub.join();
         let number = hub.subscribe(connection, Watch::Heads, || 0).unwrap();
-        hub.tell_block(1, &block(7));
+        hub.publish_block(1, &block(7));
         let notification: serde_json::Value = serde_json::from_str(&queue.try_recv().unwrap()).unwrap();
         assert_eq!(
             (&notification["method"], &notification["params"]["result"]["number"]),
@@ -195,7 +195,7 @@ mod tests {
         assert!(!hub.unsubscribe(connection + 1, &number));
         assert!(hub.unsubscribe(connection, &number));
         assert!(!hub.unsubscribe(connection, &number));
-        hub.tell_block(1, &block(8));
+        hub.publish_block(1, &block(8));
         assert_eq!(queue.try_recv(), None);
         assert_eq!(hub.counters.subscriptions_open.load(Relaxed), 0);
     }
@@ -210,7 +210,7 @@ mod tests {
             hub.subscribe(connection, Watch::Heads, || 0).unwrap();
         }
         for number in 1..=10 {
-            hub.tell_block(1, &block(number));
+            hub.publish_block(1, &block(number));
             read.try_recv().unwrap();
         }
         assert_eq!(hub.counters.websockets_dropped.load(Relaxed), 1);

@@ -5,20 +5,20 @@
 //! memory  two looks at the workspace
 
 use hearth_machine::process::CoresHad;
-use hearth_monitor::{Diagnosis, Finding, Look, Sample, Watch, diagnose};
+use hearth_monitor::{Diagnosis, Finding, NodeCounters, Sample, Watch, diagnose};
 use hearth_pipeline::node::Node;
 
 use super::report::Bottleneck;
 
 /// A node, with its counters when measuring began and at the end of the last measured second.
 #[derive(Debug)]
-pub struct Watched {
+pub struct WatchedNode {
     watch: Watch,
-    begin: Look,
-    end: Option<Look>,
+    begin: NodeCounters,
+    end: Option<NodeCounters>,
 }
 
-impl Watched {
+impl WatchedNode {
     /// Starts watching when measuring begins. `None` if the node's workspace is gone or belongs to another node by now.
     pub fn begin(node: &Node) -> Option<Self> {
         let watch = Watch::attach(&[node.workspace().path().to_owned()]).ok()?;

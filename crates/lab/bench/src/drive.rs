@@ -8,13 +8,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use hearth_command::numbers::{grouped, grouped_rate};
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::stop::StopSignal;
 use hearth_pipeline::benchg::{Control, Phase};
 use hearth_pipeline::bencho::Sample;
 use hearth_pipeline::node::Node;
 
-use super::observe::{Observed, Snapshot};
+use super::observe::{BenchObservations, Snapshot};
 use super::{BenchError, Options, Witness, drain, progress};
 
 /// The longest wait for the node's first answer and the load's first connection.
@@ -37,7 +37,7 @@ pub struct Driver<'a> {
     /// Ctrl-C.
     pub stop: &'a StopSignal,
     /// Where a line per second is printed.
-    pub say: &'a Say,
+    pub say: &'a CommandOutput,
     /// Cores that the process may use.
     pub cores: f64,
     /// Text for a second in which no load is sent, in place of meaningless rates.
@@ -45,7 +45,7 @@ pub struct Driver<'a> {
     /// Observer of the bench's progress.
     pub witness: &'a mut dyn Witness,
     /// The observations so far.
-    pub seen: Observed,
+    pub seen: BenchObservations,
     /// Transactions that the chain had executed before this run: a target has others already.
     pub before_run: u64,
 }

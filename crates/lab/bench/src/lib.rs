@@ -31,29 +31,29 @@ use std::sync::mpsc::channel;
 
 use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
 use hearth_command::numbers::grouped;
-use hearth_command::output::{self, Say, Unwritable, note};
+use hearth_command::output::{self, CommandOutput, WriteError, note};
 use hearth_command::stop::StopSignal;
 use hearth_ledger::genesis::funded_account_key;
 use hearth_machine::port::reachable;
 use hearth_machine::process::CoresHad;
 use hearth_node::boot::{self, BootError, Instruments, Load, NodeParts};
 use hearth_node::config::{Config, Genesis, Rpc, workspace_path};
-use hearth_node::developer::Beginning;
+use hearth_node::developer::GenesisOverrides;
 use hearth_node::memory;
 use hearth_node::ports::BoundPorts;
-use hearth_node::replay::Go;
+use hearth_node::replay::ReplayControl;
 use hearth_node::start_checks;
 use hearth_pipeline::benchg::{self, Account, Control};
 use hearth_pipeline::kinds::KINDS;
 use hearth_tile::topology::Topology;
 
 use drive::Driver;
-use observe::{Observed, Snapshot};
-pub use observer::{Nobody, Witness};
+use observe::{BenchObservations, Snapshot};
+pub use observer::{NullObserver, Witness};
 pub use options::Options;
 use options::{DURATION, WARMUP};
 pub use report::Report;
-use report::{Asked, Rate};
+use report::{LoadSettings, Rate};
 
 /// Default name of a bench, by which the other commands find it.
 pub const NAME: &str = "hearth-bench";
@@ -69,7 +69,7 @@ pub enum BenchError {
     Boot(#[from] BootError),
     /// A tile died.
     #[error(transparent)]
-    Died(#[from] hearth_tile::core::Died),
+    Died(#[from] hearth_tile::core::TilePanic),
     /// Ctrl-C came before anything was measured.
     #[error("interrupted before anything was measured; {}", landed_text(*landed))]
     Interrupted {
@@ -84,7 +84,7 @@ pub enum BenchError {
     Stuck(String),
     /// The result cannot be written.
     #[error(transparent)]
-    Write(#[from] Unwritable),
+    Write(#[from] WriteError),
     /// The target node cannot be used.
     #[error("{0}")]
     Target(String),
@@ -132,9 +132,9 @@ pub fn run(
     options: &Options,
     program: Program,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<(), BenchError> {
-    ended(&report(config, options, program, stop, say, &mut Nobody)?)
+    ended(&report(config, options, program, stop, say, &mut NullObserver)?)
 }
 
 /// Runs the bench like [`run`], with an observer, and returns its report; [`ended`] says how it ended.
@@ -143,13 +143,13 @@ pub fn report(
     options: &Options,
     program: Program,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
     witness: &mut dyn Witness,
 ) -> Result<Report, BenchError> {
     // A bench's transactions are not queried afterwards; the report says so.
     config.rpc.history_limit_size = 0;
     let json_to_stdout = options.json.as_deref() == Some(Path::new("-"));
-    let (data, say) = (say, if json_to_stdout { &Say::stderr() } else { say });
+    let (data, say) = (say, if json_to_stdout { &CommandOutput::stderr() } else { say });
     if config.name == Config::default().name {
         config.name = NAME.into();
     }
@@ -187,7 +187,7 @@ pub fn report(
     if let Some(path) = options.json.as_deref() {
         match json_to_stdout {
             true => data.text(report.json()),
-            false => std::fs::write(path, report.json()).map_err(|source| Unwritable { path: path.into(), source })?,
+            false => std::fs::write(path, report.json()).map_err(|source| WriteError { path: path.into(), source })?,
         }
     }
     Ok(report)
@@ -211,7 +211,7 @@ fn own_node(
     options: &Options,
     instruments: Instruments,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
     witness: &mut dyn Witness,
 ) -> Result<Report, BenchError> {
     let topology = boot::topology(&config, &boot::cores(&config.layout)?, true).map_err(BootError::Layout)?;
@@ -296,9 +296,9 @@ fn measure(
     node: NodePlan<'_>,
     options: &Options,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
     witness: &mut dyn Witness,
-) -> Result<Observed, BenchError> {
+) -> Result<BenchObservations, BenchError> {
     let NodePlan { topology, bound, folder, instruments } = node;
     let not_yet_stopped = || match stop.is_set() {
         true => Err(BenchError::Interrupted { landed: 0 }),
@@ -314,9 +314,9 @@ fn measure(
     let chain = boot::open_chain(
         config,
         folder,
-        &Beginning::default(),
+        &GenesisOverrides::default(),
         |done| progress(&format!("funding accounts: {done} of {total}")),
-        |_| Go::Continue(()),
+        |_| ReplayControl::Continue(()),
     )?;
     not_yet_stopped()?;
     let control = Arc::new(Control::default());
@@ -340,7 +340,7 @@ fn measure(
     }
     witness.booted(&workspace_path(config));
     let cores = machine::cores().map_err(BootError::Cores)?;
-    let seen = Observed::default();
+    let seen = BenchObservations::default();
     let mut bench =
         Driver { node: &running.node, samples, control, stop, say, cores, instead: None, witness, seen, before_run: 0 };
     let driven = bench.drive(options, presign).and_then(|()| bench.drain());
@@ -353,9 +353,9 @@ fn measure(
 }
 
 /// The load's settings for the report.
-fn asked(genesis: &Genesis, options: &Options) -> Asked {
+fn asked(genesis: &Genesis, options: &Options) -> LoadSettings {
     let total = genesis.fund_initial_accounts;
-    Asked {
+    LoadSettings {
         rate: options.rate,
         conflict: options.conflict,
         accounts_from: options.accounts_from.unwrap_or(total),
@@ -419,7 +419,7 @@ fn progress(what: &str) {
     note(format_args!("  … {what}"));
 }
 
-impl Observed {
+impl BenchObservations {
     /// Computes the report from the observations.
     fn report(&mut self, config: &Config, options: &Options, cores: f64) -> Report {
         let elapsed = self.measured_s();

@@ -1,7 +1,7 @@
 //! Observes the node during a bench: samples the counters of all tiles.
 //!
 //! reads   the workspace
-//! writes  [`Observed`], from which the report is made
+//! writes  [`BenchObservations`], from which the report is made
 //! memory  a snapshot of all counters; a number per second
 
 use std::collections::BTreeMap;
@@ -13,15 +13,15 @@ use hearth_machine::neighbours::Jiffies;
 use hearth_machine::process::{CoresHad, CpuTime, cpu_ns_of, resident_bytes};
 use hearth_monitor::{Diagnosis, Stage, Stages};
 use hearth_pipeline::bencho::Sample;
-use hearth_pipeline::kinds::{Kind, Need};
+use hearth_pipeline::kinds::{Kind, TileNeed};
 use hearth_pipeline::node::Node;
 use hearth_pipeline::{bank, benchg, benchs};
 use hearth_tile::counters::{CounterSet, FIRST_REGIME, LoopCounters};
 use hearth_tile::latency::Histogram;
 use hearth_tile::regime::{REGIMES, Regime};
 
-use super::bottleneck::Watched;
-use super::disturbance::{Allowed, noise};
+use super::bottleneck::WatchedNode;
+use super::disturbance::{CpuAllowance, noise};
 use super::machine::jiffies;
 use super::report::{Bottleneck, CpuPerTxn, TileUse};
 
@@ -153,7 +153,7 @@ const HALT_MIN: Duration = Duration::from_millis(500);
 
 /// All observations of a bench.
 #[derive(Debug, Default)]
-pub struct Observed {
+pub struct BenchObservations {
     /// Rate of each measured second; a mean for seconds in which the node did not answer.
     pub seconds: Vec<f64>,
     /// Counters at the very end.
@@ -170,7 +170,7 @@ pub struct Observed {
     last_sample: Option<Sample>,
     at_begin: Snapshot,
     at_end: Snapshot,
-    watched: Option<Watched>,
+    watched: Option<WatchedNode>,
     begun: Option<Instant>,
     /// Set while seconds are measured, for concurrent measurements.
     pub measuring: Arc<AtomicBool>,
@@ -199,7 +199,7 @@ pub struct Observed {
     node_rss_max: Option<u64>,
 }
 
-impl Observed {
+impl BenchObservations {
     /// Takes a snapshot when the load starts.
     pub fn start(&mut self, node: &Node) {
         self.at_begin = Snapshot::take(node);
@@ -251,7 +251,7 @@ impl Observed {
             self.note_growth(before, after, count);
             self.last_sample = Some(*after);
             self.at_end = Snapshot::take(node);
-            self.watched.iter_mut().for_each(Watched::second);
+            self.watched.iter_mut().for_each(WatchedNode::second);
             self.cpu_at_end = Some(CpuTime::take());
             self.node_cpu_ns.1 = self.pid.and_then(cpu_ns_of);
             let resident = self.pid.and_then(|pid| resident_bytes(&pid.to_string()));
@@ -283,7 +283,7 @@ impl Observed {
             self.cpu_at_begin = Some(CpuTime::take());
             self.first_sample = Some(sample);
             self.at_begin = Snapshot::take(node);
-            self.watched = Watched::begin(node);
+            self.watched = WatchedNode::begin(node);
             self.node_cpu_ns.0 = self.pid.and_then(cpu_ns_of);
             self.measuring.store(true, Ordering::Relaxed);
         }
@@ -329,7 +329,7 @@ impl Observed {
         let now = (CpuTime::take(), jiffies());
         let (cpu, before) = self.second_ended.replace(now.clone())?;
         let stolen = now.1.steal_since(&before);
-        let noise = noise(&Allowed { cores, had: now.0.since(&cpu) }, stolen, self.is_outside);
+        let noise = noise(&CpuAllowance { cores, had: now.0.since(&cpu) }, stolen, self.is_outside);
         noise.filter(|_| !std::mem::replace(&mut self.noise_said, true))
     }
 
@@ -433,7 +433,7 @@ impl Observed {
 
     /// Returns what limited the rate, with the figures that show it.
     pub fn bottleneck(&self) -> Bottleneck {
-        self.watched.as_ref().map(Watched::bottleneck).unwrap_or_default()
+        self.watched.as_ref().map(WatchedNode::bottleneck).unwrap_or_default()
     }
 
     /// Returns the monitor's diagnosis of the measured time.
@@ -477,7 +477,7 @@ fn tile_use(end: &TileCounts, begin: &TileCounts) -> TileUse {
 /// Whether tiles of this kind drop transactions: they report each one to the drop log, and count it in a counter whose
 /// name begins with `dropped_`.
 fn drops_transactions(kind: &str) -> bool {
-    Kind::named(kind).is_some_and(|kind| kind.needs.contains(&Need::Drops))
+    Kind::named(kind).is_some_and(|kind| kind.needs.contains(&TileNeed::Drops))
 }
 
 #[cfg(test)]
@@ -506,7 +506,7 @@ mod tests {
     fn a_bench_that_did_not_run_blames_no_node() {
         let zero = Instant::now();
         let at = |ms| zero + Duration::from_millis(ms);
-        let mut seen = Observed::default();
+        let mut seen = BenchObservations::default();
         (0..20).for_each(|nth| seen.note_progress(7, true, at(100 * nth)));
         assert_eq!(seen.longest_stall_s(), 1.9, "the node took nothing");
         seen.note_progress(7, true, at(5_900));

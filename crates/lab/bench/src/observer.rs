@@ -15,9 +15,9 @@ pub trait Witness {
 }
 
 /// An observer that ignores all callbacks.
-pub struct Nobody;
+pub struct NullObserver;
 
-impl Witness for Nobody {
+impl Witness for NullObserver {
     fn booted(&mut self, _: &Path) {}
     fn begin(&mut self) {}
     fn second(&mut self, _: f64, _: bool) {}

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED};
-use hearth_command::output::{self, Say, Unwritable, note};
+use hearth_command::output::{self, CommandOutput, WriteError, note};
 use hearth_command::stop::StopSignal;
-use hearth_machine::neighbours::Moment;
+use hearth_machine::neighbours::CpuSample;
 use hearth_machine::{Machine, Root};
-use hearth_monitor::{AttachError, Look, Sample, Watch};
+use hearth_monitor::{AttachError, NodeCounters, Sample, Watch};
 use hearth_node::config::Config;
 use hearth_profile::{Samples, Sampling, SamplingError};
 
@@ -55,7 +55,7 @@ pub enum ReportError {
     Attach(#[from] AttachError),
     /// The file cannot be written.
     #[error(transparent)]
-    Write(#[from] Unwritable),
+    Write(#[from] WriteError),
 }
 
 impl ExitCode for ReportError {
@@ -73,7 +73,7 @@ pub fn run(
     options: &ReportOptions,
     program: Program,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<(), ReportError> {
     if options.bench.target.url.is_some() {
         let what =
@@ -83,7 +83,7 @@ pub fn run(
     output::can_be_written(&options.html)?;
     // Find out before the bench whether sampling works; the sampler allocates its memory here.
     drop(Sampling::start(options.hz)?);
-    let mut seen = Onlooker { hz: options.hz, ..Onlooker::default() };
+    let mut seen = ProfileObserver { hz: options.hz, ..ProfileObserver::default() };
     let report = crate::report(config, &options.bench, program, stop, say, &mut seen)?;
     // If it was interrupted before anything was measured, there is nothing to report.
     crate::ended(&report).or_else(|why| if report.measured { Ok(()) } else { Err(why) })?;
@@ -102,23 +102,23 @@ pub fn run(
         cost: &cost,
     };
     let written = fs::write(&options.html, page.html());
-    written.map_err(|source| Unwritable { path: options.html.clone(), source })?;
+    written.map_err(|source| WriteError { path: options.html.clone(), source })?;
     // If the JSON goes to standard output, all text for people goes to standard error.
     let to_stdout = options.bench.json.as_deref() != Some(Path::new("-"));
-    let say = if to_stdout { say } else { &Say::stderr() };
+    let say = if to_stdout { say } else { &CommandOutput::stderr() };
     say.text(format!("{tiles}{cost}  report     {}\n", options.html.display()));
     Ok(crate::ended(&report)?)
 }
 
 /// Profiles and monitors the measured seconds.
 #[derive(Default)]
-struct Onlooker {
+struct ProfileObserver {
     hz: u32,
     watch: Option<Watch>,
     seconds: Vec<Second>,
-    begun: Option<(Look, Moment)>,
+    begun: Option<(NodeCounters, CpuSample)>,
     sampling: Option<Sampling>,
-    watched: Option<Watched>,
+    watched: Option<Observations>,
     failed: Option<ReportError>,
 }
 
@@ -132,16 +132,16 @@ pub struct Second {
 }
 
 /// Observations of the measured seconds.
-struct Watched {
+struct Observations {
     samples: Samples,
     sample: Sample,
     machine: Machine,
     seconds: Vec<Second>,
 }
 
-impl Onlooker {
+impl ProfileObserver {
     /// Returns the observations, if anything was measured.
-    fn watched(self) -> Result<Option<Watched>, ReportError> {
+    fn watched(self) -> Result<Option<Observations>, ReportError> {
         match self.failed {
             Some(why) => Err(why),
             None => Ok(self.watched),
@@ -159,13 +159,13 @@ impl Onlooker {
     }
 }
 
-impl Witness for Onlooker {
+impl Witness for ProfileObserver {
     fn booted(&mut self, workspace: &Path) {
         self.watch = self.noted(Watch::attach(&[workspace.into()]));
     }
 
     fn begin(&mut self) {
-        self.begun = self.watch.as_ref().map(|watch| (watch.look(), Moment::take(&Root::default())));
+        self.begun = self.watch.as_ref().map(|watch| (watch.look(), CpuSample::take(&Root::default())));
         self.sampling = self.noted(Sampling::start(self.hz));
     }
 
@@ -184,6 +184,6 @@ impl Witness for Onlooker {
         let machine = Machine { neighbours: Some(moment.until_now(&root)), ..Machine::read(&root) };
         let seconds = std::mem::take(&mut self.seconds);
         let samples = self.noted(sampling.end());
-        self.watched = samples.map(|samples| Watched { samples, sample, machine, seconds });
+        self.watched = samples.map(|samples| Observations { samples, sample, machine, seconds });
     }
 }

@@ -75,7 +75,7 @@ pub struct Machine {
 
 /// The load's settings. The other settings are in [`Report::config`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Asked {
+pub struct LoadSettings {
     /// Transfers per second; null means as many as possible.
     pub rate: Option<f64>,
     /// Share of the transfers that pay to one account.
@@ -106,7 +106,7 @@ pub struct Report {
     /// Cores that their threads waited for while others ran there.
     pub cores_waited_for: f64,
     /// The load's settings.
-    pub asked: Asked,
+    pub asked: LoadSettings,
     /// Transactions that the load generator's transport accepted per measured second.
     pub sent_per_s: f64,
     /// With a requested rate, the worst lag of a transfer in seconds; checked every 20 ms.
@@ -188,7 +188,7 @@ pub struct Target {
     /// Highest resident memory of its process, bytes; null if it is not named.
     pub rss_bytes_max: Option<u64>,
     /// Why the wait for transactions in flight ended.
-    pub waited: Waited,
+    pub waited: WaitEnd,
     /// Landed ÷ sent. Landed transactions are counted by the fees that the senders paid, so failed ones are included.
     pub landed_share: f64,
     /// Other transactions per second in the node's count, including its votes and the probes; rates do not include
@@ -201,7 +201,7 @@ pub struct Target {
 /// Why the wait for transactions in flight to a target ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Waited {
+pub enum WaitEnd {
     /// Everything that was sent has landed.
     #[default]
     AllLanded,
@@ -215,7 +215,7 @@ pub enum Waited {
 
 /// Order statistics of times, milliseconds. With fewer than [`TIMES_LEAST`] the 99th percentile is the longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Waits {
+pub struct WaitTimes {
     /// Number of times.
     pub count: u64,
     /// Median.
@@ -241,15 +241,15 @@ pub struct Latency {
     /// Probes that were never confirmed.
     pub probes_lost: u64,
     /// Time until `sendTransaction` answered.
-    pub submitted_ms: Waits,
+    pub submitted_ms: WaitTimes,
     /// Time until the status was available.
-    pub processed_ms: Waits,
+    pub processed_ms: WaitTimes,
     /// Time until the transaction was confirmed.
-    pub confirmed_ms: Waits,
+    pub confirmed_ms: WaitTimes,
     /// Queries without an answer.
     pub questions_failed: u64,
     /// Time until queries were answered.
-    pub answers_ms: Waits,
+    pub answers_ms: WaitTimes,
 }
 
 /// How a tile spent the measured time, each a share from 0 to 1; they sum to 1.
@@ -299,7 +299,7 @@ impl Rate {
     }
 }
 
-impl Waits {
+impl WaitTimes {
     /// Computes the statistics by nearest rank.
     pub fn of(times: &mut [f64]) -> Self {
         times.sort_by(f64::total_cmp);

@@ -9,8 +9,8 @@ use hearth_command::numbers::{grouped, grouped_rate};
 use hearth_machine::process::CoresHad;
 use hearth_monitor::write_stages;
 
-use super::disturbance::{Allowed, noise};
-use super::report::{Bottleneck, Report, SECONDS_LEAST, TIMES_LEAST, Target, Waited, Waits};
+use super::disturbance::{CpuAllowance, noise};
+use super::report::{Bottleneck, Report, SECONDS_LEAST, TIMES_LEAST, Target, WaitEnd, WaitTimes};
 
 /// A load did not keep its rate if it sent less than this share of it, or was later than this many seconds.
 const KEPT: (f64, f64) = (0.99, 0.1);
@@ -86,7 +86,7 @@ impl Report {
             )?;
         }
         let had = CoresHad { had: self.cores_used, waited_for: self.cores_waited_for };
-        let noise = noise(&Allowed { cores: self.cores, had }, self.machine.steal, self.target.is_some());
+        let noise = noise(&CpuAllowance { cores: self.cores, had }, self.machine.steal, self.target.is_some());
         match noise.filter(|_| self.asked.rate.is_none() || self.is_rate_missed()) {
             Some(noise) => writeln!(s, "             {noise}"),
             None => Ok(()),
@@ -130,12 +130,12 @@ impl Report {
             self.write_warmup(s)?;
             return match target.waited {
                 _ if self.unresolved <= 0 => Ok(()),
-                Waited::AllLanded | Waited::Interrupted => self.write_interrupted(s),
-                Waited::Expired => writeln!(
+                WaitEnd::AllLanded | WaitEnd::Interrupted => self.write_interrupted(s),
+                WaitEnd::Expired => writeln!(
                     s,
                     "             unresolved: their blockhashes have expired, so they can no longer land; the RPC reports no reason"
                 ),
-                Waited::StoodStill => writeln!(
+                WaitEnd::StoodStill => writeln!(
                     s,
                     "             unresolved: landing stopped while the last blockhash was still valid: the node holds or lost them"
                 ),
@@ -176,10 +176,10 @@ impl Report {
     /// Writes how long clients of the RPC waited.
     fn write_latency(&self, s: &mut String) -> std::fmt::Result {
         let Some(Target { latency, .. }) = &self.target else { return Ok(()) };
-        let mut line = |name: &str, waits: &Waits| match waits.count {
+        let mut line = |name: &str, waits: &WaitTimes| match waits.count {
             0 => Ok(()),
             count => {
-                let Waits { p50, p99, max, .. } = waits;
+                let WaitTimes { p50, p99, max, .. } = waits;
                 // With fewer, the 99th percentile is just the longest.
                 let p99 = if count < TIMES_LEAST { String::new() } else { format!("   p99 {p99:.1} ms") };
                 writeln!(s, "  {name:<10} p50 {p50:.1} ms{p99}   max {max:.1} ms   of {}", grouped(count))
@@ -283,7 +283,7 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{Asked, CpuPerTxn, Latency};
+    use super::super::report::{CpuPerTxn, Latency, LoadSettings};
     use super::*;
 
     #[test]
@@ -307,7 +307,8 @@ mod tests {
         assert!(of(20).contains("p5–p95 1,000–1,018   max 1,019\n"), "{}", of(20));
         assert!(of(19).contains("min 1,000   max 1,018   of 19 seconds: too few for p5–p95\n"), "{}", of(19));
         let waits = |count| {
-            let latency = Latency { confirmed_ms: Waits { count, p50: 1.0, p99: 2.0, max: 3.0 }, ..Default::default() };
+            let latency =
+                Latency { confirmed_ms: WaitTimes { count, p50: 1.0, p99: 2.0, max: 3.0 }, ..Default::default() };
             Report { target: Some(Target { latency, ..Default::default() }), ..Default::default() }.summary()
         };
         assert!(waits(100).contains("confirmed  p50 1.0 ms   p99 2.0 ms   max 3.0 ms   of 100"), "{}", waits(100));
@@ -324,13 +325,13 @@ mod tests {
             "{text}"
         );
         // A rate that was kept is the requested one.
-        let asked = Asked { rate: Some(10.0), ..Default::default() };
+        let asked = LoadSettings { rate: Some(10.0), ..Default::default() };
         assert!(!Report { asked, sent_per_s: 10.0, ..noisy }.summary().contains("quiet"));
     }
 
     #[test]
     fn of_a_stranger_only_what_is_known_is_said() {
-        let target = Target { waited: Waited::StoodStill, ..Default::default() };
+        let target = Target { waited: WaitEnd::StoodStill, ..Default::default() };
         let report =
             Report { sent: 10, landed: 7, unresolved: 3, warmup_s: 1.0, target: Some(target), ..Default::default() };
         let text = report.summary();
@@ -340,7 +341,7 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         let target = Target {
-            waited: Waited::Expired,
+            waited: WaitEnd::Expired,
             cores_used: Some(0.5),
             rss_bytes_max: Some(7 << 20),
             ..Default::default()
@@ -350,7 +351,8 @@ mod tests {
         // Without a load there is no rate to report.
         let target = Some(Target::default());
         let text =
-            Report { target, asked: Asked { rate: Some(0.0), ..Default::default() }, ..Default::default() }.summary();
+            Report { target, asked: LoadSettings { rate: Some(0.0), ..Default::default() }, ..Default::default() }
+                .summary();
         assert!(!text.contains("txn/s") && !text.contains("limit") && text.contains("no load was sent"), "{text}");
     }
 
@@ -380,7 +382,7 @@ mod tests {
     #[test]
     fn a_rate_that_was_not_kept_is_said() {
         let with = |sent_per_s, lag| {
-            let asked = Asked { rate: Some(10_000.0), ..Default::default() };
+            let asked = LoadSettings { rate: Some(10_000.0), ..Default::default() };
             Report { asked, sent_per_s, lag_s_max: Some(lag), ..Default::default() }.summary()
         };
         let kept = with(9_990.0, 0.01);

@@ -149,7 +149,7 @@ pub fn generate(count: usize) -> Result<Vec<Signer>, AccountError> {
 
 /// Whether writing a key file may replace an existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum WriteMode {
     /// It may: the new file contains the existing file's keys.
     Replace,
     /// It may not: an existing file may hold keys of funded accounts.
@@ -157,13 +157,13 @@ pub enum Place {
 }
 
 /// Writes a key file. An existing file is replaced only once the new one is complete.
-pub fn save(path: &Path, signers: &[Signer], place: Place) -> Result<(), AccountError> {
+pub fn save(path: &Path, signers: &[Signer], place: WriteMode) -> Result<(), AccountError> {
     let accounts = signers.iter().map(|s| Entry { address: address(s), secret: s.secret().into() }).collect();
     write(path, &KeyFile { accounts }, place)
 }
 
 /// Writes a file atomically, readable by its owner alone.
-pub(super) fn write(path: &Path, content: &impl Serialize, place: Place) -> Result<(), AccountError> {
+pub(super) fn write(path: &Path, content: &impl Serialize, place: WriteMode) -> Result<(), AccountError> {
     let text = serde_json::to_string_pretty(content).expect("plain data");
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let write = || {
@@ -177,9 +177,9 @@ pub(super) fn write(path: &Path, content: &impl Serialize, place: Place) -> Resu
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         match place {
-            Place::Replace => fs::rename(&temporary, path),
+            WriteMode::Replace => fs::rename(&temporary, path),
             // A hard link fails if the path exists: another command may have created the file meanwhile.
-            Place::New => match fs::hard_link(&temporary, path) {
+            WriteMode::New => match fs::hard_link(&temporary, path) {
                 Ok(()) => fs::remove_file(&temporary),
                 Err(why) if why.kind() == io::ErrorKind::AlreadyExists || path.exists() => {
                     fs::remove_file(&temporary)?;
@@ -191,14 +191,14 @@ pub(super) fn write(path: &Path, content: &impl Serialize, place: Place) -> Resu
         }
     };
     write().map_err(|source| match place {
-        Place::New if source.kind() == io::ErrorKind::AlreadyExists => AccountError::There(path.into()),
+        WriteMode::New if source.kind() == io::ErrorKind::AlreadyExists => AccountError::There(path.into()),
         _ => AccountError::File { path: path.into(), source },
     })
 }
 
 /// The part of a key file that names its chain. Ethereum's files do not name one.
 #[derive(Deserialize)]
-struct Kept {
+struct KeyFileChain {
     chain: Option<String>,
 }
 
@@ -206,7 +206,7 @@ struct Kept {
 pub(super) fn read<T: for<'de> Deserialize<'de>>(path: &Path, ours: &'static str) -> Result<T, AccountError> {
     let text = fs::read_to_string(path).map_err(|source| AccountError::File { path: path.into(), source })?;
     let shape = |source| AccountError::Shape { path: path.into(), source };
-    let kept: Kept = serde_json::from_str(&text).map_err(shape)?;
+    let kept: KeyFileChain = serde_json::from_str(&text).map_err(shape)?;
     let theirs = if kept.chain.as_deref() == Some("solana") { "Solana" } else { "Ethereum" };
     match theirs == ours {
         true => serde_json::from_str(&text).map_err(shape),
@@ -242,7 +242,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
         let signers = generate(3).unwrap();
-        save(&path, &signers, Place::New).unwrap();
+        save(&path, &signers, WriteMode::New).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let back: Vec<_> = load(&path).unwrap().iter().map(Signer::secret).collect();
         assert_eq!(back, signers.iter().map(Signer::secret).collect::<Vec<_>>());
@@ -253,11 +253,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
         let (first, second) = (generate(1).unwrap(), generate(2).unwrap());
-        save(&path, &first, Place::New).unwrap();
-        let why = save(&path, &second, Place::New).unwrap_err();
+        save(&path, &first, WriteMode::New).unwrap();
+        let why = save(&path, &second, WriteMode::New).unwrap_err();
         assert!(matches!(why, AccountError::There(_)), "{why}");
         assert_eq!(load(&path).unwrap()[0].secret(), first[0].secret());
-        save(&path, &second, Place::Replace).unwrap();
+        save(&path, &second, WriteMode::Replace).unwrap();
         assert_eq!(load(&path).unwrap().len(), 2);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
     }
@@ -266,7 +266,7 @@ mod tests {
     fn a_file_in_use_is_refused_with_its_process() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
-        save(&path, &generate(1).unwrap(), Place::New).unwrap();
+        save(&path, &generate(1).unwrap(), WriteMode::New).unwrap();
         let lock = KeyLock::take(&path).unwrap();
         let why = KeyLock::take(&path).unwrap_err().to_string();
         assert!(why.contains("is in use by") && why.contains("take each other's nonces"), "{why}");
@@ -280,7 +280,7 @@ mod tests {
     fn a_damaged_file_is_named_with_the_account() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
-        save(&path, &generate(2).unwrap(), Place::New).unwrap();
+        save(&path, &generate(2).unwrap(), WriteMode::New).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         let other = format!("{:#x}", address(&generate(1).unwrap()[0]));
         let second = text.rfind("\"address\": \"").unwrap() + 12;

@@ -71,7 +71,7 @@ pub enum Verdict {
 
 /// One figure before and after.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct FigureChange {
     /// Name of the figure.
     pub name: &'static str,
     /// Geometric mean before; NaN if a report lacks the figure.
@@ -92,7 +92,7 @@ pub struct Comparison {
     /// Number of pairs.
     pub pairs: usize,
     /// One line per figure.
-    pub lines: Vec<Line>,
+    pub lines: Vec<FigureChange>,
     /// Remarks: how the runs differed, and what went wrong in them.
     pub remarks: Vec<String>,
 }
@@ -180,7 +180,7 @@ fn geometric_mean(values: &[f64]) -> f64 {
 }
 
 /// Returns a line for each figure that any report has.
-fn lines(before: &[Value], after: &[Value]) -> Vec<Line> {
+fn lines(before: &[Value], after: &[Value]) -> Vec<FigureChange> {
     let figure = |report: &Value, path: &str| report.pointer(path)?.as_f64().filter(|figure| *figure > 0.0);
     let figures = |reports: &[Value], path: &str| -> Option<Vec<f64>> {
         reports.iter().map(|report| figure(report, path)).collect()
@@ -195,7 +195,14 @@ fn lines(before: &[Value], after: &[Value]) -> Vec<Line> {
         let mean = |values: &Option<Vec<f64>>| values.as_ref().map_or(f64::NAN, |values| geometric_mean(values));
         let verdict = Verdict::Missing;
         let (mean_before, mean_after) = (mean(&before), mean(&after));
-        lines.push(Line { name, before: mean_before, after: mean_after, ratio: f64::NAN, interval: None, verdict });
+        lines.push(FigureChange {
+            name,
+            before: mean_before,
+            after: mean_after,
+            ratio: f64::NAN,
+            interval: None,
+            verdict,
+        });
         if let (Some(mut values), Some(after)) = (before, after) {
             values.extend(after);
             compared.push((lines.len() - 1, more_is_better, (name.to_owned(), values)));
@@ -253,7 +260,7 @@ impl Comparison {
         }
         let (columns, interval) = (("", "before", "after", "ratio"), "95 % interval");
         let mut text = format!("{:<22}{:>14}{:>14}{:>8}  {interval}\n", columns.0, columns.1, columns.2, columns.3);
-        for Line { name, before, after, ratio, interval, verdict } in &self.lines {
+        for FigureChange { name, before, after, ratio, interval, verdict } in &self.lines {
             let interval = interval.map_or(String::new(), |(low, high)| format!("{low:.3} to {high:.3}"));
             let verdict = match verdict {
                 Verdict::Better => "better",

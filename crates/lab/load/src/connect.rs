@@ -14,7 +14,7 @@ use crate::{ethereum, solana};
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A node of a chain that the load supports.
-pub enum Connected {
+pub enum ConnectedNode {
     /// The node speaks Ethereum's JSON-RPC.
     Ethereum(ethereum::Node),
     /// The node speaks Solana's.
@@ -40,16 +40,16 @@ pub enum ConnectError {
 }
 
 /// Finds out which chain a node belongs to, and connects to it.
-pub fn connect(url: &str, timeout: Duration) -> Result<Connected, ConnectError> {
+pub fn connect(url: &str, timeout: Duration) -> Result<ConnectedNode, ConnectError> {
     let rpc = Rpc::new(url, timeout)?;
     let ethereum = match rpc.call("eth_chainId", &json!([])) {
-        Ok(_) => return Ok(Connected::Ethereum(ethereum::node::connect(url, timeout)?)),
+        Ok(_) => return Ok(ConnectedNode::Ethereum(ethereum::node::connect(url, timeout)?)),
         // Some servers refuse an unknown method by an HTTP status alone, or without an id.
         Err(why @ (RpcError::Refused { .. } | RpcError::Status { .. } | RpcError::Garbled { .. })) => why,
         Err(why) => return Err(why.into()),
     };
     match rpc.call("getVersion", &json!([])) {
-        Ok(_) => Ok(Connected::Solana(solana::Node::ask(rpc)?)),
+        Ok(_) => Ok(ConnectedNode::Solana(solana::Node::ask(rpc)?)),
         Err(RpcError::Refused { message, .. }) if matches!(ethereum, RpcError::Refused { .. }) => {
             Err(ConnectError::Neither { url: url.into(), ethereum: ethereum.to_string(), solana: message })
         }
@@ -76,7 +76,7 @@ pub fn connect_patiently(
     patience: Duration,
     stop: &dyn Fn() -> bool,
     on_retry: &mut dyn FnMut(&ConnectError),
-) -> Result<Connected, ConnectError> {
+) -> Result<ConnectedNode, ConnectError> {
     let (deadline, mut is_told) = (Instant::now() + patience, false);
     loop {
         match connect(url, timeout) {

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::LoadError;
+use crate::liveness::NodeLiveness;
 use crate::process;
 use crate::profile::Plan;
 use crate::rpc::{Rpc, RpcError};
 use crate::series::Pool;
-use crate::silence::Silence;
-use crate::tx_mix::{Mix, Named};
+use crate::tx_mix::{Mix, TxKinds};
 
 /// How to send.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct SendOptions {
     /// Transactions per second of all senders together; none sends as many as the node accepts.
     pub rate: Option<f64>,
     /// The most transactions in a request.
@@ -39,7 +39,7 @@ pub struct Timing {
     /// The node's processes on this machine.
     pub pids: Vec<u32>,
     /// Further measurements during the run.
-    pub beside: Beside,
+    pub beside: SideMeasurements,
     /// Ends the wait for transactions under way.
     pub give_up: GiveUp,
 }
@@ -69,7 +69,7 @@ impl fmt::Debug for GiveUp {
 
 /// Measurements while a run sends and reads blocks.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct SideMeasurements {
     /// The source of the pool's depth.
     pub pool: Pool,
     /// The profile to take of the node during the measured time.
@@ -78,7 +78,7 @@ pub struct Beside {
 
 /// The options of a run.
 #[derive(Clone)]
-pub struct Asked<K> {
+pub struct RunOptions<K> {
     /// URLs of the nodes: the first is read from, all are sent to in turn.
     pub networks: Vec<String>,
     /// How long an answer may take.
@@ -91,15 +91,15 @@ pub struct Asked<K> {
     /// Number of sending threads.
     pub senders: usize,
     /// The pace.
-    pub pace: Pace,
+    pub pace: SendOptions,
     /// When and what to measure.
     pub timing: Timing,
 }
 
-impl<K: Named> Asked<K> {
+impl<K: TxKinds> RunOptions<K> {
     /// Returns the same options at this rate, for the whole measured time.
     pub fn at(&self, rate: f64) -> Self {
-        Self { pace: Pace { rate: Some(rate), count: None, ..self.pace }, ..self.clone() }
+        Self { pace: SendOptions { rate: Some(rate), count: None, ..self.pace }, ..self.clone() }
     }
 
     /// RPC clients of the nodes.
@@ -116,10 +116,10 @@ impl<K: Named> Asked<K> {
     }
 
     /// The pace for this many accounts: no more is signed in advance than can be sent.
-    pub(super) fn pace_of(&self, accounts: usize) -> Pace {
+    pub(super) fn pace_of(&self, accounts: usize) -> SendOptions {
         let time = (self.timing().warmup + self.timing.duration).as_secs_f64();
         let usable = self.pace.rate.map_or(u64::MAX, |rate| (rate * time / accounts.max(1) as f64).ceil() as u64 + 1);
-        Pace { presign: self.pace.presign.min(usable).min(self.pace.count.unwrap_or(u64::MAX)), ..self.pace }
+        SendOptions { presign: self.pace.presign.min(usable).min(self.pace.count.unwrap_or(u64::MAX)), ..self.pace }
     }
 
     /// The timing; without a warm-up if each account sends a fixed number.
@@ -130,14 +130,14 @@ impl<K: Named> Asked<K> {
 
     /// Returns whether the time for the queries at the end of the run is over. A node that died during the run gets no
     /// more than the rest of its silence.
-    pub(super) fn end_of_patience<'a>(&self, silence: &'a Silence) -> impl Fn() -> bool + use<'a, K> {
+    pub(super) fn end_of_patience<'a>(&self, silence: &'a NodeLiveness) -> impl Fn() -> bool + use<'a, K> {
         let (begun, patience, give_up) = (Instant::now(), self.patience, self.timing.give_up.clone());
         move || Instant::now() > silence.settling_ends(begun, patience) || give_up.is_asked()
     }
 
     /// The options as a report shows them; `way` is how transactions were sent.
     pub(super) fn configuration(&self, way: &str) -> Vec<(String, String)> {
-        let (Pace { rate, under_way, count, presign, .. }, timing) = (self.pace, self.timing());
+        let (SendOptions { rate, under_way, count, presign, .. }, timing) = (self.pace, self.timing());
         let or_default = |number: Option<String>, none: &str| number.unwrap_or(none.into());
         let mut all = vec![
             ("nodes", self.networks.join(", ")),

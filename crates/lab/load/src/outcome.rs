@@ -42,7 +42,7 @@ pub enum Outcome {
 
 /// A transaction without an outcome yet.
 #[derive(Clone, Copy)]
-struct Sent {
+struct OpenTx {
     /// When it was first due.
     due: Instant,
     /// Whether it counts: it was sent after the warm-up.
@@ -98,10 +98,10 @@ pub struct Outcomes {
 
 #[derive(Default)]
 struct State {
-    under_way: B256HashMap<Sent>,
+    under_way: B256HashMap<OpenTx>,
     /// Transactions to be sent again, because the node had no room.
-    held: B256HashMap<Sent>,
-    refused: B256HashMap<(Sent, Arc<str>)>,
+    held: B256HashMap<OpenTx>,
+    refused: B256HashMap<(OpenTx, Arc<str>)>,
     /// From the hash of a transaction before it was signed again to its hash now.
     aliases: B256HashMap<B256>,
     counts: Counts,
@@ -125,7 +125,7 @@ impl Default for Outcomes {
 
 impl State {
     /// Takes back a refusal.
-    fn pardon(&mut self, hash: &B256) -> Option<Sent> {
+    fn pardon(&mut self, hash: &B256) -> Option<OpenTx> {
         let (sent, reason) = self.refused.remove(hash)?;
         if let Some(count) = self.counts.rejected.get_mut(&*reason) {
             *count -= 1;
@@ -151,7 +151,7 @@ impl State {
     }
 
     /// Removes a transaction that is in a block, and returns its record if it is ours.
-    fn take(&mut self, hash: &B256) -> Option<Sent> {
+    fn take(&mut self, hash: &B256) -> Option<OpenTx> {
         if let Some(sent) = self.under_way.remove(hash) {
             return Some(sent);
         }
@@ -163,7 +163,7 @@ impl State {
     }
 
     /// Like `take`, but for the hash from before it was signed again.
-    fn take_alias(&mut self, hash: &B256) -> Option<Sent> {
+    fn take_alias(&mut self, hash: &B256) -> Option<OpenTx> {
         let mut hash = *hash;
         while let Some(after) = self.aliases.remove(&hash) {
             if let Some(sent) = self.take(&after) {
@@ -192,7 +192,7 @@ impl Outcomes {
             if before.is_none() {
                 state.counts.sent += 1;
             }
-            state.under_way.insert(*hash, before.unwrap_or(Sent { due, measured, taken: false }));
+            state.under_way.insert(*hash, before.unwrap_or(OpenTx { due, measured, taken: false }));
         }
     }
 

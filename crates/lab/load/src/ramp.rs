@@ -1,7 +1,7 @@
 //! Finds the highest rate at which transactions are included in time.
 //!
 //! reads   reports of runs at the rates that the search tries
-//! writes  a [`Ramped`]: each step, and the report of the best
+//! writes  a [`RampResult`]: each step, and the report of the best
 //! memory  a report
 //!
 //! The rate doubles until a step fails. Then the search bisects between the highest good and the lowest bad rate until
@@ -19,10 +19,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
-use crate::options::Asked;
+use crate::options::RunOptions;
 use crate::progress::Progress;
 use crate::report::{Limit, Report};
-use crate::tx_mix::Named;
+use crate::tx_mix::TxKinds;
 
 /// The search ends when the bad rate is at most this many times the good one.
 const NEAR: f64 = 1.1;
@@ -124,7 +124,7 @@ fn not_sent(report: &Report, lag_ms: f64) -> String {
 
 /// The result of a search.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Ramped {
+pub struct RampResult {
     /// The bound, in milliseconds.
     pub p99_ms_max: f64,
     /// The highest good rate, if any.
@@ -152,7 +152,7 @@ pub struct Ramped {
     pub report: Option<Report>,
 }
 
-impl Ramped {
+impl RampResult {
     /// Formats the search for people.
     pub fn text(&self) -> String {
         let mut text = String::from("  asked txn/s   in blocks    p99, ms\n");
@@ -192,7 +192,7 @@ impl Ramped {
     }
 }
 
-impl Ramped {
+impl RampResult {
     /// Says that the search was interrupted, and what that leaves open.
     fn interruption(&self) -> String {
         let Some(rate) = self.interrupted_at else { return String::new() };
@@ -256,14 +256,14 @@ impl Search {
 
 /// Searches for the highest rate by letting `drive` run `asked` at other rates. Each step takes the measured time of
 /// `asked`; `stop` ends the search with what was found.
-pub fn ramp<K: Named, T: FnMut(Progress<'_>)>(
-    asked: &Asked<K>,
+pub fn ramp<K: TxKinds, T: FnMut(Progress<'_>)>(
+    asked: &RunOptions<K>,
     bound: Bound,
     stop: &dyn Fn() -> bool,
     mut on_progress: T,
-    drive: impl Fn(&Asked<K>, &mut T) -> Result<Report, LoadError>,
-) -> Result<Ramped, LoadError> {
-    let mut found = Ramped {
+    drive: impl Fn(&RunOptions<K>, &mut T) -> Result<Report, LoadError>,
+) -> Result<RampResult, LoadError> {
+    let mut found = RampResult {
         p99_ms_max: bound.p99.as_secs_f64() * 1e3,
         highest: None,
         limited_by_load: false,
@@ -345,7 +345,7 @@ mod tests {
 
     use super::*;
     use crate::ethereum::workload::Kind;
-    use crate::options::{Beside, GiveUp, Pace, Timing};
+    use crate::options::{GiveUp, SendOptions, SideMeasurements, Timing};
     use crate::report::Percentiles;
 
     #[test]
@@ -376,7 +376,7 @@ mod tests {
             let block_time_s = Some(if rate > 5000.0 { 4.0 } else { 2.0 });
             Report { latency, block_time_s, tps: rate.min(5000.0), ..report(rate) }
         };
-        let drive = |asked: &Asked<Kind>, _: &mut fn(Progress<'_>)| Ok(blocks(asked.pace.rate.expect("a rate")));
+        let drive = |asked: &RunOptions<Kind>, _: &mut fn(Progress<'_>)| Ok(blocks(asked.pace.rate.expect("a rate")));
         let bound = Bound { p99: Duration::from_millis(1500), begin: 999_999.0 };
         let found = ramp(&asked(), bound, &|| false, (|_| {}) as fn(Progress<'_>), drive).unwrap();
         assert_eq!((found.highest, found.block_time_s, found.steps.len()), (None, Some(2.0), 3), "{}", found.text());
@@ -389,19 +389,19 @@ mod tests {
     }
 
     /// Options of a load that contacts no node: the test supplies its reports.
-    fn asked() -> Asked<Kind> {
-        Asked {
+    fn asked() -> RunOptions<Kind> {
+        RunOptions {
             networks: vec![],
             timeout: Duration::ZERO,
             patience: Duration::ZERO,
             mix: Kind::Transfer.into(),
             senders: 1,
-            pace: Pace { rate: None, batch: 1, under_way: 1, count: None, presign: 0 },
+            pace: SendOptions { rate: None, batch: 1, under_way: 1, count: None, presign: 0 },
             timing: Timing {
                 warmup: Duration::ZERO,
                 duration: Duration::ZERO,
                 pids: vec![],
-                beside: Beside::default(),
+                beside: SideMeasurements::default(),
                 give_up: GiveUp::default(),
             },
         }
@@ -421,9 +421,9 @@ mod tests {
     }
 
     /// Searches with reports from `run`, which gets the rate and the number of steps before.
-    fn search(run: impl Fn(f64, usize) -> Report) -> Ramped {
+    fn search(run: impl Fn(f64, usize) -> Report) -> RampResult {
         let count = Cell::new(0);
-        let drive = |asked: &Asked<Kind>, _: &mut fn(Progress<'_>)| {
+        let drive = |asked: &RunOptions<Kind>, _: &mut fn(Progress<'_>)| {
             count.set(count.get() + 1);
             Ok(run(asked.pace.rate.expect("a ramp has one"), count.get() - 1))
         };
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn an_interrupted_search_says_so() {
         let count = Cell::new(0);
-        let drive = |asked: &Asked<Kind>, _: &mut fn(Progress<'_>)| {
+        let drive = |asked: &RunOptions<Kind>, _: &mut fn(Progress<'_>)| {
             count.set(count.get() + 1);
             Ok(node(asked.pace.rate.expect("a ramp has one")))
         };
@@ -530,7 +530,7 @@ mod tests {
         assert!(step.p99_ms < Some(60e3) && !step.good() && step.limit == Limit::Node, "{step:?}");
         assert!(step.wrong.unwrap().starts_with("100.0 txn/s in blocks, the rest piled up"));
         assert!(Step::of(&full(100.0), minute).good());
-        let drive = |asked: &Asked<Kind>, _: &mut fn(Progress<'_>)| Ok(full(asked.pace.rate.expect("a rate")));
+        let drive = |asked: &RunOptions<Kind>, _: &mut fn(Progress<'_>)| Ok(full(asked.pace.rate.expect("a rate")));
         let bound = Bound { p99: minute, begin: 50.0 };
         let found = ramp(&asked(), bound, &|| false, (|_| {}) as fn(Progress<'_>), drive).unwrap();
         assert!((100.0 / NEAR..=100.0 * NEAR).contains(&found.highest.unwrap()), "{}", found.text());

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::Profile;
-use crate::series::Moment;
+use crate::series::RunSample;
 
 /// Above this median reading lag, the report mentions it.
 const READING_LAG_MS: f64 = 100.0;
@@ -291,7 +291,7 @@ pub struct Report {
     /// The blocks in order.
     pub blocks: Vec<BlockLine>,
     /// Samples of the run's state, twice a second.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<RunSample>,
     /// The node's CPU profile, if requested.
     pub profile: Option<Profile>,
     /// Why the requested profile is missing.
@@ -445,7 +445,7 @@ impl Report {
     /// Median and maximum depth of the node's pool in the measured time.
     pub fn pool_depth(&self) -> Option<(u64, u64)> {
         let measured = self.moments.iter().filter(|moment| (0.0..=self.seconds).contains(&moment.at_s));
-        let depth = |moment: &Moment| Some(moment.pool_pending? + moment.pool_queued.unwrap_or_default());
+        let depth = |moment: &RunSample| Some(moment.pool_pending? + moment.pool_queued.unwrap_or_default());
         let mut depths: Vec<_> = measured.filter_map(depth).collect();
         depths.sort_unstable();
         Some((*depths.get(depths.len() / 2)?, *depths.last()?))
@@ -613,12 +613,12 @@ mod tests {
     #[test]
     fn a_report_is_read_as_it_was_written_and_an_older_one_too() {
         let block = |seen_s, ours| BlockLine { seen_s, ours, failed: Some(1), ..BlockLine::default() };
-        let moment = Moment { at_s: 0.5, pool_pending: Some(7), ..Moment::default() };
+        let moment = RunSample { at_s: 0.5, pool_pending: Some(7), ..RunSample::default() };
         let report = Report {
             seconds: 2.0,
             limit: Limit::RoundTrips,
             blocks: vec![block(0.0, 9), block(1.0, 30), block(2.0, 50)],
-            moments: vec![moment.clone(), Moment { pool_pending: Some(9), ..moment.clone() }],
+            moments: vec![moment.clone(), RunSample { pool_pending: Some(9), ..moment.clone() }],
             ..Report::default()
         };
         let again: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();

@@ -32,7 +32,7 @@ pub enum NoAnswer {
 
 /// A node whose failed requests are repeated.
 #[derive(Clone, Copy)]
-pub struct Patient<'a> {
+pub struct RetryingRpc<'a> {
     /// RPC client of the node.
     pub rpc: &'a Rpc,
     /// Ends the repetition when it returns true.
@@ -76,7 +76,7 @@ pub fn again<T>(
     }
 }
 
-impl Patient<'_> {
+impl RetryingRpc<'_> {
     /// Sends a request, and repeats it after transient errors.
     pub fn ask<T>(&self, question: impl Fn(&Rpc) -> Result<T, RpcError>) -> Result<T, NoAnswer> {
         again(self.stop, || question(self.rpc), RpcError::may_pass)
@@ -125,11 +125,11 @@ mod tests {
             asked.set(asked.get() + 1);
             if asked.get() < 3 { Err(busy(429)) } else { Ok(asked.get()) }
         };
-        let patient = Patient { rpc: &rpc, stop: &|| false };
+        let patient = RetryingRpc { rpc: &rpc, stop: &|| false };
         assert_eq!(patient.ask(third).unwrap(), 3);
         assert!(patient.ask(|_| Err::<(), _>(busy(404))).is_err(), "no patience finds what is not there");
-        let stopped = Patient { stop: &|| true, ..patient }.ask(|_| Err::<(), _>(busy(503)));
+        let stopped = RetryingRpc { stop: &|| true, ..patient }.ask(|_| Err::<(), _>(busy(503)));
         assert!(matches!(stopped, Err(NoAnswer::Stopped)));
-        assert_eq!(Patient { stop: &|| true, ..patient }.ask(|_| Ok(7)).unwrap(), 7, "an answer is an answer");
+        assert_eq!(RetryingRpc { stop: &|| true, ..patient }.ask(|_| Ok(7)).unwrap(), 7, "an answer is an answer");
     }
 }

@@ -12,11 +12,11 @@ use hdrhistogram::Histogram;
 use hearth_tile::sys::thread::prefer_short_slices;
 
 use crate::blocks::Edges;
+use crate::liveness::NodeLiveness;
 use crate::outcome::{Outcomes, histogram, record_many};
 use crate::process::{ThreadTime, thread_time};
 use crate::progress::Progress;
 use crate::rpc::RpcError;
-use crate::silence::Silence;
 use crate::spans::Spans;
 
 /// At a given rate, transactions due within this time are sent in one request if it can hold many.
@@ -31,7 +31,7 @@ const STALL: Duration = Duration::from_secs(1);
 const UNSENT_TOLD_APART: u64 = 10_000;
 
 /// State that all threads of a run share.
-pub struct Course {
+pub struct RunState {
     /// The outcomes of the transactions.
     pub outcomes: Outcomes,
     /// When measuring began.
@@ -54,10 +54,10 @@ pub struct Course {
     pub(super) ready: Barrier,
     begun: OnceLock<Instant>,
     /// Whether the node that blocks are read from answers.
-    pub(super) silence: Silence,
+    pub(super) silence: NodeLiveness,
 }
 
-impl Course {
+impl RunState {
     /// A course for this many senders.
     pub fn new(senders: usize) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Course {
             at_work: AtomicUsize::new(senders),
             ready: Barrier::new(senders + 1),
             begun: OnceLock::new(),
-            silence: Silence::default(),
+            silence: NodeLiveness::default(),
         }
     }
 
@@ -138,9 +138,9 @@ pub struct SenderTally {
     /// Transactions signed while sending although the load signs ahead.
     pub signed_late: SignedLate,
     /// How the measured time was spent.
-    pub spent: Spent,
+    pub spent: SenderTimes,
     /// At a given rate, how long the sender was behind its timetable in the measured time.
-    pub behind: Behind,
+    pub behind: SenderLag,
     /// The waits for answers that took longer than [`STALL`], including those before the measured time.
     pub stalls: Spans,
     /// The last connection error.
@@ -189,7 +189,7 @@ impl SignedLate {
 
 /// How a sender spent its measured time.
 #[derive(Clone, Copy, Default)]
-pub struct Spent {
+pub struct SenderTimes {
     /// The whole measured time.
     pub all: Duration,
     /// Waiting for the node's answers.
@@ -206,7 +206,7 @@ pub struct Spent {
     pub waited: Duration,
 }
 
-impl Spent {
+impl SenderTimes {
     /// The difference to an earlier reading, for the times that a stopwatch counts.
     fn since(&self, before: &Self) -> Self {
         Self {
@@ -226,7 +226,7 @@ impl Spent {
 
 /// How long a sender was behind its timetable, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Behind {
+pub struct SenderLag {
     /// The node gave no answer, or had no room.
     pub node: Duration,
     /// The sender computed, or waited for a core.
@@ -247,8 +247,8 @@ impl Default for SenderTally {
             other_hash: 0,
             resigned: 0,
             signed_late: SignedLate::default(),
-            spent: Spent::default(),
-            behind: Behind::default(),
+            spent: SenderTimes::default(),
+            behind: SenderLag::default(),
             stalls: Spans::default(),
             error: None,
             too_long: None,
@@ -260,38 +260,38 @@ impl Default for SenderTally {
 /// Measures how a sender spends its time.
 #[derive(Default)]
 pub struct Stopwatch {
-    /// Times since the thread began, without [`Spent::all`] and [`Spent::busy`].
-    pub spent: Spent,
+    /// Times since the thread began, without [`SenderTimes::all`] and [`SenderTimes::busy`].
+    pub spent: SenderTimes,
     /// The waits for answers that took longer than [`STALL`].
     pub stalls: Spans,
-    begun: Option<Begun>,
+    begun: Option<MeasureStart>,
 }
 
 /// When a sender's measured time began, with what it had spent until then.
-struct Begun {
+struct MeasureStart {
     at: Instant,
     busy: Option<ThreadTime>,
-    before: Spent,
+    before: SenderTimes,
 }
 
 impl Stopwatch {
     /// Starts counting when the run is measured.
     pub fn look(&mut self, measured: bool) {
         if self.begun.is_none() && measured {
-            self.begun = Some(Begun { at: Instant::now(), busy: thread_time(), before: self.spent });
+            self.begun = Some(MeasureStart { at: Instant::now(), busy: thread_time(), before: self.spent });
         }
     }
 
     /// Returns how the measured time was spent; none if nothing was measured.
-    pub fn end(&mut self) -> Option<Spent> {
-        let Begun { at, busy, before } = self.begun.take()?;
+    pub fn end(&mut self) -> Option<SenderTimes> {
+        let MeasureStart { at, busy, before } = self.begun.take()?;
         let all = at.elapsed();
         let spent = self.spent.since(&before);
         let counted = busy.zip(thread_time()).map(|(then, now)| now.since(&then));
         // If the kernel does not count it, the rest of the time is the sender's own.
         let own = || all.saturating_sub(spent.answers + spent.idle);
         let busy = counted.map_or_else(own, |time| time.ran + time.waited);
-        Some(Spent { all, busy, waited: counted.map_or(Duration::ZERO, |time| time.waited), ..spent })
+        Some(SenderTimes { all, busy, waited: counted.map_or(Duration::ZERO, |time| time.waited), ..spent })
     }
 
     /// Counts an answer to a request that was sent at `begin`.
@@ -345,7 +345,7 @@ impl Timetable {
 
     /// Counts how long the sender was behind between `from` and `now`. It waited for the node for `node` of that time;
     /// the rest is its own.
-    pub fn count_behind(&self, behind: &mut Behind, from: Instant, now: Instant, node: Duration) {
+    pub fn count_behind(&self, behind: &mut SenderLag, from: Instant, now: Instant, node: Duration) {
         let late = now.saturating_duration_since(self.due(self.gone).max(from));
         let all = now.saturating_duration_since(from);
         if late.is_zero() || all.is_zero() {
@@ -405,7 +405,7 @@ mod tests {
         let timetable = Timetable::new(Instant::now(), 100.0, 1, 0);
         let at = |ms| timetable.first + Duration::from_millis(ms);
         let of = |from, now, node| {
-            let mut behind = Behind::default();
+            let mut behind = SenderLag::default();
             timetable.count_behind(&mut behind, at(from), at(now), Duration::from_millis(node));
             (behind.node.as_millis(), behind.own.as_millis())
         };
@@ -413,9 +413,9 @@ mod tests {
         assert_eq!(of(0, 100, 0), (0, 100), "the sender had no core");
         assert_eq!(of(0, 100, 75), (75, 25));
         let next = Timetable { gone: 10, ..Timetable::new(timetable.first, 100.0, 1, 0) };
-        let mut behind = Behind::default();
+        let mut behind = SenderLag::default();
         next.count_behind(&mut behind, at(0), at(100), Duration::ZERO);
-        assert_eq!(behind, Behind::default(), "the next is due only now");
+        assert_eq!(behind, SenderLag::default(), "the next is due only now");
     }
 
     #[test]
@@ -426,14 +426,14 @@ mod tests {
         let mut tally = SenderTally::default();
         tally.stalls.push(at(1_000), at(5_100));
         tally.stalls.push(at(6_000), at(8_000));
-        tally.spent = Spent { answers: ms(7_000), stalled: ms(6_100), ..Spent::default() };
-        tally.behind = Behind { node: ms(6_000), own: ms(100) };
+        tally.spent = SenderTimes { answers: ms(7_000), stalled: ms(6_100), ..SenderTimes::default() };
+        tally.behind = SenderLag { node: ms(6_000), own: ms(100) };
         let mut halts = Spans::default();
         halts.push(at(1_000), at(5_000));
         tally.take_out(&halts);
         assert_eq!(tally.spent.answers, ms(3_000));
         assert_eq!(tally.spent.stalled, ms(2_100));
-        assert_eq!(tally.behind, Behind { node: ms(2_000), own: ms(4_100) });
+        assert_eq!(tally.behind, SenderLag { node: ms(2_000), own: ms(4_100) });
     }
 
     #[test]

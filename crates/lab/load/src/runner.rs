@@ -11,14 +11,14 @@ use crate::options::Timing;
 use crate::profile::{self, Plan, Profile, ProfileError};
 use crate::progress::Progress;
 use crate::reading::Chain;
-use crate::run_clock::{Course, PROFILER_PATIENCE, SenderTally};
+use crate::run_clock::{PROFILER_PATIENCE, RunState, SenderTally};
 use crate::series;
 use crate::window::{self, Window};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PROFILER_LOOK_EVERY: Duration = Duration::from_millis(5);
 
-impl Course {
+impl RunState {
     /// Sends and reads blocks, each on its own threads, until the measured time is over and nothing is under way. The
     /// reader begins once `presigned` transactions are signed, and ends when the flag that it gets is set.
     pub fn run<S, R>(

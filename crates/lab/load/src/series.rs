@@ -1,7 +1,7 @@
 //! A run over time: transactions under way, the node's pool, and CPU use of both sides.
 //!
 //! reads   counts; CPU times of processes; `txpool_status`, or `num_unconfirmed_txs` of CometBFT
-//! writes  a [`Moment`] twice a second
+//! writes  a [`RunSample`] twice a second
 //! memory  100 B per moment, [`MOMENTS_MAX`] of them: a longer run is sampled less often
 //! drops   nothing: if the node does not report its pool in time, the moment has no figure for it
 
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The state of a run at one time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Moment {
+pub struct RunSample {
     /// Seconds since measuring began; below 0 in the warm-up.
     pub at_s: f64,
     /// Transactions included so far.
@@ -50,22 +50,22 @@ pub struct Moment {
 /// All moments of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    moments: Vec<(Instant, Moment)>,
+    moments: Vec<(Instant, RunSample)>,
     /// Source of the pool's depth.
     pub pool_source: Option<&'static str>,
 }
 
 impl Series {
     /// Returns the moments, with times relative to `begin`.
-    pub fn since(&self, begin: Instant) -> Vec<Moment> {
+    pub fn since(&self, begin: Instant) -> Vec<RunSample> {
         let after = |at: Instant| match at.checked_duration_since(begin) {
             Some(after) => after.as_secs_f64(),
             None => -begin.duration_since(at).as_secs_f64(),
         };
-        self.moments.iter().map(|(at, moment)| Moment { at_s: after(*at), ..moment.clone() }).collect()
+        self.moments.iter().map(|(at, moment)| RunSample { at_s: after(*at), ..moment.clone() }).collect()
     }
 
-    fn push(&mut self, at: Instant, moment: Moment) {
+    fn push(&mut self, at: Instant, moment: RunSample) {
         self.moments.push((at, moment));
     }
 
@@ -160,7 +160,7 @@ pub fn watch(pool: &Pool, pids: &[u32], outcomes: &Outcomes, stop: &AtomicBool) 
         let (included, rejected) = outcomes.with(|counts| (counts.included, counts.rejected_sum()));
         series.push(
             after.0,
-            Moment {
+            RunSample {
                 at_s: 0.0,
                 included,
                 rejected,
@@ -187,8 +187,8 @@ mod tests {
     fn moments_are_told_from_when_measuring_began() {
         let begin = Instant::now() + Duration::from_secs(10);
         let mut series = Series::default();
-        series.push(begin - Duration::from_secs(2), Moment::default());
-        series.push(begin + Duration::from_millis(500), Moment { included: 7, ..Moment::default() });
+        series.push(begin - Duration::from_secs(2), RunSample::default());
+        series.push(begin + Duration::from_millis(500), RunSample { included: 7, ..RunSample::default() });
         let times: Vec<_> = series.since(begin).iter().map(|moment| (moment.at_s, moment.included)).collect();
         assert_eq!(times, [(-2.0, 0), (0.5, 7)]);
     }
@@ -198,7 +198,7 @@ mod tests {
         let mut series = Series::default();
         for included in 0..MOMENTS_MAX as u64 {
             assert!(!series.is_thinned());
-            series.push(Instant::now(), Moment { included, ..Moment::default() });
+            series.push(Instant::now(), RunSample { included, ..RunSample::default() });
         }
         assert!(series.is_thinned());
         assert_eq!(series.moments.len(), MOMENTS_MAX / 2);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::blocks::Block;
-use crate::options::Asked;
+use crate::options::RunOptions;
 use crate::outcome::{Counts, Outcomes, histogram};
 use crate::process::cores;
 use crate::reading::Chain;
@@ -16,9 +16,9 @@ use crate::receipts::Receipts;
 use crate::refusal::Reason;
 use crate::report::{BlockLine, Limit, Percentiles, Report, distribution, median_of_seconds};
 use crate::rpc::RpcError;
-use crate::run_clock::{self, Behind, SenderTally};
+use crate::run_clock::{self, SenderLag, SenderTally};
 use crate::spans::Spans;
-use crate::tx_mix::Named;
+use crate::tx_mix::TxKinds;
 use crate::window::Window;
 
 /// A block that is not full leaves at most this share of what it took behind.
@@ -43,11 +43,11 @@ const TAKEN: f64 = 0.1;
 const STOLEN: f64 = 0.05;
 
 /// Everything that a report is computed from.
-pub struct Found<'a, K> {
+pub struct ReportInputs<'a, K> {
     /// Name of the node.
     pub client: String,
     /// Options of the run.
-    pub asked: &'a Asked<K>,
+    pub asked: &'a RunOptions<K>,
     /// How transactions were sent to the node.
     pub way: String,
     /// Number of sending accounts.
@@ -80,7 +80,7 @@ impl Shares {
         let shares = tallies.iter().map(|tally| {
             let all = tally.spent.all.as_secs_f64().max(1e-9);
             let share = |part: std::time::Duration| (part.as_secs_f64() / all).min(1.0);
-            let run_clock::Spent { answers, stalled, idle, busy, waited, .. } = tally.spent;
+            let run_clock::SenderTimes { answers, stalled, idle, busy, waited, .. } = tally.spent;
             Self {
                 busy: share(busy),
                 waited: share(waited),
@@ -102,7 +102,7 @@ impl Shares {
 
 /// What was observed of a run besides how the senders spent their time.
 #[derive(Clone, Copy)]
-struct Seen {
+struct RunObservations {
     /// Cores that the load used, and how many it can use.
     client_cores: f64,
     threads: f64,
@@ -110,7 +110,7 @@ struct Seen {
     rate: bool,
     kept: bool,
     /// At a given rate: how long the senders were behind, because of the node and by themselves.
-    behind: Behind,
+    behind: SenderLag,
     /// At a given rate: whether the node had no room at the end for some of what was due.
     no_room: bool,
     /// Whether the load read blocks so late that most transactions that seemed under way were already in blocks.
@@ -133,10 +133,10 @@ struct Seen {
     poor: bool,
 }
 
-impl Seen {
+impl RunObservations {
     /// Observations apart from the senders' lag, which decides whether a rate was kept and whether there was room.
-    fn of<K: Named>(found: &Found<'_, K>, counts: &Counts, inside: &[&Block]) -> Self {
-        let Found { window, chain, .. } = found;
+    fn of<K: TxKinds>(found: &ReportInputs<'_, K>, counts: &Counts, inside: &[&Block]) -> Self {
+        let ReportInputs { window, chain, .. } = found;
         let machine = std::thread::available_parallelism().map_or(1, usize::from);
         let reading_lag_us = &chain.reading_lag_us.0;
         let (begin, end) = (window.begin, window.end);
@@ -207,7 +207,7 @@ enum Cause {
 }
 
 impl Cause {
-    fn of(shares: &Shares, seen: &Seen) -> Self {
+    fn of(shares: &Shares, seen: &RunObservations) -> Self {
         match () {
             () if shares.busy + shares.answers + shares.idle == 0.0 && !seen.poor => Self::Nothing,
             // A node that is gone refuses connections at once, so no thread seems to wait for it.
@@ -224,7 +224,7 @@ impl Cause {
 
     /// Finds the cause if a rate was not kept: every moment in which a sender was behind is attributed to the node
     /// or to the sender.
-    fn at_a_rate(shares: &Shares, seen: &Seen) -> Self {
+    fn at_a_rate(shares: &Shares, seen: &RunObservations) -> Self {
         match () {
             () if seen.no_room => Self::Node,
             () if seen.is_paused() && seen.pause > Some(seen.behind.own) => Self::Node,
@@ -234,7 +234,7 @@ impl Cause {
         }
     }
 
-    fn without_a_rate(shares: &Shares, seen: &Seen) -> Self {
+    fn without_a_rate(shares: &Shares, seen: &RunObservations) -> Self {
         match () {
             () if shares.busy > BUSY => Self::SenderFull,
             () if seen.client_cores > BUSY * seen.threads => Self::CoresFull,
@@ -270,7 +270,7 @@ impl Cause {
     }
 
     /// The figures that show the cause, if the limit's name alone does not.
-    fn reason(self, shares: &Shares, seen: &Seen) -> Option<String> {
+    fn reason(self, shares: &Shares, seen: &RunObservations) -> Option<String> {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let busy = percent(shares.busy);
         Some(match self {
@@ -307,7 +307,7 @@ impl Cause {
 
 /// When the node stopped answering, or for how long it stood still, if that was a notable part of the run by its
 /// answers or its blocks.
-fn stood_still(seen: &Seen) -> Option<String> {
+fn stood_still(seen: &RunObservations) -> Option<String> {
     if let Some(from) = seen.gone_from {
         return Some(format!("it gave no answer from {:.1} s on", from.as_secs_f64()));
     }
@@ -420,8 +420,8 @@ fn seconds_after(at: Instant, begin: Instant) -> f64 {
 }
 
 /// Computes the report.
-pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
-    let Found { window, chain, outcomes, tallies, receipts, .. } = found;
+pub fn report<K: TxKinds>(found: &ReportInputs<'_, K>) -> Report {
+    let ReportInputs { window, chain, outcomes, tallies, receipts, .. } = found;
     let rate = found.asked.pace.rate;
     let seconds = window.end.duration_since(window.begin).as_secs_f64();
     let seen = |block: &Block| seconds_after(block.seen, window.begin);
@@ -444,7 +444,11 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
     // What fell due just before the end may be as late as what was sent.
     let late_max = rate.map_or(0.0, |rate| (rate * LAG_MS_MAX / 1e3).max(1.0));
     let kept = no_room == 0 && late as f64 <= late_max && send_lag.is_none_or(|lag| lag.p99_ms < LAG_MS_MAX);
-    let seen_of_run = outcomes.with(|counts| Seen { kept, no_room: no_room > 0, ..Seen::of(found, counts, &inside) });
+    let seen_of_run = outcomes.with(|counts| RunObservations {
+        kept,
+        no_room: no_room > 0,
+        ..RunObservations::of(found, counts, &inside)
+    });
     let cause = Cause::of(&shares, &seen_of_run);
     outcomes.with(|counts| Report {
         seconds,
@@ -479,9 +483,9 @@ pub fn report<K: Named>(found: &Found<'_, K>) -> Report {
 }
 
 /// How long a sender was behind on average, by cause.
-fn behind(tallies: &[SenderTally]) -> Behind {
+fn behind(tallies: &[SenderTally]) -> SenderLag {
     let senders = tallies.len().max(1) as u32;
-    tallies.iter().fold(Behind::default(), |sum, tally| Behind {
+    tallies.iter().fold(SenderLag::default(), |sum, tally| SenderLag {
         node: sum.node + tally.behind.node / senders,
         own: sum.own + tally.behind.own / senders,
     })
@@ -501,9 +505,9 @@ fn emptied(blocks: &[&Block], under_way: usize) -> bool {
 }
 
 /// The further figures of a report.
-fn beside<K: Named>(found: &Found<'_, K>) -> Report {
+fn beside<K: TxKinds>(found: &ReportInputs<'_, K>) -> Report {
     let Window { series, profile, begin, began_unix_s, server, counted, resident, .. } = &found.window;
-    let Found { chain, tallies, receipts, .. } = found;
+    let ReportInputs { chain, tallies, receipts, .. } = found;
     let mut signed_late = run_clock::SignedLate::default();
     tallies.iter().for_each(|tally| signed_late.add(&tally.signed_late));
     let sum = |of: fn(&SenderTally) -> u64| tallies.iter().map(of).sum::<u64>();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hearth_quic::{Client, ClientConfig, ClientConnectionId, ClientCounters, ConfigError, ConnectionState};
 use hearth_tile::sys::event::{EventFd, wait_readable};
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, RecvBatch, PortSharing, UdpSocket};
 
 const SLOTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
@@ -54,7 +54,7 @@ impl Tpu {
     pub fn open(targets: &[SocketAddr]) -> Result<Self, TpuError> {
         let is_v4 = targets.first().is_none_or(SocketAddr::is_ipv4);
         let any: SocketAddr = if is_v4 { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-        let socket = UdpSocket::bind(any, Options { sharing: Sharing::None, buffer_bytes: SOCKET_BUFFER })?;
+        let socket = UdpSocket::bind(any, Options { sharing: PortSharing::None, buffer_bytes: SOCKET_BUFFER })?;
         let local = targets.iter().all(|target| target.ip().is_loopback());
         let config = if local { ClientConfig::local() } else { ClientConfig::default() };
         let segments_max = if socket.gso() { config.segments_max } else { 1 };

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A chain's kinds of transactions.
-pub trait Named: Copy + Eq + 'static {
+pub trait TxKinds: Copy + Eq + 'static {
     /// All kinds of the chain.
     const ALL: &'static [Self];
 
@@ -29,7 +29,7 @@ pub struct NoMix {
 }
 
 impl NoMix {
-    fn of<K: Named>(text: &str) -> Self {
+    fn of<K: TxKinds>(text: &str) -> Self {
         let names: Vec<_> = K::ALL.iter().map(|kind| kind.name()).collect();
         let (last, others) = names.split_last().expect("a chain has a kind");
         Self { text: text.into(), known: format!("{} or {last}", others.join(", ")), first: names[0], last }
@@ -46,7 +46,7 @@ impl<K> From<K> for Mix<K> {
     }
 }
 
-impl<K: Named> FromStr for Mix<K> {
+impl<K: TxKinds> FromStr for Mix<K> {
     type Err = NoMix;
 
     fn from_str(text: &str) -> Result<Self, NoMix> {
@@ -65,7 +65,7 @@ impl<K: Named> FromStr for Mix<K> {
     }
 }
 
-impl<K: Named> Mix<K> {
+impl<K: TxKinds> Mix<K> {
     /// Returns whether the mix contains this kind.
     pub fn has(&self, kind: K) -> bool {
         self.0.iter().any(|(other, _)| *other == kind)
@@ -93,7 +93,7 @@ impl<K: Named> Mix<K> {
     }
 }
 
-impl<K: Named> fmt::Display for Mix<K> {
+impl<K: TxKinds> fmt::Display for Mix<K> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [(kind, _)] = self.0[..] {
             return out.write_str(kind.name());

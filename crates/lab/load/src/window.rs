@@ -15,7 +15,7 @@ use crate::outcome::Outcomes;
 use crate::process;
 use crate::profile::{Profile, ProfileError};
 use crate::progress::Progress;
-use crate::run_clock::{Course, PROFILER_PATIENCE};
+use crate::run_clock::{PROFILER_PATIENCE, RunState};
 use crate::series::Series;
 use crate::spans::Spans;
 
@@ -58,7 +58,7 @@ impl Window {
     /// since when nothing has moved.
     pub fn watch(
         timing: &Timing,
-        course: &Course,
+        course: &RunState,
         stop: &dyn Fn() -> bool,
         on_progress: &mut impl FnMut(Progress<'_>),
         reader_ended: impl Fn() -> bool,
@@ -137,7 +137,7 @@ struct Ticker {
 
 impl Ticker {
     /// Reports a second that is over, `at` in the run's time, and a node that has become silent.
-    fn tell(&mut self, course: &Course, now: Instant, at: f64, on_progress: &mut impl FnMut(Progress<'_>)) {
+    fn tell(&mut self, course: &RunState, now: Instant, at: f64, on_progress: &mut impl FnMut(Progress<'_>)) {
         course.say_silence(on_progress);
         if now < self.second {
             return;
@@ -189,7 +189,7 @@ fn patience(outcomes: &Outcomes) -> Duration {
 }
 
 /// Waits until nothing is under way, nothing moves, or `ended`.
-pub fn settle(course: &Course, mut still: Standstill, mut ended: impl FnMut() -> bool) {
+pub fn settle(course: &RunState, mut still: Standstill, mut ended: impl FnMut() -> bool) {
     while !ended() {
         // A sender that is still at work may be waiting for an answer.
         let at_work = course.at_work.load(Ordering::Acquire) > 0;
@@ -203,7 +203,7 @@ pub fn settle(course: &Course, mut still: Standstill, mut ended: impl FnMut() ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Beside, GiveUp};
+    use crate::options::{GiveUp, SideMeasurements};
 
     #[test]
     fn slow_blocks_are_waited_for_before_the_first_is_seen() {
@@ -232,9 +232,10 @@ mod tests {
 
     #[test]
     fn a_run_that_is_stopped_in_its_warm_up_measured_nothing() {
-        let course = Course::new(1);
+        let course = RunState::new(1);
         let (warmup, duration) = (Duration::from_millis(1), Duration::from_secs(60));
-        let timing = Timing { warmup, duration, pids: vec![], beside: Beside::default(), give_up: GiveUp::default() };
+        let timing =
+            Timing { warmup, duration, pids: vec![], beside: SideMeasurements::default(), give_up: GiveUp::default() };
         // The run is stopped while it waits for the profiler.
         course.profiler_begun.store(false, Ordering::Release);
         let stop = || course.warm.load(Ordering::Acquire);
@@ -245,9 +246,10 @@ mod tests {
 
     #[test]
     fn what_goes_out_after_the_end_is_not_in_the_window() {
-        let course = Course::new(1);
+        let course = RunState::new(1);
         let (warmup, duration) = (Duration::ZERO, Duration::from_millis(1));
-        let timing = Timing { warmup, duration, pids: vec![], beside: Beside::default(), give_up: GiveUp::default() };
+        let timing =
+            Timing { warmup, duration, pids: vec![], beside: SideMeasurements::default(), give_up: GiveUp::default() };
         let (window, _) = Window::watch(&timing, &course, &|| false, &mut |_| {}, || false);
         assert_eq!(course.stop.get(), Some(&window.end));
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use hearth_ring::{Observer, WorkspaceError};
 use hearth_tile::topology::Topology;
 
-use crate::look::Look;
+use crate::node_counters::NodeCounters;
 use crate::threads;
 
 /// Why no node can be watched.
@@ -124,7 +124,7 @@ impl Watch {
     }
 
     /// Takes a look at all counters.
-    pub fn look(&self) -> Look {
-        Look::take(&self.topology, &self.observer)
+    pub fn look(&self) -> NodeCounters {
+        NodeCounters::take(&self.topology, &self.observer)
     }
 }

@@ -1,13 +1,13 @@
 //! The part of a sample that only an EVM node has: its blocks, their gas and phases, and its pool.
 //!
-//! reads   two [`Look`]s
+//! reads   two [`NodeCounters`]s
 //! writes  [`EvmSample`]
 
 use hearth_tile::topology::Topology;
 use serde::Serialize;
 
 use crate::latency::Stage;
-use crate::look::Look;
+use crate::node_counters::NodeCounters;
 
 /// The kind of tile that executes in an EVM node.
 pub(crate) const EXEC: &str = "exec";
@@ -33,7 +33,12 @@ pub struct EvmSample {
 
 impl EvmSample {
     /// Computes what happened between two looks at the same node; `None` if it is no EVM node.
-    pub(crate) fn between(topology: &Topology, before: &Look, after: &Look, seconds: f64) -> Option<Self> {
+    pub(crate) fn between(
+        topology: &Topology,
+        before: &NodeCounters,
+        after: &NodeCounters,
+        seconds: f64,
+    ) -> Option<Self> {
         if !topology.tiles.iter().any(|tile| tile.kind == EXEC) {
             return None;
         }

@@ -1,6 +1,6 @@
 //! Computes what happened between two looks at a node.
 //!
-//! reads   two [`Look`]s
+//! reads   two [`NodeCounters`]s
 //! writes  [`Sample`]: rates, shares of time and levels, as the tables and the page show them
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::attach::Watch;
 use crate::bandwidth::Bandwidth;
 use crate::evm::{EXEC, EvmSample};
 use crate::latency::Stage;
-use crate::look::{Look, TileLook};
+use crate::node_counters::{NodeCounters, TileLook};
 
 /// A node in the time between two looks.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -258,7 +258,7 @@ impl Sample {
     }
 
     /// Computes what happened between two looks at the same node.
-    pub fn between(watch: &Watch, before: &Look, after: &Look) -> Self {
+    pub fn between(watch: &Watch, before: &NodeCounters, after: &NodeCounters) -> Self {
         let topology = watch.topology();
         let seconds = (after.at - before.at).as_secs_f64().max(1e-9);
         let pairs = before.tiles.iter().zip(&after.tiles);

@@ -16,7 +16,7 @@ use ratatui::layout::Size;
 
 use crate::diagnosis::Diagnosis;
 use crate::sample::Sample;
-use keys::{KeyEvent, Keys, Next};
+use keys::{KeyEvent, KeyInput, Keys};
 use view::View;
 
 /// How often the terminal's size and the stop flag are checked while no key comes.
@@ -57,16 +57,16 @@ impl Screen {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.keys.next(left.min(LOOK_EVERY)) {
-                Next::Closed | Next::KeyEvent(KeyEvent::Interrupt) => return Ok(true),
-                Next::KeyEvent(KeyEvent::Key(key)) => {
+                KeyInput::Closed | KeyInput::KeyEvent(KeyEvent::Interrupt) => return Ok(true),
+                KeyInput::KeyEvent(KeyEvent::Key(key)) => {
                     if self.view.key(key) {
                         return Ok(true);
                     }
                     self.draw()?;
                 }
-                Next::Nothing if stop() => return Ok(true),
-                Next::Nothing if left.is_zero() => return Ok(false),
-                Next::Nothing => {
+                KeyInput::Nothing if stop() => return Ok(true),
+                KeyInput::Nothing if left.is_zero() => return Ok(false),
+                KeyInput::Nothing => {
                     let size = self.terminal.size().ok();
                     if std::mem::replace(&mut self.size, size) != size {
                         self.draw()?;

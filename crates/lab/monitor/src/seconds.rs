@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::attach::{AttachError, Watch};
 use crate::diagnosis::{Diagnosis, diagnose};
-use crate::look::Look;
+use crate::node_counters::NodeCounters;
 use crate::sample::Sample;
 
 /// A sample and its diagnosis.
@@ -34,7 +34,7 @@ impl Second {
 #[derive(Debug)]
 pub struct Seconds {
     watch: Watch,
-    before: Look,
+    before: NodeCounters,
     /// The last sample in which it ran.
     last: Option<Sample>,
 }

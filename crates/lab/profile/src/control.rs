@@ -22,7 +22,7 @@ pub const STOPPED_AT_ONCE: &str = "it was stopped before the first sample";
 
 /// The request for a profile.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct ProfileRequest {
     /// Description in words.
     pub words: String,
     /// Time until its last sample, if known; otherwise it ends with a block.
@@ -31,7 +31,7 @@ pub struct Asked {
 
 /// A finished profile, with figures about the node.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct FinishedProfile {
     /// The samples.
     pub profile: Profile,
     /// Further figures that the node reports.
@@ -66,7 +66,7 @@ struct Shared {
 struct State {
     /// Number of the last profile; the first is 1.
     id: u64,
-    asked: Asked,
+    asked: ProfileRequest,
     stage: Stage,
     /// Whether it is to stop early.
     stopped: bool,
@@ -82,7 +82,7 @@ enum Stage {
         is_sampling: bool,
     },
     Done {
-        taken: Arc<Taken>,
+        taken: Arc<FinishedProfile>,
         at: Instant,
     },
     Failed(String),
@@ -141,8 +141,8 @@ impl Control {
     /// Starts a profile and returns its status, or the reason why it cannot start.
     pub fn start(
         &self,
-        asked: Asked,
-        take: impl FnOnce(&UnderWay<'_>) -> Result<Taken, String> + Send + 'static,
+        asked: ProfileRequest,
+        take: impl FnOnce(&UnderWay<'_>) -> Result<FinishedProfile, String> + Send + 'static,
     ) -> Result<Value, String> {
         let mut state = self.shared.lock();
         if let Stage::Running { begun, .. } = &state.stage {
@@ -191,7 +191,7 @@ impl Control {
 
 /// Runs the profiling function and returns the result. A panic counts as a failure, because otherwise the profile would
 /// never end and no other could start.
-fn stage_after(take: impl FnOnce() -> Result<Taken, String>) -> Stage {
+fn stage_after(take: impl FnOnce() -> Result<FinishedProfile, String>) -> Stage {
     match hearth_tile::panics::catch(take) {
         Ok(Ok(taken)) => Stage::Done { taken: Arc::new(taken), at: Instant::now() },
         Ok(Err(why)) => Stage::Failed(why),
@@ -211,7 +211,7 @@ fn is_last(state: &State, id: Option<u64>) -> Result<(), String> {
 }
 
 /// Why no profile can start now.
-fn under_way(id: u64, asked: &Asked, since: Duration) -> String {
+fn under_way(id: u64, asked: &ProfileRequest, since: Duration) -> String {
     let until = match asked.lasts.map(|lasts| lasts.saturating_sub(since)) {
         Some(Duration::ZERO) => "it has ended and is being written down".into(),
         Some(left) => format!("it ends in {:.0} s", left.as_secs_f64().ceil()),
@@ -248,7 +248,7 @@ fn status_of(state: &State) -> Value {
     }
 }
 
-fn figures(taken: &Taken) -> Value {
+fn figures(taken: &FinishedProfile) -> Value {
     let profile = &taken.profile;
     let mut status = json!({
         "state": "done",
@@ -289,8 +289,8 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn asked(words: &str, lasts: Option<u64>) -> Asked {
-        Asked { words: words.into(), lasts: lasts.map(Duration::from_secs) }
+    fn asked(words: &str, lasts: Option<u64>) -> ProfileRequest {
+        ProfileRequest { words: words.into(), lasts: lasts.map(Duration::from_secs) }
     }
 
     fn is(state: &'static str) -> impl Fn(&Value) -> bool {
@@ -306,7 +306,7 @@ mod tests {
             under_way.samples_begin();
             under_way.sleep(PATIENCE * 10);
             let figures = json!({ "block": 7, "txnPerSecond": 2.5 }).as_object().cloned().unwrap_or_default();
-            Ok(Taken { profile: Profile { seconds: 2.0, ..Profile::default() }, figures })
+            Ok(FinishedProfile { profile: Profile { seconds: 2.0, ..Profile::default() }, figures })
         });
         let begun = begun.unwrap();
         assert_eq!((&begun["id"], &begun["asked"]), (&json!(1), &json!("600 s")));

@@ -25,7 +25,7 @@ const SPINS: u32 = 4096;
 
 /// The result for pairs of cores.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Between {
+pub struct CoreMatrix {
     /// The cores that were measured.
     pub cores: Vec<usize>,
     /// Allowed cores that were left out, because there would be too many pairs.
@@ -39,7 +39,7 @@ pub struct Between {
     pub calls: u64,
 }
 
-impl Between {
+impl CoreMatrix {
     /// Returns the least, the median and the greatest of all pairs.
     pub fn range(&self) -> [f64; 3] {
         let mut pairs: Vec<f64> = self.matrix.iter().flatten().flatten().copied().collect();
@@ -53,7 +53,7 @@ impl Between {
 ///
 /// # Errors
 /// Fewer than two cores, or an error of the system.
-pub fn core_to_core(limit: Duration, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<Option<Between>, ScoreError> {
+pub fn core_to_core(limit: Duration, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<Option<CoreMatrix>, ScoreError> {
     let allowed = allowed_cores().map_err(|source| ScoreError::System { what: "the allowed cores", source })?;
     if allowed.len() < 2 {
         return Err(ScoreError::OneCore);
@@ -72,7 +72,7 @@ pub fn core_to_core(limit: Duration, is_stopped: &(dyn Fn() -> bool + Sync)) -> 
         }
     }
     let calls = all.len() as u64;
-    Ok(Some(Between { cores, left_out, matrix, spread: percentiles(all), calls }))
+    Ok(Some(CoreMatrix { cores, left_out, matrix, spread: percentiles(all), calls }))
 }
 
 /// Picks evenly spaced cores if there are too many.
@@ -94,14 +94,14 @@ const STARTING: u8 = 0;
 const READY: u8 = 1;
 const REFUSED: u8 = 2;
 
-struct Court<'a> {
+struct PingPong<'a> {
     ball: Ball,
     other: AtomicU8,
     is_over: AtomicBool,
     is_stopped: &'a (dyn Fn() -> bool + Sync),
 }
 
-impl<'a> Court<'a> {
+impl<'a> PingPong<'a> {
     fn new(is_stopped: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self { ball: Ball::default(), other: AtomicU8::new(STARTING), is_over: AtomicBool::new(false), is_stopped }
     }
@@ -154,7 +154,7 @@ fn pair(
     is_stopped: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<Vec<f64>>, ScoreError> {
     let failed = |source| ScoreError::System { what: "a thread on a core of its own", source };
-    let court = Court::new(is_stopped);
+    let court = PingPong::new(is_stopped);
     thread::scope(|scope| {
         let answering = || {
             let pinned = pin_to(&[to]);
@@ -177,7 +177,7 @@ fn pair(
     })
 }
 
-fn play(court: &Court<'_>, limit: Duration) -> Option<Vec<f64>> {
+fn play(court: &PingPong<'_>, limit: Duration) -> Option<Vec<f64>> {
     while court.other.load(Ordering::Acquire) == STARTING {
         thread::yield_now();
     }
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_ball_goes_to_and_fro() {
-        let court = Court::new(&|| false);
+        let court = PingPong::new(&|| false);
         let mut number = 0;
         thread::scope(|scope| {
             let other = scope.spawn(|| court.answer());

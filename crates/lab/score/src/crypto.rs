@@ -17,7 +17,7 @@ use hearth_wire::TransferTemplate;
 use hearth_wire::shred::{ShredKind, Variant};
 
 use super::measure::measure;
-use super::{ScoreError, Scored};
+use super::{ScoreError, ScoreResult};
 
 /// Merkle roots that are signed per call.
 const ROOTS: usize = 32;
@@ -38,7 +38,7 @@ const SENDERS: usize = 128;
 const _: () = assert!(SHARD_BYTES == 987 && PAYERS % BURST == 0);
 
 /// Signatures per second of 32-byte roots, one after the other.
-pub fn ed25519_sign(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
+pub fn ed25519_sign(limit: Duration, is_stopped: &dyn Fn() -> bool) -> ScoreResult {
     let key = SigningKey::from_seed(&[7; 32]);
     let public = key.public_key();
     let mut number = 0u64;
@@ -59,7 +59,7 @@ fn root(number: u64) -> [u8; 32] {
 }
 
 /// Verifications per second of transfers' signatures in bursts, with known payers.
-pub fn ed25519_verify(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
+pub fn ed25519_verify(limit: Duration, is_stopped: &dyn Fn() -> bool) -> ScoreResult {
     let signed: Vec<_> = (0..PAYERS as u64).map(transfer).collect();
     let items: Vec<VerifyItem<'_>> = signed.iter().map(item).collect();
     let (mut verifier, mut verdicts) = (Verifier::new(VerifierConfig::default()), Vec::new());
@@ -103,7 +103,7 @@ fn item(transfer: &Transfer) -> VerifyItem<'_> {
 }
 
 /// Hashes per second of the proof-of-history chain.
-pub fn sha256(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
+pub fn sha256(limit: Duration, is_stopped: &dyn Fn() -> bool) -> ScoreResult {
     let mut state = [0; 32];
     measure(HASHES as f64, limit, is_stopped, || {
         state = sha256_chain(black_box(state), HASHES);
@@ -112,7 +112,7 @@ pub fn sha256(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
 }
 
 /// Bytes of data per second for which parity is computed, in sets of 32 data and 32 parity shreds.
-pub fn reed_solomon(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
+pub fn reed_solomon(limit: Duration, is_stopped: &dyn Fn() -> bool) -> ScoreResult {
     let (data, mut parity) = (shards(), vec![[0u8; SHARD_BYTES]; FIXED_SHARDS]);
     let data: [&[u8]; FIXED_SHARDS] = std::array::from_fn(|at| &data[at][..]);
     measure((SHARD_BYTES * FIXED_SHARDS) as f64, limit, is_stopped, || {
@@ -129,7 +129,7 @@ fn shards() -> Vec<[u8; SHARD_BYTES]> {
 }
 
 /// Senders per second recovered from signatures, including their addresses, in bursts.
-pub fn secp256k1_recover(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
+pub fn secp256k1_recover(limit: Duration, is_stopped: &dyn Fn() -> bool) -> ScoreResult {
     let (items, expected): (Vec<_>, Vec<_>) = (0..SENDERS as u64).map(sender).unzip();
     let mut recoverer = Recoverer::new(Arithmetic::Detect);
     let (mut results, mut keys, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
@@ -164,7 +164,7 @@ mod tests {
     fn each_score_is_there() {
         let short = Duration::from_millis(20);
         for (name, score) in [
-            ("sign", ed25519_sign as fn(Duration, &dyn Fn() -> bool) -> Scored),
+            ("sign", ed25519_sign as fn(Duration, &dyn Fn() -> bool) -> ScoreResult),
             ("verify", ed25519_verify),
             ("chain", sha256),
             ("parity", reed_solomon),

@@ -19,12 +19,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hearth_stats::quiet::{Counted, Quiet, disturbed};
+use hearth_stats::quiet::{DisturbanceLimits, KernelCounts, disturbed};
 use serde::Serialize;
 
-use cores::Between;
+use cores::CoreMatrix;
 use kind::Kind;
-use measure::Measured;
+use measure::Measurement;
 
 /// Why there is no score.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +64,7 @@ pub enum ScoreError {
 }
 
 /// A measurement; none if stopped.
-pub type Scored = Result<Option<Measured>, ScoreError>;
+pub type ScoreResult = Result<Option<Measurement>, ScoreError>;
 
 /// The clock of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -85,7 +85,7 @@ pub enum Detail {
     /// Datagrams sent per second, in addition to those received.
     Sent(f64),
     /// The results of each pair of cores.
-    Between(Between),
+    Between(CoreMatrix),
 }
 
 /// A score.
@@ -124,7 +124,7 @@ pub struct Plan {
     /// The folder in which disk scores write.
     pub folder: PathBuf,
     /// Thresholds for a disturbed score.
-    pub quiet: Quiet,
+    pub quiet: DisturbanceLimits,
 }
 
 /// Callbacks during the measurement.
@@ -134,7 +134,7 @@ pub struct Control<'a> {
     /// Receives a line at the start of each score.
     pub tell: &'a dyn Fn(String),
     /// Reads the kernel's counts; none if it does not provide them.
-    pub look: &'a dyn Fn() -> Option<Counted>,
+    pub look: &'a dyn Fn() -> Option<KernelCounts>,
 }
 
 /// The result of all scores.
@@ -174,7 +174,11 @@ pub fn run(plan: &Plan, control: &Control<'_>) -> Outcome {
     outcome
 }
 
-fn score(kind: Kind, plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<(Measured, Detail)>, ScoreError> {
+fn score(
+    kind: Kind,
+    plan: &Plan,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<(Measurement, Detail)>, ScoreError> {
     let (limit, disk_limit) = (plan.duration, plan.disk_duration);
     let measured = match kind {
         Kind::Blake2 => polkadot::blake2_256(limit, stop),
@@ -196,7 +200,7 @@ fn score(kind: Kind, plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Result<Op
             let found = cores::core_to_core(limit, stop)?;
             return Ok(found.map(|found| {
                 let [_, median, _] = found.range();
-                let measured = Measured { wall: median, cpu: None, slices: Vec::new(), calls: found.calls };
+                let measured = Measurement { wall: median, cpu: None, slices: Vec::new(), calls: found.calls };
                 (measured, Detail::Between(found))
             }));
         }
@@ -205,7 +209,7 @@ fn score(kind: Kind, plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Result<Op
 }
 
 /// Chooses the clock that counts.
-fn settled(kind: Kind, measured: Measured, detail: Detail, disturbed: Option<String>) -> Score {
+fn settled(kind: Kind, measured: Measurement, detail: Detail, disturbed: Option<String>) -> Score {
     let cpu = measured.cpu.filter(|_| kind.has_cpu_time());
     let (value, clock) = match (&disturbed, cpu) {
         (Some(_), Some(cpu)) => (cpu, Clock::Cpu),
@@ -215,7 +219,7 @@ fn settled(kind: Kind, measured: Measured, detail: Detail, disturbed: Option<Str
         Detail::Between(between) => between.spread,
         _ => measured.spread(clock == Clock::Cpu),
     };
-    let Measured { wall, calls, .. } = measured;
+    let Measurement { wall, calls, .. } = measured;
     Score { kind, value, clock, wall, cpu, spread, calls, disturbed, detail }
 }
 
@@ -228,7 +232,13 @@ mod tests {
 
     fn plan(kinds: &[Kind], folder: PathBuf) -> Plan {
         let short = Duration::from_millis(5);
-        Plan { kinds: kinds.to_vec(), duration: short, disk_duration: short, folder, quiet: Quiet::default() }
+        Plan {
+            kinds: kinds.to_vec(),
+            duration: short,
+            disk_duration: short,
+            folder,
+            quiet: DisturbanceLimits::default(),
+        }
     }
 
     #[test]
@@ -236,7 +246,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let kinds = [Kind::DiskSequential, Kind::Sha256Chain];
         let reports = Cell::new(0);
-        let control = Control { stop: &|| false, tell: &|_| reports.set(reports.get() + 1), look: &|| None::<Counted> };
+        let control =
+            Control { stop: &|| false, tell: &|_| reports.set(reports.get() + 1), look: &|| None::<KernelCounts> };
         let found = run(&plan(&kinds, folder.path().join("none")), &control);
         assert_eq!((found.scores.len(), found.failed.len(), reports.get()), (1, 1, 2));
         assert_eq!(found.failed[0].0, Kind::DiskSequential);
@@ -267,7 +278,7 @@ mod tests {
     fn on_a_busy_machine_cpu_time_counts_where_it_means_anything() {
         let slice = |wall: f64| Slice { wall, cpu: Some(2.0 * wall) };
         let slices = [40.0, 50.0, 60.0].map(slice).to_vec();
-        let measured = Measured { wall: 50.0, cpu: Some(100.0), slices, calls: 3 };
+        let measured = Measurement { wall: 50.0, cpu: Some(100.0), slices, calls: 3 };
         let score = |kind, why: Option<&str>| settled(kind, measured.clone(), Detail::None, why.map(Into::into));
         let quiet = score(Kind::Blake2, None);
         assert_eq!((quiet.value, quiet.clock, quiet.cpu), (50.0, Clock::Wall, Some(100.0)));
@@ -280,7 +291,7 @@ mod tests {
             assert!(busy.disturbed.is_some());
         }
         let unknown =
-            settled(Kind::Copy, Measured { cpu: None, ..measured.clone() }, Detail::None, Some("others".into()));
+            settled(Kind::Copy, Measurement { cpu: None, ..measured.clone() }, Detail::None, Some("others".into()));
         assert_eq!((unknown.value, unknown.clock), (50.0, Clock::Wall));
     }
 }

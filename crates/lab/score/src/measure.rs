@@ -23,7 +23,7 @@ pub struct Slice {
 
 /// The result of repeated calls.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
+pub struct Measurement {
     /// Per second of wall time: all work divided by all time.
     pub wall: f64,
     /// Per second of CPU time of the measuring thread, for use if others have the core, too. None if the clock counted
@@ -35,7 +35,7 @@ pub struct Measured {
     pub calls: u64,
 }
 
-impl Measured {
+impl Measurement {
     /// Returns the 5th percentile, the median and the 95th percentile of slices, by wall time or by CPU time.
     pub fn spread(&self, by_cpu: bool) -> [f64; 3] {
         let of = |slice: &Slice| if by_cpu { slice.cpu } else { Some(slice.wall) };
@@ -52,7 +52,7 @@ pub fn measure<E>(
     limit: Duration,
     is_stopped: &dyn Fn() -> bool,
     call: impl FnMut() -> Result<(), E>,
-) -> Result<Option<Measured>, E> {
+) -> Result<Option<Measurement>, E> {
     measure_by(SLICE, amount, limit, is_stopped, call)
 }
 
@@ -62,7 +62,7 @@ fn measure_by<E>(
     limit: Duration,
     is_stopped: &dyn Fn() -> bool,
     mut call: impl FnMut() -> Result<(), E>,
-) -> Result<Option<Measured>, E> {
+) -> Result<Option<Measurement>, E> {
     call()?;
     let (begin, cpu_begin) = (Instant::now(), thread::cpu_ns());
     let (mut calls, mut last) = (0u64, Duration::ZERO);
@@ -92,7 +92,7 @@ fn measure_by<E>(
     if slices.is_empty() || 2 * (last - from.1) >= slice {
         slices.push(rates(calls - from.0, last - from.1, cpu.saturating_sub(from.2)));
     }
-    Ok(Some(Measured { wall: whole.wall, cpu: whole.cpu, slices, calls }))
+    Ok(Some(Measurement { wall: whole.wall, cpu: whole.cpu, slices, calls }))
 }
 
 /// Returns the 5th percentile, the median and the 95th percentile; zeros without values.

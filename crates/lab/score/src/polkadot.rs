@@ -15,8 +15,8 @@ use std::time::Duration;
 use hearth_tile::sys::disk;
 use schnorrkel::{ExpansionMode, Keypair, MiniSecretKey, PublicKey, Signature};
 
-use super::measure::{Measured, Slice, measure};
-use super::{ScoreError, Scored};
+use super::measure::{Measurement, Slice, measure};
+use super::{ScoreError, ScoreResult};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -40,7 +40,7 @@ const ALICE: [u8; 32] = [
 ];
 
 /// BLAKE2-256 of 32 KiB per call.
-pub fn blake2_256(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
+pub fn blake2_256(limit: Duration, is_stopped: &dyn Fn() -> bool) -> ScoreResult {
     let buffer = vec![0x66; 32 * KIB];
     let mut params = blake2b_simd::Params::new();
     params.hash_length(32);
@@ -51,7 +51,7 @@ pub fn blake2_256(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
 }
 
 /// The same on eight threads that start together: the mean of their scores.
-pub fn blake2_256_parallel(limit: Duration, is_stopped: &(dyn Fn() -> bool + Sync)) -> Scored {
+pub fn blake2_256_parallel(limit: Duration, is_stopped: &(dyn Fn() -> bool + Sync)) -> ScoreResult {
     let (there, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let one = || {
         there.fetch_add(1, Ordering::AcqRel);
@@ -63,21 +63,21 @@ pub fn blake2_256_parallel(limit: Duration, is_stopped: &(dyn Fn() -> bool + Syn
         }
         blake2_256(limit, is_stopped)
     };
-    let all: Vec<Scored> = thread::scope(|scope| {
+    let all: Vec<ScoreResult> = thread::scope(|scope| {
         let begun: Vec<_> = (0..THREADS).map(|_| thread::Builder::new().spawn_scoped(scope, one)).collect();
         failed.store(begun.iter().filter(|thread| thread.is_err()).count(), Ordering::Release);
-        let ended = |thread: io::Result<thread::ScopedJoinHandle<'_, Scored>>| match thread {
+        let ended = |thread: io::Result<thread::ScopedJoinHandle<'_, ScoreResult>>| match thread {
             Ok(thread) => thread.join().expect("hashing does not panic"),
             Err(source) => Err(ScoreError::System { what: "a thread", source }),
         };
         begun.into_iter().map(ended).collect()
     });
-    let all: Option<Vec<Measured>> = all.into_iter().collect::<Result<_, _>>()?;
+    let all: Option<Vec<Measurement>> = all.into_iter().collect::<Result<_, _>>()?;
     Ok(all.map(|all| mean(&all)))
 }
 
-fn mean(all: &[Measured]) -> Measured {
-    let of = |value: &dyn Fn(&Measured) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
+fn mean(all: &[Measurement]) -> Measurement {
+    let of = |value: &dyn Fn(&Measurement) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
     let cpu: Option<Vec<f64>> = all.iter().map(|one| one.cpu).collect();
     // They started together, so their nth half seconds were at about the same time.
     let slice = |at: usize| {
@@ -86,7 +86,7 @@ fn mean(all: &[Measured]) -> Measured {
         let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
         Slice { wall: mean(&each().map(|slice| slice.wall).collect::<Vec<_>>()), cpu: cpu.map(|cpu| mean(&cpu)) }
     };
-    Measured {
+    Measurement {
         wall: of(&|one| one.wall),
         cpu: cpu.map(|cpu| cpu.iter().sum::<f64>() / cpu.len() as f64),
         slices: (0..all.iter().map(|one| one.slices.len()).min().unwrap_or_default()).map(slice).collect(),
@@ -95,7 +95,7 @@ fn mean(all: &[Measured]) -> Measured {
 }
 
 /// 2048 verifications per call, keys and signatures decoded each time; the score counts the messages' bytes.
-pub fn sr25519_verify(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
+pub fn sr25519_verify(limit: Duration, is_stopped: &dyn Fn() -> bool) -> ScoreResult {
     let pair = alice();
     let mut random = fastrand::Rng::with_seed(1);
     let signed: Vec<_> = (0..SIGNATURES)
@@ -122,7 +122,7 @@ fn verifies(key: &[u8; 32], signature: &[u8; 64], message: &[u8]) -> bool {
 }
 
 /// Copies 64 MiB per call, counted once.
-pub fn copy(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
+pub fn copy(limit: Duration, is_stopped: &dyn Fn() -> bool) -> ScoreResult {
     let (from, mut to) = (vec![0x66u8; 64 * MIB], vec![0x77u8; 64 * MIB]);
     measure(from.len() as f64, limit, is_stopped, || {
         black_box(&mut to).copy_from_slice(black_box(&from));
@@ -131,7 +131,7 @@ pub fn copy(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
 }
 
 /// Writes 64 MiB from the beginning of the file and syncs it, per call.
-pub fn disk_sequential(folder: &Path, limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
+pub fn disk_sequential(folder: &Path, limit: Duration, is_stopped: &dyn Fn() -> bool) -> ScoreResult {
     let buffer = noise();
     let mut scratch = Scratch::new(folder)?;
     let path = scratch.path.clone();
@@ -141,7 +141,7 @@ pub fn disk_sequential(folder: &Path, limit: Duration, is_stopped: &dyn Fn() -> 
 }
 
 /// Writes 2 KiB at each of 16384 places in random order and syncs, per call; only these bytes count.
-pub fn disk_random(folder: &Path, limit: Duration, is_stopped: &dyn Fn() -> bool) -> Scored {
+pub fn disk_random(folder: &Path, limit: Duration, is_stopped: &dyn Fn() -> bool) -> ScoreResult {
     let buffer = noise();
     let mut scratch = Scratch::new(folder)?;
     let path = scratch.path.clone();
@@ -237,10 +237,10 @@ mod tests {
     #[test]
     fn eight_threads_have_the_mean_of_each() {
         let slice = |wall: f64| Slice { wall, cpu: Some(2.0 * wall) };
-        let one = |wall: f64| Measured { wall, cpu: Some(2.0 * wall), slices: vec![slice(wall); 2], calls: 5 };
+        let one = |wall: f64| Measurement { wall, cpu: Some(2.0 * wall), slices: vec![slice(wall); 2], calls: 5 };
         let both = mean(&[one(1.0), one(3.0)]);
-        assert_eq!(both, Measured { wall: 2.0, cpu: Some(4.0), slices: vec![slice(2.0); 2], calls: 10 });
-        assert_eq!(mean(&[one(1.0), Measured { cpu: None, ..one(1.0) }]).cpu, None);
+        assert_eq!(both, Measurement { wall: 2.0, cpu: Some(4.0), slices: vec![slice(2.0); 2], calls: 10 });
+        assert_eq!(mean(&[one(1.0), Measurement { cpu: None, ..one(1.0) }]).cpu, None);
         let stopped = blake2_256_parallel(Duration::from_secs(3600), &|| true);
         assert!(stopped.expect("no error").is_none());
     }

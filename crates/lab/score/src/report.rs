@@ -17,7 +17,7 @@ const SR25519_MESSAGE_BYTES: f64 = 32.0;
 
 /// The requirements to check.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ScoreRequirements {
     /// Name of the requirements.
     pub name: String,
     /// The required values.
@@ -34,7 +34,7 @@ pub struct Report {
     /// The measured scores.
     pub outcome: Outcome,
     /// The requirements, if any.
-    pub asked: Option<Asked>,
+    pub asked: Option<ScoreRequirements>,
     /// The type of the folder's file system.
     pub file_system: Option<String>,
     /// The hyperthread siblings of each core.
@@ -247,9 +247,9 @@ fn is_of_memory(kind: &str) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use hearth_stats::quiet::Quiet;
+    use hearth_stats::quiet::DisturbanceLimits;
 
-    use super::super::cores::Between;
+    use super::super::cores::CoreMatrix;
     use super::*;
 
     const MIB: f64 = 1048576.0;
@@ -274,12 +274,12 @@ mod tests {
             duration: Duration::from_secs(5),
             disk_duration: Duration::from_millis(2500),
             folder: "/some/where".into(),
-            quiet: Quiet::default(),
+            quiet: DisturbanceLimits::default(),
         };
         Report {
             plan,
             outcome: Outcome { scores, is_watched: true, ..Outcome::default() },
-            asked: asked.map(|text| Asked {
+            asked: asked.map(|text| ScoreRequirements {
                 name: "mine".into(),
                 requirements: Requirements::parse(text).expect("good"),
                 tolerance: 10.0,
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn pairs_of_cores_and_datagrams_are_told() {
-        let between = Between {
+        let between = CoreMatrix {
             cores: vec![0, 1, 4],
             left_out: vec![5],
             matrix: vec![

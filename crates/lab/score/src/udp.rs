@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hearth_tile::sys::udp::{MAX_BATCH, Message, Options, RecvBatch, Sharing, UdpSocket};
+use hearth_tile::sys::udp::{MAX_BATCH, Message, Options, RecvBatch, PortSharing, UdpSocket};
 use hearth_wire::transfer::TRANSFER_SIZE;
 
 use super::ScoreError;
-use super::measure::{Measured, measure};
+use super::measure::{Measurement, measure};
 
 /// Datagrams per call.
 const PER_CALL: u64 = 4096;
@@ -28,7 +28,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loopback {
     /// Datagrams received per second, with the spread.
-    pub received: Measured,
+    pub received: Measurement,
     /// Datagrams per second that the kernel accepted from the sender.
     pub sent: f64,
 }
@@ -40,7 +40,7 @@ pub struct Loopback {
 pub fn loopback(limit: Duration, is_stopped: &dyn Fn() -> bool) -> Result<Option<Loopback>, ScoreError> {
     let failed = |source| ScoreError::System { what: "UDP over 127.0.0.1", source };
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
-    let options = Options { sharing: Sharing::None, buffer_bytes: BUFFER_BYTES };
+    let options = Options { sharing: PortSharing::None, buffer_bytes: BUFFER_BYTES };
     let (from, to) = (UdpSocket::bind(here, options).map_err(failed)?, UdpSocket::bind(here, options).map_err(failed)?);
     let (sent, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn what_others_send_is_not_counted() {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
-        let options = Options { sharing: Sharing::None, buffer_bytes: BUFFER_BYTES };
+        let options = Options { sharing: PortSharing::None, buffer_bytes: BUFFER_BYTES };
         let (to, from) = (UdpSocket::bind(here, options).unwrap(), UdpSocket::bind(here, options).unwrap());
         let other = UdpSocket::bind(here, options).unwrap();
         let whole = [0; TRANSFER_SIZE];

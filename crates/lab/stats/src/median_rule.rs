@@ -1,8 +1,8 @@
 //! The rule of the original study: medians with an error, overlapping boxes, builds that beat the reference.
 //!
 //! reads   a [`Table`], the [`Goal`]s, and which build is the reference
-//! writes  [`Article`]: the exact front, the builds that cannot be distinguished from it, and the better ones among
-//!         those
+//! writes  [`MedianRuleResult`]: the exact front, the builds that cannot be distinguished from it, and the better ones
+//!         among those
 //! source  the median's half-width of a normal sample, Δ = 1.25 × 1.96 × s/√n with s over n − 1: at 95 of 100
 //!
 //! Every interval here stands for itself: among many builds and metrics some miss the true value. The other rule,
@@ -59,7 +59,7 @@ pub fn median(values: &[f64]) -> f64 {
 
 /// The result of the rule.
 #[derive(Clone, Debug)]
-pub struct Article {
+pub struct MedianRuleResult {
     /// Each build's medians, goal by goal.
     pub medians: Vec<Vec<Median>>,
     /// Builds that no other dominates by medians.
@@ -71,7 +71,7 @@ pub struct Article {
 }
 
 /// Applies the rule.
-pub fn article(table: &Table, goals: &[Goal], reference: Option<usize>) -> Article {
+pub fn article(table: &Table, goals: &[Goal], reference: Option<usize>) -> MedianRuleResult {
     let of = |build: usize| goals.iter().map(|goal| Median::of(&table.present(goal.metric, build))).collect();
     let medians: Vec<Vec<Median>> = (0..table.builds.len()).map(of).collect();
     let points: Vec<f64> =
@@ -89,7 +89,7 @@ pub fn article(table: &Table, goals: &[Goal], reference: Option<usize>) -> Artic
     };
     let better = reference
         .map_or_else(Vec::new, |reference| boxes.iter().copied().filter(|build| than(reference, build)).collect());
-    Article { medians, exact, boxes, better }
+    MedianRuleResult { medians, exact, boxes, better }
 }
 
 #[cfg(test)]

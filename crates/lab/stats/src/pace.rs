@@ -27,7 +27,7 @@ const LOOKS_MIN: u32 = 10;
 
 /// What a core's thread measured.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct CoreSample {
     /// Sum over all looks.
     ns: f64,
     looks: u32,
@@ -36,7 +36,7 @@ struct Seen {
 
 /// Measures the pace of every core until its end.
 pub struct Watch {
-    cores: Vec<(usize, JoinHandle<Seen>)>,
+    cores: Vec<(usize, JoinHandle<CoreSample>)>,
     /// Dropping these ends the threads.
     end: Vec<Sender<()>>,
     before: Vec<u64>,
@@ -44,7 +44,7 @@ pub struct Watch {
 
 /// The result of watching.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pace {
+pub struct PaceResult {
     /// Time of a piece on the working cores; none if the watch was too short.
     pub piece_ns: Option<f64>,
     /// CPU time that watching itself took, in seconds.
@@ -59,7 +59,7 @@ impl Watch {
         for core in allowed_cores().unwrap_or_default() {
             let (end, ends) = channel::<()>();
             let looks = move || {
-                let mut seen = Seen::default();
+                let mut seen = CoreSample::default();
                 // On another core it would say nothing about this one.
                 if pin_to(&[core]).is_err() {
                     return seen;
@@ -80,7 +80,7 @@ impl Watch {
     }
 
     /// Stops watching and returns the result.
-    pub fn end(self) -> Pace {
+    pub fn end(self) -> PaceResult {
         drop(self.end);
         let (before, after) = (self.before, busy());
         let at = |all: &[u64], core: usize| all.get(core).copied().unwrap_or_default();
@@ -94,7 +94,7 @@ impl Watch {
                 all.push((seen.ns / f64::from(seen.looks), busy as f64));
             }
         }
-        Pace { piece_ns: mean(&all), cpu_s }
+        PaceResult { piece_ns: mean(&all), cpu_s }
     }
 }
 

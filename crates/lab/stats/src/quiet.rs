@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pace::{Pace, slower};
+use crate::pace::{PaceResult, slower};
 
 /// The kernel counts hundredths of a second on every architecture Linux has had for twenty years.
 const PER_SECOND: f64 = 100.0;
@@ -20,7 +20,7 @@ const TICKS_IGNORED: u64 = 5;
 /// one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Quiet {
+pub struct DisturbanceLimits {
     /// Time that the hypervisor gave to others.
     pub steal: f64,
     /// Time that other programs used.
@@ -31,13 +31,13 @@ pub struct Quiet {
     pub pace: f64,
 }
 
-impl Default for Quiet {
+impl Default for DisturbanceLimits {
     fn default() -> Self {
         Self { steal: 0.02, foreign: 0.05, pressure: 0.1, pace: 0.04 }
     }
 }
 
-impl Quiet {
+impl DisturbanceLimits {
     /// Verifies that the thresholds are fractions.
     pub fn check(&self) -> Result<(), String> {
         for (key, value) in
@@ -53,7 +53,7 @@ impl Quiet {
 
 /// The kernel's counts so far.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted {
+pub struct KernelCounts {
     at: Instant,
     /// Ticks in which a core ran any program.
     busy: u64,
@@ -67,7 +67,7 @@ pub struct Counted {
     waited_us: Option<u64>,
 }
 
-impl Counted {
+impl KernelCounts {
     /// Returns whether the kernel counts at all: a sandbox's may provide the file with only zeros in it.
     pub fn counts(&self) -> bool {
         self.all > 0
@@ -83,7 +83,7 @@ impl Counted {
 }
 
 /// Reads the counts; none if the kernel does not provide them.
-pub fn counted() -> Option<Counted> {
+pub fn counted() -> Option<KernelCounts> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let ticks: Vec<u64> = stat.lines().next()?.split_whitespace().skip(1).map_while(|one| one.parse().ok()).collect();
     let at = |place: usize| ticks.get(place).copied().unwrap_or_default();
@@ -92,7 +92,7 @@ pub fn counted() -> Option<Counted> {
     let all = ticks.iter().take(8).sum();
     let pressure = fs::read_to_string("/proc/pressure/cpu").ok();
     let waited_us = pressure.and_then(|text| text.lines().next()?.rsplit_once("total=")?.1.trim().parse().ok());
-    Some(Counted { at: Instant::now(), busy, stolen, all, ours: ours()?, waited_us })
+    Some(KernelCounts { at: Instant::now(), busy, stolen, all, ours: ours()?, waited_us })
 }
 
 /// Says in one line that disturbance cannot be detected here, if the kernel counts nothing.
@@ -100,8 +100,8 @@ pub fn blind() -> Option<String> {
     blind_by(counted().as_ref())
 }
 
-fn blind_by(counted: Option<&Counted>) -> Option<String> {
-    let is_counted = counted.is_some_and(Counted::counts);
+fn blind_by(counted: Option<&KernelCounts>) -> Option<String> {
+    let is_counted = counted.is_some_and(KernelCounts::counts);
     let why = "whether others disturb a run cannot be seen here: /proc/stat or /proc/self/stat counts nothing";
     (!is_counted).then(|| why.into())
 }
@@ -115,20 +115,20 @@ fn ours() -> Option<u64> {
 
 /// Observations of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct RunConditions {
     /// Counts before the run.
-    pub before: Counted,
+    pub before: KernelCounts,
     /// Counts after the run.
-    pub after: Counted,
+    pub after: KernelCounts,
     /// Pace of the cores during the run.
-    pub pace: Pace,
-    /// The best [`Pace::piece_ns`] in runs of the same kind; none for the first.
+    pub pace: PaceResult,
+    /// The best [`PaceResult::piece_ns`] in runs of the same kind; none for the first.
     pub best_ns: Option<f64>,
     /// Whether it ran elsewhere, as in a container.
     pub is_elsewhere: bool,
 }
 
-impl Seen {
+impl RunConditions {
     /// Returns the CPU time of the run in seconds, without that of watching.
     pub fn cpu_seconds(&self) -> f64 {
         let all = self.after.ours.saturating_sub(self.before.ours) as f64 / PER_SECOND;
@@ -137,14 +137,19 @@ impl Seen {
 }
 
 /// Returns why a run was disturbed: by the counts, or else by slow cores.
-pub fn spoilt(limits: &Quiet, seen: &Seen) -> Option<String> {
+pub fn spoilt(limits: &DisturbanceLimits, seen: &RunConditions) -> Option<String> {
     let counted = disturbed(limits, &seen.before, &seen.after, seen.is_elsewhere);
     counted.or_else(|| slower(limits.pace, seen.pace.piece_ns, seen.best_ns))
 }
 
 /// Returns why what ran between two looks was disturbed. If it ran elsewhere, as in a container, its own work cannot be
 /// separated from that of others, and only stolen time counts.
-pub fn disturbed(limits: &Quiet, before: &Counted, after: &Counted, is_elsewhere: bool) -> Option<String> {
+pub fn disturbed(
+    limits: &DisturbanceLimits,
+    before: &KernelCounts,
+    after: &KernelCounts,
+    is_elsewhere: bool,
+) -> Option<String> {
     let wall = (after.at - before.at).as_secs_f64();
     let all = after.all.saturating_sub(before.all) as f64;
     if all <= 0.0 {
@@ -179,8 +184,8 @@ mod tests {
 
     /// Ten seconds on two cores.
     fn looked(busy: u64, stolen: u64, ours: u64, waited_us: u64, is_elsewhere: bool) -> Option<String> {
-        let before = Counted { at: Instant::now(), busy: 70, stolen: 0, all: 900, ours: 10, waited_us: Some(5) };
-        let after = Counted {
+        let before = KernelCounts { at: Instant::now(), busy: 70, stolen: 0, all: 900, ours: 10, waited_us: Some(5) };
+        let after = KernelCounts {
             at: before.at + Duration::from_secs(10),
             busy: 70 + busy,
             stolen,
@@ -188,7 +193,7 @@ mod tests {
             ours: 10 + ours,
             waited_us: Some(5 + waited_us),
         };
-        disturbed(&Quiet::default(), &before, &after, is_elsewhere)
+        disturbed(&DisturbanceLimits::default(), &before, &after, is_elsewhere)
     }
 
     #[test]
@@ -203,8 +208,8 @@ mod tests {
 
     #[test]
     fn a_kernel_that_counts_nothing_is_told() {
-        let none = Counted { at: Instant::now(), busy: 0, stolen: 0, all: 0, ours: 0, waited_us: None };
-        for (counted, is_blind) in [(None, true), (Some(none), true), (Some(Counted { all: 7, ..none }), false)] {
+        let none = KernelCounts { at: Instant::now(), busy: 0, stolen: 0, all: 0, ours: 0, waited_us: None };
+        for (counted, is_blind) in [(None, true), (Some(none), true), (Some(KernelCounts { all: 7, ..none }), false)] {
             assert_eq!(blind_by(counted.as_ref()).is_some(), is_blind, "{counted:?}");
         }
     }
@@ -218,11 +223,12 @@ mod tests {
             (0..100_000).for_each(|_| x = std::hint::black_box(x.wrapping_mul(3)));
         }
         let after = counted().expect("Linux");
-        let mut seen = Seen { before, after, pace: Pace::default(), best_ns: Some(20.0), is_elsewhere: false };
+        let mut seen =
+            RunConditions { before, after, pace: PaceResult::default(), best_ns: Some(20.0), is_elsewhere: false };
         assert!(seen.cpu_seconds() >= 0.03);
-        seen.pace = Pace { piece_ns: Some(30.0), cpu_s: 1e9 };
+        seen.pace = PaceResult { piece_ns: Some(30.0), cpu_s: 1e9 };
         assert_eq!(seen.cpu_seconds(), 0.0, "what watched is none of it");
-        let limits = Quiet { steal: 1.0, foreign: 1.0, pressure: 1.0, ..Quiet::default() };
+        let limits = DisturbanceLimits { steal: 1.0, foreign: 1.0, pressure: 1.0, ..DisturbanceLimits::default() };
         assert!(spoilt(&limits, &seen).expect("slow").contains("50 % slower"));
     }
 }

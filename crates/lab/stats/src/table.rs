@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use crate::unit::{self, Dimension, Printed, UnitError};
+use crate::unit::{self, Dimension, PrintedValue, UnitError};
 
 /// Accepted names of the columns.
 const BUILD: [&str; 2] = ["nb_build", "build"];
@@ -360,7 +360,7 @@ impl<R: Read> Reader<R> {
                 self.rounds.place(&count.to_string()).0
             }
         };
-        let Some(Printed { value, dimension, one }) =
+        let Some(PrintedValue { value, dimension, one }) =
             unit::printed(cell(self.columns.value)).map_err(|error| TableError::Value { line, error })?
         else {
             self.missing.push((metric32, build32));

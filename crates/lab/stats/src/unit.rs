@@ -72,7 +72,7 @@ const MISSING: [&str; 7] = ["", "na", "n/a", "nan", "null", "none", "-"];
 
 /// A value, and the unit in which it was printed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Printed {
+pub struct PrintedValue {
     /// The value in its base unit.
     pub value: f64,
     /// The dimension of the value.
@@ -87,7 +87,7 @@ pub fn parse(text: &str) -> Result<Option<(f64, Dimension)>, UnitError> {
 }
 
 /// Parses a value together with its unit.
-pub fn printed(text: &str) -> Result<Option<Printed>, UnitError> {
+pub fn printed(text: &str) -> Result<Option<PrintedValue>, UnitError> {
     let text = text.trim();
     if MISSING.iter().any(|word| text.eq_ignore_ascii_case(word)) {
         return Ok(None);
@@ -99,7 +99,7 @@ pub fn printed(text: &str) -> Result<Option<Printed>, UnitError> {
         return Err(UnitError::NotFinite(text.into()));
     }
     let (one, dimension) = unit_of(unit).ok_or_else(|| UnitError::Unknown { unit: unit.into(), text: text.into() })?;
-    Ok(Some(Printed { value: number * one, dimension, one }))
+    Ok(Some(PrintedValue { value: number * one, dimension, one }))
 }
 
 /// Names of units for output; the first of two synonyms.

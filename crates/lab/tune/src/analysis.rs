@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use hearth_stats::median_rule::{Article, article};
+use hearth_stats::median_rule::{MedianRuleResult, article};
 use hearth_stats::objective::{GOALS_MAX, Goal, front};
-use hearth_stats::paired_bootstrap::{Estimate, Paired, ROUNDS_MIN, Scale, Settings, Verdict, paired};
+use hearth_stats::paired_bootstrap::{Estimate, PairedAnalysis, ROUNDS_MIN, Scale, Settings, Verdict, paired};
 use hearth_stats::table::Table;
 use hearth_stats::unit::Dimension;
 use serde_json::{Map, Value, json};
@@ -102,9 +102,9 @@ pub struct Answer {
     /// The rule that was applied.
     pub rule: Rule,
     /// The result of the median rule.
-    pub article: Article,
+    pub article: MedianRuleResult,
     /// The result of the paired bootstrap.
-    pub paired: Paired,
+    pub paired: PairedAnalysis,
     /// Builds that no other dominates, by the rule's estimates.
     pub exact: Vec<usize>,
     /// Builds that cannot be distinguished from the front: none is better in every goal, beyond the noise by the rule.
@@ -196,7 +196,11 @@ fn goals(table: &Table, question: &Question) -> Result<Vec<Goal>, QuestionError>
 
 /// The front of the estimates, the builds that no other beats beyond the noise, and those that beat the reference
 /// beyond the noise.
-fn by_rounds(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> (Vec<usize>, Vec<usize>, Vec<usize>) {
+fn by_rounds(
+    paired: &PairedAnalysis,
+    goals: &[Goal],
+    reference: Option<usize>,
+) -> (Vec<usize>, Vec<usize>, Vec<usize>) {
     let gains = |all: &Vec<Estimate>| all.iter().zip(goals).map(|(one, goal)| goal.gain(one.value)).collect::<Vec<_>>();
     let points: Vec<f64> = paired.estimates.iter().flat_map(gains).collect();
     let on = front(&points, goals.len());
@@ -215,7 +219,13 @@ fn by_rounds(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> (Vec<
     )
 }
 
-fn notes(table: &Table, goals: &[Goal], paired: &Paired, reference: Option<usize>, copy: Option<usize>) -> Vec<String> {
+fn notes(
+    table: &Table,
+    goals: &[Goal],
+    paired: &PairedAnalysis,
+    reference: Option<usize>,
+    copy: Option<usize>,
+) -> Vec<String> {
     let has_reference = reference.is_some();
     let mut notes: Vec<String> =
         (0..table.metrics.len()).filter_map(|metric| quantization::odd(table, metric)).collect();
@@ -281,7 +291,7 @@ fn confounded_notes(table: &Table, effects: &Effects) -> Vec<String> {
 }
 
 /// Says whether the reference and its copy are equal, as they should be.
-fn copied(table: &Table, goals: &[Goal], paired: &Paired, copy: usize) -> String {
+fn copied(table: &Table, goals: &[Goal], paired: &PairedAnalysis, copy: usize) -> String {
     if paired.estimates[copy].iter().any(|one| one.verdict == Verdict::Unknown) {
         return format!("whether the reference and its copy are equal is not known: {ROUNDS_MIN} rounds are needed");
     }
@@ -292,7 +302,7 @@ fn copied(table: &Table, goals: &[Goal], paired: &Paired, copy: usize) -> String
 }
 
 /// The goals in which a build differs from the reference.
-fn unequal<'a>(table: &'a Table, goals: &[Goal], paired: &Paired, build: usize) -> Vec<&'a str> {
+fn unequal<'a>(table: &'a Table, goals: &[Goal], paired: &PairedAnalysis, build: usize) -> Vec<&'a str> {
     let claimed = |(one, _): &(&Estimate, &Goal)| matches!(one.verdict, Verdict::Better | Verdict::Worse);
     let differing = paired.estimates[build].iter().zip(goals).filter(claimed);
     differing.map(|(_, goal)| table.metrics[goal.metric].name.as_str()).collect()

@@ -1,7 +1,7 @@
 //! Finds options that a study's design cannot separate from each other.
 //!
 //! reads   the levels of each option, and the builds that have them
-//! writes  [`Confounded`] options
+//! writes  [`ConfoundedOption`] options
 //! memory  8 B per build and level
 //! source  the aliasing of main effects in a linear model: an option is confounded where its indicator columns are
 //!         linear combinations of the other options'
@@ -19,7 +19,7 @@ const ROUNDING: f64 = 1e-9;
 
 /// An option whose effect cannot be separated from others'.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Confounded {
+pub struct ConfoundedOption {
     /// Index of the option in the table.
     pub option: usize,
     /// Whether the option is fully confounded, or only for the most part.
@@ -30,7 +30,7 @@ pub struct Confounded {
 
 /// Finds the options that the others explain, in the order of the options. `builds` is the number of builds in the
 /// table; only those that have a level take part.
-pub fn confounded(options: &[&Vec<Level>], builds: usize) -> Vec<Confounded> {
+pub fn confounded(options: &[&Vec<Level>], builds: usize) -> Vec<ConfoundedOption> {
     let columns: Vec<Vec<Vec<f64>>> = options.iter().map(|levels| indicators(levels, builds)).collect();
     let explained = |at: usize, by: &[usize]| {
         let others: Vec<&Vec<f64>> = by.iter().flat_map(|other| &columns[*other]).collect();
@@ -52,7 +52,7 @@ pub fn confounded(options: &[&Vec<Level>], builds: usize) -> Vec<Confounded> {
             }
         }
         let with = by.iter().map(|other| options[*other][0].option).collect();
-        Some(Confounded { option: options[at][0].option, is_whole: share > 1.0 - ROUNDING, with })
+        Some(ConfoundedOption { option: options[at][0].option, is_whole: share > 1.0 - ROUNDING, with })
     };
     (0..options.len()).filter_map(of).collect()
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     /// Analyzes options given as one row per build.
-    fn found(rows: &[&[&str]]) -> Vec<Confounded> {
+    fn found(rows: &[&[&str]]) -> Vec<ConfoundedOption> {
         let level = |option: usize, value: &str| Level {
             option,
             value: value.into(),
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn options_that_change_together_are_confounded() {
         let rows: [&[&str]; 4] = [&["off", "16", "x"], &["off", "16", "y"], &["fat", "1", "x"], &["fat", "1", "y"]];
-        let whole = |option, with: &[usize]| Confounded { option, is_whole: true, with: with.to_vec() };
+        let whole = |option, with: &[usize]| ConfoundedOption { option, is_whole: true, with: with.to_vec() };
         assert_eq!(found(&rows), [whole(0, &[1]), whole(1, &[0])]);
     }
 

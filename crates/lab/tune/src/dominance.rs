@@ -1,6 +1,6 @@
 //! Finds builds that another build beats beyond the noise.
 //!
-//! reads   the intervals of [`Paired`], which hold simultaneously for all builds and goals
+//! reads   the intervals of [`PairedAnalysis`], which hold simultaneously for all builds and goals
 //! writes  for each build whether it is beaten
 //! memory  two numbers per build and goal
 //! source  Pareto dominance of boxes: a box is beaten if another is at least as good in every goal and better in one,
@@ -9,11 +9,11 @@
 //! The intervals hold simultaneously, so in 95 of 100 studies no build is beaten by an equal one.
 
 use hearth_stats::objective::{Goal, front};
-use hearth_stats::paired_bootstrap::Paired;
+use hearth_stats::paired_bootstrap::PairedAnalysis;
 
 /// Returns for each build whether another is better beyond both intervals, and by more than what matters. A build with
 /// unknown intervals is not beaten and beats none; equal sizes count as no worse.
-pub fn beaten(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> Vec<bool> {
+pub fn beaten(paired: &PairedAnalysis, goals: &[Goal], reference: Option<usize>) -> Vec<bool> {
     let boxes: Vec<Option<Vec<(f64, f64)>>> =
         (0..paired.estimates.len()).map(|build| span(paired, goals, reference, build)).collect();
     // It suffices to test builds whose worst corner is on the front of these: whatever any other build beats, one of
@@ -37,7 +37,7 @@ pub fn beaten(paired: &Paired, goals: &[Goal], reference: Option<usize>) -> Vec<
 }
 
 /// The range of gains that a build may have in each goal, worst to best; for the reference, its exact value.
-fn span(paired: &Paired, goals: &[Goal], reference: Option<usize>, build: usize) -> Option<Vec<(f64, f64)>> {
+fn span(paired: &PairedAnalysis, goals: &[Goal], reference: Option<usize>, build: usize) -> Option<Vec<(f64, f64)>> {
     let of = |at: usize| {
         let (one, scale) = (&paired.estimates[build][at], paired.scales[at]);
         let exact = (Some(build) == reference && one.value.is_finite()).then_some((one.value, one.value));

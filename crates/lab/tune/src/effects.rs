@@ -10,7 +10,7 @@ use hearth_stats::median_rule::median;
 use hearth_stats::objective::Goal;
 use hearth_stats::table::Table;
 
-use crate::confounding::{Confounded, confounded};
+use crate::confounding::{ConfoundedOption, confounded};
 use crate::level::{Level, levels};
 use crate::options::NO_OPTION;
 
@@ -62,7 +62,7 @@ pub struct Effects {
     /// Pairs of an option and a later one that always changes together with it.
     pub aliased: Vec<(usize, usize)>,
     /// Options that the other options explain, entirely or for the most part.
-    pub confounded: Vec<Confounded>,
+    pub confounded: Vec<ConfoundedOption>,
 }
 
 /// Computes the effects of options.

@@ -27,30 +27,31 @@ const TIED_MAX: usize = 20;
 const LAST_DIGIT: f64 = 0.001;
 
 /// A build's values as printed, each with the size of its unit.
-type Printed = Vec<(f64, f64)>;
+type PrintedValues = Vec<(f64, f64)>;
 
 /// Describes what is odd about a metric's values.
 pub fn odd(table: &Table, metric: usize) -> Option<String> {
     let (name, dimension) = (&table.metrics[metric].name, table.metrics[metric].dimension);
     let all = (0..table.builds.len()).map(|build| table.printed(metric, build));
-    let measured: Vec<Printed> = all.filter(|values| !values.is_empty() && !is_counted(values, dimension)).collect();
-    let mut values: Printed = measured.iter().flatten().copied().collect();
+    let measured: Vec<PrintedValues> =
+        all.filter(|values| !values.is_empty() && !is_counted(values, dimension)).collect();
+    let mut values: PrintedValues = measured.iter().flatten().copied().collect();
     if values.len() < VALUES_MIN {
         return None;
     }
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (same, varying): (Vec<Printed>, Vec<Printed>) = measured.into_iter().partition(is_same);
+    let (same, varying): (Vec<PrintedValues>, Vec<PrintedValues>) = measured.into_iter().partition(is_same);
     let repeated = || repeated(name, &same, varying.len());
     let tied = || tied(name, varying.iter().flatten().map(|(value, _)| *value).collect());
     clipped(name, dimension, &values).or_else(repeated).or_else(|| coarse(name, dimension, &values)).or_else(tied)
 }
 
-fn is_same(values: &Printed) -> bool {
+fn is_same(values: &PrintedValues) -> bool {
     values.iter().all(|(value, _)| *value == values[0].0)
 }
 
 /// Whole numbers that are the same in each round of a build are counted, not measured, like the size of a program.
-fn is_counted(values: &Printed, dimension: Dimension) -> bool {
+fn is_counted(values: &PrintedValues, dimension: Dimension) -> bool {
     let is_whole = |(value, unit): &(f64, f64)| {
         matches!(dimension, Dimension::Number | Dimension::Bytes) && *unit == 1.0 && value.fract() == 0.0
     };
@@ -86,8 +87,8 @@ fn clipped(name: &str, dimension: Dimension, values: &[(f64, f64)]) -> Option<St
 }
 
 /// Detects builds with one value in all rounds, because its last digit is worth more than the variation.
-fn repeated(name: &str, same: &[Printed], varying: usize) -> Option<String> {
-    let last_digit = |values: &Printed| {
+fn repeated(name: &str, same: &[PrintedValues], varying: usize) -> Option<String> {
+    let last_digit = |values: &PrintedValues| {
         let (value, unit) = values[0];
         let number = (value / unit).abs();
         let digits = (0..=9).find(|digits| is_multiple(number, 0.1f64.powi(*digits)))?;

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use hearth_ledger::Ledger;
 use hearth_pipeline::bank::{Bank, Config};
 use hearth_pipeline::drops::DropLog;
-use hearth_pipeline::links::{BANK_PACK, BANK_POH, Executed, MICROBLOCK_MTU, Microblock, MicroblockTxn, PACK_BANK};
+use hearth_pipeline::links::{
+    BANK_PACK, BANK_POH, ExecutedMicroblock, MICROBLOCK_MTU, Microblock, MicroblockTxn, PACK_BANK,
+};
 use hearth_tile::rig::Rig;
 use hearth_wire::{Pubkey, TransferTemplate};
 
 use crate::Work;
-use crate::made::{MICROBLOCK, bytes, ledger};
+use crate::synthetic::{MICROBLOCK, bytes, ledger};
 
 const ACCOUNTS: usize = 1024;
 /// Microblocks per round: as many as pack lets a bank have at a time.
@@ -61,7 +63,8 @@ impl Work for Load {
         }
         self.rig.run();
         let mut landed = 0;
-        self.rig.drain(&self.poh, |_, payload| landed += u64::from(Executed::read(black_box(payload)).txn_count));
+        self.rig
+            .drain(&self.poh, |_, payload| landed += u64::from(ExecutedMicroblock::read(black_box(payload)).txn_count));
         assert_eq!((landed, self.rig.drain(&self.pack, |_, _| ())), (ROUND * MICROBLOCK as u64, ROUND as usize));
         landed
     }

@@ -17,7 +17,7 @@ use hearth_ledger::{Account, Executor, Genesis, GenesisConfig, Ledger, LedgerCon
 use hearth_wire::{Hash, TransferTemplate, Txn};
 use serde_json::{Value, json};
 
-use crate::made::MICROBLOCK;
+use crate::synthetic::MICROBLOCK;
 use crate::times::Times;
 
 /// Accounts that pay each other.

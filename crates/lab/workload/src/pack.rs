@@ -12,7 +12,7 @@ use hearth_tile::rig::Rig;
 use hearth_wire::consts::Pubkey;
 
 use crate::Work;
-use crate::made::{MICROBLOCK, TRANSFER_SIZE, bytes, transfer};
+use crate::synthetic::{MICROBLOCK, TRANSFER_SIZE, bytes, transfer};
 
 /// Banks that microblocks are made for.
 pub const BANKS: usize = 2;

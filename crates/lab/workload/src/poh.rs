@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use hearth_pipeline::failure::Failure;
 use hearth_pipeline::links::{
-    BANK_POH, DonePacking, Executed, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, SLOT_BEGINS, STORE_POH,
+    BANK_POH, DonePacking, ExecutedMicroblock, LeaderSlot, PACK_POH, POH_PACK, POH_SHRED, SLOT_BEGINS, STORE_POH,
 };
 use hearth_pipeline::poh::chain::Config as ChainConfig;
 use hearth_pipeline::poh::{Config, Poh};
 use hearth_tile::rig::Rig;
 
 use crate::Work;
-use crate::made::{MICROBLOCK, ledger, transfers};
+use crate::synthetic::{MICROBLOCK, ledger, transfers};
 
 /// Microblocks per round.
 const ROUND: u64 = 16;
@@ -39,7 +39,7 @@ impl Load {
         let config = Config { chain: LOW_POWER, on_demand: None, ledger: ledger(&[]), failure: Failure::default() };
         let mut rig = Rig::<Poh>::new(config, &[&bank, PACK_POH, STORE_POH], &[POH_PACK, POH_SHRED]);
         rig.run();
-        let executed = [vec![0; Executed::HEADER], transfers()].concat();
+        let executed = [vec![0; ExecutedMicroblock::HEADER], transfers()].concat();
         Self { rig, executed, slot: 1, id: 0, bank }
     }
 
@@ -72,10 +72,10 @@ impl Default for Load {
 impl Work for Load {
     fn round(&mut self) -> u64 {
         const { assert!(SLOT.is_multiple_of(ROUND)) };
-        let len = self.executed.len() - Executed::HEADER;
+        let len = self.executed.len() - ExecutedMicroblock::HEADER;
         for _ in 0..ROUND {
             let mixin = [self.id as u8; 32];
-            Executed::write_header(&mut self.executed, self.slot, self.id, &mixin, MICROBLOCK as u16, len);
+            ExecutedMicroblock::write_header(&mut self.executed, self.slot, self.id, &mixin, MICROBLOCK as u16, len);
             self.rig.give(&self.bank, self.id, &self.executed);
             self.id += 1;
         }

@@ -9,7 +9,7 @@ use hearth_pipeline::shred::{Config, Shred, entry_bytes_within};
 use hearth_tile::rig::Rig;
 
 use crate::Work;
-use crate::made::{MICROBLOCK, TRANSFER_SIZE, transfers};
+use crate::synthetic::{MICROBLOCK, TRANSFER_SIZE, transfers};
 
 /// Entries per round.
 const ROUND: u64 = 16;

@@ -14,7 +14,7 @@ const ROUND: Duration = Duration::from_millis(20);
 pub struct Tiles(Vec<(&'static str, Box<dyn Work>)>);
 
 /// The measured times of each tile.
-pub struct Taken(Vec<(&'static str, Times)>);
+pub struct TileTimes(Vec<(&'static str, Times)>);
 
 impl Tiles {
     /// Creates each tile with its load.
@@ -32,7 +32,7 @@ impl Tiles {
 
     /// Measures the tiles alternately, in this many rounds after one that is not measured; none if stopped. Alternating
     /// exposes all tiles to the same disturbances.
-    pub fn measure(&mut self, rounds: u32, is_stopped: &dyn Fn() -> bool) -> Option<Taken> {
+    pub fn measure(&mut self, rounds: u32, is_stopped: &dyn Fn() -> bool) -> Option<TileTimes> {
         let mut all = vec![Vec::new(); self.0.len()];
         for round in 0..=rounds {
             for ((_, work), ns) in self.0.iter_mut().zip(&mut all) {
@@ -46,7 +46,7 @@ impl Tiles {
             }
         }
         let names = self.0.iter().map(|(name, _)| *name);
-        Some(Taken(names.zip(all.into_iter().map(Times::of)).collect()))
+        Some(TileTimes(names.zip(all.into_iter().map(Times::of)).collect()))
     }
 }
 
@@ -68,7 +68,7 @@ fn nanos(work: &mut dyn Work) -> f64 {
     }
 }
 
-impl Taken {
+impl TileTimes {
     /// Returns each tile with its times.
     pub fn each(&self) -> impl Iterator<Item = (&'static str, &Times)> {
         self.0.iter().map(|(name, times)| (*name, times))

@@ -65,7 +65,7 @@ pub struct Candidate {
 
 /// A node that was asked about a slot.
 #[derive(Default)]
-struct Asked {
+struct QueriedNode {
     /// When to ask it again, in ms.
     due_at: u64,
     /// Empty if the node has not confirmed the slot, or has not answered.
@@ -74,7 +74,7 @@ struct Asked {
 
 #[derive(Default)]
 struct Question {
-    asked: BTreeMap<Pubkey, Asked>,
+    asked: BTreeMap<Pubkey, QueriedNode>,
     /// No node is asked before this time, in ms.
     due_at: u64,
 }

@@ -14,7 +14,7 @@ use super::types::BankId;
 
 /// The consequence of a slot's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum DuplicateAction {
     /// Our version is the cluster's.
     Valid(BankId),
     /// Our version is one of several, and it is not known which will be the cluster's.
@@ -36,13 +36,15 @@ struct Slot {
 }
 
 impl Slot {
-    fn order(&self, slot: u64) -> Option<Order> {
+    fn order(&self, slot: u64) -> Option<DuplicateAction> {
         let id = |hash| BankId { slot, hash };
         match (self.frozen, self.confirmed) {
-            (Some(ours), Some(theirs)) if ours == theirs => Some(Order::Valid(id(ours))),
-            (Some(ours), Some(_)) => (!active(Mutation::KeptVersion)).then(|| Order::Wrong(id(ours))),
-            (None, theirs) if self.is_dead && (theirs.is_some() || self.is_elsewhere) => Some(Order::Dead(slot)),
-            (Some(ours), None) if self.is_duplicate => Some(Order::Doubtful(id(ours))),
+            (Some(ours), Some(theirs)) if ours == theirs => Some(DuplicateAction::Valid(id(ours))),
+            (Some(ours), Some(_)) => (!active(Mutation::KeptVersion)).then(|| DuplicateAction::Wrong(id(ours))),
+            (None, theirs) if self.is_dead && (theirs.is_some() || self.is_elsewhere) => {
+                Some(DuplicateAction::Dead(slot))
+            }
+            (Some(ours), None) if self.is_duplicate => Some(DuplicateAction::Doubtful(id(ours))),
             _ => None,
         }
     }
@@ -55,7 +57,7 @@ pub(crate) struct Duplicates {
 }
 
 impl Duplicates {
-    fn change(&mut self, slot: u64, change: impl FnOnce(&mut Slot)) -> Option<Order> {
+    fn change(&mut self, slot: u64, change: impl FnOnce(&mut Slot)) -> Option<DuplicateAction> {
         let state = self.slots.entry(slot).or_default();
         let before = *state;
         change(state);
@@ -64,27 +66,27 @@ impl Duplicates {
     }
 
     /// Our bank for a slot is frozen.
-    pub fn frozen(&mut self, id: BankId) -> Option<Order> {
+    pub fn frozen(&mut self, id: BankId) -> Option<DuplicateAction> {
         self.change(id.slot, |slot| (slot.frozen, slot.is_dead) = (Some(id.hash), false))
     }
 
     /// Our version of a slot is dead.
-    pub fn dead(&mut self, slot: u64) -> Option<Order> {
+    pub fn dead(&mut self, slot: u64) -> Option<DuplicateAction> {
         self.change(slot, |slot| slot.is_dead = slot.frozen.is_none())
     }
 
     /// A slot has two versions.
-    pub fn duplicate(&mut self, slot: u64) -> Option<Order> {
+    pub fn duplicate(&mut self, slot: u64) -> Option<DuplicateAction> {
         self.change(slot, |slot| slot.is_duplicate = !active(Mutation::IgnoredDuplicate))
     }
 
     /// Nodes with more than 52 % of the stake claim to have a slot's block.
-    pub fn elsewhere(&mut self, slot: u64) -> Option<Order> {
+    pub fn elsewhere(&mut self, slot: u64) -> Option<DuplicateAction> {
         self.change(slot, |slot| slot.is_elsewhere = true)
     }
 
     /// The cluster confirmed a version. Only the first one counts.
-    pub fn confirmed(&mut self, id: BankId) -> Option<Order> {
+    pub fn confirmed(&mut self, id: BankId) -> Option<DuplicateAction> {
         self.change(id.slot, |slot| slot.confirmed = slot.confirmed.or(Some(id.hash)))
     }
 
@@ -133,12 +135,12 @@ mod tests {
     fn what_comes_first_does_not_matter() {
         let mut one = Duplicates::default();
         assert_eq!(one.frozen(id(1)), None);
-        assert_eq!(one.duplicate(7), Some(Order::Doubtful(id(1))));
+        assert_eq!(one.duplicate(7), Some(DuplicateAction::Doubtful(id(1))));
         assert_eq!(one.duplicate(7), None, "once");
-        assert_eq!(one.confirmed(id(1)), Some(Order::Valid(id(1))));
+        assert_eq!(one.confirmed(id(1)), Some(DuplicateAction::Valid(id(1))));
         let mut other = Duplicates::default();
         assert_eq!((other.confirmed(id(1)), other.duplicate(7)), (None, None));
-        assert_eq!(other.frozen(id(1)), Some(Order::Valid(id(1))));
+        assert_eq!(other.frozen(id(1)), Some(DuplicateAction::Valid(id(1))));
     }
 
     #[test]
@@ -148,17 +150,17 @@ mod tests {
         all.dropped(7);
         assert_eq!(all.frozen(id(3)), Some(wrong(3)), "got the wrong one again");
         all.dropped(7);
-        assert_eq!(all.dead(7), Some(Order::Dead(7)));
-        assert_eq!((all.dead(8), all.elsewhere(8)), (None, Some(Order::Dead(8))));
-        assert_eq!((all.elsewhere(9), all.dead(9)), (None, Some(Order::Dead(9))));
-        assert_eq!(all.frozen(id(2)), Some(Order::Valid(id(2))));
+        assert_eq!(all.dead(7), Some(DuplicateAction::Dead(7)));
+        assert_eq!((all.dead(8), all.elsewhere(8)), (None, Some(DuplicateAction::Dead(8))));
+        assert_eq!((all.elsewhere(9), all.dead(9)), (None, Some(DuplicateAction::Dead(9))));
+        assert_eq!(all.frozen(id(2)), Some(DuplicateAction::Valid(id(2))));
         assert!(!all.is_dead(7));
         assert_eq!(all.dead(7), None, "what is frozen is not dead");
         all.set_root(8);
         assert_eq!(all.confirmed_hash(7), None);
     }
 
-    fn wrong(version: u8) -> Order {
-        Order::Wrong(id(version))
+    fn wrong(version: u8) -> DuplicateAction {
+        DuplicateAction::Wrong(id(version))
     }
 }

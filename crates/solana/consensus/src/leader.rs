@@ -70,7 +70,7 @@ pub struct PohPosition {
 
 /// What a leader does at a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
+pub enum LeaderStep {
     /// Nothing: it has no slot soon.
     NoTurn,
     /// Its time has not come.
@@ -115,34 +115,34 @@ impl Turns {
     }
 
     /// Decides what to do at this tick.
-    pub fn poll(&mut self, poh: PohPosition, view: &dyn LeaderView) -> Begin {
+    pub fn poll(&mut self, poh: PohPosition, view: &dyn LeaderView) -> LeaderStep {
         let slot = poh.tick_height / TICKS_PER_SLOT;
         if slot >= self.searched {
             self.look(slot.max(poh.parent + 1), view);
         }
-        let Some(turn) = self.turn else { return Begin::NoTurn };
+        let Some(turn) = self.turn else { return LeaderStep::NoTurn };
         let begin = decide(turn, poh, &self.node, view);
         match begin {
             // The time of the slot has come, but another node leads it, or its block was already produced.
-            Begin::Now(slot) if view.leader(slot).as_ref() != Some(&self.node) || view.has_shreds(slot) => {
-                Begin::NoTurn
+            LeaderStep::Now(slot) if view.leader(slot).as_ref() != Some(&self.node) || view.has_shreds(slot) => {
+                LeaderStep::NoTurn
             }
             begin => begin,
         }
     }
 }
 
-fn decide(turn: Turn, poh: PohPosition, node: &Pubkey, view: &dyn LeaderView) -> Begin {
+fn decide(turn: Turn, poh: PohPosition, node: &Pubkey, view: &dyn LeaderView) -> LeaderStep {
     let slot = poh.tick_height / TICKS_PER_SLOT;
     let first_tick = turn.first * TICKS_PER_SLOT;
     if poh.parent + 1 == turn.first {
-        return Begin::Now(slot);
+        return LeaderStep::Now(slot);
     }
     if poh.tick_height < first_tick {
-        return Begin::Early;
+        return LeaderStep::Early;
     }
     if poh.tick_height >= first_tick + turn.grace_ticks() || poh.is_own_parent {
-        return Begin::Now(slot);
+        return LeaderStep::Now(slot);
     }
     let may_begin = if poh.parent + CONSECUTIVE_SLOTS >= slot {
         // The previous leader is at work, or has finished.
@@ -151,7 +151,7 @@ fn decide(turn: Turn, poh: PohPosition, node: &Pubkey, view: &dyn LeaderView) ->
     } else {
         !view.has_child(poh.parent, slot)
     };
-    if may_begin { Begin::Now(slot) } else { Begin::Grace }
+    if may_begin { LeaderStep::Now(slot) } else { LeaderStep::Grace }
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    fn begin(view: &View, parent: u64, tick_height: u64) -> Begin {
+    fn begin(view: &View, parent: u64, tick_height: u64) -> LeaderStep {
         let mut turns = Turns::new(ME);
         turns.reset(parent, view);
         let is_own_parent = view.leader(parent) == Some(ME);
@@ -191,43 +191,43 @@ mod tests {
     #[test]
     fn on_the_block_before_it_begins_at_once() {
         let view = View::default();
-        assert_eq!(begin(&view, 3, 4 * 64), Begin::Now(4));
-        assert_eq!(begin(&view, 2, 3 * 64), Begin::Early);
-        assert_eq!(begin(&view, 2, 4 * 64 - 1), Begin::Early);
+        assert_eq!(begin(&view, 3, 4 * 64), LeaderStep::Now(4));
+        assert_eq!(begin(&view, 2, 3 * 64), LeaderStep::Early);
+        assert_eq!(begin(&view, 2, 4 * 64 - 1), LeaderStep::Early);
     }
 
     #[test]
     fn active_leader_gets_two_slots_of_grace() {
         let view = View::default();
-        assert_eq!(begin(&view, 2, 4 * 64), Begin::Grace, "3 may come yet");
-        assert_eq!(begin(&view, 2, 6 * 64 - 1), Begin::Grace);
-        assert_eq!(begin(&view, 2, 6 * 64), Begin::Now(6), "two own slots are lost");
-        assert_eq!(begin(&view, 3, 4 * 64 + 5), Begin::Now(4));
+        assert_eq!(begin(&view, 2, 4 * 64), LeaderStep::Grace, "3 may come yet");
+        assert_eq!(begin(&view, 2, 6 * 64 - 1), LeaderStep::Grace);
+        assert_eq!(begin(&view, 2, 6 * 64), LeaderStep::Now(6), "two own slots are lost");
+        assert_eq!(begin(&view, 3, 4 * 64 + 5), LeaderStep::Now(4));
     }
 
     #[test]
     fn silent_leader_gets_no_grace() {
         let mut view = View::default();
-        assert_eq!(begin(&view, 7, 12 * 64), Begin::Now(12));
-        assert_eq!(begin(&view, 5, 12 * 64 - 1), Begin::Early);
+        assert_eq!(begin(&view, 7, 12 * 64), LeaderStep::Now(12));
+        assert_eq!(begin(&view, 5, 12 * 64 - 1), LeaderStep::Early);
         // Produced by this node: starts at once, even within four slots.
-        assert_eq!(begin(&view, 5, 12 * 64), Begin::Now(12));
+        assert_eq!(begin(&view, 5, 12 * 64), LeaderStep::Now(12));
         // Another leader's block, more than four slots old: 3, where 4..8 were our own and lost.
         view.made = vec![4, 5, 6, 7];
-        assert_eq!(begin(&view, 3, 12 * 64), Begin::Now(12));
+        assert_eq!(begin(&view, 3, 12 * 64), LeaderStep::Now(12));
         view.children = vec![(3, 8)];
-        assert_eq!(begin(&view, 3, 12 * 64), Begin::Grace);
-        assert_eq!(begin(&view, 3, 14 * 64), Begin::Now(14));
+        assert_eq!(begin(&view, 3, 12 * 64), LeaderStep::Grace);
+        assert_eq!(begin(&view, 3, 14 * 64), LeaderStep::Now(14));
         view.children = vec![(3, 12)];
-        assert_eq!(begin(&view, 3, 12 * 64), Begin::Now(12), "an own slot's time is no child to wait for");
+        assert_eq!(begin(&view, 3, 12 * 64), LeaderStep::Now(12), "an own slot's time is no child to wait for");
     }
 
     #[test]
     fn what_was_made_is_not_made_again() {
         let view = View { made: vec![4, 5], ..View::default() };
         assert_eq!(next_turn(&ME, 4, 100, &view), Some(Turn { first: 6, last: 7 }));
-        assert_eq!(begin(&view, 3, 5 * 64), Begin::Early);
-        assert_eq!(begin(&view, 5, 6 * 64), Begin::Now(6), "on its own block at once");
+        assert_eq!(begin(&view, 3, 5 * 64), LeaderStep::Early);
+        assert_eq!(begin(&view, 5, 6 * 64), LeaderStep::Now(6), "on its own block at once");
         let view = View { made: vec![6], ..View::default() };
         assert_eq!(next_turn(&ME, 4, 100, &view), Some(Turn { first: 4, last: 5 }));
         assert_eq!(next_turn(&ME, 0, 4, &view), None);
@@ -240,9 +240,9 @@ mod tests {
         turns.reset(2, &view);
         let at = |tick_height| PohPosition { parent: 2, is_own_parent: false, tick_height };
         assert_eq!(turns.turn(), Some(Turn { first: 4, last: 7 }));
-        assert_eq!(turns.poll(at(8 * 64), &view), Begin::Early);
+        assert_eq!(turns.poll(at(8 * 64), &view), LeaderStep::Early);
         assert_eq!(turns.turn(), Some(Turn { first: 12, last: 15 }));
-        assert_eq!(turns.poll(at(12 * 64), &view), Begin::Now(12));
+        assert_eq!(turns.poll(at(12 * 64), &view), LeaderStep::Now(12));
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod decide;
 mod duplicates;
 mod forks;
 mod leader;
-mod near;
+mod near_slots;
 mod propagation;
 mod stakes;
 mod tower;
@@ -34,12 +34,12 @@ pub use core::{Clock, Config, Consensus, InputError, Start, StartError};
 pub use decide::{Refusal, Switch};
 pub use forks::{ForkError, Forks};
 pub use leader::{
-    Begin, CONSECUTIVE_SLOTS, LeaderView, MAX_GRACE_TICKS, PohPosition, TICKS_PER_SLOT, Turn, Turns, next_turn,
+    CONSECUTIVE_SLOTS, LeaderStep, LeaderView, MAX_GRACE_TICKS, PohPosition, TICKS_PER_SLOT, Turn, Turns, next_turn,
 };
-pub use near::{NEAR_WORDS, NearSlots};
+pub use near_slots::{NEAR_WORDS, NearSlots};
 pub use stakes::{Stakes, VoteStake, VoteWeights};
 pub use tower::{AgaveError, AlignError, LastVote, Lockouts, SavedError, SavedErrorKind, Tower};
-pub use tracker::{Reached, Tracker, VoteError};
+pub use tracker::{ThresholdsPassed, Tracker, VoteError};
 pub use types::{AccountVotes, Action, BankId, FrozenBank, TowerVote};
 
 use hearth_wire::vote::{Lockout, MAX_LOCKOUTS};

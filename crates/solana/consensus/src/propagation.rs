@@ -20,7 +20,7 @@ const BACKOFF_MS: u64 = 5_000;
 const BACKOFF_CAP: u32 = 6;
 
 #[derive(Clone, Debug)]
-struct Own {
+struct SlotPropagation {
     stakes: Arc<VoteWeights>,
     seen: BTreeSet<Pubkey>,
     stake: u64,
@@ -34,14 +34,21 @@ struct Own {
 /// The own blocks above the root.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Propagation {
-    blocks: BTreeMap<BankId, Own>,
+    blocks: BTreeMap<BankId, SlotPropagation>,
 }
 
 impl Propagation {
     /// Adds a frozen own block, which the node itself has.
     pub fn add(&mut self, id: BankId, before: Option<BankId>, node: &Pubkey, stakes: Arc<VoteWeights>, now_ms: u64) {
-        let block =
-            Own { stakes, seen: BTreeSet::new(), stake: 0, is_propagated: false, before, since_ms: now_ms, times: 0 };
+        let block = SlotPropagation {
+            stakes,
+            seen: BTreeSet::new(),
+            stake: 0,
+            is_propagated: false,
+            before,
+            since_ms: now_ms,
+            times: 0,
+        };
         self.blocks.insert(id, block);
         self.seen_by_node(Some(id), node);
     }

@@ -43,7 +43,7 @@ pub enum VoteError {
 
 /// The thresholds that a block has passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reached {
+pub struct ThresholdsPassed {
     /// More than two thirds of the stake voted for the block; set for the first time only.
     pub is_confirmed: bool,
     /// More than 52 % of the stake did; set for the first time only.
@@ -54,7 +54,7 @@ pub struct Reached {
 struct Count {
     voters: BTreeSet<Pubkey>,
     stake: u64,
-    reached: Reached,
+    reached: ThresholdsPassed,
 }
 
 /// The votes for blocks above the root.
@@ -77,7 +77,13 @@ impl Tracker {
     /// # Errors
     ///
     /// The vote does not count.
-    pub fn vote(&mut self, account: &Pubkey, id: BankId, stake: u64, total: u64) -> Result<Reached, VoteError> {
+    pub fn vote(
+        &mut self,
+        account: &Pubkey,
+        id: BankId,
+        stake: u64,
+        total: u64,
+    ) -> Result<ThresholdsPassed, VoteError> {
         if id.slot <= self.root {
             return Err(VoteError::Old);
         }
@@ -104,14 +110,14 @@ impl Tracker {
         count.voters.insert(*account);
         count.stake = count.stake.saturating_add(stake);
         let confirming = if active(Mutation::LowConfirmation) { PROPAGATED_THRESHOLD } else { SUPERMAJORITY };
-        let now = Reached {
+        let now = ThresholdsPassed {
             is_confirmed: exceeds(count.stake, total, confirming),
             is_duplicate_confirmed: exceeds(count.stake, total, DUPLICATE_THRESHOLD),
         };
         let before = count.reached;
         count.reached.is_confirmed |= now.is_confirmed;
         count.reached.is_duplicate_confirmed |= now.is_duplicate_confirmed;
-        Ok(Reached {
+        Ok(ThresholdsPassed {
             is_confirmed: now.is_confirmed && !before.is_confirmed,
             is_duplicate_confirmed: now.is_duplicate_confirmed && !before.is_duplicate_confirmed,
         })
@@ -121,14 +127,14 @@ impl Tracker {
         let Some(count) = self.blocks.get_mut(&id) else { return };
         count.voters.remove(account);
         count.stake = count.stake.saturating_sub(stake);
-        if count.voters.is_empty() && count.reached == Reached::default() {
+        if count.voters.is_empty() && count.reached == ThresholdsPassed::default() {
             self.blocks.remove(&id);
         }
     }
 
     /// The thresholds that a block has passed so far.
-    pub fn reached(&self, id: &BankId) -> Reached {
-        self.blocks.get(id).map_or(Reached::default(), |count| count.reached)
+    pub fn reached(&self, id: &BankId) -> ThresholdsPassed {
+        self.blocks.get(id).map_or(ThresholdsPassed::default(), |count| count.reached)
     }
 
     /// The version of a slot that more than 52 % voted for.
@@ -173,9 +179,9 @@ mod tests {
     fn block_is_reported_once_a_threshold() {
         let mut tracker = Tracker::new(5);
         let mut vote = |name: u8| tracker.vote(&[name; 32], id(7, 1), 10, 40);
-        let none = Reached::default();
+        let none = ThresholdsPassed::default();
         assert_eq!([vote(1), vote(2)], [Ok(none), Ok(none)]);
-        let reached = Reached { is_confirmed: true, is_duplicate_confirmed: true };
+        let reached = ThresholdsPassed { is_confirmed: true, is_duplicate_confirmed: true };
         assert_eq!([vote(3), vote(4)], [Ok(reached), Ok(none)]);
         assert_eq!(tracker.reached(&id(7, 1)), reached);
         assert_eq!((tracker.duplicate_confirmed(7), tracker.duplicate_confirmed(8)), (Some([1; 32]), None));

@@ -17,7 +17,7 @@ use crate::Gossip;
 
 /// A snapshot that a node announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct AnnouncedSnapshot {
     /// The node.
     pub identity: Pubkey,
     /// Where the node serves it; `None` if nowhere.
@@ -34,7 +34,7 @@ pub struct Served {
 #[derive(Default)]
 pub struct Board {
     nodes: Mutex<Arc<Vec<ContactInfo>>>,
-    snapshots: Mutex<Vec<Served>>,
+    snapshots: Mutex<Vec<AnnouncedSnapshot>>,
 }
 
 impl Board {
@@ -45,7 +45,7 @@ impl Board {
             let hashes = gossip.snapshot_hashes(&contact.pubkey)?;
             let ((slot, hash), rpc) = (hashes.full, gossip.socket(contact, SocketKind::Rpc));
             let incremental = hashes.incremental.iter().max_by_key(|(slot, _)| *slot).copied();
-            Some(Served { identity: contact.pubkey, rpc, slot, hash, incremental })
+            Some(AnnouncedSnapshot { identity: contact.pubkey, rpc, slot, hash, incremental })
         });
         *self.snapshots.lock() = served.collect();
         let nodes = gossip.contact_infos().map(|contact| gossip.reachable(contact)).collect();
@@ -58,7 +58,7 @@ impl Board {
     }
 
     /// The snapshots that nodes announce.
-    pub fn snapshots(&self) -> Vec<Served> {
+    pub fn snapshots(&self) -> Vec<AnnouncedSnapshot> {
         self.snapshots.lock().clone()
     }
 }

@@ -10,14 +10,14 @@
 //! each datagram and [`Gossip::tick`] at [`Gossip::next_tick`], has the requests of [`Gossip::next_request`] signed,
 //! and sends the contents of the [`Outbox`]. The same calls with the same seed produce the same datagrams.
 
-mod active;
+mod active_set;
 pub mod board;
 mod bounded;
 mod config;
 mod counters;
 pub mod duplicate;
+mod local;
 mod outbox;
-mod own;
 mod peers;
 mod pings;
 mod proofs;
@@ -25,7 +25,7 @@ mod pull;
 mod push;
 mod random;
 mod receive;
-mod received;
+mod received_cache;
 mod signing;
 mod stakes;
 mod table;
@@ -46,15 +46,15 @@ pub use pings::pong_hash;
 pub use proofs::{CHUNK_SIZE, DuplicateProof};
 pub use signing::{SignKind, SignRequest};
 
-use active::ActiveSet;
+use active_set::ActiveSet;
 use config::{CHECKED_MAX, FAILED_MS, HELD_MAX, HOSTS_MAX, PULL_MS, PURGE_MS, PURGED_MS, STEP_MS};
-use own::OwnSlots;
+use local::OwnSlots;
 use pings::{Node, Pings};
 use proofs::Proofs;
 use pull::{Budget, Parts};
 pub(crate) use random::Random;
-use received::Received;
-use signing::{Purpose, Signing};
+use received_cache::ReceivedCache;
+use signing::{Purpose, SignatureRequests};
 use stakes::Stakes;
 use table::Table;
 
@@ -135,7 +135,7 @@ pub struct Gossip {
     pings: Pings,
     verifier: Verifier,
     active: ActiveSet,
-    received: Received,
+    received: ReceivedCache,
     /// Hashes of refused values in pull responses.
     failed: VecDeque<(Hash, u64)>,
     parts: Parts,
@@ -148,7 +148,7 @@ pub struct Gossip {
     answers: Budget,
     proofs: Proofs,
     own_slots: OwnSlots,
-    signing: Signing,
+    signing: SignatureRequests,
     timers: Timers,
     /// The latest time that the clock has shown since it was last set back.
     latest: u64,
@@ -178,7 +178,7 @@ impl Gossip {
             pings: Pings::new(),
             verifier: Verifier::new(verifier),
             active: ActiveSet::new(own.pubkey),
-            received: Received::new(),
+            received: ReceivedCache::new(),
             failed: VecDeque::new(),
             parts: Parts::default(),
             checked: Bounded::new(CHECKED_MAX),
@@ -187,7 +187,7 @@ impl Gossip {
             answers: Budget::full(now),
             proofs: Proofs::default(),
             own_slots: OwnSlots::default(),
-            signing: Signing::default(),
+            signing: SignatureRequests::default(),
             timers: Timers::new(now),
             latest: now,
             push_cursor: 0,

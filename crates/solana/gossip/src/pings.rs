@@ -26,7 +26,7 @@ pub fn pong_hash(token: &[u8; 32]) -> Hash {
 
 /// A ping that waits for its pong.
 #[derive(Clone, Copy)]
-struct Waiting {
+struct PendingPing {
     sent: u64,
     /// The expected hash.
     hash: Hash,
@@ -36,7 +36,7 @@ struct Waiting {
 
 /// Pending pings, and valid pongs.
 pub(super) struct Pings {
-    waiting: Bounded<Node, Waiting>,
+    waiting: Bounded<Node, PendingPing>,
     /// Arrival time of each pong.
     answered: Bounded<Node, u64>,
 }
@@ -68,7 +68,7 @@ impl Pings {
         };
         let mut token = [0; 32];
         token[..8].copy_from_slice(&random.word().to_le_bytes());
-        self.waiting.set(node, Waiting { sent: now, hash: pong_hash(&token), next: now + pause });
+        self.waiting.set(node, PendingPing { sent: now, hash: pong_hash(&token), next: now + pause });
         (has_answered, Some(token))
     }
 

@@ -79,7 +79,7 @@ pub(super) struct Proofs {
 
 /// The piece is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refused;
+pub(super) struct PieceRefused;
 
 impl Proofs {
     pub fn len(&self) -> usize {
@@ -102,11 +102,11 @@ impl Proofs {
     }
 
     /// Adds a piece. Returns the proof if that completed it.
-    pub fn add(&mut self, piece: &DuplicateShred<'_>, stakes: &Stakes) -> Result<Option<DuplicateProof>, Refused> {
+    pub fn add(&mut self, piece: &DuplicateShred<'_>, stakes: &Stakes) -> Result<Option<DuplicateProof>, PieceRefused> {
         let (slot, from) = (piece.slot, piece.from);
         let is_in_range = slot > self.root && slot < self.end && !self.marked.contains(&slot);
         if !is_in_range || piece.chunk_count > MAX_CHUNKS {
-            return Err(Refused);
+            return Err(PieceRefused);
         }
         if !self.buffers.contains_key(&(slot, from)) {
             self.make_room(&from, stakes)?;
@@ -117,7 +117,7 @@ impl Proofs {
         }
         let buffer = self.buffers.get_mut(&(slot, from)).expect("it was made above");
         if buffer.is_done || buffer.chunk_count != piece.chunk_count {
-            return Err(Refused);
+            return Err(PieceRefused);
         }
         buffer.chunks[usize::from(piece.chunk_index)].get_or_insert_with(|| piece.chunk.into());
         let chunks = &buffer.chunks[..usize::from(buffer.chunk_count)];
@@ -127,14 +127,14 @@ impl Proofs {
         let bytes: Vec<u8> = chunks.iter().flatten().flat_map(|chunk| chunk.iter().copied()).collect();
         buffer.is_done = true;
         buffer.chunks = [None, None, None];
-        decode(&bytes).map(|shreds| Some(DuplicateProof { slot, from, shreds })).ok_or(Refused)
+        decode(&bytes).map(|shreds| Some(DuplicateProof { slot, from, shreds })).ok_or(PieceRefused)
     }
 
     /// Makes room for another proof of a node: a full buffer evicts that of the node with the least stake, if that is
     /// less.
-    fn make_room(&mut self, from: &Pubkey, stakes: &Stakes) -> Result<(), Refused> {
+    fn make_room(&mut self, from: &Pubkey, stakes: &Stakes) -> Result<(), PieceRefused> {
         if self.buffers.keys().filter(|(_, other)| other == from).count() >= BUFFERS_PER_NODE_MAX {
-            return Err(Refused);
+            return Err(PieceRefused);
         }
         if self.buffers.len() < BUFFERS_MAX {
             return Ok(());
@@ -143,7 +143,7 @@ impl Proofs {
         let (key, _) = least.expect("it is full");
         let key = *key;
         if stakes.of(&key.1) >= stakes.of(from) {
-            return Err(Refused);
+            return Err(PieceRefused);
         }
         self.buffers.remove(&key);
         Ok(())
@@ -178,24 +178,24 @@ mod tests {
         let pieces = pieces(7, 1, &bytes);
         assert_eq!(pieces.len(), 3);
         let mut proofs = Proofs::default();
-        assert_eq!(proofs.add(&pieces[0], &stakes), Err(Refused), "no root is known yet");
+        assert_eq!(proofs.add(&pieces[0], &stakes), Err(PieceRefused), "no root is known yet");
         proofs.set_root(5, 10);
         assert_eq!(proofs.add(&pieces[2], &stakes), Ok(None));
         assert_eq!(proofs.add(&pieces[0], &stakes), Ok(None));
         assert_eq!(proofs.add(&pieces[0], &stakes), Ok(None), "the same again");
         let proof = DuplicateProof { slot: 7, from: [1; 32], shreds: [vec![1; 1_203], vec![2; 1_228]] };
         assert_eq!(proofs.add(&pieces[1], &stakes), Ok(Some(proof)));
-        assert_eq!(proofs.add(&pieces[1], &stakes), Err(Refused));
+        assert_eq!(proofs.add(&pieces[1], &stakes), Err(PieceRefused));
         proofs.mark(7);
         assert_eq!(
             proofs.add(&DuplicateShred { from: [2; 32], ..pieces[1] }, &stakes),
-            Err(Refused),
+            Err(PieceRefused),
             "of a marked slot"
         );
         for slot in [5, 15] {
-            assert_eq!(proofs.add(&DuplicateShred { slot, ..pieces[1] }, &stakes), Err(Refused), "slot {slot}");
+            assert_eq!(proofs.add(&DuplicateShred { slot, ..pieces[1] }, &stakes), Err(PieceRefused), "slot {slot}");
         }
-        assert_eq!(proofs.add(&DuplicateShred { slot: 8, chunk_count: 4, ..pieces[1] }, &stakes), Err(Refused));
+        assert_eq!(proofs.add(&DuplicateShred { slot: 8, chunk_count: 4, ..pieces[1] }, &stakes), Err(PieceRefused));
         assert_eq!(proofs.add(&DuplicateShred { slot: 8, ..pieces[1] }, &stakes), Ok(None));
         proofs.set_root(8, 10);
         assert_eq!((proofs.len(), proofs.marked.len()), (0, 0));

@@ -21,7 +21,7 @@ use super::config::{ACTIVE_SET, AFTER_PING_MS, REFRESH_MS, TIMEOUT_MS};
 use super::pings::Node;
 use super::signing::Purpose;
 use super::stakes::Direction;
-use super::table::{Inserted, Route, remember};
+use super::table::{InsertResult, Route, remember};
 use super::{Event, Gossip, Outbox};
 
 /// A received value that has not been refused yet.
@@ -105,9 +105,9 @@ impl Gossip {
         let Ok(value) = CrdsValue::parse(&bytes) else { return };
         let incoming = Incoming { value, hash: sha256(&[&bytes]), is_known: false };
         match self.accept(now, &incoming, Route::Answer) {
-            Some(Inserted::New) => self.counters.values_new += 1,
-            Some(Inserted::Duplicate(_)) => self.counters.values_duplicate += 1,
-            Some(Inserted::Stale) => self.counters.values_stale += 1,
+            Some(InsertResult::New) => self.counters.values_new += 1,
+            Some(InsertResult::Duplicate(_)) => self.counters.values_duplicate += 1,
+            Some(InsertResult::Stale) => self.counters.values_stale += 1,
             None => {}
         }
     }
@@ -130,20 +130,20 @@ impl Gossip {
         for incoming in &kept {
             let origin = incoming.value.label().pubkey;
             match self.accept(now, incoming, route) {
-                Some(Inserted::New) => {
+                Some(InsertResult::New) => {
                     self.counters.values_new += 1;
                     if route == Route::Push {
                         self.received.record(origin, sender, 0);
                         origins.insert(origin);
                     }
                 }
-                Some(Inserted::Duplicate(pushes)) => {
+                Some(InsertResult::Duplicate(pushes)) => {
                     self.counters.values_duplicate += 1;
                     if route == Route::Push {
                         self.received.record(origin, sender, u32::from(pushes));
                     }
                 }
-                Some(Inserted::Stale) => self.counters.values_stale += 1,
+                Some(InsertResult::Stale) => self.counters.values_stale += 1,
                 None => {}
             }
         }
@@ -224,7 +224,7 @@ impl Gossip {
     }
 
     /// Inserts a value with a verified signature if the remaining checks pass; `None` if it is dropped.
-    fn accept(&mut self, now: u64, incoming: &Incoming<'_>, route: Route) -> Option<Inserted> {
+    fn accept(&mut self, now: u64, incoming: &Incoming<'_>, route: Route) -> Option<InsertResult> {
         let Incoming { value, hash, is_known } = incoming;
         let pubkey = value.label().pubkey;
         let is_own = pubkey == self.own.pubkey;
@@ -267,7 +267,7 @@ impl Gossip {
         let is_newcomer =
             !is_own && value.label().kind == CrdsKind::ContactInfo && self.table.contact(&pubkey).is_none();
         let inserted = self.table.insert(value, *hash, now, route);
-        if inserted == Inserted::New {
+        if inserted == InsertResult::New {
             if is_newcomer && self.active.has_room(ACTIVE_SET, &self.stakes) {
                 // As long as few nodes are known, a new one gets what this node publishes at once.
                 self.timers.pull = self.timers.pull.min(now);

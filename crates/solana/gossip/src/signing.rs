@@ -109,7 +109,7 @@ impl Purpose {
     }
 }
 
-struct Pending {
+struct PendingSignature {
     purpose: Purpose,
     bytes: Vec<u8>,
     asked_ms: u64,
@@ -117,8 +117,8 @@ struct Pending {
 
 /// Requests without their signatures, by tag.
 #[derive(Default)]
-pub(super) struct Signing {
-    pending: BTreeMap<u64, Pending>,
+pub(super) struct SignatureRequests {
+    pending: BTreeMap<u64, PendingSignature>,
     next_tag: u64,
     /// Requests below this tag were handed out.
     handed_out: u64,
@@ -126,18 +126,18 @@ pub(super) struct Signing {
     in_flight: BTreeSet<u64>,
 }
 
-impl Signing {
+impl SignatureRequests {
     /// The number of requests that wait for a signature.
     pub fn len(&self) -> usize {
         self.pending.len()
     }
 
     fn add(&mut self, now: u64, purpose: Purpose, bytes: Vec<u8>) {
-        self.pending.insert(self.next_tag, Pending { purpose, bytes, asked_ms: now });
+        self.pending.insert(self.next_tag, PendingSignature { purpose, bytes, asked_ms: now });
         self.next_tag += 1;
     }
 
-    fn take(&mut self, tag: u64) -> Option<Pending> {
+    fn take(&mut self, tag: u64) -> Option<PendingSignature> {
         self.pending.remove(&tag)
     }
 
@@ -163,17 +163,16 @@ impl Signing {
     /// `latest`.
     pub fn set_back(&mut self, now: u64, latest: u64) -> Vec<Vec<u8>> {
         self.pending.values_mut().for_each(|pending| pending.asked_ms = now.min(pending.asked_ms));
-        let is_later =
-            |pending: &Pending| matches!(pending.purpose, Purpose::Value { wallclock, .. } if wallclock > latest);
+        let is_later = |purpose: &Purpose| matches!(purpose, Purpose::Value { wallclock, .. } if *wallclock > latest);
         let tags: Vec<u64> =
-            self.pending.iter().filter(|(_, pending)| is_later(pending)).map(|(tag, _)| *tag).collect();
+            self.pending.iter().filter(|(_, pending)| is_later(&pending.purpose)).map(|(tag, _)| *tag).collect();
         tags.into_iter().filter_map(|tag| Some(self.take(tag)?.bytes)).collect()
     }
 
     /// Expires requests without a signature, and returns their number. Those handed out stay in flight: their answer
     /// will still arrive, and needs its room in the link.
     pub fn expire(&mut self, now: u64) -> u64 {
-        let is_late = |pending: &Pending| pending.asked_ms.saturating_add(SIGN_MS) <= now;
+        let is_late = |pending: &PendingSignature| pending.asked_ms.saturating_add(SIGN_MS) <= now;
         let mut count = 0;
         while let Some((tag, _)) = self.pending.first_key_value().filter(|(_, pending)| is_late(pending)) {
             self.take(*tag);
@@ -207,8 +206,8 @@ impl Gossip {
 
     /// Takes the next request. The caller must answer it once: [`Self::signed`] or [`Self::refused`].
     pub fn next_request(&mut self) -> Option<SignRequest> {
-        let Signing { pending, handed_out, in_flight, .. } = &mut self.signing;
-        let (tag, Pending { purpose, bytes, .. }) = pending.range(*handed_out..).next()?;
+        let SignatureRequests { pending, handed_out, in_flight, .. } = &mut self.signing;
+        let (tag, PendingSignature { purpose, bytes, .. }) = pending.range(*handed_out..).next()?;
         *handed_out = tag + 1;
         in_flight.insert(*tag);
         Some(SignRequest { tag: *tag, kind: purpose.kind(), bytes: bytes[purpose.head()..].to_vec() })
@@ -228,7 +227,7 @@ impl Gossip {
     /// Completes a signed request: values enter the table, messages are added to `out`. An unknown tag is ignored.
     pub fn signed(&mut self, now: u64, tag: u64, signature: &Signature, out: &mut Outbox) {
         self.signing.in_flight.remove(&tag);
-        let Some(Pending { purpose, mut bytes, .. }) = self.signing.take(tag) else { return };
+        let Some(PendingSignature { purpose, mut bytes, .. }) = self.signing.take(tag) else { return };
         let (from, signature) = (self.own.pubkey, *signature);
         let head = purpose.head();
         bytes[..head].copy_from_slice(&signature[..head]);

@@ -27,7 +27,7 @@ pub(super) enum Route {
 
 /// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inserted {
+pub(super) enum InsertResult {
     New,
     /// It was already stored, and had been pushed to us this many times before.
     Duplicate(u8),
@@ -172,11 +172,11 @@ impl Table {
     }
 
     /// Inserts a value if it overrides the stored one.
-    pub fn insert(&mut self, value: &CrdsValue<'_>, hash: Hash, now: u64, route: Route) -> Inserted {
+    pub fn insert(&mut self, value: &CrdsValue<'_>, hash: Hash, now: u64, route: Route) -> InsertResult {
         let label = value.label();
         let Some(place) = self.by_label.get(&label).copied() else {
             self.add(value, hash, now, route);
-            return Inserted::New;
+            return InsertResult::New;
         };
         let other = self.entries[place as usize].as_mut().expect("a label names an entry that is there");
         if overrides(value, &hash, other) {
@@ -184,17 +184,17 @@ impl Table {
             self.take(place);
             self.add(value, hash, now, route);
             remember(&mut self.purged, replaced, now);
-            return Inserted::New;
+            return InsertResult::New;
         }
         if other.hash != hash {
             remember(&mut self.purged, hash, now);
-            return Inserted::Stale;
+            return InsertResult::Stale;
         }
         let pushes = other.pushes;
         if route == Route::Push {
             other.pushes = pushes.saturating_add(1);
         }
-        Inserted::Duplicate(pushes)
+        InsertResult::Duplicate(pushes)
     }
 
     fn add(&mut self, value: &CrdsValue<'_>, hash: Hash, now: u64, route: Route) {

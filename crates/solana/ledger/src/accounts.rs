@@ -2,22 +2,22 @@
 //!
 //! reads   addresses
 //! writes  accounts; one without lamports does not exist. For each slot the value that its first write of an account
-//!         replaced ([`changes`]), and for a snapshot the values replaced since the cut (cut.rs)
+//!         replaced ([`changes`]), and for a snapshot the values replaced since the cut (snapshot_view.rs)
 //! memory  about 140 B per account in a table at most 7/8 full, plus its data; 112 B and the replaced data for each
-//!         account that a slot changed, until no reader may ask for the state before it (past.rs) and no rewind may
-//!         need it (rewind.rs); where archives are written, 40 B for each account deleted since the last full one
-//!         (since.rs). Tables double when full, each shard on its own, so the longest pause is that of a shard
+//!         account that a slot changed, until no reader may ask for the state before it (account_history.rs) and no
+//!         rewind may need it (rewind.rs); where archives are written, 40 B for each account deleted since the last
+//!         full one (since.rs). Tables double when full, each shard on its own, so the longest pause is that of a shard
 //!
 //! Accounts are sharded by a keyed hash of the address, and each shard has its own cache lines. The scheduler never
 //! runs two microblocks at once that touch the same account, so a lock is held for one copy of an account and is
 //! contended only if two accounts of one shard are accessed at the same instant. A scan over all accounts holds one
 //! shard, a thousandth of them, at a time.
 
+mod account_history;
 pub mod changes;
-mod cut;
-mod past;
 mod rewind;
 mod since;
+mod snapshot_view;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -30,9 +30,9 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::account::Account;
 use crate::seed::Seed;
-use changes::{Noted, Notes};
-use cut::Kept;
+use changes::{NotePosition, Notes};
 pub(crate) use since::DELETED_MAX;
+use snapshot_view::ReplacedValues;
 
 /// Number of shards; a power of two.
 pub(crate) const SHARDS: usize = 1024;
@@ -53,7 +53,7 @@ pub struct HashedKey {
 struct Entry {
     key: Pubkey,
     account: Account,
-    noted: Noted,
+    noted: NotePosition,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ struct Contents {
     notes: Notes,
     /// Number of entries without lamports.
     dead: usize,
-    kept: Kept,
+    kept: ReplacedValues,
     /// Accounts that left the table, with the era that deleted each, where that is remembered ([`since`]).
     deleted: HashMap<Pubkey, u32>,
 }
@@ -195,7 +195,7 @@ impl Accounts {
                 }
             }
             None if exists => {
-                let noted = if era == 0 { Noted::NEVER } else { notes.push_new(era, key.key) };
+                let noted = if era == 0 { NotePosition::NEVER } else { notes.push_new(era, key.key) };
                 let entry = Entry { key: key.key, account, noted };
                 table.insert_unique(key.hash, entry, |entry| self.seed.address(&entry.key));
             }

@@ -22,14 +22,14 @@ use hearth_wire::{Hash, Pubkey};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::archive::{
-    self, ArchiveError, ArchiveName, BankFields, Beginning, Contents, Fault, Progress, Receiving, SlotStatuses,
-    read_state,
+    self, AccountReceiver, ArchiveError, ArchiveName, BankFields, ChainParameters, Contents, Fault, Progress,
+    SlotStatuses, read_state,
 };
 use crate::bank::BankCounts;
 use crate::bank_hash::{Hashes, Hashing};
 use crate::block::BlockSummary;
 use crate::blockhash::BlockhashQueue;
-use crate::epochs::{Epochs, Resumed};
+use crate::epochs::{Epochs, ResumePoint};
 use crate::features::ActiveFeatures;
 use crate::genesis::Genesis;
 use crate::hard_forks::{HardForkError, continued};
@@ -72,7 +72,7 @@ impl Ledger {
         config: LedgerConfig,
         progress: &mut dyn FnMut(&ArchiveName, Progress),
     ) -> Result<ArchiveStart, ArchiveError> {
-        let mut storing = Storing { accounts: Accounts::new(), progress };
+        let mut storing = StoringReceiver { accounts: Accounts::new(), progress };
         let contents = read_state(full, incremental, &mut storing)?.contents;
         let started = start(genesis, config, storing.accounts, contents);
         started.map_err(|fault| ArchiveError::of(incremental.unwrap_or(full), fault))
@@ -80,12 +80,12 @@ impl Ledger {
 }
 
 /// Stores accounts as they come.
-struct Storing<'a> {
+struct StoringReceiver<'a> {
     accounts: Accounts,
     progress: &'a mut dyn FnMut(&ArchiveName, Progress),
 }
 
-impl Receiving for Storing<'_> {
+impl AccountReceiver for StoringReceiver<'_> {
     fn store(&mut self, key: &Pubkey, account: &Account) {
         self.accounts.store(key, account.clone());
     }
@@ -115,7 +115,7 @@ fn start(
     let hashing = Hashing::restore(&accounts, hashes, config.hash_accounts);
     let mut epochs = Epochs::with_stakes(fields.epoch_schedule, epoch_stakes(&fields)?);
     let votes = &votes_at_begin(&fields);
-    let resumed = Resumed { slot: fields.slot, votes, features: &RewardFeatures::of(&features) };
+    let resumed = ResumePoint { slot: fields.slot, votes, features: &RewardFeatures::of(&features) };
     epochs.resume_rewards(&accounts, &hashing.stake_index(), &resumed).map_err(Fault::Malformed)?;
     accounts.note_changes();
     let cache = StatusCache::new(&config.status_cache);
@@ -138,7 +138,7 @@ fn start(
 /// Checks that the bank is of the chain that begins with `genesis`, and that its counts can be those of a chain.
 fn check(genesis: &Genesis, fields: &BankFields) -> Result<(), Fault> {
     let began = genesis.config();
-    let beginning = Beginning {
+    let beginning = ChainParameters {
         creation_time: began.creation_time as i64,
         ticks_per_slot: began.ticks_per_slot,
         epoch_schedule: began.epoch_schedule(),

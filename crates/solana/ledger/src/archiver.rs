@@ -40,7 +40,7 @@ use crate::stakes;
 use crate::vote_state::VoteState;
 use bank::EndedBank;
 pub use changes::Changes;
-pub use part::{ArchiveConfig, Archived};
+pub use part::{ArchiveConfig, WrittenArchive};
 pub(crate) use part::{Archiver, EndedCut, Part};
 pub use retention::Retention;
 pub use statuses::{StatusesError, last_statuses};

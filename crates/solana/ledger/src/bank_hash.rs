@@ -44,7 +44,7 @@ const PAST_BYTES_MAX: usize = 64 << 20;
 
 /// An ended slot whose hash must be computed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedSlot {
     pub(crate) slot: u64,
     pub(crate) era: u32,
     pub(crate) signatures: u64,
@@ -145,7 +145,7 @@ struct State {
 }
 
 struct UnderWay {
-    slot: Ended,
+    slot: EndedSlot,
     /// The next shard whose changes must be hashed.
     shard: usize,
     taken: Vec<Change>,
@@ -163,7 +163,7 @@ pub(crate) struct Hashing {
 
 impl Hashing {
     /// Hashes all accounts as the state of `slot`, where the chain starts or resumes.
-    pub(crate) fn new(accounts: &Accounts, parent: &Hash, slot: Ended, hash_accounts: bool) -> Self {
+    pub(crate) fn new(accounts: &Accounts, parent: &Hash, slot: EndedSlot, hash_accounts: bool) -> Self {
         let (lattice, index, lamports) = hash_all(accounts);
         let hash = lattice.bank_hash(parent, slot.signatures, &slot.blockhash);
         let hashes = VecDeque::from([(slot.slot, hash)]);
@@ -206,7 +206,7 @@ impl Hashing {
     }
 
     /// Ends a slot. The hash of the slot before must be complete.
-    pub(crate) fn end(&self, slot: Ended) {
+    pub(crate) fn end(&self, slot: EndedSlot) {
         let mut state = self.state();
         assert!(state.under_way.is_none(), "slot {} ends before the hash of its parent is known", slot.slot);
         state.under_way = Some(UnderWay { slot, shard: 0, taken: vec![], replaced_bytes: 0 });
@@ -218,7 +218,7 @@ impl Hashing {
         let mut state = self.state();
         match state.under_way {
             Some(_) => state.child_waits = true,
-            None => state.tell_child(accounts),
+            None => state.publish_slot_hash(accounts),
         }
     }
 
@@ -273,7 +273,7 @@ impl Hashing {
         state.under_way = Some(under_way);
     }
 
-    fn finish(&self, state: &mut State, accounts: &Accounts, slot: &Ended) {
+    fn finish(&self, state: &mut State, accounts: &Accounts, slot: &EndedSlot) {
         let (parent_slot, parent) = state.newest();
         let hash = state.lattice.bank_hash(&parent, slot.signatures, &slot.blockhash);
         let hash = bank_hash_with(&state.hard_forks, slot.slot, parent_slot, hash);
@@ -288,7 +288,7 @@ impl Hashing {
             state.kept = Some(state.hashes());
         }
         if std::mem::take(&mut state.child_waits) {
-            state.tell_child(accounts);
+            state.publish_slot_hash(accounts);
         }
         self.behind.store(false, Release);
     }
@@ -384,7 +384,7 @@ impl State {
     }
 
     /// Adds the newest hash to the slot hashes sysvar of the slot in progress.
-    fn tell_child(&self, accounts: &Accounts) {
+    fn publish_slot_hash(&self, accounts: &Accounts) {
         let (slot, hash) = self.newest();
         sysvars::add_slot_hash(accounts, slot, &hash);
     }

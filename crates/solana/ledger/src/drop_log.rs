@@ -2,7 +2,7 @@
 //!
 //! reads   the tags of signatures, with a reason and the time, from any tile that drops a transaction
 //! writes  the newest drop of each, and how many copies of it were dropped as duplicates
-//! memory  [`Fates::bytes`]: 30 B per remembered drop, allocated as drops arrive
+//! memory  [`DropTable::bytes`]: 30 B per remembered drop, allocated as drops arrive
 //! drops   the oldest drop of a full shard to make room for a new one; the time up to which drops are forgotten is kept
 //!
 //! Transactions that land cost nothing here. A drop costs one table operation under a lock. A signature is identified
@@ -102,9 +102,9 @@ impl Shard {
 
 /// The known drops of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
+pub struct DropRecord {
     /// Its last drop other than as a duplicate.
-    pub dropped: Option<Dropped>,
+    pub dropped: Option<DropEntry>,
     /// Number of copies dropped as duplicates, saturating at 65,535.
     pub duplicates: u16,
     /// The tile that dropped the last duplicate.
@@ -113,7 +113,7 @@ pub struct Fate {
 
 /// One drop of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DropEntry {
     /// The tile and the reason.
     pub reason: DropReason,
     /// The bank's error, if the bank dropped it.
@@ -122,7 +122,7 @@ pub struct Dropped {
     pub unix_s: u32,
 }
 
-impl Dropped {
+impl DropEntry {
     /// Advice for the sender. After a failed preflight it is the advice for the bank's error.
     pub fn hint(&self) -> &'static str {
         let reason = match self.error.filter(|_| self.reason == DropReason::RpcSimulation) {
@@ -149,7 +149,7 @@ pub struct Window {
 
 /// The drop log of a running node.
 #[derive(Debug)]
-pub struct Fates {
+pub struct DropTable {
     key: u64,
     shards: Box<[Mutex<Shard>]>,
     /// Maximum entries of a shard.
@@ -157,7 +157,7 @@ pub struct Fates {
     forgotten_unix_s: AtomicU32,
 }
 
-impl Fates {
+impl DropTable {
     /// Memory of `capacity` drops, in bytes: an entry each, and its slot in a table that is at most 7/8 full.
     pub const fn bytes(capacity: usize) -> u64 {
         (capacity * (size_of::<Entry>() + 6)) as u64
@@ -210,13 +210,13 @@ impl Fates {
     }
 
     /// The drops of a signature within the window.
-    pub fn of(&self, signature: &Signature) -> Option<Fate> {
+    pub fn of(&self, signature: &Signature) -> Option<DropRecord> {
         let tag = self.tag(signature);
         let shard = self.shard(tag);
         let entry = shard.entries[shard.find(tag)?];
         let error = PackedStatus::from_bits(entry.why).unpack().err();
-        Some(Fate {
-            dropped: entry.reason().map(|reason| Dropped { reason, error, unix_s: entry.unix_s }),
+        Some(DropRecord {
+            dropped: entry.reason().map(|reason| DropEntry { reason, error, unix_s: entry.unix_s }),
             duplicates: entry.duplicates,
             duplicate: DropReason::of_number(entry.duplicate),
         })
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_refused_preflight_has_the_hint_of_its_error() {
-        let hint = |reason, error| Dropped { reason, error, unix_s: 0 }.hint();
+        let hint = |reason, error| DropEntry { reason, error, unix_s: 0 }.hint();
         let no_payer = hint(DropReason::RpcSimulation, Some(TransactionError::AccountNotFound));
         assert!(no_payer.starts_with("Fund the payer first"), "{no_payer}");
         let poor = hint(DropReason::RpcSimulation, Some(TransactionError::InsufficientFundsForFee));
@@ -256,33 +256,33 @@ mod tests {
         assert_eq!(by_bank, DropReason::BankOther.hint());
     }
 
-    fn note(fates: &Fates, n: u32, reason: DropReason, unix_s: u32) {
+    fn note(fates: &DropTable, n: u32, reason: DropReason, unix_s: u32) {
         fates.note(fates.tag(&signature(n)), reason, None, unix_s);
     }
 
-    fn reason(fates: &Fates, n: u32) -> Option<DropReason> {
+    fn reason(fates: &DropTable, n: u32) -> Option<DropReason> {
         fates.of(&signature(n)).and_then(|fate| fate.dropped).map(|dropped| dropped.reason)
     }
 
     #[test]
     fn the_newest_drop_counts_and_copies_do_not_hide_it() {
-        let fates = Fates::new(1000, 5);
+        let fates = DropTable::new(1000, 5);
         assert_eq!(fates.of(&signature(1)), None);
         note(&fates, 1, DropReason::VerifyDuplicate, 9);
-        let fate = Fate { dropped: None, duplicates: 1, duplicate: Some(DropReason::VerifyDuplicate) };
+        let fate = DropRecord { dropped: None, duplicates: 1, duplicate: Some(DropReason::VerifyDuplicate) };
         assert_eq!(fates.of(&signature(1)), Some(fate));
         note(&fates, 1, DropReason::PackEvicted, 10);
         let error = Some(TransactionError::InvalidAccountForFee);
         fates.note(fates.tag(&signature(1)), DropReason::BankOther, error, 11);
         note(&fates, 1, DropReason::DedupDuplicate, 12);
-        let dropped = Some(Dropped { reason: DropReason::BankOther, error, unix_s: 11 });
-        let fate = Fate { dropped, duplicates: 2, duplicate: Some(DropReason::DedupDuplicate) };
+        let dropped = Some(DropEntry { reason: DropReason::BankOther, error, unix_s: 11 });
+        let fate = DropRecord { dropped, duplicates: 2, duplicate: Some(DropReason::DedupDuplicate) };
         assert_eq!((fates.of(&signature(1)), fates.of(&signature(2))), (Some(fate), None));
     }
 
     #[test]
     fn garbage_under_a_signature_does_not_hide_what_became_of_it() {
-        let fates = Fates::new(1000, 5);
+        let fates = DropTable::new(1000, 5);
         note(&fates, 1, DropReason::VerifyMalformed, 1);
         assert_eq!(reason(&fates, 1), Some(DropReason::VerifyMalformed));
         note(&fates, 1, DropReason::VerifySignature, 2);
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn it_forgets_the_oldest_and_says_until_when() {
-        let fates = Fates::new(10_000, 5);
+        let fates = DropTable::new(10_000, 5);
         for n in 0..30_000 {
             note(&fates, n, DropReason::PackExpired, 1000 + n);
         }
@@ -308,14 +308,14 @@ mod tests {
 
     #[test]
     fn what_shall_remember_nothing_takes_nothing() {
-        let fates = Fates::new(0, 5);
+        let fates = DropTable::new(0, 5);
         note(&fates, 1, DropReason::PackExpired, 3);
         assert_eq!((fates.of(&signature(1)), fates.window().kept), (None, 0));
     }
 
     #[test]
     fn the_signature_of_what_is_no_transaction() {
-        let fates = Fates::new(10, 5);
+        let fates = DropTable::new(10, 5);
         let bytes = [&[1][..], &signature(3), b"rest"].concat();
         assert_eq!(fates.tag_of_bytes(&bytes), Some(fates.tag(&signature(3))));
         for bytes in [&bytes[..64], &[], &[0; 100], &[0xff; 100]] {

@@ -20,7 +20,8 @@ use crate::block::{BlockRewards, Reward};
 use crate::epoch::EpochSchedule;
 use crate::leaders::Leader;
 use crate::rewards::{
-    Boundary, Calculated, Payday, RewardFeatures, RewardRules, StakeReward, partition_of, pay_commissions,
+    EpochBoundary, PayoutBlock, RewardCalculation, RewardFeatures, RewardRules, StakeReward, partition_of,
+    pay_commissions,
 };
 use crate::stakes::{self, CountedVote, EpochStakes, StakeHistory, VoteStake};
 use crate::sysvars::EpochRewards;
@@ -43,7 +44,7 @@ pub(crate) struct NewSlot<'a> {
 }
 
 /// What happened as a slot began.
-pub(crate) struct Begun {
+pub(crate) struct SlotStart {
     /// The epoch of the slot's parent.
     pub(crate) parent_epoch: u64,
     /// The rewards that were paid.
@@ -148,7 +149,7 @@ fn in_parts(rewards: Vec<StakeReward>, parent_blockhash: &Hash, count: usize) ->
 }
 
 /// Where a chain resumes whose rewards may be in distribution.
-pub(crate) struct Resumed<'a> {
+pub(crate) struct ResumePoint<'a> {
     /// The slot that has ended.
     pub(crate) slot: u64,
     /// The vote accounts as they were when the slot's epoch began.
@@ -193,7 +194,7 @@ impl Epochs {
         &mut self,
         accounts: &Accounts,
         index: &StakeIndex,
-        at: &Resumed<'_>,
+        at: &ResumePoint<'_>,
     ) -> Result<(), &'static str> {
         let sysvar = EpochRewards::load(accounts);
         if !sysvar.active {
@@ -207,7 +208,7 @@ impl Epochs {
         };
         let all = stakes::stake_accounts(accounts, index);
         let history = StakeHistory::load(accounts);
-        let boundary = Boundary {
+        let boundary = EpochBoundary {
             accounts,
             stakes: &all,
             history: &history,
@@ -270,7 +271,7 @@ impl Epochs {
     }
 
     /// Runs the epoch logic that precedes a slot's sysvars.
-    pub(crate) fn begin_slot(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> Begun {
+    pub(crate) fn begin_slot(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> SlotStart {
         let (epoch, parent_epoch) = (self.schedule.epoch(new.slot), self.schedule.epoch(new.parent));
         let mut rewards = BlockRewards::default();
         if parent_epoch < epoch {
@@ -279,7 +280,7 @@ impl Epochs {
             rewards = self.begin_epoch(accounts, hashing, new);
         }
         rewards.rewards.extend(self.give_rewards(accounts, epoch, new));
-        Begun { parent_epoch, rewards }
+        SlotStart { parent_epoch, rewards }
     }
 
     fn begin_epoch(&mut self, accounts: &Accounts, hashing: &Hashing, new: &NewSlot<'_>) -> BlockRewards {
@@ -292,7 +293,7 @@ impl Epochs {
         let earlier = [rewarded, epoch].map(|epoch| self.stakes.get(&epoch).map(|stakes| &**stakes));
         // Feature activations come before the rewards, and what they create counts too.
         let capitalization = hashing.capitalization().saturating_add(new.created);
-        let boundary = Boundary {
+        let boundary = EpochBoundary {
             accounts,
             stakes: &all,
             history: &history,
@@ -315,7 +316,7 @@ impl Epochs {
     }
 
     /// Pays the commissions, and prepares the blocks that pay the stakes.
-    fn begin_rewards(&mut self, accounts: &Accounts, calculated: Calculated, new: &NewSlot<'_>) -> BlockRewards {
+    fn begin_rewards(&mut self, accounts: &Accounts, calculated: RewardCalculation, new: &NewSlot<'_>) -> BlockRewards {
         let paid = pay_commissions(accounts, &calculated.commissions, &new.rules.features);
         let count = self.part_count(self.schedule.epoch(new.slot), calculated.stakes.len());
         let parts = in_parts(calculated.stakes, new.parent_blockhash, count);
@@ -362,7 +363,7 @@ impl Epochs {
         let mut paid = vec![];
         if let Some(due) = rewards.parts.get(part) {
             let history = &StakeHistory::load(accounts);
-            let done = Payday { accounts, history, epoch, features }.pay(due);
+            let done = PayoutBlock { accounts, history, epoch, features }.pay(due);
             sysvar.distributed_rewards += done.distributed;
             paid = done.rewards;
         }

@@ -279,7 +279,7 @@ impl ActiveFeatures {
     /// # Errors
     /// A feature would become active that this program does not support; nothing has changed.
     pub(crate) fn begin_epoch(&self, accounts: &Accounts, slot: u64) -> Result<Option<Arc<Self>>, FeatureError> {
-        let Upcoming { pending, mut active } = self.upcoming(accounts, slot)?;
+        let UpcomingFeatures { pending, mut active } = self.upcoming(accounts, slot)?;
         if active.is_empty() {
             return Ok(None);
         }
@@ -308,7 +308,7 @@ impl ActiveFeatures {
     ///
     /// # Errors
     /// One of them is not supported.
-    pub(crate) fn upcoming(&self, accounts: &Accounts, slot: u64) -> Result<Upcoming, FeatureError> {
+    pub(crate) fn upcoming(&self, accounts: &Accounts, slot: u64) -> Result<UpcomingFeatures, FeatureError> {
         let mut pending = vec![];
         let mut active: Vec<(Pubkey, u64)> = vec![];
         for feature in all().iter().filter(|feature| !self.is_active(&feature.id)) {
@@ -327,12 +327,12 @@ impl ActiveFeatures {
             }
             active.push((feature.id, since));
         }
-        Ok(Upcoming { pending, active })
+        Ok(UpcomingFeatures { pending, active })
     }
 }
 
 /// Features that become active at the beginning of an epoch.
-pub(crate) struct Upcoming {
+pub(crate) struct UpcomingFeatures {
     /// Those whose accounts do not say a slot yet.
     pending: Vec<Pubkey>,
     /// All, with the slots since which they are active.

@@ -11,11 +11,11 @@
 //! The chain is linear: each block follows the last ended one, and slots may be skipped. Where several nodes lead, the
 //! ledger can rewind to an earlier block and continue from there on another fork ([`Ledger::rewind`]).
 
-mod changed;
-mod cut;
+mod changed_accounts;
+mod current_fork;
 mod demand;
 mod forks;
-mod line;
+mod snapshot_view;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,31 +25,31 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use solana_fee_calculator::FeeRateGovernor;
 use solana_hard_forks::HardForks;
 
-pub use changed::{ChangedAccount, SlotChanges};
-pub use forks::{Forks, Frozen, KeptForks, RewindError};
+pub use changed_accounts::{ChangedAccount, SlotChanges};
+pub use forks::{Forks, FrozenBlock, KeptForks, RewindError};
 
 use hearth_wire::consts::INCINERATOR;
 use hearth_wire::{Hash, Pubkey};
 
 use crate::account::Account;
 use crate::accounts::Accounts;
-use crate::bank::{Bank, BankCounts, GeneralPath, NoGeneralPath, Shared};
-use crate::bank_hash::{Ended, Hashing};
+use crate::bank::{Bank, BankCounts, NoProgramRuntime, ProgramRuntime, Shared};
+use crate::bank_hash::{EndedSlot, Hashing};
 use crate::block::{BlockRewards, BlockSummary, FeeReward};
 use crate::blockhash::BlockhashQueue;
 use crate::clock::Times;
 use crate::commitment::Commitment;
 use crate::epoch::EpochSchedule;
-use crate::epochs::{Begun, Epochs, NewSlot};
+use crate::epochs::{Epochs, NewSlot, SlotStart};
 use crate::features::{ActiveFeatures, FeatureError};
 use crate::fees::next_price;
 use crate::genesis::Genesis;
 use crate::hard_forks;
 use crate::lattice::Lattice;
-use crate::notifier::Tap;
+use crate::notifier::Notifier;
 use crate::performance::{Mark, Samples};
 use crate::programs::gated_programs;
-use crate::rewards::{Inflating, InflationFeatures, RewardFeatures, RewardRules};
+use crate::rewards::{InflationFeatures, InflationPoint, RewardFeatures, RewardRules};
 use crate::snapshot::Snapshots;
 use crate::status_cache::{StatusCache, StatusCacheConfig};
 use crate::sysvars::{self, Clock};
@@ -65,7 +65,7 @@ pub struct LedgerConfig {
     /// Configuration of the status cache.
     pub status_cache: StatusCacheConfig,
     /// Executes transactions that contain more than transfers.
-    pub general: Box<dyn GeneralPath>,
+    pub general: Box<dyn ProgramRuntime>,
     /// If off, accounts are not hashed and bank hashes cover nothing. For benchmarks of everything else.
     pub hash_accounts: bool,
     /// What to keep for rewinds to an earlier block; `None` if the chain has no forks.
@@ -77,7 +77,7 @@ pub struct LedgerConfig {
 impl Default for LedgerConfig {
     fn default() -> Self {
         let status_cache = StatusCacheConfig::default();
-        Self { status_cache, general: Box::new(NoGeneralPath), hash_accounts: true, forks: None, hard_forks: vec![] }
+        Self { status_cache, general: Box::new(NoProgramRuntime), hash_accounts: true, forks: None, hard_forks: vec![] }
     }
 }
 
@@ -156,7 +156,7 @@ pub struct Ledger {
     slot_0_hash: Hash,
     epoch_schedule: EpochSchedule,
     slot_ns: u64,
-    genesis_inflation: Inflating,
+    genesis_inflation: InflationPoint,
     hard_forks: HardForks,
     fee_rate_governor: FeeRateGovernor,
     snapshots: OnceLock<Arc<Snapshots>>,
@@ -183,7 +183,8 @@ impl Ledger {
         // The rent is known now, whatever the genesis has at the address of its sysvar.
         let features = Arc::new(ActiveFeatures::load(&accounts, began.genesis_slot));
         features.absent_programs().for_each(|program| accounts.store(&program.key, Account::default()));
-        let ended = Ended { slot, era: 0, signatures: 0, blockhash, final_era: 0, kept_bytes: 0, oldest_slot: slot };
+        let ended =
+            EndedSlot { slot, era: 0, signatures: 0, blockhash, final_era: 0, kept_bytes: 0, oldest_slot: slot };
         let hashing = Hashing::new(&accounts, &[0; 32], ended, config.hash_accounts);
         accounts.note_changes();
         let epochs = Epochs::at_genesis(schedule, slot, &accounts, &hashing.stake_index());
@@ -224,7 +225,7 @@ impl Ledger {
             general,
             transaction_count: AtomicU64::new(last.transaction_count),
             hashing: state.hashing,
-            tap: Tap::default(),
+            tap: Notifier::default(),
             keeps_forks: forks.is_some(),
             trials: RwLock::new(()),
         };
@@ -252,7 +253,7 @@ impl Ledger {
             epoch_schedule,
             slot_0_hash: *genesis.slot_0_hash(),
             slot_ns: genesis.config().slot_ns(),
-            genesis_inflation: Inflating::of(genesis.config()),
+            genesis_inflation: InflationPoint::of(genesis.config()),
             hard_forks,
             fee_rate_governor: genesis.config().fee_rate_governor.clone(),
             snapshots: OnceLock::new(),
@@ -288,7 +289,7 @@ impl Ledger {
         let rules = &self.reward_rules(&chain.features);
         let new = NewSlot { slot, parent, height, parent_blockhash: &parent_blockhash, rules, created };
         let Shared { accounts, hashing, .. } = &*self.shared;
-        let Begun { parent_epoch, rewards } = chain.epochs.begin_slot(accounts, hashing, &new);
+        let SlotStart { parent_epoch, rewards } = chain.epochs.begin_slot(accounts, hashing, &new);
         chain.begun = rewards;
         hashing.begin(accounts);
         let times = Times { schedule: &self.epoch_schedule, slot_ns: self.slot_ns, parent_epoch };
@@ -377,7 +378,7 @@ impl Ledger {
         chain.eras.push_back(era);
         let (kept_bytes, oldest_slot) = self.add_checkpoint(&mut chain, &bank);
         let (signatures, blockhash) = (counts.signatures, last_hash);
-        hashing.end(Ended { slot, era, signatures, blockhash, final_era, kept_bytes, oldest_slot });
+        hashing.end(EndedSlot { slot, era, signatures, blockhash, final_era, kept_bytes, oldest_slot });
         let kept_from = oldest_slot.min(self.wanted_from.load(Relaxed));
         while chain.blocks.get(RECENT_BLOCKS).is_some_and(|block| block.slot <= kept_from) {
             chain.blocks.pop_front();
@@ -452,7 +453,7 @@ impl Ledger {
     }
 
     /// The queue of landed transactions and changed accounts for listeners.
-    pub fn tap(&self) -> &Tap {
+    pub fn tap(&self) -> &Notifier {
         &self.shared.tap
     }
 

@@ -63,17 +63,19 @@ pub mod vote_state;
 pub use account::Account;
 pub use accounts::Accounts;
 pub use archive_start::ArchiveStart;
-pub use bank::{AccountHash, Bank, BankCounts, Committed, Executor, Outcome};
+pub use bank::{AccountHash, Bank, BankCounts, CommittedTransaction, Executor, Outcome};
 pub use block::{BlockRewards, BlockSummary, FeeReward, Reward, RewardKind};
 pub use budget::Budget;
 pub use commitment::Commitment;
 pub use cost::{BlockLimits, Cost};
-pub use drop_log::{DropReason, Fates};
+pub use drop_log::{DropReason, DropTable};
 pub use error::{InstructionError, TransactionError};
 pub use features::{ActiveFeatures, FeatureError};
 pub use fees::Fee;
 pub use genesis::{Genesis, GenesisConfig, GenesisError};
-pub use ledger::{ChangedAccount, Forks, Frozen, KeptForks, Ledger, LedgerConfig, RewindError, SlotChanges, SlotError};
+pub use ledger::{
+    ChangedAccount, Forks, FrozenBlock, KeptForks, Ledger, LedgerConfig, RewindError, SlotChanges, SlotError,
+};
 pub use rewards::partition_of;
 pub use seed::Seed;
 pub use slot_history::SlotHistory;

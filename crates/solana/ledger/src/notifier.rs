@@ -21,7 +21,7 @@ pub const BYTES_MAX: usize = 64 << 20;
 
 /// What the listener subscribes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Interests {
     /// Transactions with their log lines, votes included.
     pub logs: bool,
     /// Votes.
@@ -30,7 +30,7 @@ pub struct Wanted {
     pub accounts: bool,
 }
 
-impl Wanted {
+impl Interests {
     /// Whether it subscribes to anything.
     pub fn any(self) -> bool {
         self != Self::default()
@@ -39,7 +39,7 @@ impl Wanted {
 
 /// A transaction that landed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Landed {
+pub struct LandedTransaction {
     /// The slot in which it landed.
     pub slot: u64,
     /// The wire bytes.
@@ -56,7 +56,7 @@ pub struct Landed {
 
 /// An account that was changed by transactions of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct AccountUpdate {
     /// The slot of the change.
     pub slot: u64,
     /// The account's address.
@@ -67,24 +67,24 @@ pub struct Changed {
 
 /// The drained contents of the queue.
 #[derive(Debug, Default)]
-pub struct Tapped {
+pub struct DrainedNotifications {
     /// Transactions in the order of their banks' threads.
-    pub landed: Vec<Landed>,
+    pub landed: Vec<LandedTransaction>,
     /// Accounts, once for each microblock that changed them.
-    pub changed: Vec<Changed>,
+    pub changed: Vec<AccountUpdate>,
     /// Number of transactions and accounts for which there was no room.
     pub missed: u64,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    tapped: Tapped,
+    tapped: DrainedNotifications,
     bytes: usize,
 }
 
 /// The queue, and what its listener wants.
 #[derive(Debug, Default)]
-pub struct Tap {
+pub struct Notifier {
     wanted: AtomicU8,
     queue: Mutex<Queue>,
 }
@@ -93,13 +93,13 @@ const LOGS: u8 = 1;
 const VOTES: u8 = 2;
 const ACCOUNTS: u8 = 4;
 
-impl Tap {
+impl Notifier {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock()
     }
 
     /// Sets what the listener wants; if that is nothing the queue is cleared.
-    pub fn set_wanted(&self, wanted: Wanted) {
+    pub fn set_wanted(&self, wanted: Interests) {
         let bit = |flag: bool, bit: u8| if flag { bit } else { 0 };
         let bits = bit(wanted.logs, LOGS) | bit(wanted.votes, VOTES) | bit(wanted.accounts, ACCOUNTS);
         self.wanted.store(bits, Relaxed);
@@ -110,18 +110,18 @@ impl Tap {
 
     /// What the listener wants.
     #[inline]
-    pub fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> Interests {
         let bits = self.wanted.load(Relaxed);
-        Wanted { logs: bits & LOGS != 0, votes: bits & VOTES != 0, accounts: bits & ACCOUNTS != 0 }
+        Interests { logs: bits & LOGS != 0, votes: bits & VOTES != 0, accounts: bits & ACCOUNTS != 0 }
     }
 
     /// Drains the queue.
-    pub fn take(&self) -> Tapped {
+    pub fn take(&self) -> DrainedNotifications {
         std::mem::take(&mut *self.queue()).tapped
     }
 
     /// Adds the results of a microblock.
-    pub fn add(&self, landed: impl Iterator<Item = Landed>, changed: impl Iterator<Item = Changed>) {
+    pub fn add(&self, landed: impl Iterator<Item = LandedTransaction>, changed: impl Iterator<Item = AccountUpdate>) {
         let mut queue = self.queue();
         let Queue { tapped, bytes } = &mut *queue;
         let mut has_room = |size: usize| {
@@ -129,14 +129,15 @@ impl Tap {
             *bytes += if fits { size } else { 0 };
             fits
         };
-        let Tapped { landed: all, changed: accounts, missed } = tapped;
+        let DrainedNotifications { landed: all, changed: accounts, missed } = tapped;
         for one in landed {
-            let size =
-                size_of::<Landed>() + one.wire.len() + one.logs.iter().map(|line| 24 + line.len()).sum::<usize>();
+            let size = size_of::<LandedTransaction>()
+                + one.wire.len()
+                + one.logs.iter().map(|line| 24 + line.len()).sum::<usize>();
             if has_room(size) { all.push(one) } else { *missed += 1 }
         }
         for one in changed {
-            let size = size_of::<Changed>() + one.account.data().len();
+            let size = size_of::<AccountUpdate>() + one.account.data().len();
             if has_room(size) { accounts.push(one) } else { *missed += 1 }
         }
     }
@@ -157,29 +158,29 @@ pub fn is_vote(txn: &Txn<'_>) -> bool {
 mod tests {
     use super::*;
 
-    fn changed(size: usize) -> Changed {
-        Changed { slot: 1, key: [1; 32], account: Account::with_data(1, [2; 32], &vec![1; size]) }
+    fn changed(size: usize) -> AccountUpdate {
+        AccountUpdate { slot: 1, key: [1; 32], account: Account::with_data(1, [2; 32], &vec![1; size]) }
     }
 
     #[test]
     fn takes_what_is_there_once() {
-        let tap = Tap::default();
+        let tap = Notifier::default();
         assert!(!tap.wanted().any());
-        let wanted = Wanted { accounts: true, ..Wanted::default() };
+        let wanted = Interests { accounts: true, ..Interests::default() };
         tap.set_wanted(wanted);
         assert_eq!(tap.wanted(), wanted);
         tap.add(std::iter::empty(), [changed(1), changed(2)].into_iter());
         assert_eq!(tap.take().changed, [changed(1), changed(2)]);
         assert!(tap.take().changed.is_empty());
         tap.add(std::iter::empty(), [changed(1)].into_iter());
-        tap.set_wanted(Wanted::default());
+        tap.set_wanted(Interests::default());
         assert!(tap.take().changed.is_empty());
     }
 
     #[test]
     fn what_finds_no_room_is_counted() {
-        let tap = Tap::default();
-        tap.set_wanted(Wanted { accounts: true, ..Wanted::default() });
+        let tap = Notifier::default();
+        tap.set_wanted(Interests { accounts: true, ..Interests::default() });
         tap.add(std::iter::empty(), (0..10).map(|_| changed(10 << 20)));
         let tapped = tap.take();
         assert_eq!((tapped.changed.len(), tapped.missed), (6, 4));

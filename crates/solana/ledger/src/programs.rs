@@ -50,18 +50,18 @@ const RESERVED: [Pubkey; 28] = [
 ];
 
 /// The reserved addresses in order, and a filter on their first bytes.
-struct Reserved {
+struct ReservedKeys {
     sorted: Vec<Pubkey>,
     first_bytes: [bool; 256],
 }
 
-static RESERVED_SET: LazyLock<Reserved> = LazyLock::new(|| {
+static RESERVED_SET: LazyLock<ReservedKeys> = LazyLock::new(|| {
     let texts = RESERVED_TEXTS.map(|text| decode_32(text).expect("the text of an address"));
     let mut sorted: Vec<Pubkey> = RESERVED.into_iter().chain(texts).collect();
     sorted.sort_unstable();
     let mut first_bytes = [false; 256];
     sorted.iter().for_each(|key| first_bytes[usize::from(key[0])] = true);
-    Reserved { sorted, first_bytes }
+    ReservedKeys { sorted, first_bytes }
 });
 
 /// Whether no transaction may write the account: a sysvar or a builtin program.

@@ -34,22 +34,22 @@ use crate::rent::ACCOUNT_OVERHEAD_BYTES;
 #[cfg(test)]
 use crate::rent::{LAMPORTS_PER_BYTE, minimum_balance};
 
-pub(crate) use calculation::{Boundary, Calculated, StakeReward};
-pub(crate) use inflation::{Inflating, InflationFeatures};
-pub(crate) use payout::{Payday, pay_commissions};
+pub(crate) use calculation::{EpochBoundary, RewardCalculation, StakeReward};
+pub(crate) use inflation::{InflationFeatures, InflationPoint};
+pub(crate) use payout::{PayoutBlock, pay_commissions};
 
 /// What decides the rewards of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RewardRules {
     /// How many lamports an epoch adds.
-    pub(crate) inflating: Inflating,
+    pub(crate) inflating: InflationPoint,
     /// Which rules are in force.
     pub(crate) features: RewardFeatures,
 }
 
 impl RewardRules {
     /// The rules of a chain that began with this inflation, while these features are active.
-    pub(crate) fn of(genesis: Inflating, features: RewardFeatures, inflation: &InflationFeatures) -> Self {
+    pub(crate) fn of(genesis: InflationPoint, features: RewardFeatures, inflation: &InflationFeatures) -> Self {
         Self { inflating: genesis.with_features(inflation), features }
     }
 }

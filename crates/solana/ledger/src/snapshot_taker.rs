@@ -19,13 +19,13 @@ use hearth_wire::Hash;
 
 use crate::accounts::{Accounts, DELETED_MAX};
 use crate::archive::ArchiveError;
-use crate::archiver::{ArchiveConfig, Archived, Archiver, EndedCut, Part};
+use crate::archiver::{ArchiveConfig, Archiver, EndedCut, Part, WrittenArchive};
 use crate::bank_hash::Hashes;
 use crate::blockstore::Reader;
 use crate::features::ActiveFeatures;
 use crate::ledger::Ledger;
 use crate::snapshot::{
-    Cut, Due, Folder, Job, Manifest, SnapshotConfig, SnapshotError, SnapshotFile, Snapshots, Writer,
+    Cut, DueSnapshots, Folder, Job, Manifest, SnapshotConfig, SnapshotError, SnapshotFile, Snapshots, Writer,
 };
 use crate::status_cache::StatusCache;
 
@@ -54,7 +54,7 @@ pub enum SnapshotEvent {
     /// An archive is complete.
     Archived {
         /// The archive.
-        archive: Archived,
+        archive: WrittenArchive,
         /// Time since the cut.
         took: Duration,
     },
@@ -132,7 +132,7 @@ pub struct SteppedTaker {
     target: Target,
     inbox: Receiver<Job>,
     cut: Option<Box<Cut>>,
-    written: Option<Written>,
+    written: Option<WrittenSnapshot>,
 }
 
 impl SteppedTaker {
@@ -168,7 +168,7 @@ impl SteppedTaker {
     /// complete, or why it was abandoned.
     pub fn step(&mut self) -> Option<Result<SnapshotFile, SnapshotError>> {
         let result = self.work().transpose()?;
-        self.target.end(Due { own: true, archive: None }, &result);
+        self.target.end(DueSnapshots { own: true, archive: None }, &result);
         Some(result)
     }
 
@@ -177,7 +177,7 @@ impl SteppedTaker {
             return Ok(None);
         }
         if let Some(cut) = self.cut.take() {
-            self.written = Some(Written::new(&self.target, *cut)?);
+            self.written = Some(WrittenSnapshot::new(&self.target, *cut)?);
         }
         let Some(mut written) = self.written.take() else { return Ok(None) };
         if written.is_permanent(&self.target)? {
@@ -195,7 +195,7 @@ fn run(to: &Target, inbox: &Receiver<Job>, tell: &dyn Fn(SnapshotEvent)) {
         to.end(due, &result);
         let took = start.elapsed();
         match result {
-            Ok(Done { own, archive }) => {
+            Ok(TakenCut { own, archive }) => {
                 own.into_iter().for_each(|(file, bytes)| tell(SnapshotEvent::Taken { file, bytes, took }));
                 match archive {
                     Some(Ok(archive)) => tell(SnapshotEvent::Archived { archive, took }),
@@ -214,7 +214,7 @@ fn run(to: &Target, inbox: &Receiver<Job>, tell: &dyn Fn(SnapshotEvent)) {
 
 impl Target {
     /// Records the result of a cut. Of one that failed nothing is preserved any more.
-    fn end<T>(&self, due: Due, result: &Result<T, SnapshotError>) {
+    fn end<T>(&self, due: DueSnapshots, result: &Result<T, SnapshotError>) {
         if result.is_err() {
             self.ledger.accounts().forget_cut();
             self.ledger.statuses().forget_cut();
@@ -236,7 +236,7 @@ impl Target {
     }
 }
 
-fn write(to: &Target, cut: Cut) -> Result<Done, SnapshotError> {
+fn write(to: &Target, cut: Cut) -> Result<TakenCut, SnapshotError> {
     let (due, slot, era) = (cut.due, cut.manifest.last().slot, cut.era);
     let result = permanent(to, cut).and_then(|written| written.finish(to));
     let is_left = matches!(result, Err(SnapshotError::Undone { .. } | SnapshotError::Stopped { .. }));
@@ -251,8 +251,8 @@ fn write(to: &Target, cut: Cut) -> Result<Done, SnapshotError> {
 }
 
 /// Writes what was cut, and waits until its block is permanent.
-fn permanent(to: &Target, cut: Cut) -> Result<Written, SnapshotError> {
-    let mut written = Written::new(to, cut)?;
+fn permanent(to: &Target, cut: Cut) -> Result<WrittenSnapshot, SnapshotError> {
+    let mut written = WrittenSnapshot::new(to, cut)?;
     while !written.is_permanent(to)? {
         std::thread::park_timeout(LOOK_EVERY);
     }
@@ -260,15 +260,15 @@ fn permanent(to: &Target, cut: Cut) -> Result<Written, SnapshotError> {
 }
 
 /// What was made of a cut.
-struct Done {
+struct TakenCut {
     /// The snapshot, and its size in bytes.
     own: Option<(SnapshotFile, u64)>,
-    archive: Option<Result<Archived, ArchiveError>>,
+    archive: Option<Result<WrittenArchive, ArchiveError>>,
 }
 
 /// A snapshot or an archive, or both, whose statuses and accounts are written, and whose block may not be permanent
 /// yet.
-struct Written {
+struct WrittenSnapshot {
     own: Option<Writer>,
     /// An archive that failed does not hold up the snapshot.
     archive: Option<Result<Part, ArchiveError>>,
@@ -279,7 +279,7 @@ struct Written {
     hashes: Option<Hashes>,
 }
 
-impl Written {
+impl WrittenSnapshot {
     /// Writes statuses and accounts as they were at the cut.
     fn new(to: &Target, cut: Cut) -> Result<Self, SnapshotError> {
         let (ledger, Cut { manifest, features, due, .. }) = (&to.ledger, cut);
@@ -363,7 +363,7 @@ impl Written {
     }
 
     /// Completes the files.
-    fn finish(self, to: &Target) -> Result<Done, SnapshotError> {
+    fn finish(self, to: &Target) -> Result<TakenCut, SnapshotError> {
         let Self { own, archive, manifest, features, .. } = self;
         let own = own.map(|own| own.finish(&manifest)).transpose()?;
         if own.is_some() {
@@ -378,7 +378,7 @@ impl Written {
             stops: &stops,
         };
         let finish = |part: Part| to.archiver.as_ref().expect("who began it").finish(part, &cut);
-        Ok(Done { own, archive: archive.map(|part| part.and_then(finish)) })
+        Ok(TakenCut { own, archive: archive.map(|part| part.and_then(finish)) })
     }
 }
 

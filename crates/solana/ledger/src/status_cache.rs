@@ -6,7 +6,7 @@
 //!         full; allocated and touched at start for [`StatusCacheConfig::capacity_txns`], and doubled shard by shard if
 //!         many more are alive
 //! drops   a claim when its blockhash expires; a status [`STATUS_RETENTION_BLOCKS`] blocks after its transaction
-//!         landed; both when their block is undone (back.rs). What an archive said has its own table (archived.rs)
+//!         landed; both when their block is undone (undo.rs). What an archive said has its own table (archived.rs)
 //! source  the rule of `solana-runtime` 4.2: keyed by the message, so that another signature of the same message does
 //!         not land, and by the signature for queries
 //!
@@ -27,12 +27,12 @@ use crate::error::{PackedStatus, TransactionError};
 use crate::seed::Seed;
 
 mod archived;
-mod back;
-mod cut;
+mod snapshot_view;
+mod undo;
 
 pub(crate) use archived::{ArchivedStatuses, message_hash};
-pub(crate) use back::LandedKeys;
-pub use cut::{ClaimEntry, StatusEntry};
+pub use snapshot_view::{ClaimEntry, StatusEntry};
+pub(crate) use undo::LandedKeys;
 
 /// Blocks for which a transaction's result is available, counted from the one in which it landed.
 pub const STATUS_RETENTION_BLOCKS: u64 = 300;
@@ -181,7 +181,7 @@ impl Bucket for SignatureBucket {
 #[derive(Debug)]
 struct Table<B> {
     buckets: Vec<B>,
-    /// The last cut (cut.rs) for which the buckets were read or are kept below.
+    /// The last cut (snapshot_view.rs) for which the buckets were read or are kept below.
     cut: u32,
     /// The buckets at the time of that cut.
     kept: Option<Vec<B>>,

@@ -6,7 +6,7 @@ use hearth_wire::message::{Instruction, Message};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 use crate::account::Account;
-use crate::bank::{Bank, Committed, Executor, Outcome};
+use crate::bank::{Bank, CommittedTransaction, Executor, Outcome};
 use crate::genesis::{Genesis, GenesisConfig};
 use crate::ledger::{Ledger, LedgerConfig};
 use crate::status_cache::StatusCacheConfig;
@@ -111,7 +111,7 @@ impl Chain {
 
 /// How `outcome` landed. Panics if it did not.
 #[track_caller]
-pub(crate) fn landed(outcome: Outcome) -> Committed {
+pub(crate) fn landed(outcome: Outcome) -> CommittedTransaction {
     match outcome {
         Outcome::Committed(landed) => landed,
         outcome => panic!("did not land: {outcome:?}"),

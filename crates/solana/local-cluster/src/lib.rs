@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use hearth_command::NO_LAB;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
-use hearth_command::output::{Say, Unwritable, can_be_written, is_stdout};
+use hearth_command::output::{CommandOutput, WriteError, can_be_written, is_stdout};
 use hearth_netem::{World, WorldError};
 use hearth_netsim::{Plan, PlanError, Stakes, calibrate, calibration_text, text};
 use hearth_turbine::FANOUT;
@@ -48,7 +48,7 @@ pub enum Command {
     ///
     /// Exit codes: 0 all nodes serve; 1 one does not come up, or a file cannot be read or written; 2 the command line
     /// or the map is wrong.
-    Up(local::Up),
+    Up(local::UpOptions),
     /// Show each node of the cluster: its slot, its transactions a second, how far it is behind the newest one, its
     /// memory.
     ///
@@ -69,11 +69,11 @@ pub enum Command {
     /// Remove all partitions.
     ///
     /// Exit codes: 0 they are removed; 1 there is no cluster.
-    Heal(local::Which),
+    Heal(local::ClusterSelector),
     /// Stop all nodes.
     ///
     /// Exit codes: 0 none runs; 1 there is no cluster.
-    Down(local::Which),
+    Down(local::ClusterSelector),
     /// Demonstrate a cluster end to end: a leader and followers all over a map, a load within the limits of a block,
     /// then the limits lifted.
     ///
@@ -151,7 +151,7 @@ pub enum ClusterError {
     NoLab,
     /// A result file cannot be created.
     #[error(transparent)]
-    Unwritable(#[from] Unwritable),
+    Unwritable(#[from] WriteError),
     /// A result cannot be written.
     #[error("cannot write the result to {}: {source}", path.display())]
     Write {
@@ -173,7 +173,7 @@ impl ExitCode for ClusterError {
 }
 
 /// Runs the command. `open_meter` gives the demonstration access to nodes' traffic; a program without the lab has none.
-pub fn run(command: &Command, open_meter: Option<OpenMeter>, say: &Say) -> Result<(), ClusterError> {
+pub fn run(command: &Command, open_meter: Option<OpenMeter>, say: &CommandOutput) -> Result<(), ClusterError> {
     match command {
         Command::Simulate(options) => return simulate(options, say),
         Command::Up(options) => local::up(options, say)?,
@@ -188,9 +188,9 @@ pub fn run(command: &Command, open_meter: Option<OpenMeter>, say: &Say) -> Resul
     Ok(())
 }
 
-fn simulate(options: &Simulate, say: &Say) -> Result<(), ClusterError> {
+fn simulate(options: &Simulate, say: &CommandOutput) -> Result<(), ClusterError> {
     results_can_be_written(options.json.as_deref(), options.html.as_deref())?;
-    let say = if is_stdout(options.json.as_deref()) { &Say::stderr() } else { say };
+    let say = if is_stdout(options.json.as_deref()) { &CommandOutput::stderr() } else { say };
     if options.calibrate {
         let calibration = calibrate()?;
         say.text(calibration_text(&calibration));
@@ -223,14 +223,14 @@ fn simulate(options: &Simulate, say: &Say) -> Result<(), ClusterError> {
     write(options.html.as_deref(), || page::of(&report))
 }
 
-fn results_can_be_written(json: Option<&Path>, html: Option<&Path>) -> Result<(), Unwritable> {
+fn results_can_be_written(json: Option<&Path>, html: Option<&Path>) -> Result<(), WriteError> {
     let json = json.filter(|path| !is_stdout(Some(path)));
     json.into_iter().chain(html).try_for_each(can_be_written)
 }
 
 fn write_json(path: Option<&Path>, result: &serde_json::Value) -> Result<(), ClusterError> {
     if let Some(path) = path.filter(|path| is_stdout(Some(path))) {
-        let data = Say::default();
+        let data = CommandOutput::default();
         data.text(format_args!("{result:#}\n"));
         return data.end().map_err(|source| ClusterError::Write { path: path.into(), source });
     }

@@ -95,8 +95,8 @@ catalogue! {
     /// *Invariant*: a frozen block's first set is chained to the last root of its parent's version.
     UnchainedBlock = "unchained-block",
     /// The block store cuts the last record off at a start after a crash, though it is whole and synced (`ledger`,
-    /// `Found::scan` of `blockstore::open`). *Invariant*: a slot that was whole and durable before a crash is so after
-    /// it. A store that was closed shows nothing: its index covers all of the log.
+    /// `RecoveredLog::scan` of `blockstore::open`). *Invariant*: a slot that was whole and durable before a crash is
+    /// so after it. A store that was closed shows nothing: its index covers all of the log.
     CutTail = "cut-tail",
 
     // The ledger.
@@ -118,7 +118,7 @@ catalogue! {
     /// The status cache forgets a transaction one block after it landed (`ledger`, `StatusCache::claim_until`).
     /// *Invariant*: a chain has each message once. The load must send transactions again.
     ForgottenStatus = "forgotten-status",
-    /// A snapshot has some accounts as later slots left them (`ledger`, `Contents::keep` of `accounts::cut`).
+    /// A snapshot has some accounts as later slots left them (`ledger`, `Contents::keep` of `accounts::snapshot_view`).
     /// *Invariant*: a snapshot's accounts come to the bank hash that it names, and a node that starts from it comes to
     /// the cluster's.
     LostCut = "lost-cut",

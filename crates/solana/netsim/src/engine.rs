@@ -56,7 +56,7 @@ pub struct Slot<'a> {
 
 /// The result of a simulated slot.
 #[derive(Clone, Debug, Default)]
-pub struct Course {
+pub struct SlotResult {
     /// When each node had the whole block, in ns after the leader cut the last set; [`NEVER`] if it did not.
     pub whole: Vec<u64>,
     /// Bytes of the simulated sets that each node sent.
@@ -152,11 +152,11 @@ struct Engine<'a> {
     byte_ns: Vec<f64>,
     /// Cumulative weights by which nodes are chosen for repair.
     asked: Vec<u64>,
-    course: Course,
+    course: SlotResult,
 }
 
 /// Simulates a slot.
-pub fn run(slot: &Slot<'_>) -> Course {
+pub fn run(slot: &Slot<'_>) -> SlotResult {
     let mut engine = Engine::new(slot);
     engine.begin();
     while let Some(event) = engine.queue.pop() {
@@ -197,7 +197,7 @@ impl<'a> Engine<'a> {
             end: cut(slot, sets - 1) + HORIZON,
             byte_ns,
             asked: slot.nodes.nodes().iter().map(weigh).collect(),
-            course: Course { sent: vec![0; nodes], received: vec![0; nodes], ..Course::default() },
+            course: SlotResult { sent: vec![0; nodes], received: vec![0; nodes], ..SlotResult::default() },
             slot,
         }
     }

@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 pub use self::calibrate::{Bandwidth, Calibration, Growth, SHOWN, ShownLoad, calibrate};
-use self::engine::{Course, NEVER, Slot};
+use self::engine::{NEVER, Slot, SlotResult};
 use self::queue::Event;
 pub use self::stakes::Stakes;
 pub use self::text::{calibration_text, text};
@@ -333,7 +333,7 @@ impl Plan {
         nodes.nodes().iter().position(is_there).unwrap_or_default()
     }
 
-    fn seed_result(&self, slot: &Slot<'_>, course: Course, seed: u64) -> Seed {
+    fn seed_result(&self, slot: &Slot<'_>, course: SlotResult, seed: u64) -> Seed {
         let stake = |node: usize| slot.nodes.nodes()[node].stake as f64;
         let all: f64 = (0..self.nodes).map(stake).sum();
         let live: f64 = (0..self.nodes).filter(|node| !slot.dead[*node]).map(stake).sum();

@@ -1,7 +1,7 @@
 //! archives: the cluster's snapshot archives in a node's snapshot folder, which it serves if it is configured to.
 //!
-//! reads   the names in the folder, and in the one below it with the archives that the node wrote: at the start and with
-//!         each of these for gossip, and at each request for one of the newest
+//! reads   the names in the folder, and in the one below it with the archives that the node wrote: at the start and
+//!         with each of these for gossip, and at each request for one of the newest
 //! writes  nothing: `hearth ledger snapshot create` and the snapshot thread make archives
 //! memory  a name per file
 //! drops   requests for archives that are not there
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hearth_ledger::archive::ArchiveName;
-use hearth_pipeline::gossip::{Announced, ServedArchives};
+use hearth_pipeline::gossip::{AnnouncedArchives, ServedArchives};
 use hearth_rpc::Download;
 
 use crate::config::Config;
@@ -33,7 +33,7 @@ pub struct Archives {
 
 /// The newest archives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Newest {
+pub struct NewestArchives {
     /// The full one.
     pub full: ArchiveName,
     /// The newest of those that build on it.
@@ -48,7 +48,7 @@ impl Archives {
     }
 
     /// The newest archives; `None` if there is no full one. A folder that cannot be read has none.
-    pub fn newest(&self) -> Option<Newest> {
+    pub fn newest(&self) -> Option<NewestArchives> {
         let entries = self.folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
         let names = entries.flatten().filter_map(|entry| ArchiveName::of_path(&entry.path()).ok());
         let names: Vec<ArchiveName> = names.filter(|name| name.slot < SLOT_END).collect();
@@ -57,7 +57,7 @@ impl Archives {
             of_base.max_by_key(|name| (name.slot, name.hash)).copied()
         };
         let full = newest(None)?;
-        Some(Newest { full, incremental: newest(Some(full.slot)) })
+        Some(NewestArchives { full, incremental: newest(Some(full.slot)) })
     }
 
     /// What a path of the RPC port leads to, if that is an archive.
@@ -85,8 +85,8 @@ impl Archives {
 }
 
 /// What gossip announces of the archives that are served, and what is to be called when there are others.
-pub fn announce(archives: Option<Archives>) -> (Arc<Announced>, impl Fn() + Send + 'static) {
-    let announced = Arc::new(Announced::default());
+pub fn announce(archives: Option<Archives>) -> (Arc<AnnouncedArchives>, impl Fn() + Send + 'static) {
+    let announced = Arc::new(AnnouncedArchives::default());
     let to = Arc::clone(&announced);
     let update = move || to.set(archives.as_ref().and_then(Archives::announced));
     update();
@@ -118,7 +118,7 @@ mod tests {
             put(&name(base, slot).to_string());
         }
         let (full, incremental) = (name(None, 100), name(Some(100), 125));
-        assert_eq!(archives.newest(), Some(Newest { full, incremental: Some(incremental) }));
+        assert_eq!(archives.newest(), Some(NewestArchives { full, incremental: Some(incremental) }));
         let announced = ServedArchives { full: (100, [100; 32]), incremental: Some((125, [125; 32])) };
         assert_eq!(archives.announced(), Some(announced));
         assert_eq!(archives.download(FULL), Some(Download::Elsewhere(format!("/{full}"))));
@@ -131,7 +131,7 @@ mod tests {
         let newer = name(Some(100), 140);
         let file = written.join(newer.to_string());
         std::fs::write(&file, "newer").unwrap();
-        assert_eq!(archives.newest(), Some(Newest { full, incremental: Some(newer) }));
+        assert_eq!(archives.newest(), Some(NewestArchives { full, incremental: Some(newer) }));
         let (announced, update) = announce(Some(archives.clone()));
         assert_eq!(announced.get().unwrap().incremental, Some((140, newer.hash)));
         std::fs::remove_file(&file).unwrap();

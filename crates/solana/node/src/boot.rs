@@ -30,7 +30,7 @@ use hearth_ledger::history::{self, History, HistoryError};
 use hearth_ledger::snapshot::{SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::Taker;
 use hearth_ledger::stakes::genesis_accounts;
-use hearth_ledger::{Account, Fates, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger, SlotError};
+use hearth_ledger::{Account, DropTable, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger, SlotError};
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::failure::Failure;
 use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
@@ -53,7 +53,7 @@ use parking_lot::Mutex;
 
 use crate::archives::{Archives, announce};
 use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator, huge_pages, workspace_path};
-use crate::developer::{Beginning, FlagError};
+use crate::developer::{FlagError, GenesisOverrides};
 use crate::history_repair;
 use crate::ledger_command;
 use crate::peers;
@@ -63,9 +63,10 @@ use crate::peers::join::{ArchiveUrl, JoinError, Joiner};
 use crate::peers::socket::PeerLinks;
 use crate::ports::BoundPorts;
 use crate::replay::{
-    self, Go, ReplayError, Replayed, is_history_damaged, is_replay_of_damage, is_store_damaged, signatures_are_valid,
+    self, ReplayControl, ReplayError, ReplaySummary, is_history_damaged, is_replay_of_damage, is_store_damaged,
+    signatures_are_valid,
 };
-use crate::restore::{self, Declared, RestoreError, Restored, StateFolders};
+use crate::restore::{self, Declared, RestoreError, RestoredState, StateFolders};
 use crate::start_checks::PreflightError;
 use consensus::Consensus;
 use liveness::Tiles;
@@ -199,7 +200,7 @@ pub struct Chain {
     /// The recovery report of the block store.
     pub recovery: Recovery,
     /// The result of the replay.
-    pub replayed: Replayed,
+    pub replayed: ReplaySummary,
     folder: PathBuf,
     identity: Identity,
     faucet: Identity,
@@ -207,7 +208,7 @@ pub struct Chain {
     history: Option<History>,
     taker: Option<Taker>,
     /// The archives that gossip announces.
-    announced: Arc<gossip::Announced>,
+    announced: Arc<gossip::AnnouncedArchives>,
 }
 
 impl Chain {
@@ -240,7 +241,7 @@ pub struct NodeParts {
 }
 
 /// A running node.
-pub struct Running {
+pub struct RunningNode {
     /// The running tiles.
     pub node: Node,
     /// The ports it listens on.
@@ -262,7 +263,7 @@ pub struct Running {
     peers: Option<Peers>,
 }
 
-impl Running {
+impl RunningNode {
     /// The address of the WebSocket subscriptions.
     pub fn websocket(&self) -> SocketAddr {
         self.rpc_server.websocket_addr()
@@ -274,14 +275,14 @@ impl Running {
         ended.or_else(|| self.watch.as_ref().and_then(DivergenceWatch::failure))
     }
 
-    /// As [`Running::failure`], for a node that stops now: slow diagnostics are skipped.
+    /// As [`RunningNode::failure`], for a node that stops now: slow diagnostics are skipped.
     pub fn last_failure(&self) -> Option<DivergenceError> {
         let ended = self.ended.take().map(DivergenceError::from);
         ended.or_else(|| self.watch.as_ref().and_then(DivergenceWatch::last_failure))
     }
 
     /// Stops the RPC and the tiles.
-    pub fn stop(self) -> Result<(), hearth_tile::core::Died> {
+    pub fn stop(self) -> Result<(), hearth_tile::core::TilePanic> {
         self.rpc_server.stop();
         drop(self.peers);
         // Abandons a snapshot in progress.
@@ -412,9 +413,9 @@ fn identity(config: &Config, folder: &Path) -> Result<Identity, KeyError> {
 pub fn open_chain(
     config: &Config,
     folder: &Path,
-    beginning: &Beginning,
+    beginning: &GenesisOverrides,
     funded: impl FnMut(usize),
-    replaying: impl FnMut(&Replayed) -> Go,
+    replaying: impl FnMut(&ReplaySummary) -> ReplayControl,
 ) -> Result<Chain, BootError> {
     open_files(config, folder, beginning, funded, replaying).map_err(|why| why.with_advice(config))
 }
@@ -422,9 +423,9 @@ pub fn open_chain(
 fn open_files(
     config: &Config,
     folder: &Path,
-    beginning: &Beginning,
+    beginning: &GenesisOverrides,
     mut funded: impl FnMut(usize),
-    replaying: impl FnMut(&Replayed) -> Go,
+    replaying: impl FnMut(&ReplaySummary) -> ReplayControl,
 ) -> Result<Chain, BootError> {
     let io = |source| BootError::Folder { path: folder.into(), source };
     if !find_genesis(folder)? {
@@ -443,7 +444,7 @@ fn open_files(
     let plan = history_repair::plan(config, (&genesis, &states), history.as_mut(), &store.reader(), refused)?;
     store_slot_0(&mut store, &genesis, &plan.restored)?;
     let state = plan.restored.slot();
-    let Restored { ledger, block_id } = plan.restored;
+    let RestoredState { ledger, block_id } = plan.restored;
     ledger.check_features()?;
     if let Some(after) = plan.cut_after {
         drop(history.take());
@@ -495,7 +496,7 @@ fn open_files(
 fn genesis(
     config: &Config,
     folder: &Path,
-    beginning: &Beginning,
+    beginning: &GenesisOverrides,
     (identity, faucet): (&Identity, &Identity),
     funded: impl FnMut(usize),
 ) -> Result<Genesis, BootError> {
@@ -556,7 +557,7 @@ fn open_blocks(config: &Config, folder: &Path, genesis: &Genesis) -> Result<(Blo
 }
 
 /// Stores the block of slot 0 of a chain that begins there and has no blocks yet.
-fn store_slot_0(store: &mut BlockStore, genesis: &Genesis, restored: &Restored) -> Result<(), StoreError> {
+fn store_slot_0(store: &mut BlockStore, genesis: &Genesis, restored: &RestoredState) -> Result<(), StoreError> {
     let begins = genesis.config().genesis_slot == 0 && restored.block_id.is_none();
     if begins && store.reader().first_slot().is_none() {
         store.append_set(&Slot0::of(genesis).record())?;
@@ -658,7 +659,7 @@ fn view(config: &Config, instruments: Option<Instruments>) -> View {
 }
 
 /// Starts tiles and RPC on an opened chain, at bound ports.
-pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<Running, BootError> {
+pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<RunningNode, BootError> {
     let NodeParts { topology, mut bound, mut chain, instruments } = unbooted;
     let ports = bound.ports;
     let faucet_key = SigningKey::from_seed(chain.faucet.keypair.seed());
@@ -669,7 +670,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let admin = instruments.map(|instruments| admin(&config.rpc, &ledger, &topology, instruments));
     let idle = idle(&config.layout);
     let history = chain.history.as_ref().map(History::reader);
-    let fates = Arc::new(Fates::new(config.rpc.fate_capacity, tag_key()));
+    let fates = Arc::new(DropTable::new(config.rpc.fate_capacity, tag_key()));
     let folder = chain.folder.clone();
     let archives = Archives::served(config, &folder);
     let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
@@ -726,7 +727,20 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
     let rpc = rpc_server.local_addr();
     let at = Position { ledger, blocks };
-    Ok(Running { node, ports, rpc, has_dashboard, tiles: alive, voters, at, rpc_server, taker, watch, ended, peers })
+    Ok(RunningNode {
+        node,
+        ports,
+        rpc,
+        has_dashboard,
+        tiles: alive,
+        voters,
+        at,
+        rpc_server,
+        taker,
+        watch,
+        ended,
+        peers,
+    })
 }
 
 /// The genesis accounts of the additional validators.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{self, Rpc, RpcError};
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::progress::Progress;
 use serde_json::{Value, json};
 
@@ -152,7 +152,7 @@ impl Sample {
 }
 
 /// Compares the nodes until one has caught up, or, with `--follow`, for ever.
-pub fn run(options: &Options, say: &Say) -> Result<(), CatchupError> {
+pub fn run(options: &Options, say: &CommandOutput) -> Result<(), CatchupError> {
     let reference = node_rpc::at(&options.url)?;
     let them = identity(&reference)?;
     let mut shown = Progress::new();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use hearth_command::exit_code::{ExitCode, Failure, WRONG_USE};
-use hearth_command::output::{self, Say, note};
+use hearth_command::output::{self, CommandOutput, note};
 use hearth_pipeline::topology::LayoutError;
 use hearth_tile::affinity::Blocklist;
 use hearth_tile::topology::Topology;
@@ -18,7 +18,7 @@ use crate::hugepages;
 use crate::start_checks::PreflightError;
 
 /// Checks a file, or the defaults. A layout without places for the load is valid for `hearth run`.
-pub fn run(file: Option<&Path>, say: &Say) -> Result<(), Failure> {
+pub fn run(file: Option<&Path>, say: &CommandOutput) -> Result<(), Failure> {
     let mut survey = file.map_or(Ok(Survey::default()), config::survey)?;
     for notice in &survey.loaded.notices {
         note(format_args!("notice: {notice}"));
@@ -59,13 +59,13 @@ struct Layouts {
 }
 
 /// The layouts of a configuration, and its mistakes.
-struct Found {
+struct CheckResult {
     /// The layouts, if there is no mistake.
     layouts: Option<Layouts>,
     wrong: Vec<BootError>,
 }
 
-fn layouts(config: &Config) -> Found {
+fn layouts(config: &Config) -> CheckResult {
     let mut wrong = vec![];
     let cores = match boot::cores(&config.layout).or_else(|why| {
         wrong.push(why);
@@ -73,7 +73,7 @@ fn layouts(config: &Config) -> Found {
         boot::cores(&Layout { blocklist_cores: Blocklist::default(), ..config.layout.clone() })
     }) {
         Ok(cores) => cores,
-        Err(_) => return Found { layouts: None, wrong },
+        Err(_) => return CheckResult { layouts: None, wrong },
     };
     let run = boot::topology(config, &cores, false).map_err(|why| wrong.push(why.into())).ok();
     if let Some(run) = &run
@@ -92,7 +92,7 @@ fn layouts(config: &Config) -> Found {
         (Some(run), Some(bench)) if wrong.is_empty() => Some(Layouts { run, bench }),
         _ => None,
     };
-    Found { layouts, wrong }
+    CheckResult { layouts, wrong }
 }
 
 /// Whether the mistake remains whatever the other layout keys are.

@@ -17,7 +17,7 @@ use hearth_ledger::history::{Damage, History};
 use hearth_ledger::snapshot::SnapshotError;
 
 use crate::config::Config;
-use crate::restore::{self, RestoreError, Restored, StateFolders};
+use crate::restore::{self, RestoreError, RestoredState, StateFolders};
 
 /// A missing part of the history.
 struct Gap {
@@ -32,7 +32,7 @@ struct Gap {
 /// The state to start from, and the part of the history that stays.
 pub struct Plan {
     /// The state to start from.
-    pub restored: Restored,
+    pub restored: RestoredState,
     /// Reopen the history up to this slot; the blocks after it are replayed and recorded.
     pub cut_after: Option<u64>,
     /// When replaying from an older state than the newest, blocks up to this slot are final.

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use hearth_gossip::Config as GossipConfig;
-use hearth_ledger::Fates;
+use hearth_ledger::DropTable;
 use hearth_pipeline::links::{HISTORY_MTU, MICROBLOCK_MTU, OUTGOING_MTU};
 use hearth_pipeline::poh::Poh;
 use hearth_pipeline::tag_cache::TagCache;
@@ -75,7 +75,7 @@ fn parts(config: &Config, with_load: bool, status_capacity: usize) -> Result<Vec
     }
     let statuses = of_statuses(&config.development.bench, status_capacity);
     parts.push(("ledger: statuses of landed transactions (rpc.status_capacity)".into(), statuses));
-    let fates = Fates::bytes(config.rpc.fate_capacity);
+    let fates = DropTable::bytes(config.rpc.fate_capacity);
     parts.push(("dropped transactions, at most (rpc.fate_capacity)".into(), fates));
     Ok(parts)
 }

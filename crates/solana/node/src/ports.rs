@@ -10,9 +10,9 @@
 use std::io;
 use std::net::TcpListener;
 
-use hearth_machine::port::{HeldTcp, PortError, Protocol};
+use hearth_machine::port::{PortError, Protocol, ReservedTcp};
 use hearth_pipeline::links::PortKind;
-use hearth_tile::sys::udp::{Options, Sharing, UdpSocket};
+use hearth_tile::sys::udp::{Options, PortSharing, UdpSocket};
 
 use crate::config::ports::{Purpose, Use, moved_up, moves, moving, name_of};
 use crate::config::{Config, Ports};
@@ -33,7 +33,7 @@ pub struct BoundPorts {
 
 #[derive(Debug)]
 enum Socket {
-    Tcp(HeldTcp),
+    Tcp(ReservedTcp),
     Udp(UdpSocket),
 }
 
@@ -77,7 +77,7 @@ impl BoundPorts {
         let mut sockets = vec![];
         for port in ports.uses().into_iter().filter(is_used) {
             let bound = match port.protocol {
-                Protocol::Tcp => HeldTcp::hold(port.address).map(Socket::Tcp),
+                Protocol::Tcp => ReservedTcp::hold(port.address).map(Socket::Tcp),
                 Protocol::Udp => UdpSocket::bind(port.address, options(config, net_tiles)).map(Socket::Udp),
             };
             sockets.push((port, bound.map_err(|source| port.error(source))?));
@@ -97,7 +97,7 @@ impl BoundPorts {
         self.sockets.swap_remove(at.expect("each socket is taken once, by who uses it"))
     }
 
-    fn tcp(&mut self, purpose: Purpose) -> (Use, HeldTcp) {
+    fn tcp(&mut self, purpose: Purpose) -> (Use, ReservedTcp) {
         match self.remove(purpose) {
             (port, Socket::Tcp(held)) => (port, held),
             (_, Socket::Udp(_)) => unreachable!("the port speaks UDP"),
@@ -147,7 +147,7 @@ impl BoundPorts {
     }
 
     /// The listener of the IP echo server.
-    pub fn echo(&mut self) -> HeldTcp {
+    pub fn echo(&mut self) -> ReservedTcp {
         self.tcp(Purpose::Echo).1
     }
 
@@ -172,7 +172,7 @@ impl BoundPorts {
 
 fn options(config: &Config, net_tiles: usize) -> Options {
     Options {
-        sharing: if net_tiles > 1 { Sharing::First } else { Sharing::None },
+        sharing: if net_tiles > 1 { PortSharing::First } else { PortSharing::None },
         buffer_bytes: config.tiles.net.socket_buffer_bytes,
     }
 }

@@ -14,7 +14,7 @@ use hearth_crypto::ed25519::verify_strict;
 use hearth_ledger::blockstore::{Block, Reader, StoreError};
 use hearth_ledger::history::{History, HistoryError};
 use hearth_ledger::{Genesis, Ledger};
-use hearth_pipeline::bank::Recording;
+use hearth_pipeline::bank::RecorderConfig;
 use hearth_pipeline::exec::WorkerConfig;
 use hearth_pipeline::replay::{Job, Pool, Rules};
 use hearth_pipeline::store::block_meta;
@@ -76,11 +76,11 @@ pub fn signatures_are_valid(txn: &Txn<'_>) -> bool {
 }
 
 /// Whether to continue with the next block.
-pub type Go = std::ops::ControlFlow<()>;
+pub type ReplayControl = std::ops::ControlFlow<()>;
 
 /// The result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplaySummary {
     /// Number of blocks.
     pub blocks: u64,
     /// The slot that it started after: a snapshot's, or that of the genesis.
@@ -103,7 +103,7 @@ pub struct Replayer<'a> {
     pool: Pool,
     history: Option<&'a mut History>,
     parent_hash: [u8; 32],
-    done: Replayed,
+    done: ReplaySummary,
 }
 
 impl<'a> Replayer<'a> {
@@ -113,9 +113,9 @@ impl<'a> Replayer<'a> {
         let last = ledger.recent_blocks(1)[0];
         let (history, extended) = history.unzip();
         let recording = history.as_ref().map(|history| history.key()).zip(extended);
-        let recording = recording.map(|(key, extended)| Recording { key, extended });
+        let recording = recording.map(|(key, extended)| RecorderConfig { key, extended });
         let pool = pool(0, recording);
-        let done = Replayed { from_slot: last.slot, last_slot: last.slot, ..Replayed::default() };
+        let done = ReplaySummary { from_slot: last.slot, last_slot: last.slot, ..ReplaySummary::default() };
         Self { ledger, genesis, pool, history, parent_hash: last.blockhash, done }
     }
 
@@ -161,20 +161,22 @@ pub fn replay(
     reader: &Reader,
     root: Option<u64>,
     history: Option<(&mut History, bool)>,
-    progress: impl FnMut(&Replayed) -> Go,
-) -> Result<Replayed, ReplayError> {
-    let which = root.map_or(Which::All, |root| Which::Below(ancestors(reader, ledger.recent_blocks(1)[0].slot, root)));
+    progress: impl FnMut(&ReplaySummary) -> ReplayControl,
+) -> Result<ReplaySummary, ReplayError> {
+    let which = root.map_or(BlockSelection::All, |root| {
+        BlockSelection::Below(ancestors(reader, ledger.recent_blocks(1)[0].slot, root))
+    });
     execute(ledger, block_id, (genesis, reader), history, &which, progress)
 }
 
 /// Selects the blocks to replay.
-enum Which {
+enum BlockSelection {
     All,
     Until(u64),
     Below(BTreeSet<u64>),
 }
 
-impl Which {
+impl BlockSelection {
     fn has(&self, slot: u64) -> bool {
         match self {
             Self::All => true,
@@ -205,13 +207,13 @@ pub fn replay_until(
     genesis: &Genesis,
     reader: &Reader,
     until: u64,
-    mut progress: impl FnMut(&Replayed),
-) -> Result<Replayed, ReplayError> {
-    let to_the_end = |done: &Replayed| {
+    mut progress: impl FnMut(&ReplaySummary),
+) -> Result<ReplaySummary, ReplayError> {
+    let to_the_end = |done: &ReplaySummary| {
         progress(done);
-        Go::Continue(())
+        ReplayControl::Continue(())
     };
-    execute(ledger, block_id, (genesis, reader), None, &Which::Until(until), to_the_end)
+    execute(ledger, block_id, (genesis, reader), None, &BlockSelection::Until(until), to_the_end)
 }
 
 fn execute(
@@ -219,9 +221,9 @@ fn execute(
     block_id: Option<[u8; 32]>,
     (genesis, reader): (&Genesis, &Reader),
     history: Option<(&mut History, bool)>,
-    which: &Which,
-    mut progress: impl FnMut(&Replayed) -> Go,
-) -> Result<Replayed, ReplayError> {
+    which: &BlockSelection,
+    mut progress: impl FnMut(&ReplaySummary) -> ReplayControl,
+) -> Result<ReplaySummary, ReplayError> {
     let last = ledger.recent_blocks(1)[0];
     let mut replayer = Replayer::new(ledger, genesis, history);
     replayer.done.block_id = block_id;
@@ -247,7 +249,7 @@ fn execute(
 }
 
 /// A pool of one worker per core, with `table_bytes` of tables for keys that sign often.
-pub fn pool(table_bytes: usize, recording: Option<Recording>) -> Pool {
+pub fn pool(table_bytes: usize, recording: Option<RecorderConfig>) -> Pool {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     Pool::new(workers, &WorkerConfig { table_bytes, recording })
 }

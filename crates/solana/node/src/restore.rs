@@ -16,11 +16,11 @@ use hearth_command::numbers::grouped;
 use hearth_command::output::{note, plural};
 use hearth_command::progress::{Progress as Shown, megabytes};
 use hearth_ledger::archive::{ArchiveError, ArchiveName, Fault, Progress};
-use hearth_ledger::archiver::{ArchiveConfig, Archived, Retention};
+use hearth_ledger::archiver::{ArchiveConfig, Retention, WrittenArchive};
 use hearth_ledger::genesis::read_hard_forks;
 use hearth_ledger::hard_forks::{self, HardForkError};
 use hearth_ledger::ledger::LedgerConfig;
-use hearth_ledger::snapshot::{self, Folder, Loaded, SnapshotConfig, SnapshotError, Snapshots};
+use hearth_ledger::snapshot::{self, Folder, LoadedSnapshot, SnapshotConfig, SnapshotError, Snapshots};
 use hearth_ledger::snapshot_taker::{SnapshotEvent, Taker};
 use hearth_ledger::{Forks, Genesis, GenesisError, Ledger, StatusCacheConfig, blockstore};
 
@@ -98,14 +98,14 @@ impl Declared {
 }
 
 /// The state before blocks are replayed.
-pub struct Restored {
+pub struct RestoredState {
     /// The restored ledger.
     pub ledger: Arc<Ledger>,
     /// The id of its last block; `None` at genesis.
     pub block_id: Option<[u8; 32]>,
 }
 
-impl Restored {
+impl RestoredState {
     /// The slot of the state.
     pub fn slot(&self) -> u64 {
         self.ledger.recent_blocks(1)[0].slot
@@ -206,7 +206,7 @@ fn from_archive(
     genesis: &Genesis,
     hard_forks: Vec<u64>,
     (full, incremental): (&Path, Option<&Path>),
-) -> Result<Restored, ArchiveError> {
+) -> Result<RestoredState, ArchiveError> {
     let newest = incremental.unwrap_or(full);
     note(format_args!("reading the state in {}", newest.display()));
     let mut shown = Shown::new();
@@ -214,7 +214,7 @@ fn from_archive(
         shown.tell(|| archive_progress(archive, progress));
     };
     let started = Ledger::from_archive(genesis, (full, incremental), ledger_config(config, hard_forks), &mut progress)?;
-    Ok(Restored { ledger: started.ledger, block_id: Some(started.block_id) })
+    Ok(RestoredState { ledger: started.ledger, block_id: Some(started.block_id) })
 }
 
 /// The state in a snapshot of our own. Its chain keeps the snapshot's hard forks.
@@ -222,18 +222,18 @@ pub fn from_snapshot(
     config: &Config,
     genesis: &Genesis,
     declared: &[u64],
-    loaded: Loaded,
-) -> Result<Restored, HardForkError> {
+    loaded: LoadedSnapshot,
+) -> Result<RestoredState, HardForkError> {
     let (block_id, slot) = (Some(loaded.manifest.block_id), loaded.manifest.last().slot);
     let found = loaded.manifest.hard_forks.as_deref();
     let forks = hard_forks::continued_snapshot(slot, found, &loaded.accounts, declared)?;
-    Ok(Restored { ledger: Ledger::restore(genesis, ledger_config(config, forks), loaded), block_id })
+    Ok(RestoredState { ledger: Ledger::restore(genesis, ledger_config(config, forks), loaded), block_id })
 }
 
 /// The state at the genesis.
-pub fn from_genesis(config: &Config, genesis: &Genesis, declared: &[u64]) -> Result<Restored, HardForkError> {
+pub fn from_genesis(config: &Config, genesis: &Genesis, declared: &[u64]) -> Result<RestoredState, HardForkError> {
     let forks = hard_forks::continued(genesis.config().genesis_slot, &[], declared)?;
-    Ok(Restored { ledger: Ledger::new(genesis, ledger_config(config, forks)), block_id: None })
+    Ok(RestoredState { ledger: Ledger::new(genesis, ledger_config(config, forks)), block_id: None })
 }
 
 /// The configuration of the status cache.
@@ -260,7 +260,7 @@ pub fn newest(
     genesis: &Genesis,
     folders: &StateFolders,
     refused: impl FnMut(&SnapshotError),
-) -> Result<Restored, RestoreError> {
+) -> Result<RestoredState, RestoreError> {
     let newest = up_to(config, genesis, folders, u64::MAX, refused)?;
     Ok(newest.expect("a genesis is of no later slot"))
 }
@@ -272,7 +272,7 @@ pub fn up_to(
     folders: &StateFolders,
     highest: u64,
     mut refused: impl FnMut(&SnapshotError),
-) -> Result<Option<Restored>, RestoreError> {
+) -> Result<Option<RestoredState>, RestoreError> {
     let declared = Declared::of(config, &folders.chain)?.all;
     for state in folders.states()?.into_iter().filter(|state| state.slot <= highest) {
         let path = match state.form {
@@ -320,7 +320,7 @@ pub fn take_snapshots(
         }
         SnapshotEvent::GivenUp { slot, why } => tracing::warn!("the snapshot of slot {slot} was given up: {why}"),
         SnapshotEvent::Archived { archive, took } => {
-            let Archived { path, bytes, accounts, .. } = archive;
+            let WrittenArchive { path, bytes, accounts, .. } = archive;
             let (path, ms) = (path.display(), took.as_millis());
             tracing::info!("archive {path}: {accounts} accounts, {bytes} bytes in {ms} ms");
             archived();

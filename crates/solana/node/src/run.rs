@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED};
-use hearth_command::output::{Say, note, plural};
+use hearth_command::output::{CommandOutput, note, plural};
 use hearth_command::service_manager::ServiceManager;
 use hearth_command::stop::StopSignal;
 use hearth_ledger::blockstore;
@@ -18,14 +18,14 @@ use hearth_wire::base58::encode_32;
 use hearth_wire::vote::VOTE_TRANSACTION_BYTES;
 
 use crate::admin::{AdminError, AdminServer, AdminState, Facts, Stage};
-use crate::boot::{self, BootError, Chain, Instruments, NodeParts, Running};
+use crate::boot::{self, BootError, Chain, Instruments, NodeParts, RunningNode};
 use crate::config::{Config, ConfigFile};
-use crate::developer::{self, Beginning, FlagError, Flags};
+use crate::developer::{self, FlagError, Flags, GenesisOverrides};
 use crate::ledger_command;
 use crate::peers::divergence::DivergenceError;
 use crate::peers::join::JoinError;
 use crate::ports::BoundPorts;
-use crate::replay::{Go, ReplayError, Replayed};
+use crate::replay::{ReplayControl, ReplayError, ReplaySummary};
 use crate::start_checks;
 use catch_up::CatchUp;
 
@@ -62,7 +62,7 @@ pub enum RunError {
     Admin(#[from] AdminError),
     /// A tile died.
     #[error(transparent)]
-    Died(#[from] hearth_tile::core::Died),
+    Died(#[from] hearth_tile::core::TilePanic),
     /// It has diverged from its cluster.
     #[error(transparent)]
     Divergence(#[from] DivergenceError),
@@ -101,7 +101,7 @@ pub fn run(
     instruments: Option<Instruments>,
     admin: Option<&Arc<AdminState>>,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<(), RunError> {
     let cores = boot::cores(&config.layout)?;
     let topology = boot::topology(&config, &cores, false).map_err(BootError::Layout)?;
@@ -115,7 +115,7 @@ pub fn run(
     short_slots(config).iter().for_each(|short| note(format_args!("notice: {short}")));
     let folder = config.expand(&config.ledger.path);
     let exists = !flags.reset && boot::find_genesis(&folder)?;
-    let beginning = Beginning::of(flags, exists)?;
+    let beginning = GenesisOverrides::of(flags, exists)?;
     if flags.reset {
         developer::reset(config, &folder)?;
     }
@@ -165,17 +165,17 @@ pub fn run(
 fn open_chain(
     config: &Config,
     folder: &Path,
-    beginning: &Beginning,
+    beginning: &GenesisOverrides,
     flags: &Flags,
     stop: &StopSignal,
 ) -> Result<Option<Chain>, BootError> {
     let mut said = Instant::now();
-    let replaying = |replayed: &Replayed| {
+    let replaying = |replayed: &ReplaySummary| {
         if said.elapsed() > SAY_EVERY && !flags.quiet {
             said = Instant::now();
             note(format_args!("  … replayed to slot {}", replayed.last_slot));
         }
-        if stop.is_set() { Go::Break(()) } else { Go::Continue(()) }
+        if stop.is_set() { ReplayControl::Break(()) } else { ReplayControl::Continue(()) }
     };
     match boot::open_chain(config, folder, beginning, |_| {}, replaying) {
         Err(BootError::Replay(ReplayError::Stopped(_))) => Ok(None),
@@ -184,7 +184,7 @@ fn open_chain(
 }
 
 /// What the admin socket tells of a running node.
-fn facts(config: &Config, running: &Running) -> Facts {
+fn facts(config: &Config, running: &RunningNode) -> Facts {
     // `getHighestSnapshotSlot` names the archives that are served; who waits for a new one of a folder into which the
     // node writes none waits for ever.
     let shows_new = config.snapshots.write_archives || !config.snapshots.serve_archives;
@@ -208,7 +208,7 @@ fn join(config: &Config, folder: &Path, bound: &mut BoundPorts, stop: &StopSigna
 /// Waits until the node is stopped, a tile dies, or the node has diverged from its cluster. Returns the divergence.
 /// Shows meanwhile how far the node is behind its cluster, if `catch_up` is given.
 fn wait_for_end(
-    running: &Running,
+    running: &RunningNode,
     stop: &StopSignal,
     manager: &mut ServiceManager,
     mut catch_up: Option<CatchUp>,
@@ -267,7 +267,7 @@ fn short_slots(config: &Config) -> Option<String> {
 }
 
 /// Reports which chain it is, and its height.
-fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
+fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &CommandOutput) {
     let found = match chain.recovery.segment_count {
         0 | 1 if chain.recovery.last_whole_slot.unwrap_or(0) == 0 && chain.recovery.torn.is_none() => {
             "a new chain".into()
@@ -297,7 +297,7 @@ fn tell_chain(config: &Config, folder: &Path, chain: &Chain, say: &Say) {
 }
 
 /// The node's addresses for clients.
-fn addresses(config: &Config, running: &Running) -> String {
+fn addresses(config: &Config, running: &RunningNode) -> String {
     let (ports, rpc, websocket) = (running.ports, running.rpc, running.websocket());
     let to = |address: SocketAddr| reachable(address);
     let mut lines = format!("  rpc       http://{}\n  websocket ws://{}\n", to(rpc), to(websocket));

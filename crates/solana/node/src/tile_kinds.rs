@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use hearth_pipeline::kinds::{KINDS, Kind, Need};
+use hearth_pipeline::kinds::{KINDS, Kind, TileNeed};
 
 /// Renders all kinds as a Markdown page.
 pub fn markdown() -> String {
@@ -14,7 +14,7 @@ pub fn markdown() -> String {
     for kind in &KINDS {
         let count = kind.count_key().map_or("one".into(), |key| format!("`{key}`"));
         let Kind { name, role, weight_us, .. } = kind;
-        let needs: Vec<_> = kind.needs.iter().copied().map(Need::text).collect();
+        let needs: Vec<_> = kind.needs.iter().copied().map(TileNeed::text).collect();
         let needs = if needs.is_empty() { "nothing".into() } else { needs.join(", ") };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "| {name} | {} | {count} | {weight_us} | {needs} |", role.text());

@@ -21,14 +21,14 @@ use hearth_ring::{HugePages, Observer, Workspace};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_tile::affinity::Cores;
 use hearth_tile::rig::Rig;
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, RecvBatch, PortSharing, UdpSocket};
 
 /// Datagrams that a local QUIC client sends at a time: few enough for a socket's buffer of 208 KiB.
 const RUN: usize = 32;
 const DATAGRAM: usize = 1200;
 
 fn socket() -> UdpSocket {
-    let options = Options { sharing: Sharing::None, buffer_bytes: 4 << 20 };
+    let options = Options { sharing: PortSharing::None, buffer_bytes: 4 << 20 };
     UdpSocket::bind("127.0.0.1:0".parse().expect("an address"), options).expect("a loopback socket")
 }
 

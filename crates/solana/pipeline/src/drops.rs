@@ -1,7 +1,7 @@
 //! drops: how tiles record dropped transactions, so that clients can ask about them later.
 //!
 //! reads   a drop: the tag of the signature, and the reason
-//! writes  the node's [`Fates`], if it keeps them
+//! writes  the node's [`DropTable`], if it keeps them
 //! memory  none of its own
 //! drops   nothing
 //!
@@ -9,17 +9,17 @@
 
 use std::sync::Arc;
 
-use hearth_ledger::drop_log::{DropReason, Fates};
+use hearth_ledger::drop_log::{DropReason, DropTable};
 use hearth_ledger::{Outcome, TransactionError};
 use hearth_tile::{Out, Tile};
 
 /// Records drops for tiles. By default it records nothing.
 #[derive(Clone, Debug, Default)]
-pub struct DropLog(Option<Arc<Fates>>);
+pub struct DropLog(Option<Arc<DropTable>>);
 
 impl DropLog {
     /// Records drops in this table.
-    pub fn new(fates: Arc<Fates>) -> Self {
+    pub fn new(fates: Arc<DropTable>) -> Self {
         Self(Some(fates))
     }
 
@@ -31,7 +31,7 @@ impl DropLog {
 
     /// Records a drop of bytes that may be no transaction, if they contain a signature.
     #[cold]
-    pub fn tell_bytes<T: Tile>(&self, bytes: &[u8], reason: DropReason, out: &Out<'_, T>) {
+    pub fn record_bytes<T: Tile>(&self, bytes: &[u8], reason: DropReason, out: &Out<'_, T>) {
         if let Some(tag) = self.0.as_ref().and_then(|fates| fates.tag_of_bytes(bytes)) {
             self.note(tag, reason, None, out);
         }
@@ -39,7 +39,7 @@ impl DropLog {
 
     /// Records a transaction that a bank kept out of the block, by its first signature.
     #[cold]
-    pub fn tell_outcome<T: Tile>(&self, signature: &[u8; 64], outcome: &Outcome, out: &Out<'_, T>) {
+    pub fn record_outcome<T: Tile>(&self, signature: &[u8; 64], outcome: &Outcome, out: &Out<'_, T>) {
         let Some(fates) = &self.0 else { return };
         let (reason, error) = match outcome {
             Outcome::Committed(_) => return,

@@ -39,7 +39,7 @@ pub struct Kind {
     /// Its tiles take work as they have time; tiles of other kinds have a fixed share of the connections.
     pub is_elastic: bool,
     /// Isolation policy: what it needs besides its links.
-    pub needs: &'static [Need],
+    pub needs: &'static [TileNeed],
     spec: fn(usize) -> TileSpec,
 }
 
@@ -80,7 +80,7 @@ pub enum Auto {
 
 /// What a tile needs besides its links, the clock and randomness: what its own process would have to be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum TileNeed {
     /// Network sockets.
     Network,
     /// Files other than the block store's.
@@ -106,34 +106,40 @@ pub enum Need {
 /// All kinds, in the order of the data flow: the load first, then as a packet meets them. `layout.affinity` uses this
 /// order, and a core polls its tiles in it.
 pub const KINDS: [Kind; 21] = [
-    Kind { role: Role::Load, weight_us: 0.1, floats: true, needs: &[Need::Network], ..Kind::of::<bencho::Bencho>() },
+    Kind {
+        role: Role::Load,
+        weight_us: 0.1,
+        floats: true,
+        needs: &[TileNeed::Network],
+        ..Kind::of::<bencho::Bencho>()
+    },
     Kind {
         role: Role::Load,
         count: Count::Several(Auto::Share),
         weight_us: 5.0,
         is_elastic: true,
-        needs: &[Need::Bench],
+        needs: &[TileNeed::Bench],
         ..Kind::of::<benchg::Benchg>()
     },
     Kind {
         role: Role::Load,
         count: Count::Several(Auto::Share),
         weight_us: 2.5,
-        needs: &[Need::Network],
+        needs: &[TileNeed::Network],
         ..Kind::of::<benchs::Benchs>()
     },
     Kind {
         count: Count::Several(Auto::Share),
         weight_us: 0.4,
         // The file describes the emulated links.
-        needs: &[Need::Network, Need::Files],
+        needs: &[TileNeed::Network, TileNeed::Files],
         ..Kind::of::<net::Net>()
     },
     Kind {
         role: Role::Leader,
         count: Count::Several(Auto::Share),
         weight_us: 1.8,
-        needs: &[Need::Drops],
+        needs: &[TileNeed::Drops],
         ..Kind::of::<quic::Quic>()
     },
     Kind {
@@ -142,15 +148,15 @@ pub const KINDS: [Kind; 21] = [
         weight_us: 8.0,
         spread: true,
         is_elastic: true,
-        needs: &[Need::Drops],
+        needs: &[TileNeed::Drops],
         ..Kind::of::<verify::Verify>()
     },
-    Kind { role: Role::Leader, weight_us: 0.5, needs: &[Need::Drops], ..Kind::of::<dedup::Dedup>() },
+    Kind { role: Role::Leader, weight_us: 0.5, needs: &[TileNeed::Drops], ..Kind::of::<dedup::Dedup>() },
     Kind {
         role: Role::Leader,
         weight_us: 2.0,
         quiet: true,
-        needs: &[Need::Ledger, Need::Drops],
+        needs: &[TileNeed::Ledger, TileNeed::Drops],
         ..Kind::of::<pack::Pack>()
     },
     Kind {
@@ -158,7 +164,7 @@ pub const KINDS: [Kind; 21] = [
         count: Count::Several(Auto::Share),
         weight_us: 2.5,
         is_elastic: true,
-        needs: &[Need::Ledger, Need::Drops],
+        needs: &[TileNeed::Ledger, TileNeed::Drops],
         ..Kind::of::<bank::Bank>()
     },
     Kind {
@@ -167,24 +173,39 @@ pub const KINDS: [Kind; 21] = [
         // About half a core.
         hashing_weight_us: Some(12.0),
         quiet: true,
-        needs: &[Need::Ledger, Need::Failure],
+        needs: &[TileNeed::Ledger, TileNeed::Failure],
         ..Kind::of::<poh::Poh>()
     },
     Kind {
         count: Count::Several(Auto::One),
         weight_us: 1.0,
-        needs: &[Need::Blocks, Need::Ledger],
+        needs: &[TileNeed::Blocks, TileNeed::Ledger],
         ..Kind::of::<shred::Shred>()
     },
-    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Blocks, Need::Ledger], ..Kind::of::<repair::Repair>() },
+    Kind {
+        role: Role::Cluster,
+        weight_us: 0.1,
+        needs: &[TileNeed::Blocks, TileNeed::Ledger],
+        ..Kind::of::<repair::Repair>()
+    },
     // The other files are the history's.
-    Kind { weight_us: 0.4, needs: &[Need::Files, Need::Blocks, Need::Ledger], ..Kind::of::<store::Store>() },
+    Kind {
+        weight_us: 0.4,
+        needs: &[TileNeed::Files, TileNeed::Blocks, TileNeed::Ledger],
+        ..Kind::of::<store::Store>()
+    },
     // It reads whole slots of the store in a turn, so it has a thread of its own.
-    Kind { role: Role::Cluster, weight_us: 0.1, floats: true, needs: &[Need::Blocks], ..Kind::of::<rserve::Rserve>() },
+    Kind {
+        role: Role::Cluster,
+        weight_us: 0.1,
+        floats: true,
+        needs: &[TileNeed::Blocks],
+        ..Kind::of::<rserve::Rserve>()
+    },
     Kind {
         role: Role::Cluster,
         weight_us: 1.0,
-        needs: &[Need::Blocks, Need::Ledger, Need::Failure],
+        needs: &[TileNeed::Blocks, TileNeed::Ledger, TileNeed::Failure],
         ..Kind::of::<replay::ReplayTile>()
     },
     Kind {
@@ -193,7 +214,7 @@ pub const KINDS: [Kind; 21] = [
         // About 9 for a follower; a node that makes blocks needs it only in other leaders' slots.
         weight_us: 2.0,
         is_elastic: true,
-        needs: &[Need::Ledger],
+        needs: &[TileNeed::Ledger],
         ..Kind::of::<exec::Exec>()
     },
     Kind {
@@ -202,21 +223,26 @@ pub const KINDS: [Kind; 21] = [
         // Outside a cluster it works once per slot, after store. Published layouts have no place for it.
         shares_core_outside_cluster: Some("store"),
         // Files in a cluster, the ledger if the node is alone.
-        needs: &[Need::Files, Need::Ledger, Need::Failure],
+        needs: &[TileNeed::Files, TileNeed::Ledger, TileNeed::Failure],
         ..Kind::of::<tower::Tower>()
     },
-    Kind { role: Role::Cluster, weight_us: 0.1, needs: &[Need::Ledger, Need::Drops], ..Kind::of::<txsend::TxSend>() },
     Kind {
         role: Role::Cluster,
         weight_us: 0.1,
-        needs: &[Need::Blocks, Need::Ledger, Need::Board],
+        needs: &[TileNeed::Ledger, TileNeed::Drops],
+        ..Kind::of::<txsend::TxSend>()
+    },
+    Kind {
+        role: Role::Cluster,
+        weight_us: 0.1,
+        needs: &[TileNeed::Blocks, TileNeed::Ledger, TileNeed::Board],
         ..Kind::of::<gossip::Gossip>()
     },
-    Kind { weight_us: 0.2, needs: &[Need::Key], ..Kind::of::<sign::Sign>() },
+    Kind { weight_us: 0.2, needs: &[TileNeed::Key], ..Kind::of::<sign::Sign>() },
     Kind {
         weight_us: 0.1,
         floats: true,
-        needs: &[Need::Network, Need::Files, Need::Counters],
+        needs: &[TileNeed::Network, TileNeed::Files, TileNeed::Counters],
         ..Kind::of::<metric::Metric>()
     },
 ];
@@ -276,7 +302,7 @@ impl Role {
     }
 }
 
-impl Need {
+impl TileNeed {
     /// In a word, for the docs.
     pub fn text(self) -> &'static str {
         match self {
@@ -329,17 +355,17 @@ mod tests {
     }
 
     /// Every need, and the words by which a tile's code uses it.
-    const MARKS: [(Need, &[&str]); 10] = [
-        (Need::Network, &["UdpSocket", "TcpStream", "TcpListener"]),
-        (Need::Files, &["std::fs", "History"]),
-        (Need::Blocks, &["BlockStore", "blockstore::Reader"]),
-        (Need::Ledger, &["Ledger"]),
-        (Need::Drops, &["DropLog"]),
-        (Need::Board, &["board::Board"]),
-        (Need::Failure, &["failure::Failure"]),
-        (Need::Bench, &["Control"]),
-        (Need::Counters, &["Observer"]),
-        (Need::Key, &["Keypair"]),
+    const MARKS: [(TileNeed, &[&str]); 10] = [
+        (TileNeed::Network, &["UdpSocket", "TcpStream", "TcpListener"]),
+        (TileNeed::Files, &["std::fs", "History"]),
+        (TileNeed::Blocks, &["BlockStore", "blockstore::Reader"]),
+        (TileNeed::Ledger, &["Ledger"]),
+        (TileNeed::Drops, &["DropLog"]),
+        (TileNeed::Board, &["board::Board"]),
+        (TileNeed::Failure, &["failure::Failure"]),
+        (TileNeed::Bench, &["Control"]),
+        (TileNeed::Counters, &["Observer"]),
+        (TileNeed::Key, &["Keypair"]),
     ];
 
     /// Reads the code of a folder and its subfolders, without comments and tests.

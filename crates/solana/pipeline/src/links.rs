@@ -10,7 +10,7 @@
 //! | `quic_verify`, `rpc_verify`, `rpc_txsend`, `tower_txsend`, `txsend_verify`, `verify_dedup`, `dedup_pack`, `tower_pack`, `benchg_benchs` | a transaction's wire bytes; the tag is a hash of its first signature from `verify` on |
 //! | `bencho_benchg` | a 32-byte blockhash |
 //! | `pack_bank` | [`Microblock`] |
-//! | `bank_poh` | [`Executed`] |
+//! | `bank_poh` | [`ExecutedMicroblock`] |
 //! | `bank_pack` | [`Completion`] |
 //! | `poh_pack` | [`LeaderSlot`] |
 //! | `pack_poh` | [`DonePacking`]; nothing with [`WORK_WAITS`] |
@@ -63,7 +63,7 @@ pub use gaps::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
 pub use gossip::{
     PEER_NEWS_MTU, PeerNews, SLOT_NEWS_MTU, STATEMENT_MTU, SlotNews, Statement, TOWER_NEWS_MTU, TowerNews,
 };
-pub use microblocks::{Completion, Executed, Microblock, MicroblockTxn};
+pub use microblocks::{Completion, ExecutedMicroblock, Microblock, MicroblockTxn};
 pub use slots::{
     CHAINS_TO, DonePacking, HAD_WORK, LeaderSlot, PohEntry, PohEntryAt, SET_HEADER, SLOT_BEGINS, SLOT_ENDED,
     WORK_WAITS, read_set, write_set,
@@ -329,10 +329,10 @@ mod tests {
     #[test]
     fn the_rest_round_trips() {
         let mut buffer = vec![0; 1000];
-        buffer[Executed::HEADER..][..3].copy_from_slice(b"txs");
-        let size = Executed::write_header(&mut buffer, 1, 2, &[3; 32], 4, 3);
-        let executed = Executed::read(&buffer[..size]);
-        assert_eq!(executed, Executed { slot: 1, id: 2, mixin: [3; 32], txn_count: 4, txns: b"txs" });
+        buffer[ExecutedMicroblock::HEADER..][..3].copy_from_slice(b"txs");
+        let size = ExecutedMicroblock::write_header(&mut buffer, 1, 2, &[3; 32], 4, 3);
+        let executed = ExecutedMicroblock::read(&buffer[..size]);
+        assert_eq!(executed, ExecutedMicroblock { slot: 1, id: 2, mixin: [3; 32], txn_count: 4, txns: b"txs" });
 
         let size = Completion::write(&mut buffer, 1, u64::MAX, (0..64).map(|n| u32::MAX - n));
         assert_eq!(size, COMPLETION_MTU);

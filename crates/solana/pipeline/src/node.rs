@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use hearth_ring::{HugePages, Producer, Workspace, WorkspaceError};
-use hearth_tile::core::{Core, Died, Fleet, IdlePolicy};
+use hearth_tile::core::{Core, Fleet, IdlePolicy, TilePanic};
 use hearth_tile::latency::stamp;
 use hearth_tile::runner::{Parts, Runnable, Runner};
 use hearth_tile::topology::{LinkSpec, TileSpec, Topology};
@@ -202,12 +202,12 @@ impl Node {
     }
 
     /// The first tile that died, if any.
-    pub fn died(&self) -> Option<Died> {
+    pub fn died(&self) -> Option<TilePanic> {
         self.fleet.died()
     }
 
     /// Stops every tile and joins its thread.
-    pub fn stop(self) -> Result<(), Died> {
+    pub fn stop(self) -> Result<(), TilePanic> {
         self.fleet.stop()
     }
 }

@@ -26,7 +26,7 @@ use quinn_proto::{
 
 use crate::config::ClientConfig;
 use crate::deadlines::Deadlines;
-use crate::deferred::{self, TO_SIGN_BYTES, Wanted};
+use crate::deferred::{self, HandshakeSignature, TO_SIGN_BYTES};
 use crate::entropy::{Entropy, initial_cids, varint};
 use crate::transport::{Responses, pass_events};
 use crate::{ALPN_TPU, ClientCounters, ConfigError, Transmit, tls};
@@ -66,7 +66,7 @@ pub enum ConnectionState {
 
 /// A transaction was taken and will be counted as acknowledged, stopped or lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct SendReceipt {
     /// The connection that carries it.
     pub connection: ClientConnectionId,
 }
@@ -77,7 +77,7 @@ pub struct Sent {
 pub struct WouldBlock;
 
 /// The rest of a transaction whose stream the peer's flow control holds up.
-struct Rest {
+struct RemainingBytes {
     id: StreamId,
     bytes: Bytes,
 }
@@ -109,17 +109,17 @@ enum Identity {
     Elsewhere([u8; 32]),
 }
 
-struct Line {
+struct LeaderConnection {
     address: SocketAddr,
     /// Number of connections that had this line before.
     generation: u32,
     /// Handshakes begun.
     attempt: u32,
     /// The pending signature of the current handshake, if the caller has it signed.
-    wanted: Option<Arc<Wanted>>,
+    wanted: Option<Arc<HandshakeSignature>>,
     state: ConnectionState,
     quic: Option<(ConnectionHandle, Box<Connection>)>,
-    rest: Option<Rest>,
+    rest: Option<RemainingBytes>,
     in_flight: u64,
     pause: Duration,
     reconnect_at: Option<Instant>,
@@ -134,7 +134,7 @@ pub struct Client {
     transport: Arc<TransportConfig>,
     initial_cids: Arc<dyn Fn() -> ConnectionId + Send + Sync>,
     endpoint: Endpoint,
-    lines: Vec<Line>,
+    lines: Vec<LeaderConnection>,
     /// The line of each endpoint handle.
     by_handle: Vec<Option<u32>>,
     deadlines: Deadlines,
@@ -226,7 +226,7 @@ impl Client {
     }
 
     /// The line of a connection; `None` if another connection has it by now.
-    fn line(&self, id: ClientConnectionId) -> Option<&Line> {
+    fn line(&self, id: ClientConnectionId) -> Option<&LeaderConnection> {
         self.lines.get(id.line as usize).filter(|line| line.generation == id.generation)
     }
 
@@ -238,11 +238,11 @@ impl Client {
     /// Adds a connection to `address`, and keeps it up from now on.
     pub fn connect(&mut self, now: Instant, address: SocketAddr) -> ClientConnectionId {
         // The place of a closed connection that is gone is reused.
-        let gone = |line: &Line| line.state == ConnectionState::Closed && line.quic.is_none();
+        let gone = |line: &LeaderConnection| line.state == ConnectionState::Closed && line.quic.is_none();
         let place = self.lines.iter().position(gone);
         let attempt = place.map_or(0, |place| self.lines[place].attempt);
         let generation = place.map_or(0, |place| self.lines[place].generation.wrapping_add(1));
-        let line = Line {
+        let line = LeaderConnection {
             address,
             generation,
             attempt,
@@ -313,12 +313,12 @@ impl Client {
     }
 
     /// Sends a transaction on whichever connection has room, in turns of 64 transactions.
-    pub fn send_transaction(&mut self, bytes: &[u8]) -> Result<Sent, WouldBlock> {
+    pub fn send_transaction(&mut self, bytes: &[u8]) -> Result<SendReceipt, WouldBlock> {
         for _ in 0..self.lines.len() {
             let line = self.turn_line;
             if self.turn_count < TURN && self.try_send(line as u32, bytes) {
                 self.turn_count += 1;
-                return Ok(Sent { connection: self.id_of(line as u32) });
+                return Ok(SendReceipt { connection: self.id_of(line as u32) });
             }
             self.turn_line = (line + 1) % self.lines.len();
             self.turn_count = 0;
@@ -327,16 +327,20 @@ impl Client {
         let line = self.turn_line;
         if !self.lines.is_empty() && self.try_send(line as u32, bytes) {
             self.turn_count += 1;
-            return Ok(Sent { connection: self.id_of(line as u32) });
+            return Ok(SendReceipt { connection: self.id_of(line as u32) });
         }
         self.counters.would_block += 1;
         Err(WouldBlock)
     }
 
     /// Sends a transaction on this connection.
-    pub fn send_transaction_on(&mut self, connection: ClientConnectionId, bytes: &[u8]) -> Result<Sent, WouldBlock> {
+    pub fn send_transaction_on(
+        &mut self,
+        connection: ClientConnectionId,
+        bytes: &[u8],
+    ) -> Result<SendReceipt, WouldBlock> {
         if self.line(connection).is_some() && self.try_send(connection.line, bytes) {
-            return Ok(Sent { connection });
+            return Ok(SendReceipt { connection });
         }
         self.counters.would_block += 1;
         Err(WouldBlock)
@@ -569,7 +573,7 @@ impl Client {
         if rest.is_empty() {
             send.finish().expect("a stream just opened can be finished");
         } else {
-            line.rest = Some(Rest { id: stream, bytes: rest });
+            line.rest = Some(RemainingBytes { id: stream, bytes: rest });
         }
         line.in_flight += 1;
         self.counters.sent += 1;
@@ -609,7 +613,7 @@ fn oldest_first(stream: StreamId) -> i32 {
     -((stream.index() >> 6).min(i32::MAX as u64) as i32)
 }
 
-impl Line {
+impl LeaderConnection {
     /// Writes on a stream that flow control held up.
     fn write_rest(&mut self) {
         let (Some(rest), Some((_, quic))) = (&mut self.rest, &mut self.quic) else {

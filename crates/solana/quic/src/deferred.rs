@@ -56,7 +56,7 @@ pub fn is_client_handshake(bytes: &[u8]) -> bool {
 
 /// The signature of one handshake: first requested, then available.
 #[derive(Default)]
-pub(crate) struct Wanted(Mutex<State>);
+pub(crate) struct HandshakeSignature(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -67,13 +67,13 @@ struct State {
     failure: Option<String>,
 }
 
-impl fmt::Debug for Wanted {
+impl fmt::Debug for HandshakeSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a handshake's signature")
     }
 }
 
-impl Wanted {
+impl HandshakeSignature {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock()
     }
@@ -114,7 +114,7 @@ impl Wanted {
 #[derive(Debug)]
 pub(crate) struct Identity {
     certificate: Vec<u8>,
-    wanted: Arc<Wanted>,
+    wanted: Arc<HandshakeSignature>,
 }
 
 impl ResolvesClientCert for Identity {
@@ -129,7 +129,7 @@ impl ResolvesClientCert for Identity {
 }
 
 #[derive(Debug)]
-struct Key(Arc<Wanted>);
+struct Key(Arc<HandshakeSignature>);
 
 impl SigningKey for Key {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
@@ -159,8 +159,8 @@ impl Signer for Key {
 pub(crate) fn config(
     public_key: &[u8; 32],
     alpn: &[u8],
-) -> Result<(Arc<dyn CryptoConfig>, Arc<Wanted>), crate::ConfigError> {
-    let wanted = Arc::new(Wanted::default());
+) -> Result<(Arc<dyn CryptoConfig>, Arc<HandshakeSignature>), crate::ConfigError> {
+    let wanted = Arc::new(HandshakeSignature::default());
     let certificate = tls::certificate(public_key);
     let identity = Identity { certificate: certificate.clone(), wanted: Arc::clone(&wanted) };
     let inner = Arc::new(QuicClientConfig::try_from(tls::client_of(Arc::new(identity), alpn)?)?);
@@ -170,7 +170,7 @@ pub(crate) fn config(
 struct Config {
     inner: Arc<QuicClientConfig>,
     certificate: Vec<u8>,
-    wanted: Arc<Wanted>,
+    wanted: Arc<HandshakeSignature>,
 }
 
 impl CryptoConfig for Config {
@@ -181,7 +181,7 @@ impl CryptoConfig for Config {
         params: &TransportParameters,
     ) -> Result<Box<dyn Session>, ConnectError> {
         let inner = Arc::clone(&self.inner).start_session(version, server_name, params)?;
-        Ok(Box::new(Deferred {
+        Ok(Box::new(DeferredSession {
             inner,
             certificate: self.certificate.clone(),
             wanted: Arc::clone(&self.wanted),
@@ -196,10 +196,10 @@ impl CryptoConfig for Config {
 }
 
 /// quinn's rustls session, which passes the server's Finished to rustls once the signature is available.
-struct Deferred {
+struct DeferredSession {
     inner: Box<dyn Session>,
     certificate: Vec<u8>,
-    wanted: Arc<Wanted>,
+    wanted: Arc<HandshakeSignature>,
     /// All messages so far.
     transcript: Context,
     has_hello: bool,
@@ -213,7 +213,7 @@ struct Deferred {
     is_over: bool,
 }
 
-impl Deferred {
+impl DeferredSession {
     /// The bytes that the client signs, once the transcript contains the server's Finished.
     fn to_sign(&self, context: &[u8]) -> [u8; TO_SIGN_BYTES] {
         let length = |bytes: usize| [(bytes >> 16) as u8, (bytes >> 8) as u8, bytes as u8];
@@ -257,7 +257,7 @@ fn failure(why: &str) -> TransportError {
     TransportError { code: TransportErrorCode::crypto(40), frame: None, reason: why.into() }
 }
 
-impl Session for Deferred {
+impl Session for DeferredSession {
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
         if self.is_over {
             return self.inner.read_handshake(bytes);
@@ -415,8 +415,8 @@ mod tests {
         }
     }
 
-    fn deferred() -> Deferred {
-        Deferred {
+    fn deferred() -> DeferredSession {
+        DeferredSession {
             inner: Box::new(RefusesFinished),
             certificate: vec![],
             wanted: Arc::default(),

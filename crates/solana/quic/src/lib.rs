@@ -70,7 +70,7 @@ pub mod tls;
 mod transport;
 
 pub use admission::ADDRESSES_BYTES_MAX;
-pub use client::{Client, ClientConnectionId, ConnectionState, Handshake, Sent, WouldBlock};
+pub use client::{Client, ClientConnectionId, ConnectionState, Handshake, SendReceipt, WouldBlock};
 pub use config::{ClientConfig, ServerConfig};
 pub use counters::{ClientCounters, ServerCounters};
 pub use quinn_proto::EcnCodepoint;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hearth_ledger::genesis::funded_account_key;
-use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig};
+use hearth_ledger::{Account, DropTable, Genesis, GenesisConfig, Ledger, LedgerConfig};
 use hearth_rpc::{Busy, RpcConfig, RpcNode, RpcServer, TransactionInlet};
 use hearth_testkit::http::{connect, read_answer, write_post};
 use hearth_wire::Pubkey;
@@ -76,7 +76,7 @@ fn server(accounts: u64) -> RpcServer {
         liveness: Box::new(hearth_rpc::Liveness::default),
         look_at: Err("[rpc] dashboard"),
         history: None,
-        fates: Arc::new(Fates::new(0, 1)),
+        fates: Arc::new(DropTable::new(0, 1)),
         began_unix_s: 1_000,
         genesis_time: 0,
         genesis_slot: 0,

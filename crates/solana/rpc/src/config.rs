@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hearth_ledger::blockstore::Reader;
 use hearth_ledger::history::HistoryReader;
-use hearth_ledger::{Fates, Ledger};
+use hearth_ledger::{DropTable, Ledger};
 use hearth_serve::dashboard::View;
 use hearth_wire::{Pubkey, Signature, Txn};
 
@@ -215,7 +215,7 @@ pub struct RpcNode {
     /// The transaction history, if the node keeps one.
     pub history: Option<HistoryReader>,
     /// Which transactions were dropped, and why.
-    pub fates: Arc<Fates>,
+    pub fates: Arc<DropTable>,
     /// When the node started, in seconds since the Unix epoch; earlier drops are unknown.
     pub began_unix_s: u64,
     /// The time of genesis, in seconds since the Unix epoch.

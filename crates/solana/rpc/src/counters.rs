@@ -7,11 +7,11 @@ use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 
 pub(crate) use hearth_serve::counters::count;
-use hearth_serve::{Counted, Counts};
+use hearth_serve::{CountedEvent, Counts};
 use hearth_tile::{CounterDecl, CounterKind};
 
 /// Memory of the counters: a region of the node's workspace, where observers see them, or private memory.
-pub type Words = Box<dyn Deref<Target = [AtomicU64]> + Send + Sync>;
+pub type CounterMemory = Box<dyn Deref<Target = [AtomicU64]> + Send + Sync>;
 
 macro_rules! counters {
     ($($(#[doc = $help:literal])+ $name:ident: $kind:ident,)*) => {
@@ -42,7 +42,7 @@ macro_rules! counters {
 
 /// The counters of one server.
 pub struct Counters {
-    words: Words,
+    words: CounterMemory,
 }
 
 counters! {
@@ -108,7 +108,7 @@ counters! {
 
 impl Counters {
     /// Counters in `words`, which must have exactly [`Counters::DECLS`] words.
-    pub fn in_words(words: Words) -> Self {
+    pub fn in_words(words: CounterMemory) -> Self {
         assert!(words.len() >= Self::DECLS.len(), "too few words for the RPC's counters");
         Self { words }
     }
@@ -122,20 +122,20 @@ impl Default for Counters {
 }
 
 impl Counts for Counters {
-    fn word(&self, what: Counted) -> &AtomicU64 {
+    fn word(&self, what: CountedEvent) -> &AtomicU64 {
         match what {
-            Counted::Requests => self.requests(),
-            Counted::Errors => self.errors(),
-            Counted::Connections => self.connections(),
-            Counted::ConnectionsOpen => self.connections_open(),
-            Counted::ConnectionsRefused => self.connections_refused(),
-            Counted::ConnectionsIdleClosed => self.connections_idle_closed(),
-            Counted::AcceptsFailed => self.accepts_failed(),
-            Counted::WebsocketsDropped => self.websockets_dropped(),
-            Counted::Dashboards => self.dashboards(),
-            Counted::DashboardsOpen => self.dashboards_open(),
-            Counted::DashboardsRefused => self.dashboards_refused(),
-            Counted::DashboardsDropped => self.dashboards_dropped(),
+            CountedEvent::Requests => self.requests(),
+            CountedEvent::Errors => self.errors(),
+            CountedEvent::Connections => self.connections(),
+            CountedEvent::ConnectionsOpen => self.connections_open(),
+            CountedEvent::ConnectionsRefused => self.connections_refused(),
+            CountedEvent::ConnectionsIdleClosed => self.connections_idle_closed(),
+            CountedEvent::AcceptsFailed => self.accepts_failed(),
+            CountedEvent::WebsocketsDropped => self.websockets_dropped(),
+            CountedEvent::Dashboards => self.dashboards(),
+            CountedEvent::DashboardsOpen => self.dashboards_open(),
+            CountedEvent::DashboardsRefused => self.dashboards_refused(),
+            CountedEvent::DashboardsDropped => self.dashboards_dropped(),
         }
     }
 }

@@ -12,9 +12,9 @@ use std::net::IpAddr;
 use hearth_serve::Body;
 use hearth_serve::body::{BodyBounds, plain, whole};
 use hearth_serve::dashboard;
-use hearth_serve::gate::{is_foreign, perhaps_a_page};
 use hearth_serve::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use hearth_serve::jsonrpc;
+use hearth_serve::origin::{is_foreign, may_be_web_page};
 
 use crate::config::Download;
 use crate::counters::count;
@@ -38,8 +38,8 @@ pub async fn handle(api: &Api, address: IpAddr, request: Request<Body>) -> Respo
     }
     let mut response = match (request.method(), request.uri().path()) {
         (&Method::POST, _) => {
-            let perhaps_a_page = perhaps_a_page(request.headers());
-            post(Caller { api, address, perhaps_a_page }, request).await
+            let may_be_web_page = may_be_web_page(request.headers());
+            post(Caller { api, address, may_be_web_page }, request).await
         }
         (&Method::GET, "/health") => plain(StatusCode::OK, if api.health().is_ok() { "ok" } else { "behind" }),
         (&Method::OPTIONS, _) => Response::new(Body::empty()),

@@ -15,7 +15,7 @@ use hearth_serve::{Connection, Counts, Listener, Server, Service};
 use crate::config::{Limits, RpcConfig, RpcNode};
 use crate::counters::Counters;
 use crate::methods::Api;
-use crate::subscriptions::Hub;
+use crate::subscriptions::SubscriptionHub;
 use crate::{http, websocket};
 
 /// Why the RPC cannot start.
@@ -79,7 +79,7 @@ impl RpcServer {
         let (http, websocket) = (http_listener.address(), websocket_listener.address());
         let server = Server::start("rpc", None).map_err(RpcError::Threads)?;
         let api = Arc::new(Api::new(node, limits, reachable(http), reachable(websocket)));
-        let hub = Hub::new(&api);
+        let hub = SubscriptionHub::new(&api);
         let counters = Arc::clone(&api.counters);
         counters.http_port().store(http.port().into(), Relaxed);
         let counts: Arc<dyn Counts> = counters.clone();
@@ -152,7 +152,7 @@ enum Protocol {
 #[derive(Clone)]
 struct Host {
     api: Arc<Api>,
-    hub: Arc<Hub>,
+    hub: Arc<SubscriptionHub>,
     protocol: Protocol,
 }
 

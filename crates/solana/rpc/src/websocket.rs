@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 use crate::jsonrpc::{Failure, Request as RpcRequest, answer_bounds, params};
 use crate::methods::Api;
 use crate::params::Params;
-use crate::subscriptions::{Hub, Watch, unsubscribes};
+use crate::subscriptions::{SubscriptionHub, Watch, unsubscribes};
 
 /// Upgrades a request to a WebSocket connection and serves it until it ends.
 pub async fn handle(
     api: &Arc<Api>,
-    hub: &Arc<Hub>,
+    hub: &Arc<SubscriptionHub>,
     connection: &Arc<Connection>,
     request: Request<Body>,
 ) -> Response<Body> {
@@ -45,7 +45,7 @@ struct Session(Caller);
 #[derive(Clone)]
 struct Caller {
     api: Arc<Api>,
-    hub: Arc<Hub>,
+    hub: Arc<SubscriptionHub>,
     address: IpAddr,
     number: u64,
 }

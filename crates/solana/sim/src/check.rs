@@ -19,7 +19,7 @@ use crate::bounds::Bounds;
 use crate::fees::Fees;
 use crate::node::{Node, SLOT_MS};
 use crate::snapshots::INTERVAL_SLOTS;
-use crate::trace::{Learnt, Trace};
+use crate::trace::{SlotEvent, Trace};
 use crate::values::PassedOn;
 use crate::votes::{Fault, Votes};
 
@@ -129,14 +129,14 @@ pub struct Confirmed {
 
 /// A block as the first node that rooted it has it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Rooted {
+struct RootedBlock {
     parent: u64,
     blockhash: Hash,
 }
 
 /// What is known of one node.
 #[derive(Clone, Default)]
-struct Seen {
+struct NodeState {
     head: (u64, Hash),
     root: u64,
     confirmed: u64,
@@ -147,7 +147,7 @@ struct Seen {
 pub struct Checker {
     /// By [`lamports`], as the first node has them that starts: the chain is at its genesis then.
     genesis_lamports: Option<u128>,
-    rooted: BTreeMap<u64, Rooted>,
+    rooted: BTreeMap<u64, RootedBlock>,
     bank_hashes: BTreeMap<(u64, Hash), (Hash, usize)>,
     confirmed: Vec<Confirmed>,
     votes: Votes,
@@ -157,7 +157,7 @@ pub struct Checker {
     /// The stakes of each epoch, as the first node has them that has rooted a block of the epoch before.
     stakes: BTreeMap<u64, Vec<VoteStake>>,
     identities: Vec<Pubkey>,
-    nodes: Vec<Seen>,
+    nodes: Vec<NodeState>,
 }
 
 impl Checker {
@@ -175,7 +175,7 @@ impl Checker {
             bounds: Bounds::default(),
             stakes: BTreeMap::new(),
             identities,
-            nodes: vec![Seen::default(); nodes],
+            nodes: vec![NodeState::default(); nodes],
         }
     }
 
@@ -207,7 +207,7 @@ impl Checker {
 
     /// A node starts, with so many lamports: what it has from its disk is checked again.
     pub fn started(&mut self, node: usize, lamports: u128) {
-        self.nodes[node] = Seen::default();
+        self.nodes[node] = NodeState::default();
         self.passed_on.forget(node);
         self.genesis_lamports.get_or_insert(lamports);
     }
@@ -391,7 +391,7 @@ impl Checker {
         }
         let newest = self.newest_root();
         for block in new {
-            let rooted = Rooted { parent: block.parent, blockhash: block.blockhash };
+            let rooted = RootedBlock { parent: block.parent, blockhash: block.blockhash };
             let is_skipped = block.slot <= newest && !self.rooted.contains_key(&block.slot);
             let first = *self.rooted.entry(block.slot).or_insert(rooted);
             if is_skipped || first != rooted {
@@ -452,13 +452,15 @@ pub fn lamports(ledger: &Ledger) -> u128 {
 fn learn(trace: &mut Trace, now: u64, node: &Node, slot: u64) {
     let (number, ledger) = (node.number(), &node.ledger);
     if node.blocks.slot(slot).is_some_and(|info| info.whole) {
-        trace.learnt(now, number, Learnt::Whole, "");
+        trace.learnt(now, number, SlotEvent::Whole, "");
     }
     let has = ledger.summary(slot).is_some();
     if has {
-        trace.learnt(now, number, Learnt::Executed, "");
+        trace.learnt(now, number, SlotEvent::Executed, "");
     }
-    for (commitment, learnt) in [(Commitment::Confirmed, Learnt::Confirmed), (Commitment::Finalized, Learnt::Rooted)] {
+    for (commitment, learnt) in
+        [(Commitment::Confirmed, SlotEvent::Confirmed), (Commitment::Finalized, SlotEvent::Rooted)]
+    {
         if has && ledger.slot(commitment) >= slot {
             trace.learnt(now, number, learnt, "");
         }

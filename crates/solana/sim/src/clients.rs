@@ -35,7 +35,7 @@ const SURELY_EXPIRED: u64 = 32;
 
 /// How a transaction must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum ExpectedEnd {
     /// It succeeds, if it lands.
     Succeeds,
     /// It fails, if it lands.
@@ -52,13 +52,13 @@ struct Draft {
     payer: usize,
     instructions: Vec<Instruction>,
     blockhash: Hash,
-    fate: Fate,
+    fate: ExpectedEnd,
 }
 
-struct Pending {
+struct PendingTransaction {
     signature: Signature,
     transaction: Vec<u8>,
-    fate: Fate,
+    fate: ExpectedEnd,
     is_seen: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Clients {
     keys: Vec<(SigningKey, Pubkey)>,
     stakers: Vec<Staker>,
     random: fastrand::Rng,
-    pending: Vec<Pending>,
+    pending: Vec<PendingTransaction>,
     sent: u64,
     /// A blockhash of the chain's first blocks, and the height up to which it is valid.
     oldest: Option<(Hash, u64)>,
@@ -134,13 +134,13 @@ impl Clients {
             key.expect("clients have the keys of all who sign").sign(bytes)
         });
         let signature = *transaction[1..].first_chunk().expect("a transaction has a signature");
-        if fate == Fate::Fails {
+        if fate == ExpectedEnd::Fails {
             checker.charge(signature);
         }
         if self.pending.len() == PENDING_MAX {
             self.pending.remove(0);
         }
-        self.pending.push(Pending { signature, transaction: transaction.clone(), fate, is_seen: false });
+        self.pending.push(PendingTransaction { signature, transaction: transaction.clone(), fate, is_seen: false });
         transaction
     }
 
@@ -148,7 +148,7 @@ impl Clients {
     fn change_stake(&mut self, node: &Node, blockhash: Hash) -> Option<Draft> {
         let payer = self.random.usize(0..CLIENTS);
         let instructions = self.stakers[payer].next_step(&node.ledger)?;
-        Some(Draft { payer, instructions, blockhash, fate: Fate::Open })
+        Some(Draft { payer, instructions, blockhash, fate: ExpectedEnd::Open })
     }
 
     /// A transfer, or what looks like one.
@@ -162,7 +162,7 @@ impl Clients {
             payer: PAYER_OF_FAILURES,
             instructions,
             blockhash,
-            fate: Fate::Fails,
+            fate: ExpectedEnd::Fails,
         };
         match kind {
             // What the first one gave must be taken back.
@@ -176,7 +176,7 @@ impl Clients {
             3 => self.hopeless(node, (from, to), blockhash),
             _ => {
                 let instructions = vec![transfer(&first, &second, number)];
-                Draft { payer: from, instructions, blockhash, fate: Fate::Succeeds }
+                Draft { payer: from, instructions, blockhash, fate: ExpectedEnd::Succeeds }
             }
         }
     }
@@ -186,7 +186,7 @@ impl Clients {
         let payer = [POOR, NOBODY, from][self.random.usize(0..3)];
         let blockhash = if payer == from { self.expired(node) } else { blockhash };
         let instructions = vec![transfer(&self.keys[payer].1, &self.keys[to].1, self.sent)];
-        Draft { payer, instructions, blockhash, fate: Fate::Never }
+        Draft { payer, instructions, blockhash, fate: ExpectedEnd::Never }
     }
 
     /// A blockhash that was valid long ago, or never.
@@ -220,12 +220,12 @@ impl Clients {
             }
             let Some(block) = ledger.summary(status.slot) else { continue };
             pending.is_seen = true;
-            let Pending { signature, fate, .. } = *pending;
+            let PendingTransaction { signature, fate, .. } = *pending;
             let is_as_made = match fate {
-                Fate::Succeeds => status.result.is_ok(),
-                Fate::Fails => status.result.is_err(),
-                Fate::Never => false,
-                Fate::Open => true,
+                ExpectedEnd::Succeeds => status.result.is_ok(),
+                ExpectedEnd::Fails => status.result.is_err(),
+                ExpectedEnd::Never => false,
+                ExpectedEnd::Open => true,
             };
             if !is_as_made {
                 let what = format!(

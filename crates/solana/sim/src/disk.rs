@@ -128,7 +128,7 @@ impl SimDisk {
     fn watch(self: &Arc<Self>, path: &Path, file: Arc<dyn Disk>, length: u64) -> Arc<dyn Disk> {
         let file = Arc::new(Faulty::over(file, length, &self.faults));
         self.state.lock().files.insert(path.to_owned(), Arc::clone(&file));
-        Arc::new(Watched { file, disk: Arc::clone(self) })
+        Arc::new(WatchedFile { file, disk: Arc::clone(self) })
     }
 
     /// A write of so many bytes begins: the power may go in the middle of it.
@@ -174,12 +174,12 @@ impl Volume for SimVolume {
     }
 }
 
-struct Watched {
+struct WatchedFile {
     file: Arc<Faulty>,
     disk: Arc<SimDisk>,
 }
 
-impl Disk for Watched {
+impl Disk for WatchedFile {
     fn write(&self, parts: &[IoSlice<'_>], at: u64) -> io::Result<usize> {
         self.disk.begin_write(parts.iter().map(|part| part.len()).sum());
         self.file.write(parts, at)

@@ -16,7 +16,7 @@ use hearth_wire::{Pubkey, Signature};
 use crate::node::{CLIENT_LAMPORTS, PAYER_OF_FAILURES, POOR, POOR_LAMPORTS};
 
 /// A transaction that fails where it lands. It has one signature, and no price beyond it.
-struct Charged {
+struct ChargedTransaction {
     signature: Signature,
     /// The slot in which some node has rooted it.
     rooted: Option<u64>,
@@ -26,7 +26,7 @@ struct Charged {
 pub struct Fees {
     payer: Pubkey,
     poor: Pubkey,
-    charged: Vec<Charged>,
+    charged: Vec<ChargedTransaction>,
 }
 
 impl Default for Fees {
@@ -39,14 +39,14 @@ impl Default for Fees {
 impl Fees {
     /// A client sends a transaction that will fail.
     pub fn charge(&mut self, signature: Signature) {
-        self.charged.push(Charged { signature, rooted: None });
+        self.charged.push(ChargedTransaction { signature, rooted: None });
     }
 
     /// Compares the balances of a node that has no block open. Says what is wrong.
     pub fn look(&mut self, node: usize, ledger: &Ledger) -> Option<String> {
         let root = ledger.root().unwrap_or(0);
         let mut landed = 0;
-        for Charged { signature, rooted } in &mut self.charged {
+        for ChargedTransaction { signature, rooted } in &mut self.charged {
             let is_here = match ledger.signature_status(signature) {
                 Some(status) => {
                     if status.commitment == Commitment::Finalized {

@@ -20,7 +20,7 @@ const PER_TURN: usize = 16;
 
 /// A datagram that a node sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentDatagram {
     /// The port that it comes from.
     pub from: PortKind,
     /// Where to.
@@ -31,7 +31,7 @@ pub struct Sent {
 
 /// A datagram that has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ArrivedDatagram {
     /// Who has sent it.
     pub from: SocketAddr,
     /// The port that it came to.
@@ -44,9 +44,9 @@ pub struct Arrived {
 #[derive(Debug, Default)]
 pub struct Wire {
     /// Sent, and not taken by the network yet.
-    pub sent: Vec<Sent>,
+    pub sent: Vec<SentDatagram>,
     /// Arrived, and not taken by the node yet.
-    pub arrived: VecDeque<Arrived>,
+    pub arrived: VecDeque<ArrivedDatagram>,
 }
 
 /// The tile.
@@ -71,7 +71,7 @@ impl Tile for SimNet {
         let size = if segment == 0 { data.len().max(1) } else { usize::from(segment) };
         let mut wire = self.wire.lock();
         for datagram in data.chunks(size) {
-            wire.sent.push(Sent { from: port, to, data: datagram.to_vec() });
+            wire.sent.push(SentDatagram { from: port, to, data: datagram.to_vec() });
             out.count.sent += 1;
             out.count.sent_bytes += datagram.len() as u64;
             out.sent_to(to, datagram.len());
@@ -81,7 +81,7 @@ impl Tile for SimNet {
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
         let mut wire = self.wire.lock();
         for given in 0..PER_TURN {
-            let Some(Arrived { from, port, data }) = wire.arrived.front() else {
+            let Some(ArrivedDatagram { from, port, data }) = wire.arrived.front() else {
                 return if given > 0 { Poll::Busy } else { Poll::Idle };
             };
             let datagram = Datagram { from: *from, port: *port, data };

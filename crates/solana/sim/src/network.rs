@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use hearth_pipeline::links::PortKind;
 
 use crate::digest::Digest;
-use crate::net::{Arrived, Sent};
+use crate::net::{ArrivedDatagram, SentDatagram};
 
 /// Nanoseconds of a millisecond.
 pub const MS: u64 = 1_000_000;
@@ -46,7 +46,7 @@ fn place(address: SocketAddr, nodes: usize) -> Option<(usize, PortKind)> {
 
 /// What is wrong with the network now.
 #[derive(Clone, Debug, Default)]
-pub struct Weather {
+pub struct NetworkFaults {
     /// Datagrams lost, in a thousand.
     pub loss: u64,
     /// Datagrams that come twice, in a thousand.
@@ -89,13 +89,13 @@ pub struct Network {
     nodes: usize,
     random: fastrand::Rng,
     /// What is wrong with it now.
-    pub weather: Weather,
+    pub weather: NetworkFaults,
     /// What became of datagrams.
     pub traffic: Traffic,
     /// Ms from one node to another, half the way there and back.
     latency: Vec<u64>,
     /// Under way, by the time of arrival and in the order of sending.
-    under_way: BTreeMap<(u64, u64), (usize, Arrived)>,
+    under_way: BTreeMap<(u64, u64), (usize, ArrivedDatagram)>,
     next: u64,
     gossip: VecDeque<Vec<u8>>,
     requests: VecDeque<Vec<u8>>,
@@ -109,7 +109,7 @@ impl Network {
         Self {
             nodes,
             random,
-            weather: Weather::default(),
+            weather: NetworkFaults::default(),
             traffic: Traffic::default(),
             latency,
             under_way: BTreeMap::new(),
@@ -125,7 +125,7 @@ impl Network {
     }
 
     /// The next datagram that has arrived by now, and at which node.
-    pub fn due(&mut self, now: u64) -> Option<(usize, Arrived)> {
+    pub fn due(&mut self, now: u64) -> Option<(usize, ArrivedDatagram)> {
         let (at, _) = *self.under_way.first_key_value()?.0;
         if at > now {
             return None;
@@ -135,9 +135,9 @@ impl Network {
     }
 
     /// Takes what a node sends.
-    pub fn send(&mut self, now: u64, from: usize, sent: Sent, digest: &mut Digest) {
+    pub fn send(&mut self, now: u64, from: usize, sent: SentDatagram, digest: &mut Digest) {
         self.traffic.sent += 1;
-        let Sent { from: port, to, mut data } = sent;
+        let SentDatagram { from: port, to, mut data } = sent;
         digest.word(now);
         digest.word((from as u64) << 32 | u64::from(to.port()));
         // What is encrypted is other bytes in each run, since TLS draws its own keys, and as many.
@@ -166,7 +166,7 @@ impl Network {
             data[at] ^= self.random.u8(1..);
             self.traffic.changed += 1;
         }
-        let arrived = Arrived { from: address(from, port).into(), port: kind, data };
+        let arrived = ArrivedDatagram { from: address(from, port).into(), port: kind, data };
         if self.chance(self.weather.duplicate) {
             self.traffic.doubled += 1;
             self.put(now, from, node, arrived.clone());
@@ -177,13 +177,13 @@ impl Network {
     /// A node sends a shred to another beside what its tiles send, and it is neither lost nor withheld.
     pub fn send_beside(&mut self, now: u64, from: usize, to: usize, data: Vec<u8>) {
         let port = PortKind::Tvu;
-        self.put(now, from, to, Arrived { from: address(from, port).into(), port, data });
+        self.put(now, from, to, ArrivedDatagram { from: address(from, port).into(), port, data });
     }
 
     /// A stranger sends something to a node's port.
     pub fn send_strange(&mut self, now: u64, node: usize, port: PortKind, data: Vec<u8>) {
         let stranger = SocketAddrV4::new(Ipv4Addr::new(10, 9, self.random.u8(..), self.random.u8(1..)), 4_000);
-        self.put(now, node, node, Arrived { from: stranger.into(), port, data });
+        self.put(now, node, node, ArrivedDatagram { from: stranger.into(), port, data });
     }
 
     /// A datagram of gossip, or a request for repair, that was sent before: a stranger may send it again.
@@ -221,7 +221,7 @@ impl Network {
         per_mille > 0 && self.random.u64(0..1_000) < per_mille
     }
 
-    fn put(&mut self, now: u64, from: usize, to: usize, arrived: Arrived) {
+    fn put(&mut self, now: u64, from: usize, to: usize, arrived: ArrivedDatagram) {
         let jitter = self.random.u64(0..=self.weather.jitter);
         let ms = self.latency[from * self.nodes + to] + self.weather.delay + jitter;
         let at = ((now + ms * MS) / GRID_NS + 1) * GRID_NS;
@@ -234,8 +234,8 @@ impl Network {
 mod tests {
     use super::*;
 
-    fn sent(to: usize) -> Sent {
-        Sent { from: PortKind::Tvu, to: address(to, PortKind::Tvu).into(), data: vec![7; 9] }
+    fn sent(to: usize) -> SentDatagram {
+        SentDatagram { from: PortKind::Tvu, to: address(to, PortKind::Tvu).into(), data: vec![7; 9] }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use hearth_ledger::fees::LAMPORTS_PER_SIGNATURE;
 use hearth_ledger::genesis::funded_account_key;
 use hearth_ledger::rent::minimum_balance;
 use hearth_ledger::snapshot::{SnapshotError, SnapshotFile};
-use hearth_ledger::{Account, Fates, Genesis, GenesisConfig, Ledger};
+use hearth_ledger::{Account, DropTable, Genesis, GenesisConfig, Ledger};
 use hearth_node::config::{Config, Validator};
 use hearth_node::restore::{self, StateFolders};
 use hearth_node::{boot, peers, replay as start};
@@ -50,7 +50,7 @@ use hearth_pipeline::shred::{self, Shred, Slot0};
 use hearth_pipeline::sign::{self, Sign};
 use hearth_pipeline::store::{self, Store};
 use hearth_pipeline::topology::{self, Affinity, Counts};
-use hearth_pipeline::tower::{self, Core, CoreConfig, Membership, Now, Tower, TowerError};
+use hearth_pipeline::tower::{self, Clocks, Core, CoreConfig, Membership, Tower, TowerError};
 use hearth_pipeline::txsend::{self, TxSend};
 use hearth_pipeline::verify::{self, Verify};
 use hearth_pipeline::voters::{VoterKeys, Voters};
@@ -206,7 +206,7 @@ impl From<start::ReplayError> for StartError {
 }
 
 /// Where and when a node starts.
-pub struct Place<'a> {
+pub struct NodeStart<'a> {
     /// Draws its secrets.
     pub seed: u64,
     /// Its number.
@@ -255,7 +255,7 @@ pub struct Node {
 }
 
 /// A chain from its folder, and what its tiles are made from beside.
-struct Opened {
+struct OpenedChain {
     ledger: Arc<Ledger>,
     store: BlockStore,
     keeper: SteppedKeeper,
@@ -265,7 +265,7 @@ struct Opened {
     is_begin: bool,
 }
 
-fn open(setup: &Setup, place: &Place<'_>, node: &Pubkey) -> Result<Opened, StartError> {
+fn open(setup: &Setup, place: &NodeStart<'_>, node: &Pubkey) -> Result<OpenedChain, StartError> {
     let Setup { genesis, config, .. } = setup;
     let store_config =
         blockstore::Config { sync: SyncPolicy::EachSlot, ..blockstore::Config::new(STORE_BYTES, *genesis.hash()) };
@@ -281,11 +281,11 @@ fn open(setup: &Setup, place: &Place<'_>, node: &Pubkey) -> Result<Opened, Start
     let root = tower::final_slot(place.folder, node).map_err(StartError::other)?.unwrap_or(0);
     let begin = restored.block_id;
     let ledger = restored.ledger;
-    let go_on = |_: &start::Replayed| ControlFlow::Continue(());
+    let go_on = |_: &start::ReplaySummary| ControlFlow::Continue(());
     let replayed = start::replay(&ledger, begin, genesis, &store.reader(), Some(root), None, go_on)?;
     let is_begin = replayed.last_slot == genesis.config().genesis_slot && recovery.last_whole_slot.is_none();
     let block_id = replayed.block_id.unwrap_or_else(|| *Slot0::of(genesis).block_id());
-    Ok(Opened { ledger, store, keeper, block_id, last_slot: replayed.last_slot, is_begin })
+    Ok(OpenedChain { ledger, store, keeper, block_id, last_slot: replayed.last_slot, is_begin })
 }
 
 /// Consensus: what tower and replay are made from, and the newest slot that is confirmed.
@@ -296,7 +296,12 @@ struct Consensus {
     due: TowerDue,
 }
 
-fn consensus(setup: &Setup, place: &Place<'_>, opened: &Opened, clock: &Clock) -> Result<Consensus, StartError> {
+fn consensus(
+    setup: &Setup,
+    place: &NodeStart<'_>,
+    opened: &OpenedChain,
+    clock: &Clock,
+) -> Result<Consensus, StartError> {
     let Validator { identity: node, vote, .. } = validator(place.seed, place.number);
     let saved = tower::saved_tower(place.folder, &node).map_err(StartError::other)?;
     let core = CoreConfig {
@@ -312,7 +317,7 @@ fn consensus(setup: &Setup, place: &Place<'_>, opened: &Opened, clock: &Clock) -
     let rooted = saved.as_ref().and_then(|tower| tower.root()).map(|root| root.slot);
     let begun = position::start(&opened.ledger, opened.block_id, &blocks, rooted);
     let confirmed = begun.block.bank.id.slot;
-    let core = Core::new(core, begun, saved, Now::of(clock)).map_err(StartError::other)?;
+    let core = Core::new(core, begun, saved, Clocks::of(clock)).map_err(StartError::other)?;
     let (files, due) = TowerDisk::new(place.folder, &node, place.disk, clock);
     let replay = replay::Config {
         ledger: Arc::clone(&opened.ledger),
@@ -328,7 +333,7 @@ fn consensus(setup: &Setup, place: &Place<'_>, opened: &Opened, clock: &Clock) -
 }
 
 /// What the node says of itself.
-fn contact(setup: &Setup, place: &Place<'_>, own: Pubkey, clock: &Clock) -> ContactInfo {
+fn contact(setup: &Setup, place: &NodeStart<'_>, own: Pubkey, clock: &Clock) -> ContactInfo {
     let began = ContactInfo::new(own, clock.wall_ns() / 1_000, setup.genesis.shred_version(), Version::default());
     let sockets = [
         (SocketKind::Gossip, PortKind::Gossip),
@@ -343,7 +348,7 @@ fn contact(setup: &Setup, place: &Place<'_>, own: Pubkey, clock: &Clock) -> Cont
 }
 
 /// What shred takes others' shreds by.
-fn shred_cluster(setup: &Setup, place: &Place<'_>, own: Pubkey, opened: &Opened) -> shred::Cluster {
+fn shred_cluster(setup: &Setup, place: &NodeStart<'_>, own: Pubkey, opened: &OpenedChain) -> shred::Cluster {
     let receiver = shred::ReceiverConfig {
         version: setup.genesis.shred_version(),
         own,
@@ -357,7 +362,7 @@ fn shred_cluster(setup: &Setup, place: &Place<'_>, own: Pubkey, opened: &Opened)
 }
 
 /// Configurations of the tiles that make blocks.
-fn leading(setup: &Setup, own: Pubkey, opened: &Opened, drops: &DropLog, tag_key: u64) -> TileConfigs {
+fn leading(setup: &Setup, own: Pubkey, opened: &OpenedChain, drops: &DropLog, tag_key: u64) -> TileConfigs {
     let Setup { config, genesis, .. } = setup;
     let ledger = &opened.ledger;
     let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..boot::server_config(&config.tiles.quic) };
@@ -392,8 +397,8 @@ fn leading(setup: &Setup, own: Pubkey, opened: &Opened, drops: &DropLog, tag_key
 fn following(
     configs: TileConfigs,
     setup: &Setup,
-    place: &Place<'_>,
-    (own, opened, drops): (Pubkey, &Opened, &DropLog),
+    place: &NodeStart<'_>,
+    (own, opened, drops): (Pubkey, &OpenedChain, &DropLog),
     clock: &Clock,
 ) -> TileConfigs {
     let (ledger, blocks) = (&opened.ledger, opened.store.reader());
@@ -442,7 +447,7 @@ impl Node {
     ///
     /// # Errors
     /// Its files are damaged, or its tower is of another chain.
-    pub fn start(setup: &Setup, place: &Place<'_>) -> Result<Self, StartError> {
+    pub fn start(setup: &Setup, place: &NodeStart<'_>) -> Result<Self, StartError> {
         let (seed, number) = (place.seed, place.number);
         let Validator { identity: own, vote, .. } = validator(seed, number);
         let unix_ns = (CREATED_S * 1_000_000_000 + place.now).saturating_add_signed(place.set_ns);
@@ -450,12 +455,12 @@ impl Node {
         let opened = open(setup, place, &own)?;
         let Consensus { tower, replay, confirmed, due: tower_due } = consensus(setup, place, &opened, &clock)?;
         let (failed_tower, failed_replay) = (tower.failure.clone(), replay.failure.clone());
-        let fates = Arc::new(Fates::new(1_024, secret_word(seed, number, "tags")));
+        let fates = Arc::new(DropTable::new(1_024, secret_word(seed, number, "tags")));
         let drops = DropLog::new(Arc::clone(&fates));
         let wire = Arc::new(Mutex::new(Wire::default()));
         let configs = leading(setup, own, &opened, &drops, fates.key());
         let configs = following(configs, setup, place, (own, &opened, &drops), &clock);
-        let Opened { ledger, store, keeper, .. } = opened;
+        let OpenedChain { ledger, store, keeper, .. } = opened;
         let blocks = store.reader();
         let when = secret_word(seed ^ place.starts << 32, number, "snapshots");
         let snapshots = Taking::new(&ledger, place.folder, blocks.clone(), when).map_err(StartError::other)?;

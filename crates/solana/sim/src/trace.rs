@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// What a node may learn of a slot, each once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Learnt {
+pub enum SlotEvent {
     /// It sent a shred of it.
     SentShred,
     /// A shred of it came.
@@ -24,7 +24,7 @@ pub enum Learnt {
     Rooted,
 }
 
-impl Learnt {
+impl SlotEvent {
     fn text(self) -> &'static str {
         match self {
             Self::SentShred => "sends its first shred",
@@ -41,7 +41,7 @@ impl Learnt {
 #[derive(Debug, Default)]
 pub struct Trace {
     slot: Option<u64>,
-    seen: BTreeSet<(usize, Learnt)>,
+    seen: BTreeSet<(usize, SlotEvent)>,
     lines: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl Trace {
     }
 
     /// A node learns something of the slot that is traced; what it learnt before is no news.
-    pub fn learnt(&mut self, now: u64, node: usize, learnt: Learnt, beside: &str) {
+    pub fn learnt(&mut self, now: u64, node: usize, learnt: SlotEvent, beside: &str) {
         if self.seen.insert((node, learnt)) {
             self.say(now, node, &format!("{}{beside}", learnt.text()));
         }

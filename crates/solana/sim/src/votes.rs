@@ -11,7 +11,7 @@ use hearth_consensus::{BankId, Tower};
 use hearth_ledger::BlockSummary;
 use hearth_pipeline::tower::saved_tower;
 use hearth_wire::gossip::{CrdsData, CrdsValue};
-use hearth_wire::vote::{Voted, voted_for};
+use hearth_wire::vote::{VoteTarget, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 /// What is known of one node's votes.
@@ -29,7 +29,7 @@ struct Voter {
 
 impl Voter {
     /// Notes a vote that leaves. Returns its slot if an earlier one was for another block there.
-    fn note(&mut self, voted: &Voted) -> Option<u64> {
+    fn note(&mut self, voted: &VoteTarget) -> Option<u64> {
         let first = *self.left.entry(voted.slot).or_insert(voted.bank_hash);
         (first != voted.bank_hash).then_some(voted.slot)
     }
@@ -63,12 +63,12 @@ impl Votes {
     }
 
     /// What the line that ends with a block has at a slot.
-    fn at(&self, mut hash: Hash, slot: u64) -> Line {
+    fn at(&self, mut hash: Hash, slot: u64) -> ChainAtSlot {
         loop {
             match self.blocks.get(&hash) {
-                None => return Line::Unknown,
-                Some((at, _)) if *at == slot => return Line::Has(hash),
-                Some((at, _)) if *at < slot => return Line::Lacks,
+                None => return ChainAtSlot::Unknown,
+                Some((at, _)) if *at == slot => return ChainAtSlot::Has(hash),
+                Some((at, _)) if *at < slot => return ChainAtSlot::Lacks,
                 Some((_, parent)) => hash = *parent,
             }
         }
@@ -79,7 +79,9 @@ impl Votes {
     pub fn may_be_confirmed(&self, slot: u64, hash: Hash, stakes: &[u64]) -> bool {
         let has_voted = |voter: &Voter| {
             let newer = voter.votes.iter().rev().filter(|vote| vote.slot >= slot);
-            newer.map(|vote| self.at(vote.hash, slot)).any(|line| line == Line::Unknown || line == Line::Has(hash))
+            newer
+                .map(|vote| self.at(vote.hash, slot))
+                .any(|line| line == ChainAtSlot::Unknown || line == ChainAtSlot::Has(hash))
         };
         let voted = self.voters.iter().zip(stakes).filter(|(voter, _)| has_voted(voter));
         let voted: u128 = voted.map(|(_, stake)| u128::from(*stake)).sum();
@@ -115,7 +117,7 @@ impl Votes {
         let broken = self.voters[node].tower.as_ref().and_then(|before| {
             let binding = before.lockouts().votes.iter().filter(|vote| vote.slot < voted.slot);
             let mut binding = binding.filter(|vote| vote.binds_at(voted.slot));
-            binding.find(|vote| self.at(voted.bank_hash, vote.slot) == Line::Lacks).copied()
+            binding.find(|vote| self.at(voted.bank_hash, vote.slot) == ChainAtSlot::Lacks).copied()
         });
         let voter = &mut self.voters[node];
         (voter.newest, voter.tower) = (voted.slot, Some(tower));
@@ -131,7 +133,7 @@ impl Votes {
 
 /// What a line has at a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Line {
+enum ChainAtSlot {
     Has(Hash),
     Lacks,
     Unknown,
@@ -150,7 +152,7 @@ pub enum Fault {
 }
 
 /// The votes with this account among values of gossip.
-fn own_votes(values: &[CrdsValue<'_>], account: &Pubkey) -> Vec<Voted> {
+fn own_votes(values: &[CrdsValue<'_>], account: &Pubkey) -> Vec<VoteTarget> {
     let votes = values.iter().filter_map(|value| match value.data() {
         CrdsData::Vote(vote) => voted_for(&Txn::parse(vote.transaction).ok()?),
         _ => None,
@@ -188,7 +190,7 @@ mod tests {
     #[test]
     fn a_second_block_of_a_slot_is_noticed() {
         let mut voter = Voter::default();
-        let voted = |slot, bank_hash| Voted { account: [1; 32], slot, bank_hash, block_id: [2; 32] };
+        let voted = |slot, bank_hash| VoteTarget { account: [1; 32], slot, bank_hash, block_id: [2; 32] };
         assert_eq!(voter.note(&voted(3, hash(3))), None);
         assert_eq!(voter.note(&voted(3, hash(3))), None, "the same again");
         assert_eq!(voter.note(&voted(4, hash(4))), None);

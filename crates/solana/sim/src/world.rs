@@ -23,12 +23,12 @@ use crate::clients::Clients;
 use crate::digest::Digest;
 use crate::disk::SimDisk;
 use crate::hostile;
-use crate::net::Arrived;
-use crate::network::{MS, Network, Traffic, Weather};
-use crate::node::{Node, Place, SLOT_MS, Setup, StartError, secret_word, validator, wipe};
+use crate::net::ArrivedDatagram;
+use crate::network::{MS, Network, NetworkFaults, Traffic};
+use crate::node::{Node, NodeStart, SLOT_MS, Setup, StartError, secret_word, validator, wipe};
 use crate::plan::{Fault, Kind, Plan};
 use crate::snapshots;
-use crate::trace::{Learnt, Trace};
+use crate::trace::{SlotEvent, Trace};
 
 /// Nanoseconds of a slot.
 const SLOT_NS: u64 = SLOT_MS * MS;
@@ -277,13 +277,13 @@ impl World {
     }
 
     /// A node gets a datagram; one that is down does not.
-    fn arrive(&mut self, number: usize, arrived: Arrived) {
+    fn arrive(&mut self, number: usize, arrived: ArrivedDatagram) {
         let Some(node) = &mut self.sites[number].node else { return };
         if let Some(slot) = self.trace.slot()
             && matches!(arrived.port, PortKind::Tvu | PortKind::Repair)
             && slot_of(&arrived.data) == Some(slot)
         {
-            self.trace.learnt(self.now, number, Learnt::ShredCame, &format!(" ({:?})", arrived.port));
+            self.trace.learnt(self.now, number, SlotEvent::ShredCame, &format!(" ({:?})", arrived.port));
         }
         node.wire.lock().arrived.push_back(arrived);
         node.wake_at = self.now;
@@ -312,7 +312,7 @@ impl World {
                 && datagram.from == PortKind::Tvu
                 && slot_of(&datagram.data) == Some(slot)
             {
-                self.trace.learnt(self.now, number, Learnt::SentShred, "");
+                self.trace.learnt(self.now, number, SlotEvent::SentShred, "");
             }
             self.network.send(self.now, number, datagram, &mut self.digest);
         }
@@ -393,7 +393,7 @@ impl World {
             return Ok(());
         }
         site.disk.restart().expect("the files of a node that is down can be cut");
-        let place = Place {
+        let place = NodeStart {
             seed: self.plan.seed,
             number,
             starts: site.starts,
@@ -528,9 +528,9 @@ impl World {
     }
 
     /// The network under the faults of now.
-    fn weather(&self) -> Weather {
+    fn weather(&self) -> NetworkFaults {
         let victim = self.plan.victim;
-        let mut weather = Weather::default();
+        let mut weather = NetworkFaults::default();
         for (fault, _) in self.plan.faults.iter().zip(&self.active).filter(|(_, active)| **active) {
             let amount = fault.amount;
             match fault.kind {

@@ -34,7 +34,7 @@ const LOADER_V4_STATUS: usize = 40;
 const LOADER_V4_STATUS_MAX: u64 = 2;
 
 /// Keeps the engine from waiting for a program that is not visible in its slot.
-pub(crate) struct Delayed {
+pub(crate) struct DelayedPrograms {
     /// An environment in which no program runs. An entry with it applies only in its own slot, where the program is not
     /// visible yet; in later slots the cache ignores it.
     nowhere: ProgramRuntimeEnvironment,
@@ -50,7 +50,7 @@ pub(crate) struct CacheAt<'a, F: ForkGraph> {
     pub(crate) slot: u64,
 }
 
-impl Delayed {
+impl DelayedPrograms {
     pub(crate) fn new() -> Self {
         Self { nowhere: ProgramRuntimeEnvironment::from(BuiltinProgram::new_mock()), is_any: AtomicBool::new(false) }
     }

@@ -18,11 +18,11 @@ use solana_builtins::BUILTINS;
 use solana_program_runtime::program_cache_entry::ProgramCacheEntry;
 use solana_svm::transaction_processor::TransactionBatchProcessor;
 
-use hearth_ledger::bank::{GeneralPath, GeneralWorker};
+use hearth_ledger::bank::{ProgramRuntime, RuntimeWorker};
 
-use crate::delayed::Delayed;
+use crate::delayed::DelayedPrograms;
 use crate::environment::Environments;
-use crate::line::Line;
+use crate::fork_graph::LinearForkGraph;
 use crate::worker::{Shared, Worker};
 
 /// Default log limit per transaction in bytes; the rest is cut.
@@ -49,7 +49,7 @@ impl Svm {
     /// The same with another log limit per transaction.
     pub fn with_log_bytes(log_bytes: usize) -> Self {
         let first = TransactionBatchProcessor::new_uninitialized(0, 0);
-        let line = Arc::new(RwLock::new(Line));
+        let line = Arc::new(RwLock::new(LinearForkGraph));
         let cache = Arc::clone(&first.global_program_cache);
         cache.write().unwrap_or_else(PoisonError::into_inner).set_fork_graph(Arc::downgrade(&line));
         // The environment of a slot says which of them it has.
@@ -58,14 +58,14 @@ impl Svm {
             first.add_builtin(builtin.program_id, entry);
         }
         let environments = Environments::default();
-        let (delayed, idle) = (Delayed::new(), Mutex::default());
+        let (delayed, idle) = (DelayedPrograms::new(), Mutex::default());
         let rewinds = AtomicU64::new(0);
         Self { shared: Arc::new(Shared { environments, cache, log_bytes, line, delayed, rewinds, idle }) }
     }
 }
 
-impl GeneralPath for Svm {
-    fn worker(&self) -> Box<dyn GeneralWorker> {
+impl ProgramRuntime for Svm {
+    fn worker(&self) -> Box<dyn RuntimeWorker> {
         Box::new(Worker::new(self.shared.clone()))
     }
 

@@ -26,7 +26,7 @@ use solana_syscalls::create_program_runtime_environment;
 use hearth_ledger::ActiveFeatures;
 use hearth_ledger::budget::Budget;
 
-use crate::line::Line;
+use crate::fork_graph::LinearForkGraph;
 
 /// Feature sets whose environments are kept. Forks around an epoch boundary need two.
 const ENVIRONMENTS_KEPT: usize = 4;
@@ -65,7 +65,11 @@ pub(crate) struct Environments(Mutex<Vec<Arc<Environment>>>);
 
 impl Environments {
     /// The environment of a chain with these features. Its processor uses `cache`.
-    pub(crate) fn of(&self, active: &Arc<ActiveFeatures>, cache: &Arc<RwLock<ProgramCache<Line>>>) -> Arc<Environment> {
+    pub(crate) fn of(
+        &self,
+        active: &Arc<ActiveFeatures>,
+        cache: &Arc<RwLock<ProgramCache<LinearForkGraph>>>,
+    ) -> Arc<Environment> {
         let mut kept = self.0.lock();
         let is_same =
             |known: &Arc<Environment>| Arc::ptr_eq(&known.active, active) || known.active.as_ref() == active.as_ref();
@@ -83,14 +87,18 @@ impl Environments {
 pub(crate) struct Environment {
     active: Arc<ActiveFeatures>,
     /// The template from which the processor of each slot is made.
-    pub(crate) root: TransactionBatchProcessor<Line>,
+    pub(crate) root: TransactionBatchProcessor<LinearForkGraph>,
     pub(crate) programs: ProgramRuntimeEnvironment,
     runtime_features: SVMFeatureSet,
     budget: SVMTransactionExecutionBudget,
 }
 
 impl Environment {
-    fn new(active: &Arc<ActiveFeatures>, cache: &Arc<RwLock<ProgramCache<Line>>>, others: &[Arc<Self>]) -> Self {
+    fn new(
+        active: &Arc<ActiveFeatures>,
+        cache: &Arc<RwLock<ProgramCache<LinearForkGraph>>>,
+        others: &[Arc<Self>],
+    ) -> Self {
         let features = feature_set(active);
         let costs = costs(&features);
         let new = programs(&features);

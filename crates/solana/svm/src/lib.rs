@@ -6,7 +6,7 @@
 //! source  `solana-runtime` 4.2: how the cluster's bank feeds this engine
 //!
 //! All heavy dependencies are in this crate: the ledger knows only the engine's interface
-//! ([`hearth_ledger::bank::GeneralPath`]).
+//! ([`hearth_ledger::bank::ProgramRuntime`]).
 //!
 //! [`Svm`] (shared by all threads) creates workers, each of which converts a batch of transactions and accounts to the
 //! engine's types, runs it, and returns outcomes. [`programs`] are those of a new chain.
@@ -15,7 +15,7 @@ mod convert;
 mod delayed;
 mod engine;
 mod environment;
-mod line;
+mod fork_graph;
 mod message;
 mod precompiles;
 pub mod programs;

@@ -15,7 +15,7 @@ use solana_svm_transaction::svm_message::{SVMMessage, SVMStaticMessage};
 use solana_svm_transaction::svm_transaction::SVMTransaction;
 use solana_transaction::versioned::TransactionVersion;
 
-use hearth_ledger::bank::GeneralTxn;
+use hearth_ledger::bank::RuntimeTransaction;
 use hearth_ledger::programs::is_reserved;
 use hearth_wire::AccountSet;
 use hearth_wire::Txn;
@@ -32,7 +32,7 @@ pub(crate) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    pub(crate) fn new(request: &GeneralTxn<'a>) -> Self {
+    pub(crate) fn new(request: &RuntimeTransaction<'a>) -> Self {
         let (txn, loaded) = (request.txn, request.loaded);
         let addresses = |keys: &[hearth_wire::Pubkey]| bytemuck::cast_slice(keys).to_vec();
         Self {

@@ -30,13 +30,13 @@ pub fn check(program: &[u8; 32]) -> Option<Check> {
 /// signature offset u16, its instruction u16, key offset u16, its instruction u16,
 /// message offset u16, its size u16, its instruction u16
 /// ```
-struct Places<'a> {
+struct OffsetFields<'a> {
     fields: [u16; 7],
     own: &'a [u8],
     all: &'a [&'a [u8]],
 }
 
-impl<'a> Places<'a> {
+impl<'a> OffsetFields<'a> {
     /// Bytes of the fields.
     const SIZE: usize = 14;
     /// The number of signatures, and a byte that is not looked at.
@@ -49,7 +49,7 @@ impl<'a> Places<'a> {
         all: &'a [&'a [u8]],
         most: u8,
         may_be_none: bool,
-    ) -> Result<impl Iterator<Item = Places<'a>>, PrecompileError> {
+    ) -> Result<impl Iterator<Item = OffsetFields<'a>>, PrecompileError> {
         let (header, rest) = own.split_at_checked(Self::HEADER).ok_or(InvalidInstructionDataSize)?;
         let count = header[0];
         let none_is_wrong = count == 0 && !(may_be_none && rest.is_empty());
@@ -59,7 +59,7 @@ impl<'a> Places<'a> {
         let places = rest.get(..usize::from(count) * Self::SIZE).ok_or(InvalidInstructionDataSize)?;
         Ok(places.chunks_exact(Self::SIZE).map(move |bytes| {
             let field = |index: usize| u16::from_le_bytes([bytes[2 * index], bytes[2 * index + 1]]);
-            Places { fields: std::array::from_fn(field), own, all }
+            OffsetFields { fields: std::array::from_fn(field), own, all }
         }))
     }
 
@@ -89,7 +89,7 @@ impl<'a> Places<'a> {
 }
 
 fn ed25519_signatures(data: &[u8], all: &[&[u8]]) -> Result<(), PrecompileError> {
-    for places in Places::of(data, all, u8::MAX, true)? {
+    for places in OffsetFields::of(data, all, u8::MAX, true)? {
         let signature = places.signature()?;
         // A scalar this large is invalid for any key. One that is only slightly too large is detected with the key.
         if signature[63] & 0b1110_0000 != 0 {
@@ -107,7 +107,7 @@ fn ed25519_signatures(data: &[u8], all: &[&[u8]]) -> Result<(), PrecompileError>
 fn secp256r1_signatures(data: &[u8], all: &[&[u8]]) -> Result<(), PrecompileError> {
     /// Maximum signatures of one instruction.
     const MOST: u8 = 8;
-    for places in Places::of(data, all, MOST, false)? {
+    for places in OffsetFields::of(data, all, MOST, false)? {
         let (signature, key, message) = (places.signature()?, places.key::<33>()?, places.message()?);
         let signature = p256::ecdsa::Signature::from_slice(signature).map_err(|_| InvalidSignature)?;
         // Of the two equivalent forms of a signature only the one with the lower S is valid.

@@ -33,16 +33,16 @@ use solana_svm_transaction::svm_message::SVMMessage;
 use solana_transaction_error::TransactionError as EngineError;
 
 use hearth_ledger::bank::{
-    AccountReader, GeneralBatch, GeneralOutcome, GeneralTxn, GeneralWorker, InnerCall, Record, TokenAmount,
+    AccountReader, InnerCall, Record, RuntimeBatch, RuntimeOutcome, RuntimeTransaction, RuntimeWorker, TokenAmount,
 };
 use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::{Account, ActiveFeatures, TransactionError};
 use hearth_wire::consts::{BPF_LOADER_UPGRADEABLE, LOADER_V4};
 
 use crate::convert::{error, from_engine, to_engine};
-use crate::delayed::{CacheAt, Delayed};
+use crate::delayed::{CacheAt, DelayedPrograms};
 use crate::environment::{Environment, Environments};
-use crate::line::Line;
+use crate::fork_graph::LinearForkGraph;
 use crate::message::Message;
 use crate::precompiles;
 
@@ -50,12 +50,12 @@ use crate::precompiles;
 pub(crate) struct Shared {
     pub(crate) environments: Environments,
     /// The compiled programs of all environments.
-    pub(crate) cache: Arc<RwLock<ProgramCache<Line>>>,
+    pub(crate) cache: Arc<RwLock<ProgramCache<LinearForkGraph>>>,
     pub(crate) log_bytes: usize,
     /// The fork graph of the program cache, which holds only a weak reference to it.
-    pub(crate) line: Arc<RwLock<Line>>,
+    pub(crate) line: Arc<RwLock<LinearForkGraph>>,
     /// Programs whose header names a later slot.
-    pub(crate) delayed: Delayed,
+    pub(crate) delayed: DelayedPrograms,
     /// Counts rewinds: afterwards a worker's cached slot state is that of another block.
     pub(crate) rewinds: AtomicU64,
     /// States of finished workers.
@@ -69,7 +69,7 @@ pub(crate) struct State {
     features: Arc<ActiveFeatures>,
     /// What the features mean for programs.
     rules: Arc<Environment>,
-    processor: TransactionBatchProcessor<Line>,
+    processor: TransactionBatchProcessor<LinearForkGraph>,
     environment: TransactionProcessingEnvironment,
     /// Shared by accounts without data; one per thread, so that threads do not contend for its reference count.
     empty: Arc<Vec<u8>>,
@@ -115,8 +115,8 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-impl GeneralWorker for Worker {
-    fn execute(&mut self, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
+impl RuntimeWorker for Worker {
+    fn execute(&mut self, batch: &RuntimeBatch<'_>, outcomes: &mut Vec<RuntimeOutcome>) {
         let rewinds = self.shared.rewinds.load(Acquire);
         let stale = |state: &State| {
             state.slot != batch.slot
@@ -139,7 +139,7 @@ impl GeneralWorker for Worker {
 }
 
 impl State {
-    fn enter(shared: &Shared, batch: &GeneralBatch<'_>) -> Self {
+    fn enter(shared: &Shared, batch: &RuntimeBatch<'_>) -> Self {
         let rules = shared.environments.of(batch.features, &shared.cache);
         let state = Self {
             slot: batch.slot,
@@ -157,7 +157,7 @@ impl State {
         state
     }
 
-    fn callbacks<'a>(&'a self, shared: &'a Shared, batch: &GeneralBatch<'a>) -> Callbacks<'a> {
+    fn callbacks<'a>(&'a self, shared: &'a Shared, batch: &RuntimeBatch<'a>) -> Callbacks<'a> {
         Callbacks { state: self, shared, accounts: batch.accounts, stakes: batch.stakes }
     }
 
@@ -177,7 +177,7 @@ impl State {
         }
     }
 
-    fn execute(&self, shared: &Shared, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
+    fn execute(&self, shared: &Shared, batch: &RuntimeBatch<'_>, outcomes: &mut Vec<RuntimeOutcome>) {
         let messages: Vec<_> = batch.txns.iter().map(Message::new).collect();
         let checks = batch.txns.iter().zip(&messages).map(|(txn, message)| check(&self.rules, txn, message)).collect();
         let config = TransactionProcessingConfig {
@@ -205,8 +205,8 @@ impl State {
         for ((result, message), txn) in output.processing_results.into_iter().zip(&messages).zip(batch.txns) {
             let record = balances.as_mut().and_then(|balances| balances.next(txn));
             outcomes.push(match outcome(result, message, record) {
-                GeneralOutcome::Refused(TransactionError::AccountNotFound) if lacks_nonce(batch, txn, message) => {
-                    GeneralOutcome::Refused(TransactionError::BlockhashNotFound)
+                RuntimeOutcome::Refused(TransactionError::AccountNotFound) if lacks_nonce(batch, txn, message) => {
+                    RuntimeOutcome::Refused(TransactionError::BlockhashNotFound)
                 }
                 outcome => outcome,
             });
@@ -238,7 +238,7 @@ impl State {
 }
 
 /// The checks that the engine may assume to have passed.
-fn check(rules: &Environment, txn: &GeneralTxn<'_>, message: &Message<'_>) -> TransactionCheckResult {
+fn check(rules: &Environment, txn: &RuntimeTransaction<'_>, message: &Message<'_>) -> TransactionCheckResult {
     let nonce = match txn.needs_nonce {
         true => Some(*message.get_durable_nonce().ok_or(EngineError::BlockhashNotFound)?),
         false => None,
@@ -253,7 +253,7 @@ fn check(rules: &Environment, txn: &GeneralTxn<'_>, message: &Message<'_>) -> Tr
 
 /// Whether the nonce account that a transaction relies on does not exist. The cluster's bank notices that before its
 /// engine does, and calls it an unknown blockhash.
-fn lacks_nonce(batch: &GeneralBatch<'_>, txn: &GeneralTxn<'_>, message: &Message<'_>) -> bool {
+fn lacks_nonce(batch: &RuntimeBatch<'_>, txn: &RuntimeTransaction<'_>, message: &Message<'_>) -> bool {
     let is_missing = |nonce: &Pubkey| batch.accounts.load(bytemuck::cast_ref(nonce)).is_none();
     txn.needs_nonce && message.get_durable_nonce().is_some_and(is_missing)
 }
@@ -269,7 +269,7 @@ where
     L: Iterator<Item = (Vec<u64>, Vec<u64>)>,
     T: Iterator<Item = (Vec<SvmTokenInfo>, Vec<SvmTokenInfo>)>,
 {
-    fn next(&mut self, txn: &GeneralTxn<'_>) -> Option<Record> {
+    fn next(&mut self, txn: &RuntimeTransaction<'_>) -> Option<Record> {
         let ((before, after), (tokens_before, tokens_after)) = self.lamports.next().zip(self.tokens.next())?;
         Some(Record {
             balances: before.into_iter().zip(after).collect(),
@@ -293,10 +293,10 @@ fn token_amount(token: SvmTokenInfo) -> TokenAmount {
     }
 }
 
-fn outcome(result: TransactionProcessingResult, message: &Message<'_>, record: Option<Record>) -> GeneralOutcome {
+fn outcome(result: TransactionProcessingResult, message: &Message<'_>, record: Option<Record>) -> RuntimeOutcome {
     match result {
-        Err(refused) => GeneralOutcome::Refused(error(&refused)),
-        Ok(ProcessedTransaction::FeesOnly(failed)) => GeneralOutcome::Committed {
+        Err(refused) => RuntimeOutcome::Refused(error(&refused)),
+        Ok(ProcessedTransaction::FeesOnly(failed)) => RuntimeOutcome::Committed {
             result: Err(error(&failed.load_error)),
             compute_units: 0,
             loaded_bytes: failed.loaded_accounts_data_size,
@@ -307,7 +307,7 @@ fn outcome(result: TransactionProcessingResult, message: &Message<'_>, record: O
     }
 }
 
-fn executed_outcome(executed: ExecutedTransaction, message: &Message<'_>, record: Option<Record>) -> GeneralOutcome {
+fn executed_outcome(executed: ExecutedTransaction, message: &Message<'_>, record: Option<Record>) -> RuntimeOutcome {
     let ExecutedTransaction { loaded_transaction: loaded, execution_details: details, .. } = executed;
     let writes = match details.status {
         Err(_) => loaded.rollback_accounts.iter().map(write).collect(),
@@ -333,7 +333,7 @@ fn executed_outcome(executed: ExecutedTransaction, message: &Message<'_>, record
             ..record
         })
     });
-    GeneralOutcome::Committed {
+    RuntimeOutcome::Committed {
         result: details.status.map_err(|failed| error(&failed)),
         compute_units: details.executed_units,
         loaded_bytes: loaded.loaded_accounts_data_size,

@@ -64,7 +64,7 @@ pub struct Message {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Need {
+struct AccountRole {
     signer: bool,
     writable: bool,
 }
@@ -79,7 +79,7 @@ impl Message {
     ) -> Result<Self, BuildError> {
         let keys = collect_keys(fee_payer, instructions);
         let class = |signer, writable| {
-            let wanted = move |need: &&Need| need.signer == signer && need.writable == writable;
+            let wanted = move |need: &&AccountRole| need.signer == signer && need.writable == writable;
             keys.iter().filter(move |(key, need)| *key != fee_payer && wanted(need)).map(|(key, _)| *key)
         };
         let mut accounts = vec![*fee_payer];
@@ -139,8 +139,8 @@ impl Message {
 }
 
 /// Every address, with the strongest requirement of any instruction.
-fn collect_keys(fee_payer: &Pubkey, instructions: &[Instruction]) -> BTreeMap<Pubkey, Need> {
-    let mut keys = BTreeMap::<Pubkey, Need>::new();
+fn collect_keys(fee_payer: &Pubkey, instructions: &[Instruction]) -> BTreeMap<Pubkey, AccountRole> {
+    let mut keys = BTreeMap::<Pubkey, AccountRole>::new();
     for instruction in instructions {
         keys.entry(instruction.program_id).or_default();
         for meta in &instruction.accounts {
@@ -149,7 +149,7 @@ fn collect_keys(fee_payer: &Pubkey, instructions: &[Instruction]) -> BTreeMap<Pu
             need.writable |= meta.is_writable;
         }
     }
-    keys.insert(*fee_payer, Need { signer: true, writable: true });
+    keys.insert(*fee_payer, AccountRole { signer: true, writable: true });
     keys
 }
 

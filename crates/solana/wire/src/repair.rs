@@ -60,7 +60,7 @@ const _: () = assert!(!is_hashes_size(PING_DATAGRAM_SIZE) && !is_hashes_size(ANS
 
 /// The content of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wanted {
+pub enum RequestContent {
     /// One data shred of a slot.
     Shred {
         /// The slot.
@@ -87,7 +87,7 @@ pub enum Wanted {
     },
 }
 
-impl Wanted {
+impl RequestContent {
     /// The slot of the request.
     pub fn slot(&self) -> u64 {
         match self {
@@ -125,12 +125,12 @@ pub struct Request {
     /// Nonce by which the response is recognized.
     pub nonce: u32,
     /// The requested shreds or hashes.
-    pub wanted: Wanted,
+    pub wanted: RequestContent,
 }
 
 /// A datagram to a repair server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RepairDatagram {
     /// An answer to a ping.
     Pong(Pong),
     /// A request, and the sender's signature over [`signed_bytes`].
@@ -141,10 +141,10 @@ impl Request {
     /// Serializes the request, with room for the signature: see [`set_signature`].
     pub fn write(&self) -> Vec<u8> {
         let (tag, slot, index) = match self.wanted {
-            Wanted::Shred { slot, index } => (WINDOW_INDEX, slot, Some(index)),
-            Wanted::Highest { slot, from } => (HIGHEST_WINDOW_INDEX, slot, Some(from)),
-            Wanted::Orphan { slot } => (ORPHAN, slot, None),
-            Wanted::Ancestors { slot } => (ANCESTOR_HASHES, slot, None),
+            RequestContent::Shred { slot, index } => (WINDOW_INDEX, slot, Some(index)),
+            RequestContent::Highest { slot, from } => (HIGHEST_WINDOW_INDEX, slot, Some(from)),
+            RequestContent::Orphan { slot } => (ORPHAN, slot, None),
+            RequestContent::Ancestors { slot } => (ANCESTOR_HASHES, slot, None),
         };
         let mut bytes = Vec::with_capacity(REQUEST_SIZE_MAX);
         bytes.extend_from_slice(&tag.to_le_bytes());
@@ -161,7 +161,7 @@ impl Request {
     }
 }
 
-impl Asked {
+impl RepairDatagram {
     /// Parses exactly one datagram. The signature is not verified.
     ///
     /// # Errors
@@ -188,10 +188,10 @@ impl Asked {
             u32::try_from(index).map_err(|_| RepairError::Index(index))
         };
         let wanted = match tag {
-            WINDOW_INDEX => Wanted::Shred { slot, index: index()? },
-            HIGHEST_WINDOW_INDEX => Wanted::Highest { slot, from: index()? },
-            ORPHAN => Wanted::Orphan { slot },
-            _ => Wanted::Ancestors { slot },
+            WINDOW_INDEX => RequestContent::Shred { slot, index: index()? },
+            HIGHEST_WINDOW_INDEX => RequestContent::Highest { slot, from: index()? },
+            ORPHAN => RequestContent::Orphan { slot },
+            _ => RequestContent::Ancestors { slot },
         };
         let request = Request {
             sender: array(bytes, 68),
@@ -268,7 +268,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// The response to a request for [`Wanted::Ancestors`].
+/// The response to a request for [`RequestContent::Ancestors`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AncestorHashes {
     /// The server wants to verify the requester's address.
@@ -336,12 +336,12 @@ mod tests {
 
     use super::*;
 
-    fn wanted() -> impl Strategy<Value = Wanted> {
+    fn wanted() -> impl Strategy<Value = RequestContent> {
         prop_oneof![
-            (any::<u64>(), any::<u32>()).prop_map(|(slot, index)| Wanted::Shred { slot, index }),
-            (any::<u64>(), any::<u32>()).prop_map(|(slot, from)| Wanted::Highest { slot, from }),
-            any::<u64>().prop_map(|slot| Wanted::Orphan { slot }),
-            any::<u64>().prop_map(|slot| Wanted::Ancestors { slot }),
+            (any::<u64>(), any::<u32>()).prop_map(|(slot, index)| RequestContent::Shred { slot, index }),
+            (any::<u64>(), any::<u32>()).prop_map(|(slot, from)| RequestContent::Highest { slot, from }),
+            any::<u64>().prop_map(|slot| RequestContent::Orphan { slot }),
+            any::<u64>().prop_map(|slot| RequestContent::Ancestors { slot }),
         ]
     }
 
@@ -355,18 +355,19 @@ mod tests {
             prop_assert!(is_repair_request(&signed_bytes(&bytes), &sender));
             prop_assert!(!is_repair_request(&signed_bytes(&bytes), &[1; 32]) || sender == [1; 32]);
             set_signature(&mut bytes, &[signature; 64]);
-            prop_assert_eq!(Asked::parse(&bytes), Ok(Asked::Request(request, [signature; 64])));
+            prop_assert_eq!(RepairDatagram::parse(&bytes), Ok(RepairDatagram::Request(request, [signature; 64])));
             bytes.push(0);
-            prop_assert!(Asked::parse(&bytes).is_err());
+            prop_assert!(RepairDatagram::parse(&bytes).is_err());
         }
 
         #[test]
         fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..1300), tag in 0u8..16) {
             let mut bytes = bytes;
-            let _ = (Asked::parse(&bytes), Answer::parse(&bytes), AncestorHashes::parse(&bytes));
+            let _ = (RepairDatagram::parse(&bytes), Answer::parse(&bytes), AncestorHashes::parse(&bytes));
             if bytes.len() >= 4 {
                 bytes[..4].copy_from_slice(&[tag, 0, 0, 0]);
-                let _ = (Asked::parse(&bytes), is_repair_request(&bytes, &[0; 32]), AncestorHashes::parse(&bytes));
+                let _ = (RepairDatagram::parse(&bytes), AncestorHashes::parse(&bytes));
+                let _ = is_repair_request(&bytes, &[0; 32]);
             }
         }
 
@@ -384,7 +385,7 @@ mod tests {
 
     #[test]
     fn offsets_are_the_clusters() {
-        let wanted = Wanted::Shred { slot: 5, index: 7 };
+        let wanted = RequestContent::Shred { slot: 5, index: 7 };
         let bytes = Request { sender: [1; 32], recipient: [2; 32], time_ms: 3, nonce: 4, wanted }.write();
         assert_eq!((bytes.len(), bytes[0], bytes[68], bytes[100], bytes[132]), (160, 8, 1, 2, 3));
         assert_eq!((bytes[140], bytes[144], bytes[152]), (4, 5, 7));
@@ -392,7 +393,7 @@ mod tests {
         assert!(!is_repair_request(&[8; 32], &[8; 32]));
         for tag in [0, 6, 12, 13, 14] {
             let bytes = [&[tag, 0, 0, 0][..], &[0; 156]].concat();
-            assert_eq!(Asked::parse(&bytes), Err(RepairError::Tag(tag.into())));
+            assert_eq!(RepairDatagram::parse(&bytes), Err(RepairError::Tag(tag.into())));
         }
     }
 
@@ -401,7 +402,7 @@ mod tests {
         let ping = Ping { from: [1; 32], token: [2; 32], signature: [3; 64] };
         assert_eq!(Answer::parse(&write_ping(&ping)), Some(Answer::Ping(ping)));
         let pong = Pong { from: [1; 32], hash: [2; 32], signature: [3; 64] };
-        assert_eq!(Asked::parse(&write_pong(&pong)), Ok(Asked::Pong(pong)));
+        assert_eq!(RepairDatagram::parse(&write_pong(&pong)), Ok(RepairDatagram::Pong(pong)));
         let answer = [&[9; DATA_SHRED_SIZE][..], &7u32.to_le_bytes()].concat();
         assert_eq!(Answer::parse(&answer), Some(Answer::Shred(&[9; DATA_SHRED_SIZE], 7)));
         assert_eq!(Answer::parse(&answer[1..]), None);

@@ -184,7 +184,7 @@ pub fn is_vote(txn: &Txn<'_>) -> bool {
 
 /// The block that a transaction votes for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Voted {
+pub struct VoteTarget {
     /// The vote account.
     pub account: Pubkey,
     /// The newest slot voted for.
@@ -196,7 +196,7 @@ pub struct Voted {
 }
 
 /// The block that a transaction votes for, if it carries a whole tower. Its signatures are not verified.
-pub fn voted_for(txn: &Txn<'_>) -> Option<Voted> {
+pub fn voted_for(txn: &Txn<'_>) -> Option<VoteTarget> {
     if !is_vote(txn) {
         return None;
     }
@@ -221,7 +221,7 @@ pub fn voted_for(txn: &Txn<'_>) -> Option<Voted> {
         (0, rest) => rest.first_chunk()?,
         (_, rest) => rest.get(8..)?.first_chunk()?,
     };
-    (count > 0).then_some(Voted { account, slot, bank_hash: *bank_hash, block_id: *block_id })
+    (count > 0).then_some(VoteTarget { account, slot, bank_hash: *bank_hash, block_id: *block_id })
 }
 
 /// Reads a number written by [`variable`]; returns the remaining bytes too.

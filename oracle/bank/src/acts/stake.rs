@@ -14,14 +14,14 @@ use crate::block::Block;
 use crate::world::{SOL, World};
 
 /// A stake account and the keys that rule it.
-struct Made {
+struct StakeAccountKeys {
     address: Pubkey,
     staker: Keypair,
     withdrawer: Keypair,
     custodian: Keypair,
 }
 
-impl Made {
+impl StakeAccountKeys {
     /// Takes the authorities that the account names, where a change of them has failed.
     fn refresh(&mut self, block: &Block<'_>, world: &World) {
         let account = block.bank.get_account(&self.address);
@@ -40,7 +40,7 @@ impl Made {
 /// Stake accounts of a ledger.
 #[derive(Default)]
 pub struct Stakes {
-    made: Vec<Made>,
+    made: Vec<StakeAccountKeys>,
 }
 
 /// Lamports that a stake account holds for its rent.
@@ -112,7 +112,7 @@ impl Stakes {
                 block.send(&steps, &[mint, &account, &staker])
             }
         };
-        self.made.push(Made { address, staker, withdrawer, custodian });
+        self.made.push(StakeAccountKeys { address, staker, withdrawer, custodian });
     }
 
     fn delegate(&mut self, block: &mut Block<'_>, world: &mut World, at: usize) {
@@ -152,9 +152,9 @@ impl Stakes {
             }
             block.send(&steps, &[&world.mint, &part, &staker]);
         }
-        let Made { withdrawer, custodian, .. } = &self.made[at];
+        let StakeAccountKeys { withdrawer, custodian, .. } = &self.made[at];
         let (withdrawer, custodian) = (withdrawer.insecure_clone(), custodian.insecure_clone());
-        self.made.push(Made { address, staker, withdrawer, custodian });
+        self.made.push(StakeAccountKeys { address, staker, withdrawer, custodian });
     }
 
     /// Two accounts of the ledger, mostly ones with the same authorities.

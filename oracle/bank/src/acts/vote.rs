@@ -16,14 +16,14 @@ use crate::votes;
 use crate::world::{SOL, World};
 
 /// A vote account that a transaction made.
-struct Made {
+struct VoteAccountKeys {
     account: Keypair,
     node: Keypair,
     voter: Keypair,
     withdrawer: Keypair,
 }
 
-impl Made {
+impl VoteAccountKeys {
     /// Takes the authorities that the account names, where a change of them has failed.
     fn refresh(&mut self, block: &Block<'_>, world: &World) {
         let account = block.bank.get_account(&self.account.pubkey());
@@ -39,7 +39,7 @@ impl Made {
 /// Vote accounts of a ledger.
 #[derive(Default)]
 pub struct VoteAccounts {
-    made: Vec<Made>,
+    made: Vec<VoteAccountKeys>,
 }
 
 impl Act for VoteAccounts {
@@ -104,7 +104,7 @@ impl VoteAccounts {
             self.create_v2(block, world, &account, [&node, &voter, &withdrawer])
         };
         block.send(&steps, &[&world.mint, &account, &node]);
-        self.made.push(Made { account, node, voter, withdrawer });
+        self.made.push(VoteAccountKeys { account, node, voter, withdrawer });
     }
 
     fn create_v2(

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use hearth_bench::profile::STACKS_MAX;
 use hearth_evm::chain::{Chain, ChainEvent};
 use hearth_profile::Sampling;
-use hearth_profile::control::{Asked, Control, Format, STOPPED_AT_ONCE, Taken, UnderWay};
+use hearth_profile::control::{Control, FinishedProfile, Format, ProfileRequest, STOPPED_AT_ONCE, UnderWay};
 use hearth_web3::{ProfileFormat, ProfileSpan as Span, Profiler};
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ impl Profiler for ChainService {
 }
 
 /// Translates a requested span into the profiler's terms.
-fn asked(span: Span) -> Asked {
+fn asked(span: Span) -> ProfileRequest {
     let (words, lasts) = match span {
         Span::Seconds(seconds) => (format!("{seconds} s"), Some(Duration::from_secs(seconds))),
         Span::Block => ("until the next block".into(), None),
@@ -64,10 +64,10 @@ fn asked(span: Span) -> Asked {
             (format!("{seconds} s from the next block on"), Some(BLOCK_MAX + Duration::from_secs(seconds)))
         }
     };
-    Asked { words, lasts }
+    ProfileRequest { words, lasts }
 }
 
-fn take(chain: &Chain, under_way: &UnderWay<'_>, span: Span, hz: u32) -> Result<Taken, String> {
+fn take(chain: &Chain, under_way: &UnderWay<'_>, span: Span, hz: u32) -> Result<FinishedProfile, String> {
     let events = chain.subscribe();
     let next_block = || {
         let until = Instant::now() + BLOCK_MAX;
@@ -98,7 +98,7 @@ fn take(chain: &Chain, under_way: &UnderWay<'_>, span: Span, hz: u32) -> Result<
     let txn_per_s = chain.metrics().txs.saturating_sub(txs) as f64 / begun.elapsed().as_secs_f64().max(1e-9);
     let profile = sampling.end().map_err(|why| why.to_string())?.name(STACKS_MAX);
     let figures = [("block".into(), json!(block)), ("txnPerSecond".into(), json!(txn_per_s))];
-    Ok(Taken { profile, figures: figures.into_iter().collect() })
+    Ok(FinishedProfile { profile, figures: figures.into_iter().collect() })
 }
 
 #[cfg(test)]

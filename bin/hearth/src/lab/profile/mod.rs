@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use hearth_bench::profile::words;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::{self, Rpc, RpcError};
-use hearth_command::output::{self, Say, Unwritable, note};
+use hearth_command::output::{self, CommandOutput, WriteError, note};
 use hearth_command::stop::StopSignal;
 use hearth_node::config::LocalNode;
 use hearth_ring::Observer;
@@ -26,7 +26,7 @@ use crate::local_nodes;
 use crate::why::{self, WhyError};
 
 pub use chain::ChainService;
-pub use options::{NodeOptions, Of, Options};
+pub use options::{NodeOptions, Options, ProfileTarget};
 pub use service::Service;
 
 /// Fewer samples do not show where the time goes.
@@ -71,7 +71,7 @@ pub enum ProfileError {
     },
     /// The file cannot be written.
     #[error(transparent)]
-    Write(#[from] Unwritable),
+    Write(#[from] WriteError),
     /// The node's process does not run on.
     #[error("the node (pid {0}) is stopped, and does not answer: `kill -CONT {0}` continues it")]
     Stopped(u32),
@@ -123,12 +123,12 @@ pub fn run(
     admin_token: &str,
     options: &NodeOptions,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<(), ProfileError> {
     let folded = options.folded.clone().unwrap_or_else(|| options.flame.with_extension("folded"));
     // Better known now than after the profile.
     [&options.flame, &folded].into_iter().try_for_each(|path| output::can_be_written(path))?;
-    let mut node = Asked::of(node, admin_token, options)?;
+    let mut node = ProfiledNode::of(node, admin_token, options)?;
     let id = node.start(options)?;
     note(format_args!("profiling {}; Ctrl-C ends it early, and what there is is written", node.url));
     let span = if options.next_block { 2 * BLOCK_MAX } else { Duration::from_secs(options.duration) };
@@ -150,7 +150,7 @@ pub fn run(
 }
 
 /// A node that is being profiled over RPC.
-struct Asked {
+struct ProfiledNode {
     rpc: Rpc,
     url: String,
     token: Option<String>,
@@ -158,7 +158,7 @@ struct Asked {
     pid: Option<u32>,
 }
 
-impl Asked {
+impl ProfiledNode {
     fn of(node: &LocalNode, admin_token: &str, options: &NodeOptions) -> Result<Self, ProfileError> {
         let (url, pid) = match &options.url {
             Some(url) => (url.clone(), None),
@@ -254,7 +254,7 @@ fn is_stopped(pid: u32) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['T', 't']))
 }
 
-fn write(path: &Path, taken: &Value) -> Result<(), Unwritable> {
+fn write(path: &Path, taken: &Value) -> Result<(), WriteError> {
     let text = taken["profile"].as_str().unwrap_or_default();
-    fs::write(path, text).map_err(|source| Unwritable { path: PathBuf::from(path), source })
+    fs::write(path, text).map_err(|source| WriteError { path: PathBuf::from(path), source })
 }

@@ -12,7 +12,7 @@ use hearth_node::config::ConfigFile;
 pub struct Options {
     /// Not a node that runs, but a bench.
     #[command(subcommand)]
-    pub of: Option<Of>,
+    pub of: Option<ProfileTarget>,
     /// What of which node.
     #[command(flatten)]
     pub node: NodeOptions,
@@ -20,7 +20,7 @@ pub struct Options {
 
 /// What else can be profiled.
 #[derive(Subcommand)]
-pub enum Of {
+pub enum ProfileTarget {
     /// Profile a bench, and write one report of it: an HTML file that needs nothing else.
     ///
     /// Takes the options of `hearth bench`. The report has the rate over time, what limited it, tiles, links, latency

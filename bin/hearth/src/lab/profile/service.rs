@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use hearth_bench::profile::STACKS_MAX;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_profile::Sampling;
-use hearth_profile::control::{Asked, Control, Format, STOPPED_AT_ONCE, Taken, UnderWay};
+use hearth_profile::control::{Control, FinishedProfile, Format, ProfileRequest, STOPPED_AT_ONCE, UnderWay};
 use hearth_rpc::{ProfileFormat, ProfilePlan, ProfileSpan, Profiler};
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ impl Profiler for Service {
 }
 
 /// Translates a plan into the profiler's terms.
-fn asked(plan: &ProfilePlan) -> Asked {
+fn asked(plan: &ProfilePlan) -> ProfileRequest {
     let (span, lasts) = match plan.span {
         ProfileSpan::Seconds(seconds) => (format!("{seconds} s"), Some(BEFORE + Duration::from_secs(seconds))),
         ProfileSpan::Block => ("the next block".into(), None),
@@ -75,11 +75,11 @@ fn asked(plan: &ProfilePlan) -> Asked {
         Some(tile) => format!("{span} of {tile}"),
         None => span,
     };
-    Asked { words, lasts }
+    ProfileRequest { words, lasts }
 }
 
 /// Takes a profile, from the first second to the last, or until it is stopped.
-fn take(ledger: &Ledger, plan: &ProfilePlan, under_way: &UnderWay<'_>) -> Result<Taken, String> {
+fn take(ledger: &Ledger, plan: &ProfilePlan, under_way: &UnderWay<'_>) -> Result<FinishedProfile, String> {
     let count = || (Instant::now(), ledger.transaction_count(Commitment::Processed));
     let rate = |(since, then): (Instant, u64)| count().1.saturating_sub(then) as f64 / since.elapsed().as_secs_f64();
     let quiet = count();
@@ -107,7 +107,7 @@ fn take(ledger: &Ledger, plan: &ProfilePlan, under_way: &UnderWay<'_>) -> Result
         "txnPerSecondBefore": txn_per_s_before,
         "txnPerSecond": txn_per_s,
     });
-    Ok(Taken { profile, figures: figures.as_object().cloned().unwrap_or_default() })
+    Ok(FinishedProfile { profile, figures: figures.as_object().cloned().unwrap_or_default() })
 }
 
 type Slot = Option<u64>;

@@ -19,7 +19,7 @@ const POINT_WINDOWS: usize = BITS / POINT_WIDTH;
 const _: () = assert!(BITS.is_multiple_of(BASE_WIDTH) && BITS.is_multiple_of(POINT_WIDTH));
 
 /// Eight sums to make.
-pub(super) struct Octet {
+pub(super) struct EightSums {
     /// Abscissae of R, by lanes.
     pub(super) x: [[u64; 4]; 8],
     /// Lanes in which the ordinate of R is odd.
@@ -30,13 +30,13 @@ pub(super) struct Octet {
     point: [[[u16; 8]; POINT_WINDOWS]; 2],
 }
 
-impl Default for Octet {
+impl Default for EightSums {
     fn default() -> Self {
         Self { x: [[0; 4]; 8], odd: 0, base: [[[0; 8]; BASE_WINDOWS]; 2], point: [[[0; 8]; POINT_WINDOWS]; 2] }
     }
 }
 
-impl Octet {
+impl EightSums {
     /// Sets the inputs of one lane.
     pub(super) fn set(&mut self, lane: usize, x: &[u64; 4], odd: bool, u1: &[u64; 4], u2: &[u64; 4]) {
         self.x[lane] = *x;
@@ -70,7 +70,7 @@ pub(super) type Affine = [[[u64; 4]; 2]; 8];
 /// Returns the points with the abscissae, their ordinates odd where requested, and the lanes without such a point,
 /// which hold the generator instead.
 #[inline(always)]
-fn lift<const K: usize>(octets: &[Octet; K]) -> [(Fe8, Fe8, u8); K] {
+fn lift<const K: usize>(octets: &[EightSums; K]) -> [(Fe8, Fe8, u8); K] {
     // SAFETY: only called by functions whose callers promise the features.
     let (x, cubes, generator) = unsafe {
         let [gx, gy] = GENERATOR.map(|words| Fe8::from_words(words.map(|word| _mm512_set1_epi64(word as i64))));
@@ -97,7 +97,11 @@ fn lift<const K: usize>(octets: &[Octet; K]) -> [(Fe8, Fe8, u8); K] {
 /// # Safety
 /// The processor must support the instructions of `Fe8`.
 #[target_feature(enable = "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl")]
-pub(super) unsafe fn sum<const K: usize>(octets: &[Octet; K], base: &[Entry], tables: &mut PointTables) -> [Sums; K] {
+pub(super) unsafe fn sum<const K: usize>(
+    octets: &[EightSums; K],
+    base: &[Entry],
+    tables: &mut PointTables,
+) -> [Sums; K] {
     let lifted = lift(octets);
     std::array::from_fn(|i| {
         let (x, y, off_curve) = lifted[i];
@@ -110,7 +114,7 @@ pub(super) unsafe fn sum<const K: usize>(octets: &[Octet; K], base: &[Entry], ta
 /// u1·G + u2·(x, y).
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl")]
-unsafe fn multiply(octet: &Octet, x: &Fe8, y: &Fe8, base: &[Entry], tables: &mut PointTables) -> Point8 {
+unsafe fn multiply(octet: &EightSums, x: &Fe8, y: &Fe8, base: &[Entry], tables: &mut PointTables) -> Point8 {
     const STRIDE: usize = size_of::<PointTables>() / 8 / size_of::<Entry>();
     assert_eq!(base.len(), 1 << (BASE_WIDTH - 1));
     // SAFETY: the features are those of this function; windows have the widths of the tables.
@@ -216,7 +220,7 @@ mod tests {
         let some = add(&ORDER.mul(&LAMBDA, &[7, 0, 0, 0]), &[5, 0, 0, 0]);
         let more = add(&some, &[2, 0, 0, 0]);
         let minus = |x: &[u64; 4]| ORDER.negate(x);
-        let mut octet = Octet::default();
+        let mut octet = EightSums::default();
         // R is G: the first two are infinity and 2·G, by way of infinity; then come −2·some·G, where nothing meets, an
         // abscissa of no point, and another of no peculiarity.
         let scalars = [(some, minus(&some)), (more, minus(&some)), (minus(&some), minus(&some))];

@@ -14,7 +14,7 @@
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
-use super::eight::{self, Affine, Octet, Sums};
+use super::eight::{self, Affine, EightSums, Sums};
 use super::modular::{ORDER, bytes_of, is_high, words_of};
 use super::single::Single;
 #[cfg(target_arch = "x86_64")]
@@ -134,7 +134,7 @@ fn check(index: usize, item: &RecoverItem, high_s: HighS) -> Result<Job, Recover
 struct Lanes {
     base: &'static [Entry],
     tables: Box<PointTables>,
-    octets: Box<[Octet; 2]>,
+    octets: Box<[EightSums; 2]>,
     inverses: Vec<[u64; 4]>,
     sums: Vec<Sums>,
     points: Vec<Affine>,

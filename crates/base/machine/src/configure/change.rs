@@ -14,7 +14,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, Remedy, Stage, Wants, check, ethtool};
+use super::{Fault, MachineRequirements, Remedy, Stage, check, ethtool};
 use crate::memory::{chosen, file_system_of};
 use crate::{Machine, Root};
 
@@ -149,7 +149,7 @@ impl Record {
 /// Applies the possible changes of `stages`, and records them in `folder`. `say` receives each step.
 pub fn init(
     root: &Root,
-    wants: &Wants,
+    wants: &MachineRequirements,
     stages: &[Stage],
     folder: &Path,
     say: &mut dyn FnMut(&Step),

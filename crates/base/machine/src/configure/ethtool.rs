@@ -5,24 +5,24 @@
 
 use std::process::Command;
 
-use super::{Fault, Found, Remedy, Wants};
+use super::{Fault, MachineRequirements, Remedy, StageVerdict};
 use crate::network::{Interface, listening};
 use crate::{Machine, Root};
 
-pub fn look(root: &Root, machine: &Machine, wants: &Wants) -> Found {
+pub fn look(root: &Root, machine: &Machine, wants: &MachineRequirements) -> StageVerdict {
     let names = listening(root, &machine.network, wants.listens);
     if names.is_empty() {
-        return Found::Well(format!(
+        return StageVerdict::Well(format!(
             "the node listens on {} (tiles.net.bind_address): no card takes part",
             wants.listens
         ));
     }
     let cards = machine.network.iter().filter(|card| card.is_device && names.contains(&card.name));
     let faults = cards.flat_map(|card| card_faults(root, card, wants)).collect();
-    Found::of(faults, format!("{}: rings, channels and offloads as the node wants them", names.join(", ")))
+    StageVerdict::of(faults, format!("{}: rings, channels and offloads as the node wants them", names.join(", ")))
 }
 
-fn card_faults(root: &Root, card: &Interface, wants: &Wants) -> Vec<Fault> {
+fn card_faults(root: &Root, card: &Interface, wants: &MachineRequirements) -> Vec<Fault> {
     let name = &card.name;
     let Some(ask) = Tool::find(root) else {
         return vec![Fault {

@@ -3,15 +3,15 @@
 //! reads   `/sys/devices/system/cpu`
 //! source  cpufreq.rst of the kernel's documentation
 
-use super::{Fault, Found, Remedy, Wants};
+use super::{Fault, MachineRequirements, Remedy, StageVerdict};
 use crate::core_list::show;
 use crate::processor::BOOST;
 use crate::{Machine, Root};
 
-pub fn look(root: &Root, machine: &Machine, wants: &Wants) -> Found {
+pub fn look(root: &Root, machine: &Machine, wants: &MachineRequirements) -> StageVerdict {
     let processor = &machine.processor;
     if processor.governors.is_empty() && processor.boost.is_none() {
-        return Found::Well("this kernel does not govern the frequency: the host or the firmware does".into());
+        return StageVerdict::Well("this kernel does not govern the frequency: the host or the firmware does".into());
     }
     let mut cores: Vec<usize> = wants.by_core().into_keys().collect();
     if cores.is_empty() {
@@ -40,5 +40,5 @@ pub fn look(root: &Root, machine: &Machine, wants: &Wants) -> Found {
             remedy: Remedy::Write { paths: vec![(*path).into()], value: (*on).into() },
         });
     }
-    Found::of(faults, format!("cores {} run as fast as they can", show(&cores)))
+    StageVerdict::of(faults, format!("cores {} run as fast as they can", show(&cores)))
 }

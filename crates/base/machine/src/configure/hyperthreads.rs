@@ -4,14 +4,14 @@
 //! writes  nothing: it takes a core from every program, or another layout
 //! source  cputopology.rst of the kernel's documentation
 
-use super::{Fault, Found, Remedy, Wants};
+use super::{Fault, MachineRequirements, Remedy, StageVerdict};
 use crate::Machine;
 
-pub fn look(machine: &Machine, wants: &Wants) -> Found {
+pub fn look(machine: &Machine, wants: &MachineRequirements) -> StageVerdict {
     let by_core = wants.by_core();
     let own = wants.own_cores(machine);
     if machine.cores.siblings.iter().all(|group| group.len() < 2) {
-        return Found::Well("one hyperthread a core, or the machine does not tell".into());
+        return StageVerdict::Well("one hyperthread a core, or the machine does not tell".into());
     }
     let mut faults = vec![];
     let quiet =
@@ -39,5 +39,5 @@ pub fn look(machine: &Machine, wants: &Wants) -> Found {
         }
     }
     let note = if own.is_empty() { "tiles share the cores" } else { "pack and poh have a physical core each" };
-    Found::of(faults, note)
+    StageVerdict::of(faults, note)
 }

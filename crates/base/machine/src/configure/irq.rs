@@ -3,22 +3,24 @@
 //! reads   `/proc/irq`, the names of running programs
 //! source  irq-affinity.rst of the kernel's documentation, irqbalance(1)
 
-use super::{Fault, Found, Remedy, Wants};
+use super::{Fault, MachineRequirements, Remedy, StageVerdict};
 use crate::core_list::show;
 use crate::network::{Interrupt, listening};
 use crate::{Machine, Root};
 
-pub fn look(root: &Root, machine: &Machine, wants: &Wants) -> Found {
+pub fn look(root: &Root, machine: &Machine, wants: &MachineRequirements) -> StageVerdict {
     let names = listening(root, &machine.network, wants.listens);
     if names.is_empty() {
-        return Found::Well(format!(
+        return StageVerdict::Well(format!(
             "the node listens on {} (tiles.net.bind_address): no card takes part",
             wants.listens
         ));
     }
     let (own, free) = (wants.own_cores(machine), wants.free_cores(machine));
     if own.is_empty() {
-        return Found::Well("tiles share all cores with everything else: interrupts have nowhere better to go".into());
+        return StageVerdict::Well(
+            "tiles share all cores with everything else: interrupts have nowhere better to go".into(),
+        );
     }
     let cards = machine.network.iter().filter(|card| names.contains(&card.name));
     let disturbs = |interrupt: &&Interrupt| interrupt.cores().iter().any(|core| own.contains(core));
@@ -39,7 +41,7 @@ pub fn look(root: &Root, machine: &Machine, wants: &Wants) -> Found {
             remedy: Remedy::ByHand("sudo systemctl disable --now irqbalance".into()),
         });
     }
-    Found::of(faults, format!("interrupts of {} keep away from the cores of tiles", names.join(", ")))
+    StageVerdict::of(faults, format!("interrupts of {} keep away from the cores of tiles", names.join(", ")))
 }
 
 fn is_running(root: &Root, program: &str) -> bool {

@@ -4,11 +4,11 @@
 //! writes  nothing: it takes a start of the machine
 //! source  isolcpus, nohz_full, rcu_nocbs in kernel-parameters.txt; cpuset(7)
 
-use super::{Fault, Found, Remedy, Wants};
+use super::{Fault, MachineRequirements, Remedy, StageVerdict};
 use crate::Machine;
 use crate::core_list::show;
 
-pub fn look(machine: &Machine, wants: &Wants) -> Found {
+pub fn look(machine: &Machine, wants: &MachineRequirements) -> StageVerdict {
     let cores = &machine.cores;
     let unused: Vec<usize> =
         cores.isolated.iter().copied().filter(|c| cores.online.contains(c) && !cores.allowed.contains(c)).collect();
@@ -42,5 +42,5 @@ pub fn look(machine: &Machine, wants: &Wants) -> Found {
     }
     let note =
         if own.is_empty() { "tiles share the cores: there is none to keep for one" } else { "kept for the tiles" };
-    Found::of(faults, note)
+    StageVerdict::of(faults, note)
 }

@@ -4,16 +4,16 @@
 //! writes  nothing: the limits are those of the user who starts the node
 //! source  getrlimit(2), limits.conf(5), systemd.exec(5)
 
-use super::{Fault, Found, Remedy, Wants};
+use super::{Fault, MachineRequirements, Remedy, StageVerdict};
 use crate::Machine;
 
-pub fn look(machine: &Machine, wants: &Wants) -> Found {
+pub fn look(machine: &Machine, wants: &MachineRequirements) -> StageVerdict {
     let Some(limit) = machine.settings.open_files else {
-        return Found::Well("the machine does not tell".into());
+        return StageVerdict::Well("the machine does not tell".into());
     };
     let needed = wants.open_files;
     if limit.soft >= needed {
-        return Found::Well(format!("{} open files, {needed} are needed; no memory is locked", limit.soft));
+        return StageVerdict::Well(format!("{} open files, {needed} are needed; no memory is locked", limit.soft));
     }
     let by_hand = if limit.hard >= needed {
         format!("ulimit -n {needed}  # in the shell that starts the node; LimitNOFILE={needed} in a systemd unit")
@@ -22,7 +22,7 @@ pub fn look(machine: &Machine, wants: &Wants) -> Found {
             "a line `* hard nofile {needed}` in /etc/security/limits.conf and a new login; then `ulimit -n {needed}`"
         )
     };
-    Found::Faults(vec![Fault {
+    StageVerdict::Faults(vec![Fault {
         what: format!("{} files may be open; connections and files at their limits are {needed}", limit.soft),
         costs: "clients beyond that are refused though rpc.max_http_connections and rpc.max_websocket_connections let \
                 them in"

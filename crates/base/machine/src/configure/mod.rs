@@ -1,6 +1,6 @@
 //! Machine settings that are not ideal for a node: what they cost, and how to correct them.
 //!
-//! reads   the machine, the configuration's requirements ([`Wants`])
+//! reads   the machine, the configuration's requirements ([`MachineRequirements`])
 //! writes  nothing; [`init`] and [`fini`] write settings of the machine, and a record of them
 //! source  Firedancer's `configure`, whose modes and stages these are
 //!
@@ -10,11 +10,11 @@
 mod change;
 mod ethtool;
 mod governor;
+mod hugepages;
 mod hyperthreads;
 mod irq;
 mod isolation;
 mod limits;
-mod pages;
 mod sysctl;
 mod text;
 
@@ -86,7 +86,7 @@ impl Stage {
 
 /// The configuration's requirements of the machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wants {
+pub struct MachineRequirements {
     /// Reserved pages for the workspace; `None` for normal ones.
     pub pages: Option<Pages>,
     /// Where the node's sockets listen.
@@ -125,7 +125,7 @@ pub struct Seat {
     pub quiet: bool,
 }
 
-impl Wants {
+impl MachineRequirements {
     /// Tiles by the core that they are on.
     fn by_core(&self) -> BTreeMap<usize, Vec<&Seat>> {
         let mut cores = BTreeMap::<usize, Vec<&Seat>>::new();
@@ -232,10 +232,10 @@ pub fn quoted(word: &str) -> String {
 }
 
 /// Looks at each stage. Changes nothing.
-pub fn check(root: &Root, machine: &Machine, wants: &Wants, stages: &[Stage]) -> Vec<Report> {
+pub fn check(root: &Root, machine: &Machine, wants: &MachineRequirements, stages: &[Stage]) -> Vec<Report> {
     let report = |&stage: &Stage| {
         let found = match stage {
-            Stage::Hugetlbfs => pages::look(root, machine, wants),
+            Stage::Hugetlbfs => hugepages::look(root, machine, wants),
             Stage::Sysctl => sysctl::look(root, machine, wants),
             Stage::Ethtool => ethtool::look(root, machine, wants),
             Stage::Irq => irq::look(root, machine, wants),
@@ -245,22 +245,22 @@ pub fn check(root: &Root, machine: &Machine, wants: &Wants, stages: &[Stage]) ->
             Stage::Limits => limits::look(machine, wants),
         };
         match found {
-            Found::Well(note) => Report { stage, note, faults: vec![] },
-            Found::Faults(faults) => Report { stage, note: String::new(), faults },
+            StageVerdict::Well(note) => Report { stage, note, faults: vec![] },
+            StageVerdict::Faults(faults) => Report { stage, note: String::new(), faults },
         }
     };
     stages.iter().map(report).collect()
 }
 
 /// The verdict of a stage.
-enum Found {
+enum StageVerdict {
     /// Nothing to correct, and why.
     Well(String),
     /// Settings to correct.
     Faults(Vec<Fault>),
 }
 
-impl Found {
+impl StageVerdict {
     /// Returns the faults if there are any, or else the note.
     fn of(faults: Vec<Fault>, note: impl Into<String>) -> Self {
         if faults.is_empty() { Self::Well(note.into()) } else { Self::Faults(faults) }

@@ -3,14 +3,14 @@
 //! reads   `/proc/sys`
 //! source  socket(7), udp(7); numa_balancing and max_map_count in the kernel's documentation
 
-use super::{Fault, Found, Remedy, Wants};
+use super::{Fault, MachineRequirements, Remedy, StageVerdict};
 use crate::settings::file;
 use crate::{Machine, Root};
 
 /// Every kernel's default number of memory mappings; a lower value was set deliberately.
 const MAPPINGS: u64 = 65_530;
 
-pub fn look(root: &Root, machine: &Machine, wants: &Wants) -> Found {
+pub fn look(root: &Root, machine: &Machine, wants: &MachineRequirements) -> StageVerdict {
     let buffer = wants.socket_buffer_bytes;
     let asked = format!("net's sockets ask for {buffer} (tiles.net.socket_buffer_bytes)");
     let mut faults = vec![];
@@ -38,7 +38,7 @@ pub fn look(root: &Root, machine: &Machine, wants: &Wants) -> Found {
                      their cores anyway; not measured";
         faults.push(fault("kernel.numa_balancing", 0, what, costs));
     }
-    Found::of(faults, "buffers of sockets, mappings and NUMA are as the node wants them")
+    StageVerdict::of(faults, "buffers of sockets, mappings and NUMA are as the node wants them")
 }
 
 fn fault(name: &str, value: u64, what: String, costs: &str) -> Fault {

@@ -8,9 +8,9 @@ use crate::testing::{Tree, board, container, guest, server};
 const FOLDER: &str = "/var/lib/hearth";
 const STATE: &str = "var/lib/hearth/configure.json";
 
-fn wants() -> Wants {
+fn wants() -> MachineRequirements {
     let seat = |name: &str, core, quiet| Seat { name: name.into(), core, quiet };
-    Wants {
+    MachineRequirements {
         pages: Some(Pages { page_bytes: 2 << 20, count: 16, mount: "/dev/huge pages".into(), held: false }),
         listens: "0.0.0.0".parse().unwrap(),
         net_tiles: 2,
@@ -27,9 +27,15 @@ fn wants() -> Wants {
 }
 
 /// The requirements of a node with defaults on two cores.
-fn modest() -> Wants {
+fn modest() -> MachineRequirements {
     let tiles = wants().tiles.into_iter().map(|seat| Seat { core: seat.core.map(|core| core % 2), ..seat });
-    Wants { pages: None, listens: "127.0.0.1".parse().unwrap(), open_files: 900, tiles: tiles.collect(), ..wants() }
+    MachineRequirements {
+        pages: None,
+        listens: "127.0.0.1".parse().unwrap(),
+        open_files: 900,
+        tiles: tiles.collect(),
+        ..wants()
+    }
 }
 
 /// The server, with fake programs that record their arguments in files.
@@ -56,7 +62,7 @@ esac"#,
     made
 }
 
-fn look(made: &Tree, wants: &Wants) -> Vec<Report> {
+fn look(made: &Tree, wants: &MachineRequirements) -> Vec<Report> {
     check(&made.root, &Machine::read(&made.root), wants, &Stage::ALL)
 }
 
@@ -65,7 +71,7 @@ fn commands(reports: &[Report], stage: Stage) -> Vec<String> {
     report.faults.iter().map(|fault| fault.remedy.command()).collect()
 }
 
-fn run_init(made: &Tree, wants: &Wants) -> (Result<(), ConfigureError>, Vec<Step>) {
+fn run_init(made: &Tree, wants: &MachineRequirements) -> (Result<(), ConfigureError>, Vec<Step>) {
     let mut steps = vec![];
     (init(&made.root, wants, &Stage::ALL, Path::new(FOLDER), &mut |step| steps.push(step.clone())), steps)
 }
@@ -158,7 +164,7 @@ fn other_machines_have_other_faults() {
     made.write("proc/812/comm", "irqbalance\n");
     made.write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
     made.write("sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force\n");
-    let mut asked = Wants { pages: None, open_files: 2 << 20, ..wants() };
+    let mut asked = MachineRequirements { pages: None, open_files: 2 << 20, ..wants() };
     asked.tiles[1].core = Some(11);
     let reports = look(&made, &asked);
     assert_eq!(commands(&reports, Stage::Ethtool), ["sudo apt-get install ethtool"]);
@@ -175,10 +181,10 @@ fn other_machines_have_other_faults() {
     // Pages that a workspace has already need not be free.
     let held = Pages { held: true, mount: "/dev/huge".into(), page_bytes: 2 << 20, count: 100 };
     made.write("proc/mounts", "none /dev/huge hugetlbfs rw 0 0\n");
-    let reports = look(&made, &Wants { pages: Some(held.clone()), ..wants() });
+    let reports = look(&made, &MachineRequirements { pages: Some(held.clone()), ..wants() });
     assert!(commands(&reports, Stage::Hugetlbfs).is_empty());
     let absent = Pages { page_bytes: 64 << 10, ..held };
-    let reports = look(&made, &Wants { pages: Some(absent), ..wants() });
+    let reports = look(&made, &MachineRequirements { pages: Some(absent), ..wants() });
     assert!(commands(&reports, Stage::Hugetlbfs)[0].contains("`normal`"));
 }
 
@@ -238,7 +244,7 @@ fn what_somebody_changed_since_is_theirs() {
 fn a_second_init_with_other_wishes_keeps_what_was_first() {
     let made = server_with_programs();
     run_init(&made, &wants()).0.unwrap();
-    run_init(&made, &Wants { socket_buffer_bytes: 8 << 20, ..wants() }).0.unwrap();
+    run_init(&made, &MachineRequirements { socket_buffer_bytes: 8 << 20, ..wants() }).0.unwrap();
     assert_eq!(made.read("proc/sys/net/core/rmem_max"), "8388608");
     run_fini(&made, &[Stage::Sysctl]).0.unwrap();
     assert_eq!(made.read("proc/sys/net/core/rmem_max"), "212992");

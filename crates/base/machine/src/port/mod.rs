@@ -1,19 +1,19 @@
 //! Ports that a server listens on: errors that explain a failure, and a way to hold a port early.
 //!
 //! reads   the processes that use a taken port
-//! writes  nothing; [`HeldTcp`] binds
+//! writes  nothing; [`ReservedTcp`] binds
 //!
-//! [`HeldTcp`] keeps a TCP port without serving there. [`PortError`] says which program has a port, and which key or
-//! option names another.
+//! [`ReservedTcp`] keeps a TCP port without serving there. [`PortError`] says which program has a port, and which key
+//! or option names another.
 
-mod held;
+mod reservation;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use crate::sockets;
 pub use crate::sockets::Protocol;
-pub use held::HeldTcp;
+pub use reservation::ReservedTcp;
 
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]

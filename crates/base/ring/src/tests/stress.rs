@@ -1,7 +1,7 @@
 //! Two consumers and a producer on their own threads, with payloads of random sizes whose checksum is the tag: the
 //! reliable consumer gets every frag; the lossy one is overtaken repeatedly and accepts nothing torn.
 
-use super::{Consumer, Polled, link};
+use super::{Consumer, PollResult, link};
 use hearth_testkit::random::Random;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -39,7 +39,7 @@ fn consume(consumer: &mut Consumer, done: &AtomicBool, mut before_each: impl FnM
         // Read before polling: if it is set, `Empty` means that no more frags come.
         let finished = done.load(Ordering::Acquire);
         match consumer.poll() {
-            Polled::Ready(meta) => {
+            PollResult::Ready(meta) => {
                 since = Instant::now();
                 assert!(last < Some(meta.seq), "in order, once");
                 last = Some(meta.seq);
@@ -53,12 +53,12 @@ fn consume(consumer: &mut Consumer, done: &AtomicBool, mut before_each: impl FnM
                     Err(overrun) => lost += overrun.lost,
                 }
             }
-            Polled::Overrun { lost: more } => lost += more,
-            Polled::Empty if finished => {
+            PollResult::Overrun { lost: more } => lost += more,
+            PollResult::Empty if finished => {
                 consumer.release();
                 return (accepted, lost);
             }
-            Polled::Empty => {
+            PollResult::Empty => {
                 consumer.release();
                 thread::yield_now();
                 assert!(since.elapsed() < DEADLINE, "the producer came to a stop");

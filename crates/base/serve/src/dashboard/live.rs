@@ -18,7 +18,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::counters::{Counted, Counts, Open, count};
+use crate::counters::{CountedEvent, Counts, OpenGuard, count};
 
 /// Maximum number of streams: each is a browser tab.
 const STREAMS: usize = 16;
@@ -52,16 +52,16 @@ impl Live {
         let streams = streams.as_mut()?;
         streams.retain(|stream| !stream.is_closed());
         if streams.len() >= STREAMS {
-            count(self.counters.word(Counted::DashboardsRefused));
+            count(self.counters.word(CountedEvent::DashboardsRefused));
             return None;
         }
         let (stream, queue) = mpsc::channel(QUEUED);
         // Tells the browser at once that it is connected, and how soon to reconnect.
         stream.try_send(Bytes::from_static(b"retry: 1000\n\n")).expect("an empty queue");
         streams.push(stream);
-        count(self.counters.word(Counted::Dashboards));
+        count(self.counters.word(CountedEvent::Dashboards));
         self.joined.notify_one();
-        Some(Events { queue, _open: Open::new(Arc::clone(&self.counters), Counted::DashboardsOpen) })
+        Some(Events { queue, _open: OpenGuard::new(Arc::clone(&self.counters), CountedEvent::DashboardsOpen) })
     }
 
     /// Observes the node while there are subscribers, until the server stops.
@@ -71,7 +71,7 @@ impl Live {
                 self.joined.notified().await;
                 // Streams that joined during the last round have already received events.
                 if self.is_heard() {
-                    self.tell_all().await;
+                    self.send_to_all().await;
                 }
             }
         };
@@ -84,7 +84,7 @@ impl Live {
     }
 
     /// Sends an event per second to all streams, until none is left.
-    async fn tell_all(&self) {
+    async fn send_to_all(&self) {
         let Some(mut next) = (self.look_at)() else { return self.tell(None) };
         let mut seconds = interval_at(Instant::now() + EVERY, EVERY);
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -108,7 +108,7 @@ impl Live {
             Ok(()) => true,
             Err(TrySendError::Closed(_)) => false,
             Err(TrySendError::Full(_)) => {
-                count(self.counters.word(Counted::DashboardsDropped));
+                count(self.counters.word(CountedEvent::DashboardsDropped));
                 false
             }
         });
@@ -118,7 +118,7 @@ impl Live {
 /// The body of a stream's answer.
 pub(super) struct Events {
     queue: mpsc::Receiver<Bytes>,
-    _open: Open,
+    _open: OpenGuard,
 }
 
 impl HttpBody for Events {

@@ -18,7 +18,7 @@ use axum::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode,
 use tokio::sync::watch;
 
 use crate::body;
-use crate::counters::{Counted, Counts, count};
+use crate::counters::{CountedEvent, Counts, count};
 use assets::Asset;
 pub use assets::{Ledger, STYLE};
 use live::Live;
@@ -69,7 +69,7 @@ impl Dashboard {
         let path = request.uri().path();
         Some(match path {
             _ if is_foreign => {
-                count(self.live.counters.word(Counted::DashboardsRefused));
+                count(self.live.counters.word(CountedEvent::DashboardsRefused));
                 let why = "the dashboard is not at this name: ask by localhost or an address\n";
                 plain(StatusCode::FORBIDDEN, why.into())
             }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Dialect, ErrorObject};
-use crate::counters::{Counted, Counts, count};
+use crate::counters::{CountedEvent, Counts, count};
 
 /// A longer answer's room is given back.
 const LONG_BYTES: usize = 64 << 10;
@@ -46,7 +46,7 @@ impl<'a, F: Dialect> Answers<'a, F> {
 
     /// Adds the error of a call that is not made, since its answer would not fit.
     pub fn refuse(&mut self, id: Option<&str>) {
-        count(self.counts.word(Counted::Errors));
+        count(self.counts.word(CountedEvent::Errors));
         let Some(id) = id else { return };
         self.separate();
         self.push_too_long(id, 0);
@@ -56,7 +56,7 @@ impl<'a, F: Dialect> Answers<'a, F> {
     pub fn push(&mut self, id: Option<&str>, result: Result<String, F>) {
         let is_error = result.is_err();
         if is_error {
-            count(self.counts.word(Counted::Errors));
+            count(self.counts.word(CountedEvent::Errors));
         }
         let Some(id) = id else { return };
         self.separate();
@@ -70,7 +70,7 @@ impl<'a, F: Dialect> Answers<'a, F> {
         // executed.
         if over > 0 && !self.are_full() {
             if !is_error {
-                count(self.counts.word(Counted::Errors));
+                count(self.counts.word(CountedEvent::Errors));
             }
             self.is_full = true;
             if !self.is_batch {

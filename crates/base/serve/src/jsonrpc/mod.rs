@@ -20,7 +20,7 @@ mod tests;
 use std::iter::Peekable;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::counters::{Counted, Counts, count};
+use crate::counters::{CountedEvent, Counts, count};
 use answers::Answers;
 pub use error::{
     ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Malformed, PARSE_ERROR, kind,
@@ -110,7 +110,7 @@ pub async fn answer<A: Answerer>(text: &[u8], bounds: Bounds, counts: &dyn Count
         let in_list = is_batch && A::Failure::REFUSALS_HAVE_IDS;
         return refused(failure, id.unwrap_or("null"), in_list, counts);
     }
-    counts.word(Counted::Requests).fetch_add(requests.len() as u64, Relaxed);
+    counts.word(CountedEvent::Requests).fetch_add(requests.len() as u64, Relaxed);
     let bytes_max = if is_batch { bounds.batch_bytes } else { bounds.answer_bytes };
     let mut answers = Answers::new(is_batch, bytes_max, counts);
     answer_each(requests, &mut answers, answerer).await;
@@ -166,8 +166,8 @@ fn take_burst<'a, A: Answerer>(
 
 /// Builds the answer to a text that is rejected as a whole.
 fn refused<F: Dialect>(failure: F, id: &str, in_list: bool, counts: &dyn Counts) -> Reply {
-    count(counts.word(Counted::Requests));
-    count(counts.word(Counted::Errors));
+    count(counts.word(CountedEvent::Requests));
+    count(counts.word(CountedEvent::Errors));
     let error: ErrorObject = failure.into();
     let code = error.code();
     let mut text = String::new();

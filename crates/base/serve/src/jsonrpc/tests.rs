@@ -77,10 +77,10 @@ struct Counters {
 }
 
 impl Counts for Counters {
-    fn word(&self, what: Counted) -> &AtomicU64 {
+    fn word(&self, what: CountedEvent) -> &AtomicU64 {
         match what {
-            Counted::Requests => &self.requests,
-            Counted::Errors => &self.errors,
+            CountedEvent::Requests => &self.requests,
+            CountedEvent::Errors => &self.errors,
             _ => &self.other,
         }
     }

@@ -26,7 +26,7 @@ pub struct Table {
     /// Keys the tags, so that attackers cannot choose addresses with equal tags.
     secret: [u64; 2],
     tags: Vec<u32>,
-    places: Vec<Place>,
+    places: Vec<PeerEntry>,
     /// Per place: its fading bytes; if it is not kept, counted above the floor.
     weights: Vec<u64>,
     /// Bit sets of places: the kept ones, and those found with no weight left.
@@ -42,7 +42,7 @@ pub struct Table {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct PeerEntry {
     peer: [u64; 3],
     bytes: Bytes,
     is_new: bool,
@@ -50,7 +50,7 @@ struct Place {
 
 /// Direction of a datagram.
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     In,
     Out,
 }
@@ -62,7 +62,7 @@ impl Table {
         Self {
             secret,
             tags: vec![0; places],
-            places: vec![Place::default(); places],
+            places: vec![PeerEntry::default(); places],
             weights: vec![0; places],
             kept: 0,
             free: u64::MAX.checked_shr(u64::BITS - places as u32).unwrap_or(0),
@@ -77,7 +77,7 @@ impl Table {
     /// Counts received bytes.
     #[inline]
     pub fn received(&mut self, from: SocketAddr, bytes: u64) {
-        match self.place(from, bytes, Way::In) {
+        match self.place(from, bytes, Direction::In) {
             Some(place) => self.places[place].bytes.received += bytes,
             None => self.others.received += bytes,
         }
@@ -86,7 +86,7 @@ impl Table {
     /// Counts sent bytes.
     #[inline]
     pub fn sent(&mut self, to: SocketAddr, bytes: u64) {
-        match self.place(to, bytes, Way::Out) {
+        match self.place(to, bytes, Direction::Out) {
             Some(place) => self.places[place].bytes.sent += bytes,
             None => self.others.sent += bytes,
         }
@@ -118,7 +118,7 @@ impl Table {
 
     /// Returns the place that counts the bytes; `None` if the others do.
     #[inline]
-    fn place(&mut self, address: SocketAddr, bytes: u64, way: Way) -> Option<usize> {
+    fn place(&mut self, address: SocketAddr, bytes: u64, way: Direction) -> Option<usize> {
         let place = match self.runs[way as usize] {
             Some((last, place)) if last == address => place,
             _ => {
@@ -156,7 +156,7 @@ impl Table {
             None => self.wear_down(bytes)?,
         };
         self.others = self.others.plus(self.places[place].bytes);
-        self.places[place] = Place { peer, ..Place::default() };
+        self.places[place] = PeerEntry { peer, ..PeerEntry::default() };
         self.tags[place] = tag;
         // Bytes spent on wearing others down do not count as its weight: the caller adds all bytes.
         self.weights[place] = floor;

@@ -1,6 +1,6 @@
 //! cpu: attributes the CPU time and context switches of a core's thread to its tiles.
 
-use super::lend::Tiles;
+use super::lending::Tiles;
 use crate::runner::OfThread;
 use crate::sys;
 use crate::sys::thread::CoreWait;

@@ -7,7 +7,7 @@ use hearth_testkit::{PATIENCE, wait_until};
 
 use super::*;
 use crate::Poll;
-use crate::testing::{Scripted, Shared as Script, Wire, Wires, look, script};
+use crate::testing::{ScriptedTile, Shared as Script, Wire, Wires, look, script};
 
 const NEVER_PARK: IdlePolicy = IdlePolicy { park_after_ns: u64::MAX, sleep_max_ns: IdlePolicy::SLEEP_MAX_NS };
 const PARK_AT_ONCE: IdlePolicy = IdlePolicy { park_after_ns: 0, ..NEVER_PARK };
@@ -28,7 +28,7 @@ fn alone(names: &[&str]) -> Wires {
 }
 
 fn tile(wires: &Wires, name: &str, script: &Script) -> Box<dyn Runnable> {
-    Box::new(wires.runner::<Scripted<1>>(name, script.clone(), &waker(), &[]))
+    Box::new(wires.runner::<ScriptedTile<1>>(name, script.clone(), &waker(), &[]))
 }
 
 /// A producer on one core and a consumer on another.
@@ -66,8 +66,8 @@ impl Pair {
             });
         }
         let wakers = [waker(), waker()];
-        let producer = wires.runner::<Scripted<1>>("a:0", given, &wakers[0], &[("b:0", &wakers[1])]);
-        let consumer = wires.runner::<Scripted<1>>("b:0", taken.clone(), &wakers[1], &[("a:0", &wakers[0])]);
+        let producer = wires.runner::<ScriptedTile<1>>("a:0", given, &wakers[0], &[("b:0", &wakers[1])]);
+        let consumer = wires.runner::<ScriptedTile<1>>("b:0", taken.clone(), &wakers[1], &[("a:0", &wakers[0])]);
         let cores = [("a", Box::new(producer) as Box<dyn Runnable>), ("b", Box::new(consumer))];
         let cores = cores.into_iter().zip(&wakers);
         let cores = cores.map(|((name, tile), waker)| Core { lends, ..core(name, vec![tile], waker, &wires, idle) });
@@ -382,7 +382,7 @@ fn the_core_with_a_descriptor_borrows() {
         };
         cores.map(core).collect()
     };
-    assert_eq!(lend::choose_borrower(&cores([true, true])), Some(1));
-    assert_eq!(lend::choose_borrower(&cores([true, false])), Some(0));
-    assert_eq!(lend::choose_borrower(&cores([false, false])), None);
+    assert_eq!(lending::choose_borrower(&cores([true, true])), Some(1));
+    assert_eq!(lending::choose_borrower(&cores([true, false])), Some(0));
+    assert_eq!(lending::choose_borrower(&cores([false, false])), None);
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::cpu::Cpu;
-use super::lend::{self, Desk, Pace, Tiles};
+use super::lending::{self, CoreShared, LendingPolicy, Tiles};
 use super::patience::Patience;
 use super::{IdlePolicy, Shared};
 use crate::clock::Clock;
@@ -11,7 +11,7 @@ use crate::runner::Activity;
 use crate::wake::Waker;
 
 /// The state of a core's thread.
-pub struct Thread<'a> {
+pub struct CoreThread<'a> {
     /// Index of the core.
     pub index: usize,
     /// The tiles that it runs: its own, then borrowed ones; none while its own are lent.
@@ -23,25 +23,25 @@ pub struct Thread<'a> {
     clock: Clock,
     idle: IdlePolicy,
     cpu: Cpu,
-    pace: Pace,
+    pace: LendingPolicy,
     patience: Patience,
 }
 
-impl<'a> Thread<'a> {
+impl<'a> CoreThread<'a> {
     /// Creates the state for core `index`, which the calling thread runs.
     pub fn new(index: usize, tiles: Tiles, shared: &'a Shared, clock: Clock, idle: IdlePolicy) -> Self {
         let now = clock.now();
-        let pace = Pace::new(index, shared.borrower, now);
+        let pace = LendingPolicy::new(index, shared.borrower, now);
         let (held, cpu, patience) = (vec![tiles], Cpu::new(now), Patience::new(idle.park_after_ns));
         Self { index, held, running: (0, 0), shared, clock, idle, cpu, pace, patience }
     }
 
-    fn desk(&self) -> &'a Desk {
-        &self.shared.desks[self.index]
+    fn shared_state(&self) -> &'a CoreShared {
+        &self.shared.shared_states[self.index]
     }
 
     fn waker(&self) -> &'a Waker {
-        self.desk().waker()
+        self.shared_state().waker()
     }
 
     fn has_stopped(&self) -> bool {
@@ -58,7 +58,7 @@ impl<'a> Thread<'a> {
             let began = std::mem::replace(&mut start, now);
             self.pace.passed(worked, now.saturating_sub(began));
             self.charge_if_due(now);
-            if self.desk().has_mail() {
+            if self.shared_state().has_mail() {
                 self.take_mail();
                 continue;
             }
@@ -76,7 +76,7 @@ impl<'a> Thread<'a> {
                 std::hint::spin_loop();
                 continue;
             }
-            match self.pace.lend_to(now, &self.shared.desks) {
+            match self.pace.lend_to(now, &self.shared.shared_states) {
                 Some(borrower) => {
                     self.lend(borrower);
                     // The time for which they were lent says nothing about how soon work arrives.
@@ -98,7 +98,7 @@ impl<'a> Thread<'a> {
 
     fn charge(&mut self, now: u64) {
         let cpu_ns = self.cpu.charge(&mut self.held, now);
-        self.pace.measure(cpu_ns, now, &self.shared.desks);
+        self.pace.measure(cpu_ns, now, &self.shared.shared_states);
     }
 
     /// Gives each tile one turn. Returns whether any worked.
@@ -126,7 +126,7 @@ impl<'a> Thread<'a> {
     fn park(&mut self) -> u64 {
         let waker = self.waker();
         waker.announce();
-        if self.last_pass() || self.desk().has_mail() || self.has_stopped() {
+        if self.last_pass() || self.shared_state().has_mail() || self.has_stopped() {
             waker.cancel();
             return 0;
         }
@@ -150,9 +150,9 @@ impl<'a> Thread<'a> {
     }
 
     /// Lends its tiles to `borrower` unless there is work after all, and sleeps until they are back.
-    fn lend(&mut self, borrower: &Desk) {
+    fn lend(&mut self, borrower: &CoreShared) {
         let waker = self.waker();
-        let lent = lend::lend(waker, borrower, || {
+        let lent = lending::lend(waker, borrower, || {
             if self.last_pass() || self.has_stopped() {
                 return None;
             }
@@ -165,7 +165,7 @@ impl<'a> Thread<'a> {
             self.held.extend(own);
             return;
         }
-        while !self.desk().has_mail() && !self.has_stopped() {
+        while !self.shared_state().has_mail() && !self.has_stopped() {
             waker.sleep_while_lent();
         }
         self.take_mail();
@@ -174,7 +174,7 @@ impl<'a> Thread<'a> {
 
     /// Takes the lists sent to it.
     fn take_mail(&mut self) {
-        for mut tiles in self.desk().open() {
+        for mut tiles in self.shared_state().open() {
             tiles.list.iter_mut().for_each(|tile| tile.moved());
             self.held.push(tiles);
         }
@@ -184,7 +184,7 @@ impl<'a> Thread<'a> {
     fn return_all(&mut self, now: u64) {
         self.charge(now);
         for tiles in self.held.split_off(1) {
-            if let Err(tiles) = lend::give_back(tiles, &self.shared.desks) {
+            if let Err(tiles) = lending::give_back(tiles, &self.shared.shared_states) {
                 self.held.push(tiles);
             }
         }
@@ -192,7 +192,7 @@ impl<'a> Thread<'a> {
 
     /// Stops all tiles that it holds, and those on their way to it.
     pub fn stop(&mut self) {
-        self.held.extend(self.desk().close());
+        self.held.extend(self.shared_state().close());
         self.held.iter_mut().flat_map(|tiles| &mut tiles.list).for_each(|tile| tile.stop());
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::latency::LatencyDecl;
 use crate::regime::REGIMES;
 use crate::rig::Rig;
-use crate::testing::{DEPTH, Scripted, Shared, Wire, Wires, look, script};
+use crate::testing::{DEPTH, ScriptedTile, Shared, Wire, Wires, look, script};
 use crate::tile::Port;
 
 const IN: Wire = Wire { name: "in", from: "test:0", to: "scripted:0", reliable: true };
@@ -18,7 +18,7 @@ const OUT: Wire = Wire { name: "out", from: "scripted:0", to: "test:0", reliable
 /// A scripted tile on a virtual clock, between links whose other ends the test holds.
 struct Stage<const BURST: usize> {
     wires: Wires,
-    runner: Runner<Scripted<BURST>>,
+    runner: Runner<ScriptedTile<BURST>>,
     script: Shared,
 }
 
@@ -60,7 +60,7 @@ fn give(feed: &mut Producer, numbers: impl IntoIterator<Item = u8>) {
 fn take(drain: &mut Consumer, most: usize) -> Vec<u64> {
     let mut taken = vec![];
     while taken.len() < most {
-        let Polled::Ready(meta) = drain.poll() else { break };
+        let PollResult::Ready(meta) = drain.poll() else { break };
         taken.push(meta.tag);
         drain.advance();
     }
@@ -510,7 +510,7 @@ fn only_the_cores_that_something_was_moved_for_are_woken() {
     let (script, own) = (script(), Waker::new().unwrap());
     let others = [(); 3].map(|()| Waker::new().unwrap());
     let named = [("a:0", &others[0]), ("b:0", &others[1]), ("c:0", &others[2])];
-    let mut runner = wires.runner::<Scripted<1>>("scripted:0", script.clone(), &own, &named);
+    let mut runner = wires.runner::<ScriptedTile<1>>("scripted:0", script.clone(), &own, &named);
     let mut woken = |publish: [usize; 3], feed: Option<&str>| {
         look(&script).publish = publish;
         if let Some(link) = feed {

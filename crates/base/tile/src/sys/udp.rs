@@ -32,14 +32,14 @@ const DISCARDED_MAX: usize = 1 << 17;
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Whether other sockets share the port.
-    pub sharing: Sharing,
+    pub sharing: PortSharing,
     /// Kernel buffer to request in each direction, in bytes. The kernel may grant less.
     pub buffer_bytes: usize,
 }
 
 /// How a socket shares its port: the kernel spreads flows over the sharing sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
+pub enum PortSharing {
     /// The socket has the port to itself.
     None,
     /// The first of several. A foreign socket on the port is an error, even if it is willing to share.
@@ -69,7 +69,7 @@ impl UdpSocket {
         // SAFETY: `raw` is a descriptor just opened, owned by nobody else.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         let share = || set_option(raw, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1);
-        if options.sharing == Sharing::Joins {
+        if options.sharing == PortSharing::Joins {
             share()?;
         }
         let bytes = options.buffer_bytes.min(i32::MAX as usize) as i32;
@@ -84,7 +84,7 @@ impl UdpSocket {
         if unsafe { libc::bind(raw, (&raw const name).cast(), len) } != 0 {
             return Err(Error::last_os_error());
         }
-        if options.sharing == Sharing::First {
+        if options.sharing == PortSharing::First {
             // Bound exclusively, so no foreign socket has the port; from here on others may join.
             share()?;
         }
@@ -372,7 +372,7 @@ mod tests {
 
     use hearth_testkit::wait_until;
 
-    const OPTIONS: Options = Options { sharing: Sharing::None, buffer_bytes: 1 << 20 };
+    const OPTIONS: Options = Options { sharing: PortSharing::None, buffer_bytes: 1 << 20 };
 
     fn receive_all(socket: &UdpSocket, want: usize) -> Vec<Vec<u8>> {
         let (mut batch, mut all) = (RecvBatch::new(8), vec![]);
@@ -465,8 +465,8 @@ mod tests {
 
     #[test]
     fn sockets_that_share_a_port_each_get_flows_and_a_stranger_is_noticed() {
-        let first = Options { sharing: Sharing::First, ..OPTIONS };
-        let joins = Options { sharing: Sharing::Joins, ..OPTIONS };
+        let first = Options { sharing: PortSharing::First, ..OPTIONS };
+        let joins = Options { sharing: PortSharing::Joins, ..OPTIONS };
         let ours = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), first).unwrap();
         let addr = ours.local_addr();
         let other = UdpSocket::bind(addr, joins).unwrap();

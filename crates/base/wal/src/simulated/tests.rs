@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mount::mount;
-use crate::store_file::{Opening, StoreFile, put as put_file};
+use crate::store_file::{OpenMode, StoreFile, put as put_file};
 
 fn disk() -> (tempfile::TempDir, SimulatedDisk) {
     let dir = tempfile::tempdir().expect("a folder");
@@ -23,7 +23,7 @@ fn always(number: u64) -> impl FnMut(u64) -> u64 {
 fn kill_keeps_what_was_written() {
     let (dir, disk) = disk();
     let _mount = mount(dir.path(), Arc::new(disk.clone()));
-    let file = StoreFile::open(&dir.path().join("log"), Opening::New).expect("made");
+    let file = StoreFile::open(&dir.path().join("log"), OpenMode::New).expect("made");
     file.write_at(b"abcd", 0).expect("written");
     file.write_at(b"efgh", 4).expect("written");
     put_file(&dir.path().join("part"), &dir.path().join("whole"), b"x").expect("put");
@@ -43,7 +43,7 @@ fn kill_keeps_what_was_written() {
 fn power_loss_keeps_what_was_synced() {
     let (dir, disk) = disk();
     let _mount = mount(dir.path(), Arc::new(disk.clone()));
-    let file = StoreFile::open(&dir.path().join("log"), Opening::New).expect("made");
+    let file = StoreFile::open(&dir.path().join("log"), OpenMode::New).expect("made");
     file.write_at(b"abcd", 0).expect("written");
     file.sync().expect("synced");
     assert_eq!(disk.trace().after_power_loss(3, &mut always(0)), Files::new(), "its name is not synced");
@@ -84,7 +84,7 @@ fn removed_file_comes_back_until_the_folder_is_synced() {
 fn failed_sync_loses_what_it_should_have_brought() {
     let (dir, disk) = disk();
     let _mount = mount(dir.path(), Arc::new(disk.clone()));
-    let file = StoreFile::open(&dir.path().join("log"), Opening::New).expect("made");
+    let file = StoreFile::open(&dir.path().join("log"), OpenMode::New).expect("made");
     crate::files::sync_dir(dir.path()).expect("synced");
     disk.plan(DiskFault { step: 0, kind: FaultKind::Sync });
     file.write_at(b"ab", 0).expect("written");
@@ -99,10 +99,10 @@ fn failed_sync_loses_what_it_should_have_brought() {
 fn full_disk_takes_half_a_write_and_then_nothing() {
     let (dir, disk) = disk();
     let _mount = mount(dir.path(), Arc::new(disk.clone()));
-    let file = StoreFile::open(&dir.path().join("log"), Opening::New).expect("made");
+    let file = StoreFile::open(&dir.path().join("log"), OpenMode::New).expect("made");
     disk.plan(DiskFault { step: 1, kind: FaultKind::Full });
     assert_eq!(file.write_at(b"abcd", 0).expect_err("no room").kind(), io::ErrorKind::StorageFull);
-    assert!(StoreFile::open(&dir.path().join("other"), Opening::Any).is_err());
+    assert!(StoreFile::open(&dir.path().join("other"), OpenMode::Any).is_err());
     disk.heal();
     file.write_at(b"efgh", 2).expect("there is room");
     assert_eq!(disk.trace().after_kill(disk.steps(), false), files(&[("log", b"abefgh")]));

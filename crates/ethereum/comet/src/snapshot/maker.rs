@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use hearth_evm::blocks;
-use hearth_evm::chain::{Chain, Frozen};
+use hearth_evm::chain::{Chain, ChainSnapshot};
 use hearth_evm::state;
 use parking_lot::Mutex;
 
@@ -26,7 +26,7 @@ pub struct Maker {
     store: Arc<Store>,
     interval: u64,
     shared: Arc<Shared>,
-    frozen: Mutex<Option<SyncSender<Frozen>>>,
+    frozen: Mutex<Option<SyncSender<ChainSnapshot>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -100,7 +100,7 @@ impl Drop for Maker {
     }
 }
 
-fn run(store: &Store, shared: &Shared, frozen: &Receiver<Frozen>) {
+fn run(store: &Store, shared: &Shared, frozen: &Receiver<ChainSnapshot>) {
     while let Ok(frozen) = frozen.recv() {
         let _busy = Busy(shared);
         let number = frozen.block.number();
@@ -126,8 +126,8 @@ impl Drop for Busy<'_> {
 }
 
 /// The entries of a snapshot.
-pub fn entries(frozen: Frozen) -> impl Iterator<Item = io::Result<Entry>> {
-    let Frozen { block, view, side, .. } = frozen;
+pub fn entries(frozen: ChainSnapshot) -> impl Iterator<Item = io::Result<Entry>> {
+    let ChainSnapshot { block, view, side, .. } = frozen;
     let block = Bytes::from(blocks::encode(&block));
     let pieces = (0..block.len()).step_by(PIECE_BYTES_MAX).map(move |from| {
         let to = block.len().min(from + PIECE_BYTES_MAX);

@@ -18,7 +18,7 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY};
 use bytes::Bytes;
 use hearth_abci::request;
-use hearth_abci::response::{self, Applied, Offer};
+use hearth_abci::response::{self, ApplyChunkResult, Offer};
 use hearth_evm::blocks;
 use hearth_evm::chain::{Chain, RestoreError};
 use hearth_evm::state::{self, Account, StateError};
@@ -66,7 +66,7 @@ impl Drop for Spool {
 
 /// A snapshot that was accepted and is not whole yet.
 #[derive(Debug)]
-pub struct Restoring {
+pub struct PendingRestore {
     height: u64,
     app_hash: Bytes,
     hashes: Vec<B256>,
@@ -82,12 +82,12 @@ pub struct Restoring {
 pub enum Step {
     /// Go on, or try again: the response for CometBFT.
     Say(response::ApplySnapshotChunk),
-    /// It was the last: [`Restoring::give`].
+    /// It was the last: [`PendingRestore::give`].
     Whole,
 }
 
 /// Judges an offer. Chunks go to a folder, which is recreated, or stay in memory.
-pub fn offer(request: &request::OfferSnapshot, folder: Option<PathBuf>) -> io::Result<Result<Restoring, Offer>> {
+pub fn offer(request: &request::OfferSnapshot, folder: Option<PathBuf>) -> io::Result<Result<PendingRestore, Offer>> {
     let Some(snapshot) = request.snapshot.as_ref() else { return Ok(Err(Offer::Reject)) };
     if snapshot.format != FORMAT {
         return Ok(Err(Offer::RejectFormat));
@@ -108,29 +108,29 @@ pub fn offer(request: &request::OfferSnapshot, folder: Option<PathBuf>) -> io::R
         }
     };
     let (height, app_hash) = (snapshot.height, request.app_hash.clone());
-    Ok(Ok(Restoring { height, app_hash, hashes, next: 0, headers: Vec::new(), reader: Reader::default(), spool }))
+    Ok(Ok(PendingRestore { height, app_hash, hashes, next: 0, headers: Vec::new(), reader: Reader::default(), spool }))
 }
 
-impl Restoring {
+impl PendingRestore {
     /// Takes the next chunk.
     pub fn apply(&mut self, request: request::ApplySnapshotChunk) -> io::Result<Step> {
         let index = request.index as usize;
         if index != self.next || self.hashes.get(index) != Some(&chunk_hash(&request.chunk)) {
             let reject_senders = if request.sender.is_empty() { vec![] } else { vec![request.sender] };
             let refetch_chunks = vec![self.next as u32];
-            let result = Applied::Retry.into();
+            let result = ApplyChunkResult::Retry.into();
             return Ok(Step::Say(response::ApplySnapshotChunk { result, refetch_chunks, reject_senders }));
         }
         if index > 0 {
             if let Err(why) = self.keep(index, &request.chunk) {
                 tracing::warn!(height = self.height, index, why, "a snapshot is given up");
-                return Ok(Step::Say(say(Applied::RejectSnapshot)));
+                return Ok(Step::Say(say(ApplyChunkResult::RejectSnapshot)));
             }
         } else if !self.take_headers(&request.chunk) {
-            return Ok(Step::Say(say(Applied::RejectSnapshot)));
+            return Ok(Step::Say(say(ApplyChunkResult::RejectSnapshot)));
         }
         self.next += 1;
-        if self.next < self.hashes.len() { Ok(Step::Say(say(Applied::Accept))) } else { Ok(Step::Whole) }
+        if self.next < self.hashes.len() { Ok(Step::Say(say(ApplyChunkResult::Accept))) } else { Ok(Step::Whole) }
     }
 
     /// Keeps a chunk that can be one of a snapshot.
@@ -197,7 +197,7 @@ fn of_state(current: &mut Address, entry: Result<Entry, StateError>) -> Vec<Resu
 
 /// Iterator over the entries of all chunks.
 struct Entries<'a> {
-    restoring: &'a Restoring,
+    restoring: &'a PendingRestore,
     next: usize,
     reader: Reader,
     entries: VecDeque<Entry>,
@@ -225,7 +225,7 @@ impl Iterator for Entries<'_> {
 }
 
 /// An answer without more.
-pub fn say(applied: Applied) -> response::ApplySnapshotChunk {
+pub fn say(applied: ApplyChunkResult) -> response::ApplySnapshotChunk {
     response::ApplySnapshotChunk { result: applied.into(), ..Default::default() }
 }
 
@@ -237,7 +237,12 @@ mod tests {
     use crate::snapshot::codec::encode_headers;
 
     /// Applies all chunks; returns the outcome of the last.
-    fn last(chunks: &[Bytes], headers: &[Header], folder: Option<PathBuf>, before_last: impl FnOnce()) -> Applied {
+    fn last(
+        chunks: &[Bytes],
+        headers: &[Header],
+        folder: Option<PathBuf>,
+        before_last: impl FnOnce(),
+    ) -> ApplyChunkResult {
         let all: Vec<Bytes> = [encode_headers(headers)].into_iter().chain(chunks.iter().cloned()).collect();
         let hashes: Vec<B256> = all.iter().map(|chunk| chunk_hash(chunk)).collect();
         let snapshot = Snapshot {
@@ -254,11 +259,11 @@ mod tests {
             let request =
                 request::ApplySnapshotChunk { index: index as u32, chunk: all[index].clone(), ..Default::default() };
             match restoring.apply(request).unwrap() {
-                Step::Say(said) => Applied::try_from(said.result).unwrap(),
-                Step::Whole => Applied::Accept,
+                Step::Say(said) => ApplyChunkResult::try_from(said.result).unwrap(),
+                Step::Whole => ApplyChunkResult::Accept,
             }
         };
-        assert!((0..all.len() - 1).all(|index| give(index) == Applied::Accept));
+        assert!((0..all.len() - 1).all(|index| give(index) == ApplyChunkResult::Accept));
         before_last();
         give(all.len() - 1)
     }
@@ -267,15 +272,15 @@ mod tests {
     fn a_chunk_that_no_snapshot_has_ends_it_at_once() {
         let (headers, whole) = ([Header::default()], Bytes::from_static(&[3, 0, 0, 0, 1, 7]));
         let last = |chunks: &[Bytes]| last(chunks, &headers, None, || ());
-        assert_eq!(last(std::slice::from_ref(&whole)), Applied::Accept);
-        assert_eq!(last(&[whole.clone(), Bytes::from_static(&[3, 0, 0, 0, 0])]), Applied::RejectSnapshot);
-        assert_eq!(last(&[whole.clone(), Bytes::from_static(&[9])]), Applied::RejectSnapshot);
+        assert_eq!(last(std::slice::from_ref(&whole)), ApplyChunkResult::Accept);
+        assert_eq!(last(&[whole.clone(), Bytes::from_static(&[3, 0, 0, 0, 0])]), ApplyChunkResult::RejectSnapshot);
+        assert_eq!(last(&[whole.clone(), Bytes::from_static(&[9])]), ApplyChunkResult::RejectSnapshot);
         // An account after which the block continues.
         let account = [&[1][..], &[0; 20 + 8 + 32 + 4]].concat();
-        assert_eq!(last(&[account.clone().into()]), Applied::Accept);
-        assert_eq!(last(&[account.clone().into(), whole]), Applied::RejectSnapshot);
+        assert_eq!(last(&[account.clone().into()]), ApplyChunkResult::Accept);
+        assert_eq!(last(&[account.clone().into(), whole]), ApplyChunkResult::RejectSnapshot);
         let long = vec![[&account[..1], &[2; 20], &account[21..]].concat(); 1 + CHUNK_BYTES_MAX / 65].concat();
-        assert_eq!(last(&[long.into()]), Applied::RejectSnapshot);
+        assert_eq!(last(&[long.into()]), ApplyChunkResult::RejectSnapshot);
     }
 
     #[test]
@@ -284,6 +289,6 @@ mod tests {
         let at = folder.path().join("incoming");
         let chunks = [Bytes::from_static(&[3, 0, 0, 0, 1, 7]), Bytes::from_static(&[3, 0, 0, 0, 1, 8])];
         let without = || fs::remove_dir_all(&at).unwrap();
-        assert_eq!(last(&chunks, &[Header::default()], Some(at.clone()), without), Applied::RejectSnapshot);
+        assert_eq!(last(&chunks, &[Header::default()], Some(at.clone()), without), ApplyChunkResult::RejectSnapshot);
     }
 }

@@ -28,7 +28,7 @@ const FETCHED_MAX: usize = 2;
 
 /// A snapshot on disk.
 #[derive(Clone, Debug)]
-struct Kept {
+struct StoredSnapshot {
     height: u64,
     hashes: Vec<B256>,
     /// When a chunk of it was last requested.
@@ -42,7 +42,7 @@ pub struct Store {
     kept_max: usize,
     fetched_for: Duration,
     /// Lowest height first.
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<StoredSnapshot>>,
 }
 
 /// A snapshot's name among its equals: of the hashes of its chunks.
@@ -83,7 +83,7 @@ impl Store {
             };
             // Without hashes it is incomplete, because the machine stopped while writing.
             match fs::read(path.join("hashes")).ok().and_then(|bytes| split(&bytes)).filter(|hashes| hashes.len() > 1) {
-                Some(hashes) => kept.push(Kept { height, hashes, fetched: None }),
+                Some(hashes) => kept.push(StoredSnapshot { height, hashes, fetched: None }),
                 None => fs::remove_dir_all(&path)?,
             }
         }
@@ -92,7 +92,7 @@ impl Store {
         Ok(Self { folder, kept_max, fetched_for: FETCHED_FOR, kept })
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn kept(&self) -> MutexGuard<'_, Vec<StoredSnapshot>> {
         self.kept.lock()
     }
 
@@ -152,9 +152,9 @@ impl Store {
         File::open(&part)?.sync_all()?;
         fs::rename(&part, self.folder.join(height.to_string()))?;
         File::open(&self.folder)?.sync_all()?;
-        let gone: Vec<Kept> = {
+        let gone: Vec<StoredSnapshot> = {
             let mut kept = self.kept();
-            kept.push(Kept { height, hashes, fetched: None });
+            kept.push(StoredSnapshot { height, hashes, fetched: None });
             kept.sort_by_key(|kept| kept.height);
             self.let_go(&mut kept)
         };
@@ -162,10 +162,11 @@ impl Store {
     }
 
     /// Removes snapshots beyond the newest, except those that a peer is fetching.
-    fn let_go(&self, kept: &mut Vec<Kept>) -> Vec<Kept> {
-        let is_fetched = |kept: &Kept| kept.fetched.is_some_and(|last| last.elapsed() < self.fetched_for);
+    fn let_go(&self, kept: &mut Vec<StoredSnapshot>) -> Vec<StoredSnapshot> {
+        let is_fetched = |kept: &StoredSnapshot| kept.fetched.is_some_and(|last| last.elapsed() < self.fetched_for);
         let newest = kept.split_off(kept.len().saturating_sub(self.kept_max));
-        let (mut fetched, mut gone): (Vec<Kept>, Vec<Kept>) = std::mem::take(kept).into_iter().partition(is_fetched);
+        let (mut fetched, mut gone): (Vec<StoredSnapshot>, Vec<StoredSnapshot>) =
+            std::mem::take(kept).into_iter().partition(is_fetched);
         // The newest of them: there is most left to be fetched.
         gone.extend(fetched.drain(..fetched.len().saturating_sub(FETCHED_MAX)));
         kept.extend(fetched.into_iter().chain(newest));
@@ -175,7 +176,7 @@ impl Store {
     /// Lists the snapshots in CometBFT's form.
     pub fn list(&self) -> Vec<Snapshot> {
         let kept = self.kept();
-        let listed = kept.iter().map(|Kept { height, hashes, .. }| Snapshot {
+        let listed = kept.iter().map(|StoredSnapshot { height, hashes, .. }| Snapshot {
             height: *height,
             format: FORMAT,
             chunks: hashes.len() as u32,

@@ -5,7 +5,7 @@ use std::path::Path;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
 use bytes::Bytes;
-use hearth_abci::response::{Applied, Offer};
+use hearth_abci::response::{ApplyChunkResult, Offer};
 use hearth_abci::types::{Snapshot, Timestamp};
 use hearth_abci::{Application, request, response};
 use hearth_comet::App;
@@ -92,7 +92,7 @@ fn load(app: &App, height: u64, chunk: u32) -> Bytes {
     app.load_snapshot_chunk(request::LoadSnapshotChunk { height, format: 1, chunk }).unwrap().chunk
 }
 
-fn apply_all(app: &App, from: &App, snapshot: &Snapshot) -> Applied {
+fn apply_all(app: &App, from: &App, snapshot: &Snapshot) -> ApplyChunkResult {
     (0..snapshot.chunks).map(|index| apply(app, index, load(from, snapshot.height, index)).result()).last().unwrap()
 }
 
@@ -121,11 +121,11 @@ fn a_node_begins_with_anothers_snapshot_and_goes_on() {
     assert!(load(&one, 9, 0).is_empty() && load(&one, 8, taken.chunks).is_empty());
     for app in [&other, &in_memory] {
         assert_eq!(offer(app, &taken, &hashes[8]), Offer::Accept);
-        assert_eq!(apply_all(app, &one, &taken), Applied::Accept);
+        assert_eq!(apply_all(app, &one, &taken), ApplyChunkResult::Accept);
         assert_eq!(info(app), (8, hashes[8].clone()));
         // CometBFT may have been killed before it knew: it asks once more.
         assert_eq!(offer(app, &taken, &hashes[8]), Offer::Accept);
-        assert_eq!(apply_all(app, &one, &taken), Applied::Accept);
+        assert_eq!(apply_all(app, &one, &taken), ApplyChunkResult::Accept);
         for height in 9..=10 {
             assert_eq!(make(app, height).0, hashes[height as usize]);
         }
@@ -162,18 +162,18 @@ fn what_is_not_what_was_offered_is_refused() {
     assert_eq!(with(&|snapshot| snapshot.hash = Bytes::from_static(&[1; 32])), Offer::Reject);
     assert_eq!(with(&|snapshot| snapshot.metadata = Bytes::from_static(&[1; 33])), Offer::Reject);
     assert_eq!(other.offer_snapshot(request::OfferSnapshot::default()).unwrap().result(), Offer::Reject);
-    assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), Applied::RejectSnapshot, "none was accepted");
+    assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), ApplyChunkResult::RejectSnapshot, "none was accepted");
     // The app hash of another block.
     assert_eq!(offer(&other, &taken, &hashes[1]), Offer::Accept);
-    assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), Applied::RejectSnapshot);
+    assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), ApplyChunkResult::RejectSnapshot);
     // A chunk corrupted on its way: retry with another sender.
     assert_eq!(offer(&other, &taken, hash), Offer::Accept);
     let said = apply(&other, 0, Bytes::from_static(b"else"));
     assert_eq!(
         (said.result(), said.refetch_chunks, said.reject_senders),
-        (Applied::Retry, vec![0], vec!["peer".into()])
+        (ApplyChunkResult::Retry, vec![0], vec!["peer".into()])
     );
-    assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), Applied::Accept);
+    assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), ApplyChunkResult::Accept);
     assert!(folders[1].path().join("snapshots/incoming.part").exists());
     // A lie about anything after the headers is detected at the end.
     let mut lie = load(&one, 3, 1).to_vec();
@@ -184,12 +184,12 @@ fn what_is_not_what_was_offered_is_refused() {
     let hash_of_lie = Bytes::copy_from_slice(&hearth_crypto::keccak::keccak256(&metadata));
     let lying = Snapshot { hash: hash_of_lie, metadata: metadata.into(), ..taken.clone() };
     assert_eq!(offer(&other, &lying, hash), Offer::Accept);
-    assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), Applied::Accept);
-    assert_eq!(apply(&other, 1, lie.into()).result(), Applied::RejectSnapshot);
+    assert_eq!(apply(&other, 0, load(&one, 3, 0)).result(), ApplyChunkResult::Accept);
+    assert_eq!(apply(&other, 1, lie.into()).result(), ApplyChunkResult::RejectSnapshot);
     assert_eq!(info(&other).0, 0);
     // And the right one still does.
     assert_eq!(offer(&other, &taken, hash), Offer::Accept);
-    assert_eq!(apply_all(&other, &one, &taken), Applied::Accept);
+    assert_eq!(apply_all(&other, &one, &taken), ApplyChunkResult::Accept);
     assert_eq!(info(&other), (3, hash.clone()));
     assert!(!folders[1].path().join("snapshots/incoming.part").exists());
 }

@@ -13,7 +13,7 @@ use hearth_evm::block::Receipt;
 use hearth_evm::exec::SpecId;
 use hearth_evm::side::{SideBlock, SideError, SideTx};
 use hearth_evm::tx::SharedTx as EvmTx;
-use hearth_utxo::ledger::Loading;
+use hearth_utxo::ledger::SetBuilder;
 use hearth_utxo::rules::Refusal;
 use hearth_utxo::{Session, SharedTx};
 
@@ -31,7 +31,7 @@ pub(super) struct UtxoBlock {
     included: Vec<SideTx>,
     refused: Vec<(B256, Refusal)>,
     /// The whole set, where the block brings it.
-    loading: Option<Loading>,
+    loading: Option<SetBuilder>,
     /// Number and hash, once it is committed.
     committed: Option<(u64, B256)>,
 }
@@ -58,7 +58,7 @@ impl UtxoBlock {
     }
 
     /// Returns a block that loads the whole set and has no other effect on this ledger.
-    pub fn loaded(utxo: Utxo, loading: Loading) -> Self {
+    pub fn loaded(utxo: Utxo, loading: SetBuilder) -> Self {
         let empty = Self::executed(utxo, SpecId::CANCUN, &[]);
         Self { commitment: loading.commitment(), loading: Some(loading), ..empty }
     }

@@ -7,7 +7,7 @@
 use alloy_primitives::{B256, Bytes};
 use hearth_evm::block::Block;
 use hearth_evm::side::{SideError, SideSet};
-use hearth_utxo::ledger::{Item, Loading};
+use hearth_utxo::ledger::{Item, SetBuilder};
 
 use super::Utxo;
 use crate::prism;
@@ -15,12 +15,12 @@ use crate::prism;
 /// The set, and the ledger that it may replace.
 pub(super) struct UtxoSet {
     utxo: Utxo,
-    loading: Loading,
+    loading: SetBuilder,
 }
 
 impl UtxoSet {
     pub fn empty(utxo: Utxo) -> Self {
-        Self { utxo, loading: Loading::default() }
+        Self { utxo, loading: SetBuilder::default() }
     }
 }
 
@@ -42,10 +42,10 @@ impl SideSet for UtxoSet {
 }
 
 /// The set of a list of items.
-pub(super) fn loading_of(items: &[Bytes]) -> Result<Loading, String> {
+pub(super) fn loading_of(items: &[Bytes]) -> Result<SetBuilder, String> {
     let item = |(at, bytes): (usize, &Bytes)| Item::decode(bytes).ok_or_else(|| format!("item {at} is none"));
     let items = items.iter().enumerate().map(item).collect::<Result<Vec<_>, _>>()?;
-    let mut loading = Loading::default();
+    let mut loading = SetBuilder::default();
     for (at, item) in items.into_iter().enumerate() {
         loading.add(item).map_err(|_| format!("item {at} is out of order"))?;
     }

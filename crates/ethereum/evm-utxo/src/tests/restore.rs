@@ -5,7 +5,7 @@ use std::fs;
 use alloy_consensus::Header;
 use hearth_evm::block::Block;
 use hearth_evm::blocks;
-use hearth_evm::chain::{Frozen, RestoreError};
+use hearth_evm::chain::{ChainSnapshot, RestoreError};
 use hearth_evm::state::Entry;
 
 use super::*;
@@ -70,15 +70,15 @@ fn follow(chain: &Chain, input: &BlockInput) -> Arc<Block> {
 }
 
 /// A chain's snapshot in its wire form.
-struct Taken {
+struct WireSnapshot {
     headers: Vec<Header>,
     block: Vec<u8>,
     items: Vec<Bytes>,
     entries: Vec<Entry>,
 }
 
-fn take(chain: &Chain) -> Taken {
-    let Frozen { block, headers, view, side } = chain.freeze().unwrap().unwrap();
+fn take(chain: &Chain) -> WireSnapshot {
+    let ChainSnapshot { block, headers, view, side } = chain.freeze().unwrap().unwrap();
     let items = side.unwrap().collect::<Result<_, _>>().unwrap();
     let mut entries: Vec<Entry> = view.sorted().collect();
     let codes = entries.iter().filter_map(|entry| match entry {
@@ -87,10 +87,10 @@ fn take(chain: &Chain) -> Taken {
     });
     let codes: Vec<Entry> = codes.filter_map(|hash| Some(Entry::Code { hash, code: view.code(&hash)? })).collect();
     entries.splice(0..0, codes);
-    Taken { headers, block: blocks::encode(&block), items, entries }
+    WireSnapshot { headers, block: blocks::encode(&block), items, entries }
 }
 
-impl Taken {
+impl WireSnapshot {
     fn give(&self, chain: &Chain) -> Result<(), RestoreError> {
         let block = blocks::decode_foreign(&self.block, &self.headers[0], CHAIN);
         let block = block.map_err(|what| RestoreError::Wrong(what.into()))?;
@@ -153,7 +153,7 @@ fn what_is_not_of_the_header_is_refused_and_changes_nothing() {
     (0..5).for_each(|_| drop(make(&one)));
     let other = retaining(Some(folder.path()), 0);
     let zero = other.head().hash;
-    let wrong = |change: &dyn Fn(&mut Taken)| {
+    let wrong = |change: &dyn Fn(&mut WireSnapshot)| {
         let mut taken = take(&one);
         change(&mut taken);
         let error = taken.give(&other).unwrap_err();

@@ -31,7 +31,7 @@ struct Entry {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct RetainedSidecars {
     entries: B256Map<Entry>,
     /// Block and transaction of those in blocks, the oldest first. One that came into another block since is here
     /// twice; its entry says which holds.
@@ -41,7 +41,7 @@ struct Kept {
     waiting_bytes: usize,
 }
 
-impl Kept {
+impl RetainedSidecars {
     fn remove(&mut self, hash: &B256) {
         if let Some(gone) = self.entries.remove(hash) {
             let bytes = gone.sidecar.size();
@@ -65,7 +65,7 @@ impl Kept {
 pub struct Sidecars {
     bytes_max: usize,
     blocks_max: u64,
-    kept: Mutex<Kept>,
+    kept: Mutex<RetainedSidecars>,
 }
 
 impl Default for Sidecars {

@@ -14,8 +14,8 @@
 
 mod base;
 mod blooms;
+mod pruning;
 mod record;
-mod retain;
 mod segment;
 mod status;
 mod sync;
@@ -40,11 +40,11 @@ use crate::tx;
 use base::Base;
 use blooms::Blooms;
 use record::Hashes;
-use segment::{Place, Segment, SegmentHead, SegmentScan, Tail};
+use segment::{RecordPlace, Segment, SegmentHead, SegmentScan, SegmentTail};
 pub use status::RunEnd;
 use status::{LastRun, Status};
 pub use sync::SyncOrder;
-use sync::{Shared, Unsynced};
+use sync::{Shared, UnsyncedFile};
 
 /// How many blocks the newest may be ahead of the disk: no end of the machine costs more. Below the number of states
 /// that are kept, so that a state that is further on disk than the blocks can go back to them.
@@ -141,7 +141,7 @@ struct Inner {
     /// The key of the hash: no client can choose hashes that collide.
     key: RandomState,
     /// What the thread syncs next; earlier files are on disk.
-    unsynced: Option<Unsynced>,
+    unsynced: Option<UnsyncedFile>,
     /// Up to which block everything is on disk.
     synced: u64,
     /// Why nothing more is written.
@@ -298,7 +298,7 @@ impl BlockStore {
     /// Appends the block after the newest, with the changes that no execution makes. On an error, nothing was appended.
     pub fn append(&self, block: &Block, altered: &Changes) -> Result<(), BlocksError> {
         let (number, hashes) = (block.number(), Hashes::of(block));
-        let mut record = Tail::room();
+        let mut record = SegmentTail::room();
         record::encode(block, altered, &mut record);
         let _writing = self.writing.lock();
         let status = self.status()?;
@@ -309,7 +309,7 @@ impl BlockStore {
         let segment = inner.segments.last_mut().expect("it is being written to");
         segment.set_tail(&tail);
         written?;
-        inner.unsynced = Some(Unsynced { disk: tail.disk(), path: tail.path, upto: number });
+        inner.unsynced = Some(UnsyncedFile { disk: tail.disk(), path: tail.path, upto: number });
         inner.index(number, &hashes);
         drop(inner);
         status.note(number, synced);
@@ -321,14 +321,14 @@ impl BlockStore {
     }
 
     /// Where the next block's record goes, and up to which block everything is on disk.
-    fn tail(&self, number: u64) -> Result<(Tail, u64), BlocksError> {
+    fn tail(&self, number: u64) -> Result<(SegmentTail, u64), BlocksError> {
         {
             let inner = self.lock();
             inner.check_failure()?;
             assert_eq!(number, inner.newest() + 1, "blocks are kept in order");
             let has_room = |segment: &&Segment| {
                 let blocks = segment.next() - segment.first();
-                segment.bytes() < self.segment_bytes && blocks < retain::blocks_max(self.retain)
+                segment.bytes() < self.segment_bytes && blocks < pruning::blocks_max(self.retain)
             };
             let last = inner.segments.last().filter(has_room);
             if let Some(segment) = last {
@@ -416,7 +416,7 @@ impl BlockStore {
         let cut = last.truncate(number)?;
         let (tail, upto) = (last.tail(), last.next() - 1);
         if cut {
-            inner.unsynced = Some(Unsynced { disk: tail.disk(), path: tail.path.clone(), upto });
+            inner.unsynced = Some(UnsyncedFile { disk: tail.disk(), path: tail.path.clone(), upto });
         }
         drop(inner);
         match cut.then(|| tail.disk().sync()) {
@@ -481,7 +481,7 @@ fn round(shared: &Shared, dir: &Path, of: &SegmentHead, retain: u64) {
         return;
     }
     let _one = shared.letting_go.lock();
-    if let Err(error) = retain::let_go(&shared.inner, dir, of, retain) {
+    if let Err(error) = pruning::let_go(&shared.inner, dir, of, retain) {
         tracing::error!(%error, "old blocks stay");
     }
 }
@@ -519,7 +519,7 @@ impl Inner {
             if last {
                 // Its contents may be in the system's memory only.
                 let tail = segment.tail();
-                inner.unsynced = Some(Unsynced { disk: tail.disk(), path: tail.path, upto: segment.next() - 1 });
+                inner.unsynced = Some(UnsyncedFile { disk: tail.disk(), path: tail.path, upto: segment.next() - 1 });
             }
             inner.segments.push(segment);
         }
@@ -538,7 +538,7 @@ impl Inner {
         self.segments.last().map_or(self.base.first, Segment::next) - 1
     }
 
-    fn find(&self, number: u64) -> Option<Place> {
+    fn find(&self, number: u64) -> Option<RecordPlace> {
         let at = self.segments.partition_point(|segment| segment.first() <= number);
         self.segments[at.checked_sub(1)?].find(number)
     }

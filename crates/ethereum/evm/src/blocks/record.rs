@@ -87,7 +87,7 @@ struct Record {
     txs: Vec<Bytes>,
     receipts: Vec<Outcome>,
     withdrawals: Vec<Withdrawal>,
-    altered: Vec<Altered>,
+    altered: Vec<AccountUpdate>,
     /// 20 B for each tuple: its authority; zeros if the signature is invalid.
     authorities: Vec<Bytes>,
     /// Nothing of a block without ommers from Byzantium on.
@@ -120,7 +120,7 @@ struct Outcome {
 
 /// An account that was set to this.
 #[derive(RlpEncodable, RlpDecodable)]
-struct Altered {
+struct AccountUpdate {
     address: Address,
     balance: U256,
     nonce: u64,
@@ -134,7 +134,7 @@ struct Slot {
     value: U256,
 }
 
-impl Altered {
+impl AccountUpdate {
     fn of((address, change): (&Address, &AccountChange)) -> Option<Self> {
         let info = change.info.as_ref()?;
         Some(Self {
@@ -167,7 +167,7 @@ pub(super) fn encode(block: &Block, altered: &Changes, out: &mut Vec<u8>) {
         txs: block.txs.iter().map(signed).collect(),
         receipts: block.receipts.iter().map(outcome).collect(),
         withdrawals: block.withdrawals.clone(),
-        altered: altered.accounts.iter().filter_map(Altered::of).collect(),
+        altered: altered.accounts.iter().filter_map(AccountUpdate::of).collect(),
         authorities: block.txs.iter().filter(|tx| !tx.authorities.is_empty()).map(|tx| authorities(tx)).collect(),
         work: Work::of(block),
     };
@@ -235,7 +235,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<(Block, Changes), &'static str>
     for (receipt, root) in receipts.iter_mut().zip(roots) {
         receipt.root = Some(root);
     }
-    let accounts = record.altered.into_iter().map(Altered::change).collect();
+    let accounts = record.altered.into_iter().map(AccountUpdate::change).collect();
     let block = Block { header: record.header, hash, txs, receipts, ommers, withdrawals: record.withdrawals };
     Ok((block, Changes { accounts }))
 }

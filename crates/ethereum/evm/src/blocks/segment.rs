@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bloom};
-use hearth_wal::store_file::{self, Opening, StoreFile};
+use hearth_wal::store_file::{self, OpenMode, StoreFile};
 use hearth_wal::{Appender, Disk, Fault, Framing, Step, Walk, crc, files, is_blank};
 
 use super::record::{self, Hashes};
@@ -129,13 +129,13 @@ pub(super) struct Segment {
 }
 
 /// What writing the next record takes, so that readers can use the segment meanwhile.
-pub(super) struct Tail {
+pub(super) struct SegmentTail {
     pub path: PathBuf,
     end: Appender,
     salt: u32,
 }
 
-impl Tail {
+impl SegmentTail {
     /// Returns the file.
     pub(super) fn disk(&self) -> Arc<dyn Disk> {
         self.end.disk().clone()
@@ -146,7 +146,7 @@ impl Tail {
         vec![0; RECORD_HEAD_BYTES]
     }
 
-    /// Writes a record whose body begins at [`Tail::room`].
+    /// Writes a record whose body begins at [`SegmentTail::room`].
     pub(super) fn append(&mut self, number: u64, synced: u64, record: &mut [u8]) -> Result<(), BlocksError> {
         let (head, body) = record.split_at_mut(RECORD_HEAD_BYTES);
         let length = u32::try_from(body.len()).expect("a block is below 4 GiB");
@@ -166,7 +166,7 @@ impl Tail {
 }
 
 /// The place of a record.
-pub(super) struct Place {
+pub(super) struct RecordPlace {
     path: PathBuf,
     file: Arc<File>,
     salt: u32,
@@ -174,7 +174,7 @@ pub(super) struct Place {
     bytes: usize,
 }
 
-impl Place {
+impl RecordPlace {
     /// Reads the block there, and those of its changes that no execution makes.
     pub(super) fn read(&self) -> Result<(Block, Changes), BlocksError> {
         record::decode(&self.payload()?).map_err(|what| self.damaged(what))
@@ -251,7 +251,7 @@ impl Segment {
     pub(super) fn create(dir: &Path, head: &SegmentHead, first: u64) -> Result<Self, BlocksError> {
         let path = path_of(dir, first);
         let failed = |source| BlocksError::Io { what: "write", path: path.clone(), source };
-        let file = StoreFile::open(&path, Opening::New).map_err(failed)?;
+        let file = StoreFile::open(&path, OpenMode::New).map_err(failed)?;
         let salt = salt();
         let begun = file.write_at(&head.encode(first, salt), 0).and_then(|()| file.sync());
         // The name itself lasts, too.
@@ -279,7 +279,7 @@ impl Segment {
         mut found: impl FnMut(u64, &Hashes),
     ) -> Result<SegmentScan, BlocksError> {
         let failed = |source| BlocksError::Io { what: "read", path: path.to_owned(), source };
-        let file = StoreFile::open(path, Opening::Existing).map_err(failed)?;
+        let file = StoreFile::open(path, OpenMode::Existing).map_err(failed)?;
         let length = file.file().metadata().map_err(failed)?.len();
         if let Some(last) = last
             && (length < HEAD_BYTES as u64 || is_blank(&**file.file()).map_err(failed)?)
@@ -386,24 +386,24 @@ impl Segment {
     }
 
     /// What writing the next record takes.
-    pub(super) fn tail(&self) -> Tail {
-        Tail { path: self.path.clone(), end: self.end.clone(), salt: self.salt }
+    pub(super) fn tail(&self) -> SegmentTail {
+        SegmentTail { path: self.path.clone(), end: self.end.clone(), salt: self.salt }
     }
 
     /// Records the new state of [`Segment::tail`]: a record was written, or failed.
-    pub(super) fn set_tail(&mut self, tail: &Tail) {
+    pub(super) fn set_tail(&mut self, tail: &SegmentTail) {
         if tail.end.end() > self.end.end() {
             self.offsets.push(self.end.end());
         }
         self.end = tail.end.clone();
     }
 
-    pub(super) fn find(&self, number: u64) -> Option<Place> {
+    pub(super) fn find(&self, number: u64) -> Option<RecordPlace> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let offset = *self.offsets.get(at)?;
         let end = self.offsets.get(at + 1).copied().unwrap_or(self.bytes());
         let (path, file, bytes) = (self.path.clone(), self.file.clone(), (end - offset) as usize);
-        Some(Place { path, file, salt: self.salt, offset, bytes })
+        Some(RecordPlace { path, file, salt: self.salt, offset, bytes })
     }
 
     /// Removes all blocks after `number`; returns whether there were some.

@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hearth_wal::files;
-use hearth_wal::store_file::{Opening, StoreFile};
+use hearth_wal::store_file::{OpenMode, StoreFile};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::BlocksError;
@@ -122,7 +122,7 @@ impl Status {
     pub fn begin(dir: &Path, synced: u64, newest: u64) -> Result<Self, BlocksError> {
         let path = dir.join(NAME);
         let failed = |source| BlocksError::Io { what: "write", path: path.clone(), source };
-        let file = StoreFile::open(&path, Opening::Any).map_err(failed)?;
+        let file = StoreFile::open(&path, OpenMode::Any).map_err(failed)?;
         let record = Record { kind: RUNNING, boot: boot_id(), synced, newest };
         // Truncated first: a longer foreign file would stay longer.
         let begun = file.cut(BYTES as u64).and_then(|()| file.write_at(&record.encode(), 0));

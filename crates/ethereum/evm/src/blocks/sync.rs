@@ -31,7 +31,7 @@ pub struct SyncOrder {
 
 /// A file that is written and not on disk.
 #[derive(Clone)]
-pub(super) struct Unsynced {
+pub(super) struct UnsyncedFile {
     pub disk: Arc<dyn Disk>,
     pub path: PathBuf,
     /// The newest block in it.
@@ -76,7 +76,7 @@ impl Shared {
             inner.check_failure()?;
             inner.unsynced.clone()
         };
-        let Some(Unsynced { disk, path, upto }) = unsynced else { return Ok(()) };
+        let Some(UnsyncedFile { disk, path, upto }) = unsynced else { return Ok(()) };
         let before = self.order.get().map_or(Ok(()), |order| (order.before)());
         let synced =
             before.and_then(|()| disk.sync().map_err(|error| format!("cannot sync {}: {error}", path.display())));

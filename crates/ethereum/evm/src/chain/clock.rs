@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use alloy_primitives::{Address, B256};
 use hearth_wal::mount::volume_at;
-use hearth_wal::store_file::{Opening, StoreFile};
+use hearth_wal::store_file::{OpenMode, StoreFile};
 
 use super::{ChainConfig, now_s};
 use crate::checksummed::{verified, with_checksum};
@@ -93,7 +93,7 @@ impl ClockFile {
         let Some(path) = self.path.as_deref().filter(|_| self.kept_s != clock.offset_s) else { return };
         let next = path.with_extension("next");
         let text = with_checksum(&format!("{FIRST_LINE}\noffset {}\n", clock.offset_s));
-        let written = StoreFile::open(&next, Opening::Empty).and_then(|file| file.write_at(text.as_bytes(), 0));
+        let written = StoreFile::open(&next, OpenMode::Empty).and_then(|file| file.write_at(text.as_bytes(), 0));
         match written.and_then(|()| volume_at(path).rename(&next, path)) {
             Ok(()) => self.kept_s = clock.offset_s,
             Err(error) => tracing::error!(%error, "the next start goes by an older offset of the chain's time"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
 
-use super::produce::{Ready, Unsealed, refuse_work};
+use super::produce::{SealedBlock, UnsealedBlock, refuse_work};
 use super::times::{BlockTimes, Lap};
 use super::{Chain, ChainError};
 use crate::block::Block;
@@ -48,7 +48,7 @@ impl Chain {
     }
 
     /// Executes a block on the newest one. Readers do not see it before [`Chain::commit`].
-    pub fn execute_block(&self, input: BlockInput) -> Result<Ready, ChainError> {
+    pub fn execute_block(&self, input: BlockInput) -> Result<SealedBlock, ChainError> {
         let state = self.inner.writer()?;
         let mut lap = Lap::new();
         let (parent, view) = self.head_and_view();
@@ -65,11 +65,11 @@ impl Chain {
         let part = self.inner.begin_side(&mut env, &input.side);
         let executed = self.inner.execute(&view, &env, &input.txs, part.withdrawals())?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
-        Ok(self.inner.seal(&state, Unsealed::new(env, input.txs, executed, part, times)))
+        Ok(self.inner.seal(&state, UnsealedBlock::new(env, input.txs, executed, part, times)))
     }
 
     /// Makes an executed block the newest, visible to all readers.
-    pub fn commit(&self, ready: Ready) -> Result<Arc<Block>, ChainError> {
+    pub fn commit(&self, ready: SealedBlock) -> Result<Arc<Block>, ChainError> {
         let mut state = self.inner.writer()?;
         self.inner.append(&mut state, ready)
     }

@@ -13,7 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::DatabaseRef;
 
 use super::clock::{Clock, ClockFile, TIME_MAX_S};
-use super::produce::{Unsealed, refuse_work};
+use super::produce::{UnsealedBlock, refuse_work};
 use super::times::{BlockTimes, Lap};
 use super::{BlockTime, Chain, ChainConfig, ChainError, ChainEvent, Inner, sequencer};
 use crate::block::Block;
@@ -379,7 +379,7 @@ impl Inner {
         };
         let executed = self.execute(&view, &env, &[], &[])?;
         let times = BlockTimes { deliver_us: lap.us(), ..Default::default() };
-        let mut block = Unsealed::new(env, Vec::new(), executed, part, times);
+        let mut block = UnsealedBlock::new(env, Vec::new(), executed, part, times);
         block.alter(changes);
         self.dev.lock().clock.block_made(block.env.timestamp);
         self.finish(state, block).map(drop)

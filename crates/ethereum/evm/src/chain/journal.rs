@@ -11,7 +11,7 @@ use alloy_primitives::{Address, B256};
 use hearth_wal::pool_file::{PoolFile, PoolFileError, Records};
 
 use crate::blobs::SharedSidecar;
-use crate::pool::{Dropped, Pool};
+use crate::pool::{DroppedTx, Pool};
 use crate::tx::{SharedTx, Tx, decode_envelope, join_network, split_network};
 
 /// The kind of a record.
@@ -20,7 +20,7 @@ const GONE: u8 = 2;
 
 /// Transactions that an earlier run accepted and did not drop; blocks may contain them meanwhile.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Waiting {
+pub(super) struct AcceptedTxs {
     /// The transactions in the order of their arrival.
     pub txs: Vec<SharedTx>,
     /// Those of the transactions with blobs, each with the transaction's hash.
@@ -32,7 +32,7 @@ pub(super) struct Journal(PoolFile);
 
 impl Journal {
     /// Opens the file in `dir`; returns the transactions of the earlier run.
-    pub(super) fn open(dir: &Path) -> Result<(Self, Waiting), PoolFileError> {
+    pub(super) fn open(dir: &Path) -> Result<(Self, AcceptedTxs), PoolFileError> {
         let (file, waiting) = PoolFile::open(dir.join("pool.log"), read)?;
         Ok((Self(file), waiting))
     }
@@ -52,7 +52,7 @@ impl Journal {
     }
 
     /// Records the pool's drops, so that a restart does not bring the transactions back.
-    pub(super) fn forget(&self, dropped: &[Dropped], pool: &Pool) -> Result<(), PoolFileError> {
+    pub(super) fn forget(&self, dropped: &[DroppedTx], pool: &Pool) -> Result<(), PoolFileError> {
         self.0.append(|out| {
             // What came again meanwhile is kept.
             let here = pool.holds(dropped.iter().map(|dropped| &dropped.tx.hash));
@@ -99,7 +99,7 @@ fn put_taken(tx: &Tx, pool: &Pool, out: &mut Records) {
 }
 
 /// Returns the transactions that were not dropped; the error is the offset of a foreign record.
-fn read(records: &[(u64, &[u8])]) -> Result<Waiting, u64> {
+fn read(records: &[(u64, &[u8])]) -> Result<AcceptedTxs, u64> {
     let (mut all, mut places) = (Vec::new(), B256Map::default());
     for (at, body) in records {
         match body.split_first() {
@@ -116,7 +116,7 @@ fn read(records: &[(u64, &[u8])]) -> Result<Waiting, u64> {
             _ => return Err(*at),
         }
     }
-    let mut waiting = Waiting::default();
+    let mut waiting = AcceptedTxs::default();
     for (tx, sidecar) in all.into_iter().flatten() {
         waiting.sidecars.extend(sidecar.map(|sidecar| (tx.hash, sidecar)));
         waiting.txs.push(tx);
@@ -171,7 +171,7 @@ mod tests {
     fn what_was_kept_is_read_and_a_torn_end_is_not() {
         let dir = tempfile::tempdir().expect("a folder");
         let (journal, before) = Journal::open(dir.path()).expect("it opens");
-        assert_eq!(before, Waiting::default());
+        assert_eq!(before, AcceptedTxs::default());
         let txs = [tx(1), tx(2), tx(3)];
         let pool = pool(&txs);
         journal.append(&txs[..2], &pool).expect("kept");
@@ -197,7 +197,7 @@ mod tests {
         let txs = [tx(1), tx(2), tx(3)];
         let pool = pool(&txs);
         journal.append(&txs[..2], &pool).expect("kept");
-        let dropped = |tx: &SharedTx| Dropped { tx: tx.clone(), reason: DropReason::Demand };
+        let dropped = |tx: &SharedTx| DroppedTx { tx: tx.clone(), reason: DropReason::Demand };
         assert!(pool.remove(&txs[0].hash, DropReason::Demand) && pool.remove(&txs[2].hash, DropReason::Demand));
         // The last was dropped before it was noted that it was taken; the second came again before the drop was noted.
         journal.append(&txs[2..], &pool).expect("kept");

@@ -9,29 +9,29 @@
 //! There is one writer at a time. Readers see a block, its receipts and its state at one moment, when all are there;
 //! under a lock they copy only a pointer.
 
-mod ahead;
+mod block_import;
 mod clock;
 mod consensus;
 mod dev;
 mod dump;
+mod durability;
 mod error;
-mod given;
-mod hub;
+mod event_subscribers;
+mod hypothetical;
 mod journal;
 mod overlay;
 mod parent;
 mod pending;
 mod pipeline;
 mod produce;
-mod published;
+mod read_view;
 mod recover;
 mod restore;
 mod schedule;
 mod sequencer;
 mod side;
+mod speculative;
 mod submit;
-mod supposed;
-mod synced;
 mod testing;
 mod times;
 mod work;
@@ -46,15 +46,15 @@ use alloy_primitives::{Address, B256, Bloom, Bytes};
 use parking_lot::{FairMutex, FairMutexGuard, Mutex, RwLock, RwLockReadGuard};
 use revm::primitives::hardfork::SpecId;
 
+pub use block_import::{ImportError, ImportedBlock, Paths};
 pub use consensus::BlockInput;
+pub use durability::{Recovery, SyncWatch};
 pub use error::{ChainError, SubmitError};
-pub use given::{ImportError, Imported, Paths};
-pub use hub::{ChainEvent, Events};
-pub use pending::{Pending, StateAt};
-pub use produce::Ready;
-pub use restore::{Frozen, RestoreError};
+pub use event_subscribers::{ChainEvent, Events};
+pub use pending::{PendingBlock, StateAt};
+pub use produce::SealedBlock;
+pub use restore::{ChainSnapshot, RestoreError};
 pub use schedule::limits_in_folder;
-pub use synced::{Recovery, SyncWatch};
 pub use times::{BlockTimes, Metrics};
 
 use crate::blobs::BlobEnv;
@@ -65,13 +65,13 @@ use crate::genesis::Genesis;
 use crate::import::env_of;
 use crate::pool::{Pool, PoolConfig};
 use crate::side::SideLedger;
-use crate::state::{History, Kept, Shortened, State, StateHandle, StateView, Syncer};
+use crate::state::{FinalCheckpoint, History, RetentionWindow, State, StateHandle, StateView, Syncer};
 use dev::DevState;
-use hub::Hub;
+use durability::SyncWaiters;
+use event_subscribers::EventSubscribers;
 use journal::Journal;
-use published::Published;
+use read_view::ReadView;
 use sequencer::Signal;
-use synced::SyncWaiters;
 use times::Times;
 
 /// Blocks whose console output waits for the printer.
@@ -162,7 +162,7 @@ struct Inner {
     sync_waiters: SyncWaiters,
     recovery: Option<Recovery>,
     states: StateHandle,
-    published: RwLock<Published>,
+    published: RwLock<ReadView>,
     /// Held while a block is made. The lock is fair: the sequencer, which releases it only to ask for it again, would
     /// otherwise get it every time.
     writer: FairMutex<State>,
@@ -172,8 +172,8 @@ struct Inner {
     side: Option<Box<dyn SideLedger>>,
     dev: Mutex<DevState>,
     /// The last block that was executed for readers alone; locked while one is.
-    pending: Mutex<Option<Arc<Pending>>>,
-    hub: Hub,
+    pending: Mutex<Option<Arc<PendingBlock>>>,
+    hub: EventSubscribers,
     signal: Arc<Signal>,
     times: Times,
     sequencer: Mutex<Option<JoinHandle<()>>>,
@@ -234,12 +234,12 @@ impl Chain {
             sync_waiters,
             recovery,
             states: state.handle(),
-            published: RwLock::new(Published::new(head, view)),
+            published: RwLock::new(ReadView::new(head, view)),
             writer: FairMutex::new(state),
             wanted: AtomicUsize::new(0),
             dev: Mutex::new(DevState::new(&config)),
             pending: Mutex::default(),
-            hub: Hub::default(),
+            hub: EventSubscribers::default(),
             signal: Arc::new(Signal::new(config.block_time)),
             times: Times::default(),
             sequencer: Mutex::new(None),
@@ -272,7 +272,7 @@ impl Chain {
 
     /// After [`Chain::stop`]: makes the next start from the folder quicker where that takes no longer than it spares,
     /// within about `patience`.
-    pub fn shorten(&self, patience: Duration) -> Result<Shortened, ChainError> {
+    pub fn shorten(&self, patience: Duration) -> Result<FinalCheckpoint, ChainError> {
         let mut state = self.inner.writer()?;
         if let Some(store) = &self.inner.store {
             // A state on disk has its blocks there.
@@ -320,7 +320,7 @@ impl Chain {
     }
 
     /// Returns which older states are kept. The writer may be ahead of [`Chain::head`] by a block.
-    pub fn kept_states(&self) -> Kept {
+    pub fn kept_states(&self) -> RetentionWindow {
         self.inner.states.kept()
     }
 
@@ -508,7 +508,7 @@ impl Inner {
         }
     }
 
-    fn published(&self) -> RwLockReadGuard<'_, Published> {
+    fn published(&self) -> RwLockReadGuard<'_, ReadView> {
         self.published.read()
     }
 

@@ -23,7 +23,7 @@ use super::produce::refuse_work;
 use super::side::Part;
 use super::{Chain, ChainError, Inner};
 use crate::block::{Block, Body, Roots};
-use crate::exec::{BlockEnv, BlockExecutor, Executed, credit};
+use crate::exec::{BlockEnv, BlockExecution, BlockExecutor, credit};
 use crate::state::{Account, State, StateError, StateView};
 use crate::tx::SharedTx;
 
@@ -54,7 +54,7 @@ impl Plan {
 }
 
 /// An executed pending block. Its state reads like that of any other block.
-pub struct Pending {
+pub struct PendingBlock {
     plan: Plan,
     state: Overlay,
     body: Body,
@@ -62,14 +62,14 @@ pub struct Pending {
     sealed: OnceLock<Arc<Block>>,
 }
 
-impl std::fmt::Debug for Pending {
+impl std::fmt::Debug for PendingBlock {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (number, txs) = (self.plan.env.number, self.body.txs.len());
         out.debug_struct("Pending").field("number", &number).field("txs", &txs).finish_non_exhaustive()
     }
 }
 
-impl Pending {
+impl PendingBlock {
     /// What its transactions see of it.
     pub fn env(&self) -> &BlockEnv {
         &self.plan.env
@@ -86,7 +86,7 @@ impl Pending {
         executor.begin();
         let in_time = plan.txs.iter().take_while(|_| begun.elapsed() < time);
         let verdicts: Vec<_> = in_time.map(|tx| executor.run(tx)).collect();
-        let Executed { verdicts, mut changes, requests, .. } = executor.finish(verdicts);
+        let BlockExecution { verdicts, mut changes, requests, .. } = executor.finish(verdicts);
         let withdrawals = part.withdrawals().to_vec();
         credit(&base, &mut changes, &withdrawals)?;
         let body = Body { withdrawals, ..Body::new(&plan.txs[..verdicts.len()], verdicts, plan.env.base_fee) };
@@ -113,7 +113,7 @@ pub enum StateAt {
     /// After a block of the chain.
     Block(StateView),
     /// The state after the pending block.
-    Pending(Arc<Pending>),
+    Pending(Arc<PendingBlock>),
 }
 
 impl StateAt {
@@ -187,10 +187,10 @@ impl DatabaseRef for StateAt {
 impl Chain {
     /// The block that would be made now, executed. It waits for the block that is being made, and for other readers'
     /// pending blocks.
-    pub fn pending(&self) -> Result<Arc<Pending>, ChainError> {
+    pub fn pending(&self) -> Result<Arc<PendingBlock>, ChainError> {
         let arrived = Instant::now();
         let mut last = self.inner.pending.lock();
-        let is_recent = |pending: &&Arc<Pending>| {
+        let is_recent = |pending: &&Arc<PendingBlock>| {
             pending.plan.made_at >= arrived && pending.plan.env.parent_hash == Some(self.head().hash)
         };
         if let Some(pending) = last.as_ref().filter(is_recent) {
@@ -201,7 +201,7 @@ impl Chain {
         if let Some(pending) = last.as_ref().filter(|pending| pending.plan.is_same(&plan)) {
             return Ok(pending.clone());
         }
-        let pending = Arc::new(Pending::execute(plan, base, &part, TIME_MAX)?);
+        let pending = Arc::new(PendingBlock::execute(plan, base, &part, TIME_MAX)?);
         *last = Some(pending.clone());
         Ok(pending)
     }
@@ -221,7 +221,7 @@ impl Chain {
         // Blocks are made faster than pending ones are executed, so hold the state for one short execution.
         let state = self.inner.between_blocks();
         let (plan, base, part) = self.inner.plan(&state);
-        let pending = Pending::execute(plan, base, &part, TIME_MAX_ALONE)?;
+        let pending = PendingBlock::execute(plan, base, &part, TIME_MAX_ALONE)?;
         Ok(pending.seal(&state, extra_data).expect("no block is made while the state is held"))
     }
 }

@@ -21,27 +21,27 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
 
-use super::ahead::{AheadView, Teller};
 use super::parent::Parent;
-use super::produce::{Empty, Unsealed};
+use super::produce::{EmptyBlocks, UnsealedBlock};
+use super::speculative::{AheadView, HashPublisher};
 use super::{ChainError, Inner};
 use crate::block::Block;
 use crate::exec::Verdict;
-use crate::pool::Taken;
+use crate::pool::NextNonces;
 use crate::state::State;
 
 /// From how many transactions on sealing a block takes longer than handing it to another thread.
 const APART_MIN: usize = 64;
 
 /// A block that is being sealed, as the next one sees it.
-struct Ahead {
+struct SealingBlock {
     view: AheadView,
     parent: Parent,
-    taken: Taken,
+    taken: NextNonces,
 }
 
-impl Ahead {
-    fn of(on: &Inner, block: &Unsealed) -> (Self, Teller) {
+impl SealingBlock {
+    fn of(on: &Inner, block: &UnsealedBlock) -> (Self, HashPublisher) {
         let base = on.published().view().clone();
         let (view, teller) = AheadView::new(base, block.env.number, block.changes.clone());
         let parent = Parent::executed(&block.env, block.gas_used, block.blob_gas_used());
@@ -50,9 +50,9 @@ impl Ahead {
 }
 
 /// A block is being sealed. However that ends, the waiting threads are notified.
-struct Sealed<'a>(&'a Inner);
+struct SealGuard<'a>(&'a Inner);
 
-impl Drop for Sealed<'_> {
+impl Drop for SealGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.fail("a panic while a block was being sealed".into());
@@ -64,7 +64,7 @@ impl Drop for Sealed<'_> {
 impl Inner {
     /// Makes the next block, and those that come due while one is being sealed. If a block would be empty and empty
     /// ones are skipped, makes none; returns whether there was a block.
-    pub(super) fn make_on(&self, state: &mut State, empty: Empty) -> Result<bool, ChainError> {
+    pub(super) fn make_on(&self, state: &mut State, empty: EmptyBlocks) -> Result<bool, ChainError> {
         match self.execute_next(empty)? {
             None => Ok(false),
             Some(block) if self.may_overlap(&block) => self.overlapped(state, block).map(|()| true),
@@ -72,7 +72,7 @@ impl Inner {
         }
     }
 
-    fn may_overlap(&self, block: &Unsealed) -> bool {
+    fn may_overlap(&self, block: &UnsealedBlock) -> bool {
         let is_crossing = self.is_crossing();
         let crosses = |verdict: &Verdict| match verdict {
             Verdict::Included(outcome) => outcome.logs.iter().any(&is_crossing),
@@ -84,14 +84,14 @@ impl Inner {
             && !block.verdicts.iter().any(crosses)
     }
 
-    fn overlapped(&self, state: &mut State, mut block: Unsealed) -> Result<(), ChainError> {
+    fn overlapped(&self, state: &mut State, mut block: UnsealedBlock) -> Result<(), ChainError> {
         let sealing = &mut *state;
         let left = thread::scope(|scope| -> Result<_, ChainError> {
-            let (jobs, queue) = mpsc::channel::<(Unsealed, Teller)>();
+            let (jobs, queue) = mpsc::channel::<(UnsealedBlock, HashPublisher)>();
             let (tell, sealed) = mpsc::channel();
             let work = move || {
                 for (block, teller) in queue {
-                    let _sealed = Sealed(self);
+                    let _sealed = SealGuard(self);
                     #[cfg(test)]
                     self.let_look(block.env.number);
                     let result = self.finish_telling(sealing, block, &teller);
@@ -104,7 +104,7 @@ impl Inner {
                 return Ok(Some(block));
             }
             loop {
-                let (mut ahead, teller) = Ahead::of(self, &block);
+                let (mut ahead, teller) = SealingBlock::of(self, &block);
                 let may_overlap = self.may_overlap(&block) && ahead.view.is_usual();
                 self.signal.sealing();
                 #[cfg(test)]
@@ -129,7 +129,7 @@ impl Inner {
     }
 
     /// Executes the next block, if one is due before the one ahead of it is sealed.
-    fn execute_meanwhile(&self, ahead: &mut Ahead) -> Result<Option<Unsealed>, ChainError> {
+    fn execute_meanwhile(&self, ahead: &mut SealingBlock) -> Result<Option<UnsealedBlock>, ChainError> {
         let mut look = true;
         while self.wanted() == 0
             && let Some(empty) = self.signal.meanwhile(look)
@@ -141,7 +141,7 @@ impl Inner {
             let Some(begun) = self.begin(&ahead.parent, &clock, empty, &ahead.taken) else { continue };
             ahead.view.begin(begun.env.spec);
             let block = self.run(&ahead.view, begun)?;
-            if empty == Empty::Skipped && block.is_empty() {
+            if empty == EmptyBlocks::Skipped && block.is_empty() {
                 // Refused transactions are executed again, and dropped, once the block before is appended.
                 return Ok(None);
             }
@@ -169,7 +169,12 @@ impl Inner {
         }
     }
 
-    fn finish_telling(&self, state: &mut State, block: Unsealed, teller: &Teller) -> Result<Arc<Block>, ChainError> {
+    fn finish_telling(
+        &self,
+        state: &mut State,
+        block: UnsealedBlock,
+        teller: &HashPublisher,
+    ) -> Result<Arc<Block>, ChainError> {
         let ready = self.seal(state, block);
         teller.tell(ready.block.hash);
         self.append(state, ready)

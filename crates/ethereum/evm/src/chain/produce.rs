@@ -22,9 +22,9 @@ use super::times::{BlockTimes, Lap};
 use super::{ChainError, ChainEvent, Inner, now_s};
 use crate::blobs::{self, BlobEnv};
 use crate::block::{Block, Body, Roots, next_base_fee};
-use crate::exec::{BlockEnv, ConsoleProbe, Executed, Refusal, RefusalKind, Verdict, credit};
+use crate::exec::{BlockEnv, BlockExecution, ConsoleProbe, Refusal, RefusalKind, Verdict, credit};
 use crate::genesis::FIRST_BASE_FEE;
-use crate::pool::{DropReason, Taken};
+use crate::pool::{DropReason, NextNonces};
 use crate::side::{SideError, SideTx};
 use crate::state::{Accounts, Changes, State, StateError};
 use crate::tx::SharedTx;
@@ -38,7 +38,7 @@ const RECENT_TXS: usize = 100_000;
 
 /// A block that is executed and sealed, but not published.
 #[derive(Debug)]
-pub struct Ready {
+pub struct SealedBlock {
     /// The sealed block.
     pub block: Arc<Block>,
     /// The changes of the state.
@@ -53,7 +53,7 @@ pub struct Ready {
     pub(super) times: BlockTimes,
 }
 
-impl Ready {
+impl SealedBlock {
     /// A block that another has made, and what executing it changed.
     pub(super) fn given(block: Block, changes: Changes, part: Part, times: BlockTimes) -> Self {
         let (block, changes) = (Arc::new(block), Arc::new(changes));
@@ -72,9 +72,9 @@ impl Ready {
 }
 
 /// A block is being kept: a panic meanwhile is the last that is made.
-struct Underway<'a>(&'a Inner);
+struct PanicGuard<'a>(&'a Inner);
 
-impl Drop for Underway<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail("a panic while a block was being kept".into());
@@ -84,13 +84,13 @@ impl Drop for Underway<'_> {
 
 /// Whether a block without transactions is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Empty {
+pub(super) enum EmptyBlocks {
     Made,
     Skipped,
 }
 
 /// The inputs of the next block.
-pub(super) struct Begun {
+pub(super) struct BlockInputs {
     pub env: BlockEnv,
     txs: Vec<SharedTx>,
     part: Part,
@@ -98,7 +98,7 @@ pub(super) struct Begun {
 }
 
 /// A block that is executed: its roots are not known, nor its hash.
-pub(super) struct Unsealed {
+pub(super) struct UnsealedBlock {
     pub env: BlockEnv,
     /// The chosen transactions; after execution, those with their outcome.
     pub txs: Vec<SharedTx>,
@@ -113,9 +113,15 @@ pub(super) struct Unsealed {
     times: BlockTimes,
 }
 
-impl Unsealed {
-    pub(super) fn new(env: BlockEnv, txs: Vec<SharedTx>, executed: Executed, part: Part, times: BlockTimes) -> Self {
-        let Executed { verdicts, changes, gas_used, requests, console, .. } = executed;
+impl UnsealedBlock {
+    pub(super) fn new(
+        env: BlockEnv,
+        txs: Vec<SharedTx>,
+        executed: BlockExecution,
+        part: Part,
+        times: BlockTimes,
+    ) -> Self {
+        let BlockExecution { verdicts, changes, gas_used, requests, console, .. } = executed;
         let (changes, altered) = (Arc::new(changes), Changes::default());
         Self { env, txs, verdicts, gas_used, changes, part, requests, altered, console, times }
     }
@@ -140,8 +146,8 @@ impl Unsealed {
     }
 
     /// What the pool drops when it learns of the block.
-    pub(super) fn taken(&self) -> Taken {
-        let mut taken = Taken::default();
+    pub(super) fn taken(&self) -> NextNonces {
+        let mut taken = NextNonces::default();
         for (tx, verdict) in self.txs.iter().zip(&self.verdicts) {
             match verdict {
                 Verdict::Included(_) => taken.include(tx),
@@ -225,19 +231,21 @@ impl Inner {
 
     /// Makes a block of the pool's transactions, on the newest.
     pub(super) fn make(&self, state: &mut State) -> Result<Arc<Block>, ChainError> {
-        let block = self.execute_next(Empty::Made)?.expect("such are made even if they are empty");
+        let block = self.execute_next(EmptyBlocks::Made)?.expect("such are made even if they are empty");
         self.finish(state, block)
     }
 
     /// Executes a block of the pool's transactions on the newest. Returns `None` if it would be empty and empty ones
     /// are skipped.
-    pub(super) fn execute_next(&self, empty: Empty) -> Result<Option<Unsealed>, ChainError> {
+    pub(super) fn execute_next(&self, empty: EmptyBlocks) -> Result<Option<UnsealedBlock>, ChainError> {
         let (parent, view) = self.head_and_view();
         let clock = self.dev.lock().clock.clone();
-        let Some(begun) = self.begin(&(&*parent).into(), &clock, empty, &Taken::default()) else { return Ok(None) };
+        let Some(begun) = self.begin(&(&*parent).into(), &clock, empty, &NextNonces::default()) else {
+            return Ok(None);
+        };
         refuse_work(&begun.env)?;
         let block = self.run(&view, begun)?;
-        if block.is_empty() && empty == Empty::Skipped {
+        if block.is_empty() && empty == EmptyBlocks::Skipped {
             self.give_up(&block.refused());
             block.part.give_up();
             return Ok(None);
@@ -247,43 +255,49 @@ impl Inner {
     }
 
     /// Chooses the block after `parent`, whose transactions the pool may not have seen yet.
-    pub(super) fn begin(&self, parent: &Parent, clock: &Clock, empty: Empty, taken: &Taken) -> Option<Begun> {
+    pub(super) fn begin(
+        &self,
+        parent: &Parent,
+        clock: &Clock,
+        empty: EmptyBlocks,
+        taken: &NextNonces,
+    ) -> Option<BlockInputs> {
         let mut lap = Lap::new();
         let mut env = self.next_env(parent, clock);
         let txs = self.pool.best_after(env.base_fee, env.gas_limit, taken);
         let side = self.side_best();
-        if txs.is_empty() && side.is_empty() && empty == Empty::Skipped {
+        if txs.is_empty() && side.is_empty() && empty == EmptyBlocks::Skipped {
             return None;
         }
         let part = self.begin_side(&mut env, &side);
-        Some(Begun { env, txs, part, begin_us: lap.us() })
+        Some(BlockInputs { env, txs, part, begin_us: lap.us() })
     }
 
     /// Executes it on the state that its parent left.
-    pub(super) fn run<D>(&self, view: &D, begun: Begun) -> Result<Unsealed, ChainError>
+    pub(super) fn run<D>(&self, view: &D, begun: BlockInputs) -> Result<UnsealedBlock, ChainError>
     where
         D: Accounts<Error = StateError> + Sync,
     {
-        let Begun { env, txs, part, begin_us } = begun;
+        let BlockInputs { env, txs, part, begin_us } = begun;
         let mut lap = Lap::new();
         let executed = self.execute(view, &env, &txs, part.withdrawals())?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
-        Ok(Unsealed::new(env, txs, executed, part, times))
+        Ok(UnsealedBlock::new(env, txs, executed, part, times))
     }
 
     /// Seals a block that was executed on the newest state, and appends it.
-    pub(super) fn finish(&self, state: &mut State, block: Unsealed) -> Result<Arc<Block>, ChainError> {
+    pub(super) fn finish(&self, state: &mut State, block: UnsealedBlock) -> Result<Arc<Block>, ChainError> {
         refuse_work(&block.env)?;
         let ready = self.seal(state, block);
         self.append(state, ready)
     }
 
     /// Seals what was executed on the newest state, which is that of the block's parent.
-    pub(super) fn seal(&self, state: &State, block: Unsealed) -> Ready {
+    pub(super) fn seal(&self, state: &State, block: UnsealedBlock) -> SealedBlock {
         assert_eq!(Some(state.head().block_hash()), block.env.parent_hash, "a block changes the state of its parent");
         let mut lap = Lap::new();
         let refused = block.refused();
-        let Unsealed { env, txs, verdicts, changes, mut part, requests, altered, console, mut times, .. } = block;
+        let UnsealedBlock { env, txs, verdicts, changes, mut part, requests, altered, console, mut times, .. } = block;
         let body = Body { withdrawals: part.withdrawals().to_vec(), ..Body::new(&txs, verdicts, env.base_fee) };
         part.receive(env.number, &body);
         let extra_data = self.config.extra_data.clone();
@@ -302,12 +316,12 @@ impl Inner {
         });
         times.end_us += lap.us();
         let block = Block::seal(&env, body, roots, requests, state_root, extra_data);
-        Ready { block, changes, refused, part, altered, console, times }
+        SealedBlock { block, changes, refused, part, altered, console, times }
     }
 
     /// Makes a sealed block the newest: keeps it, then shows it.
-    pub(super) fn append(&self, state: &mut State, ready: Ready) -> Result<Arc<Block>, ChainError> {
-        let Ready { block, changes, refused, mut part, altered, console, mut times } = ready;
+    pub(super) fn append(&self, state: &mut State, ready: SealedBlock) -> Result<Arc<Block>, ChainError> {
+        let SealedBlock { block, changes, refused, mut part, altered, console, mut times } = ready;
         let head = self.published().head().clone();
         if block.number() != head.number() + 1 {
             return Err(ChainError::NotNext { number: block.number(), head: head.number() });
@@ -367,7 +381,7 @@ impl Inner {
         times: &mut BlockTimes,
     ) -> Result<(), ChainError> {
         // A panic here leaves it open how far the stores came.
-        let underway = Underway(self);
+        let underway = PanicGuard(self);
         let mut lap = Lap::new();
         part.commit(block.number(), block.hash)?;
         let stored = self.store.as_ref().map_or(Ok(()), |store| store.append(block, altered));
@@ -410,7 +424,7 @@ impl Inner {
         env: &BlockEnv,
         txs: &[SharedTx],
         withdrawals: &[Withdrawal],
-    ) -> Result<Executed, ChainError>
+    ) -> Result<BlockExecution, ChainError>
     where
         D: Accounts<Error = StateError> + Sync,
     {

@@ -16,7 +16,7 @@ use alloy_primitives::B256;
 use hearth_wal::files;
 use parking_lot::Mutex;
 
-use super::synced::SyncWaiters;
+use super::durability::SyncWaiters;
 use super::work::{Credits, execute_in_order};
 use super::{ChainConfig, ChainError, schedule};
 use crate::block::{Block, Body, Roots};

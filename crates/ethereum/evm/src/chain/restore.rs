@@ -17,7 +17,7 @@ use std::sync::Arc;
 use alloy_consensus::Header;
 use alloy_primitives::B256;
 
-use super::{Chain, ChainError, ChainEvent, Inner, Published};
+use super::{Chain, ChainError, ChainEvent, Inner, ReadView};
 use crate::block::Block;
 use crate::blocks::BlocksError;
 use crate::genesis::Genesis;
@@ -42,7 +42,7 @@ pub enum RestoreError {
 }
 
 /// The newest block, and both ledgers after it, to be read while the chain continues.
-pub struct Frozen {
+pub struct ChainSnapshot {
     /// The newest block.
     pub block: Arc<Block>,
     /// The headers of the block and of those before it that `BLOCKHASH` can reach, newest first.
@@ -77,7 +77,7 @@ impl Chain {
     }
 
     /// Freezes the chain as it is now. Returns `None` if the header does not commit to the side ledger: before Cancun.
-    pub fn freeze(&self) -> Result<Option<Frozen>, ChainError> {
+    pub fn freeze(&self) -> Result<Option<ChainSnapshot>, ChainError> {
         let state = self.inner.writer()?;
         let (block, view) = self.head_and_view();
         let side = self.side().map(|side| side.items_of_header(block.number(), block.hash)).transpose()?;
@@ -88,7 +88,7 @@ impl Chain {
         // Blocks need not wait for what may be on disk alone.
         drop(state);
         let headers = self.headers_to(&block)?;
-        Ok(Some(Frozen { block, headers, view, side }))
+        Ok(Some(ChainSnapshot { block, headers, view, side }))
     }
 
     /// Returns the headers of a block and of those before it, newest first, that `BLOCKHASH` can reach and that are
@@ -148,7 +148,7 @@ impl Chain {
         let (block, view) = (Arc::new(block), state.head());
         let (gone, unaware) = {
             let mut published = inner.published.write();
-            let gone = std::mem::replace(&mut *published, Published::new(block.clone(), view.clone()));
+            let gone = std::mem::replace(&mut *published, ReadView::new(block.clone(), view.clone()));
             (gone, inner.hub.tell(&ChainEvent::Block(block.clone())))
         };
         drop(gone);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::produce::Empty;
+use super::produce::EmptyBlocks;
 use super::{BlockTime, ChainError, INTERVAL_MAX, Inner};
 
 /// Refuses an interval that is zero or too long.
@@ -129,7 +129,7 @@ impl Signal {
     }
 
     /// Waits for the next block's time; nothing at the end. Tells too how often it was [set](Self::set) by then.
-    fn wait(&self) -> Option<(Empty, u64)> {
+    fn wait(&self) -> Option<(EmptyBlocks, u64)> {
         self.moved_by(|signals| signals.turn = false);
         self.wait_unless(|_| false)
     }
@@ -141,59 +141,59 @@ impl Signal {
 
     /// Waits for the next block's time while one is being sealed; nothing once that is done, or at the end. `look`:
     /// where blocks come as transactions do, there may be some that are not news.
-    pub(super) fn meanwhile(&self, look: bool) -> Option<Empty> {
+    pub(super) fn meanwhile(&self, look: bool) -> Option<EmptyBlocks> {
         if look {
             self.signals.lock().transactions = true;
         }
         self.wait_unless(|signals| signals.sealed).map(|(empty, _)| empty)
     }
 
-    fn wait_unless(&self, over: impl Fn(&SignalState) -> bool) -> Option<(Empty, u64)> {
+    fn wait_unless(&self, over: impl Fn(&SignalState) -> bool) -> Option<(EmptyBlocks, u64)> {
         let mut signals = self.signals.lock();
         loop {
             if signals.stopped || over(&signals) {
                 return None;
             }
             match signals.due() {
-                Due::Now(empty) => {
+                NextBlockTime::Now(empty) => {
                     signals.turn = true;
                     return Some((empty, signals.set));
                 }
-                Due::In(left) => {
+                NextBlockTime::In(left) => {
                     self.wake.wait_for(&mut signals, left);
                 }
-                Due::WhenTold => self.wake.wait(&mut signals),
+                NextBlockTime::WhenTold => self.wake.wait(&mut signals),
             }
         }
     }
 }
 
 /// When the next block is due.
-enum Due {
-    Now(Empty),
+enum NextBlockTime {
+    Now(EmptyBlocks),
     In(Duration),
     WhenTold,
 }
 
 impl SignalState {
     /// Returns when the next block is due; a block that is due now counts as begun.
-    fn due(&mut self) -> Due {
+    fn due(&mut self) -> NextBlockTime {
         match self.block_time {
             BlockTime::Instant if self.transactions => {
                 self.transactions = false;
-                Due::Now(Empty::Skipped)
+                NextBlockTime::Now(EmptyBlocks::Skipped)
             }
             BlockTime::Every(interval) => {
                 let now = Instant::now();
                 let due = *self.due.get_or_insert(now + interval);
                 if let Some(left) = due.checked_duration_since(now).filter(|left| !left.is_zero()) {
-                    return Due::In(left);
+                    return NextBlockTime::In(left);
                 }
                 // A block that took too long is not made up for.
                 self.due = Some((due + interval).max(now));
-                Due::Now(Empty::Made)
+                NextBlockTime::Now(EmptyBlocks::Made)
             }
-            BlockTime::Instant | BlockTime::Manual => Due::WhenTold,
+            BlockTime::Instant | BlockTime::Manual => NextBlockTime::WhenTold,
         }
     }
 }
@@ -219,12 +219,12 @@ fn run(chain: &Weak<Inner>, signal: &Signal) {
 
 /// Makes one block by the clock, or blocks until the pool has no transaction for another. Returns `None` if the block
 /// time was changed meanwhile.
-fn turn(chain: &Inner, empty: Empty, set: u64) -> Result<(), ChainError> {
+fn turn(chain: &Inner, empty: EmptyBlocks, set: u64) -> Result<(), ChainError> {
     let mut state = chain.writer()?;
     if chain.signal.set() != set {
         return Ok(());
     }
-    if empty == Empty::Made {
+    if empty == EmptyBlocks::Made {
         return chain.make_on(&mut state, empty).map(drop);
     }
     while !chain.signal.stopped() && chain.signal.block_time() == BlockTime::Instant {

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, Bytes};
 
-use super::journal::Waiting;
+use super::journal::AcceptedTxs;
 use super::times::{self, Burst};
 use super::{Chain, Inner, SubmitError};
 use crate::blobs::SharedSidecar;
 use crate::pool::{DropReason, PoolError};
-use crate::tx::{self, SharedTx, Tx, TxEnvelope, TxError, TypedTransaction, Unrecovered};
+use crate::tx::{self, SharedTx, Tx, TxEnvelope, TxError, TypedTransaction, UnrecoveredTx};
 
 /// How often a thread that waits for a transaction checks whether the pool still has it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -33,7 +33,7 @@ enum Form {
 }
 
 /// A transaction whose sender is not known yet, and its sidecar.
-type Decoded = (Unrecovered, Option<SharedSidecar>);
+type DecodedTx = (UnrecoveredTx, Option<SharedSidecar>);
 
 impl Chain {
     /// Accepts a burst of raw transactions: returns the hash of each that is acknowledged, or why it is not. An
@@ -49,7 +49,7 @@ impl Chain {
         self.submit_as_sent(&raw, Form::Bare)
     }
 
-    fn decode(&self, raw: &[u8], form: Form) -> Result<Decoded, TxError> {
+    fn decode(&self, raw: &[u8], form: Form) -> Result<DecodedTx, TxError> {
         match form {
             Form::Network => tx::decode_network(raw, self.chain_id(), self.pool().spec()),
             Form::Bare => Ok((tx::decode(raw, self.chain_id())?, None)),
@@ -257,8 +257,8 @@ impl Inner {
 
     /// Makes the pending transactions of an earlier run pending again. One that cannot be gets a fate, unless it is in
     /// a block.
-    pub(super) fn add_again(&self, waiting: Waiting) {
-        let Waiting { txs, sidecars } = waiting;
+    pub(super) fn add_again(&self, waiting: AcceptedTxs) {
+        let AcceptedTxs { txs, sidecars } = waiting;
         let kept = self.pool.sidecars();
         for (hash, sidecar) in sidecars {
             kept.put(hash, sidecar);

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use hearth_wal::Disk;
 use parking_lot::MutexGuard;
 
-use super::ahead::AheadView;
+use super::speculative::AheadView;
 use super::{Chain, ChainError};
 use crate::blocks::BlockStore;
-use crate::exec::{Executed, execute};
+use crate::exec::{BlockExecution, execute};
 use crate::state::Changes;
 
 impl Chain {
@@ -63,7 +63,7 @@ impl Chain {
     /// Executes the newest block twice more: on its parent as that is before its hash is known, and as usual. The
     /// parent changed `parent_changes`. Nothing where no block would be executed ahead, or there are not two blocks.
     #[doc(hidden)]
-    pub fn execute_ahead(&self, parent_changes: Arc<Changes>) -> Option<(Executed, Executed)> {
+    pub fn execute_ahead(&self, parent_changes: Arc<Changes>) -> Option<(BlockExecution, BlockExecution)> {
         let head = self.head();
         let parent = self.block(head.number().checked_sub(1)?)?;
         let before = self.view_at(parent.number().checked_sub(1)?)?;

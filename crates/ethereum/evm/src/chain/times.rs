@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::block::Block;
 use crate::pool;
-use crate::state::Kept;
+use crate::state::RetentionWindow;
 
 /// Number of own blocks whose times are kept.
 pub const KEPT: usize = 1024;
@@ -75,7 +75,7 @@ pub struct Metrics {
     /// How full the pool is.
     pub pool_status: pool::Status,
     /// Which older states are kept.
-    pub states: Kept,
+    pub states: RetentionWindow,
 }
 
 /// CPU time that this thread has used. Other threads on its core do not add to it.
@@ -86,7 +86,7 @@ pub(super) fn of_this_thread() -> Duration {
 
 /// The times of the last blocks.
 #[derive(Default)]
-struct Last {
+struct RecentTimes {
     made: u64,
     kept: VecDeque<(u64, BlockTimes)>,
 }
@@ -95,7 +95,7 @@ struct Last {
 #[derive(Default)]
 pub(super) struct Times {
     made: Mutex<Metrics>,
-    last: Mutex<Last>,
+    last: Mutex<RecentTimes>,
     check_ns: AtomicU64,
     recover_ns: AtomicU64,
     pool_ns: AtomicU64,
@@ -180,7 +180,7 @@ impl Times {
         sum.evm_commit_us += evm_commit_us;
     }
 
-    pub(super) fn read(&self, pool: pool::Stats, pool_status: pool::Status, states: Kept) -> Metrics {
+    pub(super) fn read(&self, pool: pool::Stats, pool_status: pool::Status, states: RetentionWindow) -> Metrics {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Metrics {
             submitted: of(&self.submitted),

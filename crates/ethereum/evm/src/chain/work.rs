@@ -8,7 +8,7 @@ use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, U256};
 
-use crate::exec::{BlockEnv, BlockExecutor, Executed, SpecId, credit, credit_wei, execute};
+use crate::exec::{BlockEnv, BlockExecution, BlockExecutor, SpecId, credit, credit_wei, execute};
 use crate::genesis::Genesis;
 use crate::import::rewards;
 use crate::state::{Changes, State, StateError, StateView};
@@ -40,7 +40,7 @@ pub(super) fn execute_in_order(
     view: &StateView,
     env: &BlockEnv,
     txs: &[SharedTx],
-) -> (Executed, Vec<B256>) {
+) -> (BlockExecution, Vec<B256>) {
     if env.spec.is_enabled_in(SpecId::BYZANTIUM) {
         return (execute(view, env, txs), Vec::new());
     }

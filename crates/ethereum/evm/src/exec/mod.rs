@@ -1,7 +1,7 @@
 //! Executes a block, one transaction after the other.
 //!
 //! reads   the state after the parent block, through revm's `DatabaseRef`
-//! writes  [`Executed`]: a verdict for each transaction and the block's changes, each key once
+//! writes  [`BlockExecution`]: a verdict for each transaction and the block's changes, each key once
 //! memory  the block's changes, and the code it runs
 //! drops   nothing: a transaction that the block cannot hold gets a [`Refusal`]
 //! source  Ethereum's state transition by revm; EIP-4788, 2935, 7002 and 7251 for the calls around the
@@ -37,7 +37,7 @@ pub use refusal::{Refusal, RefusalKind};
 pub use requests::BlockFault;
 pub(crate) use requests::{NoOutput, RequestsMade, SystemOutput};
 pub use revm::primitives::hardfork::SpecId;
-pub use simulate::{BlockExtras, Checks, MessageContext, SimulateError, Simulated, simulate};
+pub use simulate::{BlockExtras, Checks, MessageContext, SimulateError, SimulationResult, simulate};
 pub use withdrawals::{credit, credit_wei};
 
 use crate::blobs::{self, BlobEnv};
@@ -152,7 +152,7 @@ impl Outcome {
 
 /// The result of executing a block's transactions.
 #[derive(Clone, Debug, Default)]
-pub struct Executed {
+pub struct BlockExecution {
     /// One for each transaction, in order.
     pub verdicts: Vec<Verdict>,
     /// The block's changes, including system calls.
@@ -168,7 +168,7 @@ pub struct Executed {
 }
 
 /// Executes a block on the state of its parent: the system calls before, the transactions in order, the calls after.
-pub fn execute<D: DatabaseRef>(view: &D, env: &BlockEnv, txs: &[SharedTx]) -> Executed {
+pub fn execute<D: DatabaseRef>(view: &D, env: &BlockEnv, txs: &[SharedTx]) -> BlockExecution {
     let mut block = BlockExecutor::new(view, env);
     block.begin();
     let verdicts = txs.iter().map(|tx| block.run(tx)).collect();
@@ -243,7 +243,7 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
     }
 
     /// The calls after the last transaction, and the end.
-    pub fn finish(mut self, verdicts: Vec<Verdict>) -> Executed {
+    pub fn finish(mut self, verdicts: Vec<Verdict>) -> BlockExecution {
         let mut made = RequestsMade::by_logs(&self.env, &verdicts);
         for call in system::after(&self.env) {
             let output = self.system_call(call.contract, call.data);
@@ -251,7 +251,7 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
         }
         let RequestsMade { requests, fault } = made;
         let changes = std::mem::take(&mut self.database().changes);
-        Executed { verdicts, changes, gas_used: self.gas_used, requests, fault, console: false }
+        BlockExecution { verdicts, changes, gas_used: self.gas_used, requests, fault, console: false }
     }
 
     /// Returns the state at this point.

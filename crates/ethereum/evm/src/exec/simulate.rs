@@ -43,7 +43,7 @@ impl Checks {
 
 /// The result of a message.
 #[derive(Clone, Debug)]
-pub struct Simulated {
+pub struct SimulationResult {
     /// The result of the execution.
     pub result: ExecutionResult,
     /// The changes that it would have made.
@@ -75,9 +75,9 @@ pub struct BlockExtras {
 pub type MessageContext<'a> = MainnetContext<WrapDatabaseRef<&'a dyn DatabaseRef<Error = ErasedError>>>;
 
 /// A state with its error type erased.
-struct Erased<'a, D>(&'a D);
+struct ErasedDatabase<'a, D>(&'a D);
 
-impl<D: DatabaseRef> DatabaseRef for Erased<'_, D> {
+impl<D: DatabaseRef> DatabaseRef for ErasedDatabase<'_, D> {
     type Error = ErasedError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, ErasedError> {
@@ -105,12 +105,12 @@ pub fn simulate<D, I>(
     tx: TxEnv,
     checks: Checks,
     inspector: I,
-) -> Result<Simulated, SimulateError>
+) -> Result<SimulationResult, SimulateError>
 where
     D: DatabaseRef,
     I: for<'a> Inspector<MessageContext<'a>>,
 {
-    run(&Erased(db), env, extras, tx, checks, inspector)
+    run(&ErasedDatabase(db), env, extras, tx, checks, inspector)
 }
 
 fn run<'a, I: Inspector<MessageContext<'a>>>(
@@ -120,7 +120,7 @@ fn run<'a, I: Inspector<MessageContext<'a>>>(
     tx: TxEnv,
     checks: Checks,
     inspector: I,
-) -> Result<Simulated, SimulateError> {
+) -> Result<SimulationResult, SimulateError> {
     let (mut cfg, mut block) = (env.cfg(), env.block());
     cfg.disable_eip3607 = checks != Checks::All;
     if checks == Checks::Call {
@@ -153,7 +153,7 @@ fn run<'a, I: Inspector<MessageContext<'a>>>(
     let context = Context::mainnet().with_db(WrapDatabaseRef(db)).with_cfg(cfg).with_block(block);
     let precompiles = OverriddenPrecompiles::new(env.spec, &extras.precompiles);
     match context.build_mainnet_with_inspector(inspector).with_precompiles(precompiles).inspect_tx(tx) {
-        Ok(done) => Ok(Simulated { result: done.result, state: done.state }),
+        Ok(done) => Ok(SimulationResult { result: done.result, state: done.state }),
         Err(EVMError::Transaction(invalid)) => Err(SimulateError::Invalid(invalid)),
         Err(error) => Err(SimulateError::State(error.to_string())),
     }

@@ -92,7 +92,7 @@ fn refusal(verdict: &Verdict) -> &Refusal {
     }
 }
 
-fn balance(executed: &Executed, address: Address) -> U256 {
+fn balance(executed: &BlockExecution, address: Address) -> U256 {
     let change = executed.changes.accounts.get(&address).expect("it changed");
     change.info.as_ref().expect("it is there").balance
 }

@@ -15,17 +15,17 @@ use super::{InvalidBlock, expect};
 use crate::blobs;
 use crate::block::{Body, SIZE_MAX, transactions_root};
 use crate::exec::{BlockFault, Verdict};
-use crate::tx::{SharedTx, Unrecovered, recover};
+use crate::tx::{SharedTx, UnrecoveredTx, recover};
 
 /// Transactions whose senders are recovered together: many times the width of the vector arithmetic.
 const BURST: usize = 1_024;
 
 /// Recovers the senders of a block's transactions.
-pub fn senders(txs: Vec<Unrecovered>) -> Result<Vec<SharedTx>, InvalidBlock> {
+pub fn senders(txs: Vec<UnrecoveredTx>) -> Result<Vec<SharedTx>, InvalidBlock> {
     let mut recovered = Vec::with_capacity(txs.len());
     let mut rest = txs.into_iter();
     loop {
-        let burst: Vec<Unrecovered> = rest.by_ref().take(BURST).collect();
+        let burst: Vec<UnrecoveredTx> = rest.by_ref().take(BURST).collect();
         if burst.is_empty() {
             return Ok(recovered);
         }

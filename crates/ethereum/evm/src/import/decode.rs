@@ -13,7 +13,7 @@ use hearth_crypto::keccak::keccak256;
 use super::header::check_fields;
 use super::rlp::Item;
 use super::{GivenBlock, InvalidBlock, RlpFault, check_rlp};
-use crate::tx::{Unrecovered, decode_in_block};
+use crate::tx::{UnrecoveredTx, decode_in_block};
 
 /// Ommers that a block may have, before the merge.
 const OMMERS_MAX: usize = 2;
@@ -54,7 +54,7 @@ fn decode_header(item: &Item<'_>) -> Result<Header, RlpFault> {
 }
 
 /// A legacy transaction is a list of the block's; one of another type is bytes that begin with the type.
-fn decode_tx(index: usize, item: &Item<'_>) -> Result<Unrecovered, RlpFault> {
+fn decode_tx(index: usize, item: &Item<'_>) -> Result<UnrecoveredTx, RlpFault> {
     let fault = |what: &dyn std::fmt::Display| RlpFault::new(item.at, format!("transaction {index}: {what}"));
     let raw = if item.is_list { item.whole } else { item.payload };
     if !item.is_list && !matches!(raw.first(), Some(0..0x80)) {

@@ -42,7 +42,7 @@ pub use work::rewards;
 use crate::blobs::BlobEnv;
 use crate::exec::{BlockEnv, BlockFault};
 use crate::genesis::Genesis;
-use crate::tx::Unrecovered;
+use crate::tx::UnrecoveredTx;
 
 /// A block that decodes; nothing else is known of it.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub struct GivenBlock {
     /// Keccak-256 of the header.
     pub hash: B256,
     /// In order; their senders are not known yet.
-    pub txs: Vec<Unrecovered>,
+    pub txs: Vec<UnrecoveredTx>,
     /// The ommers' headers; none since the merge.
     pub ommers: Vec<Header>,
     /// The withdrawals; `None` if the block has no such list.

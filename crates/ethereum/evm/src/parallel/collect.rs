@@ -5,7 +5,7 @@
 //! memory  the changes
 //! drops   slots that were written before their account's storage was wiped
 
-use super::memory::{Held, Memory, Place, SHARDS};
+use super::memory::{Memory, MemoryAccount, SHARDS, WriterIndex};
 use crate::state::{AccountChange, Changes};
 use alloy_primitives::map::HashMap;
 use alloy_primitives::{Address, U256};
@@ -16,8 +16,8 @@ use revm::state::AccountInfo;
 #[derive(Default)]
 pub(super) struct Part {
     accounts: Vec<(Address, AccountChange)>,
-    slots: Vec<(Address, U256, Place, U256)>,
-    wipes: Vec<(Address, Place)>,
+    slots: Vec<(Address, U256, WriterIndex, U256)>,
+    wipes: Vec<(Address, WriterIndex)>,
 }
 
 /// One thread's part: every `threads`th shard.
@@ -38,7 +38,7 @@ pub(super) fn collect<D: DatabaseRef>(memory: &Memory<'_, D>, thread: usize, thr
 }
 
 /// Returns the account, with its code if the block read or wrote that; a code cache has the others.
-fn account_info<D: DatabaseRef>(memory: &Memory<'_, D>, held: Held) -> AccountInfo {
+fn account_info<D: DatabaseRef>(memory: &Memory<'_, D>, held: MemoryAccount) -> AccountInfo {
     let code = if held.is_bare() { None } else { memory.known_code(&held.code_hash) };
     held.with_code(code)
 }
@@ -47,7 +47,7 @@ fn account_info<D: DatabaseRef>(memory: &Memory<'_, D>, held: Held) -> AccountIn
 pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) -> Result<Changes, D::Error> {
     let count = parts.iter().map(|part| part.accounts.len()).sum();
     let mut accounts: HashMap<Address, AccountChange> = HashMap::with_capacity_and_hasher(count, Default::default());
-    let (mut slots, mut wipes) = (Vec::new(), HashMap::<Address, Place>::default());
+    let (mut slots, mut wipes) = (Vec::new(), HashMap::<Address, WriterIndex>::default());
     for part in parts {
         accounts.extend(part.accounts);
         slots.push(part.slots);
@@ -62,7 +62,7 @@ pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) ->
             continue;
         }
         if !accounts.contains_key(&address) {
-            let (held, _) = memory.account(&address, Place::MAX)?;
+            let (held, _) = memory.account(&address, WriterIndex::MAX)?;
             accounts.insert(
                 address,
                 AccountChange { info: held.map(|held| account_info(memory, held)), ..AccountChange::default() },

@@ -18,13 +18,13 @@ use revm::state::{AccountInfo, Bytecode};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A writer's place in the block: [`BEFORE`] it, [`OPENING`] it, or the transaction's index plus [`FIRST`].
-pub(super) type Place = u32;
+pub(super) type WriterIndex = u32;
 /// The state before the block.
-pub(super) const BEFORE: Place = 0;
+pub(super) const BEFORE: WriterIndex = 0;
 /// The place of the system calls at the block's beginning.
-pub(super) const OPENING: Place = 1;
+pub(super) const OPENING: WriterIndex = 1;
 /// The place of the first transaction.
-pub(super) const FIRST: Place = 2;
+pub(super) const FIRST: WriterIndex = 2;
 
 /// How many shards there are; a power of two.
 pub(super) const SHARDS: usize = 64;
@@ -32,7 +32,7 @@ pub(super) const SHARDS: usize = 64;
 /// The writer of a value. A transaction that is executed again writes as another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    pub place: Place,
+    pub place: WriterIndex,
     pub attempt: u32,
 }
 
@@ -40,13 +40,13 @@ const BASE: Origin = Origin { place: BEFORE, attempt: 0 };
 
 /// An account as the memory holds it; its code is found by the hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Held {
+pub(super) struct MemoryAccount {
     pub balance: U256,
     pub nonce: u64,
     pub code_hash: B256,
 }
 
-impl Held {
+impl MemoryAccount {
     /// Whether the account has no code, a delegation being code too.
     pub fn is_bare(&self) -> bool {
         self.code_hash == KECCAK256_EMPTY
@@ -63,7 +63,7 @@ impl Held {
     }
 }
 
-impl From<&AccountInfo> for Held {
+impl From<&AccountInfo> for MemoryAccount {
     fn from(info: &AccountInfo) -> Self {
         let bare = info.is_empty_code_hash() || info.code_hash.is_zero();
         let code_hash = if bare { KECCAK256_EMPTY } else { info.code_hash };
@@ -71,7 +71,7 @@ impl From<&AccountInfo> for Held {
     }
 }
 
-impl Held {
+impl MemoryAccount {
     /// The account as revm has it.
     pub fn with_code(self, code: Option<Bytecode>) -> AccountInfo {
         let Self { balance, nonce, code_hash } = self;
@@ -82,7 +82,7 @@ impl Held {
 /// What one transaction changed in one place.
 #[derive(Clone, Debug)]
 pub(super) enum Write {
-    Account(Address, Option<Held>),
+    Account(Address, Option<MemoryAccount>),
     Slot(Address, U256, U256),
     /// The account's storage is wiped, before the same writer's slots.
     Wipe(Address),
@@ -98,7 +98,7 @@ pub(super) enum Spot {
 
 /// A value read, and its writer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Read {
+pub(super) struct ReadRecord {
     spot: Spot,
     origin: Origin,
 }
@@ -126,7 +126,7 @@ impl<T> Default for Versions<T> {
 
 impl<T> Versions<T> {
     /// Returns the newest version written before `place`, or the base if it has been read.
-    fn below(&self, place: Place) -> Option<(&T, Origin)> {
+    fn below(&self, place: WriterIndex) -> Option<(&T, Origin)> {
         if let Some(newest) = &self.newest {
             if newest.origin.place < place {
                 return Some((&newest.value, newest.origin));
@@ -149,7 +149,7 @@ impl<T> Versions<T> {
     }
 
     /// Writes a version. All before `settled` are settled: no later read is below it.
-    fn write(&mut self, origin: Origin, value: T, settled: Place) {
+    fn write(&mut self, origin: Origin, value: T, settled: WriterIndex) {
         let version = Version { origin, value };
         match &mut self.newest {
             None => self.newest = Some(version),
@@ -193,44 +193,44 @@ pub(super) struct Cell {
     pub address: Address,
     /// Whether a transfer begins or ends here, so that its base is read.
     pub asked: bool,
-    versions: Versions<Option<Held>>,
+    versions: Versions<Option<MemoryAccount>>,
 }
 
 impl Cell {
     /// Notes the account before the block.
-    pub fn found(&mut self, base: Option<Held>) {
+    pub fn found(&mut self, base: Option<MemoryAccount>) {
         self.versions.found(base);
     }
 
     /// What all settled writers have left. Only where none is unsettled.
-    pub fn current(&self) -> Option<&Held> {
-        self.versions.below(Place::MAX).and_then(|(held, _)| held.as_ref())
+    pub fn current(&self) -> Option<&MemoryAccount> {
+        self.versions.below(WriterIndex::MAX).and_then(|(held, _)| held.as_ref())
     }
 
     /// Whether the newest version is of `place`.
-    pub fn is_of(&self, place: Place) -> bool {
+    pub fn is_of(&self, place: WriterIndex) -> bool {
         self.versions.newest.as_ref().is_some_and(|newest| newest.origin.place == place)
     }
 
     /// The newest version's value, to change in place; `place` must have written it.
-    pub fn of_mut(&mut self, place: Place) -> &mut Option<Held> {
+    pub fn of_mut(&mut self, place: WriterIndex) -> &mut Option<MemoryAccount> {
         let newest = self.versions.newest.as_mut().filter(|newest| newest.origin.place == place);
         &mut newest.expect("a version of this place").value
     }
 
     /// Replaces all versions; returns the old ones, for [`Cell::restore`].
-    pub fn replace(&mut self, place: Place, value: Option<Held>) -> Before {
+    pub fn replace(&mut self, place: WriterIndex, value: Option<MemoryAccount>) -> ReplacedVersion {
         self.versions.older.clear();
-        Before(self.versions.newest.replace(Version { origin: Origin { place, attempt: 0 }, value }))
+        ReplacedVersion(self.versions.newest.replace(Version { origin: Origin { place, attempt: 0 }, value }))
     }
 
     /// Undoes a replacement.
-    pub fn restore(&mut self, before: Before) {
+    pub fn restore(&mut self, before: ReplacedVersion) {
         self.versions.newest = before.0;
     }
 
     /// Returns the value after the block if it was written, even if it equals the base.
-    pub fn written(&self) -> Option<&Option<Held>> {
+    pub fn written(&self) -> Option<&Option<MemoryAccount>> {
         self.versions.written().map(|version| &version.value)
     }
 }
@@ -244,7 +244,7 @@ struct SlotCell {
 
 /// A version that was written over.
 #[derive(Debug)]
-pub(super) struct Before(Option<Version<Option<Held>>>);
+pub(super) struct ReplacedVersion(Option<Version<Option<MemoryAccount>>>);
 
 /// The cells of one shard.
 #[derive(Debug, Default)]
@@ -281,26 +281,26 @@ impl Shard {
     }
 
     /// Returns the slots that the block wrote: the last writer's place and value.
-    pub fn storage_written(&self) -> impl Iterator<Item = (Address, U256, Place, U256)> {
+    pub fn storage_written(&self) -> impl Iterator<Item = (Address, U256, WriterIndex, U256)> {
         self.slots.iter().filter_map(|SlotCell { key: (address, slot), versions }| {
             versions.written().map(|last| (*address, *slot, last.origin.place, last.value))
         })
     }
 
     /// Returns the accounts whose storage the block wiped, and the last wipe.
-    pub fn wiped(&self) -> impl Iterator<Item = (Address, Place)> {
+    pub fn wiped(&self) -> impl Iterator<Item = (Address, WriterIndex)> {
         self.wipes.iter().filter_map(|(address, versions)| versions.written().map(|last| (*address, last.origin.place)))
     }
 }
 
 /// Alone in its cache lines, so that a lock taken does not slow its neighbour's.
 #[repr(align(128))]
-struct Padded(Mutex<Shard>);
+struct PaddedShard(Mutex<Shard>);
 
 /// The memory of one block over the state before it.
 pub(super) struct Memory<'d, D> {
     pub db: &'d D,
-    shards: Vec<Padded>,
+    shards: Vec<PaddedShard>,
     codes: Mutex<B256Map<Bytecode>>,
     /// Whether several threads run code.
     pub is_shared: bool,
@@ -331,19 +331,19 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
         let each = count.div_ceil(SHARDS);
         let shard = || {
             let index = AddressMap::with_capacity_and_hasher(each, Default::default());
-            Padded(Mutex::new(Shard { index, cells: Vec::with_capacity(each), ..Shard::default() }))
+            PaddedShard(Mutex::new(Shard { index, cells: Vec::with_capacity(each), ..Shard::default() }))
         };
         let shards = (0..SHARDS).map(|_| shard()).collect();
         Self { db, shards, codes: Mutex::default(), is_shared, any_wipe: AtomicBool::new(false) }
     }
 
     /// The account before the block.
-    fn base_account(&self, address: &Address) -> Result<Option<Held>, D::Error> {
+    fn base_account(&self, address: &Address) -> Result<Option<MemoryAccount>, D::Error> {
         Ok(self.db.basic_ref(*address)?.map(|info| self.held(info)))
     }
 
     /// Many accounts before the block, in their order.
-    pub fn base_accounts(&self, addresses: &[Address]) -> Result<impl Iterator<Item = Option<Held>>, D::Error>
+    pub fn base_accounts(&self, addresses: &[Address]) -> Result<impl Iterator<Item = Option<MemoryAccount>>, D::Error>
     where
         D: Accounts,
     {
@@ -351,8 +351,8 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
         Ok(infos.into_iter().map(|info| info.map(|info| self.held(info))))
     }
 
-    fn held(&self, info: AccountInfo) -> Held {
-        let held = Held::from(&info);
+    fn held(&self, info: AccountInfo) -> MemoryAccount {
+        let held = MemoryAccount::from(&info);
         if let Some(code) = info.code.filter(|_| !held.is_bare()) {
             self.add_code(held.code_hash, code);
         }
@@ -389,9 +389,13 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
     }
 
     /// The account as a transaction at `place` finds it.
-    pub fn account(&self, address: &Address, place: Place) -> Result<(Option<Held>, Read), D::Error> {
+    pub fn account(
+        &self,
+        address: &Address,
+        place: WriterIndex,
+    ) -> Result<(Option<MemoryAccount>, ReadRecord), D::Error> {
         let index = shard_of(address);
-        let read = |at, origin| Read { spot: Spot::Account { shard: index as u32, at }, origin };
+        let read = |at, origin| ReadRecord { spot: Spot::Account { shard: index as u32, at }, origin };
         {
             let shard = self.shard(index);
             let at = shard.index.get(address).copied();
@@ -411,7 +415,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
     }
 
     /// The slot as a transaction at `place` finds it.
-    pub fn slot(&self, address: &Address, slot: &U256, place: Place) -> Result<(U256, Read), D::Error> {
+    pub fn slot(&self, address: &Address, slot: &U256, place: WriterIndex) -> Result<(U256, ReadRecord), D::Error> {
         let wiped = self.wiped(address, place);
         let index = shard_of_slot(address, slot);
         let mut shard = self.shard(index);
@@ -431,10 +435,10 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
                 versions.below(place).map(|(value, origin)| (*value, origin)).expect("the base is there now")
             }
         };
-        Ok((value, Read { spot: Spot::Slot { shard: index as u32, at }, origin }))
+        Ok((value, ReadRecord { spot: Spot::Slot { shard: index as u32, at }, origin }))
     }
 
-    fn wiped(&self, address: &Address, place: Place) -> Option<Origin> {
+    fn wiped(&self, address: &Address, place: WriterIndex) -> Option<Origin> {
         if !self.any_wipe.load(Ordering::Acquire) {
             return None;
         }
@@ -443,7 +447,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
     }
 
     /// Returns whether all values read are still what a transaction at `place` would read.
-    pub fn is_current(&self, reads: &[Read], place: Place) -> Result<bool, D::Error> {
+    pub fn is_current(&self, reads: &[ReadRecord], place: WriterIndex) -> Result<bool, D::Error> {
         for read in reads {
             let now = match read.spot {
                 Spot::Account { shard, at } => {
@@ -493,7 +497,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
     }
 
     /// Publishes what `origin` wrote ahead of its turn, all before `settled` being settled, and tells where to.
-    pub fn publish(&self, origin: Origin, writes: &mut Vec<Write>, settled: Place, spots: &mut Vec<Spot>) {
+    pub fn publish(&self, origin: Origin, writes: &mut Vec<Write>, settled: WriterIndex, spots: &mut Vec<Spot>) {
         for write in writes.drain(..) {
             spots.push(match write {
                 Write::Account(address, held) => {
@@ -541,7 +545,7 @@ impl<'d, D: DatabaseRef> Memory<'d, D> {
 mod tests {
     use super::*;
 
-    fn origin(place: Place, attempt: u32) -> Origin {
+    fn origin(place: WriterIndex, attempt: u32) -> Origin {
         Origin { place, attempt }
     }
 

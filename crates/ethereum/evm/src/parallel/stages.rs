@@ -4,15 +4,15 @@
 //! writes  the memory and the ledger, by the stages
 //! memory  the plain transfers found; the changes as each thread collects them
 
+use super::adaptive::AdaptiveClock;
 use super::collect::{Part, collect, merge};
-use super::general::{self, Ledger, Shared};
-use super::memory::{FIRST, Memory, OPENING, Origin, Place, Write};
-use super::pace::Pace;
-use super::plain::{GAS, Plains, Rules, transferred};
-use super::team::Barrier;
-use super::transfers::{self, Cells, Owned};
+use super::memory::{FIRST, Memory, OPENING, Origin, Write, WriterIndex};
+use super::plain_transfer::{GAS, PlainTransfers, Rules, transferred};
+use super::scheduler::{self, Ledger, Shared};
+use super::thread_team::Barrier;
+use super::transfers::{self, Cells, OwnedShards};
 use super::worker::{Worker, with_fees};
-use crate::exec::{BlockEnv, Executed, RequestsMade, SystemOutput, Verdict, system};
+use crate::exec::{BlockEnv, BlockExecution, RequestsMade, SystemOutput, Verdict, system};
 use crate::state::Accounts;
 use crate::tx::SharedTx;
 use alloy_primitives::U256;
@@ -30,7 +30,7 @@ const BREAKS_MAX: usize = 8;
 #[derive(Clone)]
 enum Stage {
     Transfers(Arc<transfers::Run>),
-    General(Arc<general::Run>),
+    General(Arc<scheduler::Run>),
     End,
 }
 
@@ -51,12 +51,12 @@ pub(super) struct Block<'a, D> {
     txs: &'a [SharedTx],
     threads: usize,
     rules: Rules,
-    plains: Plains,
+    plains: PlainTransfers,
     cells: Cells,
     barrier: Barrier,
     stage: Mutex<Stage>,
     plan: Mutex<Plan>,
-    ledger: Mutex<(Ledger, Pace)>,
+    ledger: Mutex<(Ledger, AdaptiveClock)>,
     parts: Mutex<Vec<Part>>,
 }
 
@@ -69,12 +69,12 @@ impl<'a, D: Accounts> Block<'a, D> {
             txs,
             threads,
             rules: Rules::new(env),
-            plains: Plains::new(txs.len(), threads),
+            plains: PlainTransfers::new(txs.len(), threads),
             cells: Cells::new(txs.len()),
             barrier: Barrier::new(threads),
             stage: Mutex::new(Stage::End),
             plan: Mutex::new(Plan { at: 0, broken_at: None, breaks: 0, outputs: Vec::new() }),
-            ledger: Mutex::new((ledger, Pace::new())),
+            ledger: Mutex::new((ledger, AdaptiveClock::new())),
             parts: Mutex::new(Vec::new()),
         }
     }
@@ -98,7 +98,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         self.plains.find(&self.rules, self.txs);
         self.barrier.wait();
         let all = || self.plains.ends(thread, 0..self.txs.len());
-        let found = Owned::new(self.memory, thread, self.threads).find(self.memory, all, &self.cells);
+        let found = OwnedShards::new(self.memory, thread, self.threads).find(self.memory, all, &self.cells);
         found.unwrap_or_else(|error| self.shared().unreadable(&error));
         self.barrier.wait();
         loop {
@@ -123,7 +123,7 @@ impl<'a, D: Accounts> Block<'a, D> {
     }
 
     /// Returns the changes of all threads, once all have ended.
-    pub fn finish(self) -> Executed {
+    pub fn finish(self) -> BlockExecution {
         let (ledger, _) = self.ledger.into_inner();
         let parts = self.parts.into_inner();
         let changes = merge(self.memory, parts).unwrap_or_else(|error| {
@@ -134,7 +134,14 @@ impl<'a, D: Accounts> Block<'a, D> {
             made.by_call(call.request_type, call.contract, output);
         }
         let RequestsMade { requests, fault } = made;
-        Executed { verdicts: ledger.verdicts, changes, gas_used: ledger.gas_used, requests, fault, console: false }
+        BlockExecution {
+            verdicts: ledger.verdicts,
+            changes,
+            gas_used: ledger.gas_used,
+            requests,
+            fault,
+            console: false,
+        }
     }
 
     fn worker<'w>(&self, worker: &'w mut Option<Worker<'a, D>>) -> &'w mut Worker<'a, D> {
@@ -158,7 +165,7 @@ impl<'a, D: Accounts> Block<'a, D> {
 
     /// The fees, and the calls after the last transaction.
     fn end(&self, worker: &mut Worker<'a, D>) {
-        let place = self.txs.len() as Place + FIRST;
+        let place = self.txs.len() as WriterIndex + FIRST;
         self.pay_beneficiary(place);
         for (call, place) in system::after(self.env).into_iter().zip(place + 1..) {
             let called = worker.system_call(place, call.contract, call.data.clone());
@@ -168,7 +175,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         }
     }
 
-    fn pay_beneficiary(&self, place: Place) {
+    fn pay_beneficiary(&self, place: WriterIndex) {
         let (ledger, _) = &mut *self.ledger.lock();
         if !ledger.any_included {
             return;
@@ -203,7 +210,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         plan.broken_at = None;
         plan.at = if plan.breaks > BREAKS_MAX { count } else { self.general_end(to.max(from + 1)) };
         pace.begin();
-        Stage::General(Arc::new(general::Run::new(from..plan.at, self.threads)))
+        Stage::General(Arc::new(scheduler::Run::new(from..plan.at, self.threads)))
     }
 
     fn is_simple(&self, index: usize) -> bool {
@@ -238,7 +245,7 @@ impl<'a, D: Accounts> Block<'a, D> {
 
     fn transfers(&self, run: &transfers::Run, thread: usize) {
         let ends = || self.plains.ends(thread, run.from..run.to);
-        let mut owned = Owned::new(self.memory, thread, self.threads);
+        let mut owned = OwnedShards::new(self.memory, thread, self.threads);
         let before = run.pay(&mut owned, &self.cells, ends());
         self.barrier.wait();
         let broken_at = run.broken_at.load(Ordering::Relaxed);
@@ -268,7 +275,7 @@ impl<'a, D: Accounts> Block<'a, D> {
         ledger.verdicts.extend(range.map(|_| Verdict::Included(transferred())));
     }
 
-    fn general(&self, run: &general::Run, worker: &mut Worker<'a, D>) {
+    fn general(&self, run: &scheduler::Run, worker: &mut Worker<'a, D>) {
         let shared = self.shared();
         match self.threads {
             1 => run.work_alone(&shared, worker, &mut self.ledger.lock().0),

@@ -3,7 +3,7 @@
 use super::memory::Memory;
 use super::stages::Block;
 use super::{execute_on, execute_parallel};
-use crate::exec::{BlockEnv, Executed, Verdict, execute};
+use crate::exec::{BlockEnv, BlockExecution, Verdict, execute};
 use crate::state::Changes;
 use crate::tx::{SharedTx, Tx, TxEnvelope, TypedTransaction};
 use alloy_consensus::{TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy};
@@ -270,7 +270,7 @@ fn after(db: &Db, changes: &Changes) -> After {
     after
 }
 
-fn assert_equal(db: &Db, serial: &Executed, other: &Executed, threads: usize) {
+fn assert_equal(db: &Db, serial: &BlockExecution, other: &BlockExecution, threads: usize) {
     for (index, (want, have)) in serial.verdicts.iter().zip(&other.verdicts).enumerate() {
         assert_eq!(have, want, "transaction {index} on {threads} threads");
     }
@@ -285,7 +285,7 @@ fn assert_equal(db: &Db, serial: &Executed, other: &Executed, threads: usize) {
     assert_eq!(have, want);
 }
 
-fn assert_as_serial(db: &Db, env: &BlockEnv, txs: &[SharedTx]) -> Executed {
+fn assert_as_serial(db: &Db, env: &BlockEnv, txs: &[SharedTx]) -> BlockExecution {
     let serial = execute(db, env, txs);
     for threads in [1, 2, 4] {
         assert_equal(db, &serial, &execute_on(db, env, txs, threads), threads);
@@ -312,7 +312,7 @@ proptest! {
     }
 }
 
-fn included(executed: &Executed) -> usize {
+fn included(executed: &BlockExecution) -> usize {
     executed.verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Included(_))).count()
 }
 

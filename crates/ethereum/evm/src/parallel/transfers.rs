@@ -11,8 +11,8 @@
 //! would one after the other. If one cannot pay, or a nonce is wrong, or there is code, the run ends before that
 //! transaction.
 
-use super::memory::{Before, FIRST, Memory, Place, SHARDS, Shard};
-use super::plain::{End, Plain, is_simple};
+use super::memory::{FIRST, Memory, ReplacedVersion, SHARDS, Shard, WriterIndex};
+use super::plain_transfer::{PlainTransfer, TransferEnd, is_simple};
 use crate::state::Accounts;
 use parking_lot::MutexGuard;
 use revm::DatabaseRef;
@@ -41,12 +41,12 @@ impl Cells {
 }
 
 /// The shards of one thread.
-pub(super) struct Owned<'m> {
+pub(super) struct OwnedShards<'m> {
     shards: Vec<MutexGuard<'m, Shard>>,
     threads: usize,
 }
 
-impl<'m> Owned<'m> {
+impl<'m> OwnedShards<'m> {
     pub fn new<D: DatabaseRef>(memory: &'m Memory<'_, D>, thread: usize, threads: usize) -> Self {
         Self { shards: (thread..SHARDS).step_by(threads).map(|index| memory.shard(index)).collect(), threads }
     }
@@ -57,15 +57,15 @@ impl<'m> Owned<'m> {
     }
 
     /// Finds this thread's cells of the transfers' accounts, and reads unknown bases.
-    pub fn find<'p, D: Accounts, I: Iterator<Item = (usize, &'p Plain, End)>>(
+    pub fn find<'p, D: Accounts, I: Iterator<Item = (usize, &'p PlainTransfer, TransferEnd)>>(
         &mut self,
         memory: &Memory<'_, D>,
         ends: impl Fn() -> I,
         cells: &Cells,
     ) -> Result<(), D::Error> {
-        let of = |plain: &'p Plain, end| match end {
-            End::Sender => (plain.sender_shard, &plain.sender, &cells.sender),
-            End::Recipient => (plain.to_shard, &plain.to, &cells.to),
+        let of = |plain: &'p PlainTransfer, end| match end {
+            TransferEnd::Sender => (plain.sender_shard, &plain.sender, &cells.sender),
+            TransferEnd::Recipient => (plain.to_shard, &plain.to, &cells.to),
         };
         let (mut unread, mut addresses) = (Vec::new(), Vec::new());
         for (index, plain, end) in ends() {
@@ -109,26 +109,26 @@ impl Run {
         Self { from, to, broken_at: AtomicUsize::new(to) }
     }
 
-    fn place(&self) -> Place {
-        (self.to - 1) as Place + FIRST
+    fn place(&self) -> WriterIndex {
+        (self.to - 1) as WriterIndex + FIRST
     }
 
     /// This thread's senders pay. The return is for [`Run::take_back`].
     pub fn pay<'p>(
         &self,
-        owned: &mut Owned<'_>,
+        owned: &mut OwnedShards<'_>,
         cells: &Cells,
-        ends: impl Iterator<Item = (usize, &'p Plain, End)>,
-    ) -> Vec<(u8, u32, Before)> {
+        ends: impl Iterator<Item = (usize, &'p PlainTransfer, TransferEnd)>,
+    ) -> Vec<(u8, u32, ReplacedVersion)> {
         let place = self.place();
         let mut before = Vec::new();
         for (index, plain, end) in ends {
             let holds = match end {
-                End::Recipient => {
+                TransferEnd::Recipient => {
                     let at = cells.to[index].load(Ordering::Relaxed);
                     owned.get(plain.to_shard).cells[at as usize].current().is_none_or(is_simple)
                 }
-                End::Sender => {
+                TransferEnd::Sender => {
                     let at = cells.sender[index].load(Ordering::Relaxed);
                     let cell = &mut owned.get(plain.sender_shard).cells[at as usize];
                     if !cell.is_of(place) {
@@ -149,12 +149,12 @@ impl Run {
     /// This thread's recipients receive, once all senders have paid.
     pub fn receive<'p>(
         &self,
-        owned: &mut Owned<'_>,
+        owned: &mut OwnedShards<'_>,
         cells: &Cells,
-        ends: impl Iterator<Item = (usize, &'p Plain, End)>,
+        ends: impl Iterator<Item = (usize, &'p PlainTransfer, TransferEnd)>,
     ) {
         let place = self.place();
-        for (index, plain, _) in ends.filter(|(_, _, end)| *end == End::Recipient) {
+        for (index, plain, _) in ends.filter(|(_, _, end)| *end == TransferEnd::Recipient) {
             let cell = &mut owned.get(plain.to_shard).cells[cells.to[index].load(Ordering::Relaxed) as usize];
             if !cell.is_of(place) {
                 let held = cell.current().copied();
@@ -165,7 +165,7 @@ impl Run {
     }
 
     /// Undoes the payments of this thread's senders.
-    pub fn take_back(&self, owned: &mut Owned<'_>, before: Vec<(u8, u32, Before)>) {
+    pub fn take_back(&self, owned: &mut OwnedShards<'_>, before: Vec<(u8, u32, ReplacedVersion)>) {
         for (shard, at, before) in before {
             owned.get(shard).cells[at as usize].restore(before);
         }

@@ -4,8 +4,8 @@
 //! writes  an [`Execution`]; the caller publishes it to the memory
 //! memory  one EVM and its buffers, kept for the whole block
 
-use super::memory::{Held, Memory, Place, Read, Write};
-use super::plain::{Plain, transferred};
+use super::memory::{Memory, MemoryAccount, ReadRecord, Write, WriterIndex};
+use super::plain_transfer::{PlainTransfer, transferred};
 use crate::exec::{NoOutput, Outcome, SystemOutput};
 use crate::tx::{Tx, to_tx_env};
 use alloy_primitives::map::B256Map;
@@ -47,18 +47,18 @@ pub(super) struct Execution {
 /// The state as one transaction sees it.
 pub(super) struct View<'a, D> {
     memory: &'a Memory<'a, D>,
-    place: Place,
+    place: WriterIndex,
     beneficiary: Address,
     /// If all before this transaction are settled: the fees that they left to the beneficiary besides its account.
     fees: Option<U256>,
-    reads: Vec<Read>,
+    reads: Vec<ReadRecord>,
     /// Codes run before, this thread's own copies: a counted reference that threads share costs them a cache line's
     /// way at each use.
     codes: B256Map<Bytecode>,
 }
 
 impl<D: DatabaseRef> View<'_, D> {
-    fn account(&mut self, address: &Address) -> Result<Option<Held>, ViewError<D::Error>> {
+    fn account(&mut self, address: &Address) -> Result<Option<MemoryAccount>, ViewError<D::Error>> {
         let is_beneficiary = *address == self.beneficiary;
         if is_beneficiary && self.fees.is_none() {
             return Err(ViewError::Beneficiary);
@@ -74,8 +74,8 @@ impl<D: DatabaseRef> View<'_, D> {
 }
 
 /// The beneficiary's account with the fees that came to it.
-pub(super) fn with_fees(held: Option<Held>, fees: U256) -> Held {
-    let mut held = held.unwrap_or_else(|| Held::of_balance(U256::ZERO));
+pub(super) fn with_fees(held: Option<MemoryAccount>, fees: U256) -> MemoryAccount {
+    let mut held = held.unwrap_or_else(|| MemoryAccount::of_balance(U256::ZERO));
     held.balance = held.balance.saturating_add(fees);
     held
 }
@@ -176,9 +176,9 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
     /// beneficiary; otherwise reads are recorded for [`Worker::reads`].
     pub fn execute(
         &mut self,
-        place: Place,
+        place: WriterIndex,
         fees: Option<U256>,
-        plain: Option<&Plain>,
+        plain: Option<&PlainTransfer>,
         tx: &Tx,
     ) -> Result<Execution, ViewError<D::Error>> {
         let view = &mut self.evm.ctx.journaled_state.database;
@@ -211,7 +211,7 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
     /// Makes a system call, after all earlier transactions are settled; returns its output, or why there is none.
     pub fn system_call(
         &mut self,
-        place: Place,
+        place: WriterIndex,
         contract: Address,
         data: Bytes,
     ) -> Result<SystemOutput, ViewError<D::Error>> {
@@ -233,7 +233,7 @@ impl<'a, D: DatabaseRef> Worker<'a, D> {
     }
 
     /// Returns the reads of the last execution, to be swapped for an unused list.
-    pub fn reads(&mut self) -> &mut Vec<Read> {
+    pub fn reads(&mut self) -> &mut Vec<ReadRecord> {
         &mut self.evm.ctx.journaled_state.database.reads
     }
 
@@ -277,7 +277,7 @@ fn take_account<D: DatabaseRef>(memory: &Memory<'_, D>, address: Address, accoun
             writes.extend([Write::Wipe(address), Write::Account(address, None)]);
         }
     } else if changed {
-        let held = Held::from(&account.info);
+        let held = MemoryAccount::from(&account.info);
         if let Some(code) = account.info.code.filter(|code| !held.is_bare() && (created || code.is_eip7702())) {
             memory.add_code(held.code_hash, code);
         }
@@ -289,7 +289,7 @@ fn take_account<D: DatabaseRef>(memory: &Memory<'_, D>, address: Address, accoun
 /// the transaction must be refused: the EVM reports why.
 fn transfer<D: DatabaseRef>(
     view: &mut View<'_, D>,
-    plain: &Plain,
+    plain: &PlainTransfer,
     writes: &mut Vec<Write>,
 ) -> Result<Option<U256>, ViewError<D::Error>> {
     let Some(mut sender) = view.account(&plain.sender)? else { return Ok(None) };

@@ -32,7 +32,7 @@ pub struct Rules {
 
 /// A transaction that is valid by itself, with the values that the pool needs often.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CheckedTx {
     /// The transaction.
     pub tx: SharedTx,
     /// The sender's nonce.
@@ -46,7 +46,7 @@ pub struct Checked {
 }
 
 /// Judges a transaction by itself.
-pub fn check(tx: SharedTx, rules: &Rules) -> Result<Checked, PoolError> {
+pub fn check(tx: SharedTx, rules: &Rules) -> Result<CheckedTx, PoolError> {
     let (spec, envelope) = (rules.spec, &tx.envelope);
     check_type(&tx, spec)?;
     check_blobs(&tx, &rules.blobs)?;
@@ -87,7 +87,7 @@ pub fn check(tx: SharedTx, rules: &Rules) -> Result<Checked, PoolError> {
     let blobs = U256::from(blobs::gas_of(envelope)) * U256::from(envelope.max_fee_per_blob_gas().unwrap_or_default());
     let gas_cost = (U256::from(gas) * U256::from(cap)).to::<U512>();
     let cost = gas_cost + blobs.to::<U512>() + envelope.value().to::<U512>();
-    Ok(Checked { nonce, gas, fees: Fees::new(cap, tip), cost, tx })
+    Ok(CheckedTx { nonce, gas, fees: Fees::new(cap, tip), cost, tx })
 }
 
 fn check_type(tx: &Tx, spec: SpecId) -> Result<(), PoolError> {

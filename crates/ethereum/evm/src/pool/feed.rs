@@ -87,7 +87,7 @@ impl Source {
 
 /// Transactions that have become executable since a reader's last read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct News {
+pub struct FeedBatch {
     /// The hashes, in order.
     pub hashes: Vec<B256>,
     /// How many there were before them in all.
@@ -111,14 +111,14 @@ impl std::fmt::Debug for Feed {
 
 impl Feed {
     /// All there is; never waits.
-    pub fn take(&mut self) -> News {
+    pub fn take(&mut self) -> FeedBatch {
         let ring = self.source.ring.lock();
         let missed = ring.first.saturating_sub(self.next);
         let skipped = self.next.saturating_sub(ring.first) as usize;
         let hashes = ring.hashes.iter().skip(skipped).copied().collect();
         let before = self.next.max(ring.first);
         self.next = ring.end();
-        News { hashes, before, missed }
+        FeedBatch { hashes, before, missed }
     }
 
     /// Waits until there is something, at most for `timeout`; says whether there is.
@@ -158,11 +158,11 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
         })));
         let mut late = source.subscribe(None);
-        assert_eq!(feed.take(), News::default(), "nobody read before, so nothing was kept");
+        assert_eq!(feed.take(), FeedBatch::default(), "nobody read before, so nothing was kept");
         assert!(!feed.wait(Duration::from_millis(1)));
         push(3..5);
         assert!(feed.wait(Duration::from_secs(10)));
-        assert_eq!(feed.take(), News { hashes: hashes(3..5), before: 0, missed: 0 });
+        assert_eq!(feed.take(), FeedBatch { hashes: hashes(3..5), before: 0, missed: 0 });
         let many = RING as u64 + 10;
         push(5..many);
         let all = late.take();

@@ -12,15 +12,15 @@
 //! that follows the base fee ([`rank`]), and taking N transactions costs N steps.
 
 mod check;
+mod drop_log;
 mod error;
-mod fates;
 mod feed;
 #[cfg(test)]
 mod model;
+mod next_nonces;
 mod queue;
 mod rank;
 mod table;
-mod taken;
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -32,12 +32,12 @@ use alloy_primitives::{Address, B256};
 use parking_lot::{Mutex, MutexGuard};
 use revm::primitives::hardfork::SpecId;
 
-pub use check::{Checked, Rules, check, least_gas};
+pub use check::{CheckedTx, Rules, check, least_gas};
 pub use error::{DropReason, PoolError};
-pub use feed::{Feed, News, RING};
+pub use feed::{Feed, FeedBatch, RING};
+pub use next_nonces::NextNonces;
 pub use queue::SenderState;
-pub use table::{BLOCK_BYTES, Dropped, Obstacle, footprint};
-pub use taken::Taken;
+pub use table::{BLOCK_BYTES, DroppedTx, Obstacle, footprint};
 
 use crate::blobs::{BlobEnv, SIDECAR_BLOCKS, SIDECAR_BYTES, Sidecars};
 use crate::limits::TxLimits;
@@ -198,9 +198,9 @@ counters! {
 }
 
 /// The part behind the lock.
-struct Locked {
+struct LockedPool {
     table: Table,
-    fates: fates::Fates,
+    fates: drop_log::DropLog,
     /// The state after the last block that the pool has seen,
     latest: Option<Arc<dyn Accounts>>,
     /// how many blocks it has seen,
@@ -209,14 +209,14 @@ struct Locked {
     resets: u64,
 }
 
-type OnDrop = dyn Fn(&[Dropped]) + Send + Sync;
+type OnDrop = dyn Fn(&[DroppedTx]) + Send + Sync;
 
 /// A pool of pending transactions, shared by threads.
 pub struct Pool {
     config: PoolConfig,
     spec: AtomicU8,
     began: Instant,
-    locked: Mutex<Locked>,
+    locked: Mutex<LockedPool>,
     sidecars: Sidecars,
     source: Arc<feed::Source>,
     counters: Counters,
@@ -232,12 +232,12 @@ impl std::fmt::Debug for Pool {
 impl Pool {
     /// An empty pool that judges by the rules of `spec`.
     pub fn new(config: PoolConfig, spec: SpecId) -> Self {
-        let fates = fates::Fates::new(config.fates);
+        let fates = drop_log::DropLog::new(config.fates);
         let table = Table::new(config.clone());
         Self {
             spec: AtomicU8::new(spec as u8),
             began: Instant::now(),
-            locked: Mutex::new(Locked { table, fates, latest: None, epoch: 0, resets: 0 }),
+            locked: Mutex::new(LockedPool { table, fates, latest: None, epoch: 0, resets: 0 }),
             sidecars: Sidecars::new(config.sidecar_bytes, config.sidecar_blocks),
             source: Arc::default(),
             counters: Counters::default(),
@@ -272,7 +272,7 @@ impl Pool {
     }
 
     /// Calls `report` for all drops, in addition to [`Pool::fate`]. Can be set once. No lock is held while it runs.
-    pub fn on_drop(&self, report: impl Fn(&[Dropped]) + Send + Sync + 'static) -> bool {
+    pub fn on_drop(&self, report: impl Fn(&[DroppedTx]) + Send + Sync + 'static) -> bool {
         self.on_drop.set(Box::new(report)).is_ok()
     }
 
@@ -330,7 +330,7 @@ impl Pool {
 
     fn add_checked(
         &self,
-        checked: Vec<Result<Checked, PoolError>>,
+        checked: Vec<Result<CheckedTx, PoolError>>,
         (view, seen): (&dyn Accounts, u64),
         base_fee: u64,
         results: &mut Vec<Result<(), PoolError>>,
@@ -365,11 +365,11 @@ impl Pool {
     /// What to execute next: by tip (as `base_fee` leaves it), then by arrival, each account's by nonce; together with
     /// gas limits of at most `gas_limit`. They stay here until a block has them.
     pub fn best(&self, base_fee: u64, gas_limit: u64) -> Vec<SharedTx> {
-        self.best_after(base_fee, gas_limit, &Taken::default())
+        self.best_after(base_fee, gas_limit, &NextNonces::default())
     }
 
     /// As [`Pool::best`], after a block that the pool has not seen yet.
-    pub fn best_after(&self, base_fee: u64, gas_limit: u64, taken: &Taken) -> Vec<SharedTx> {
+    pub fn best_after(&self, base_fee: u64, gas_limit: u64, taken: &NextNonces) -> Vec<SharedTx> {
         self.lock().table.best(base_fee, gas_limit, taken)
     }
 
@@ -459,7 +459,7 @@ impl Pool {
 
     /// Notes why a transaction is given up that was taken by an earlier run and is not here.
     pub fn note(&self, tx: SharedTx, reason: DropReason) {
-        let effects = Effects { dropped: vec![Dropped { tx, reason }], ..Effects::default() };
+        let effects = Effects { dropped: vec![DroppedTx { tx, reason }], ..Effects::default() };
         self.tell(self.lock(), effects);
     }
 
@@ -541,15 +541,15 @@ impl Pool {
         self.began.elapsed().as_millis() as u64
     }
 
-    fn lock(&self) -> MutexGuard<'_, Locked> {
+    fn lock(&self) -> MutexGuard<'_, LockedPool> {
         self.locked.lock()
     }
 
     /// Records the effects of a change under the lock, then notifies readers.
-    fn tell(&self, mut locked: MutexGuard<'_, Locked>, effects: Effects) {
+    fn tell(&self, mut locked: MutexGuard<'_, LockedPool>, effects: Effects) {
         let Effects { dropped, ready } = effects;
         ready.iter().for_each(|hash| locked.fates.forget(hash));
-        for Dropped { tx, reason } in &dropped {
+        for DroppedTx { tx, reason } in &dropped {
             locked.fates.note(tx.hash, reason.clone());
             if tx.envelope.is_eip4844() && locked.table.get(&tx.hash).is_none() {
                 self.sidecars.forget(&tx.hash);
@@ -564,7 +564,7 @@ impl Pool {
         if dropped.is_empty() {
             return;
         }
-        for Dropped { reason, .. } in &dropped {
+        for DroppedTx { reason, .. } in &dropped {
             let counter = match reason {
                 DropReason::Replaced(_) => &self.counters.replaced,
                 DropReason::Evicted | DropReason::Gapped => &self.counters.evicted,
@@ -597,9 +597,9 @@ fn content_of(queue: &queue::Queue) -> Content {
 }
 
 /// The state of each transaction's account; each account is read once.
-fn read_senders(view: &dyn Accounts, checked: &[Result<Checked, PoolError>]) -> Vec<SenderState> {
+fn read_senders(view: &dyn Accounts, checked: &[Result<CheckedTx, PoolError>]) -> Vec<SenderState> {
     let mut read: AddressMap<SenderState> = AddressMap::default();
-    let state_of = |new: &Result<Checked, PoolError>| match new {
+    let state_of = |new: &Result<CheckedTx, PoolError>| match new {
         Ok(new) => *read.entry(new.tx.sender).or_insert_with(|| view.sender(&new.tx.sender)),
         Err(_) => SenderState::default(),
     };

@@ -355,7 +355,7 @@ fn run(pool: &Pool, model: &mut Model, step: Step) -> Result<(), TestCaseError> 
                 });
             }
             let touched: Vec<Address> = included.iter().map(|tx| tx.sender).collect();
-            let mut taken = Taken::default();
+            let mut taken = NextNonces::default();
             included.iter().for_each(|tx| taken.include(tx));
             let mut ahead = pool.best_after(model.base_fee, GAS_LIMIT, &taken);
             pool.after_block(&included, &touched, &next, model.base_fee);
@@ -572,7 +572,7 @@ fn whoever_is_dropped_can_read_why_and_whoever_listens_is_told() {
         assert_eq!(pool.fate(hash).map(|reason| reason.to_string()).as_ref(), Some(reason));
     }
     assert_eq!(reported.lock().iter().map(|(hash, _)| *hash).collect::<Vec<_>>(), expected.map(|(hash, _)| hash));
-    assert_eq!(feed.take(), News { hashes: vec![a.hash, b.hash, c.hash, d.hash], before: 0, missed: 0 });
+    assert_eq!(feed.take(), FeedBatch { hashes: vec![a.hash, b.hash, c.hash, d.hash], before: 0, missed: 0 });
     let world = world.with(sender(2), |state| state.balance = U256::from(10_000_000));
     assert_eq!(add(&pool, &d, &world), Ok(()), "the pool has not heard of this block, and takes the caller's word");
     assert_eq!(pool.fate(&d.hash), None);

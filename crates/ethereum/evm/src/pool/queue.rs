@@ -43,7 +43,7 @@ pub struct SenderState {
 
 /// How an account stands in the pool's orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct AccountStanding {
     /// The fees of its first transaction, and when it came.
     pub head: Option<(Fees, u64)>,
     /// The least that one of its executable transactions offers.
@@ -68,7 +68,7 @@ pub struct Queue {
     /// The arrival of the first transaction with which it came into the pool.
     pub joined: u64,
     /// How it stood when the pool's orders were last set.
-    pub standing: Standing,
+    pub standing: AccountStanding,
     /// By nonce, none below the state's.
     slots: VecDeque<Slot>,
     /// How many of them are executable.
@@ -87,7 +87,7 @@ impl Queue {
             state,
             block,
             joined,
-            standing: Standing::default(),
+            standing: AccountStanding::default(),
             slots: VecDeque::new(),
             ready: 0,
             spent: U256::ZERO,
@@ -203,9 +203,9 @@ impl Queue {
     }
 
     /// Returns its current standing.
-    pub fn stand(&self) -> Standing {
+    pub fn stand(&self) -> AccountStanding {
         let head = self.slots.front().filter(|_| self.ready > 0);
-        Standing {
+        AccountStanding {
             head: head.map(|slot| (slot.fees, slot.arrival)),
             ready: (self.ready > 0).then_some(self.floor_ready),
             gapped: (self.gapped() > 0).then_some(self.floor_gapped),

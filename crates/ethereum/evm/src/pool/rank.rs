@@ -56,7 +56,7 @@ impl Fees {
 
 /// An entry's position: by what it pays, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct RankPosition {
     /// In wei per gas, beyond the base fee.
     pub value: i128,
     /// The complement of the arrival: greater came earlier.
@@ -69,7 +69,7 @@ type Key = (u128, u64, u32);
 
 /// The order of entries.
 #[derive(Debug, Default)]
-pub struct Ranked {
+pub struct RankedEntries {
     base_fee: u64,
     entries: Vec<Option<(Fees, u64)>>,
     /// Those that pay their tip in full, by it, and by their pivot.
@@ -80,7 +80,7 @@ pub struct Ranked {
     capped_pivots: BTreeSet<(u128, u32)>,
 }
 
-impl Ranked {
+impl RankedEntries {
     /// Sets what `id` offers and when it came; nothing takes it out.
     pub fn set(&mut self, id: u32, entry: Option<(Fees, u64)>) {
         let index = id as usize;
@@ -143,37 +143,37 @@ impl Ranked {
     }
 
     /// From the best to the worst.
-    pub fn best(&self) -> impl Iterator<Item = Place> + '_ {
+    pub fn best(&self) -> impl Iterator<Item = RankPosition> + '_ {
         let base_fee = i128::from(self.base_fee);
         let full = self.full.iter().rev().map(|key| place(key, 0));
         let capped = self.capped.iter().rev().map(move |key| place(key, base_fee));
-        Merged { left: full.peekable(), right: capped.peekable(), first: Ordering::Greater }
+        MergedOrder { left: full.peekable(), right: capped.peekable(), first: Ordering::Greater }
     }
 
     /// From the worst to the best; of equal ones the latest first.
-    pub fn worst(&self) -> impl Iterator<Item = Place> + '_ {
+    pub fn worst(&self) -> impl Iterator<Item = RankPosition> + '_ {
         let base_fee = i128::from(self.base_fee);
         let full = self.full.iter().map(|key| place(key, 0));
         let capped = self.capped.iter().map(move |key| place(key, base_fee));
-        Merged { left: full.peekable(), right: capped.peekable(), first: Ordering::Less }
+        MergedOrder { left: full.peekable(), right: capped.peekable(), first: Ordering::Less }
     }
 }
 
-fn place(key: &Key, base_fee: i128) -> Place {
-    Place { value: key.0 as i128 - base_fee, earlier: key.1, id: key.2 }
+fn place(key: &Key, base_fee: i128) -> RankPosition {
+    RankPosition { value: key.0 as i128 - base_fee, earlier: key.1, id: key.2 }
 }
 
 /// Two ordered sequences as one.
-struct Merged<L: Iterator, R: Iterator> {
+struct MergedOrder<L: Iterator, R: Iterator> {
     left: Peekable<L>,
     right: Peekable<R>,
     first: Ordering,
 }
 
-impl<L: Iterator<Item = Place>, R: Iterator<Item = Place>> Iterator for Merged<L, R> {
-    type Item = Place;
+impl<L: Iterator<Item = RankPosition>, R: Iterator<Item = RankPosition>> Iterator for MergedOrder<L, R> {
+    type Item = RankPosition;
 
-    fn next(&mut self) -> Option<Place> {
+    fn next(&mut self) -> Option<RankPosition> {
         match (self.left.peek(), self.right.peek()) {
             (Some(left), Some(right)) if left.cmp(right) == self.first => self.left.next(),
             (Some(_), None) => self.left.next(),
@@ -192,7 +192,7 @@ mod tests {
         fn the_order_is_that_of_sorting(
             steps in prop::collection::vec((0u32..12, prop::option::of((0u128..30, 0u128..30)), 0u64..30), 1..80),
         ) {
-            let mut ranked = Ranked::default();
+            let mut ranked = RankedEntries::default();
             let mut model = std::collections::BTreeMap::new();
             for (arrival, (id, fees, base_fee)) in steps.into_iter().enumerate() {
                 let entry = fees.map(|(tip, more)| (Fees::new(tip + more, tip), arrival as u64));
@@ -202,9 +202,12 @@ mod tests {
                     None => model.remove(&id),
                 };
                 ranked.set_base_fee(base_fee);
-                let mut sorted: Vec<Place> = model
+                let mut sorted: Vec<RankPosition> = model
                     .iter()
-                    .map(|(id, (fees, arrival))| Place { value: fees.value(base_fee), earlier: !arrival, id: *id })
+                    .map(|(id, (fees, arrival))| {
+                        let (value, earlier) = (fees.value(base_fee), !arrival);
+                        RankPosition { value, earlier, id: *id }
+                    })
                     .collect();
                 sorted.sort();
                 prop_assert_eq!(ranked.worst().collect::<Vec<_>>(), sorted.clone());

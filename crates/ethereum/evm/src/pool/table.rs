@@ -13,11 +13,11 @@ use alloy_primitives::map::{AddressMap, B256Map, B256Set};
 use alloy_primitives::{Address, B256, U256, U512};
 
 use super::PoolConfig;
-use super::check::Checked;
+use super::check::CheckedTx;
 use super::error::{DropReason, PoolError};
+use super::next_nonces::NextNonces;
 use super::queue::{Queue, SenderState, Slot};
-use super::rank::{Fees, Place, Ranked};
-use super::taken::Taken;
+use super::rank::{Fees, RankPosition, RankedEntries};
 use crate::blobs::{self, BlobEnv};
 use crate::tx::{SharedTx, Tx};
 
@@ -37,7 +37,7 @@ const MISFITS: usize = 256;
 
 /// A transaction that the pool gave up.
 #[derive(Clone, Debug)]
-pub struct Dropped {
+pub struct DroppedTx {
     /// The dropped transaction.
     pub tx: SharedTx,
     /// The reason.
@@ -94,7 +94,7 @@ impl std::fmt::Display for Obstacle {
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Dropped transactions.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedTx>,
     /// Newly executable transactions.
     pub ready: Vec<B256>,
 }
@@ -122,9 +122,9 @@ pub struct Table {
     /// How many transactions here set each account's code.
     authorities: AddressMap<u32>,
     arrivals: u64,
-    heads: Ranked,
-    floors_ready: Ranked,
-    floors_gapped: Ranked,
+    heads: RankedEntries,
+    floors_ready: RankedEntries,
+    floors_gapped: RankedEntries,
     swept: usize,
 }
 
@@ -145,9 +145,9 @@ impl Table {
             gapped: 0,
             authorities: AddressMap::default(),
             arrivals: 0,
-            heads: Ranked::default(),
-            floors_ready: Ranked::default(),
-            floors_gapped: Ranked::default(),
+            heads: RankedEntries::default(),
+            floors_ready: RankedEntries::default(),
+            floors_gapped: RankedEntries::default(),
             swept: 0,
         }
     }
@@ -229,7 +229,7 @@ impl Table {
     /// Inserts a transaction whose account was as `read` after block `block`.
     pub fn insert(
         &mut self,
-        new: Checked,
+        new: CheckedTx,
         read: SenderState,
         block: u64,
         now_ms: u64,
@@ -328,14 +328,14 @@ impl Table {
         let old = queue.replace(at, slot);
         self.note_tx(&tx, size);
         self.forget_tx(&old.tx);
-        effects.dropped.push(Dropped { tx: old.tx, reason: DropReason::Replaced(hash) });
+        effects.dropped.push(DroppedTx { tx: old.tx, reason: DropReason::Replaced(hash) });
         self.settle(id);
         Ok(())
     }
 
     /// Allows at most one transaction in flight for an account with a delegation, or about to get one; none for a
     /// contract. An impersonated account is exempt.
-    fn check_delegation(&self, queue: Option<&Queue>, new: &Checked, state: &SenderState) -> Result<(), PoolError> {
+    fn check_delegation(&self, queue: Option<&Queue>, new: &CheckedTx, state: &SenderState) -> Result<(), PoolError> {
         let signed = !new.tx.is_impersonated();
         if signed && state.is_contract {
             return Err(PoolError::NotEoa(new.tx.sender));
@@ -400,7 +400,7 @@ impl Table {
         let worth = new.fees.least(floor).value(self.base_fee);
         let own_id = queue.and_then(|queue| self.index.get(&queue.address).copied());
         let victim = |id: u32| self.queues[id as usize].as_ref().expect("a ranked queue is there");
-        for Place { id, value, .. } in self.floors_gapped.worst().filter(|place| Some(place.id) != own_id) {
+        for RankPosition { id, value, .. } in self.floors_gapped.worst().filter(|place| Some(place.id) != own_id) {
             if plan.is_enough() || gapped && value >= worth {
                 break;
             }
@@ -411,7 +411,7 @@ impl Table {
         if gapped && !plan.is_enough() && !over_gapped && worse.peek().is_some() {
             return Err(PoolError::FutureReplacePending);
         }
-        for Place { id, .. } in worse {
+        for RankPosition { id, .. } in worse {
             if plan.is_enough() || gapped {
                 break;
             }
@@ -447,13 +447,13 @@ impl Table {
             self.forget_tx(&slot.tx);
             if !included.contains(&slot.tx.hash) {
                 let reason = PoolError::NonceTooLow { next: state.nonce, nonce: slot.nonce };
-                effects.dropped.push(Dropped { tx: slot.tx, reason: DropReason::Invalid(reason) });
+                effects.dropped.push(DroppedTx { tx: slot.tx, reason: DropReason::Invalid(reason) });
             }
         }
         for slot in costly {
             self.forget_tx(&slot.tx);
             let reason = overdraft(state.balance, None, U512::from(slot.cost), None);
-            effects.dropped.push(Dropped { tx: slot.tx, reason: DropReason::Invalid(reason) });
+            effects.dropped.push(DroppedTx { tx: slot.tx, reason: DropReason::Invalid(reason) });
         }
         self.settle(id);
         self.trim(id, effects);
@@ -485,7 +485,7 @@ impl Table {
                 for slot in gone {
                     self.forget_tx(&slot.tx);
                     let reason = DropReason::Expired(lifetime.as_secs());
-                    effects.dropped.push(Dropped { tx: slot.tx, reason });
+                    effects.dropped.push(DroppedTx { tx: slot.tx, reason });
                 }
                 self.settle(id as u32);
                 self.trim(id as u32, effects);
@@ -499,11 +499,12 @@ impl Table {
     /// Returns the next transactions to execute: by what they pay beyond the base fee, then by arrival, each account's
     /// by nonce. Together they stay within `gas_limit` by their gas limits, [`BLOCK_BYTES`], and the next block's
     /// blobs. Accounts continue after the taken ones.
-    pub fn best(&mut self, base_fee: u64, gas_limit: u64, after: &Taken) -> Vec<SharedTx> {
+    pub fn best(&mut self, base_fee: u64, gas_limit: u64, after: &NextNonces) -> Vec<SharedTx> {
         self.set_base_fee(base_fee);
-        let is_first = |place: &Place| self.queues[place.id as usize].as_ref().is_some_and(|q| !after.has(&q.address));
+        let is_first =
+            |place: &RankPosition| self.queues[place.id as usize].as_ref().is_some_and(|q| !after.has(&q.address));
         let mut heads = self.heads.best().filter(is_first).peekable();
-        let mut followers: BinaryHeap<(Place, usize)> =
+        let mut followers: BinaryHeap<(RankPosition, usize)> =
             after.accounts().filter_map(|(address, next)| self.goes_on(address, next, after)).collect();
         let (mut taken, mut left, mut misfits, mut left_bytes) = (vec![], gas_limit, 0, BLOCK_BYTES);
         let mut left_blobs = self.blobs.params.max_blob_count;
@@ -529,7 +530,7 @@ impl Table {
                 taken.push(slot.tx.clone());
                 follower = (index + 1 < queue.ready()).then(|| {
                     let slot = &queue.slots()[index + 1];
-                    let place = Place { value: slot.fees.value(base_fee), earlier: !slot.arrival, id: place.id };
+                    let place = RankPosition { value: slot.fees.value(base_fee), earlier: !slot.arrival, id: place.id };
                     (place, index + 1)
                 });
             } else {
@@ -548,12 +549,12 @@ impl Table {
     }
 
     /// The place of an account's transaction of nonce `next`, and which of its queue that is.
-    fn goes_on(&self, address: &Address, next: u64, after: &Taken) -> Option<(Place, usize)> {
+    fn goes_on(&self, address: &Address, next: u64, after: &NextNonces) -> Option<(RankPosition, usize)> {
         let id = *self.index.get(address)?;
         let queue = self.queues[id as usize].as_ref()?;
         let at = queue.find(next).ok().filter(|at| *at < queue.ready())?;
         let slot = &queue.slots()[at];
-        let place = Place { value: slot.fees.value(self.base_fee), earlier: !slot.arrival, id };
+        let place = RankPosition { value: slot.fees.value(self.base_fee), earlier: !slot.arrival, id };
         (!after.is_refused(&slot.tx.hash)).then_some((place, at))
     }
 
@@ -561,7 +562,7 @@ impl Table {
         let queue = self.queues[id as usize].as_mut().expect("an indexed queue is there");
         if let Some(slot) = queue.remove(at) {
             self.forget_tx(&slot.tx);
-            effects.dropped.push(Dropped { tx: slot.tx, reason });
+            effects.dropped.push(DroppedTx { tx: slot.tx, reason });
         }
         self.settle(id);
     }
@@ -651,7 +652,7 @@ impl Plan {
 
 /// What geth has because blob transactions have a pool of their own there: an account's transactions are of one kind,
 /// and those with blobs are few and come without a gap. `next` is the account's nonce.
-fn check_kind(queue: Option<&Queue>, new: &Checked, next: u64) -> Result<(), PoolError> {
+fn check_kind(queue: Option<&Queue>, new: &CheckedTx, next: u64) -> Result<(), PoolError> {
     let has_blobs = new.tx.envelope.is_eip4844();
     let first = queue.and_then(|queue| queue.slots().front());
     if first.is_some_and(|first| first.tx.envelope.is_eip4844() != has_blobs) {
@@ -670,7 +671,7 @@ fn check_kind(queue: Option<&Queue>, new: &Checked, next: u64) -> Result<(), Poo
 }
 
 /// Checks that the account can pay for a new transaction besides its pooled ones; returns the new one's cost.
-fn check_funds(queue: Option<&Queue>, new: &Checked, state: &SenderState) -> Result<U256, PoolError> {
+fn check_funds(queue: Option<&Queue>, new: &CheckedTx, state: &SenderState) -> Result<U256, PoolError> {
     let balance = U512::from(state.balance);
     if new.cost > balance {
         return Err(overdraft(state.balance, None, new.cost, None));

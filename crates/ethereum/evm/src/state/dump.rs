@@ -11,7 +11,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::bytecode::Bytecode;
 
-use super::flat::{SHARDS, SlotKey};
+use super::flat_state::{SHARDS, SlotKey};
 use super::version::Version;
 use super::{Account, StateView};
 

@@ -2,34 +2,34 @@
 //!
 //! reads   the genesis, and the changes of each block
 //! writes  versions of the state, each with its root
-//! memory  the newest state with its tries, and what each of the last 128 blocks replaced, or of more: [`window`]
-//! source  on disk: [`disk`]; in memory: [`version`] for the last blocks' values, [`tries`] for their proofs, [`past`]
-//!         for values of long ago
+//! memory  the newest state with its tries, and what each of the last 128 blocks replaced, or of more: [`retention`]
+//! source  on disk: [`disk`]; in memory: [`version`] for the last blocks' values, [`tries`] for their proofs,
+//!         [`version_history`] for values of long ago
 
 mod account;
-mod applied;
-mod back;
 mod changes;
 mod code;
 mod disk;
 mod dump;
 mod error;
-mod flat;
+mod flat_state;
+mod hypothetical;
 mod open;
-mod past;
 mod persist;
-mod places;
 mod proof;
 #[cfg(test)]
 mod rebuild;
+mod retention;
+mod revert;
 mod sorted;
-mod supposed;
 #[cfg(test)]
 mod tests;
 mod tries;
 mod version;
+mod version_history;
+mod version_index;
 mod view;
-mod window;
+mod write_batch;
 
 pub use account::Account;
 pub use changes::{AccountChange, Changes};
@@ -38,10 +38,10 @@ pub use disk::Syncer;
 pub use dump::{Dump, Entry};
 pub use error::StateError;
 pub use open::BlockZero;
-pub use persist::Shortened;
+pub use persist::FinalCheckpoint;
 pub use proof::{AccountProof, StorageProof};
+pub use retention::{History, RetentionWindow, StateHandle};
 pub use view::{Accounts, StateView};
-pub use window::{History, Kept, StateHandle};
 
 use std::borrow::Borrow;
 use std::sync::{Arc, OnceLock};
@@ -50,13 +50,13 @@ use std::time::Duration;
 use alloy_primitives::B256;
 use parking_lot::Mutex;
 
-use applied::{Applied, Fingerprint};
 use disk::Checkpoint;
-use flat::Flat;
-use past::Past;
+use flat_state::FlatState;
 use persist::Persist;
-use tries::{Prepared, Tries};
+use tries::{PreparedNodes, Tries};
 use version::{Hashes, Version};
+use version_history::VersionHistory;
+use write_batch::{Fingerprint, WriteBatch};
 
 pub use version::HASHES;
 
@@ -65,10 +65,10 @@ pub const WINDOW: usize = 128;
 
 /// The newest values, and the tries of all versions.
 struct Tables {
-    flat: Flat,
+    flat: FlatState,
     tries: Tries,
     /// Where older values are found, if more versions are kept than can be looked through.
-    past: OnceLock<Past>,
+    past: OnceLock<VersionHistory>,
 }
 
 /// How much a state has.
@@ -91,7 +91,7 @@ pub struct State {
     tables: Arc<Tables>,
     handle: StateHandle,
     /// The last root computed ahead of its commit.
-    ahead: Mutex<Option<Ahead>>,
+    ahead: Mutex<Option<PreparedCommit>>,
     fingerprint: Fingerprint,
     disk: Option<Persist>,
 }
@@ -100,12 +100,12 @@ pub struct State {
 pub struct StateFile(Checkpoint);
 
 /// What changes come to, computed before they are committed.
-struct Ahead {
+struct PreparedCommit {
     /// The version that they change.
     on: Arc<Version>,
     of: u128,
-    applied: Applied,
-    prepared: Prepared,
+    applied: WriteBatch,
+    prepared: PreparedNodes,
 }
 
 impl State {
@@ -147,7 +147,7 @@ impl State {
         if Some(number) != head.number().checked_add(1) {
             return Err(StateError::NotNext { number, head: head.number() });
         }
-        let Ahead { applied, prepared, .. } = self.prepare(changes.borrow())?;
+        let PreparedCommit { applied, prepared, .. } = self.prepare(changes.borrow())?;
         let root = prepared.root();
         self.write_and_advance(number, head.version.hashes().with(block_hash), applied, prepared)?;
         Ok(root)
@@ -173,7 +173,7 @@ impl State {
             return Ok(());
         }
         // Going back is a version like any other, which sets old values and replaces the current ones.
-        let applied = Applied::back(target.version.replaced_since());
+        let applied = WriteBatch::back(target.version.replaced_since());
         let Tables { flat, tries, .. } = &*self.tables;
         let prepared = tries.prepare(flat, &head.version.top, &applied.accounts, &applied.slots);
         assert_eq!(prepared.root(), target.state_root(), "what was there before has the root that it had");
@@ -217,19 +217,19 @@ impl State {
         disk.join();
         disk.begin(&head)?;
         disk.join();
-        disk.keep_house(&head);
+        disk.maintain(&head);
         Ok(())
     }
 
     /// For the end: writes a checkpoint of the oldest of the last [`WINDOW`] views where that makes the next start
     /// quicker, within about `patience`. The next start has all these views.
-    pub fn shorten(&mut self, patience: Duration) -> Result<Shortened, StateError> {
-        let Some(mut disk) = self.disk.take() else { return Ok(Shortened::Needless) };
+    pub fn shorten(&mut self, patience: Duration) -> Result<FinalCheckpoint, StateError> {
+        let Some(mut disk) = self.disk.take() else { return Ok(FinalCheckpoint::Needless) };
         let last = self.head().number().saturating_sub(WINDOW as u64 - 1);
         let oldest = self.handle.at(last.max(self.handle.oldest())).expect("there is an oldest one");
         let entries = || {
             let (accounts, slots) = self.tables.flat.counts();
-            let entries: Box<dyn Iterator<Item = Entry> + Send> = Box::new(back::Back::new(self, &oldest));
+            let entries: Box<dyn Iterator<Item = Entry> + Send> = Box::new(revert::RevertedEntries::new(self, &oldest));
             ((accounts + slots) as u64, entries)
         };
         let shortened = disk.shorten(&oldest, entries, patience);
@@ -246,8 +246,8 @@ impl State {
         &mut self,
         number: u64,
         hashes: Hashes,
-        applied: Applied,
-        prepared: Prepared,
+        applied: WriteBatch,
+        prepared: PreparedNodes,
     ) -> Result<(), StateError> {
         let block_hash = hashes.last().expect("a block has a hash");
         if let Some(disk) = &mut self.disk {
@@ -260,13 +260,13 @@ impl State {
         self.advance(number, hashes, applied, prepared);
         let head = self.head();
         if let Some(disk) = &mut self.disk {
-            disk.keep_house(&head);
+            disk.maintain(&head);
         }
         Ok(())
     }
 
     /// Makes the prepared changes the newest version.
-    fn advance(&self, number: u64, hashes: Hashes, mut applied: Applied, prepared: Prepared) {
+    fn advance(&self, number: u64, hashes: Hashes, mut applied: WriteBatch, prepared: PreparedNodes) {
         let Tables { flat, tries, past } = &*self.tables;
         let top = tries.install(prepared);
         let version = self.head().version.link(number, hashes, top, applied.replaced(flat));
@@ -287,7 +287,7 @@ impl State {
     }
 
     /// Prepares `changes` of the head, or takes the cached work if it is of the same changes.
-    fn prepare(&self, changes: &Changes) -> Result<Ahead, StateError> {
+    fn prepare(&self, changes: &Changes) -> Result<PreparedCommit, StateError> {
         let (on, of) = (self.head().version, self.fingerprint.of(changes));
         let known = self.ahead.lock().take();
         match known {
@@ -295,13 +295,13 @@ impl State {
             other => self.forget(other),
         }
         let Tables { flat, tries, .. } = &*self.tables;
-        let applied = Applied::new(&self.tables, &on, changes)?;
+        let applied = WriteBatch::new(&self.tables, &on, changes)?;
         let prepared = tries.prepare(flat, &on.top, &applied.accounts, &applied.slots);
-        Ok(Ahead { on, of, applied, prepared })
+        Ok(PreparedCommit { on, of, applied, prepared })
     }
 
-    fn forget(&self, ahead: Option<Ahead>) {
-        if let Some(Ahead { prepared, .. }) = ahead {
+    fn forget(&self, ahead: Option<PreparedCommit>) {
+        if let Some(PreparedCommit { prepared, .. }) = ahead {
             self.tables.tries.discard(prepared);
         }
     }

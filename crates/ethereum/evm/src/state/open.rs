@@ -9,13 +9,13 @@ use std::sync::{Arc, OnceLock};
 use alloy_primitives::{Address, B256};
 use parking_lot::Mutex;
 
-use super::applied::Fingerprint;
 use super::code::bytecode;
 use super::disk::{Checkpoint, Files, Log, Record};
-use super::flat::{Flat, Slim, SlotKey, Word};
+use super::flat_state::{FlatState, SlimAccount, SlotKey, Word};
 use super::persist::{MadeBy, Persist};
-use super::tries::{Top, Tries};
+use super::tries::{TrieTop, Tries};
 use super::version::{Hashes, Version};
+use super::write_batch::Fingerprint;
 use super::{Entry, State, StateError, StateFile, StateHandle, StateView, Tables};
 
 /// The block that a state begins with.
@@ -101,7 +101,7 @@ impl State {
         drop(gone);
     }
 
-    fn over(tables: Arc<Tables>, number: u64, hashes: &[B256], top: Top) -> Self {
+    fn over(tables: Arc<Tables>, number: u64, hashes: &[B256], top: TrieTop) -> Self {
         let hash = hashes.last().copied().unwrap_or_default();
         let version = Version::first(number, hash, Hashes::of(hashes), top);
         let first = StateView { tables: tables.clone(), version };
@@ -109,7 +109,7 @@ impl State {
         Self { tables, handle, ahead, fingerprint, disk: None }
     }
 
-    fn open_disk(dir: &Path, zero: B256, tables: Arc<Tables>, top: Top) -> Result<Self, StateError> {
+    fn open_disk(dir: &Path, zero: B256, tables: Arc<Tables>, top: TrieTop) -> Result<Self, StateError> {
         let files = Files::open(dir)?;
         // The oldest: the blocks after it then have views again, and can be reverted.
         let base = files.checkpoints()?.first().copied();
@@ -213,15 +213,15 @@ impl State {
 }
 
 /// The state of block zero.
-fn of_genesis(genesis: &impl BlockZero) -> Result<(Arc<Tables>, Top), StateError> {
+fn of_genesis(genesis: &impl BlockZero) -> Result<(Arc<Tables>, TrieTop), StateError> {
     let tables = Tables::new();
     let top = fill(&tables, genesis.entries().map(Ok))?;
     Ok((tables, top))
 }
 
 /// Puts entries into empty tables.
-fn fill(tables: &Tables, entries: impl Iterator<Item = Result<Entry, StateError>>) -> Result<Top, StateError> {
-    let mut fill = Fill { tables, top: Top::default(), accounts: Vec::new(), slots: Vec::new() };
+fn fill(tables: &Tables, entries: impl Iterator<Item = Result<Entry, StateError>>) -> Result<TrieTop, StateError> {
+    let mut fill = Fill { tables, top: TrieTop::default(), accounts: Vec::new(), slots: Vec::new() };
     for entry in entries {
         fill.add(entry?)?;
         if fill.accounts.len() + fill.slots.len() >= PIECE {
@@ -234,8 +234,8 @@ fn fill(tables: &Tables, entries: impl Iterator<Item = Result<Entry, StateError>
 
 struct Fill<'a> {
     tables: &'a Tables,
-    top: Top,
-    accounts: Vec<(Address, Option<Slim>)>,
+    top: TrieTop,
+    accounts: Vec<(Address, Option<SlimAccount>)>,
     slots: Vec<(SlotKey, Word)>,
 }
 
@@ -252,7 +252,7 @@ impl Fill<'_> {
             Entry::Account { address, account } => {
                 let hash = account.code_hash;
                 let code = flat.codes.number(&hash).ok_or(StateError::UnknownCode { address, hash })?;
-                self.accounts.push((address, Some(Slim::new(account.balance, account.nonce, code))));
+                self.accounts.push((address, Some(SlimAccount::new(account.balance, account.nonce, code))));
             }
             Entry::Storage { address, slot, value } => {
                 // Nearly always the account is the one before, and goes into the tables with its slots.
@@ -285,7 +285,7 @@ impl Fill<'_> {
 
 impl Tables {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { flat: Flat::new(), tries: Tries::new(), past: OnceLock::new() })
+        Arc::new(Self { flat: FlatState::new(), tries: Tries::new(), past: OnceLock::new() })
     }
 }
 

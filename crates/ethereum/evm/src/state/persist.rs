@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use alloy_primitives::B256;
 
-use super::applied::Applied;
 use super::disk::{Files, Log, Record, write_checkpoint, write_entries};
-use super::flat::Flat;
+use super::flat_state::FlatState;
+use super::write_batch::WriteBatch;
 use super::{Entry, StateError, StateView, WINDOW};
 
 /// The log's least growth between two checkpoints, bytes.
@@ -29,7 +29,7 @@ const ENTRY_BYTES: u64 = if cfg!(test) { 0 } else { 85 };
 
 /// What became of a checkpoint at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shortened {
+pub enum FinalCheckpoint {
     /// The next start would be no quicker with one.
     Needless,
     /// The checkpoint is complete.
@@ -76,7 +76,7 @@ pub(super) struct Persist {
 
 impl Persist {
     /// Files that have everything up to record `sequence`, and `flat`'s codes.
-    pub(super) fn new(files: Files, log: Log, genesis: B256, sequence: u64, made_by: MadeBy, flat: &Flat) -> Self {
+    pub(super) fn new(files: Files, log: Log, genesis: B256, sequence: u64, made_by: MadeBy, flat: &FlatState) -> Self {
         let codes = vec![true; flat.codes.count() as usize];
         let whole = files.checkpoints().ok().and_then(|all| all.last().copied());
         let (running, stop) = (None, Arc::new(AtomicBool::new(false)));
@@ -90,8 +90,8 @@ impl Persist {
         number: u64,
         block_hash: B256,
         state_root: B256,
-        applied: &Applied,
-        flat: &Flat,
+        applied: &WriteBatch,
+        flat: &FlatState,
     ) -> Result<(), StateError> {
         let known = |number: &u32| self.codes.get(*number as usize).copied().unwrap_or(false);
         let numbers = applied.accounts.iter().filter_map(|(_, after)| after.as_ref().map(|slim| slim.code()));
@@ -116,7 +116,7 @@ impl Persist {
 
     /// Begins a checkpoint where one is due, ends one that is done. A failure is reported and tried again: the log has
     /// everything.
-    pub(super) fn keep_house(&mut self, head: &StateView) {
+    pub(super) fn maintain(&mut self, head: &StateView) {
         if self.running.as_ref().is_some_and(|(_, thread)| thread.is_finished()) {
             self.join();
         }
@@ -151,23 +151,23 @@ impl Persist {
         oldest: &StateView,
         entries: impl FnOnce() -> (u64, Box<dyn Iterator<Item = Entry> + Send>),
         patience: Duration,
-    ) -> Result<Shortened, StateError> {
+    ) -> Result<FinalCheckpoint, StateError> {
         self.stop.store(true, Ordering::Relaxed);
         self.join();
         self.stop = Arc::default();
         let (logs, checkpoints) = (self.files.logs()?, self.files.checkpoints()?);
         let base = checkpoints.first().copied().unwrap_or(0);
         let Some(sequence) = self.made_by.of(oldest.number()).filter(|sequence| *sequence > base) else {
-            return Ok(Shortened::Needless);
+            return Ok(FinalCheckpoint::Needless);
         };
         let bytes: u64 = logs.iter().filter_map(|log| Some(std::fs::metadata(self.files.log(*log)).ok()?.len())).sum();
         let spared = u128::from(bytes) * u128::from(sequence - base) / u128::from(self.sequence - base);
         if spared < SPARED_MIN.into() {
-            return Ok(Shortened::Needless);
+            return Ok(FinalCheckpoint::Needless);
         }
         let (count, entries) = entries();
         if spared < u128::from(count * ENTRY_BYTES / 4) {
-            return Ok(Shortened::Needless);
+            return Ok(FinalCheckpoint::Needless);
         }
         let (path, genesis, stop) = (self.files.checkpoint(sequence), self.genesis, AtomicBool::new(false));
         let written = thread::scope(|scope| {
@@ -183,10 +183,10 @@ impl Persist {
             writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         if !written {
-            return Ok(Shortened::TooLong);
+            return Ok(FinalCheckpoint::TooLong);
         }
         self.files.remove_before(sequence)?;
-        Ok(Shortened::Written)
+        Ok(FinalCheckpoint::Written)
     }
 
     /// Waits for the checkpoint being written, if one is.

@@ -13,11 +13,11 @@ use super::proof::{AccountProof, StorageProof};
 use super::{Account, AccountChange, Changes, Entry, StateView};
 
 /// All accounts of a state with their storage.
-pub(crate) type Everything = BTreeMap<Address, (Account, BTreeMap<U256, U256>)>;
+pub(crate) type AllAccounts = BTreeMap<Address, (Account, BTreeMap<U256, U256>)>;
 
 /// Returns everything that `view` shows.
-pub(crate) fn everything(view: &StateView) -> Everything {
-    let mut all: Everything = BTreeMap::new();
+pub(crate) fn everything(view: &StateView) -> AllAccounts {
+    let mut all: AllAccounts = BTreeMap::new();
     for entry in view.dump() {
         match entry {
             Entry::Code { hash, code } => assert_eq!(keccak256(code), hash),
@@ -34,7 +34,7 @@ pub(crate) fn everything(view: &StateView) -> Everything {
 }
 
 /// Changes everything as one block did.
-pub(crate) fn apply(all: &mut Everything, changes: &Changes) {
+pub(crate) fn apply(all: &mut AllAccounts, changes: &Changes) {
     for (address, change) in &changes.accounts {
         let Some(info) = &change.info else {
             all.remove(address);
@@ -52,12 +52,12 @@ pub(crate) fn apply(all: &mut Everything, changes: &Changes) {
 }
 
 /// Returns the state root of everything.
-pub(crate) fn root(all: &Everything) -> B256 {
+pub(crate) fn root(all: &AllAccounts) -> B256 {
     account_trie(all, &[]).0
 }
 
 /// What proves `address` and its `slots` in everything.
-pub(crate) fn proof(all: &Everything, address: &Address, slots: &[U256]) -> AccountProof {
+pub(crate) fn proof(all: &AllAccounts, address: &Address, slots: &[U256]) -> AccountProof {
     let (_, nodes) = account_trie(all, &[*address]);
     let (account, storage) = all.get(address).cloned().unwrap_or_default();
     let (storage_root, storage_nodes) = storage_trie(&storage, slots);
@@ -76,7 +76,7 @@ fn on_path(nodes: &ProofNodes, key: B256) -> Vec<Bytes> {
     matching.filter(|node| node.as_ref() != [alloy_rlp::EMPTY_STRING_CODE]).collect()
 }
 
-fn account_trie(all: &Everything, proven: &[Address]) -> (B256, ProofNodes) {
+fn account_trie(all: &AllAccounts, proven: &[Address]) -> (B256, ProofNodes) {
     let targets = proven.iter().map(|address| Nibbles::unpack(keccak256(address))).collect();
     let mut builder = HashBuilder::default().with_proof_retainer(ProofRetainer::new(targets));
     let mut sorted: Vec<_> = all.iter().map(|(address, entry)| (keccak256(address), entry)).collect();

@@ -6,7 +6,7 @@
 use alloy_primitives::{Address, U256};
 
 use super::dump::Shards;
-use super::flat::SlotKey;
+use super::flat_state::SlotKey;
 use super::version::Version;
 use super::{Entry, StateView};
 

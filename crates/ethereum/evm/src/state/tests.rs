@@ -12,7 +12,7 @@ use revm::DatabaseRef;
 use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
-use super::rebuild::{self, Everything};
+use super::rebuild::{self, AllAccounts};
 use super::*;
 use crate::genesis::Genesis;
 
@@ -55,7 +55,7 @@ fn info(balance: u64, code: Option<u8>) -> AccountInfo {
 }
 
 /// Converts a block of such changes to a state's changes.
-fn changes_of(all: &Everything, block: &[Change]) -> Changes {
+fn changes_of(all: &AllAccounts, block: &[Change]) -> Changes {
     let mut changes = Changes::default();
     let words =
         |slots: &[(u8, u8)]| slots.iter().map(|(slot, value)| (U256::from(*slot), U256::from(*value))).collect();
@@ -82,7 +82,7 @@ fn changes_of(all: &Everything, block: &[Change]) -> Changes {
     changes
 }
 
-fn check_view(view: &StateView, all: &Everything) {
+fn check_view(view: &StateView, all: &AllAccounts) {
     assert_eq!(view.state_root(), rebuild::root(all), "block {}", view.number());
     let in_order = all.iter().flat_map(|(address, (account, storage))| {
         let account = Entry::Account { address: *address, account: *account };
@@ -131,7 +131,7 @@ fn blocks() -> impl Strategy<Value = Vec<Block>> {
 /// All blocks against the model; from the block of index `archive_from` on the state keeps a history.
 fn check_blocks(blocks: &[Block], archive_from: Option<usize>) {
     let mut state = State::open(None, &genesis()).expect("in memory");
-    let mut model: BTreeMap<u64, Everything> = BTreeMap::new();
+    let mut model: BTreeMap<u64, AllAccounts> = BTreeMap::new();
     model.insert(0, rebuild::everything(&state.head()));
     for (fork, (block, ahead, back)) in blocks.iter().enumerate() {
         if archive_from == Some(fork) {
@@ -164,7 +164,7 @@ fn check_blocks(blocks: &[Block], archive_from: Option<usize>) {
 }
 
 /// Compares the proofs of some accounts with ones from rebuilt tries.
-fn check_proofs(view: &StateView, all: &Everything) {
+fn check_proofs(view: &StateView, all: &AllAccounts) {
     let slots: Vec<U256> = (0..12).map(U256::from).collect();
     for who in [3, 9, 20].map(address) {
         check_proof(view, &who, &slots);

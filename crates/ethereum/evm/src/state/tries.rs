@@ -22,9 +22,9 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::WINDOW;
 use super::code::{NO_CODE, PASSING};
-use super::flat::{Flat, Slim, SlotKey, Word};
-use super::places::Places;
-use crate::trie::{self, Arena, Change, Child, Key, Leaf, Nodes, Overlay, Patch, Source, Taken, Undo, View};
+use super::flat_state::{FlatState, SlimAccount, SlotKey, Word};
+use super::version_index::VersionIndex;
+use crate::trie::{self, Arena, Change, Child, Key, Leaf, Nodes, Overlay, Patch, ReservedNodes, Source, Undo, View};
 
 /// The number that means an account without storage.
 const NO_STORAGE: u32 = u32::MAX;
@@ -67,13 +67,13 @@ impl Leaf for SlotLeaf {
 
 /// The top of one version's tries.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Top {
+pub(crate) struct TrieTop {
     child: Option<Child<AccountLeaf>>,
     /// Versions installed before it: says whether its nodes are kept.
     sequence: u64,
 }
 
-impl Top {
+impl TrieTop {
     /// Returns the state root.
     pub(crate) fn root(&self) -> B256 {
         self.child.map_or(EMPTY_ROOT_HASH, |child| child.reference().root())
@@ -86,12 +86,12 @@ impl Top {
 }
 
 /// The next version's nodes, not yet in the arenas.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedNodes {
     accounts: Overlay<AccountLeaf>,
     slots: Overlay<SlotLeaf>,
 }
 
-impl Prepared {
+impl PreparedNodes {
     /// Returns the state root.
     pub(crate) fn root(&self) -> B256 {
         self.accounts.root.map_or(EMPTY_ROOT_HASH, |child| child.reference().root())
@@ -99,14 +99,14 @@ impl Prepared {
 }
 
 /// What proves an account or a slot.
-pub(crate) struct Proven {
+pub(crate) struct StateProof {
     pub(crate) storage_root: B256,
     pub(crate) account: Vec<Bytes>,
     pub(crate) slots: Vec<Vec<Bytes>>,
 }
 
 /// Numbers of nodes that only versions before `sequence` need, and what it replaced in others.
-struct Retired {
+struct RetiredNodes {
     sequence: u64,
     accounts: Vec<u32>,
     slots: Vec<u32>,
@@ -115,25 +115,25 @@ struct Retired {
 }
 
 #[derive(Default)]
-struct Kept {
-    retired: VecDeque<Retired>,
+struct RetiredQueue {
+    retired: VecDeque<RetiredNodes>,
     size: usize,
     /// Number of versions installed.
     sequence: u64,
     /// The oldest version with all its nodes.
     oldest: u64,
     /// With a longer history: which version replaced which child.
-    replaced: Option<Replaced>,
+    replaced: Option<ReplacedNodes>,
 }
 
 /// By a child's node and its place there, the versions that replaced it.
 #[derive(Default)]
-struct Replaced {
-    accounts: Places<(u32, u8)>,
-    slots: Places<(u32, u8)>,
+struct ReplacedNodes {
+    accounts: VersionIndex<(u32, u8)>,
+    slots: VersionIndex<(u32, u8)>,
 }
 
-impl Replaced {
+impl ReplacedNodes {
     fn add(&mut self, sequence: u64, undo: &(Undo<AccountLeaf>, Undo<SlotLeaf>)) {
         undo.0.places().for_each(|place| self.accounts.add(place, sequence));
         undo.1.places().for_each(|place| self.slots.add(place, sequence));
@@ -149,7 +149,7 @@ impl Replaced {
     }
 }
 
-impl Kept {
+impl RetiredQueue {
     /// What versions after `sequence` replaced, the next one's first; nothing where its nodes are not kept.
     fn since(&self, sequence: u64) -> Option<Vec<Arc<(Undo<AccountLeaf>, Undo<SlotLeaf>)>>> {
         let from = self.retired.partition_point(|retired| retired.sequence <= sequence);
@@ -175,7 +175,7 @@ impl Kept {
     }
 
     /// Frees what only versions before `gone` need; it is the oldest.
-    fn free(&mut self, gone: &Retired, arena: &mut Arena<AccountLeaf>, slot_arena: &mut Arena<SlotLeaf>) {
+    fn free(&mut self, gone: &RetiredNodes, arena: &mut Arena<AccountLeaf>, slot_arena: &mut Arena<SlotLeaf>) {
         self.size -= gone.size;
         self.oldest = gone.sequence;
         arena.free(&gone.accounts);
@@ -187,8 +187,8 @@ impl Kept {
 
     /// What only older versions need, bytes.
     fn bytes(&self) -> usize {
-        let of_each = size_of::<Retired>() + size_of::<(Undo<AccountLeaf>, Undo<SlotLeaf>)>();
-        self.size + self.retired.len() * of_each + self.replaced.as_ref().map_or(0, Replaced::bytes)
+        let of_each = size_of::<RetiredNodes>() + size_of::<(Undo<AccountLeaf>, Undo<SlotLeaf>)>();
+        self.size + self.retired.len() * of_each + self.replaced.as_ref().map_or(0, ReplacedNodes::bytes)
     }
 }
 
@@ -196,14 +196,14 @@ impl Kept {
 pub(crate) struct Tries {
     accounts: RwLock<Arena<AccountLeaf>>,
     slots: RwLock<Arena<SlotLeaf>>,
-    kept: RwLock<Kept>,
+    kept: RwLock<RetiredQueue>,
     threads: AtomicUsize,
 }
 
 /// An account that changes: itself, or its storage.
-struct Touched<'a> {
+struct ChangedAccount<'a> {
     address: Address,
-    after: Option<Slim>,
+    after: Option<SlimAccount>,
     slots: &'a [(SlotKey, Word)],
 }
 
@@ -222,11 +222,11 @@ impl Tries {
     /// What sorted changes make of the version `from`. `flat` shows the values before the changes.
     pub(crate) fn prepare(
         &self,
-        flat: &Flat,
-        from: &Top,
-        accounts: &[(Address, Option<Slim>)],
+        flat: &FlatState,
+        from: &TrieTop,
+        accounts: &[(Address, Option<SlimAccount>)],
         slots: &[(SlotKey, Word)],
-    ) -> Prepared {
+    ) -> PreparedNodes {
         self.prepare_with(flat, from, accounts, slots, &[])
     }
 
@@ -234,12 +234,12 @@ impl Tries {
     /// numbers begin at [`PASSING`].
     pub(crate) fn prepare_with(
         &self,
-        flat: &Flat,
-        from: &Top,
-        accounts: &[(Address, Option<Slim>)],
+        flat: &FlatState,
+        from: &TrieTop,
+        accounts: &[(Address, Option<SlimAccount>)],
         slots: &[(SlotKey, Word)],
         passing: &[B256],
-    ) -> Prepared {
+    ) -> PreparedNodes {
         let arena = self.accounts.read();
         let slot_arena = self.slots.read();
         let touched = touched(flat, accounts, slots);
@@ -248,19 +248,19 @@ impl Tries {
         let storage = Storage { flat, arena: &slot_arena, accounts: View::newest(&arena), top: from.child, threads };
         let (storages, slot_overlay) = storage.update(&touched, &keys);
         let change = |at: u32| {
-            let (Touched { address, after, .. }, key) = (&touched[at as usize], keys[at as usize]);
+            let (ChangedAccount { address, after, .. }, key) = (&touched[at as usize], keys[at as usize]);
             let leaf = AccountLeaf { address: *address, storage: storages[at as usize].0 };
             Change { key, leaf, live: after.is_some(), at }
         };
         let changes: Vec<Change<AccountLeaf>> = in_order(&keys).map(change).collect();
         let source = AccountSource { flat, touched: &touched, storages: &storages, slots: &slot_arena, passing };
         let overlay = trie::update(&arena, from.child, &changes, &source, threads);
-        Prepared { accounts: overlay, slots: slot_overlay }
+        PreparedNodes { accounts: overlay, slots: slot_overlay }
     }
 
     /// Puts a version's nodes into the arenas, and frees those that no version kept needs.
-    pub(crate) fn install(&self, prepared: Prepared) -> Top {
-        let Prepared { accounts, slots } = prepared;
+    pub(crate) fn install(&self, prepared: PreparedNodes) -> TrieTop {
+        let PreparedNodes { accounts, slots } = prepared;
         let mut arena = self.accounts.write();
         let mut slot_arena = self.slots.write();
         let mut kept = self.kept_to_change();
@@ -279,7 +279,7 @@ impl Tries {
             replaced.add(sequence, &undo);
         }
         let (retired, retired_slots) = (accounts.retired, slots.retired);
-        kept.retired.push_back(Retired {
+        kept.retired.push_back(RetiredNodes {
             sequence,
             accounts: retired,
             slots: retired_slots,
@@ -295,13 +295,13 @@ impl Tries {
         drop((kept, slot_arena, arena));
         // The old nodes are freed here, where no reader waits.
         drop(gone);
-        Top { child: accounts.root, sequence }
+        TrieTop { child: accounts.root, sequence }
     }
 
     /// Keeps every version from now on until it is released, and indexes replaced children.
     pub(crate) fn keep_all(&self) {
         let mut kept = self.kept_to_change();
-        let mut replaced = Replaced::default();
+        let mut replaced = ReplacedNodes::default();
         kept.retired.iter().for_each(|retired| replaced.add(retired.sequence, &retired.undo));
         kept.replaced = Some(replaced);
     }
@@ -324,7 +324,7 @@ impl Tries {
     }
 
     /// Discards prepared work.
-    pub(crate) fn discard(&self, prepared: Prepared) {
+    pub(crate) fn discard(&self, prepared: PreparedNodes) {
         let arena = self.accounts.read();
         prepared.accounts.nodes.iter().for_each(|nodes| arena.give_back_ids(nodes.ids()));
         let arena = self.slots.read();
@@ -332,7 +332,7 @@ impl Tries {
     }
 
     /// All slots that an account of the newest version, which is `top`, has written, big-endian.
-    pub(crate) fn slots_of(&self, top: &Top, address: &Address) -> Vec<Word> {
+    pub(crate) fn slots_of(&self, top: &TrieTop, address: &Address) -> Vec<Word> {
         let arena = self.accounts.read();
         let slot_arena = self.slots.read();
         let newest = View::newest(&arena);
@@ -346,13 +346,13 @@ impl Tries {
     /// values of that version.
     pub(crate) fn prove(
         &self,
-        top: &Top,
-        flat: &Flat,
+        top: &TrieTop,
+        flat: &FlatState,
         address: &Address,
         slots: &[Word],
-        account: impl Fn(&Address) -> Option<Slim> + Sync,
+        account: impl Fn(&Address) -> Option<SlimAccount> + Sync,
         slot: impl Fn(&Address, &Word) -> Word + Sync,
-    ) -> Option<Proven> {
+    ) -> Option<StateProof> {
         let by_place = self.kept().replaced.is_some();
         if !by_place {
             // Without a lock: this sorts here what would be sorted below, where the writer waits.
@@ -387,11 +387,11 @@ impl Tries {
         Some(source.prove(top, &view, &slot_view, slots))
     }
 
-    fn kept(&self) -> RwLockReadGuard<'_, Kept> {
+    fn kept(&self) -> RwLockReadGuard<'_, RetiredQueue> {
         self.kept.read()
     }
 
-    fn kept_to_change(&self) -> RwLockWriteGuard<'_, Kept> {
+    fn kept_to_change(&self) -> RwLockWriteGuard<'_, RetiredQueue> {
         self.kept.write()
     }
 
@@ -416,21 +416,25 @@ fn advance<L: Leaf>(arena: &mut Arena<L>, nodes: Vec<Nodes<L>>, mut patches: Vec
 }
 
 /// Returns all accounts that change or whose storage does, by address.
-fn touched<'a>(flat: &Flat, accounts: &[(Address, Option<Slim>)], slots: &'a [(SlotKey, Word)]) -> Vec<Touched<'a>> {
-    let mut all: Vec<Touched<'a>> = Vec::with_capacity(accounts.len());
+fn touched<'a>(
+    flat: &FlatState,
+    accounts: &[(Address, Option<SlimAccount>)],
+    slots: &'a [(SlotKey, Word)],
+) -> Vec<ChangedAccount<'a>> {
+    let mut all: Vec<ChangedAccount<'a>> = Vec::with_capacity(accounts.len());
     let mut next = accounts.iter().peekable();
     for group in slots.chunk_by(|a, b| a.0.0 == b.0.0) {
         let address = group[0].0.0;
         while let Some((before, after)) = next.next_if(|(before, _)| *before < address) {
-            all.push(Touched { address: *before, after: *after, slots: &[] });
+            all.push(ChangedAccount { address: *before, after: *after, slots: &[] });
         }
         let after = match next.next_if(|(same, _)| *same == address) {
             Some((_, after)) => *after,
             None => flat.account(&address),
         };
-        all.push(Touched { address, after, slots: group });
+        all.push(ChangedAccount { address, after, slots: group });
     }
-    all.extend(next.map(|(address, after)| Touched { address: *address, after: *after, slots: &[] }));
+    all.extend(next.map(|(address, after)| ChangedAccount { address: *address, after: *after, slots: &[] }));
     all
 }
 
@@ -462,7 +466,7 @@ fn storage_top(arena: &Arena<SlotLeaf>, storage: u32) -> Option<&Child<SlotLeaf>
 
 /// The update of all storage tries that a block touches.
 struct Storage<'a> {
-    flat: &'a Flat,
+    flat: &'a FlatState,
     arena: &'a Arena<SlotLeaf>,
     accounts: View<'a, AccountLeaf>,
     top: Option<Child<AccountLeaf>>,
@@ -473,11 +477,11 @@ struct Storage<'a> {
 type Job<'a> = (Option<Child<SlotLeaf>>, &'a [Change<SlotLeaf>], SlotSource<'a>);
 
 /// What an account's leaf says of its storage, and the root of storage that is new.
-type Stored = (u32, Option<B256>);
+type StorageRoot = (u32, Option<B256>);
 
 impl Storage<'_> {
     /// For each account what its leaf says of its storage; the nodes.
-    fn update(&self, touched: &[Touched<'_>], keys: &[Key]) -> (Vec<Stored>, Overlay<SlotLeaf>) {
+    fn update(&self, touched: &[ChangedAccount<'_>], keys: &[Key]) -> (Vec<StorageRoot>, Overlay<SlotLeaf>) {
         let slots = touched.iter().flat_map(|touched| touched.slots);
         let slot_keys = hash_all(slots.map(|((_, slot), _)| slot.as_slice()));
         let mut all: Vec<Change<SlotLeaf>> = Vec::with_capacity(slot_keys.len());
@@ -500,7 +504,7 @@ impl Storage<'_> {
         }
         let (tops, mut overlay) = self.run(&jobs);
         let mut storages = vec![(KEEP, None); touched.len()];
-        let (mut taken, mut nodes) = (Taken::default(), Nodes::default());
+        let (mut taken, mut nodes) = (ReservedNodes::default(), Nodes::default());
         for ((at, old), top) in olds.into_iter().zip(tops) {
             storages[at] = (NO_STORAGE, None);
             if let Some(top) = top {
@@ -556,7 +560,7 @@ impl Storage<'_> {
     }
 }
 
-fn encode_account(flat: &Flat, passing: &[B256], slim: &Slim, storage_root: B256, out: &mut Vec<u8>) {
+fn encode_account(flat: &FlatState, passing: &[B256], slim: &SlimAccount, storage_root: B256, out: &mut Vec<u8>) {
     let code_hash = match slim.code() {
         NO_CODE => KECCAK_EMPTY,
         number @ PASSING.. => passing[(number - PASSING) as usize],
@@ -571,9 +575,9 @@ fn encode_slot(value: &Word, out: &mut Vec<u8>) {
 }
 
 struct AccountSource<'a> {
-    flat: &'a Flat,
-    touched: &'a [Touched<'a>],
-    storages: &'a [Stored],
+    flat: &'a FlatState,
+    touched: &'a [ChangedAccount<'a>],
+    storages: &'a [StorageRoot],
     slots: &'a Arena<SlotLeaf>,
     passing: &'a [B256],
 }
@@ -599,7 +603,7 @@ impl Source<AccountLeaf> for AccountSource<'_> {
 }
 
 struct SlotSource<'a> {
-    flat: &'a Flat,
+    flat: &'a FlatState,
     address: Address,
     changed: &'a [(SlotKey, Word)],
 }
@@ -621,7 +625,7 @@ impl Source<SlotLeaf> for SlotSource<'_> {
 
 /// Values of an older version.
 struct ProofSource<'a, A, S> {
-    flat: &'a Flat,
+    flat: &'a FlatState,
     account: A,
     slot: S,
     address: &'a Address,
@@ -630,16 +634,22 @@ struct ProofSource<'a, A, S> {
 
 impl<A, S> ProofSource<'_, A, S>
 where
-    A: Fn(&Address) -> Option<Slim> + Sync,
+    A: Fn(&Address) -> Option<SlimAccount> + Sync,
     S: Fn(&Address, &Word) -> Word + Sync,
 {
     /// Returns the proof of the account and these slots in the version `top`, whose nodes the views show.
-    fn prove(&self, top: &Top, view: &View<'_, AccountLeaf>, slot_view: &View<'_, SlotLeaf>, slots: &[Word]) -> Proven {
+    fn prove(
+        &self,
+        top: &TrieTop,
+        view: &View<'_, AccountLeaf>,
+        slot_view: &View<'_, SlotLeaf>,
+        slots: &[Word],
+    ) -> StateProof {
         let key = keccak256(self.address.as_slice());
         let storage = find_account(view, top.child.as_ref(), &key, self.address);
         let storage = storage_top(self.slots, storage);
         let prove_slot = |slot: &Word| trie::prove(slot_view, storage, &keccak256(slot), self);
-        Proven {
+        StateProof {
             storage_root: storage.map_or(EMPTY_ROOT_HASH, |child| child.reference().root()),
             account: trie::prove(view, top.child.as_ref(), &key, self),
             slots: slots.iter().map(prove_slot).collect(),
@@ -647,7 +657,7 @@ where
     }
 }
 
-impl<A: Fn(&Address) -> Option<Slim> + Sync, S: Sync> Source<AccountLeaf> for ProofSource<'_, A, S> {
+impl<A: Fn(&Address) -> Option<SlimAccount> + Sync, S: Sync> Source<AccountLeaf> for ProofSource<'_, A, S> {
     fn key(&self, leaf: &AccountLeaf) -> Key {
         keccak256(leaf.address.as_slice())
     }

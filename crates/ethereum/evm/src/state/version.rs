@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use alloy_primitives::{Address, B256};
 
-use super::flat::{Flat, Slim, SlotKey, Word};
-use super::tries::Top;
+use super::flat_state::{FlatState, SlimAccount, SlotKey, Word};
+use super::tries::TrieTop;
 
 /// Hashes of blocks that a contract can ask for.
 pub const HASHES: usize = 256;
@@ -65,12 +65,12 @@ impl Hashes {
 
 /// The values that a version replaced, sorted by key.
 #[derive(Default)]
-pub(crate) struct Replaced {
-    pub(crate) accounts: Box<[(Address, Option<Slim>)]>,
+pub(crate) struct ReplacedValues {
+    pub(crate) accounts: Box<[(Address, Option<SlimAccount>)]>,
     pub(crate) slots: Box<[(SlotKey, Word)]>,
 }
 
-impl Replaced {
+impl ReplacedValues {
     fn bytes(&self) -> u64 {
         (size_of_val(&*self.accounts) + size_of_val(&*self.slots)) as u64
     }
@@ -82,12 +82,12 @@ pub(crate) struct Version {
     pub(crate) block_hash: B256,
     pub(crate) state_root: B256,
     /// The top of its tries.
-    pub(crate) top: Top,
+    pub(crate) top: TrieTop,
     /// The hashes of the last blocks, this one's last.
     hashes: Hashes,
     /// The same and more of them, where not all were known at first.
     completed: OnceLock<Hashes>,
-    pub(crate) replaced: Replaced,
+    pub(crate) replaced: ReplacedValues,
     /// What all versions from the first on take in memory, in bytes.
     bytes: u64,
     next: OnceLock<Arc<Version>>,
@@ -95,14 +95,14 @@ pub(crate) struct Version {
 
 impl Version {
     /// Creates the first version: the tables as they are.
-    pub(crate) fn first(number: u64, block_hash: B256, hashes: Hashes, top: Top) -> Arc<Self> {
+    pub(crate) fn first(number: u64, block_hash: B256, hashes: Hashes, top: TrieTop) -> Arc<Self> {
         let (replaced, completed, next) = Default::default();
         Arc::new(Self { number, block_hash, state_root: top.root(), top, hashes, completed, replaced, bytes: 0, next })
     }
 
     /// Links the next version after this one, which must be the newest, and returns it. `hashes` are those of the last
     /// blocks, its own last.
-    pub(crate) fn link(&self, number: u64, hashes: Hashes, top: Top, replaced: Replaced) -> Arc<Self> {
+    pub(crate) fn link(&self, number: u64, hashes: Hashes, top: TrieTop, replaced: ReplacedValues) -> Arc<Self> {
         let block_hash = hashes.last().expect("a block has a hash");
         let own = size_of::<Self>() + (APART / 2 + HASHES / APART) * size_of::<B256>();
         let bytes = self.bytes + own as u64 + replaced.bytes();
@@ -150,14 +150,14 @@ impl Version {
     }
 
     /// Returns the account in this version.
-    pub(crate) fn account(&self, flat: &Flat, address: &Address) -> Option<Slim> {
+    pub(crate) fn account(&self, flat: &FlatState, address: &Address) -> Option<SlimAccount> {
         let newest = flat.account(address);
         let was = self.later().find_map(|version| find(&version.replaced.accounts, address));
         was.unwrap_or(newest)
     }
 
     /// Returns many accounts in this version, in their order.
-    pub(crate) fn accounts(&self, flat: &Flat, addresses: &[Address]) -> Vec<Option<Slim>> {
+    pub(crate) fn accounts(&self, flat: &FlatState, addresses: &[Address]) -> Vec<Option<SlimAccount>> {
         let mut found = flat.accounts_of(addresses.iter());
         // After the tables were read, as for one; and for the newest version there is nothing to look through.
         if self.next.get().is_some() {
@@ -171,14 +171,14 @@ impl Version {
     }
 
     /// Returns the slot's value in this version.
-    pub(crate) fn slot(&self, flat: &Flat, key: &SlotKey) -> Word {
+    pub(crate) fn slot(&self, flat: &FlatState, key: &SlotKey) -> Word {
         let newest = flat.slot(key);
         let was = self.later().find_map(|version| find(&version.replaced.slots, key));
         was.unwrap_or(newest)
     }
 
     /// Everything that later versions replaced, each key with its value in this version; sorted by key.
-    pub(crate) fn replaced_since(&self) -> Replaced {
+    pub(crate) fn replaced_since(&self) -> ReplacedValues {
         let (mut accounts, mut slots) = (Vec::new(), Vec::new());
         for version in self.later() {
             accounts.extend_from_slice(&version.replaced.accounts);
@@ -189,7 +189,7 @@ impl Version {
         accounts.dedup_by_key(|(address, _)| *address);
         slots.sort_by_key(|(key, _)| *key);
         slots.dedup_by_key(|(key, _)| *key);
-        Replaced { accounts: accounts.into(), slots: slots.into() }
+        ReplacedValues { accounts: accounts.into(), slots: slots.into() }
     }
 
     fn later(&self) -> impl Iterator<Item = &Version> {
@@ -218,17 +218,17 @@ mod tests {
 
     #[test]
     fn each_version_keeps_its_values() {
-        let flat = Flat::new();
+        let flat = FlatState::new();
         let (a, b) = (Address::repeat_byte(1), Address::repeat_byte(2));
-        let of = |balance: u64| Some(Slim::new(U256::from(balance), 0, 0));
-        let zero = Version::first(0, B256::ZERO, Hashes::of(&[B256::ZERO]), Top::default());
+        let of = |balance: u64| Some(SlimAccount::new(U256::from(balance), 0, 0));
+        let zero = Version::first(0, B256::ZERO, Hashes::of(&[B256::ZERO]), TrieTop::default());
         flat.set_accounts(&[(a, of(1))]);
-        let replaced = Replaced { accounts: Box::new([(a, of(1))]), slots: Box::default() };
-        let one = zero.link(1, zero.hashes().with(B256::repeat_byte(1)), Top::default(), replaced);
+        let replaced = ReplacedValues { accounts: Box::new([(a, of(1))]), slots: Box::default() };
+        let one = zero.link(1, zero.hashes().with(B256::repeat_byte(1)), TrieTop::default(), replaced);
         assert_eq!(zero.account(&flat, &a), of(1), "linked, and the tables are still old");
         flat.set_accounts(&[(a, of(2))]);
-        let replaced = Replaced { accounts: Box::new([(a, of(2)), (b, None)]), slots: Box::default() };
-        let two = one.link(2, one.hashes().with(B256::repeat_byte(2)), Top::default(), replaced);
+        let replaced = ReplacedValues { accounts: Box::new([(a, of(2)), (b, None)]), slots: Box::default() };
+        let two = one.link(2, one.hashes().with(B256::repeat_byte(2)), TrieTop::default(), replaced);
         flat.set_accounts(&[(a, None), (b, of(9))]);
         assert_eq!([&zero, &one, &two].map(|version| version.account(&flat, &a)), [of(1), of(2), None]);
         assert_eq!([&zero, &one, &two].map(|version| version.account(&flat, &b)), [None, None, of(9)]);
@@ -259,10 +259,11 @@ mod tests {
 
     #[test]
     fn a_long_chain_is_dropped_without_a_long_stack() {
-        let first = Version::first(0, B256::ZERO, Hashes::default(), Top::default());
+        let first = Version::first(0, B256::ZERO, Hashes::default(), TrieTop::default());
         let mut newest = first.clone();
         for number in 1..200_000 {
-            newest = newest.link(number, first.hashes().with(B256::ZERO), Top::default(), Replaced::default());
+            newest =
+                newest.link(number, first.hashes().with(B256::ZERO), TrieTop::default(), ReplacedValues::default());
         }
         drop(newest);
         drop(first);

@@ -12,7 +12,7 @@ use revm::database::CacheDB;
 use revm::state::AccountInfo;
 
 use super::code::NO_CODE;
-use super::flat::Slim;
+use super::flat_state::SlimAccount;
 use super::version::Version;
 use super::{Account, AccountProof, StateError, StorageProof, Tables};
 
@@ -102,7 +102,7 @@ impl StateView {
         })
     }
 
-    fn info(&self, slim: &Slim) -> AccountInfo {
+    fn info(&self, slim: &SlimAccount) -> AccountInfo {
         let (balance, nonce) = (slim.balance(), slim.nonce());
         if slim.code() == NO_CODE {
             // Not the empty code itself: all threads would count their references to it in one cache line.
@@ -112,7 +112,7 @@ impl StateView {
         AccountInfo::new(balance, nonce, *code_hash, code.clone())
     }
 
-    pub(super) fn widen(&self, slim: &Slim) -> Account {
+    pub(super) fn widen(&self, slim: &SlimAccount) -> Account {
         let code_hash = self.tables.flat.codes.get(slim.code()).0;
         Account { nonce: slim.nonce(), balance: slim.balance(), code_hash }
     }

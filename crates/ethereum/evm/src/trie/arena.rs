@@ -66,7 +66,7 @@ struct Numbers {
 
 /// Places taken and not used yet.
 #[derive(Default)]
-pub(crate) struct Taken([Vec<u32>; COUNTS]);
+pub(crate) struct ReservedNodes([Vec<u32>; COUNTS]);
 
 /// Nodes by number. A number is taken before its node is put there.
 pub(crate) struct Arena<L> {
@@ -98,7 +98,7 @@ impl<L: Copy> Arena<L> {
     }
 
     /// Takes a number for a node with this many children. Panics beyond 2^27 − 2 nodes of one size.
-    pub(crate) fn take(&self, own: &mut Taken, count: usize, prefixed: bool) -> u32 {
+    pub(crate) fn take(&self, own: &mut ReservedNodes, count: usize, prefixed: bool) -> u32 {
         let own = &mut own.0[count];
         if own.is_empty() {
             let mut numbers = self.numbers.lock();
@@ -117,7 +117,7 @@ impl<L: Copy> Arena<L> {
     }
 
     /// Returns unused numbers.
-    pub(crate) fn give_back(&self, own: Taken) {
+    pub(crate) fn give_back(&self, own: ReservedNodes) {
         let mut numbers = self.numbers.lock();
         for (free, own) in numbers.free.iter_mut().zip(own.0) {
             free.extend(own);

@@ -23,7 +23,7 @@ pub(super) enum Entry<L> {
 
 /// The contents of a place in a trie.
 #[derive(Clone, Copy)]
-pub(crate) enum At<L> {
+pub(crate) enum PlaceContents<L> {
     /// The place is empty.
     Empty,
     /// A node of the arena.
@@ -32,7 +32,7 @@ pub(crate) enum At<L> {
     New(u32),
 }
 
-impl<L> From<Option<Child<L>>> for At<L> {
+impl<L> From<Option<Child<L>>> for PlaceContents<L> {
     fn from(child: Option<Child<L>>) -> Self {
         child.map_or(Self::Empty, Self::Old)
     }
@@ -45,11 +45,11 @@ pub(super) struct Batch<'a, L> {
     /// Numbers of nodes that are not part of the result.
     pub(super) retired: Vec<u32>,
     /// Of the leaves that changes meet, their keys.
-    pub(super) met: Met<L>,
+    pub(super) met: OldLeaves<L>,
 }
 
 /// Old leaves with their keys.
-pub(super) type Met<L> = Vec<(L, Key)>;
+pub(super) type OldLeaves<L> = Vec<(L, Key)>;
 
 impl<'a, L: Leaf> Batch<'a, L> {
     pub(super) fn new(arena: &'a Arena<L>) -> Self {
@@ -57,20 +57,26 @@ impl<'a, L: Leaf> Batch<'a, L> {
     }
 
     /// Puts `changes`, sorted by key and of one key each, below the place `at`, which is `depth` nibbles deep.
-    pub(super) fn apply<S: Source<L>>(&mut self, at: At<L>, depth: usize, changes: &[Change<L>], source: &S) -> At<L> {
+    pub(super) fn apply<S: Source<L>>(
+        &mut self,
+        at: PlaceContents<L>,
+        depth: usize,
+        changes: &[Change<L>],
+        source: &S,
+    ) -> PlaceContents<L> {
         if changes.is_empty() {
             return at;
         }
         match at {
-            At::Old(Child::Node { mask, id, .. }) => {
+            PlaceContents::Old(Child::Node { mask, id, .. }) => {
                 let prefix = self.arena.get(id).prefix;
                 match self.open(prefix, (id, mask), depth, changes, source, false) {
                     Some(at) => at,
                     None => at,
                 }
             }
-            At::Old(Child::Leaf(_, old)) => self.beside_leaf(at, old, depth, changes, source),
-            At::Empty => {
+            PlaceContents::Old(Child::Leaf(_, old)) => self.beside_leaf(at, old, depth, changes, source),
+            PlaceContents::Empty => {
                 if let [Change { key, leaf, live: true, at }] = changes {
                     return self.leaf(*key, leaf.replacing(None), *at, source);
                 }
@@ -80,18 +86,18 @@ impl<'a, L: Leaf> Batch<'a, L> {
                     .map(|change| Change { leaf: change.leaf.replacing(None), ..*change });
                 self.build(depth, &live.collect::<Vec<_>>(), source)
             }
-            At::New(_) => unreachable!("a place is changed once"),
+            PlaceContents::New(_) => unreachable!("a place is changed once"),
         }
     }
 
     fn beside_leaf<S: Source<L>>(
         &mut self,
-        at: At<L>,
+        at: PlaceContents<L>,
         old: L,
         depth: usize,
         changes: &[Change<L>],
         source: &S,
-    ) -> At<L> {
+    ) -> PlaceContents<L> {
         if let [only] = changes
             && only.live
         {
@@ -121,9 +127,9 @@ impl<'a, L: Leaf> Batch<'a, L> {
     }
 
     /// A place with nothing but `leaves`.
-    fn build<S: Source<L>>(&mut self, depth: usize, leaves: &[Change<L>], source: &S) -> At<L> {
+    fn build<S: Source<L>>(&mut self, depth: usize, leaves: &[Change<L>], source: &S) -> PlaceContents<L> {
         let (first, last) = match leaves {
-            [] => return At::Empty,
+            [] => return PlaceContents::Empty,
             [only] => return self.leaf(only.key, only.leaf, only.at, source),
             [first, .., last] => (first, last),
         };
@@ -148,7 +154,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
         changes: &[Change<L>],
         source: &S,
         moved: bool,
-    ) -> Option<At<L>> {
+    ) -> Option<PlaceContents<L>> {
         let live = changes.iter().filter(|change| change.live && !prefix.is_empty());
         let shared = live.map(|change| common(&change.key, depth, prefix)).min().unwrap_or(prefix.len());
         let within = |change: &Change<L>| common(&change.key, depth, &prefix[..shared]) == shared;
@@ -166,7 +172,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
                     below = self.open(&prefix[shared + 1..], old, branch + 1, group, source, true);
                     continue;
                 } else {
-                    self.apply(At::Empty, branch + 1, group, source)
+                    self.apply(PlaceContents::Empty, branch + 1, group, source)
                 };
                 slots[usize::from(digit(group))] = code(&at);
             }
@@ -185,7 +191,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
         let mut changed = moved;
         for group in groups {
             let digit = digit(group);
-            let before = At::from(node.child(mask, digit).copied());
+            let before = PlaceContents::from(node.child(mask, digit).copied());
             let after = self.apply(before, branch + 1, group, source);
             changed |= code(&after) != slots[usize::from(digit)];
             slots[usize::from(digit)] = code(&after);
@@ -208,10 +214,10 @@ impl<'a, L: Leaf> Batch<'a, L> {
         stays: bool,
         slots: [u32; 16],
         source: &S,
-    ) -> At<L> {
+    ) -> PlaceContents<L> {
         let mut there = slots.iter().enumerate().filter(|(_, slot)| **slot != EMPTY);
         let only = match (there.next(), there.next()) {
-            (None, _) => return At::Empty,
+            (None, _) => return PlaceContents::Empty,
             (Some((digit, slot)), None) => (digit as u8, *slot),
             _ => return self.push(Entry::Branch { prefix, old: old.0, old_mask: old.1, stays, slots }),
         };
@@ -225,7 +231,7 @@ impl<'a, L: Leaf> Batch<'a, L> {
                     self.retired.push(*old);
                 }
             }
-            return At::New(slot);
+            return PlaceContents::New(slot);
         }
         let child = *self.arena.get(old.0).child(old.1, digit).expect("the slot says that it is there");
         match child {
@@ -245,22 +251,22 @@ impl<'a, L: Leaf> Batch<'a, L> {
         met.map_or_else(|_| source.key(leaf), |at| self.met[at].1)
     }
 
-    fn leaf<S: Source<L>>(&mut self, key: Key, leaf: L, at: u32, source: &S) -> At<L> {
+    fn leaf<S: Source<L>>(&mut self, key: Key, leaf: L, at: u32, source: &S) -> PlaceContents<L> {
         let from = self.values.len();
         source.value(&leaf, at, &mut self.values);
         self.push(Entry::Leaf { key, leaf, value: from..self.values.len() })
     }
 
-    fn push(&mut self, entry: Entry<L>) -> At<L> {
+    fn push(&mut self, entry: Entry<L>) -> PlaceContents<L> {
         self.entries.push(entry);
-        At::New(u32::try_from(self.entries.len() - 1).expect("fewer entries than 2^32"))
+        PlaceContents::New(u32::try_from(self.entries.len() - 1).expect("fewer entries than 2^32"))
     }
 }
 
-fn code<L>(at: &At<L>) -> u32 {
+fn code<L>(at: &PlaceContents<L>) -> u32 {
     match at {
-        At::Empty => EMPTY,
-        At::Old(_) => OLD,
-        At::New(entry) => *entry,
+        PlaceContents::Empty => EMPTY,
+        PlaceContents::Old(_) => OLD,
+        PlaceContents::New(entry) => *entry,
     }
 }

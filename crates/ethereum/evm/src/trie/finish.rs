@@ -3,15 +3,15 @@
 
 use hearth_crypto::keccak::keccak256_burst;
 
-use super::arena::{Taken, before};
-use super::batch::{At, Batch, EMPTY, Entry, OLD};
+use super::arena::{ReservedNodes, before};
+use super::batch::{Batch, EMPTY, Entry, OLD, PlaceContents};
 use super::{Child, Leaf, Nodes, Patch, Ref, rlp};
 
 /// Nodes encoded before they are hashed together: these stay in the nearest caches.
 const TOGETHER: usize = 64;
 
 /// The result of a batch.
-pub(super) struct Finished<L> {
+pub(super) struct FinishedBatch<L> {
     /// The places' nodes, in the order of the places.
     pub(super) roots: Vec<Option<Child<L>>>,
     /// New nodes with their numbers.
@@ -24,10 +24,10 @@ pub(super) struct Finished<L> {
 
 impl<L: Leaf> Batch<'_, L> {
     /// Hashes the new nodes below `places`, all of which are `depth` nibbles deep.
-    pub(super) fn finish(self, places: &[At<L>], depth: usize) -> Finished<L> {
+    pub(super) fn finish(self, places: &[PlaceContents<L>], depth: usize) -> FinishedBatch<L> {
         let mut levels: Vec<Vec<u32>> = Vec::new();
         for place in places {
-            if let At::New(entry) = place {
+            if let PlaceContents::New(entry) = place {
                 self.visit(*entry, depth, &mut levels);
             }
         }
@@ -43,11 +43,11 @@ impl<L: Leaf> Batch<'_, L> {
         }
         self.arena.give_back(level.taken);
         let roots = places.iter().map(|place| match place {
-            At::Empty => None,
-            At::Old(child) => Some(*child),
-            At::New(entry) => done[*entry as usize],
+            PlaceContents::Empty => None,
+            PlaceContents::Old(child) => Some(*child),
+            PlaceContents::New(entry) => done[*entry as usize],
         });
-        Finished { roots: roots.collect(), nodes: level.nodes, patches: level.patches, retired: self.retired }
+        FinishedBatch { roots: roots.collect(), nodes: level.nodes, patches: level.patches, retired: self.retired }
     }
 
     /// Lists reachable entries by depth.
@@ -76,7 +76,7 @@ struct Level<L> {
     /// The result's nodes.
     nodes: Nodes<L>,
     patches: Vec<Patch<L>>,
-    taken: Taken,
+    taken: ReservedNodes,
 }
 
 impl<L> Default for Level<L> {
@@ -89,7 +89,7 @@ impl<L> Default for Level<L> {
             gathered: Vec::new(),
             nodes: Nodes::default(),
             patches: Vec::new(),
-            taken: Taken::default(),
+            taken: ReservedNodes::default(),
         }
     }
 }

@@ -11,9 +11,9 @@
 mod arena;
 mod batch;
 mod finish;
-mod meet;
 mod nodes;
 mod ordered;
+mod prefetch;
 mod rlp;
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use alloy_primitives::B256;
 use alloy_trie::EMPTY_ROOT_HASH;
 
-pub(crate) use arena::{Arena, Taken};
+pub(crate) use arena::{Arena, ReservedNodes};
 pub(crate) use nodes::{Child, Nodes, Patch, Ref, Undo};
 pub(crate) use ordered::ordered_root;
 pub(crate) use update::{Overlay, update, update_many};
@@ -87,17 +87,17 @@ pub(crate) struct Change<L> {
 /// The root of the trie that holds these values under these keys, which are hashed already: for tests of tries alone.
 #[doc(hidden)]
 pub fn root_of(values: &BTreeMap<Key, Vec<u8>>) -> B256 {
-    let changes: Vec<Change<Alone>> =
-        values.keys().map(|key| Change { key: *key, leaf: Alone(*key), live: true, at: 0 }).collect();
+    let changes: Vec<Change<KeyLeaf>> =
+        values.keys().map(|key| Change { key: *key, leaf: KeyLeaf(*key), live: true, at: 0 }).collect();
     let made = update(&Arena::new(), None, &changes, &Values(values), 1);
     made.root.map_or(EMPTY_ROOT_HASH, |root| root.reference().root())
 }
 
 /// A leaf that is its key.
 #[derive(Clone, Copy, PartialEq)]
-struct Alone(Key);
+struct KeyLeaf(Key);
 
-impl Leaf for Alone {
+impl Leaf for KeyLeaf {
     fn order(&self, other: &Self) -> Ordering {
         self.0.cmp(&other.0)
     }
@@ -106,12 +106,12 @@ impl Leaf for Alone {
 /// The values of such leaves.
 struct Values<'a>(&'a BTreeMap<Key, Vec<u8>>);
 
-impl Source<Alone> for Values<'_> {
-    fn key(&self, leaf: &Alone) -> Key {
+impl Source<KeyLeaf> for Values<'_> {
+    fn key(&self, leaf: &KeyLeaf) -> Key {
         leaf.0
     }
 
-    fn value(&self, leaf: &Alone, _: u32, out: &mut Vec<u8>) {
+    fn value(&self, leaf: &KeyLeaf, _: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0[&leaf.0]);
     }
 }

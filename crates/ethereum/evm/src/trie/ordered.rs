@@ -33,7 +33,7 @@ pub(crate) fn ordered_root<T>(items: &[T], encode: impl Fn(&T, &mut Vec<u8>)) ->
             for at in some {
                 match &nodes[*at as usize] {
                     Node::Leaf(place) => {
-                        let Placed { item, key, len } = &keys[*place as usize];
+                        let PaddedKey { item, key, len } = &keys[*place as usize];
                         value.clear();
                         encode(&items[*item as usize], &mut value);
                         rlp::short_leaf(&nibbles(key, depth, usize::from(*len)), &value, &mut encoded);
@@ -49,20 +49,20 @@ pub(crate) fn ordered_root<T>(items: &[T], encode: impl Fn(&T, &mut Vec<u8>)) ->
 }
 
 /// An item's key, padded, with its length in nibbles.
-struct Placed {
+struct PaddedKey {
     item: u32,
     key: Key,
     len: u8,
 }
 
 /// The keys in their order: no key begins with another, so that padding changes nothing.
-fn sorted_keys(count: usize) -> Vec<Placed> {
+fn sorted_keys(count: usize) -> Vec<PaddedKey> {
     // One byte below 128; zero is the empty string, 0x80; more are a string with its length before it.
     let one = 1..count.min(128);
-    one.chain([0]).chain(128..count).map(Placed::new).collect()
+    one.chain([0]).chain(128..count).map(PaddedKey::new).collect()
 }
 
-impl Placed {
+impl PaddedKey {
     fn new(item: usize) -> Self {
         let (mut key, bytes) = ([0; 32], item.to_be_bytes());
         let digits = &bytes[item.leading_zeros() as usize / 8..];
@@ -96,7 +96,7 @@ enum Node {
 
 /// Which nodes there will be, and how deep each begins.
 struct Shape<'a> {
-    keys: &'a [Placed],
+    keys: &'a [PaddedKey],
     nodes: Vec<Node>,
     levels: Vec<Vec<u32>>,
 }

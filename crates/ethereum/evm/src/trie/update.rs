@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::arena::{Arena, Taken};
-use super::batch::{At, Batch};
-use super::finish::Finished;
+use super::arena::{Arena, ReservedNodes};
+use super::batch::{Batch, PlaceContents};
+use super::finish::FinishedBatch;
 use super::{Change, Child, Leaf, Nodes, Patch, Ref, Source, nibble, rlp};
 
 /// From how many changes on a trie is changed in sixteen parts, on several threads: below, starting them costs more.
@@ -40,7 +40,7 @@ impl<L> Overlay<L> {
     }
 }
 
-fn overlay<L>(root: Option<Child<L>>, done: Finished<L>) -> Overlay<L> {
+fn overlay<L>(root: Option<Child<L>>, done: FinishedBatch<L>) -> Overlay<L> {
     Overlay { root, nodes: vec![done.nodes], patches: done.patches, retired: done.retired }
 }
 
@@ -62,9 +62,9 @@ pub(crate) fn update_many<L: Leaf, S: Source<L>>(
 ) -> (Vec<Option<Child<L>>>, Overlay<L>) {
     let mut batch = Batch::new(arena);
     let changed = |(root, changes, source): &(Option<Child<L>>, &[Change<L>], S)| {
-        batch.apply(At::from(*root), 0, changes, source)
+        batch.apply(PlaceContents::from(*root), 0, changes, source)
     };
-    let places: Vec<At<L>> = tries.iter().map(changed).collect();
+    let places: Vec<PlaceContents<L>> = tries.iter().map(changed).collect();
     let mut done = batch.finish(&places, 0);
     (std::mem::take(&mut done.roots), overlay(None, done))
 }
@@ -94,7 +94,7 @@ fn update_at<L: Leaf, S: Source<L>>(
     }
     let mut batch = Batch::new(arena);
     batch.meet(root, depth, changes, source);
-    let place = batch.apply(At::from(root), depth, changes, source);
+    let place = batch.apply(PlaceContents::from(root), depth, changes, source);
     let done = batch.finish(&[place], depth);
     overlay(done.roots[0], done)
 }
@@ -156,7 +156,7 @@ fn join<L: Leaf>(arena: &Arena<L>, root: Option<Child<L>>, parts: Vec<Overlay<L>
             id
         }
         _ => {
-            let mut taken = Taken::default();
+            let mut taken = ReservedNodes::default();
             let new = arena.take(&mut taken, children.len(), false);
             arena.give_back(taken);
             let mut nodes = Nodes::default();

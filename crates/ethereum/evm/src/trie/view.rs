@@ -8,7 +8,7 @@ use super::arena::Arena;
 use super::nodes::{Child, Undo};
 
 /// Returns the child that was first replaced after a version, by node and index; `None` if none was.
-pub(crate) type Was<'a, L> = dyn Fn(u32, u8) -> Option<Child<L>> + Sync + 'a;
+pub(crate) type ReplacedChild<'a, L> = dyn Fn(u32, u8) -> Option<Child<L>> + Sync + 'a;
 
 /// The nodes as a version has them.
 pub(crate) struct View<'a, L> {
@@ -16,7 +16,7 @@ pub(crate) struct View<'a, L> {
     /// What versions after it have replaced, the next one's first.
     later: Vec<&'a Undo<L>>,
     /// The same, found by place.
-    was: Option<&'a Was<'a, L>>,
+    was: Option<&'a ReplacedChild<'a, L>>,
 }
 
 impl<'a, L: Copy> View<'a, L> {
@@ -31,7 +31,7 @@ impl<'a, L: Copy> View<'a, L> {
     }
 
     /// Creates a view of the version for which `was` knows what was replaced later.
-    pub(crate) fn by_place(arena: &'a Arena<L>, was: &'a Was<'a, L>) -> Self {
+    pub(crate) fn by_place(arena: &'a Arena<L>, was: &'a ReplacedChild<'a, L>) -> Self {
         Self { arena, later: Vec::new(), was: Some(was) }
     }
 

@@ -38,7 +38,7 @@ const ANSWER: &str = "<<";
 const FORM_ALONE: &str = "speconly";
 
 /// A case that was run.
-pub struct Ran {
+pub struct CaseResult {
     /// The method that it is about; empty for the chain itself.
     pub method: String,
     /// Its file's path, from the given folder on.
@@ -48,18 +48,18 @@ pub struct Ran {
 }
 
 /// Runs the recorded tests of a folder; nothing where it has none.
-pub fn run(folder: &Path) -> Result<Vec<Ran>, String> {
+pub fn run(folder: &Path) -> Result<Vec<CaseResult>, String> {
     let Some(tests) = PLACES.iter().map(|place| folder.join(place)).find(|at| at.join("chain.rlp").is_file()) else {
         return Ok(Vec::new());
     };
     let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
-    let of_chain = |ending| Ran { method: String::new(), name: name(&tests.join("chain.rlp")), ending };
+    let of_chain = |ending| CaseResult { method: String::new(), name: name(&tests.join("chain.rlp")), ending };
     let files = recorded(&tests)?;
     let chain = match imported(&tests) {
         Ok(chain) => chain,
         Err(why) => {
             // Without the chain every answer is another.
-            let unrun = |(method, path): (String, PathBuf)| Ran {
+            let unrun = |(method, path): (String, PathBuf)| CaseResult {
                 method,
                 name: name(&path),
                 ending: Ending::Failed("its chain cannot be imported".into()),
@@ -71,7 +71,7 @@ pub fn run(folder: &Path) -> Result<Vec<Ran>, String> {
     let mut ran = vec![of_chain(Ending::Passed)];
     for (method, path) in files {
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        ran.push(Ran { method, name: name(&path), ending: converse(&client, &text).into() });
+        ran.push(CaseResult { method, name: name(&path), ending: converse(&client, &text).into() });
     }
     server.stop();
     chain.stop();

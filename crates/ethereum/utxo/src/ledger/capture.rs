@@ -23,13 +23,13 @@ const PIECE: usize = if cfg!(test) { 2 } else { 1024 };
 
 /// Changes since a capture began.
 #[derive(Default)]
-pub(super) struct Since {
+pub(super) struct ChangesSince {
     spent: BTreeMap<OutPoint, Output>,
     made: HashSet<OutPoint>,
     went_back: bool,
 }
 
-impl Since {
+impl ChangesSince {
     /// A block changes the set.
     pub(super) fn note(&mut self, session: &Session) {
         for (at, output) in &session.overlay.spent {
@@ -48,7 +48,7 @@ impl Since {
 
 /// The block that a set belongs to, and its header's commitment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Footing {
+pub struct SetAnchor {
     /// Height of the block.
     pub number: u64,
     /// Hash of the block.
@@ -62,8 +62,8 @@ pub struct Footing {
 /// The set after a block.
 pub struct Capture {
     pub(super) ledger: Ledger,
-    pub(super) since: Arc<Mutex<Since>>,
-    pub(super) footing: Footing,
+    pub(super) since: Arc<Mutex<ChangesSince>>,
+    pub(super) footing: SetAnchor,
     pub(super) totals: Totals,
     /// The totals before the block's transfers from the EVM, and the outputs that these created.
     pub(super) before: (Totals, HashSet<OutPoint>),
@@ -72,7 +72,7 @@ pub struct Capture {
 
 impl Capture {
     /// The block that the set belongs to.
-    pub fn footing(&self) -> &Footing {
+    pub fn footing(&self) -> &SetAnchor {
         &self.footing
     }
 
@@ -97,7 +97,7 @@ impl Capture {
 
 struct Outputs {
     ledger: Ledger,
-    since: Arc<Mutex<Since>>,
+    since: Arc<Mutex<ChangesSince>>,
     /// The last name that was looked at.
     cursor: Option<OutPoint>,
     piece: VecDeque<(OutPoint, Output)>,

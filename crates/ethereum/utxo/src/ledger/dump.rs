@@ -101,14 +101,14 @@ pub struct OutOfOrder;
 
 /// A set that is being made of items.
 #[derive(Default)]
-pub struct Loading {
+pub struct SetBuilder {
     set: Set,
     began: bool,
     asset: Option<AssetId>,
     output: Option<OutPoint>,
 }
 
-impl Loading {
+impl SetBuilder {
     /// Adds the next item.
     pub fn add(&mut self, item: Item) -> Result<(), OutOfOrder> {
         match item {
@@ -198,7 +198,7 @@ mod tests {
             assert_eq!(Item::decode(&item.encode()), Some(item));
         }
         let load = |items: &[&Item]| {
-            let mut loading = Loading::default();
+            let mut loading = SetBuilder::default();
             items.iter().try_for_each(|item| loading.add((*item).clone())).map(|()| loading.commitment())
         };
         let (one, two) = (output(3), output(4));
@@ -215,7 +215,7 @@ mod tests {
     fn a_set_that_cannot_be_is_named() {
         let totals = |native, outputs| Totals { native, received: native, outputs, ..Totals::default() };
         let check = |items: &[Item]| {
-            let mut loading = Loading::default();
+            let mut loading = SetBuilder::default();
             items.iter().for_each(|item| loading.add(item.clone()).unwrap());
             loading.check()
         };

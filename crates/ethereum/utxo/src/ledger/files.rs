@@ -22,8 +22,8 @@ use hearth_wal::store_file::{self, StoreWriter};
 use hearth_wal::{crc, files};
 
 use super::LedgerError;
-use super::capture::Footing;
-use super::dump::{Item, Loading};
+use super::capture::SetAnchor;
+use super::dump::{Item, SetBuilder};
 use super::log::Log;
 
 const MAGIC: &[u8; 8] = b"HRTHUTB1";
@@ -123,7 +123,7 @@ pub(super) fn clear(dir: &Path) -> Result<(), LedgerError> {
 fn write(
     out: &mut impl Write,
     chain_id: u64,
-    footing: &Footing,
+    footing: &SetAnchor,
     items: impl Iterator<Item = Result<Item, LedgerError>>,
     said: impl Fn(std::io::Error) -> LedgerError,
 ) -> Result<(), LedgerError> {
@@ -146,7 +146,7 @@ fn write(
 pub(super) fn save(
     dir: &Path,
     chain_id: u64,
-    footing: &Footing,
+    footing: &SetAnchor,
     items: impl Iterator<Item = Result<Item, LedgerError>>,
 ) -> Result<PathBuf, LedgerError> {
     let path = base_path(dir, footing.number);
@@ -163,7 +163,7 @@ pub(super) fn save(
 pub(super) fn keep(
     dir: Option<&Path>,
     chain_id: u64,
-    footing: &Footing,
+    footing: &SetAnchor,
     items: impl Iterator<Item = Result<Item, LedgerError>>,
 ) -> Result<Base, LedgerError> {
     match dir {
@@ -186,7 +186,7 @@ impl Base {
     }
 
     /// Loads the set of the base, and checks it against the base's own commitment.
-    pub fn load(&self, chain_id: u64) -> Result<(Footing, Loading), LedgerError> {
+    pub fn load(&self, chain_id: u64) -> Result<(SetAnchor, SetBuilder), LedgerError> {
         match self {
             Self::Memory(bytes) => load(&mut &bytes[..], chain_id, Path::new("memory")),
             Self::File(path) => {
@@ -197,7 +197,7 @@ impl Base {
     }
 }
 
-fn load(input: &mut impl Read, chain_id: u64, path: &Path) -> Result<(Footing, Loading), LedgerError> {
+fn load(input: &mut impl Read, chain_id: u64, path: &Path) -> Result<(SetAnchor, SetBuilder), LedgerError> {
     let damaged = |offset, what| LedgerError::Corrupt { path: path.to_owned(), offset, what };
     let mut head = [0; HEAD];
     input.read_exact(&mut head).map_err(|_| damaged(0, "it is too short"))?;
@@ -210,8 +210,8 @@ fn load(input: &mut impl Read, chain_id: u64, path: &Path) -> Result<(Footing, L
         return Err(damaged(0, "it is of another chain"));
     }
     let word = |at: usize| B256::from_slice(&said[at..at + 32]);
-    let footing = Footing { number: long(16), hash: word(24), header: word(56), after: word(88) };
-    let (mut loading, mut offset) = (Loading::default(), HEAD as u64);
+    let footing = SetAnchor { number: long(16), hash: word(24), header: word(56), after: word(88) };
+    let (mut loading, mut offset) = (SetBuilder::default(), HEAD as u64);
     loop {
         let mut four = || {
             let mut bytes = [0; 4];

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};
 use hearth_wal::frames::{self, Frame, HEAD};
-use hearth_wal::store_file::{self, Opening, StoreFile};
+use hearth_wal::store_file::{self, OpenMode, StoreFile};
 use hearth_wal::{Appender, Disk, Fault, Memory, Source, Step, Walk, crc, files, is_blank, read_record, write_all};
 
 use super::LedgerError;
@@ -113,7 +113,7 @@ impl Log {
             return Ok(Self::over(memory.clone(), memory, None, chain_id, false));
         };
         let said = |error| LedgerError::Io(path.to_owned(), error);
-        let file = StoreFile::open(path, Opening::Any).map_err(said)?;
+        let file = StoreFile::open(path, OpenMode::Any).map_err(said)?;
         let mut found = [0; FILE_HEAD as usize];
         let length = Source::read(&**file.file(), &mut found, 0).map_err(said)?;
         // Shorter than its head, or zeros alone, is one that was never begun in earnest.

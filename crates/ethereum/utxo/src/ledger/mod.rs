@@ -10,17 +10,17 @@
 //! the head's header shows that no record before it is missing. So a process may be killed between the two writes.
 
 mod capture;
+mod compact;
 mod dump;
 mod files;
 mod log;
 mod session;
 pub(crate) mod set;
-mod shorten;
 #[cfg(test)]
 mod tests;
 
-pub use capture::{Capture, Footing};
-pub use dump::{Item, Loading, OutOfOrder};
+pub use capture::{Capture, SetAnchor};
+pub use dump::{Item, OutOfOrder, SetBuilder};
 pub use log::Record;
 pub use session::{BLOCK_BYTES, Session};
 pub use set::Totals;
@@ -39,11 +39,11 @@ use crate::output::{OutPoint, Output};
 use crate::prism::Incoming;
 use crate::rules::prism_out_point;
 use crate::tx::{self, SharedTx};
-use capture::Since;
+use capture::ChangesSince;
+use compact::Compaction;
 use files::Generation;
 use log::Log;
 use set::Set;
-use shorten::Shortening;
 
 /// Why the ledger does not open, or does not commit.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +102,7 @@ pub struct Head<'a> {
 }
 
 /// Where a block's record is stored.
-struct Place {
+struct RecordPlace {
     number: u64,
     /// The generation, by its first block.
     from: u64,
@@ -110,7 +110,7 @@ struct Place {
 }
 
 /// The newest block with changes. Its header commits to the set before the block's transfers from the EVM.
-struct Last {
+struct NewestBlock {
     number: u64,
     header: B256,
     before: Totals,
@@ -122,16 +122,16 @@ pub(crate) struct State {
     /// Oldest first, never empty; the last one's log is written.
     generations: Vec<Generation>,
     /// After which block the set was that everything was made from; nothing where that is the first.
-    footing: Option<Footing>,
+    footing: Option<SetAnchor>,
     /// Blocks whose records are kept, in order.
-    blocks: VecDeque<Place>,
+    blocks: VecDeque<RecordPlace>,
     /// How many more there were before them.
     gone: u32,
     /// By transaction id: the index of the block, removed ones included, and the index within the block. Transfers from
     /// the EVM are numbered after the transactions.
     index: HashMap<B256, (u32, u32)>,
-    last: Option<Last>,
-    captures: Vec<Weak<Mutex<Since>>>,
+    last: Option<NewestBlock>,
+    captures: Vec<Weak<Mutex<ChangesSince>>>,
     /// Counts changes, so that a block over an older state is known.
     version: u64,
 }
@@ -144,7 +144,7 @@ struct Shared {
     synced: AtomicU64,
     /// Whether a sync has failed; locked during a sync. A later sync would not report the failure again.
     has_failed: Mutex<bool>,
-    shortening: Mutex<Option<Shortening>>,
+    shortening: Mutex<Option<Compaction>>,
     /// Held while the logs change. Readers do not wait for it.
     writing: Mutex<()>,
     #[cfg(test)]
@@ -157,7 +157,7 @@ pub struct Ledger(Arc<Shared>);
 
 /// A transaction that is in a block.
 #[derive(Clone, Debug)]
-pub struct Landed {
+pub struct IncludedTx {
     /// Height of the block.
     pub number: u64,
     /// Hash of the block.
@@ -165,12 +165,12 @@ pub struct Landed {
     /// Index among the block's transactions on this ledger, from 0.
     pub index: u32,
     /// The transaction or transfer.
-    pub what: What,
+    pub what: TxOrCall,
 }
 
 /// A transaction of this ledger, or a call of the contract.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum TxOrCall {
     /// One of this ledger.
     Transaction(SharedTx),
     /// An output that came from the EVM.
@@ -244,7 +244,7 @@ impl Ledger {
         // Also on failure: the log knows what the failed write has left beyond its end.
         state.newest().log = log;
         let offset = written?;
-        state.take(self.0.chain_id, Place { number, from, offset }, session);
+        state.take(self.0.chain_id, RecordPlace { number, from, offset }, session);
         Ok(())
     }
 
@@ -303,7 +303,7 @@ impl Ledger {
         let since = Arc::new(Mutex::default());
         state.captures.retain(|capture| capture.strong_count() > 0);
         state.captures.push(Arc::downgrade(&since));
-        let footing = Footing { number, hash, header, after };
+        let footing = SetAnchor { number, hash, header, after };
         let (totals, assets) = (state.set.totals, state.set.assets().clone());
         Ok(Capture { ledger: self.clone(), since, footing, totals, before, assets })
     }
@@ -313,7 +313,7 @@ impl Ledger {
     /// is needed, and again if it was interrupted.
     pub fn restore(
         &self,
-        loading: Loading,
+        loading: SetBuilder,
         number: u64,
         hash: B256,
         header: Option<B256>,
@@ -331,10 +331,10 @@ impl Ledger {
         fresh.set = loading.into_set();
         let mut session = Session::over(self.clone(), version, &fresh.set);
         session.receive(number, incoming);
-        let came = came_points(chain_id, number, incoming);
-        fresh.last = Some(Last { number, header: session.header, before: session.before, came });
+        let came = incoming_points(chain_id, number, incoming);
+        fresh.last = Some(NewestBlock { number, header: session.header, before: session.before, came });
         fresh.set.absorb(session.overlay, session.sum, session.totals);
-        let footing = Footing { number, hash, header: found, after: fresh.set.commitment() };
+        let footing = SetAnchor { number, hash, header: found, after: fresh.set.commitment() };
         dir.map_or(Ok(()), files::clear)?;
         let outputs = fresh.set.outputs_after(None).map(|(at, output)| Item::Output(*at, output.clone()));
         let items = dump::items(fresh.set.totals, fresh.set.assets().clone()).chain(outputs).map(Ok);
@@ -348,7 +348,7 @@ impl Ledger {
 
     /// Gives an empty ledger the set in `loading`, as of block `number` with that hash, which must be the chain's next
     /// block and commit to this set. Call it in the place of [`Ledger::commit`].
-    pub fn begin_with(&self, loading: Loading, number: u64, hash: B256) -> Result<(), LedgerError> {
+    pub fn begin_with(&self, loading: SetBuilder, number: u64, hash: B256) -> Result<(), LedgerError> {
         let _writing = self.writing();
         let state = self.read();
         if state.set.commitment() != Set::default().commitment() || !state.blocks.is_empty() || number == 0 {
@@ -357,7 +357,7 @@ impl Ledger {
         drop(state);
         let (chain_id, dir, set) = (self.0.chain_id, self.0.dir.as_deref(), loading.into_set());
         let after = set.commitment();
-        let footing = Footing { number, hash, header: after, after };
+        let footing = SetAnchor { number, hash, header: after, after };
         let outputs = set.outputs_after(None).map(|(at, output)| Item::Output(*at, output.clone()));
         let items = dump::items(set.totals, set.assets().clone()).chain(outputs).map(Ok);
         // The log comes first: a base without a log is ignored.
@@ -430,13 +430,13 @@ impl Ledger {
             if record.number <= state.blocks.back().map_or(from, |last| last.number.max(from)) {
                 return Err(wrong("a record is not after the one before"));
             }
-            let txs = record.txs.iter().map(|raw| tx::decode(raw, self.0.chain_id).map(tx::Unverified::trusted));
+            let txs = record.txs.iter().map(|raw| tx::decode(raw, self.0.chain_id).map(tx::UnverifiedTx::trusted));
             let Ok(txs) = txs.collect::<Result<Vec<_>, _>>() else {
                 return Err(wrong("a transaction does not decode"));
             };
-            let place = Place { number: record.number, from, offset };
+            let place = RecordPlace { number: record.number, from, offset };
             if !over {
-                state.note(place, txs.iter().map(|tx| tx.id).collect(), &came_of(self.0.chain_id, &record));
+                state.note(place, txs.iter().map(|tx| tx.id).collect(), &incoming_of(self.0.chain_id, &record));
                 continue;
             }
             let mut session = Session::over(self.clone(), state.version, &state.set);
@@ -461,7 +461,7 @@ impl Ledger {
         let (last, offset) = match (last, &state.footing) {
             (Some(place), _) => {
                 let Record { number, hash, header, after, .. } = state.log(place).read(place.offset)?;
-                (Footing { number, hash, header, after }, place.offset)
+                (SetAnchor { number, hash, header, after }, place.offset)
             }
             (None, Some(footing)) => (footing.clone(), 0),
             (None, None) => {
@@ -536,7 +536,7 @@ impl Ledger {
     }
 
     /// Returns the transaction with this id, if it is in a block; a transfer from the EVM has the id of its output.
-    pub fn transaction(&self, id: &B256) -> Result<Option<Landed>, LedgerError> {
+    pub fn transaction(&self, id: &B256) -> Result<Option<IncludedTx>, LedgerError> {
         let find = |state: &State| {
             let (block, index) = state.index.get(id).copied()?;
             Some((block - state.gone, index))
@@ -546,26 +546,26 @@ impl Ledger {
     }
 
     /// Returns all transactions and transfers of that block on this ledger, in order.
-    pub fn transactions_in(&self, number: u64) -> Result<Vec<Landed>, LedgerError> {
+    pub fn transactions_in(&self, number: u64) -> Result<Vec<IncludedTx>, LedgerError> {
         let Some(record) = self.record(number)? else { return Ok(vec![]) };
         let count = record.txs.len() + record.incoming.len();
         (0..count as u32).map(|index| self.landed(&record, index)).collect()
     }
 
-    fn landed(&self, record: &Record, index: u32) -> Result<Landed, LedgerError> {
+    fn landed(&self, record: &Record, index: u32) -> Result<IncludedTx, LedgerError> {
         let at = index as usize;
         let what = match record.txs.get(at) {
             Some(raw) => {
                 let tx = tx::decode(raw, self.0.chain_id).map_err(|_| LedgerError::Undecodable(record.number))?;
-                What::Transaction(tx.trusted())
+                TxOrCall::Transaction(tx.trusted())
             }
             None => {
                 let one = record.incoming[at - record.txs.len()].clone();
                 let at = prism_out_point(self.0.chain_id, record.number, &one.transaction, one.log);
-                What::Incoming(one, at)
+                TxOrCall::Incoming(one, at)
             }
         };
-        Ok(Landed { number: record.number, hash: record.hash, index, what })
+        Ok(IncludedTx { number: record.number, hash: record.hash, index, what })
     }
 
     /// The number of the block that holds the transaction with this id.
@@ -616,12 +616,12 @@ impl Ledger {
 }
 
 /// Returns the out points that a block's transfers from the EVM created.
-fn came_points(chain_id: u64, number: u64, incoming: &[Incoming]) -> Vec<OutPoint> {
+fn incoming_points(chain_id: u64, number: u64, incoming: &[Incoming]) -> Vec<OutPoint> {
     incoming.iter().map(|one| prism_out_point(chain_id, number, &one.transaction, one.log)).collect()
 }
 
-fn came_of(chain_id: u64, record: &Record) -> Vec<OutPoint> {
-    came_points(chain_id, record.number, &record.incoming)
+fn incoming_of(chain_id: u64, record: &Record) -> Vec<OutPoint> {
+    incoming_points(chain_id, record.number, &record.incoming)
 }
 
 impl State {
@@ -635,11 +635,11 @@ impl State {
         self.generations.last_mut().expect("there is always one")
     }
 
-    fn place(&self, block: u32) -> &Place {
+    fn place(&self, block: u32) -> &RecordPlace {
         &self.blocks[(block - self.gone) as usize]
     }
 
-    fn log(&self, place: &Place) -> &Log {
+    fn log(&self, place: &RecordPlace) -> &Log {
         let generation = self.generations.iter().find(|generation| generation.from == place.from);
         &generation.expect("a place is in a log that is kept").log
     }
@@ -652,7 +652,7 @@ impl State {
     }
 
     /// Remembers where a block's transactions are.
-    fn note(&mut self, place: Place, ids: Vec<B256>, came: &[OutPoint]) {
+    fn note(&mut self, place: RecordPlace, ids: Vec<B256>, came: &[OutPoint]) {
         let block = self.gone + u32::try_from(self.blocks.len()).expect("fewer than 2^32 blocks have a record");
         let ids = ids.into_iter().chain(came.iter().map(|at| at.transaction));
         for (at, id) in ids.enumerate() {
@@ -663,14 +663,14 @@ impl State {
     }
 
     /// Applies a block whose record is at `place`.
-    fn take(&mut self, chain_id: u64, place: Place, session: Session) {
+    fn take(&mut self, chain_id: u64, place: RecordPlace, session: Session) {
         for since in self.captures.iter().filter_map(Weak::upgrade) {
             since.lock().note(&session);
         }
-        let came = came_points(chain_id, place.number, &session.incoming);
+        let came = incoming_points(chain_id, place.number, &session.incoming);
         let number = place.number;
         self.note(place, session.txs.iter().map(|tx| tx.id).collect(), &came);
-        self.last = Some(Last { number, header: session.header, before: session.before, came });
+        self.last = Some(NewestBlock { number, header: session.header, before: session.before, came });
         self.set.absorb(session.overlay, session.sum, session.totals);
         self.version += 1;
     }

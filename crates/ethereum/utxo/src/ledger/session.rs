@@ -4,7 +4,7 @@ use alloy_primitives::B256;
 use hearth_crypto::keccak::keccak256;
 
 use super::Ledger;
-use super::set::{Overlaid, Overlay, Set, Totals, commitment};
+use super::set::{OverlaidSet, Overlay, Set, Totals, commitment};
 use crate::asset::{Asset, AssetId};
 use crate::lattice::Lattice;
 use crate::output::{OutPoint, Output};
@@ -67,7 +67,7 @@ impl Session {
 
     fn apply_one(&mut self, set: &Set, tx: &SharedTx) -> Result<(), Refusal> {
         let room = self.room.checked_sub(tx.raw.len()).ok_or(Refusal::Room)?;
-        let effects = rules::check(tx, &Overlaid { set, overlay: &self.overlay })?;
+        let effects = rules::check(tx, &OverlaidSet { set, overlay: &self.overlay })?;
         self.room = room;
         for at in &tx.payload.inputs {
             self.spend(set, at);

@@ -56,14 +56,14 @@ pub type Balance = (u128, usize);
 
 /// Outputs that one key may spend.
 #[derive(Default)]
-pub struct Owned {
+pub struct OwnerOutputs {
     /// The names of its outputs.
     pub outputs: BTreeSet<OutPoint>,
     /// Balances by asset.
     pub balances: BTreeMap<AssetId, Balance>,
 }
 
-impl Owned {
+impl OwnerOutputs {
     fn add(&mut self, at: OutPoint, output: &Output) {
         self.outputs.insert(at);
         let (units, count) = self.balances.entry(output.asset).or_default();
@@ -85,7 +85,7 @@ impl Owned {
 pub struct Set {
     /// Sorted, so that it can be listed piecewise.
     outputs: BTreeMap<OutPoint, Output>,
-    by_owner: HashMap<OwnerKey, Owned>,
+    by_owner: HashMap<OwnerKey, OwnerOutputs>,
     assets: BTreeMap<AssetId, Asset>,
     pub(super) sum: Lattice,
     pub(super) totals: Totals,
@@ -100,7 +100,7 @@ impl Set {
         self.assets.get(id)
     }
 
-    pub fn of_owner(&self, owner: &OwnerKey) -> Option<&Owned> {
+    pub fn of_owner(&self, owner: &OwnerKey) -> Option<&OwnerOutputs> {
         self.by_owner.get(owner)
     }
 
@@ -165,12 +165,12 @@ pub fn commitment(sum: &Lattice, totals: &Totals) -> B256 {
 }
 
 /// The set as it is with an overlay over it.
-pub struct Overlaid<'a> {
+pub struct OverlaidSet<'a> {
     pub set: &'a Set,
     pub overlay: &'a Overlay,
 }
 
-impl crate::rules::Lookup for Overlaid<'_> {
+impl crate::rules::Lookup for OverlaidSet<'_> {
     fn output(&self, at: &OutPoint) -> Option<Output> {
         if let Some(output) = self.overlay.created.get(at) {
             return Some(output.clone());

@@ -41,7 +41,7 @@ fn nothing_is_spent_twice_within_a_block_or_after_it() {
     assert_eq!(ledger.balances(&owner(2))[&AssetId::NATIVE], (10, 1));
     let landed = ledger.transaction(&first.id).unwrap().unwrap();
     assert_eq!((landed.number, landed.hash, landed.index), (2, hash(2), 0));
-    assert!(matches!(landed.what, What::Transaction(tx) if tx == first));
+    assert!(matches!(landed.what, TxOrCall::Transaction(tx) if tx == first));
 }
 
 #[test]
@@ -264,17 +264,17 @@ struct Run {
     counter: u64,
     /// Transfers from the EVM in the newest block.
     came: Vec<Incoming>,
-    captured: Vec<Captured>,
+    captured: Vec<CapturedSet>,
 }
 
 /// A set that is read while blocks are added.
-struct Captured {
+struct CapturedSet {
     items: Box<dyn Iterator<Item = Result<Item, LedgerError>>>,
     found: BTreeMap<OutPoint, Output>,
     wanted: BTreeMap<OutPoint, Output>,
 }
 
-impl Captured {
+impl CapturedSet {
     /// Reads one more; whether that was the last.
     fn read(&mut self) -> bool {
         match self.items.next() {
@@ -398,7 +398,7 @@ impl Run {
         let (model, hash, _) = self.blocks.last().unwrap();
         let items = Box::new(self.ledger.capture(self.number(), *hash).unwrap().items());
         let (found, wanted) = (BTreeMap::new(), model.outputs.clone());
-        self.captured.push(Captured { items, found, wanted });
+        self.captured.push(CapturedSet { items, found, wanted });
     }
 
     fn share(&self, n: u8, asset: AssetId, permille: u64) -> Option<u64> {
@@ -495,7 +495,7 @@ impl Run {
             let path = dir.as_ref().map(tempfile::TempDir::path);
             let other = Ledger::open(path, CHAIN, &Head { number: 0, hash_of: &|_| None, commitment: None }).unwrap();
             let load = |items: &mut dyn Iterator<Item = Result<Item, LedgerError>>| {
-                let mut loading = Loading::default();
+                let mut loading = SetBuilder::default();
                 items.for_each(|item| loading.add(Item::decode(&item.unwrap().encode()).unwrap()).unwrap());
                 loading
             };

@@ -29,7 +29,7 @@ mod wire;
 #[cfg(test)]
 pub(crate) use build::signed;
 pub use build::{BuildError, Builder};
-pub use verify::{Checker, Unverified, verify};
+pub use verify::{Checker, UnverifiedTx, verify};
 pub use wire::decode;
 
 use std::sync::Arc;

@@ -19,12 +19,12 @@ pub(super) struct Witness {
 
 /// A transaction that decodes; nothing is known of its signatures.
 #[derive(Clone, Debug)]
-pub struct Unverified {
+pub struct UnverifiedTx {
     pub(super) tx: Tx,
     pub(super) signatures: Vec<[u8; 64]>,
 }
 
-impl Unverified {
+impl UnverifiedTx {
     /// Accepts a transaction of our own log without verification; its signatures were verified before it was written.
     pub(crate) fn trusted(self) -> SharedTx {
         Arc::new(self.tx)
@@ -70,15 +70,15 @@ impl Default for Checker {
 
 impl Checker {
     /// Verifies all signatures of `burst`; one result per transaction, in order.
-    pub fn verify(&self, burst: Vec<Unverified>) -> Vec<Result<SharedTx, TxError>> {
+    pub fn verify(&self, burst: Vec<UnverifiedTx>) -> Vec<Result<SharedTx, TxError>> {
         // A verifier that panicked half way holds tables only, and a table is whole before it is found.
         verify(&mut self.0.lock(), burst)
     }
 }
 
 /// Verifies all signatures of `burst`; one result per transaction, in order.
-pub fn verify(verifier: &mut Verifier, burst: Vec<Unverified>) -> Vec<Result<SharedTx, TxError>> {
-    let messages: Vec<[u8; 51]> = burst.iter().map(Unverified::message).collect();
+pub fn verify(verifier: &mut Verifier, burst: Vec<UnverifiedTx>) -> Vec<Result<SharedTx, TxError>> {
+    let messages: Vec<[u8; 51]> = burst.iter().map(UnverifiedTx::message).collect();
     let items: Vec<VerifyItem<'_>> = burst
         .iter()
         .zip(&messages)
@@ -90,7 +90,7 @@ pub fn verify(verifier: &mut Verifier, burst: Vec<Unverified>) -> Vec<Result<Sha
     let mut verdicts = Vec::new();
     verifier.verify_burst(&items, &mut verdicts);
     let mut verdicts = verdicts.into_iter();
-    let judge = |one: &Unverified| {
+    let judge = |one: &UnverifiedTx| {
         // Each transaction consumes all of its own verdicts, even if the first one fails.
         let own: Vec<_> = verdicts.by_ref().take(one.tx.owners.len()).collect();
         own.iter().position(Result::is_err)

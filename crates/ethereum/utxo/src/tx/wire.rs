@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::{Decodable, Encodable, Header};
 use hearth_crypto::keccak::keccak256;
 
-use super::verify::{Unverified, Witness};
+use super::verify::{UnverifiedTx, Witness};
 use super::{Action, FIRST_BYTE, INPUTS_MAX, OUTPUTS_MAX, Payload, SIZE_MAX, Tx, TxError};
 use crate::address::OwnerKey;
 use crate::amount::{CROSSING_MAX, DECIMALS_MAX};
@@ -16,7 +16,7 @@ const ISSUE: u64 = 2;
 const PRISM: u64 = 3;
 
 /// The transaction of these bytes, for the chain `chain_id`. Its signatures are still to be verified.
-pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unverified, TxError> {
+pub fn decode(raw: &[u8], chain_id: u64) -> Result<UnverifiedTx, TxError> {
     if raw.len() > SIZE_MAX {
         return Err(TxError::Size(raw.len()));
     }
@@ -33,7 +33,7 @@ pub fn decode(raw: &[u8], chain_id: u64) -> Result<Unverified, TxError> {
     }
     let owners = witnesses.iter().map(|witness| witness.owner).collect();
     let tx = Tx { id: id(&payload), raw: Bytes::copy_from_slice(raw), payload, owners };
-    Ok(Unverified { tx, signatures: witnesses.iter().map(|witness| witness.signature).collect() })
+    Ok(UnverifiedTx { tx, signatures: witnesses.iter().map(|witness| witness.signature).collect() })
 }
 
 /// The bytes of a transaction.

@@ -27,7 +27,7 @@ const NULL: &str = "null";
 const PREFIX: usize = 32;
 
 /// Whether blobs are returned whole, or only their first bytes.
-type Whole = bool;
+type FullBlobs = bool;
 
 fn proofs(sidecar: &Sidecar) -> &[Bytes48] {
     match sidecar {
@@ -37,7 +37,7 @@ fn proofs(sidecar: &Sidecar) -> &[Bytes48] {
 }
 
 /// Appends the contents of several sidecars, one after the other, as fields of an object.
-pub(super) fn push_parts(object: &mut Object<'_>, sidecars: &[SharedSidecar], whole: Whole) {
+pub(super) fn push_parts(object: &mut Object<'_>, sidecars: &[SharedSidecar], whole: FullBlobs) {
     object.array("blobs", sidecars.iter().flat_map(|sidecar| sidecar.blobs()), |out, blob| {
         let bytes = blob.as_slice();
         json::push_data(out, if whole { bytes } else { &bytes[..PREFIX] });
@@ -50,7 +50,7 @@ pub(super) fn push_parts(object: &mut Object<'_>, sidecars: &[SharedSidecar], wh
     });
 }
 
-fn push_sidecar(object: &mut Object<'_>, block: &Block, index: usize, sidecar: &SharedSidecar, whole: Whole) {
+fn push_sidecar(object: &mut Object<'_>, block: &Block, index: usize, sidecar: &SharedSidecar, whole: FullBlobs) {
     object.object("blobSidecar", |object| push_parts(object, std::slice::from_ref(sidecar), whole));
     object.data("blockHash", block.hash.as_slice());
     object.quantity("blockNumber", block.number());
@@ -60,7 +60,7 @@ fn push_sidecar(object: &mut Object<'_>, block: &Block, index: usize, sidecar: &
 
 impl Api {
     /// Returns the kept sidecars of a block.
-    fn sidecars_of(&self, id: BlockId, whole: Whole) -> Result<String, Failure> {
+    fn sidecars_of(&self, id: BlockId, whole: FullBlobs) -> Result<String, Failure> {
         let Some(block) = self.block(id)? else { return Ok(NULL.into()) };
         let kept = self.chain.pool().sidecars();
         let with_blobs = block.txs.iter().enumerate().filter(|(_, tx)| tx.envelope.is_eip4844());
@@ -71,7 +71,7 @@ impl Api {
     }
 
     /// Returns the sidecar of a transaction in a block.
-    fn sidecar_of(&self, hash: &B256, whole: Whole) -> String {
+    fn sidecar_of(&self, hash: &B256, whole: FullBlobs) -> String {
         let Some((block, index)) = self.chain.tx(hash) else { return NULL.into() };
         let Some(sidecar) = self.chain.pool().sidecars().get(hash) else { return NULL.into() };
         json::object(|object| push_sidecar(object, &block, index, &sidecar, whole))

@@ -19,7 +19,7 @@ use super::{Api, Caller, pending_failure};
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Params};
-use crate::shapes::{self, Place, Stage};
+use crate::shapes::{self, Stage, TxPosition};
 
 const NULL: &str = "null";
 /// Maximum transactions of a block that a connection's thread answers itself; and maximum where only hashes are needed.
@@ -28,8 +28,8 @@ const FEW_HASHES: usize = 2_000;
 
 /// A query about a block, or about a transaction in one.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
-    Block(BlockId, Whole),
+enum BlockQuery {
+    Block(BlockId, FullTxs),
     Header(BlockId),
     Receipts(BlockId),
     TransactionCount(BlockId),
@@ -43,9 +43,9 @@ enum Asked {
 }
 
 /// Whether a block lists whole transactions, or their hashes.
-type Whole = bool;
+type FullTxs = bool;
 
-impl Asked {
+impl BlockQuery {
     /// Parses a method's query.
     fn read(method: &str, params: Params<'_>) -> Result<Self, Failure> {
         let by_hash = method.contains("ByHash") || method.contains("ByBlockHash");
@@ -99,70 +99,76 @@ impl Api {
     }
 
     /// Returns whether the query is answered on the connection's thread.
-    fn is_light(&self, asked: &Asked) -> bool {
+    fn is_light(&self, asked: &BlockQuery) -> bool {
         let has_few = |id: BlockId, most: usize| {
             self.is_at_hand(id) && self.block(id).is_ok_and(|block| block.is_none_or(|block| block.txs.len() <= most))
         };
         match *asked {
-            Asked::Block(id, false) => has_few(id, FEW_HASHES),
-            Asked::Block(id, true) | Asked::Receipts(id) => has_few(id, FEW_TRANSACTIONS),
-            Asked::Header(id)
-            | Asked::TransactionCount(id)
-            | Asked::UncleCount(id)
-            | Asked::Uncle(id, _)
-            | Asked::TransactionAt(id, _)
-            | Asked::RawTransactionAt(id, _) => self.is_at_hand(id),
-            Asked::Transaction(hash) | Asked::RawTransaction(hash) | Asked::Receipt(hash) => {
+            BlockQuery::Block(id, false) => has_few(id, FEW_HASHES),
+            BlockQuery::Block(id, true) | BlockQuery::Receipts(id) => has_few(id, FEW_TRANSACTIONS),
+            BlockQuery::Header(id)
+            | BlockQuery::TransactionCount(id)
+            | BlockQuery::UncleCount(id)
+            | BlockQuery::Uncle(id, _)
+            | BlockQuery::TransactionAt(id, _)
+            | BlockQuery::RawTransactionAt(id, _) => self.is_at_hand(id),
+            BlockQuery::Transaction(hash) | BlockQuery::RawTransaction(hash) | BlockQuery::Receipt(hash) => {
                 self.chain.is_tx_at_hand(&hash)
             }
         }
     }
 
-    fn answer(&self, asked: &Asked) -> Result<String, Failure> {
+    fn answer(&self, asked: &BlockQuery) -> Result<String, Failure> {
         let or_null = |answer: Option<String>| answer.unwrap_or_else(|| NULL.into());
         let stage = |id| if id == BlockId::Pending { Stage::Pending } else { Stage::Made };
         Ok(match *asked {
-            Asked::Block(id, whole) => or_null(self.block(id)?.map(|block| shapes::block(&block, stage(id), whole))),
-            Asked::Header(id) => or_null(self.block(id)?.map(|block| shapes::head(&block, stage(id)))),
-            Asked::Receipts(id) => {
+            BlockQuery::Block(id, whole) => {
+                or_null(self.block(id)?.map(|block| shapes::block(&block, stage(id), whole)))
+            }
+            BlockQuery::Header(id) => or_null(self.block(id)?.map(|block| shapes::head(&block, stage(id)))),
+            BlockQuery::Receipts(id) => {
                 // A receipt of the pending block does not promise anything.
                 let block = self.block(id)?;
                 let block = block.filter(|block| id == BlockId::Pending || self.is_acknowledged(block.number()));
                 or_null(block.map(|block| shapes::receipts(&block, self.chain.env_of(&block).blobs.price())))
             }
-            Asked::TransactionCount(BlockId::Pending) => {
+            BlockQuery::TransactionCount(BlockId::Pending) => {
                 let pending = self.chain.pending().map_err(pending_failure)?;
                 json::quantity(pending.txs().len() as u64)
             }
-            Asked::TransactionCount(id) => or_null(self.block(id)?.map(|block| json::quantity(block.txs.len() as u64))),
-            Asked::UncleCount(id) => or_null(self.block(id)?.map(|block| json::quantity(block.ommers.len() as u64))),
-            Asked::Uncle(id, index) => or_null(self.block(id)?.and_then(|block| {
+            BlockQuery::TransactionCount(id) => {
+                or_null(self.block(id)?.map(|block| json::quantity(block.txs.len() as u64)))
+            }
+            BlockQuery::UncleCount(id) => {
+                or_null(self.block(id)?.map(|block| json::quantity(block.ommers.len() as u64)))
+            }
+            BlockQuery::Uncle(id, index) => or_null(self.block(id)?.and_then(|block| {
                 let index = usize::try_from(index).ok()?;
                 block.ommers.get(index).map(shapes::uncle)
             })),
-            Asked::TransactionAt(id, index) => or_null(self.transaction_at(id, index)?.map(|(block, index)| {
+            BlockQuery::TransactionAt(id, index) => or_null(self.transaction_at(id, index)?.map(|(block, index)| {
                 let mut out = String::new();
-                shapes::push_transaction(&mut out, &block.txs[index], Some(Place { block: &block, index }));
+                shapes::push_transaction(&mut out, &block.txs[index], Some(TxPosition { block: &block, index }));
                 out
             })),
-            Asked::RawTransactionAt(id, index) => {
+            BlockQuery::RawTransactionAt(id, index) => {
                 let place = self.transaction_at(id, index)?;
                 let raw = place.map(|(block, index)| block.txs[index].envelope.encoded_2718());
                 raw.map_or("\"0x\"".into(), |raw| json::data(&raw))
             }
-            Asked::Transaction(hash) => self.transaction(&hash),
-            Asked::RawTransaction(hash) => {
+            BlockQuery::Transaction(hash) => self.transaction(&hash),
+            BlockQuery::RawTransaction(hash) => {
                 let waiting = || self.chain.pool().get(&hash).map(|tx| tx.raw.clone());
                 let raw = self.chain.tx(&hash).map(|(block, index)| block.txs[index].raw.clone()).or_else(waiting);
                 raw.map_or("\"0x\"".into(), |raw| json::data(&raw))
             }
-            Asked::Receipt(hash) => {
+            BlockQuery::Receipt(hash) => {
                 // It may have come into a block since the first lookup.
                 let found = self.chain.tx(&hash).filter(|(block, _)| self.is_acknowledged(block.number()));
                 or_null(found.map(|(block, index)| {
                     let mut out = String::new();
                     let blob_price = self.chain.env_of(&block).blobs.price();
-                    shapes::push_receipt(&mut out, Place { block: &block, index }, blob_price);
+                    shapes::push_receipt(&mut out, TxPosition { block: &block, index }, blob_price);
                     out
                 }))
             }
@@ -182,7 +188,7 @@ impl Api {
         let mut out = String::new();
         match (self.chain.tx(hash), waiting) {
             (Some((block, index)), _) => {
-                shapes::push_transaction(&mut out, &block.txs[index], Some(Place { block: &block, index }));
+                shapes::push_transaction(&mut out, &block.txs[index], Some(TxPosition { block: &block, index }));
             }
             (None, Some(tx)) => shapes::push_transaction(&mut out, &tx, None),
             (None, None) => return NULL.into(),
@@ -193,9 +199,9 @@ impl Api {
 
 impl Caller<'_> {
     pub(super) async fn block_method(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
-        let asked = match Asked::read(method, params)? {
-            Asked::Receipts(id) => self.api.block_on_disk(id).await.map(Asked::Receipts),
-            asked @ Asked::Receipt(hash) => self.api.tx_on_disk(&hash).await.then_some(asked),
+        let asked = match BlockQuery::read(method, params)? {
+            BlockQuery::Receipts(id) => self.api.block_on_disk(id).await.map(BlockQuery::Receipts),
+            asked @ BlockQuery::Receipt(hash) => self.api.tx_on_disk(&hash).await.then_some(asked),
             asked => Some(asked),
         };
         let Some(asked) = asked else { return Ok(NULL.into()) };

@@ -13,7 +13,7 @@ use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use hearth_evm::blobs::SharedSidecar;
 use hearth_evm::block::{Block, Body, Roots, next_base_fee};
-use hearth_evm::exec::{BlockEnv, BlockExecutor, Executed, SpecId, Verdict, credit};
+use hearth_evm::exec::{BlockEnv, BlockExecution, BlockExecutor, SpecId, Verdict, credit};
 use hearth_evm::tx::{SharedTx, decode_one_as_sent};
 use serde::Deserialize;
 
@@ -38,7 +38,7 @@ struct Attributes {
 }
 
 /// A request for a block.
-struct Order {
+struct BuildRequest {
     parent: B256,
     attributes: Attributes,
     /// The pool's transactions if it is missing.
@@ -52,7 +52,7 @@ impl Caller<'_> {
             return Err(Failure::method_not_found(method));
         }
         let params = params.at_most(4)?;
-        let order = Order {
+        let order = BuildRequest {
             parent: params.required(0)?,
             attributes: params.shape(1)?,
             txs: params.shape_or_none(2)?,
@@ -64,7 +64,7 @@ impl Caller<'_> {
 }
 
 impl Api {
-    fn build(&self, order: Order, deadline: Deadline) -> Result<String, Failure> {
+    fn build(&self, order: BuildRequest, deadline: Deadline) -> Result<String, Failure> {
         let parent = self.chain.block_by_hash(&order.parent);
         let parent = parent.ok_or_else(|| Failure::server(format!("unknown parent block {}", order.parent)))?;
         if order.extra_data.len() > 32 {
@@ -90,7 +90,7 @@ impl Api {
                 verdict => verdicts.push(verdict),
             }
         }
-        let Executed { verdicts, mut changes, requests, fault, .. } = executor.finish(verdicts);
+        let BlockExecution { verdicts, mut changes, requests, fault, .. } = executor.finish(verdicts);
         if let Some(fault) = fault {
             return Err(Failure::server(fault));
         }

@@ -12,7 +12,7 @@ use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_eips::eip7702::SignedAuthorization;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use hearth_evm::chain::StateAt;
-use hearth_evm::exec::{BlockEnv, BlockExtras, CONSOLE, Checks, Overlay, SimulateError, Simulated, simulate};
+use hearth_evm::exec::{BlockEnv, BlockExtras, CONSOLE, Checks, Overlay, SimulateError, SimulationResult, simulate};
 use revm::DatabaseRef;
 use revm::context::TxEnv;
 use revm::context::result::{ExecutionResult, InvalidTransaction};
@@ -26,7 +26,7 @@ use crate::console::{Listener, text};
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Field, Params};
-use crate::trace::{Budget, Watcher, Watchman, halt_words, is_precompile};
+use crate::trace::{Budget, DeadlineInspector, Watcher, halt_words, is_precompile};
 
 /// Gas of a transfer without data.
 const TRANSFER_GAS: u64 = 21_000;
@@ -166,18 +166,19 @@ impl Message {
 }
 
 /// A message, with the block and the state to execute it on.
-struct Scene<D> {
+struct CallContext<D> {
     env: BlockEnv,
     extras: BlockExtras,
     db: D,
     deadline: Deadline,
 }
 
-impl<D: DatabaseRef> Scene<D> {
+impl<D: DatabaseRef> CallContext<D> {
     /// Prints what a message sends to the console.
     fn print(&self, what: &str, tx: &TxEnv, api: &Api) {
         let Some(print) = api.config.console else { return };
-        let mut listener = (Watchman::new(Budget { bytes: usize::MAX, deadline: self.deadline }), Listener::default());
+        let mut listener =
+            (DeadlineInspector::new(Budget { bytes: usize::MAX, deadline: self.deadline }), Listener::default());
         let _ =
             simulate(&self.db, &self.env, &self.extras, tx.clone(), Checks::Call, &mut listener as &mut Watcher<'_>);
         if !listener.1.lines.is_empty() {
@@ -185,8 +186,8 @@ impl<D: DatabaseRef> Scene<D> {
         }
     }
 
-    fn run(&self, tx: TxEnv) -> Result<Result<Simulated, InvalidTransaction>, Failure> {
-        let mut watch = Watchman::new(Budget { bytes: usize::MAX, deadline: self.deadline });
+    fn run(&self, tx: TxEnv) -> Result<Result<SimulationResult, InvalidTransaction>, Failure> {
+        let mut watch = DeadlineInspector::new(Budget { bytes: usize::MAX, deadline: self.deadline });
         let done = simulate(&self.db, &self.env, &self.extras, tx, Checks::Call, &mut watch);
         watch.check()?;
         match done {
@@ -251,7 +252,7 @@ impl Caller<'_> {
     async fn with_scene<T, F>(&self, params: &Params<'_>, default: BlockId, work: F) -> Result<T, Failure>
     where
         T: Send + 'static,
-        F: FnOnce(&Scene<Overlay<StateAt>>, Message, &Api) -> Result<T, Failure> + Send + 'static,
+        F: FnOnce(&CallContext<Overlay<StateAt>>, Message, &Api) -> Result<T, Failure> + Send + 'static,
     {
         let message: Message = params.shape(0)?;
         let block = params.optional(1)?.unwrap_or(default);
@@ -263,7 +264,7 @@ impl Caller<'_> {
             .run(move |deadline| {
                 let (mut env, view) = api.scene(block)?;
                 let (db, extras) = overrides.apply(view, &block_overrides, &mut env, api.chain.genesis())?;
-                let scene = Scene { env, extras, db, deadline };
+                let scene = CallContext { env, extras, db, deadline };
                 work(&scene, message, &api)
             })
             .await
@@ -304,7 +305,7 @@ impl Caller<'_> {
             let (env, db) = api.scene(api.next_block())?;
             let tx = message.to_env(api.chain_id(), u64::MAX)?;
             let call_gas = api.config.limits.call_gas;
-            let scene = Scene { env, extras: BlockExtras::default(), db, deadline };
+            let scene = CallContext { env, extras: BlockExtras::default(), db, deadline };
             let estimated = estimate(&scene, tx.clone(), None, call_gas);
             if estimated.is_err() {
                 scene.print("eth_sendTransaction", &TxEnv { gas_limit: call_gas, ..tx }, &api);
@@ -331,7 +332,7 @@ impl Caller<'_> {
 
 /// Returns the least gas with which a message succeeds, to a few thousandths.
 fn estimate<D: DatabaseRef>(
-    scene: &Scene<D>,
+    scene: &CallContext<D>,
     mut tx: TxEnv,
     asked: Option<u64>,
     call_gas: u64,
@@ -358,12 +359,14 @@ fn estimate<D: DatabaseRef>(
     }
     tx.gas_limit = high;
     let (mut low, tried) = match scene.run(tx.clone())? {
-        Ok(Simulated { result: ExecutionResult::Success { gas, .. }, .. }) => {
+        Ok(SimulationResult { result: ExecutionResult::Success { gas, .. }, .. }) => {
             // All gas before the refund, and the 64th that every call keeps back.
             let most = gas.total_gas_spent().max(gas.floor_gas());
             (gas.tx_gas_used() - 1, ((most + STIPEND) / 63).saturating_mul(64))
         }
-        Ok(Simulated { result: ExecutionResult::Halt { reason, .. }, .. }) if halt_words(&reason) == "out of gas" => {
+        Ok(SimulationResult { result: ExecutionResult::Halt { reason, .. }, .. })
+            if halt_words(&reason) == "out of gas" =>
+        {
             return Err(Failure::server(format!("gas required exceeds allowance ({high})")));
         }
         Ok(done) => return Err(output(&done.result).err().unwrap_or_else(|| Failure::internal("no result"))),
@@ -398,7 +401,7 @@ fn estimate<D: DatabaseRef>(
 }
 
 /// Returns the accounts and slots that a message touches, and the gas it uses with them in the access list.
-fn access_list<D: DatabaseRef>(scene: &Scene<D>, mut tx: TxEnv) -> Result<String, Failure> {
+fn access_list<D: DatabaseRef>(scene: &CallContext<D>, mut tx: TxEnv) -> Result<String, Failure> {
     if tx.tx_type == 0 {
         tx.tx_type = 1;
     }
@@ -440,7 +443,7 @@ fn access_list<D: DatabaseRef>(scene: &Scene<D>, mut tx: TxEnv) -> Result<String
 
 /// Leaves out accounts that are warm in any case: precompiles, and sender, receiver and beneficiary if none of their
 /// storage is touched.
-fn touched(done: &Simulated, tx: &TxEnv, env: &BlockEnv) -> AccessList {
+fn touched(done: &SimulationResult, tx: &TxEnv, env: &BlockEnv) -> AccessList {
     let to = match tx.kind {
         TxKind::Call(to) => to,
         TxKind::Create => tx.caller.create(tx.nonce),

@@ -24,10 +24,10 @@ use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::json;
 use crate::params::{BlockId, Params};
-use crate::trace::{Budget, Options, Subject, Whereabouts};
+use crate::trace::{Budget, FramePosition, Options, Subject};
 
 /// A transaction of a block, on the state after the transactions before it.
-pub(super) type Replayed<'a, 'b> = Subject<'a, BlockDb<'b, StateView>>;
+pub(super) type ReplayedTx<'a, 'b> = Subject<'a, BlockDb<'b, StateView>>;
 
 impl Api {
     /// Executes a block's transactions again. Calls `look` for all, or for the one at `only`, and returns its results.
@@ -37,7 +37,7 @@ impl Api {
         block: &Block,
         only: Option<usize>,
         deadline: Deadline,
-        mut look: impl FnMut(&Replayed<'_, '_>) -> Result<(T, EvmState), Failure>,
+        mut look: impl FnMut(&ReplayedTx<'_, '_>) -> Result<(T, EvmState), Failure>,
     ) -> Result<Vec<T>, Failure> {
         let Some(parent) = block.number().checked_sub(1) else {
             return Err(Failure::server("genesis is not traceable"));
@@ -56,7 +56,7 @@ impl Api {
             }
             let extras = &BlockExtras::default();
             let whereabouts =
-                Whereabouts { block_hash: block.hash, block_number: block.number(), tx_hash: tx.hash, index };
+                FramePosition { block_hash: block.hash, block_number: block.number(), tx_hash: tx.hash, index };
             let (checks, tx) = (Checks::of(tx), to_tx_env(tx));
             let subject =
                 Subject { db: &*executor.database(), env: &env, extras, tx, checks, place: Some(whereabouts) };

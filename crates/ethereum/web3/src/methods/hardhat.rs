@@ -18,7 +18,7 @@ use super::Api;
 use super::send::Answer;
 use crate::call_pool::Deadline;
 use crate::failure::Failure;
-use crate::trace::{Budget, Watchman};
+use crate::trace::{Budget, DeadlineInspector};
 
 /// The beginning of Hardhat's client version.
 const HARDHAT: &str = "HardhatNetwork/";
@@ -55,7 +55,7 @@ impl Api {
             executor.run(tx);
         }
         let tx = &block.txs[index];
-        let mut watch = Watchman::new(Budget { bytes: usize::MAX, deadline });
+        let mut watch = DeadlineInspector::new(Budget { bytes: usize::MAX, deadline });
         let done =
             simulate(&*executor.database(), &env, &BlockExtras::default(), to_tx_env(tx), Checks::of(tx), &mut watch);
         watch.check()?;

@@ -15,24 +15,24 @@ use super::{Api, Caller};
 use crate::call_pool::Deadline;
 use crate::criteria::{Blocks, Criteria};
 use crate::failure::Failure;
-use crate::filters::{Changes, Moment};
+use crate::filters::{Changes, EventPosition};
 use crate::json;
 use crate::params::{BlockId, Params, string};
-use crate::shapes::{self, Place};
+use crate::shapes::{self, TxPosition};
 use crate::subscriber_queue::Watch;
 
 /// Blocks searched between two checks of the deadline.
 const BLOCKS_AT_ONCE: u64 = 65_536;
 
 /// The logs found, as JSON.
-struct Found {
+struct LogsAnswer {
     out: String,
     count: usize,
     count_max: usize,
     bytes_max: usize,
 }
 
-impl Found {
+impl LogsAnswer {
     fn new(api: &Api) -> Self {
         let limits = api.config.limits;
         Self { out: "[".into(), count: 0, count_max: limits.logs, bytes_max: limits.answer_bytes }
@@ -73,7 +73,7 @@ impl Found {
                     self.out.push(',');
                 }
                 self.count += 1;
-                shapes::push_log(&mut self.out, log, &Place { block, index }, log_index, false);
+                shapes::push_log(&mut self.out, log, &TxPosition { block, index }, log_index, false);
                 if self.out.len() > self.bytes_max {
                     return Err(Failure::too_large());
                 }
@@ -92,7 +92,7 @@ impl Found {
 impl Api {
     /// Returns the logs that match a query.
     fn logs(&self, criteria: &Criteria, deadline: Deadline) -> Result<String, Failure> {
-        let mut found = Found::new(self);
+        let mut found = LogsAnswer::new(self);
         match criteria.blocks {
             Blocks::Hash(hash) => {
                 let block = self.block(BlockId::Hash(hash))?.ok_or_else(|| Failure::server("unknown block"))?;
@@ -122,7 +122,7 @@ impl Api {
 
     fn add_logs(
         &self,
-        found: &mut Found,
+        found: &mut LogsAnswer,
         criteria: &Criteria,
         from: u64,
         to: u64,
@@ -170,7 +170,7 @@ impl Api {
                 Ok((json::array(blocks, |out, block| json::push_data(out, block.hash.as_slice())), next))
             }
             Changes::Logs { criteria, from, to } => {
-                let mut found = Found::new(self);
+                let mut found = LogsAnswer::new(self);
                 // The range of the filter's criteria still applies.
                 let (mut first, mut last) = (from, to);
                 if let Blocks::Range { from, to } = criteria.blocks {
@@ -222,7 +222,7 @@ impl Caller<'_> {
         let params = params.at_most(usize::from(method != "eth_newBlockFilter"))?;
         let next = || self.api.chain.head().number() + 1;
         // The event first: what comes in between is delivered.
-        let now = || Moment { event: self.api.chain.events(), next: next() };
+        let now = || EventPosition { event: self.api.chain.events(), next: next() };
         let filters = &self.api.filters;
         match method {
             "eth_newFilter" => {

@@ -48,7 +48,7 @@ use hearth_serve::jsonrpc::{Answerer, Call};
 use hearth_serve::rate::RateLimit;
 use parking_lot::Mutex;
 
-use crate::call_pool::Heavy;
+use crate::call_pool::CallPool;
 use crate::config::Config;
 use crate::counters::{Counters, count};
 use crate::error::ServeError;
@@ -56,7 +56,7 @@ use crate::failure::Failure;
 use crate::filters::Filters;
 use crate::params::{BlockId, Params};
 use crate::profiler::{Instruments, Profiler};
-use crate::subscriptions::Hub;
+use crate::subscriptions::SubscriptionHub;
 use dev::Dev;
 use sign::Accounts;
 
@@ -65,9 +65,9 @@ pub struct Api {
     pub(crate) chain: Chain,
     pub(crate) config: Config,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) hub: Hub,
+    pub(crate) hub: SubscriptionHub,
     pub(crate) filters: Filters,
-    pub(crate) heavy: Heavy,
+    pub(crate) heavy: CallPool,
     pub(crate) dashboard: Result<Dashboard, &'static str>,
     rate: RateLimit,
     accounts: Accounts,
@@ -86,9 +86,9 @@ impl Api {
         let limits = config.limits;
         Ok(Arc::new(Self {
             accounts: Accounts::new(&config.accounts)?,
-            hub: Hub::new(limits, Arc::clone(&counters)),
+            hub: SubscriptionHub::new(limits, Arc::clone(&counters)),
             filters: Filters::new(limits, Arc::clone(&counters)),
-            heavy: Heavy::new(limits, Arc::clone(&counters)),
+            heavy: CallPool::new(limits, Arc::clone(&counters)),
             dashboard: look_at.map(|look_at| Dashboard::new(Ledger::Ethereum, look_at, counters.clone())),
             rate: RateLimit::new(limits.requests_per_second),
             dev: Dev::new(&chain, config.dev),
@@ -217,7 +217,7 @@ fn pending_failure(why: ChainError) -> Failure {
 }
 
 /// The future answer of a call. It is boxed, so that the code that awaits it is compiled once and not for each method.
-type Answering<'a> = Pin<Box<dyn Future<Output = Result<String, Failure>> + Send + 'a>>;
+type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Result<String, Failure>> + Send + 'a>>;
 
 /// The client of a request.
 #[derive(Clone, Copy)]
@@ -254,7 +254,7 @@ impl Answerer for Caller<'_> {
         if !matches!(method, "eth_chainId" | "net_version" | "web3_clientVersion" | "eth_sendRawTransactionSync") {
             self.api.read_after_sends().await;
         }
-        let answering: Answering<'_> = match method.split_once('_').map_or("", |(namespace, _)| namespace) {
+        let answering: AnswerFuture<'_> = match method.split_once('_').map_or("", |(namespace, _)| namespace) {
             "eth" => self.eth(method, params),
             "net" | "web3" | "rpc" => return self.node(method, params),
             "txpool" => Box::pin(self.txpool(method, params)),
@@ -340,7 +340,7 @@ impl Caller<'_> {
         })
     }
 
-    fn eth<'a>(&'a self, method: &'a str, params: Params<'a>) -> Answering<'a> {
+    fn eth<'a>(&'a self, method: &'a str, params: Params<'a>) -> AnswerFuture<'a> {
         if let Some(answer) = self.eth_plain(method) {
             return Box::pin(ready(params.at_most(0).map(|_| answer)));
         }

@@ -20,7 +20,7 @@ use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::json::{self, Object};
 use crate::params::{BlockId, Params};
-use crate::shapes::{self, Place};
+use crate::shapes::{self, TxPosition};
 use crate::trace::{Budget, Frame, Frames, Kind, call_type};
 
 /// The API level that the explorer asks for.
@@ -31,7 +31,7 @@ const NULL: &str = "null";
 
 /// The direction of a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     /// From a block to older ones; from the newest where the block is 0.
     Before,
     /// From a block to newer ones.
@@ -97,7 +97,7 @@ impl Caller<'_> {
     async fn searched(&self, method: &str, params: Params<'_>) -> Result<String, Failure> {
         match method {
             "ots_searchTransactionsBefore" | "ots_searchTransactionsAfter" => {
-                let way = if method.ends_with("Before") { Way::Before } else { Way::After };
+                let way = if method.ends_with("Before") { Direction::Before } else { Direction::After };
                 let params = params.at_most(3)?;
                 let (address, block): (Address, u64) = (params.required(0)?, params.required(1)?);
                 let length: u64 = params.required(2)?;
@@ -203,43 +203,43 @@ impl Api {
         &self,
         address: &Address,
         from: u64,
-        way: Way,
+        way: Direction,
         length: usize,
         deadline: Deadline,
     ) -> Result<String, Failure> {
         let head = self.chain.head().number();
         let oldest = self.earliest();
         let mut number = match way {
-            Way::Before if from == 0 => Some(head),
-            Way::Before => Some(from - 1).filter(|number| *number >= oldest).map(|number| number.min(head)),
-            Way::After => Some(from.saturating_add(1).max(oldest)).filter(|number| *number <= head),
+            Direction::Before if from == 0 => Some(head),
+            Direction::Before => Some(from - 1).filter(|number| *number >= oldest).map(|number| number.min(head)),
+            Direction::After => Some(from.saturating_add(1).max(oldest)).filter(|number| *number <= head),
         };
         let is_whole = from == 0;
         let mut found: Vec<(Arc<Block>, usize)> = Vec::new();
         while let Some(at) = number.filter(|_| found.len() < length) {
             deadline.check()?;
             number = match way {
-                Way::Before => at.checked_sub(1).filter(|next| *next >= oldest),
-                Way::After => Some(at + 1).filter(|next| *next <= head),
+                Direction::Before => at.checked_sub(1).filter(|next| *next >= oldest),
+                Direction::After => Some(at + 1).filter(|next| *next <= head),
             };
             let Some(block) = self.chain.block(at) else { continue };
             let indexes: Vec<usize> = (0..block.txs.len()).filter(|index| is_of(&block, *index, address)).collect();
             match way {
-                Way::Before => found.extend(indexes.into_iter().rev().map(|index| (Arc::clone(&block), index))),
-                Way::After => found.extend(indexes.into_iter().map(|index| (Arc::clone(&block), index))),
+                Direction::Before => found.extend(indexes.into_iter().rev().map(|index| (Arc::clone(&block), index))),
+                Direction::After => found.extend(indexes.into_iter().map(|index| (Arc::clone(&block), index))),
             }
         }
-        if way == Way::After {
+        if way == Direction::After {
             found.reverse();
         }
         let is_end = number.is_none();
         let (first, last) = match way {
-            Way::Before => (is_whole, is_end),
-            Way::After => (is_end, is_whole),
+            Direction::Before => (is_whole, is_end),
+            Direction::After => (is_end, is_whole),
         };
         Ok(json::object(|object| {
             object.array("txs", &found, |out, (block, index)| {
-                shapes::push_transaction(out, &block.txs[*index], Some(Place { block, index: *index }));
+                shapes::push_transaction(out, &block.txs[*index], Some(TxPosition { block, index: *index }));
             });
             object.array("receipts", &found, |out, (block, index)| {
                 push_receipt(out, block, *index, self.chain.env_of(block).blobs.price());
@@ -262,7 +262,7 @@ fn is_of(block: &Block, index: usize, address: &Address) -> bool {
 /// Appends a receipt with the time of its block.
 fn push_receipt(out: &mut String, block: &Block, index: usize, blob_price: u128) {
     let begin = out.len();
-    shapes::push_receipt(out, Place { block, index }, blob_price);
+    shapes::push_receipt(out, TxPosition { block, index }, blob_price);
     // Inserted before the end of the object.
     if out.len() > begin {
         out.pop();
@@ -354,7 +354,7 @@ fn transactions(block: &Block, blob_price: u128, page: usize, length: usize) -> 
         object.object("fullblock", |object| {
             push_block(object, block);
             object.array("transactions", range.clone(), |out, index| {
-                shapes::push_transaction(out, &block.txs[index], Some(Place { block, index }));
+                shapes::push_transaction(out, &block.txs[index], Some(TxPosition { block, index }));
             });
         });
         object.array("receipts", range, |out, index| push_receipt(out, block, index, blob_price));

@@ -18,7 +18,7 @@ use alloy_primitives::{B256, Bytes, U256};
 use hearth_evm::chain::Chain;
 use hearth_evm_utxo::UtxoChain;
 use hearth_utxo::amount::NATIVE_DECIMALS;
-use hearth_utxo::ledger::{Landed, LedgerError, What};
+use hearth_utxo::ledger::{IncludedTx, LedgerError, TxOrCall};
 use hearth_utxo::tx::Action;
 use hearth_utxo::{AssetId, OutPoint, Output, OwnerKey, Tx, prism};
 use serde::Deserialize;
@@ -37,9 +37,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The text of an id of that ledger.
 #[derive(Clone, Copy, Debug)]
-struct Named<T>(T);
+struct IdText<T>(T);
 
-impl<T: FromStr<Err: std::fmt::Display>> Param for Named<T> {
+impl<T: FromStr<Err: std::fmt::Display>> Param for IdText<T> {
     fn read(json: &str) -> Result<Self, String> {
         let text: String = serde_json::from_str(json).map_err(|_| "expected a string".to_owned())?;
         text.parse().map(Self).map_err(|error: T::Err| error.to_string())
@@ -49,8 +49,8 @@ impl<T: FromStr<Err: std::fmt::Display>> Param for Named<T> {
 /// Selects some of an owner's outputs.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Which {
-    after: Option<Field<Named<OutPoint>>>,
+struct OutputSelection {
+    after: Option<Field<IdText<OutPoint>>>,
     limit: Option<Field<u64>>,
 }
 
@@ -72,12 +72,12 @@ impl Caller<'_> {
             }
             "utxo_getOutputs" => {
                 let params = params.at_most(2)?;
-                let Named(owner) = params.required::<Named<OwnerKey>>(0)?;
-                let which: Which = params.shape_or_none(1)?.unwrap_or_default();
+                let IdText(owner) = params.required::<IdText<OwnerKey>>(0)?;
+                let which: OutputSelection = params.shape_or_none(1)?.unwrap_or_default();
                 self.shown(Weight::Heavy, move |chain| Ok(outputs(chain, &owner, &which))).await
             }
             "utxo_getOutput" => {
-                let Named(at) = params.at_most(1)?.required::<Named<OutPoint>>(0)?;
+                let IdText(at) = params.at_most(1)?.required::<IdText<OutPoint>>(0)?;
                 self.shown(Weight::Light, move |chain| {
                     let found = chain.outputs().output(&at);
                     let text = |found| json::object(|object| push_unspent(object, chain, &at, &found));
@@ -86,15 +86,15 @@ impl Caller<'_> {
                 .await
             }
             "utxo_getBalances" => {
-                let Named(owner) = params.at_most(1)?.required::<Named<OwnerKey>>(0)?;
+                let IdText(owner) = params.at_most(1)?.required::<IdText<OwnerKey>>(0)?;
                 self.shown(Weight::Heavy, move |chain| Ok(balances(chain, &owner))).await
             }
             "utxo_getAsset" => {
-                let Named(id) = params.at_most(1)?.required::<Named<AssetId>>(0)?;
+                let IdText(id) = params.at_most(1)?.required::<IdText<AssetId>>(0)?;
                 self.shown(Weight::Light, move |chain| Ok(asset(chain, &id))).await
             }
-            "utxo_getSupply" => match params.at_most(1)?.optional::<Named<AssetId>>(0)? {
-                Some(Named(id)) if !id.is_native() => {
+            "utxo_getSupply" => match params.at_most(1)?.optional::<IdText<AssetId>>(0)? {
+                Some(IdText(id)) if !id.is_native() => {
                     self.shown(Weight::Light, move |chain| Ok(asset(chain, &id))).await
                 }
                 _ => self.shown(Weight::Light, |chain| Ok(supply(chain))).await,
@@ -157,7 +157,7 @@ fn if_shown<T>(chain: &Chain, read: impl Fn(&Chain) -> T) -> Option<T> {
     (before.max(after) <= chain.head().number()).then_some(answer)
 }
 
-fn outputs(chain: &Chain, owner: &OwnerKey, which: &Which) -> String {
+fn outputs(chain: &Chain, owner: &OwnerKey, which: &OutputSelection) -> String {
     let limit = which.limit.map_or(PAGE, |limit| usize::try_from(limit.0).unwrap_or(PAGE).clamp(1, PAGE));
     let found = chain.outputs().outputs_of(owner, which.after.map(|after| after.0.0), limit);
     let next = found.last().filter(|_| found.len() == limit).map(|(at, _)| at.to_string());
@@ -242,14 +242,14 @@ fn block(chain: &Chain, number: u64) -> Result<String, Failure> {
     let landed = chain.outputs().transactions_in(number).map_err(unreadable)?;
     Ok(json::array(landed, |out, landed| {
         json::push_object(out, |object| match &landed.what {
-            What::Transaction(tx) => {
+            TxOrCall::Transaction(tx) => {
                 push_place(object, &tx.id, "included", Some(&landed));
                 object.text("kind", kind(&tx.payload.action));
                 object.quantity("inputs", tx.payload.inputs.len() as u64);
                 object.quantity("outputs", tx.payload.outputs.len() as u64);
                 object.quantity("fee", tx.payload.fee);
             }
-            What::Incoming(one, at) => {
+            TxOrCall::Incoming(one, at) => {
                 push_place(object, &at.transaction, "included", Some(&landed));
                 object.text("kind", RECEIVED);
                 object.quantity("inputs", 0);
@@ -294,7 +294,7 @@ fn transaction(chain: &Chain, id: &B256) -> Result<String, Failure> {
     }))
 }
 
-fn push_place(object: &mut Object<'_>, id: &B256, status: &str, landed: Option<&Landed>) {
+fn push_place(object: &mut Object<'_>, id: &B256, status: &str, landed: Option<&IncludedTx>) {
     object.data("id", id.as_slice());
     object.text("status", status);
     match landed {
@@ -307,11 +307,11 @@ fn push_place(object: &mut Object<'_>, id: &B256, status: &str, landed: Option<&
     }
 }
 
-fn push_landed(object: &mut Object<'_>, id: &B256, landed: &Landed) {
+fn push_landed(object: &mut Object<'_>, id: &B256, landed: &IncludedTx) {
     push_place(object, id, "included", Some(landed));
     match &landed.what {
-        What::Transaction(tx) => push_transaction(object, tx),
-        What::Incoming(one, at) => {
+        TxOrCall::Transaction(tx) => push_transaction(object, tx),
+        TxOrCall::Incoming(one, at) => {
             object.text("kind", RECEIVED);
             object.data("transaction", one.transaction.as_slice());
             object.data("sender", one.sender.as_slice());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};
 use hearth_evm::block::Block;
-use hearth_evm::exec::{BlockDb, BlockExtras, Checks, Simulated};
+use hearth_evm::exec::{BlockDb, BlockExtras, Checks, SimulationResult};
 use hearth_evm::tx::{decode_one_as_sent, to_tx_env};
 use revm::DatabaseRef;
 use serde::Deserialize;
@@ -22,8 +22,8 @@ use super::{Api, Caller};
 use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::json;
-use crate::params::{BlockId, Field, First, Params, shape_error};
-use crate::trace::{Budget, Frame, Frames, OpcodeGas, Subject, VmSteps, Words, output_of, push_frame, state_diff};
+use crate::params::{BlockId, Field, FirstItems, Params, shape_error};
+use crate::trace::{Budget, ErrorStyle, Frame, Frames, OpcodeGas, Subject, VmSteps, output_of, push_frame, state_diff};
 
 /// Maximum blocks of one filter, as in reth.
 const BLOCKS_MAX: u64 = 100;
@@ -81,7 +81,7 @@ fn full<D: DatabaseRef>(
     subject: &Subject<'_, D>,
     parts: &[Part],
     budget: Budget,
-) -> Result<(Vec<(&'static str, String)>, Simulated), Failure> {
+) -> Result<(Vec<(&'static str, String)>, SimulationResult), Failure> {
     let wants = |part: Part| parts.contains(&part);
     let mut frames = Frames::new(false, budget);
     let mut vm = String::from("null");
@@ -95,7 +95,7 @@ fn full<D: DatabaseRef>(
         subject.run(&mut frames)?
     };
     let frames = if wants(Part::Trace) { frames.finish()? } else { frames.finish().map(|_| Vec::new())? };
-    let trace = json::array(&frames, |out, frame| push_frame(out, frame, None, Words::Parity));
+    let trace = json::array(&frames, |out, frame| push_frame(out, frame, None, ErrorStyle::Parity));
     let difference = match wants(Part::StateDiff) {
         true => state_diff(subject.db, &done.state, budget.bytes)?,
         false => "null".into(),
@@ -110,7 +110,7 @@ fn encode_replay<D: DatabaseRef>(
     subject: &Subject<'_, D>,
     parts: &[Part],
     budget: &mut Budget,
-) -> Result<(String, Simulated), Failure> {
+) -> Result<(String, SimulationResult), Failure> {
     let (fields, done) = full(subject, parts, *budget)?;
     let text = json::object(|object| {
         fields.iter().for_each(|(name, text)| object.raw(name, text));
@@ -144,7 +144,7 @@ impl Api {
             let mut texts = Vec::new();
             for frame in frames.finish()?.iter().filter(|frame| wanted(frame)) {
                 let mut text = String::new();
-                push_frame(&mut text, frame, subject.place.as_ref(), Words::Parity);
+                push_frame(&mut text, frame, subject.place.as_ref(), ErrorStyle::Parity);
                 budget.bytes = budget.bytes.checked_sub(text.len()).ok_or_else(Failure::too_large)?;
                 texts.push(text);
             }
@@ -322,7 +322,7 @@ impl Caller<'_> {
 
     async fn trace_call_many(&self, params: Params<'_>) -> Result<String, Failure> {
         let params = params.at_most(2)?;
-        let wanted: First<'_, MESSAGES_MAX> = params.shape(0)?;
+        let wanted: FirstItems<'_, MESSAGES_MAX> = params.shape(0)?;
         if wanted.count > MESSAGES_MAX {
             return Err(Failure::invalid_params(format!("too many calls: {} > {MESSAGES_MAX}", wanted.count)));
         }

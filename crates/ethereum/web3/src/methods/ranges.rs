@@ -37,7 +37,7 @@ struct Span {
 }
 
 /// A page, and the key that the next one begins with.
-type Found<T> = (BTreeMap<B256, T>, Option<B256>);
+type RangePage<T> = (BTreeMap<B256, T>, Option<B256>);
 
 /// Collects the smallest keys from `start` on, a page and the key after it.
 struct Page<T> {
@@ -61,7 +61,7 @@ impl<T> Page<T> {
         }
     }
 
-    fn finish(mut self) -> Found<T> {
+    fn finish(mut self) -> RangePage<T> {
         let next = (self.found.len() > self.length).then(|| self.found.pop_last()).flatten();
         (self.found, next.map(|(key, _)| key))
     }
@@ -208,7 +208,7 @@ fn slots_of(
     contract: Address,
     page: Span,
     deadline: Deadline,
-) -> Result<Found<(U256, U256)>, Failure> {
+) -> Result<RangePage<(U256, U256)>, Failure> {
     if now.basic_ref(contract).map_err(Failure::state)?.is_none() {
         return Err(Failure::server(format!("account {contract} doesn't exist")));
     }

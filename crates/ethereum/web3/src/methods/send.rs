@@ -65,21 +65,21 @@ pub(super) type Answer = Result<B256, Failure>;
 type Queue = mpsc::Sender<(Bytes, oneshot::Sender<SubmitResult>)>;
 
 /// The outcome of a submission.
-type SubmitResult = Result<B256, Refused>;
+type SubmitResult = Result<B256, SendRefusal>;
 
-struct Refused {
+struct SendRefusal {
     failure: Failure,
     /// Whether it may succeed after the next block.
     for_now: bool,
 }
 
-impl From<Failure> for Refused {
+impl From<Failure> for SendRefusal {
     fn from(failure: Failure) -> Self {
         Self { failure, for_now: false }
     }
 }
 
-impl From<SubmitError> for Refused {
+impl From<SubmitError> for SendRefusal {
     fn from(error: SubmitError) -> Self {
         use PoolError::{AddressReserved, AuthorityReserved, DelegatedGapped, DelegatedInFlight, InsufficientFunds};
         let of_state = matches!(
@@ -93,7 +93,7 @@ impl From<SubmitError> for Refused {
 }
 
 /// A request whose transactions are on their way into blocks.
-struct Waiting {
+struct PendingRequest {
     /// Its number: requests are handed over in order.
     number: u64,
     hashes: Vec<B256>,
@@ -103,7 +103,7 @@ struct Waiting {
 /// The queues of the threads that collect single transactions, and that watch those under way.
 pub struct Sender {
     singles: OnceLock<Queue>,
-    waiting: Mutex<Option<std::sync::mpsc::Sender<Waiting>>>,
+    waiting: Mutex<Option<std::sync::mpsc::Sender<PendingRequest>>>,
     /// The number of the last request in `waiting`.
     last: AtomicU64,
     /// The last request that is settled, with all before it: in blocks, or waiting for something else.
@@ -146,7 +146,7 @@ pub fn start(api: &Api) -> std::io::Result<()> {
 }
 
 /// Watches requests until their transactions are all in blocks, or wait for something else.
-fn look_after(chain: &Chain, requests: &std::sync::mpsc::Receiver<Waiting>, settled: &watch::Sender<u64>) {
+fn look_after(chain: &Chain, requests: &std::sync::mpsc::Receiver<PendingRequest>, settled: &watch::Sender<u64>) {
     while let Ok(first) = requests.recv() {
         let mut last = first.number;
         let mut waiting = vec![first];
@@ -176,7 +176,7 @@ fn submit(chain: &Chain, counters: &Counters, burst: Vec<Bytes>) -> Vec<SubmitRe
     let results = chain.submit(burst);
     let refused = results.iter().filter(|result| result.is_err()).count();
     counters.transactions_refused.fetch_add(refused as u64, Relaxed);
-    results.into_iter().map(|result| result.map_err(Refused::from)).collect()
+    results.into_iter().map(|result| result.map_err(SendRefusal::from)).collect()
 }
 
 /// The one parameter of a request to send a transaction.
@@ -269,7 +269,7 @@ impl Api {
         let until = std::time::Instant::now() + self.config.limits.until_mined;
         let queue = self.sender.waiting.lock();
         let number = self.sender.last.load(Relaxed) + 1;
-        match queue.as_ref().map(|queue| queue.send(Waiting { number, hashes, until })) {
+        match queue.as_ref().map(|queue| queue.send(PendingRequest { number, hashes, until })) {
             Some(Ok(())) => self.sender.last.store(number, Release),
             // The server stops.
             Some(Err(_)) | None => return 0,
@@ -352,7 +352,7 @@ impl Caller<'_> {
                 Some((block, index)) if self.api.is_acknowledged(block.number()) => {
                     let mut out = String::new();
                     let blob_price = chain.env_of(&block).blobs.price();
-                    shapes::push_receipt(&mut out, shapes::Place { block: &block, index }, blob_price);
+                    shapes::push_receipt(&mut out, shapes::TxPosition { block: &block, index }, blob_price);
                     return Ok(out);
                 }
                 // Its block is not on disk.

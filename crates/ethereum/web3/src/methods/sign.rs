@@ -16,7 +16,7 @@ use hearth_evm::tx::{Tx, TypedTransaction};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::call::Message;
-use super::typed::{Chosen, Fees, narrow, typed, unsigned};
+use super::typed::{Fees, FieldDefaults, narrow, typed, unsigned};
 use super::{Caller, typed_data};
 use crate::call_pool::Deadline;
 use crate::error::ServeError;
@@ -200,7 +200,7 @@ impl Caller<'_> {
         } else {
             Fees::Price(price.unwrap_or_else(|| api.suggested_price()))
         };
-        typed(message, chain_id, Chosen { nonce, gas_limit, fees })
+        typed(message, chain_id, FieldDefaults { nonce, gas_limit, fees })
     }
 }
 

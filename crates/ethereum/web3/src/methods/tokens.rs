@@ -13,7 +13,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, Bytes, TxKind, U256};
-use hearth_evm::exec::{AccountOverride, BlockEnv, BlockExtras, Checks, Overlay, SimulateError, Simulated, simulate};
+use hearth_evm::exec::{
+    AccountOverride, BlockEnv, BlockExtras, Checks, Overlay, SimulateError, SimulationResult, simulate,
+};
 use revm::DatabaseRef;
 use revm::context::TxEnv;
 
@@ -22,7 +24,7 @@ use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::ids::unguessable;
 use crate::params::{BlockId, Params};
-use crate::trace::{Budget, Watchman};
+use crate::trace::{Budget, DeadlineInspector};
 
 /// Selector of `balanceOf(address)`.
 const BALANCE_OF: [u8; 4] = [0x70, 0xa0, 0x82, 0x31];
@@ -30,14 +32,14 @@ const BALANCE_OF: [u8; 4] = [0x70, 0xa0, 0x82, 0x31];
 const ALLOWANCE: [u8; 4] = [0xdd, 0x62, 0xed, 0x3e];
 
 /// A call of a token's view function, and the number that it shall return.
-struct Wanted {
+struct TokenCall {
     token: Address,
     selector: [u8; 4],
     accounts: Vec<Address>,
     amount: U256,
 }
 
-impl Wanted {
+impl TokenCall {
     /// Reads a method's parameters.
     fn read(name: &str, params: Params<'_>) -> Result<Self, Failure> {
         if name == "setERC20Allowance" {
@@ -62,7 +64,7 @@ impl Wanted {
 impl Caller<'_> {
     /// Sets the number that a token's view function returns.
     pub(super) async fn set_token(&self, name: &str, params: Params<'_>) -> Result<(), Failure> {
-        let wanted = Wanted::read(name, params)?;
+        let wanted = TokenCall::read(name, params)?;
         let amount = wanted.amount;
         let api = Arc::clone(self.api);
         let (account, slot) = self.api.heavy.run(move |deadline| api.slot_of(&wanted, deadline)).await?;
@@ -72,7 +74,7 @@ impl Caller<'_> {
 
 impl Api {
     /// Finds the account and the slot that hold the number which a token's view function returns.
-    fn slot_of(&self, wanted: &Wanted, deadline: Deadline) -> Result<(Address, U256), Failure> {
+    fn slot_of(&self, wanted: &TokenCall, deadline: Deadline) -> Result<(Address, U256), Failure> {
         let (env, view) = self.scene(BlockId::Latest)?;
         let tx = TxEnv {
             gas_limit: self.config.limits.call_gas,
@@ -99,8 +101,8 @@ impl Api {
     }
 }
 
-fn call<D: DatabaseRef>(db: &D, env: &BlockEnv, tx: &TxEnv, deadline: Deadline) -> Result<Simulated, Failure> {
-    let mut watch = Watchman::new(Budget { bytes: usize::MAX, deadline });
+fn call<D: DatabaseRef>(db: &D, env: &BlockEnv, tx: &TxEnv, deadline: Deadline) -> Result<SimulationResult, Failure> {
+    let mut watch = DeadlineInspector::new(Budget { bytes: usize::MAX, deadline });
     let done = simulate(db, env, &BlockExtras::default(), tx.clone(), Checks::Call, &mut watch);
     watch.check()?;
     done.map_err(|why| match why {

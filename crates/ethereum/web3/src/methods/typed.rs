@@ -27,7 +27,7 @@ pub(super) enum Fees {
 
 /// Values for fields that a message may lack.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chosen {
+pub(super) struct FieldDefaults {
     /// The sender's nonce.
     pub nonce: u64,
     /// The gas limit.
@@ -42,8 +42,8 @@ pub(super) fn narrow(wide: U256) -> Result<u128, Failure> {
 }
 
 /// Builds the transaction of a message on the chain `chain_id`.
-pub(super) fn typed(message: &Message, chain_id: u64, chosen: Chosen) -> Result<TypedTransaction, Failure> {
-    let Chosen { nonce, gas_limit, fees } = chosen;
+pub(super) fn typed(message: &Message, chain_id: u64, chosen: FieldDefaults) -> Result<TypedTransaction, Failure> {
+    let FieldDefaults { nonce, gas_limit, fees } = chosen;
     let to = message.to.map_or(TxKind::Create, |to| TxKind::Call(to.0));
     let value = message.value.map_or(U256::ZERO, |value| value.0);
     let input = message.input()?;

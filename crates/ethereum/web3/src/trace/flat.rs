@@ -11,7 +11,7 @@ use crate::json::{self, Object};
 
 /// The block and the transaction of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whereabouts {
+pub struct FramePosition {
     /// The hash of the block.
     pub block_hash: B256,
     /// The number of the block.
@@ -24,7 +24,7 @@ pub struct Whereabouts {
 
 /// The client whose error messages are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Words {
+pub enum ErrorStyle {
     /// go-ethereum.
     Geth,
     /// Parity and OpenEthereum.
@@ -32,7 +32,7 @@ pub enum Words {
 }
 
 /// Appends a frame with its place, if that is known.
-pub fn push_frame(out: &mut String, frame: &Frame, place: Option<&Whereabouts>, words: Words) {
+pub fn push_frame(out: &mut String, frame: &Frame, place: Option<&FramePosition>, words: ErrorStyle) {
     json::push_object(out, |object| {
         object.object("action", |object| push_action(object, frame));
         if let Some(place) = place {
@@ -41,8 +41,8 @@ pub fn push_frame(out: &mut String, frame: &Frame, place: Option<&Whereabouts>, 
         }
         if !frame.result.is_ok() {
             let why = match words {
-                Words::Geth => instruction_words(frame.result),
-                Words::Parity => parity_words(frame.result),
+                ErrorStyle::Geth => instruction_words(frame.result),
+                ErrorStyle::Parity => parity_words(frame.result),
             };
             object.text("error", &why);
         }

@@ -19,7 +19,7 @@ mod transfers;
 mod vm;
 mod words;
 
-use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, MessageContext, SimulateError, Simulated, simulate};
+use hearth_evm::exec::{BlockEnv, BlockExtras, Checks, MessageContext, SimulateError, SimulationResult, simulate};
 use revm::DatabaseRef;
 use revm::Inspector;
 use revm::context::TxEnv;
@@ -32,7 +32,7 @@ use crate::call_pool::Deadline;
 use crate::failure::Failure;
 use crate::json;
 
-pub use flat::{Whereabouts, Words, call_type, push_frame};
+pub use flat::{ErrorStyle, FramePosition, call_type, push_frame};
 #[cfg(test)]
 pub use frames::frame_of;
 pub use frames::{Frame, Frames, Kind};
@@ -40,7 +40,7 @@ pub use opcodes::OpcodeGas;
 pub use state_diff::state_diff;
 pub use transfers::Transfers;
 pub use vm::VmSteps;
-pub use words::{Watchman, halt_words, is_precompile};
+pub use words::{DeadlineInspector, halt_words, is_precompile};
 
 /// The limits of a trace.
 #[derive(Clone, Copy, Debug)]
@@ -104,12 +104,12 @@ pub struct Subject<'a, D> {
     /// Which checks to make.
     pub checks: Checks,
     /// The place in the chain, if it is a transaction of a block.
-    pub place: Option<Whereabouts>,
+    pub place: Option<FramePosition>,
 }
 
 impl<D: DatabaseRef> Subject<'_, D> {
     /// Executes the message, and calls `inspector` at each step.
-    pub fn run(&self, inspector: &mut Watcher<'_>) -> Result<Simulated, Failure> {
+    pub fn run(&self, inspector: &mut Watcher<'_>) -> Result<SimulationResult, Failure> {
         simulate(self.db, self.env, self.extras, self.tx.clone(), self.checks, inspector).map_err(|why| match why {
             SimulateError::State(why) => Failure::state(why),
             why => Failure::server(format!("tracing failed: {why}")),
@@ -123,7 +123,7 @@ impl Options {
         &self,
         subject: &Subject<'_, D>,
         budget: Budget,
-    ) -> Result<(String, Simulated), Failure> {
+    ) -> Result<(String, SimulationResult), Failure> {
         let config = &self.tracer_config;
         match self.tracer.as_deref() {
             None | Some("") => {
@@ -143,7 +143,7 @@ impl Options {
                 // The outermost frame has the gas of the whole transaction.
                 frames[0].gas = subject.tx.gas_limit;
                 frames[0].gas_used = done.result.tx_gas_used();
-                let words = if config.convert_parity_errors { Words::Parity } else { Words::Geth };
+                let words = if config.convert_parity_errors { ErrorStyle::Parity } else { ErrorStyle::Geth };
                 let push = |out: &mut String, frame: &Frame| push_frame(out, frame, subject.place.as_ref(), words);
                 Ok((json::array(&frames, push), done))
             }
@@ -154,10 +154,10 @@ impl Options {
                 Ok((selectors.finish()?, done))
             }
             Some("prestateTracer") => {
-                let mut watch = Watchman::new(budget);
+                let mut watch = DeadlineInspector::new(budget);
                 let done = subject.run(&mut watch)?;
                 watch.check()?;
-                let wanted = prestate::Wanted { code: !config.disable_code, storage: !config.disable_storage };
+                let wanted = prestate::PrestateFields { code: !config.disable_code, storage: !config.disable_storage };
                 let text = match config.diff_mode {
                     true => prestate::difference(subject.db, &done.state, wanted, budget.bytes),
                     false => prestate::before(subject.db, &done.state, wanted, budget.bytes),
@@ -165,7 +165,7 @@ impl Options {
                 Ok((text?, done))
             }
             Some("noopTracer") => {
-                let mut watch = Watchman::new(budget);
+                let mut watch = DeadlineInspector::new(budget);
                 let done = subject.run(&mut watch)?;
                 watch.check()?;
                 Ok(("{}".into(), done))

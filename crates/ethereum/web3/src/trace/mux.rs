@@ -6,7 +6,7 @@
 //!
 //! The message is executed once for each tracer, always with the same result.
 
-use hearth_evm::exec::Simulated;
+use hearth_evm::exec::SimulationResult;
 use revm::DatabaseRef;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -22,15 +22,15 @@ const TRACER: &str = "Tracer";
 const MOST: usize = 8;
 
 /// The names of tracers in a configuration, each with its own configuration; other fields are left out.
-struct Named<'a>(Vec<(String, &'a RawValue)>);
+struct NamedTracers<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Named<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for NamedTracers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Named(Vec::new()))
+        deserializer.deserialize_map(NamedTracers(Vec::new()))
     }
 }
 
-impl<'de: 'a, 'a> Visitor<'de> for Named<'a> {
+impl<'de: 'a, 'a> Visitor<'de> for NamedTracers<'a> {
     type Value = Self;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,7 +51,7 @@ impl<'de: 'a, 'a> Visitor<'de> for Named<'a> {
 
 /// Reads the tracers in a configuration, with the options of each. Nested ones are ignored.
 pub(super) fn read(json: &str) -> Result<Vec<(String, TracerConfig)>, serde_json::Error> {
-    let Named(named) = serde_json::from_str(json)?;
+    let NamedTracers(named) = serde_json::from_str(json)?;
     let one = |(name, config): (String, &RawValue)| {
         let config: Option<TracerConfig> = serde_json::from_str(config.get())?;
         Ok((name, config.unwrap_or_default()))
@@ -64,7 +64,7 @@ pub(super) fn trace<D: DatabaseRef>(
     each: &[(String, TracerConfig)],
     subject: &Subject<'_, D>,
     mut budget: Budget,
-) -> Result<(String, Simulated), Failure> {
+) -> Result<(String, SimulationResult), Failure> {
     if each.len() > MOST {
         return Err(Failure::server(format!("muxTracer takes at most {MOST} tracers")));
     }

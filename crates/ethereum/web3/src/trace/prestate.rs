@@ -13,7 +13,7 @@ use crate::json::{self, Object};
 
 /// Fields of an account to include besides balance and nonce.
 #[derive(Clone, Copy)]
-pub struct Wanted {
+pub struct PrestateFields {
     /// The code of the account.
     pub code: bool,
     /// The touched slots of the storage.
@@ -22,7 +22,7 @@ pub struct Wanted {
 
 /// Fields of an account in the answer.
 #[derive(Default)]
-struct Shown {
+struct PrestateAccount {
     balance: Option<U256>,
     nonce: Option<u64>,
     code: Option<Bytes>,
@@ -31,7 +31,7 @@ struct Shown {
 
 /// Accounts in the answer, within a limit of bytes.
 struct Accounts {
-    all: BTreeMap<Address, Shown>,
+    all: BTreeMap<Address, PrestateAccount>,
     bytes_left: usize,
 }
 
@@ -40,7 +40,7 @@ impl Accounts {
         Self { all: BTreeMap::new(), bytes_left: bytes }
     }
 
-    fn insert(&mut self, address: Address, shown: Shown) -> Result<(), Failure> {
+    fn insert(&mut self, address: Address, shown: PrestateAccount) -> Result<(), Failure> {
         // Two digits per byte, and names.
         let code = shown.code.as_ref().map_or(0, |code| 2 * code.len());
         let bytes = 128 + code + 140 * shown.storage.len();
@@ -50,7 +50,7 @@ impl Accounts {
     }
 }
 
-impl Shown {
+impl PrestateAccount {
     fn is_empty(&self) -> bool {
         self.balance.is_none() && self.nonce.is_none() && self.code.is_none() && self.storage.is_empty()
     }
@@ -87,9 +87,9 @@ pub fn code_of<D: DatabaseRef>(db: &D, info: &AccountInfo) -> Result<Bytes, Fail
     Ok(code.original_bytes())
 }
 
-fn whole<D: DatabaseRef>(db: &D, info: &AccountInfo, wanted: Wanted) -> Result<Shown, Failure> {
+fn whole<D: DatabaseRef>(db: &D, info: &AccountInfo, wanted: PrestateFields) -> Result<PrestateAccount, Failure> {
     let code = if wanted.code { code_of(db, info)? } else { Bytes::new() };
-    Ok(Shown {
+    Ok(PrestateAccount {
         balance: Some(info.balance),
         nonce: (info.nonce != 0).then_some(info.nonce),
         code: (!code.is_empty()).then_some(code),
@@ -98,7 +98,12 @@ fn whole<D: DatabaseRef>(db: &D, info: &AccountInfo, wanted: Wanted) -> Result<S
 }
 
 /// Returns the accounts in `state`, with their contents in `db`.
-pub fn before<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: usize) -> Result<String, Failure> {
+pub fn before<D: DatabaseRef>(
+    db: &D,
+    state: &EvmState,
+    wanted: PrestateFields,
+    bytes: usize,
+) -> Result<String, Failure> {
     let mut accounts = Accounts::within(bytes);
     for (address, account) in state {
         let info = db.basic_ref(*address).map_err(Failure::state)?.unwrap_or_default();
@@ -112,7 +117,12 @@ pub fn before<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: u
 }
 
 /// Returns what `state` changes of `db`: before and after.
-pub fn difference<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, bytes: usize) -> Result<String, Failure> {
+pub fn difference<D: DatabaseRef>(
+    db: &D,
+    state: &EvmState,
+    wanted: PrestateFields,
+    bytes: usize,
+) -> Result<String, Failure> {
     let (mut pre, mut post) = (Accounts::within(bytes / 2), Accounts::within(bytes / 2));
     for (address, account) in state.iter().filter(|(_, account)| account.is_touched()) {
         let info = db.basic_ref(*address).map_err(Failure::state)?;
@@ -121,7 +131,7 @@ pub fn difference<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, byte
         let is_gone = account.is_selfdestructed() || account.info.is_empty();
         let changed = account.storage.iter().filter(|(_, slot)| wanted.storage && slot.is_changed());
         let changed: Vec<_> = changed.map(|(key, slot)| (*key, slot.original_value, slot.present_value)).collect();
-        let mut new = Shown::default();
+        let mut new = PrestateAccount::default();
         if !is_gone {
             new.balance = (account.info.balance != info.balance).then_some(account.info.balance);
             new.nonce = (account.info.nonce != info.nonce).then_some(account.info.nonce);
@@ -150,7 +160,7 @@ pub fn difference<D: DatabaseRef>(db: &D, state: &EvmState, wanted: Wanted, byte
     }))
 }
 
-fn push_accounts(object: &mut Object<'_>, accounts: &BTreeMap<Address, Shown>) {
+fn push_accounts(object: &mut Object<'_>, accounts: &BTreeMap<Address, PrestateAccount>) {
     for (address, shown) in accounts {
         let name = format!("0x{}", alloy_primitives::hex::encode(address));
         object.object(&name, |object| shown.push(object));

@@ -14,7 +14,7 @@ use crate::json::{self, Object};
 
 /// The kind of change of an account.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum ChangeKind {
     Born,
     Changed,
     Died,
@@ -29,15 +29,15 @@ pub fn state_diff<D: DatabaseRef>(db: &D, state: &EvmState, bytes: usize) -> Res
         let gone = account.is_selfdestructed() || account.info.is_empty();
         let fate = match (&old, gone) {
             (None, true) => continue,
-            (None, false) => Fate::Born,
-            (Some(_), true) => Fate::Died,
-            (Some(_), false) => Fate::Changed,
+            (None, false) => ChangeKind::Born,
+            (Some(_), true) => ChangeKind::Died,
+            (Some(_), false) => ChangeKind::Changed,
         };
         let old = old.unwrap_or_default();
-        let slots = account.storage.iter().filter(|(_, slot)| slot.is_changed() && fate != Fate::Died);
+        let slots = account.storage.iter().filter(|(_, slot)| slot.is_changed() && fate != ChangeKind::Died);
         let slots: BTreeMap<U256, (U256, U256)> =
             slots.map(|(key, slot)| (*key, (slot.original_value, slot.present_value))).collect();
-        if fate == Fate::Changed && old == account.info && slots.is_empty() {
+        if fate == ChangeKind::Changed && old == account.info && slots.is_empty() {
             continue;
         }
         if out.len() > 1 {
@@ -57,7 +57,7 @@ pub fn state_diff<D: DatabaseRef>(db: &D, state: &EvmState, bytes: usize) -> Res
 
 fn push_account(
     object: &mut Object<'_>,
-    fate: Fate,
+    fate: ChangeKind,
     (old, new): (&AccountInfo, &AccountInfo),
     (old_code, new_code): (Bytes, Bytes),
     slots: &BTreeMap<U256, (U256, U256)>,
@@ -76,15 +76,15 @@ fn push_account(
 fn push_delta<T: PartialEq>(
     object: &mut Object<'_>,
     name: &str,
-    fate: Fate,
+    fate: ChangeKind,
     (old, new): (&T, &T),
     text: impl Fn(&T) -> String,
 ) {
     match fate {
-        Fate::Born => object.object(name, |object| object.raw("+", &text(new))),
-        Fate::Died => object.object(name, |object| object.raw("-", &text(old))),
-        Fate::Changed if old == new => object.text(name, "="),
-        Fate::Changed => object.object(name, |object| {
+        ChangeKind::Born => object.object(name, |object| object.raw("+", &text(new))),
+        ChangeKind::Died => object.object(name, |object| object.raw("-", &text(old))),
+        ChangeKind::Changed if old == new => object.text(name, "="),
+        ChangeKind::Changed => object.object(name, |object| {
             object.object("*", |object| {
                 object.raw("from", &text(old));
                 object.raw("to", &text(new));

@@ -27,13 +27,13 @@ pub struct Steps {
     text: String,
     steps: u64,
     /// The current step.
-    before: Before,
+    before: StepStart,
     /// The storage slots that each contract has read and written.
     storage: HashMap<Address, BTreeMap<U256, U256>>,
 }
 
 #[derive(Default)]
-struct Before {
+struct StepStart {
     pc: u64,
     opcode: u8,
     gas: u64,
@@ -55,7 +55,7 @@ impl Steps {
             clock: Clock::new(budget),
             text: String::new(),
             steps: 0,
-            before: Before::default(),
+            before: StepStart::default(),
             storage: HashMap::new(),
         }
     }
@@ -137,13 +137,13 @@ impl<CTX: ContextTr> Inspector<CTX> for Steps {
         let opcode = interpreter.bytecode.opcode();
         let stack = interpreter.stack.data();
         let from_top = |depth: usize| stack.len().checked_sub(depth + 1).map(|at| stack[at]);
-        let mut before = Before {
+        let mut before = StepStart {
             pc: interpreter.bytecode.pc() as u64,
             opcode,
             gas: interpreter.gas.remaining(),
             depth: context.journal_mut().depth() as u64,
             refund: u64::try_from(interpreter.gas.refunded()).unwrap_or_default(),
-            ..Before::default()
+            ..StepStart::default()
         };
         if !self.options.disable_storage && matches!(opcode, SLOAD | SSTORE) {
             before.key = from_top(0);

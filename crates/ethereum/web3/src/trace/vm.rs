@@ -22,13 +22,13 @@ const STEP_BYTES: usize = 120;
 pub struct VmSteps {
     clock: Clock,
     /// Frames that have not ended, the outermost first; `None` for one that runs no code.
-    open: Vec<Option<Running>>,
+    open: Vec<Option<RunningFrame>>,
     root: Option<String>,
     bytes: usize,
 }
 
 /// A frame that is running.
-struct Running {
+struct RunningFrame {
     code: Bytes,
     /// The instructions that have ended, with commas between.
     steps: String,
@@ -72,14 +72,14 @@ impl VmSteps {
             object.raw("ops", &format!("[{}]", frame.steps));
         });
         match self.open.last_mut() {
-            Some(Some(Running { now: Some(step), .. })) => step.sub = Some(text),
+            Some(Some(RunningFrame { now: Some(step), .. })) => step.sub = Some(text),
             Some(_) => {}
             None => self.root = Some(text),
         }
     }
 }
 
-impl Running {
+impl RunningFrame {
     /// Ends the current instruction; returns the added length of the text.
     fn end_step(&mut self, gas_left: u64, stack: &[U256], memory: &[u8]) -> usize {
         let Some(step) = self.now.take() else { return 0 };
@@ -141,7 +141,7 @@ impl<CTX: ContextTr> Inspector<CTX> for VmSteps {
         let code = Bytes::copy_from_slice(interpreter.bytecode.bytecode_slice());
         self.bytes += 2 * code.len();
         if let Some(frame) = self.open.last_mut() {
-            *frame = Some(Running { code, steps: String::new(), now: None });
+            *frame = Some(RunningFrame { code, steps: String::new(), now: None });
         }
     }
 

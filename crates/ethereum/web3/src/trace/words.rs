@@ -52,9 +52,9 @@ impl Clock {
 }
 
 /// An inspector that only checks the time.
-pub struct Watchman(Clock);
+pub struct DeadlineInspector(Clock);
 
-impl Watchman {
+impl DeadlineInspector {
     /// Creates one for an execution within `budget`.
     pub fn new(budget: Budget) -> Self {
         Self(Clock::new(budget))
@@ -66,7 +66,7 @@ impl Watchman {
     }
 }
 
-impl<CTX: ContextTr> Inspector<CTX> for Watchman {
+impl<CTX: ContextTr> Inspector<CTX> for DeadlineInspector {
     fn step(&mut self, interpreter: &mut Interpreter, _: &mut CTX) {
         self.0.tick(interpreter, 0);
     }

@@ -19,7 +19,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use hearth_command::node_rpc::{self, Rpc, RpcError};
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_crypto::ed25519::SigningKey;
@@ -37,10 +37,10 @@ use hearth_wire::base58::encode_32;
 
 use super::bottleneck::{LoadSummary, limit_of_load};
 use super::drive::Driver;
-use super::observe::{Observed, Snapshot};
-use super::report::{Asked, Rate, Report, Target, Waited};
+use super::observe::{BenchObservations, Snapshot};
+use super::report::{LoadSettings, Rate, Report, Target, WaitEnd};
 use super::summary::is_kept;
-use super::{BenchError, Nobody, Options, asked, machine, presign_count, progress};
+use super::{BenchError, NullObserver, Options, asked, machine, presign_count, progress};
 use fund::{Payer, Purse, text};
 use probe::{Plan, Prober};
 
@@ -62,7 +62,13 @@ impl From<RpcError> for BenchError {
 }
 
 /// Drives the node at `url` and returns the report.
-pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say: &Say) -> Result<Report, BenchError> {
+pub fn run(
+    config: &Config,
+    options: &Options,
+    url: &str,
+    stop: &StopSignal,
+    say: &CommandOutput,
+) -> Result<Report, BenchError> {
     let rpc = node_rpc::at(url)?;
     let (mut target, tpu) = find(&rpc, url, options.target.tpu)?;
     say.line(format_args!("  target     {url} ({}), TPU {}", target.version, target.tpu));
@@ -99,7 +105,7 @@ pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say
         identity: identity.map(|identity| *identity.keypair.seed()),
     };
     let node = boot_load(config, benchg, benchs, bencho::Config { rpc: rpc.address()?, samples: sender })?;
-    let mut seen = Observed::default();
+    let mut seen = BenchObservations::default();
     (seen.pid, seen.is_outside) = (options.target.pid, true);
     seen.expects_growth = options.rate.is_none_or(|rate| rate >= GROWTH_RATE);
     let measuring = seen.measuring.clone();
@@ -116,7 +122,7 @@ pub fn run(config: &Config, options: &Options, url: &str, stop: &StopSignal, say
         say,
         cores,
         instead,
-        witness: &mut Nobody,
+        witness: &mut NullObserver,
         seen,
         before_run: count,
     };
@@ -207,7 +213,7 @@ fn transaction_count(rpc: &Rpc) -> Result<u64, BenchError> {
 
 /// Waits until everything that was sent has landed, or nothing more can, or nothing more does. Returns what has landed,
 /// and which of these it was.
-fn drain(rpc: &Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, Waited), BenchError> {
+fn drain(rpc: &Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, WaitEnd), BenchError> {
     progress("waiting for transactions in flight");
     let presses = driver.stop.presses();
     // At least as new as any that the load has used.
@@ -215,18 +221,18 @@ fn drain(rpc: &Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, Wait
     let (mut landed, mut since) = (purse.landed(rpc)?, Instant::now());
     let waited = loop {
         if driver.stop.presses() != presses {
-            break Waited::Interrupted;
+            break WaitEnd::Interrupted;
         }
         let now = Snapshot::take(driver.node);
         // Tiles publish their counters from time to time: if more has landed than they count as sent, they lag behind.
         if now.is_sent() && landed == now.sent() {
-            break Waited::AllLanded;
+            break WaitEnd::AllLanded;
         }
         if since.elapsed() > STANDSTILL && !is_valid(rpc, &last)? {
-            break Waited::Expired;
+            break WaitEnd::Expired;
         }
         if since.elapsed() > GIVEN_UP {
-            break Waited::StoodStill;
+            break WaitEnd::StoodStill;
         }
         std::thread::sleep(LOOK_EVERY);
         let found = purse.landed(rpc)?;
@@ -234,7 +240,7 @@ fn drain(rpc: &Rpc, purse: &Purse, driver: &mut Driver<'_>) -> Result<(u64, Wait
             since = Instant::now();
         }
     };
-    driver.seen.drain_interrupted = waited == Waited::Interrupted;
+    driver.seen.drain_interrupted = waited == WaitEnd::Interrupted;
     Ok((landed, waited))
 }
 
@@ -244,13 +250,13 @@ fn is_valid(rpc: &Rpc, blockhash: &str) -> Result<bool, BenchError> {
     Ok(answer["value"].as_bool().unwrap_or(true))
 }
 
-impl Observed {
+impl BenchObservations {
     /// Computes the report of a target from the observations.
     fn report_of_target(
         &mut self,
         target: Target,
         landed: u64,
-        (asked, options): (Asked, &Options),
+        (asked, options): (LoadSettings, &Options),
         cores: f64,
     ) -> Report {
         let elapsed = self.measured_s();

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::fund::{self, Payer};
 use crate::BenchError;
-use crate::report::{Latency, Waits};
+use crate::report::{Latency, WaitTimes};
 
 /// How often the statuses of probes are requested.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -35,14 +35,14 @@ const CONNECTIONS: u32 = 4;
 const STATUSES: usize = 256;
 
 /// A probe that was submitted and is not confirmed.
-struct Under {
+struct PendingProbe {
     signature: String,
     due: Instant,
     processed: bool,
 }
 
 #[derive(Default)]
-struct Found {
+struct ProbeTimes {
     submitted_ms: Vec<f64>,
     processed_ms: Vec<f64>,
     confirmed_ms: Vec<f64>,
@@ -54,8 +54,8 @@ struct Found {
 
 #[derive(Default)]
 struct Shared {
-    under: Mutex<Vec<Under>>,
-    found: Mutex<Found>,
+    under: Mutex<Vec<PendingProbe>>,
+    found: Mutex<ProbeTimes>,
     sent_all: AtomicBool,
     quit: AtomicBool,
 }
@@ -142,7 +142,7 @@ impl Prober {
             let before = before.replace(times.map(Vec::len));
             let names = ["submitted", "processed", "confirmed", "answered"].into_iter().zip(times);
             let part = |((name, times), from): ((&str, &Vec<f64>), usize)| {
-                let Waits { count, p50, max, .. } = Waits::of(&mut times[from..].to_vec());
+                let WaitTimes { count, p50, max, .. } = WaitTimes::of(&mut times[from..].to_vec());
                 (count > 0).then(|| format!("{count} {name} p50 {p50:.1} max {max:.1} ms"))
             };
             let parts: Vec<String> = names.zip(before).filter_map(part).collect();
@@ -159,11 +159,11 @@ impl Prober {
             probes: found.probes,
             probes_refused: found.refused,
             probes_lost: found.probes.saturating_sub(found.confirmed_ms.len() as u64 + found.refused),
-            submitted_ms: Waits::of(&mut found.submitted_ms),
-            processed_ms: Waits::of(&mut found.processed_ms),
-            confirmed_ms: Waits::of(&mut found.confirmed_ms),
+            submitted_ms: WaitTimes::of(&mut found.submitted_ms),
+            processed_ms: WaitTimes::of(&mut found.processed_ms),
+            confirmed_ms: WaitTimes::of(&mut found.confirmed_ms),
             questions_failed: found.questions_failed,
-            answers_ms: Waits::of(&mut found.answers_ms),
+            answers_ms: WaitTimes::of(&mut found.answers_ms),
         }
     }
 }
@@ -184,7 +184,7 @@ fn submit(rpc: Rpc, mut schedule: Schedule, shared: &Shared, payer: &Payer, to: 
         match sent {
             Ok(signature) => {
                 found.submitted_ms.push(ms(due));
-                let under = Under { signature, due, processed: false };
+                let under = PendingProbe { signature, due, processed: false };
                 shared.under.lock().push(under);
             }
             Err(_) => found.refused += 1,
@@ -267,7 +267,7 @@ mod tests {
     fn statuses_are_taken_in_once_and_in_order() {
         let shared = Shared::default();
         let due = Instant::now();
-        let probe = |name: &str| Under { signature: name.into(), due, processed: false };
+        let probe = |name: &str| PendingProbe { signature: name.into(), due, processed: false };
         *shared.under.lock() = vec![probe("a"), probe("b"), probe("c")];
         note(&json!([null, { "confirmationStatus": "processed" }]), &shared);
         note(&json!([null, { "confirmationStatus": "confirmed" }, { "confirmationStatus": "finalized" }]), &shared);

@@ -14,7 +14,7 @@ mod solana;
 
 use std::time::Duration;
 
-use hearth_load::options::{Asked, Beside, GiveUp, Pace, Timing};
+use hearth_load::options::{GiveUp, RunOptions, SendOptions, SideMeasurements, Timing};
 use hearth_load::report::Report;
 
 /// Upper bound on the p99 send lag at half the rate, in milliseconds.
@@ -39,19 +39,19 @@ fn main() {
 }
 
 /// The options of a four-second run that measures the last three seconds.
-fn asked<K>(url: &str, kind: K, senders: usize, presign: u64, rate: Option<f64>) -> Asked<K> {
-    Asked {
+fn asked<K>(url: &str, kind: K, senders: usize, presign: u64, rate: Option<f64>) -> RunOptions<K> {
+    RunOptions {
         networks: vec![url.into()],
         timeout: Duration::from_secs(10),
         patience: Duration::from_secs(10),
         mix: kind.into(),
         senders,
-        pace: Pace { rate, batch: 100, under_way: 1_000_000, count: None, presign },
+        pace: SendOptions { rate, batch: 100, under_way: 1_000_000, count: None, presign },
         timing: Timing {
             warmup: Duration::from_secs(1),
             duration: Duration::from_secs(3),
             pids: vec![],
-            beside: Beside::default(),
+            beside: SideMeasurements::default(),
             give_up: GiveUp::default(),
         },
     }

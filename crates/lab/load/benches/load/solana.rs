@@ -13,12 +13,12 @@ use hearth_load::report::Report;
 use hearth_load::rpc::Rpc;
 use hearth_load::solana::Node;
 use hearth_load::solana::keys::generate;
-use hearth_load::solana::run::{By, drive};
+use hearth_load::solana::run::{SendVia, drive};
 use hearth_load::solana::workload::Kind;
 use hearth_quic::{Server, ServerConfig};
 use hearth_testkit::http;
 use hearth_tile::sys::event::{EventFd, wait_readable};
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, RecvBatch, PortSharing, UdpSocket};
 use hearth_wire::Signature;
 use hearth_wire::base58::{encode_32, encode_64};
 use parking_lot::Mutex;
@@ -36,7 +36,7 @@ type Chain = Mutex<sink::Chain<Signature>>;
 /// Main function of the sink process.
 pub fn sink() {
     pin(1);
-    let options = Options { sharing: Sharing::None, buffer_bytes: 4 << 20 };
+    let options = Options { sharing: PortSharing::None, buffer_bytes: 4 << 20 };
     let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), options).expect("a port");
     let tpu = socket.local_addr();
     let chain = Arc::new(Mutex::new(sink::Chain::new()));
@@ -120,5 +120,5 @@ pub fn run(rate: Option<f64>) -> Report {
     let rpc = Rpc::new(&sink.url, Duration::from_secs(10)).expect("an address");
     let node = Node::ask(rpc).expect("the sink answers");
     let asked = asked(&sink.url, Kind::Transfer, 1, PRESIGN, rate);
-    drive(&asked, By::Leaders, &node, &[], &accounts, &|| false, |_| {}).expect("the sink takes all")
+    drive(&asked, SendVia::Leaders, &node, &[], &accounts, &|| false, |_| {}).expect("the sink takes all")
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
-use hearth_command::output::{self, Say, Unwritable, note};
+use hearth_command::output::{self, CommandOutput, WriteError, note};
 use hearth_command::stop::StopSignal;
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ pub enum EtlCommandError {
     Table(#[from] TableError),
     /// The summary cannot be written.
     #[error(transparent)]
-    Out(#[from] Unwritable),
+    Out(#[from] WriteError),
 }
 
 impl From<LiveError> for EtlCommandError {
@@ -117,7 +117,7 @@ impl ExitCode for EtlCommandError {
 }
 
 /// Runs the command.
-pub fn run(options: &Etl, stop: &StopSignal, say: &Say) -> Result<(), EtlCommandError> {
+pub fn run(options: &Etl, stop: &StopSignal, say: &CommandOutput) -> Result<(), EtlCommandError> {
     let is_input = |path: &PathBuf| path.as_os_str() == "-";
     let input = options.log.iter().any(is_input);
     if input && options.follow {
@@ -137,7 +137,7 @@ pub fn run(options: &Etl, stop: &StopSignal, say: &Say) -> Result<(), EtlCommand
     }
     let mut sources = sources(options)?;
     let mut store = open(options, sources.is_empty() && !input)?;
-    let to_stderr = Say::stderr();
+    let to_stderr = CommandOutput::stderr();
     let say = if options.json.as_ref().is_some_and(is_input) { &to_stderr } else { say };
     let mut read = if options.follow {
         follow(options, &mut sources, &mut *store, stop)
@@ -205,7 +205,7 @@ fn follow(options: &Etl, sources: &mut Sources, store: &mut dyn Store, stop: &St
 }
 
 /// Writes the tables and the summary.
-fn tell(options: &Etl, sources: &Sources, store: &mut dyn Store, say: &Say) -> Result<(), EtlCommandError> {
+fn tell(options: &Etl, sources: &Sources, store: &mut dyn Store, say: &CommandOutput) -> Result<(), EtlCommandError> {
     let heights = options.from.unwrap_or(0)..=options.to.unwrap_or(u64::MAX);
     if let Some(path) = &options.csv {
         table::csv(path, store, heights.clone())?;
@@ -220,9 +220,9 @@ fn tell(options: &Etl, sources: &Sources, store: &mut dyn Store, say: &Say) -> R
     let all: Value = json!({ "read": found, "blocks": summary });
     let text = serde_json::to_string_pretty(&all).expect("plain data");
     if path.as_os_str() == "-" {
-        Say::default().line(text);
+        CommandOutput::default().line(text);
         return Ok(());
     }
-    let failed = |source| Unwritable { path: path.clone(), source };
+    let failed = |source| WriteError { path: path.clone(), source };
     Ok(std::fs::write(path, text + "\n").map_err(failed)?)
 }

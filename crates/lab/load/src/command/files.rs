@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hearth_command::output::{self, Say, note};
+use hearth_command::output::{self, CommandOutput, note};
 use hearth_command::stop::StopSignal;
 use hearth_profile::Stack;
 use serde::Serialize;
 
 use super::CommandError;
 use super::options::{self, Run};
-use crate::page::{self, Shown};
+use crate::page::{self, PageReport};
 use crate::profile::{Plan, Profile, Span, take};
-use crate::ramp::Ramped;
+use crate::ramp::RampResult;
 
 /// Variable with the admin token of the node, the same as for `hearth profile`.
 const TOKEN: &str = "HEARTH_ADMIN_TOKEN";
@@ -31,11 +31,11 @@ pub fn can_be_written(options: &Run) -> Result<(), CommandError> {
 }
 
 /// Writes the output of a run: all of `report` as JSON, `shown` on the page. Returns lines that name the other files.
-pub fn write(options: &Run, report: &impl Serialize, shown: Option<&Shown>) -> Result<String, CommandError> {
+pub fn write(options: &Run, report: &impl Serialize, shown: Option<&PageReport>) -> Result<String, CommandError> {
     if let Some(path) = &options.json {
         let json = serde_json::to_string_pretty(report).expect("plain data") + "\n";
         if path.as_os_str() == "-" {
-            let data = Say::default();
+            let data = CommandOutput::default();
             data.text(json);
             data.end().map_err(|why| CommandError::File(path.into(), why))?;
         } else {
@@ -55,9 +55,9 @@ pub fn write(options: &Run, report: &impl Serialize, shown: Option<&Shown>) -> R
 }
 
 /// The page's view of a search, if it found a rate.
-pub fn shown_of(found: &Ramped) -> Option<Shown> {
+pub fn shown_of(found: &RampResult) -> Option<PageReport> {
     let report = found.report.clone()?;
-    Some(Shown { name: String::new(), report, steps: Some((found.steps.clone(), found.p99_ms_max)) })
+    Some(PageReport { name: String::new(), report, steps: Some((found.steps.clone(), found.p99_ms_max)) })
 }
 
 fn save(path: &Path, text: &str) -> Result<(), CommandError> {
@@ -111,7 +111,7 @@ fn token() -> Option<String> {
 }
 
 /// `hearth load profile`
-pub fn profile(options: &options::Profile, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+pub fn profile(options: &options::Profile, stop: &StopSignal, say: &CommandOutput) -> Result<(), CommandError> {
     output::can_be_written(&options.flame)?;
     let span = match options.next_block {
         true => Span::NextBlock,
@@ -127,12 +127,12 @@ pub fn profile(options: &options::Profile, stop: &StopSignal, say: &Say) -> Resu
 }
 
 /// `hearth load report`
-pub fn report(options: &options::Report, say: &Say) -> Result<(), CommandError> {
+pub fn report(options: &options::Report, say: &CommandOutput) -> Result<(), CommandError> {
     let shown = options.reports.iter().map(|path| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         Ok(page::read(&name, super::read(path)?)?)
     });
-    let shown = shown.collect::<Result<Vec<Shown>, CommandError>>()?;
+    let shown = shown.collect::<Result<Vec<PageReport>, CommandError>>()?;
     let Some(path) = &options.html else {
         let texts: Vec<_> = shown.iter().map(|one| format!("{}\n{}", one.name, one.report.text())).collect();
         say.text(texts.join("\n"));

@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
 use super::options::Fund;
-use crate::account::{AccountError, KeyLock, Place};
+use crate::account::{AccountError, KeyLock, WriteMode};
 
 /// How accounts of a chain are generated, read and written.
 pub struct Keys<A> {
@@ -20,7 +20,7 @@ pub struct Keys<A> {
     /// Reads a key file.
     pub load: fn(&Path) -> Result<Vec<A>, AccountError>,
     /// Writes a key file.
-    pub save: fn(&Path, &[A], Place) -> Result<(), AccountError>,
+    pub save: fn(&Path, &[A], WriteMode) -> Result<(), AccountError>,
 }
 
 /// The accounts of one `fund` command.
@@ -81,7 +81,7 @@ impl<A> KeyFile<A> {
         if self.is_kept.get() {
             return Ok(());
         }
-        let place = if self.is_new { Place::New } else { Place::Replace };
+        let place = if self.is_new { WriteMode::New } else { WriteMode::Replace };
         (self.keys.save)(&self.path, &self.accounts, place)?;
         self.is_kept.set(true);
         // The new file has another inode, which is not locked yet.

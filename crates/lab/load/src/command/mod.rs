@@ -23,7 +23,7 @@ use alloy_primitives::utils::{format_ether, parse_ether};
 use alloy_primitives::{Address, U256};
 use hearth_command::bar::Bar;
 use hearth_command::exit_code::{ExitCode, FAILED, MISSED, WRONG_USE};
-use hearth_command::output::{Say, Unwritable, note};
+use hearth_command::output::{CommandOutput, WriteError, note};
 use hearth_command::secrets;
 use hearth_command::shell;
 use hearth_command::stop::{GRACE, StopSignal};
@@ -34,22 +34,22 @@ use zeroize::Zeroizing;
 use crate::account::{self, AccountError, KeyLock, address};
 use crate::chain;
 use crate::compare::{CompareError, Comparison, compare};
-use crate::connect::{self, ConnectError, Connected};
+use crate::connect::{self, ConnectError, ConnectedNode};
 use crate::error::LoadError;
 use crate::ethereum::fund::{self, FundError};
 use crate::ethereum::node::{self, Node};
 use crate::ethereum::workload::Mix;
 use crate::ethereum::{inspect, run};
-use crate::options::{Asked, Beside, GiveUp, Timing};
-use crate::page::{PageError, Shown};
+use crate::options::{GiveUp, RunOptions, SideMeasurements, Timing};
+use crate::page::{PageError, PageReport};
 use crate::profile::ProfileError;
 use crate::progress::Progress;
 use crate::ramp::{Bound, ramp};
 use crate::report::Report;
-use crate::retry::{Caller, Patient};
+use crate::retry::{Caller, RetryingRpc};
 use crate::rpc::{Rpc, RpcError};
 use crate::series::Pool;
-use crate::tx_mix::Named;
+use crate::tx_mix::TxKinds;
 use key_file::{KeyFile, Keys};
 use options::{Fund, Run, Target};
 
@@ -112,7 +112,7 @@ pub enum CommandError {
     Lost(String),
     /// The result cannot be written.
     #[error(transparent)]
-    Out(#[from] Unwritable),
+    Out(#[from] WriteError),
     /// The reports cannot be compared.
     #[error(transparent)]
     Compare(#[from] CompareError),
@@ -169,7 +169,12 @@ impl ExitCode for CommandError {
 }
 
 /// Runs the command. `open_purse` opens a key of the UTXO ledger, if money is to come from there.
-pub fn run(options: &Options, open_purse: OpenPurse, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+pub fn run(
+    options: &Options,
+    open_purse: OpenPurse,
+    stop: &StopSignal,
+    say: &CommandOutput,
+) -> Result<(), CommandError> {
     match options {
         Options::Fund(fund) => make_accounts(fund, open_purse, stop, say),
         Options::Run(options) => drive(options, stop, say),
@@ -177,8 +182,8 @@ pub fn run(options: &Options, open_purse: OpenPurse, stop: &StopSignal, say: &Sa
         Options::Report(options) => files::report(options, say),
         Options::Info(info) => {
             say.text(match connect(&info.target, stop)? {
-                Connected::Solana(node) => solana::info(&node, info.account.as_deref())?,
-                Connected::Ethereum(node) => match info.account.as_deref() {
+                ConnectedNode::Solana(node) => solana::info(&node, info.account.as_deref())?,
+                ConnectedNode::Ethereum(node) => match info.account.as_deref() {
                     None => inspect::node(&node)?,
                     Some(text) => inspect::account(&node.rpc, ethereum(text)?)?,
                 },
@@ -187,8 +192,8 @@ pub fn run(options: &Options, open_purse: OpenPurse, stop: &StopSignal, say: &Sa
         }
         Options::Block(block) => {
             say.text(match connect(&block.target, stop)? {
-                Connected::Solana(node) => solana::blocks(&node, block)?,
-                Connected::Ethereum(node) => {
+                ConnectedNode::Solana(node) => solana::blocks(&node, block)?,
+                ConnectedNode::Ethereum(node) => {
                     let newest = node.rpc.number("eth_blockNumber", &json!([]))?;
                     let (from, to) = block.numbers(newest).map_err(CommandError::Option)?;
                     inspect::blocks(&node.rpc, from, to)?
@@ -198,8 +203,8 @@ pub fn run(options: &Options, open_purse: OpenPurse, stop: &StopSignal, say: &Sa
         }
         Options::Tx(tx) => {
             say.text(match connect(&tx.target, stop)? {
-                Connected::Solana(node) => solana::transaction(&node, &tx.hash)?,
-                Connected::Ethereum(node) => inspect::transaction(&node.rpc, ethereum(&tx.hash)?)?,
+                ConnectedNode::Solana(node) => solana::transaction(&node, &tx.hash)?,
+                ConnectedNode::Ethereum(node) => inspect::transaction(&node.rpc, ethereum(&tx.hash)?)?,
             });
             Ok(())
         }
@@ -230,7 +235,7 @@ fn read(path: &Path) -> Result<Value, CommandError> {
 }
 
 /// Connects to the node, and waits a few seconds for one that is just starting.
-fn connect(target: &Target, stop: &StopSignal) -> Result<Connected, CommandError> {
+fn connect(target: &Target, stop: &StopSignal) -> Result<ConnectedNode, CommandError> {
     let on_retry = &mut |why: &ConnectError| note(format_args!("{why}; trying again for {} s", STARTING.as_secs()));
     connect::connect_patiently(&target.url[0], target.timeout(), STARTING, &|| stop.is_set(), on_retry)
         .map_err(CommandError::Connect)
@@ -274,7 +279,12 @@ fn ether(text: &str) -> Result<U256, CommandError> {
 }
 
 /// `hearth load fund`
-fn make_accounts(options: &Fund, open_purse: OpenPurse, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+fn make_accounts(
+    options: &Fund,
+    open_purse: OpenPurse,
+    stop: &StopSignal,
+    say: &CommandOutput,
+) -> Result<(), CommandError> {
     options.check().map_err(CommandError::Option)?;
     check_funder(options.funder.as_deref())?;
     if !options.uses_file() && options.keys.exists() {
@@ -282,8 +292,8 @@ fn make_accounts(options: &Fund, open_purse: OpenPurse, stop: &StopSignal, say: 
     }
     // Connect before generating keys, so that the same command can be repeated once a node runs.
     let node = match connect(&options.target, stop)? {
-        Connected::Ethereum(node) => node,
-        Connected::Solana(node) => return solana::make_accounts(&node, options, stop, say),
+        ConnectedNode::Ethereum(node) => node,
+        ConnectedNode::Solana(node) => return solana::make_accounts(&node, options, stop, say),
     };
     let amount = ether(&options.amount)?;
     let keys = Keys { generate: account::generate, load: account::load, save: account::save };
@@ -315,7 +325,7 @@ fn fund_file(
     file: &KeyFile<Signer>,
     amount: U256,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<usize, CommandError> {
     let stopped = || stop.is_set();
     let before_paying = || file.before_paying();
@@ -337,7 +347,7 @@ fn fund_file(
 }
 
 /// Prints that the file has more accounts than are funded.
-fn say_others<A>(file: &KeyFile<A>, options: &Fund, say: &Say) {
+fn say_others<A>(file: &KeyFile<A>, options: &Fund, say: &CommandOutput) {
     let (count, keys) = (file.funded().len(), options.keys.display());
     if file.others() > 0 {
         say.line(format_args!("{keys} has {} accounts: its first {count} are funded", count + file.others()));
@@ -345,7 +355,7 @@ fn say_others<A>(file: &KeyFile<A>, options: &Fund, say: &Say) {
 }
 
 /// Prints how far a stopped funding got.
-fn say_stopped<A>(file: &KeyFile<A>, options: &Fund, (done, count): (usize, usize), say: &Say) {
+fn say_stopped<A>(file: &KeyFile<A>, options: &Fund, (done, count): (usize, usize), say: &CommandOutput) {
     let keys = options.keys.display();
     match file.is_kept() {
         true => say.line(format_args!(
@@ -383,16 +393,16 @@ fn progress() -> impl FnMut(usize, usize) {
 }
 
 /// `hearth load run`
-fn drive(options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+fn drive(options: &Run, stop: &StopSignal, say: &CommandOutput) -> Result<(), CommandError> {
     options.check().map_err(CommandError::Option)?;
     files::can_be_written(options)?;
     check_funder(options.funder.as_deref())?;
     // With `--json -`, standard output carries only the JSON.
-    let to_stderr = Say::stderr();
+    let to_stderr = CommandOutput::stderr();
     let say = if options.json.as_deref().is_some_and(|path| path.as_os_str() == "-") { &to_stderr } else { say };
     let node = match connect(&options.target, stop)? {
-        Connected::Ethereum(node) => node,
-        Connected::Solana(node) => return solana::drive(&node, options, stop, say),
+        ConnectedNode::Ethereum(node) => node,
+        ConnectedNode::Solana(node) => return solana::drive(&node, options, stop, say),
     };
     if let Some(wrong) = options.only_solana() {
         return Err(CommandError::Option(format!("{wrong}: the node speaks Ethereum's JSON-RPC, not Solana's")));
@@ -433,13 +443,13 @@ fn check_chains(
 }
 
 /// Runs the load once, or searches for the highest rate, and writes the results.
-fn measure<K: Named, T: FnMut(Progress<'_>)>(
+fn measure<K: TxKinds, T: FnMut(Progress<'_>)>(
     options: &Run,
-    asked: &Asked<K>,
+    asked: &RunOptions<K>,
     stop: &StopSignal,
     mut progress: T,
-    say: &Say,
-    drive: impl Fn(&Asked<K>, &mut T) -> Result<Report, LoadError>,
+    say: &CommandOutput,
+    drive: impl Fn(&RunOptions<K>, &mut T) -> Result<Report, LoadError>,
 ) -> Result<(), CommandError> {
     // After Ctrl-C four requests in a row may time out on a node that does not answer: the pending one, one of a
     // sender, one of the block reader, and the one for the last block.
@@ -457,7 +467,7 @@ fn measure<K: Named, T: FnMut(Progress<'_>)>(
             let mut report = drive(asked, &mut progress)?;
             report.machine = Some(files::machine());
             save.progress();
-            let shown = Shown { name: String::new(), report, steps: None };
+            let shown = PageReport { name: String::new(), report, steps: None };
             let lost = shown.report.reading_ended.clone();
             (shown.report.text(), files::write(options, &shown.report, Some(&shown)), lost)
         }
@@ -471,7 +481,7 @@ fn measure<K: Named, T: FnMut(Progress<'_>)>(
 }
 
 /// Prints the progress of a run.
-fn watch(say: &Say) -> impl FnMut(Progress<'_>) {
+fn watch(say: &CommandOutput) -> impl FnMut(Progress<'_>) {
     move |progress: Progress<'_>| match progress {
         Progress::Step(text) => note(text),
         Progress::Signed(done, all) => note(format_args!("signed {done} of {all}")),
@@ -511,7 +521,7 @@ fn fund_for_run(
 ) -> Result<(), CommandError> {
     let needed = needed(options, mix, node.terms.max_fee);
     let richest: Address = address(payer);
-    let ask = Patient { rpc: &node.rpc, stop: &|| stop.is_set() };
+    let ask = RetryingRpc { rpc: &node.rpc, stop: &|| stop.is_set() };
     let purse = fund::purse(&ask, richest).map_err(LoadError::from)?;
     // A tenth stays with the payer for the fees of these transfers and for later runs.
     let share = purse / U256::from(10) * U256::from(9) / U256::from(signers.len());
@@ -531,9 +541,9 @@ fn fund_for_run(
     }
 }
 
-fn asked<K>(options: &Run, mix: crate::tx_mix::Mix<K>, pool: Pool, stop: &StopSignal) -> Asked<K> {
+fn asked<K>(options: &Run, mix: crate::tx_mix::Mix<K>, pool: Pool, stop: &StopSignal) -> RunOptions<K> {
     let stop = stop.clone();
-    Asked {
+    RunOptions {
         networks: options.target.url.clone(),
         timeout: options.target.timeout(),
         patience: PATIENCE,
@@ -544,7 +554,7 @@ fn asked<K>(options: &Run, mix: crate::tx_mix::Mix<K>, pool: Pool, stop: &StopSi
             warmup: Duration::from_secs(options.warmup),
             duration: Duration::from_secs(options.duration),
             pids: options.pid.clone(),
-            beside: Beside { pool, profile: files::plan(options) },
+            beside: SideMeasurements { pool, profile: files::plan(options) },
             give_up: GiveUp::when(move || stop.presses() > 1),
         },
     }

@@ -11,9 +11,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::etl::Etl;
 use crate::ethereum::workload;
 use crate::inspect::RANGE_MAX;
-use crate::options::Pace;
+use crate::options::SendOptions;
 use crate::solana;
-use crate::tx_mix::{Mix, Named, NoMix};
+use crate::tx_mix::{Mix, NoMix, TxKinds};
 
 /// `hearth load`
 #[derive(Subcommand)]
@@ -99,7 +99,7 @@ impl FromStr for Kinds {
 
 impl Kinds {
     /// Parses the kinds for the chain that the node speaks.
-    pub fn of_chain<K: Named>(&self, chain: &str) -> Result<Mix<K>, String> {
+    pub fn of_chain<K: TxKinds>(&self, chain: &str) -> Result<Mix<K>, String> {
         self.0.parse().map_err(|why| format!("--kind: {why}; the node speaks {chain}"))
     }
 }
@@ -278,8 +278,14 @@ pub struct Report {
 
 impl Run {
     /// The pace that the options describe.
-    pub fn pace(&self) -> Pace {
-        Pace { rate: self.rate, batch: self.batch, under_way: self.under_way, count: self.count, presign: self.presign }
+    pub fn pace(&self) -> SendOptions {
+        SendOptions {
+            rate: self.rate,
+            batch: self.batch,
+            under_way: self.under_way,
+            count: self.count,
+            presign: self.presign,
+        }
     }
 
     /// The first given option that only applies to Solana.

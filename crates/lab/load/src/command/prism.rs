@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::Path;
 
 use alloy_primitives::{Address, U256};
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_crypto::secp256k1::Signer;
 
 use super::CommandError;
@@ -16,7 +16,7 @@ use crate::account::address;
 use crate::error::LoadError;
 use crate::ethereum::fund::needed;
 use crate::ethereum::node::Node;
-use crate::retry::{Caller, Patient};
+use crate::retry::{Caller, RetryingRpc};
 
 /// Why the UTXO ledger's money cannot be used.
 pub type PurseError = Box<dyn Error + Send + Sync>;
@@ -31,7 +31,7 @@ pub trait Purse {
     fn cross(&self, recipient: Address, wei: U256) -> Result<Crossing, PurseError>;
 
     /// Sends it, and returns once it is in a block.
-    fn send(&mut self, crossing: &Crossing, say: &Say) -> Result<(), PurseError>;
+    fn send(&mut self, crossing: &Crossing, say: &CommandOutput) -> Result<(), PurseError>;
 }
 
 /// A transaction that moves coins to the EVM, before it is sent.
@@ -51,9 +51,9 @@ pub fn bring(
     accounts: &[Signer],
     amount: U256,
     caller: Caller<'_>,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<usize, CommandError> {
-    let (ask, payer) = (Patient { rpc: &node.rpc, stop: caller.stop }, address(payer));
+    let (ask, payer) = (RetryingRpc { rpc: &node.rpc, stop: caller.stop }, address(payer));
     let mut lacking = needed(&ask, &node.terms, accounts, amount).map_err(LoadError::from)?;
     let has = ask.balances(&[payer]).map_err(LoadError::from)?[0];
     let is_one = accounts.iter().any(|account| address(account) == payer);

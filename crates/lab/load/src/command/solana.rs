@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use hearth_command::output::{Say, note};
+use hearth_command::output::{CommandOutput, note};
 use hearth_command::stop::StopSignal;
 use hearth_keys as key_files;
 use hearth_wire::base58::{decode_32, decode_64};
@@ -20,8 +20,8 @@ use crate::series::Pool;
 use crate::solana::fund::{FundError, fund};
 use crate::solana::keys::{self, Account};
 use crate::solana::node::marks;
-use crate::solana::retry::Patient;
-use crate::solana::run::{self, By};
+use crate::solana::retry::RetryingNode;
+use crate::solana::run::{self, SendVia};
 use crate::solana::workload::{Kind, Mix};
 use crate::solana::{Node, inspect, setup};
 
@@ -81,7 +81,7 @@ pub fn transaction(node: &Node, text: &str) -> Result<String, CommandError> {
 }
 
 /// `hearth load fund`
-pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &CommandOutput) -> Result<(), CommandError> {
     if options.utxo_key.is_some() {
         return Err(CommandError::Option(
             "--utxo-key: the node speaks Solana's JSON-RPC, and has no such ledger".into(),
@@ -115,7 +115,7 @@ pub fn make_accounts(node: &Node, options: &Fund, stop: &StopSignal, say: &Say) 
 }
 
 /// `hearth load run`
-pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result<(), CommandError> {
+pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &CommandOutput) -> Result<(), CommandError> {
     let mix: Mix = options.kind.of_chain("Solana").map_err(CommandError::Option)?;
     if options.comet_rpc.is_some() {
         return Err(CommandError::Option(
@@ -123,12 +123,12 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &Say) -> Result
         ));
     }
     let by = match (options.rpc_send, options.tpu) {
-        (true, _) => By::Rpc,
-        (false, Some(address)) => By::Tpu(address),
-        (false, None) => By::Leaders,
+        (true, _) => SendVia::Rpc,
+        (false, Some(address)) => SendVia::Tpu(address),
+        (false, None) => SendVia::Leaders,
     };
     check_chains(&node.rpc, &options.target, marks)?;
-    if by != By::Rpc && options.target.url.len() > 1 {
+    if by != SendVia::Rpc && options.target.url.len() > 1 {
         note("transactions go by QUIC, blocks are read from the first node: --rpc-send sends to all of --url");
     }
     say.line(&node.client);
@@ -152,7 +152,7 @@ fn accounts(node: &Node, options: &Run, mix: &Mix, stop: &StopSignal) -> Result<
     let accounts = keys::generate(options.accounts)?;
     let funder = funder(options.funder.as_deref())?;
     let stop: &dyn Fn() -> bool = &|| stop.is_set();
-    let amount = amount(&Patient { node, stop }, options, mix).map_err(|why| match why {
+    let amount = amount(&RetryingNode { node, stop }, options, mix).map_err(|why| match why {
         NoAnswer::Stopped => CommandError::Stopped { done: 0, count: accounts.len() },
         NoAnswer::Rpc(why) => why.into(),
     })?;
@@ -166,7 +166,7 @@ fn accounts(node: &Node, options: &Run, mix: &Mix, stop: &StopSignal) -> Result<
 }
 
 /// The most that each new account will need, in lamports.
-fn amount(ask: &Patient<'_>, options: &Run, mix: &Mix) -> Result<u64, NoAnswer> {
+fn amount(ask: &RetryingNode<'_>, options: &Run, mix: &Mix) -> Result<u64, NoAnswer> {
     let number = options.count.unwrap_or(TRANSACTIONS).max(options.presign);
     let token = if mix.has(Kind::Token) { setup::cost(ask)? } else { 0 };
     // Besides the fees, transfers move a few lamports back and forth.

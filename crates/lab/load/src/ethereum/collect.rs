@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use super::node::Node;
 use crate::blocks::Block;
 use crate::heights::{Heights, POLL};
+use crate::liveness::Persistence;
 use crate::reading::Chain;
 use crate::receipts::Receipts;
 use crate::rpc::{Rpc, RpcError, to_quantity};
-use crate::run_clock::Course;
-use crate::silence::Persistence;
+use crate::run_clock::RunState;
 
 /// The block time is estimated from this many intervals between the newest blocks, and capped.
 const BLOCKS_TIMED: u64 = 3;
@@ -48,7 +48,7 @@ struct Header {
 
 /// Reads blocks from number `next` until `stop`, then once more. Ends early with what was read if the node returns only
 /// errors for `patience`, or for a while at the end.
-pub fn follow(node: &Node, next: u64, course: &Course, stop: &AtomicBool, patience: Duration) -> Chain {
+pub fn follow(node: &Node, next: u64, course: &RunState, stop: &AtomicBool, patience: Duration) -> Chain {
     let (heights, is_over) = (Heights::default(), AtomicBool::new(false));
     course.silence.begin(node.rpc.url(), patience, Instant::now());
     let heard = || course.silence.heard(Instant::now());
@@ -98,7 +98,7 @@ fn read(mut reader: Reader<'_>, stop: &AtomicBool, patience: Duration) -> Chain 
 /// State of the thread that reads blocks.
 struct Reader<'a> {
     node: &'a Node,
-    course: &'a Course,
+    course: &'a RunState,
     heights: &'a Heights,
     /// Number of the first unread block.
     next: u64,

@@ -21,7 +21,7 @@ use super::workload::{TRANSFER_GAS, Terms, plain, sign};
 use crate::account::{AccountError, address};
 use crate::funding_tree::{Survey, Transfer};
 use crate::refusal::Reason;
-use crate::retry::{Caller, NoAnswer, Patient};
+use crate::retry::{Caller, NoAnswer, RetryingRpc};
 use crate::rpc::{Refusal, Retryable, Rpc, RpcError};
 
 /// How many accounts one payer pays. Nodes hold at least 16 transactions of a sender.
@@ -110,7 +110,7 @@ fn each(terms: &Terms, amount: U256) -> U256 {
 
 /// Reads the balances of these accounts and sorts them into short ones and payers.
 fn survey<'a>(
-    ask: &Patient<'_>,
+    ask: &RetryingRpc<'_>,
     accounts: &[&'a Signer],
     amount: U256,
     each: U256,
@@ -125,14 +125,14 @@ fn survey<'a>(
 }
 
 /// Returns what the rich account must have so that each of these gets `amount`.
-pub fn needed(ask: &Patient<'_>, terms: &Terms, accounts: &[Signer], amount: U256) -> Result<U256, NoAnswer> {
+pub fn needed(ask: &RetryingRpc<'_>, terms: &Terms, accounts: &[Signer], amount: U256) -> Result<U256, NoAnswer> {
     let each = each(terms, amount);
     let survey = survey(ask, &accounts.iter().collect::<Vec<_>>(), amount, each)?;
     Ok(each * U256::from(survey.beyond()))
 }
 
 /// The most that this account can have, in wei: its own balance, or what a development node's account could give.
-pub fn purse(ask: &Patient<'_>, payer: Address) -> Result<U256, NoAnswer> {
+pub fn purse(ask: &RetryingRpc<'_>, payer: Address) -> Result<U256, NoAnswer> {
     let own = ask.balances(&[payer])?[0];
     if !is_development(ask)? {
         return Ok(own);
@@ -159,7 +159,7 @@ pub fn fund(
 ) -> Result<usize, FundError> {
     let each = each(terms, amount);
     let Caller { stop, before_paying, .. } = caller;
-    let ask = Patient { rpc, stop };
+    let ask = RetryingRpc { rpc, stop };
     let mut open: Vec<&Signer> = accounts.iter().collect();
     let (mut count, mut done) = (accounts.len(), None);
     let far = |why: FundError, done: Option<usize>, count| match why {
@@ -200,7 +200,7 @@ pub fn fund(
 
 /// Signs the transfers; those without a payer come from `rich`. A payer's transfers are adjacent, in nonce order.
 fn signed(
-    ask: &Patient<'_>,
+    ask: &RetryingRpc<'_>,
     terms: &Terms,
     rich: &Signer,
     transfers: &[Transfer<&Signer>],
@@ -222,7 +222,7 @@ fn signed(
 }
 
 /// Sends the transfers until the node has accepted all of them.
-fn pay(ask: &Patient<'_>, raws: &[Vec<u8>]) -> Result<(), FundError> {
+fn pay(ask: &RetryingRpc<'_>, raws: &[Vec<u8>]) -> Result<(), FundError> {
     let deadline = Instant::now() + PATIENCE;
     for chunk in raws.chunks(TOGETHER) {
         let mut left: Vec<&[u8]> = chunk.iter().map(Vec::as_slice).collect();
@@ -279,7 +279,7 @@ fn not_taken<'a, T>(
 }
 
 /// Waits until the transactions of an earlier call are in blocks.
-fn wait_for_pool(ask: &Patient<'_>, payer: &Signer, accounts: &[Signer]) -> Result<(), FundError> {
+fn wait_for_pool(ask: &RetryingRpc<'_>, payer: &Signer, accounts: &[Signer]) -> Result<(), FundError> {
     let deadline = Instant::now() + PATIENCE;
     let mut waiting: Vec<_> = accounts.iter().chain([payer]).map(address).collect();
     loop {
@@ -302,7 +302,7 @@ fn wait_for_pool(ask: &Patient<'_>, payer: &Signer, accounts: &[Signer]) -> Resu
 
 /// Waits until each account has the amount, and reports how many do.
 fn wait_until_rich(
-    ask: &Patient<'_>,
+    ask: &RetryingRpc<'_>,
     accounts: &[Address],
     amount: U256,
     mut on_progress: impl FnMut(usize),
@@ -334,13 +334,13 @@ fn wait_until_rich(
 const DEVELOPMENT: [u64; 2] = [1337, 31337];
 
 /// Whether money on this chain is worthless. On any other chain an account that the node keeps belongs to its owner.
-fn is_development(ask: &Patient<'_>) -> Result<bool, NoAnswer> {
+fn is_development(ask: &RetryingRpc<'_>) -> Result<bool, NoAnswer> {
     Ok(DEVELOPMENT.contains(&ask.ask(|rpc| rpc.number("eth_chainId", &json!([])))?))
 }
 
 /// If a development node holds the rich account's key itself (`geth --dev`), asks it to pay `amount` to the account.
 /// Returns the account that paid, if any.
-pub fn ask_developer_account(ask: &Patient<'_>, to: Address, amount: U256) -> Result<Option<Address>, FundError> {
+pub fn ask_developer_account(ask: &RetryingRpc<'_>, to: Address, amount: U256) -> Result<Option<Address>, FundError> {
     if !is_development(ask)? {
         return Ok(None);
     }

@@ -44,7 +44,7 @@ pub struct Queue<'a> {
     /// Number of nonces sent.
     sent: u64,
     /// Signed transactions by nonce, without gaps except for ended ones.
-    ahead: VecDeque<Signed>,
+    ahead: VecDeque<SignedTx>,
     refusals: u32,
     broke: bool,
     rests_until: Option<Instant>,
@@ -57,7 +57,7 @@ pub struct Queue<'a> {
 }
 
 /// A signed transaction.
-pub struct Signed {
+pub struct SignedTx {
     /// Its nonce.
     pub nonce: u64,
     /// Serialized transaction.
@@ -90,21 +90,21 @@ impl<'a> Queue<'a> {
         }
     }
 
-    fn sign_with(&self, shared: &Shared<'_>, terms: &Terms, nonce: u64) -> Signed {
+    fn sign_with(&self, shared: &Shared<'_>, terms: &Terms, nonce: u64) -> SignedTx {
         let index = self.first.1 + nonce.saturating_sub(self.first.0) as usize;
         let target = shared.targets[index % shared.targets.len()];
         let (raw, hash) = sign(shared.workload.build(terms, nonce, self.address, target), self.signer);
-        Signed { nonce, raw, hash, max_fee: terms.max_fee, again: nonce < self.fresh }
+        SignedTx { nonce, raw, hash, max_fee: terms.max_fee, again: nonce < self.fresh }
     }
 
     /// Rebuilds the transaction sent with this nonce, with its original fees; none if it has ended.
-    fn sign_again(&self, shared: &Shared<'_>, nonce: u64) -> Option<Signed> {
+    fn sign_again(&self, shared: &Shared<'_>, nonce: u64) -> Option<SignedTx> {
         let fees = shared.fees.all();
         let mut signed = fees.iter().rev().map(|terms| self.sign_with(shared, terms, nonce));
         signed.find(|signed| shared.course.outcomes.is_open(&signed.hash))
     }
 
-    fn sign_at(&self, shared: &Shared<'_>, nonce: u64) -> Option<Signed> {
+    fn sign_at(&self, shared: &Shared<'_>, nonce: u64) -> Option<SignedTx> {
         if nonce < self.fresh {
             return self.sign_again(shared, nonce);
         }
@@ -129,7 +129,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Returns the next transaction; none if everything is sent or the account rests.
-    pub fn next(&mut self, shared: &Shared<'_>, now: Instant) -> Option<Signed> {
+    pub fn next(&mut self, shared: &Shared<'_>, now: Instant) -> Option<SignedTx> {
         if self.rests_until.is_some_and(|until| now < until) {
             return None;
         }
@@ -178,14 +178,14 @@ impl<'a> Queue<'a> {
     }
 
     /// Puts back a transaction that the pool had no room for, to be sent first next time.
-    pub fn put_back(&mut self, mut signed: Signed) {
+    pub fn put_back(&mut self, mut signed: SignedTx) {
         signed.again = true;
         self.ahead.push_front(signed);
     }
 
     /// Replaces a transaction that pays too little with one at today's fees, to be sent first next time. Returns the
     /// hash of the new one.
-    pub fn put_back_dearer(&mut self, shared: &Shared<'_>, cheap: &Signed) -> B256 {
+    pub fn put_back_dearer(&mut self, shared: &Shared<'_>, cheap: &SignedTx) -> B256 {
         let signed = self.dearer(shared, cheap);
         let hash = signed.hash;
         self.put_back(signed);
@@ -193,7 +193,7 @@ impl<'a> Queue<'a> {
     }
 
     /// The same transaction with today's fees.
-    pub fn dearer(&self, shared: &Shared<'_>, cheap: &Signed) -> Signed {
+    pub fn dearer(&self, shared: &Shared<'_>, cheap: &SignedTx) -> SignedTx {
         self.sign_with(shared, &shared.fees.today(), cheap.nonce)
     }
 
@@ -230,7 +230,7 @@ impl<'a> Queue<'a> {
 
     /// Compares the queue with the nonce that the node waits for. If the node already waited for the same sent nonce at
     /// the last look, the pool has lost it and everything after it is stuck: returns what must be sent again.
-    pub fn look(&mut self, shared: &Shared<'_>, awaited: u64) -> Vec<Signed> {
+    pub fn look(&mut self, shared: &Shared<'_>, awaited: u64) -> Vec<SignedTx> {
         let next = self.next_nonce();
         if awaited >= next {
             self.stuck_at = None;

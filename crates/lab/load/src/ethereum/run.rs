@@ -19,14 +19,14 @@ use super::workload::{Contracts, Kind, Workload};
 use super::{collect, sender};
 use crate::account::address;
 use crate::error::LoadError;
-use crate::options::Asked;
+use crate::options::RunOptions;
 use crate::outcome::Outcome;
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::retry::{Caller, NoAnswer, Patient};
+use crate::retry::{Caller, NoAnswer, RetryingRpc};
 use crate::rpc::Rpc;
-use crate::run_clock::Course;
-use crate::summary::{self, Found};
+use crate::run_clock::RunState;
+use crate::summary::{self, ReportInputs};
 
 /// Gives each account `amount`, from accounts that have more, from `payer`, or from a development node's own account.
 pub fn prepare(
@@ -37,7 +37,7 @@ pub fn prepare(
     caller: Caller<'_>,
     on_progress: impl FnMut(usize, usize),
 ) -> Result<usize, FundError> {
-    let ask = Patient { rpc: &node.rpc, stop: caller.stop };
+    let ask = RetryingRpc { rpc: &node.rpc, stop: caller.stop };
     let stopped = |why| match why {
         NoAnswer::Stopped => FundError::Stopped { done: 0, count: accounts.len() },
         NoAnswer::Rpc(why) => why.into(),
@@ -56,7 +56,7 @@ pub fn prepare(
 
 /// Runs the load on existing contracts. `stop` ends it early with a report of what was measured.
 pub fn drive(
-    asked: &Asked<Kind>,
+    asked: &RunOptions<Kind>,
     node: &Node,
     contracts: Contracts,
     accounts: &[Signer],
@@ -65,11 +65,11 @@ pub fn drive(
 ) -> Result<Report, LoadError> {
     asked.check_processes()?;
     let targets: Vec<_> = accounts.iter().map(address).collect();
-    let ask = Patient { rpc: &node.rpc, stop };
+    let ask = RetryingRpc { rpc: &node.rpc, stop };
     let nonces = ask.nonces(&targets)?;
     let shares = share(accounts, &nonces, asked.senders);
     let newest = ask.ask(|rpc| rpc.number("eth_blockNumber", &json!([])))?;
-    let course = Course::new(shares.len());
+    let course = RunState::new(shares.len());
     course.outcomes.expect_blocks_every(collect::block_time(&node.rpc, newest));
     let pace = asked.pace_of(accounts.len());
     let shared = Shared {
@@ -94,7 +94,7 @@ pub fn drive(
     end(&node.rpc, &course, &asked.end_of_patience(&course.silence));
     let is_over = asked.end_of_patience(&course.silence);
     let receipts = collect::failed(&node.rpc, chain.blocks.lines(), &targets.iter().copied().collect(), &is_over);
-    Ok(summary::report(&Found {
+    Ok(summary::report(&ReportInputs {
         client: node.client.clone(),
         asked,
         way: format!("HTTP, {} in a request", asked.pace.batch),
@@ -119,9 +119,9 @@ fn share(accounts: &[Signer], nonces: &[u64], senders: usize) -> Vec<Vec<(Signer
 
 /// Asks the node about each transaction without an outcome. Those that it does not answer before `is_over` stay
 /// unknown.
-fn end(rpc: &Rpc, course: &Course, is_over: &dyn Fn() -> bool) {
+fn end(rpc: &Rpc, course: &RunState, is_over: &dyn Fn() -> bool) {
     let outcomes = &course.outcomes;
-    let ask = Patient { rpc, stop: is_over };
+    let ask = RetryingRpc { rpc, stop: is_over };
     let heard = || course.silence.heard(Instant::now());
     for hashes in outcomes.left().chunks(100) {
         let params: Vec<_> = hashes.iter().map(|hash| json!([hash])).collect();

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::B256;
 use hearth_crypto::secp256k1::Signer;
 
-use super::queue::{Queue, Signed};
+use super::queue::{Queue, SignedTx};
 use super::shared::Shared;
 use crate::outcome::record;
 use crate::refusal::Reason;
@@ -153,7 +153,7 @@ impl<'a> Sender<'a> {
 
     /// Called before a batch is sent, because a block may be read before the node's answer. Each transaction has its
     /// own due time, and at a given rate counts as gone.
-    fn announce(&mut self, batch: &[(usize, Signed)], timetable: &mut Option<Timetable>, now: Instant) {
+    fn announce(&mut self, batch: &[(usize, SignedTx)], timetable: &mut Option<Timetable>, now: Instant) {
         let (course, measured) = (self.shared.course, self.shared.course.measured.load(Ordering::Relaxed));
         for (_, signed) in batch {
             if signed.again {
@@ -201,7 +201,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Takes the next transactions, at most one of each account, with the account's index.
-    fn take(&mut self, count: usize, now: Instant) -> Vec<(usize, Signed)> {
+    fn take(&mut self, count: usize, now: Instant) -> Vec<(usize, SignedTx)> {
         let mut batch = Vec::with_capacity(count);
         for _ in 0..self.queues.len() {
             if batch.len() == count {
@@ -228,7 +228,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends a batch until the node has given a verdict on each transaction.
-    fn deliver(&mut self, batch: Vec<(usize, Signed)>) {
+    fn deliver(&mut self, batch: Vec<(usize, SignedTx)>) {
         let (mut back_off, mut resent) = (BACK_OFF, false);
         let verdicts = loop {
             let raws: Vec<_> = batch.iter().map(|(_, signed)| &signed.raw[..]).collect();
@@ -253,7 +253,7 @@ impl<'a> Sender<'a> {
     }
 
     /// The node refuses a request of this size: from now on none has more than half.
-    fn deliver_in_halves(&mut self, mut batch: Vec<(usize, Signed)>, why: RpcError) {
+    fn deliver_in_halves(&mut self, mut batch: Vec<(usize, SignedTx)>, why: RpcError) {
         let second = batch.split_off(batch.len() / 2);
         self.shared.batch.fetch_min(second.len(), Ordering::Relaxed);
         self.tally.too_long = Some(why);
@@ -262,7 +262,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Processes the node's verdicts on a batch.
-    fn hear(&mut self, batch: Vec<(usize, Signed)>, verdicts: Vec<Result<B256, Refusal>>, resent: bool) {
+    fn hear(&mut self, batch: Vec<(usize, SignedTx)>, verdicts: Vec<Result<B256, Refusal>>, resent: bool) {
         let (mut full, mut astray, mut taken) = (false, vec![], vec![]);
         for ((index, signed), verdict) in batch.into_iter().zip(verdicts) {
             match verdict {
@@ -301,7 +301,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn pay_more(&mut self, index: usize, signed: &Signed) {
+    fn pay_more(&mut self, index: usize, signed: &SignedTx) {
         self.tally.dearer += 1;
         self.shared.fees.dearer(signed.max_fee);
         self.shared.course.outcomes.held(&signed.hash);
@@ -375,7 +375,7 @@ impl<'a> Sender<'a> {
 
     /// Processes the node's verdict on a possibly lost transaction, and returns whether it was lost. A refusal changes
     /// nothing, unless fees have risen since: then the next check sends it with today's.
-    fn is_healed(&mut self, index: usize, signed: &Signed, refusal: Option<Refusal>) -> bool {
+    fn is_healed(&mut self, index: usize, signed: &SignedTx, refusal: Option<Refusal>) -> bool {
         let outcomes = &self.shared.course.outcomes;
         match refusal {
             None => {

@@ -19,7 +19,7 @@ use crate::account::address;
 use crate::error::LoadError;
 use crate::progress::Progress;
 use crate::refusal::Reason;
-use crate::retry::Patient;
+use crate::retry::RetryingRpc;
 use crate::rpc::{Refusal, Retryable};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ pub fn set_up(
     stop: &dyn Fn() -> bool,
     on_progress: &mut impl FnMut(Progress<'_>),
 ) -> Result<Contracts, LoadError> {
-    let by = By { ask: Patient { rpc: &node.rpc, stop }, terms: &node.terms, payer };
+    let by = SetupPayer { ask: RetryingRpc { rpc: &node.rpc, stop }, terms: &node.terms, payer };
     by.find_money(mix, accounts.len(), on_progress)?;
     let mut contracts = Contracts::default();
     for part in PARTS.iter().filter(|part| mix.has(part.kind)) {
@@ -101,13 +101,13 @@ impl Part {
 }
 
 /// The node and the account that pays for the set-up.
-struct By<'a> {
-    ask: Patient<'a>,
+struct SetupPayer<'a> {
+    ask: RetryingRpc<'a>,
     terms: &'a Terms,
     payer: &'a Signer,
 }
 
-impl By<'_> {
+impl SetupPayer<'_> {
     /// The payer's own money may all be with the accounts. If a development node holds the rich account's key itself,
     /// asks it for what the set-up may cost.
     fn find_money(

@@ -8,8 +8,8 @@ use alloy_primitives::Address;
 use parking_lot::Mutex;
 
 use super::workload::{Terms, Workload};
-use crate::options::Pace;
-use crate::run_clock::Course;
+use crate::options::SendOptions;
+use crate::run_clock::RunState;
 
 /// Factor by which a fee is raised after a refusal: the fastest rise over three blocks is a factor of 1.4.
 const DEARER: u128 = 8;
@@ -17,7 +17,7 @@ const DEARER: u128 = 8;
 /// State that all senders share.
 pub struct Shared<'a> {
     /// The pace of the run.
-    pub pace: Pace,
+    pub pace: SendOptions,
     /// The most transactions in a request: fewer than requested if the node refuses that many.
     pub batch: AtomicUsize,
     /// Number of senders.
@@ -29,7 +29,7 @@ pub struct Shared<'a> {
     /// The accounts of the load, which are paid.
     pub targets: &'a [Address],
     /// State of the run, the same on all chains.
-    pub course: &'a Course,
+    pub course: &'a RunState,
 }
 
 /// The fees of transactions, which rise when a node asks for more. Every level of the run is kept, at most some tens,

@@ -10,7 +10,7 @@ use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
 use hearth_crypto::secp256k1::Signer;
 
-use crate::tx_mix::Named;
+use crate::tx_mix::TxKinds;
 
 /// What one transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ impl Kind {
     }
 }
 
-impl Named for Kind {
+impl TxKinds for Kind {
     const ALL: &'static [Self] = &Self::ALL;
 
     fn name(self) -> &'static str {

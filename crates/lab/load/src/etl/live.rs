@@ -13,7 +13,7 @@ use hearth_rpc_client::http::{self, Agent, Patience};
 use hearth_tile::clock::unix_time;
 use serde_json::{Value, json};
 
-use super::row::{Batch, Column, HEIGHT_MAX, Merged, Row};
+use super::row::{Batch, Column, HEIGHT_MAX, MergeCounts, Row};
 use super::store::{Position, Sample, Store, StoreError};
 use crate::rpc::{Refusal, Rpc, RpcError};
 
@@ -177,7 +177,7 @@ impl Blocks {
     pub fn pass(
         &mut self,
         store: &mut dyn Store,
-        merged: &mut Merged,
+        merged: &mut MergeCounts,
         stop: &dyn Fn() -> bool,
     ) -> Result<(), LiveError> {
         let source = self.source();

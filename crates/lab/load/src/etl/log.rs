@@ -17,7 +17,7 @@ use hearth_crypto::keccak::keccak256;
 use serde::Serialize;
 
 use super::line;
-use super::row::{Batch, Merged};
+use super::row::{Batch, MergeCounts};
 use super::store::{Position, Store, StoreError};
 
 /// A longer line counts as damaged: useful lines have a few hundred bytes.
@@ -80,14 +80,14 @@ pub enum LogError {
 struct Sink<'a> {
     store: &'a mut dyn Store,
     counts: &'a mut Counts,
-    merged: &'a mut Merged,
+    merged: &'a mut MergeCounts,
     batch: Batch,
     rows: Vec<super::row::Row>,
     waiting: u64,
 }
 
 impl<'a> Sink<'a> {
-    fn new(store: &'a mut dyn Store, counts: &'a mut Counts, merged: &'a mut Merged) -> Self {
+    fn new(store: &'a mut dyn Store, counts: &'a mut Counts, merged: &'a mut MergeCounts) -> Self {
         Self { store, counts, merged, batch: Batch::default(), rows: vec![], waiting: 0 }
     }
 
@@ -118,7 +118,7 @@ impl<'a> Sink<'a> {
 }
 
 /// One step of the line reader.
-enum Next {
+enum LineStep {
     /// A complete line is in the buffer. Its size in bytes includes the line end.
     Line(u64),
     /// An overlong line was skipped.
@@ -128,7 +128,7 @@ enum Next {
 }
 
 /// Reads the next line, without its line end.
-fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Next> {
+fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<LineStep> {
     line.clear();
     let mut read = 0;
     loop {
@@ -138,7 +138,7 @@ fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Next> {
             Err(why) => return Err(why),
         };
         if part.is_empty() {
-            return Ok(Next::Rest(read));
+            return Ok(LineStep::Rest(read));
         }
         let end = part.iter().position(|byte| *byte == b'\n');
         let taken = &part[..end.unwrap_or(part.len())];
@@ -150,7 +150,7 @@ fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Next> {
         read += used as u64;
         if end.is_some() {
             let is_whole = read as usize - 1 <= LINE_BYTES_MAX;
-            return Ok(if is_whole { Next::Line(read) } else { Next::TooLong(read) });
+            return Ok(if is_whole { LineStep::Line(read) } else { LineStep::TooLong(read) });
         }
     }
 }
@@ -176,7 +176,7 @@ impl Log {
         &mut self,
         store: &mut dyn Store,
         counts: &mut Counts,
-        merged: &mut Merged,
+        merged: &mut MergeCounts,
         stop: &dyn Fn() -> bool,
     ) -> Result<(), LogError> {
         let path = self.path.clone();
@@ -213,7 +213,7 @@ impl Log {
         file: &File,
         store: &mut dyn Store,
         counts: &mut Counts,
-        merged: &mut Merged,
+        merged: &mut MergeCounts,
         stop: &dyn Fn() -> bool,
     ) -> Result<(), LogError> {
         let failed = |why| LogError::File { path: self.path.clone(), why };
@@ -250,17 +250,17 @@ impl Log {
         let (mut reader, mut offset, mut line) = (BufReader::with_capacity(256 << 10, reader), at, vec![]);
         loop {
             let ended = match next(&mut reader, &mut line).map_err(failed)? {
-                Next::Line(bytes) => {
+                LineStep::Line(bytes) => {
                     sink.line(&line);
                     offset += bytes;
                     false
                 }
-                Next::TooLong(bytes) => {
+                LineStep::TooLong(bytes) => {
                     sink.too_long();
                     offset += bytes;
                     false
                 }
-                Next::Rest(bytes) => {
+                LineStep::Rest(bytes) => {
                     self.unfinished = bytes > 0;
                     true
                 }
@@ -310,15 +310,15 @@ fn inflate(file: &File, size: u64, sink: &mut Sink<'_>, stop: &dyn Fn() -> bool,
     let before = sink.counts.lines;
     loop {
         match next(&mut reader, &mut line) {
-            Ok(Next::Line(bytes)) => {
+            Ok(LineStep::Line(bytes)) => {
                 sink.line(&line);
                 sink.counts.bytes += bytes;
             }
-            Ok(Next::TooLong(bytes)) => {
+            Ok(LineStep::TooLong(bytes)) => {
                 sink.too_long();
                 sink.counts.bytes += bytes;
             }
-            Ok(Next::Rest(bytes)) => {
+            Ok(LineStep::Rest(bytes)) => {
                 // A compressed file gets no more lines.
                 sink.counts.damaged += u64::from(bytes > 0);
                 let position = at(file, size, size).map_err(Broken::File)?;
@@ -352,7 +352,7 @@ pub fn stream(
     input: impl Read + Send + 'static,
     store: &mut dyn Store,
     counts: &mut Counts,
-    merged: &mut Merged,
+    merged: &mut MergeCounts,
     stop: &dyn Fn() -> bool,
 ) -> Result<(), LogError> {
     let lines = lines(input);
@@ -360,15 +360,15 @@ pub fn stream(
     let mut written = Instant::now();
     loop {
         match lines.recv_timeout(Duration::from_millis(100)) {
-            Ok(Ok((Next::Line(bytes), line))) => {
+            Ok(Ok((LineStep::Line(bytes), line))) => {
                 sink.line(&line);
                 sink.counts.bytes += bytes;
             }
-            Ok(Ok((Next::TooLong(bytes), _))) => {
+            Ok(Ok((LineStep::TooLong(bytes), _))) => {
                 sink.too_long();
                 sink.counts.bytes += bytes;
             }
-            Ok(Ok((Next::Rest(bytes), _))) => {
+            Ok(Ok((LineStep::Rest(bytes), _))) => {
                 sink.counts.unfinished += u64::from(bytes > 0);
                 break;
             }
@@ -391,14 +391,14 @@ pub fn stream(
 }
 
 /// Reads on a separate thread, so that Ctrl-C is seen while no input comes.
-fn lines(input: impl Read + Send + 'static) -> Receiver<io::Result<(Next, Vec<u8>)>> {
+fn lines(input: impl Read + Send + 'static) -> Receiver<io::Result<(LineStep, Vec<u8>)>> {
     let (sender, receiver) = sync_channel(1024);
     std::thread::spawn(move || {
         let mut reader = BufReader::new(input);
         loop {
             let mut line = vec![];
             let found = next(&mut reader, &mut line);
-            let last = !matches!(found, Ok(Next::Line(_) | Next::TooLong(_)));
+            let last = !matches!(found, Ok(LineStep::Line(_) | LineStep::TooLong(_)));
             if sender.send(found.map(|next| (next, line))).is_err() || last {
                 return;
             }

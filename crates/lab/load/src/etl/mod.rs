@@ -27,7 +27,7 @@ use serde::Serialize;
 use crate::rpc::{Retryable, RpcError};
 use live::{Blocks, LiveError, Metrics};
 use log::{Counts, Log, LogError};
-use row::Merged;
+use row::MergeCounts;
 use store::Store;
 
 /// Why collecting stopped.
@@ -76,7 +76,7 @@ impl EtlError {
 
 /// Counts of what was read and merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct EtlCounts {
     /// Counts of the logs.
     pub logs: Counts,
     /// Heights requested from nodes.
@@ -102,7 +102,7 @@ pub struct Sources {
     blocks: Vec<Blocks>,
     metrics: Vec<Metrics>,
     counts: Counts,
-    merged: Merged,
+    merged: MergeCounts,
 }
 
 impl Sources {
@@ -148,10 +148,10 @@ impl Sources {
     }
 
     /// Returns the counts so far.
-    pub fn found(&self) -> Found {
+    pub fn found(&self) -> EtlCounts {
         let sum = |of: fn(&Blocks) -> u64| self.blocks.iter().map(of).sum();
-        let Merged { new, more, repeated, contradictions } = self.merged;
-        Found {
+        let MergeCounts { new, more, repeated, contradictions } = self.merged;
+        EtlCounts {
             logs: self.counts,
             asked: sum(|node| node.read),
             without_results: sum(|node| node.without_results),
@@ -164,7 +164,7 @@ impl Sources {
     }
 }
 
-impl Found {
+impl EtlCounts {
     /// Formats the counts as text.
     pub fn text(&self) -> String {
         let Self { logs, asked, without_results, forgotten, new, more, repeated, contradictions } = self;

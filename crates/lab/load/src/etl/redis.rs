@@ -12,7 +12,7 @@ use std::time::Duration;
 use redis::{Client, Connection, RedisError, cmd, pipe};
 use serde_json::Value;
 
-use super::row::{Batch, Merged, Row, join};
+use super::row::{Batch, MergeCounts, Row, join};
 use super::store::{Position, Sample, Store, StoreError};
 
 /// Longest wait for an answer.
@@ -98,7 +98,7 @@ impl Store for Redis {
         text.map(parse).transpose().map_err(|_| StoreError::Key { at: self.at.clone(), key })
     }
 
-    fn merge(&mut self, batch: &Batch, position: Option<(&str, &Position)>) -> Result<Merged, StoreError> {
+    fn merge(&mut self, batch: &Batch, position: Option<(&str, &Position)>) -> Result<MergeCounts, StoreError> {
         let (heights_key, positions_key) = (self.key("heights"), self.key("positions"));
         let heights: Vec<u64> = batch.rows.keys().copied().collect();
         for _ in 0..TRIES_MAX {

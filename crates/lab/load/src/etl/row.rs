@@ -1,7 +1,7 @@
 //! The values known of one height, from any source.
 //!
 //! memory  per row 8 B for each of the [`COLUMNS`] and as much for whether it is known
-//! drops   values that differ from known ones: counted in [`Merged`]
+//! drops   values that differ from known ones: counted in [`MergeCounts`]
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ pub struct Row {
 
 /// Counts of merged rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergeCounts {
     /// Heights that were not known before.
     pub new: u64,
     /// Heights that gained values.
@@ -80,7 +80,7 @@ pub struct Merged {
     pub contradictions: u64,
 }
 
-impl std::ops::AddAssign for Merged {
+impl std::ops::AddAssign for MergeCounts {
     fn add_assign(&mut self, other: Self) {
         self.new += other.new;
         self.more += other.more;
@@ -107,8 +107,8 @@ impl Row {
     }
 
     /// Adds the values of another row of the same height that are missing here. Known values stay.
-    pub fn merge(&mut self, other: &Self) -> Merged {
-        let mut merged = Merged::default();
+    pub fn merge(&mut self, other: &Self) -> MergeCounts {
+        let mut merged = MergeCounts::default();
         let mut gained = false;
         for ((mine, theirs), (_, _, kind, _)) in self.values.iter_mut().zip(&other.values).zip(COLUMNS) {
             match (*mine, *theirs) {
@@ -147,21 +147,21 @@ pub struct Batch {
     /// Rows by height.
     pub rows: BTreeMap<u64, Row>,
     /// Counts of values that differed within the batch.
-    pub merged: Merged,
+    pub merged: MergeCounts,
 }
 
 impl Batch {
     /// Adds a row, merging it with one of the same height.
     pub fn add(&mut self, row: Row) {
         match self.rows.get_mut(&row.height) {
-            Some(known) => self.merged += Merged { more: 0, ..known.merge(&row) },
+            Some(known) => self.merged += MergeCounts { more: 0, ..known.merge(&row) },
             None => drop(self.rows.insert(row.height, row)),
         }
     }
 }
 
 /// Merges a batch with the stored rows. Returns the rows that must be written, and the counts.
-pub fn join(mut stored: BTreeMap<u64, Row>, batch: &Batch) -> (Vec<Row>, Merged) {
+pub fn join(mut stored: BTreeMap<u64, Row>, batch: &Batch) -> (Vec<Row>, MergeCounts) {
     let (mut changed, mut merged) = (Vec::new(), batch.merged);
     for row in batch.rows.values() {
         match stored.remove(&row.height) {
@@ -187,9 +187,9 @@ mod tests {
     fn what_came_first_stays() {
         let mut row = Row::new(5).with(Column::Valid, 3).with(Column::Executed, 1000);
         let other = Row::new(5).with(Column::Valid, 4).with(Column::Executed, 2000).with(Column::Txs, 9);
-        assert_eq!(row.merge(&other), Merged { new: 0, more: 1, repeated: 1, contradictions: 1 });
+        assert_eq!(row.merge(&other), MergeCounts { new: 0, more: 1, repeated: 1, contradictions: 1 });
         assert_eq!(row, Row::new(5).with(Column::Valid, 3).with(Column::Executed, 1000).with(Column::Txs, 9));
-        assert_eq!(row.merge(&row.clone()), Merged::default());
+        assert_eq!(row.merge(&row.clone()), MergeCounts::default());
     }
 
     #[test]

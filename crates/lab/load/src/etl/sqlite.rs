@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params, params_from_iter};
 
-use super::row::{Batch, COLUMNS, Merged, Row, join};
+use super::row::{Batch, COLUMNS, MergeCounts, Row, join};
 use super::store::{Position, Sample, Store, StoreError};
 
 /// SQLite stores this in the file's header: "Hrth".
@@ -54,7 +54,10 @@ impl Database {
         Ok(Self { path: path.into(), connection })
     }
 
-    fn write(&mut self, act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Merged>) -> Result<Merged, StoreError> {
+    fn write(
+        &mut self,
+        act: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<MergeCounts>,
+    ) -> Result<MergeCounts, StoreError> {
         let behavior = TransactionBehavior::Immediate;
         let all = self.connection.transaction_with_behavior(behavior).and_then(|transaction| {
             let merged = act(&transaction)?;
@@ -110,7 +113,7 @@ impl Store for Database {
         known.optional().map_err(|why| of(&self.path, why))
     }
 
-    fn merge(&mut self, batch: &Batch, position: Option<(&str, &Position)>) -> Result<Merged, StoreError> {
+    fn merge(&mut self, batch: &Batch, position: Option<(&str, &Position)>) -> Result<MergeCounts, StoreError> {
         self.write(|transaction| {
             let names = names();
             let mut find = transaction.prepare(&format!("SELECT height{names} FROM blocks WHERE height = ?"))?;
@@ -180,14 +183,17 @@ mod tests {
         batch.add(Row::new(3).with(Column::Valid, 5));
         batch.add(Row::new(1).with(Column::Valid, 2));
         let merged = Database::open(&path).unwrap().merge(&batch, Some(("a log", &position))).unwrap();
-        assert_eq!(merged, Merged { new: 2, ..Merged::default() });
+        assert_eq!(merged, MergeCounts { new: 2, ..MergeCounts::default() });
         let mut database = Database::open(&path).unwrap();
         assert_eq!(database.position("a log").unwrap(), Some(position));
         assert_eq!(database.position("another").unwrap(), None);
-        assert_eq!(database.merge(&batch, None).unwrap(), Merged::default());
+        assert_eq!(database.merge(&batch, None).unwrap(), MergeCounts::default());
         let mut more = Batch::default();
         more.add(Row::new(3).with(Column::Valid, 6).with(Column::Txs, 500));
-        assert_eq!(database.merge(&more, None).unwrap(), Merged { more: 1, contradictions: 1, ..Merged::default() });
+        assert_eq!(
+            database.merge(&more, None).unwrap(),
+            MergeCounts { more: 1, contradictions: 1, ..MergeCounts::default() }
+        );
         let mut seen = vec![];
         database
             .each(1..=u64::MAX, &mut |row| {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::row::{Batch, Merged, Row};
+use super::row::{Batch, MergeCounts, Row};
 
 /// How far a source was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +92,7 @@ pub trait Store {
     fn position(&mut self, source: &str) -> Result<Option<Position>, StoreError>;
 
     /// Adds new values and the source's position, atomically.
-    fn merge(&mut self, batch: &Batch, position: Option<(&str, &Position)>) -> Result<Merged, StoreError>;
+    fn merge(&mut self, batch: &Batch, position: Option<(&str, &Position)>) -> Result<MergeCounts, StoreError>;
 
     /// Passes each row to `see`, in order of height, until it returns `false`.
     fn each(&mut self, heights: RangeInclusive<u64>, see: &mut dyn FnMut(&Row) -> bool) -> Result<(), StoreError>;

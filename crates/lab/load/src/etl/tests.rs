@@ -12,11 +12,11 @@ use serde_json::json;
 
 use super::live::{Blocks, Heights};
 use super::log::{Counts, LINE_BYTES_MAX, Log, stream};
-use super::row::{COLUMNS, Column, Merged, Row};
+use super::row::{COLUMNS, Column, MergeCounts, Row};
 use super::sqlite::Database;
 use super::store::{Sample, Store};
 use super::summary::summary;
-use super::{Found, Sources, line, table};
+use super::{EtlCounts, Sources, line, table};
 
 /// CometBFT 0.38 with our node as its application, in both log formats, and our node's own log.
 const PLAIN: &str = include_str!("fixtures/cometbft-0.38-plain.log");
@@ -47,7 +47,7 @@ fn stored(database: &mut Database) -> Vec<Row> {
     rows
 }
 
-fn collect(database: &mut Database, log: &Path) -> Found {
+fn collect(database: &mut Database, log: &Path) -> EtlCounts {
     let mut sources = Sources { logs: vec![Log::new(log)], ..Sources::default() };
     sources.pass(database, &|| false).unwrap();
     sources.found()
@@ -178,7 +178,7 @@ fn a_log_that_grows_is_read_from_where_it_ended() {
     let all = stored(&mut database);
     assert_eq!(all, rows(PLAIN.as_bytes()).0.into_values().collect::<Vec<_>>());
     // A second read finds nothing new.
-    assert_eq!(collect(&mut database, &log), Found::default());
+    assert_eq!(collect(&mut database, &log), EtlCounts::default());
     // Another file of the same name, even a longer one, and a truncated one.
     fs::write(&log, format!("{OTHERS}{PLAIN}")).unwrap();
     let second = collect(&mut database, &log);
@@ -305,7 +305,7 @@ fn a_node_that_keeps_not_what_is_asked_for_is_told_of() {
 fn a_stream_is_read_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut database = Database::open(&folder.path().join("load.db")).unwrap();
-    let (mut counts, mut merged) = (Counts::default(), Merged::default());
+    let (mut counts, mut merged) = (Counts::default(), MergeCounts::default());
     let text: &'static [u8] = PLAIN.as_bytes();
     stream(text, &mut database, &mut counts, &mut merged, &|| false).unwrap();
     assert_eq!((counts.lines, merged.new), (PLAIN.lines().count() as u64, 4));

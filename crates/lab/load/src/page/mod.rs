@@ -21,7 +21,7 @@ const SCRIPT: &str = include_str!("script.js");
 
 /// A report on a page.
 #[derive(Clone, Debug, Default)]
-pub struct Shown {
+pub struct PageReport {
     /// Name of the report, taken from its file.
     pub name: String,
     /// The report's figures.
@@ -45,7 +45,7 @@ pub enum PageError {
 }
 
 /// Reads a report as `--json` wrote it: of a run, or of a search for the highest rate.
-pub fn read(name: &str, mut json: Value) -> Result<Shown, PageError> {
+pub fn read(name: &str, mut json: Value) -> Result<PageReport, PageError> {
     let shape = |why| PageError::Shape(name.into(), why);
     let steps = match json.get_mut("steps").map(Value::take) {
         Some(steps) => {
@@ -61,11 +61,11 @@ pub fn read(name: &str, mut json: Value) -> Result<Shown, PageError> {
     if !json["tps"].is_number() || !json["kind"].is_string() {
         return Err(PageError::NoReport(name.into()));
     }
-    Ok(Shown { name: name.into(), report: serde_json::from_value(json).map_err(shape)?, steps })
+    Ok(PageReport { name: name.into(), report: serde_json::from_value(json).map_err(shape)?, steps })
 }
 
 /// Writes the page of these reports.
-pub fn html(reports: &[Shown]) -> String {
+pub fn html(reports: &[PageReport]) -> String {
     let title = match reports {
         [one] => format!("Hearth load: {} txn/s", text::figure(one.report.tps)),
         several => format!("Hearth load: {} reports", several.len()),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::profile::Profile;
     use crate::report::{Bin, BlockLine, Percentiles};
-    use crate::series::Moment;
+    use crate::series::RunSample;
 
     const EVIL: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&";
 
@@ -92,11 +92,11 @@ mod tests {
             failed: Some(number),
             ..BlockLine::default()
         };
-        let moment = |at: u64| Moment {
+        let moment = |at: u64| RunSample {
             at_s: at as f64 / 2.0,
             pool_pending: Some(10 * at),
             server_cores: Some(0.5),
-            ..Moment::default()
+            ..RunSample::default()
         };
         Report {
             client: EVIL.into(),
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_plot_and_asks_for_nothing() {
-        let html = html(&[Shown { name: "a.json".into(), report: report(), steps: None }]);
+        let html = html(&[PageReport { name: "a.json".into(), report: report(), steps: None }]);
         for plot in [
             "transactions a second",
             "transactions in blocks",
@@ -146,7 +146,7 @@ mod tests {
         let mut report = report();
         let several = |line: &BlockLine| BlockLine { ours: 8 * line.ours, count: 8, ..line.clone() };
         report.blocks = report.blocks.iter().map(several).collect();
-        let html = html(&[Shown { name: "a.json".into(), report, steps: None }]);
+        let html = html(&[PageReport { name: "a.json".into(), report, steps: None }]);
         for part in ["4 s: succeeded 400, failed 0.5", "4 s: between blocks 125", "means of up to 8", "<dd>40</dd>"] {
             assert!(html.contains(part), "{part}: {html}");
         }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn words_of_others_stay_words() {
-        let shown = Shown { name: EVIL.into(), report: report(), steps: None };
+        let shown = PageReport { name: EVIL.into(), report: report(), steps: None };
         for html in [html(&[shown.clone()]), html(&[shown.clone(), shown])] {
             assert_eq!(html.matches("<script").count(), 1);
             assert_eq!(html.matches("</script").count(), 1);
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_script_makes_no_html() {
         assert!(!SCRIPT.contains("innerHTML") && !SCRIPT.contains("</"));
-        assert!(html(&[Shown::default()]).contains(SCRIPT));
+        assert!(html(&[PageReport::default()]).contains(SCRIPT));
     }
 
     #[test]

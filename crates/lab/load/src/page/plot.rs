@@ -85,7 +85,7 @@ impl Plot {
         };
         let top = nice(self.top.unwrap_or_else(|| self.highest()));
         let (series, together) = thinned(&self.series);
-        let drawn = Drawn { plot: self, low, high: if high > low { high } else { low + 1.0 }, top };
+        let drawn = PlotArea { plot: self, low, high: if high > low { high } else { low + 1.0 }, top };
         let mut html = format!("<figure class=\"plot\" data-plot=\"{}\">\n", escape(self.name));
         // Writing to a String cannot fail.
         let _ = drawn.write(&mut html, &series, together);
@@ -117,14 +117,14 @@ fn nice(value: f64) -> f64 {
     steps.into_iter().map(|step| step * power).find(|round| *round >= value * 0.999_999).unwrap_or(10.0 * power)
 }
 
-struct Drawn<'a> {
+struct PlotArea<'a> {
     plot: &'a Plot,
     low: f64,
     high: f64,
     top: f64,
 }
 
-impl Drawn<'_> {
+impl PlotArea<'_> {
     /// Maps an x value to its share of the width.
     fn across(&self, x: f64) -> f64 {
         let scale = |x: f64| if self.plot.is_logarithmic { x.max(1e-9).log10() } else { x };

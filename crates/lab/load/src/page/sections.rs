@@ -8,14 +8,14 @@ use std::fmt::Write;
 use hearth_page::text::{date, escape, figure, time_ms, whole};
 
 use super::plot::{Plot, Series, Shape};
-use super::{Shown, flame};
+use super::{PageReport, flame};
 use crate::report::{BlockLine, Percentiles, Report};
 
 /// Number of functions that are listed beside the flame graph.
 const HEAVIEST: usize = 12;
 
 /// Writes the body of the page.
-pub fn all(reports: &[Shown]) -> String {
+pub fn all(reports: &[PageReport]) -> String {
     let mut html = String::new();
     // Writing to a String cannot fail.
     let _ = head(&mut html, reports);
@@ -47,10 +47,10 @@ pub fn all(reports: &[Shown]) -> String {
     html
 }
 
-fn head(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
+fn head(html: &mut String, reports: &[PageReport]) -> std::fmt::Result {
     let title = if reports.len() > 1 { "Loads side by side" } else { "Load on a node" };
     writeln!(html, "<header><h1>{title}</h1>")?;
-    for Shown { name, report, .. } in reports {
+    for PageReport { name, report, .. } in reports {
         let rate = report.rate.map_or("as many as it takes".into(), |rate| format!("{} a second", figure(rate)));
         let named = if reports.len() > 1 { format!("<b>{}</b>: ", escape(name)) } else { String::new() };
         let when = if report.began_unix_s > 0 { format!(" · {}", date(report.began_unix_s)) } else { String::new() };
@@ -110,7 +110,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn figures(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
+fn figures(html: &mut String, reports: &[PageReport]) -> std::fmt::Result {
     html.push_str("<section class=\"card\" id=\"figures\"><h2>Figures</h2>\n");
     if let [one] = reports {
         html.push_str("<dl class=\"big\">");
@@ -127,7 +127,7 @@ fn figures(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
         }
         html.push_str("</dl>\n");
     }
-    for Shown { name, report, .. } in reports {
+    for PageReport { name, report, .. } in reports {
         let named = if reports.len() > 1 { format!("{}: ", escape(name)) } else { String::new() };
         writeln!(html, "<p class=\"says\">{named}The limit was <b>{}</b>.</p>", escape(&report.limit_text()))?;
         if let Some(noise) = &report.noise {
@@ -153,7 +153,7 @@ fn pairs(html: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 /// Writes the figures of several reports, one per column.
-fn columns(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
+fn columns(html: &mut String, reports: &[PageReport]) -> std::fmt::Result {
     html.push_str("<p></p><div class=\"scroll\"><table><thead><tr><th></th>");
     reports.iter().try_for_each(|shown| write!(html, "<th scope=\"col\">{}</th>", escape(&shown.name)))?;
     html.push_str("</tr></thead><tbody>\n");
@@ -168,8 +168,8 @@ fn columns(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
 }
 
 /// Writes the steps of a search for the highest rate.
-fn search(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
-    for Shown { name, steps, .. } in reports {
+fn search(html: &mut String, reports: &[PageReport]) -> std::fmt::Result {
+    for PageReport { name, steps, .. } in reports {
         let Some((steps, bound)) = steps else { continue };
         let named = if reports.len() > 1 { escape(name) } else { String::new() };
         writeln!(
@@ -201,7 +201,7 @@ fn search(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
 /// Draws the same plot for each report, all on one scale.
 fn plotted(
     html: &mut String,
-    reports: &[Shown],
+    reports: &[PageReport],
     (title, note): (&str, &str),
     plot: fn(&Report) -> Plot,
 ) -> std::fmt::Result {
@@ -209,7 +209,7 @@ fn plotted(
     let top = plots.iter().map(Plot::highest).fold(0.0, f64::max);
     let span = plots.iter().filter_map(Plot::reach).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
     writeln!(html, "<section class=\"card\"><h2>{title} <small>{note}</small></h2>\n<div class=\"beside\">")?;
-    for (plot, Shown { name, .. }) in plots.iter_mut().zip(reports) {
+    for (plot, PageReport { name, .. }) in plots.iter_mut().zip(reports) {
         (plot.top, plot.span) = (Some(top), span);
         let named = if reports.len() > 1 { format!("<h3>{}</h3>", escape(name)) } else { String::new() };
         write!(html, "<div>{named}{}</div>", plot.html())?;
@@ -292,9 +292,9 @@ fn cpu(report: &Report) -> Plot {
     plot("CPU", "cores", Shape::Line, vec![series("node", "one", server), series("load", "two", client)])
 }
 
-fn errors(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
+fn errors(html: &mut String, reports: &[PageReport]) -> std::fmt::Result {
     html.push_str("<section class=\"card\" id=\"errors\"><h2>Errors and oddities</h2>\n<div class=\"beside\">");
-    for Shown { name, report, .. } in reports {
+    for PageReport { name, report, .. } in reports {
         let named = if reports.len() > 1 { format!("<h3>{}</h3>", escape(name)) } else { String::new() };
         write!(html, "<div>{named}")?;
         let refused = report.reasons.iter().map(|(why, count)| (*count, format!("rejected: {why}")));
@@ -327,8 +327,8 @@ fn errors(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
     Ok(())
 }
 
-fn profiles(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
-    for Shown { name, report, .. } in reports {
+fn profiles(html: &mut String, reports: &[PageReport]) -> std::fmt::Result {
+    for PageReport { name, report, .. } in reports {
         let named = if reports.len() > 1 { format!("{}: ", escape(name)) } else { String::new() };
         if let Some(why) = &report.no_profile {
             writeln!(
@@ -360,11 +360,11 @@ fn profiles(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
     Ok(())
 }
 
-fn asked(html: &mut String, reports: &[Shown]) -> std::fmt::Result {
+fn asked(html: &mut String, reports: &[PageReport]) -> std::fmt::Result {
     html.push_str(
         "<section class=\"card\" id=\"configuration\"><h2>Configuration and machine</h2>\n<div class=\"beside\">",
     );
-    for Shown { name, report, .. } in reports {
+    for PageReport { name, report, .. } in reports {
         let named = if reports.len() > 1 { format!("<h3>{}</h3>", escape(name)) } else { String::new() };
         write!(html, "<div>{named}<table><tbody>\n")?;
         let machine = report.machine.iter().map(|machine| ("machine of the load", machine.as_str()));

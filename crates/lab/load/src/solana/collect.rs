@@ -24,11 +24,11 @@ use serde_json::json;
 use super::node::{ChainTime, Node};
 use crate::blocks::Block;
 use crate::heights::{Heights, POLL};
+use crate::liveness::Persistence;
 use crate::reading::Chain;
 use crate::receipts::Receipts;
 use crate::rpc::RpcError;
-use crate::run_clock::Course;
-use crate::silence::Persistence;
+use crate::run_clock::RunState;
 
 /// How often a newer blockhash is requested.
 const BLOCKHASH_EVERY: Duration = Duration::from_millis(400);
@@ -137,7 +137,7 @@ impl Targets {
 /// Reads blocks one after the other.
 pub struct Follower<'a> {
     node: &'a Node,
-    course: &'a Course,
+    course: &'a RunState,
     time: &'a ChainTime,
     heights: Heights,
     /// Where to store the leaders' addresses; none if the user has named the destination.
@@ -159,7 +159,7 @@ impl<'a> Follower<'a> {
     /// A reader that begins with slot `next`.
     pub fn new(
         node: &'a Node,
-        course: &'a Course,
+        course: &'a RunState,
         time: &'a ChainTime,
         targets: Option<&'a Targets>,
         next: u64,

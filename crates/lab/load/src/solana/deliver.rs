@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hearth_wire::base58::encode_64;
 
 use super::node::{Blockhash, Node, Status};
-use super::retry::{Patient, UNHEALTHY, may_pass};
+use super::retry::{RetryingNode, UNHEALTHY, may_pass};
 use crate::retry::NoAnswer;
 use crate::rpc::{Refusal, RpcError};
 
@@ -40,7 +40,7 @@ pub enum End {
 /// Sends transactions that use this blockhash and returns the outcome of each. The callback gets the number of finished
 /// ones.
 pub fn deliver(
-    ask: &Patient<'_>,
+    ask: &RetryingNode<'_>,
     raws: &[Vec<u8>],
     blockhash: &Blockhash,
     mut on_progress: impl FnMut(usize),
@@ -116,7 +116,7 @@ pub fn is_final(refusal: &Refusal) -> bool {
     refusal.code != UNHEALTHY && !passing.iter().any(|passing| words.contains(passing))
 }
 
-fn look(ask: &Patient<'_>, signatures: &[String], ends: &mut [Option<End>]) -> Result<(), NoAnswer> {
+fn look(ask: &RetryingNode<'_>, signatures: &[String], ends: &mut [Option<End>]) -> Result<(), NoAnswer> {
     let open: Vec<usize> = (0..ends.len()).filter(|&index| ends[index].is_none()).collect();
     for chunk in open.chunks(STATUSES_TOGETHER) {
         let some: Vec<String> = chunk.iter().map(|&index| signatures[index].clone()).collect();

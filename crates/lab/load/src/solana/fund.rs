@@ -19,7 +19,7 @@ use super::deliver::{End, deliver};
 use super::inspect::sol;
 use super::keys::Account;
 use super::node::{Blockhash, Node};
-use super::retry::Patient;
+use super::retry::RetryingNode;
 use crate::account::AccountError;
 use crate::funding_tree::{Survey, Transfer};
 use crate::retry::{Caller, NoAnswer};
@@ -88,26 +88,26 @@ pub enum FundError {
 }
 
 /// Why a funding ended early.
-enum Ended {
+enum FundEnd {
     /// By this error.
     For(FundError),
     /// The caller stopped it.
     Stopped,
 }
 
-impl From<FundError> for Ended {
+impl From<FundError> for FundEnd {
     fn from(why: FundError) -> Self {
         Self::For(why)
     }
 }
 
-impl From<RpcError> for Ended {
+impl From<RpcError> for FundEnd {
     fn from(why: RpcError) -> Self {
         Self::For(why.into())
     }
 }
 
-impl From<NoAnswer> for Ended {
+impl From<NoAnswer> for FundEnd {
     fn from(why: NoAnswer) -> Self {
         match why {
             NoAnswer::Stopped => Self::Stopped,
@@ -140,8 +140,8 @@ pub fn fund(
     });
     match ended {
         Ok(short) => Ok(short),
-        Err(Ended::For(why)) => Err(why),
-        Err(Ended::Stopped) => Err(FundError::Stopped { done: reached.0, count: reached.1 }),
+        Err(FundEnd::For(why)) => Err(why),
+        Err(FundEnd::Stopped) => Err(FundError::Stopped { done: reached.0, count: reached.1 }),
     }
 }
 
@@ -153,8 +153,8 @@ fn levels(
     amount: u64,
     caller: Caller<'_>,
     mut on_progress: impl FnMut(usize, usize),
-) -> Result<usize, Ended> {
-    let ask = &Patient { node, stop: caller.stop };
+) -> Result<usize, FundEnd> {
+    let ask = &RetryingNode { node, stop: caller.stop };
     let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
     // One transaction fee per transfer: more than is needed, and the rest stays with the payer.
     let each = amount + ask.ask(Node::fee)?;
@@ -169,7 +169,7 @@ fn levels(
             return Ok(count);
         }
         if (ask.stop)() {
-            return Err(Ended::Stopped);
+            return Err(FundEnd::Stopped);
         }
         let needed = each.saturating_mul(survey.beyond() as u64);
         match funder {
@@ -198,13 +198,13 @@ fn levels(
                 // short.
                 End::Landed | End::Expired => {}
                 End::Failed(why) => return Err(FundError::Failed(why).into()),
-                End::Stopped => return Err(Ended::Stopped),
+                End::Stopped => return Err(FundEnd::Stopped),
             }
         }
     }
 }
 
-fn check(ask: &Patient<'_>, funder: &Account, needed: u64, count: usize) -> Result<(), Ended> {
+fn check(ask: &RetryingNode<'_>, funder: &Account, needed: u64, count: usize) -> Result<(), FundEnd> {
     let has = ask.balances(&[funder.address])?[0];
     match has < needed {
         true => Err(FundError::Poor { payer: encode_32(&funder.address).to_string(), has, needed, count }.into()),
@@ -214,7 +214,7 @@ fn check(ask: &Patient<'_>, funder: &Account, needed: u64, count: usize) -> Resu
 
 /// Requests lamports for an account with balance `before`, and waits until they arrive. The request is repeated only
 /// once no block can contain the airdrop requested before.
-fn airdrop(ask: &Patient<'_>, to: &Pubkey, lamports: u64, before: u64) -> Result<(), Ended> {
+fn airdrop(ask: &RetryingNode<'_>, to: &Pubkey, lamports: u64, before: u64) -> Result<(), FundEnd> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         // A lost answer may have been a success: then the airdrop is pending, and another request would be a second
@@ -239,7 +239,7 @@ fn airdrop(ask: &Patient<'_>, to: &Pubkey, lamports: u64, before: u64) -> Result
                 return Ok(());
             }
             if (ask.stop)() {
-                return Err(Ended::Stopped);
+                return Err(FundEnd::Stopped);
             }
             thread::sleep(LOOK_EVERY);
         }

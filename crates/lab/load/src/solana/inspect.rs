@@ -72,7 +72,7 @@ pub fn account(node: &Node, address: &Pubkey) -> Result<String, RpcError> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Counted {
+struct BlockCounts {
     block_time: Option<i64>,
     signatures: Vec<IgnoredAny>,
 }
@@ -90,7 +90,7 @@ pub fn blocks(node: &Node, from: u64, to: u64) -> Result<String, RpcError> {
     let mut text = format!("{:>10} {:>12} {:>8}\n", "slot", "time, s", "txns");
     let mut lines: Vec<(i64, usize)> = vec![];
     for slot in slots.iter().filter(|slot| (from..=to).contains(*slot)) {
-        let block = match node.rpc.call_as::<Counted>("getBlock", &json!([slot, options])) {
+        let block = match node.rpc.call_as::<BlockCounts>("getBlock", &json!([slot, options])) {
             Ok(block) => block,
             Err(RpcError::Refused { .. }) => continue,
             Err(why) => return Err(why),

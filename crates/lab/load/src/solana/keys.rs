@@ -12,7 +12,7 @@ use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, encode_32};
 use serde::{Deserialize, Serialize};
 
-use crate::account::{self, AccountError, Place};
+use crate::account::{self, AccountError, WriteMode};
 
 /// An account that can sign.
 pub struct Account {
@@ -56,7 +56,7 @@ pub fn generate(count: usize) -> Result<Vec<Account>, AccountError> {
 }
 
 /// Writes a key file. An existing file is replaced only once the new one is complete.
-pub fn save(path: &Path, accounts: &[Account], place: Place) -> Result<(), AccountError> {
+pub fn save(path: &Path, accounts: &[Account], place: WriteMode) -> Result<(), AccountError> {
     let entry = |account: &Account| Entry {
         address: encode_32(&account.address).to_string(),
         secret: encode_32(&account.seed).to_string(),
@@ -93,7 +93,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.json");
         let accounts = generate(3).unwrap();
-        save(&path, &accounts, Place::New).unwrap();
+        save(&path, &accounts, WriteMode::New).unwrap();
         let back: Vec<_> = load(&path).unwrap().iter().map(|account| account.address).collect();
         assert_eq!(back, accounts.iter().map(|account| account.address).collect::<Vec<_>>());
         let text = fs::read_to_string(&path).unwrap();
@@ -109,8 +109,8 @@ mod tests {
     fn keys_of_the_other_chain_are_refused_in_words() {
         let folder = tempfile::tempdir().unwrap();
         let (ours, theirs) = (folder.path().join("a.json"), folder.path().join("b.json"));
-        save(&ours, &generate(1).unwrap(), Place::New).unwrap();
-        account::save(&theirs, &account::generate(1).unwrap(), Place::New).unwrap();
+        save(&ours, &generate(1).unwrap(), WriteMode::New).unwrap();
+        account::save(&theirs, &account::generate(1).unwrap(), WriteMode::New).unwrap();
         let why = load(&theirs).err().unwrap().to_string();
         assert!(why.contains("has keys of Ethereum, and the node speaks Solana"), "{why}");
         let why = account::load(&ours).err().unwrap().to_string();

@@ -98,7 +98,7 @@ struct BlockhashValue {
 }
 
 #[derive(Deserialize)]
-struct Valued<T> {
+struct ValueResponse<T> {
     value: T,
 }
 
@@ -171,7 +171,8 @@ impl Node {
         const METHOD: &str = "getFeeForMessage";
         let mut template = TransferTemplate::new();
         template.set_recent_blockhash(&self.blockhash()?.hash);
-        let fee: Valued<Option<u64>> = self.rpc.call_as(METHOD, &json!([encoded(template.message()), confirmed()]))?;
+        let fee: ValueResponse<Option<u64>> =
+            self.rpc.call_as(METHOD, &json!([encoded(template.message()), confirmed()]))?;
         fee.value.ok_or_else(|| self.rpc.garbled(METHOD, "no fee for a new blockhash"))
     }
 
@@ -190,7 +191,7 @@ impl Node {
             .map(|page| json!([page.iter().map(|key| encode_32(key).to_string()).collect::<Vec<_>>(), options]))
             .collect();
         let mut balances = Vec::with_capacity(accounts.len());
-        for answer in in_pieces::<Valued<Vec<Option<Lamports>>>>(&self.rpc, METHOD, &questions)? {
+        for answer in in_pieces::<ValueResponse<Vec<Option<Lamports>>>>(&self.rpc, METHOD, &questions)? {
             let found = answer.map_err(|refusal| refusal.into_error(METHOD))?.value;
             balances.extend(found.into_iter().map(|account| account.map_or(0, |account| account.lamports)));
         }
@@ -213,7 +214,7 @@ impl Node {
     /// Returns the statuses of transactions by their signatures in base58.
     pub fn statuses(&self, signatures: &[String]) -> Result<Vec<Status>, RpcError> {
         const METHOD: &str = "getSignatureStatuses";
-        let found: Valued<Vec<Option<StatusAnswer>>> = self.rpc.call_as(METHOD, &json!([signatures]))?;
+        let found: ValueResponse<Vec<Option<StatusAnswer>>> = self.rpc.call_as(METHOD, &json!([signatures]))?;
         if found.value.len() != signatures.len() {
             return Err(self.rpc.garbled(METHOD, "another number of statuses"));
         }

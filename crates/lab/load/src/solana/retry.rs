@@ -17,7 +17,7 @@ const TOGETHER: usize = 900;
 
 /// A node whose failed requests are repeated.
 #[derive(Clone, Copy)]
-pub struct Patient<'a> {
+pub struct RetryingNode<'a> {
     /// The node to query.
     pub node: &'a Node,
     /// Ends the repetition when it returns true.
@@ -29,7 +29,7 @@ pub(crate) fn may_pass(why: &RpcError) -> bool {
     matches!(why, RpcError::Refused { code: UNHEALTHY, .. }) || why.may_pass()
 }
 
-impl Patient<'_> {
+impl RetryingNode<'_> {
     /// Sends a request, and repeats it after transient errors.
     pub fn ask<T>(&self, question: impl Fn(&Node) -> Result<T, RpcError>) -> Result<T, NoAnswer> {
         again(self.stop, || question(self.node), may_pass)

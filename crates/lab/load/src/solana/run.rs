@@ -12,17 +12,17 @@ use hearth_wire::Pubkey;
 use super::collect::{self, Follower, Targets};
 use super::keys::Account;
 use super::node::{ChainTime, Node};
-use super::retry::Patient;
-use super::sender::{self, Shared, Way};
+use super::retry::RetryingNode;
+use super::sender::{self, SendRoute, Shared};
 pub use super::setup::set_up;
 use super::workload::{Kind, Workload, salt};
 use crate::error::LoadError;
-use crate::options::{Asked, Timing};
+use crate::options::{RunOptions, Timing};
 use crate::outcome::{Outcome, Outcomes};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::run_clock::{Course, SenderTally};
-use crate::summary::{self, Found};
+use crate::run_clock::{RunState, SenderTally};
+use crate::summary::{self, ReportInputs};
 use crate::tpu::Tpu;
 use crate::window::Window;
 
@@ -33,7 +33,7 @@ const STANDSTILL: Duration = Duration::from_secs(10);
 
 /// How transactions are sent to the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum SendVia {
     /// Over QUIC, to the leaders' addresses that the node reports.
     Leaders,
     /// Over QUIC, to this address.
@@ -44,8 +44,8 @@ pub enum By {
 
 /// Runs the load on an existing token. `stop` ends it early with a report of what was measured.
 pub fn drive(
-    asked: &Asked<Kind>,
-    by: By,
+    asked: &RunOptions<Kind>,
+    by: SendVia,
     node: &Node,
     tokens: &[Pubkey],
     accounts: &[Account],
@@ -59,10 +59,10 @@ pub fn drive(
     let targets = Targets::default();
     let rpcs = asked.rpcs()?;
     let senders = asked.senders.clamp(1, accounts.len());
-    let ask = Patient { node, stop };
+    let ask = RetryingNode { node, stop };
     let tpus = open(by, &ask, &targets, senders)?;
     let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
-    let (course, time) = (Course::new(senders), ChainTime::new(ask.ask(Node::blockhash)?));
+    let (course, time) = (RunState::new(senders), ChainTime::new(ask.ask(Node::blockhash)?));
     let first_number = FIRST_NUMBER.load(Ordering::Relaxed);
     let shared = Shared {
         pace: asked.pace_of(accounts.len()),
@@ -76,11 +76,11 @@ pub fn drive(
         },
         first_number,
         time: &time,
-        way: if by == By::Rpc { Way::Rpc(&rpcs) } else { Way::Tpu(&targets) },
+        way: if by == SendVia::Rpc { SendRoute::Rpc(&rpcs) } else { SendRoute::Tpu(&targets) },
         in_no_block_max: sender::IN_NO_BLOCK_MAX,
         course: &course,
     };
-    let leaders = (by == By::Leaders).then_some(&targets);
+    let leaders = (by == SendVia::Leaders).then_some(&targets);
     let next = ask.ask(Node::slot)? + 1;
     let mut follower = Follower::new(node, &course, &time, leaders, next, asked.patience);
     let (window, tallies) = send_and_read(&asked.timing(), &shared, &mut follower, tpus, stop, &mut on_progress);
@@ -90,13 +90,13 @@ pub fn drive(
     let chain = follower.chain;
     let is_over = asked.end_of_patience(&course.silence);
     let receipts = collect::failed(node, chain.blocks.lines(), &addresses.into_iter().collect(), &is_over);
-    Ok(summary::report(&Found {
+    Ok(summary::report(&ReportInputs {
         client: node.client.clone(),
         asked,
         way: match by {
-            By::Leaders => "QUIC to the leaders' TPUs".into(),
-            By::Tpu(address) => format!("QUIC to {address}"),
-            By::Rpc => format!("sendTransaction, {} in a request", asked.pace.batch),
+            SendVia::Leaders => "QUIC to the leaders' TPUs".into(),
+            SendVia::Tpu(address) => format!("QUIC to {address}"),
+            SendVia::Rpc => format!("sendTransaction, {} in a request", asked.pace.batch),
         },
         accounts: accounts.len(),
         window,
@@ -117,11 +117,11 @@ fn numbers_used(outcomes: &Outcomes, shared: &Shared<'_>) -> u64 {
 }
 
 /// Opens a socket for each sender that needs one, and finds where they send to.
-fn open(by: By, ask: &Patient<'_>, targets: &Targets, senders: usize) -> Result<Vec<Tpu>, LoadError> {
+fn open(by: SendVia, ask: &RetryingNode<'_>, targets: &Targets, senders: usize) -> Result<Vec<Tpu>, LoadError> {
     let found = match by {
-        By::Leaders => ask.ask(Node::tpus)?,
-        By::Tpu(address) => vec![address],
-        By::Rpc => return Ok(vec![]),
+        SendVia::Leaders => ask.ask(Node::tpus)?,
+        SendVia::Tpu(address) => vec![address],
+        SendVia::Rpc => return Ok(vec![]),
     };
     if found.is_empty() {
         return Err(LoadError::NoTpu);
@@ -131,7 +131,7 @@ fn open(by: By, ask: &Patient<'_>, targets: &Targets, senders: usize) -> Result<
     Ok(tpus)
 }
 
-/// Sends and reads blocks, each on its own threads; see [`Course::run`].
+/// Sends and reads blocks, each on its own threads; see [`RunState::run`].
 fn send_and_read(
     timing: &Timing,
     shared: &Shared<'_>,

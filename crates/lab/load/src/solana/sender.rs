@@ -21,11 +21,11 @@ use super::collect::Targets;
 use super::deliver::is_final;
 use super::keys::Account;
 use super::node::{self, ChainTime};
-use super::workload::{Signed, Workload};
-use crate::options::Pace;
+use super::workload::{SignedTx, Workload};
+use crate::options::SendOptions;
 use crate::outcome::{Outcome, record};
 use crate::rpc::{Refusal, Rpc, RpcError};
-use crate::run_clock::{Course, SenderTally, SignedLate, Stopwatch, Timetable};
+use crate::run_clock::{RunState, SenderTally, SignedLate, Stopwatch, Timetable};
 use crate::tpu::Tpu;
 
 /// A transaction that no block contains after this time is sent again; then after twice as long, and so on.
@@ -55,7 +55,7 @@ const BACK_OFF: Duration = Duration::from_millis(20);
 const BACK_OFF_MAX: Duration = Duration::from_secs(1);
 
 /// How transactions are sent.
-pub enum Way<'a> {
+pub enum SendRoute<'a> {
     /// Over QUIC, to these addresses.
     Tpu(&'a Targets),
     /// By these nodes' `sendTransaction`.
@@ -65,7 +65,7 @@ pub enum Way<'a> {
 /// State that all senders share.
 pub struct Shared<'a> {
     /// The pace of the run.
-    pub pace: Pace,
+    pub pace: SendOptions,
     /// Number of senders.
     pub senders: usize,
     /// The accounts that send.
@@ -77,11 +77,11 @@ pub struct Shared<'a> {
     /// The newest blockhash, and how far blocks are read.
     pub time: &'a ChainTime,
     /// How transactions are sent.
-    pub way: Way<'a>,
+    pub way: SendRoute<'a>,
     /// At a given rate, the most transactions that wait for a block, of all senders together.
     pub in_no_block_max: usize,
     /// State of the run, the same on all chains.
-    pub course: &'a Course,
+    pub course: &'a RunState,
 }
 
 /// The transactions that one account has to send.
@@ -89,7 +89,7 @@ struct Lane {
     account: usize,
     next: u64,
     sent: u64,
-    ahead: VecDeque<Signed>,
+    ahead: VecDeque<SignedTx>,
     signed_late: SignedLate,
 }
 
@@ -106,7 +106,7 @@ impl Lane {
     }
 
     /// Takes the next transaction, with enough of its lifetime left.
-    fn take(&mut self, shared: &Shared<'_>) -> Option<Signed> {
+    fn take(&mut self, shared: &Shared<'_>) -> Option<SignedTx> {
         if self.left(shared) == 0 {
             return None;
         }
@@ -131,12 +131,12 @@ impl Lane {
 
 impl Shared<'_> {
     /// Returns an unsent transaction with enough of its lifetime left, signed again if necessary.
-    fn with_life(&self, signed: Signed) -> Signed {
+    fn with_life(&self, signed: SignedTx) -> SignedTx {
         if self.time.height() + BLOCKS_LEFT_MIN <= signed.last_valid { signed } else { self.sign_again(&signed) }
     }
 
     /// Signs the same transaction with the newest blockhash.
-    fn sign_again(&self, signed: &Signed) -> Signed {
+    fn sign_again(&self, signed: &SignedTx) -> SignedTx {
         let from = &self.accounts[signed.account];
         self.workload.sign(from, signed.account, signed.number, &self.time.newest())
     }
@@ -149,13 +149,13 @@ impl Shared<'_> {
 }
 
 /// A sent transaction that may have to be sent again.
-struct Waiting {
-    signed: Signed,
+struct UnconfirmedTx {
+    signed: SignedTx,
     at: Instant,
 }
 
 /// The transport of one sender.
-enum Carrier<'a> {
+enum Transport<'a> {
     Tpu {
         tpu: Box<Tpu>,
         targets: &'a Targets,
@@ -174,14 +174,14 @@ enum Carrier<'a> {
 /// State of one sending thread.
 struct Sender<'a> {
     shared: &'a Shared<'a>,
-    carrier: Carrier<'a>,
+    carrier: Transport<'a>,
     lanes: Vec<Lane>,
     /// Index of the lane whose turn it is.
     turn: usize,
     /// To be sent before anything new: there was no room, or it had to be signed again.
-    first: VecDeque<Signed>,
+    first: VecDeque<SignedTx>,
     /// Sent transactions, by how often they were sent; in each queue the oldest first.
-    waiting: [VecDeque<Waiting>; DOUBLINGS + 1],
+    waiting: [VecDeque<UnconfirmedTx>; DOUBLINGS + 1],
     looked: Instant,
     /// Whether the transport accepted no more in this turn.
     is_blocked: bool,
@@ -198,9 +198,9 @@ fn says(refusal: &Refusal, words: &str) -> bool {
 /// over. `tpu` is the sender's own client if it sends over QUIC; `index` numbers the senders.
 pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<Tpu>) -> SenderTally {
     let carrier = match (&shared.way, tpu) {
-        (Way::Tpu(targets), Some(tpu)) => Carrier::Tpu { tpu: Box::new(tpu), targets, aimed: u64::MAX },
-        (Way::Tpu(_), None) => unreachable!("a sender by QUIC has a socket"),
-        (Way::Rpc(nodes), _) => Carrier::Rpc {
+        (SendRoute::Tpu(targets), Some(tpu)) => Transport::Tpu { tpu: Box::new(tpu), targets, aimed: u64::MAX },
+        (SendRoute::Tpu(_), None) => unreachable!("a sender by QUIC has a socket"),
+        (SendRoute::Rpc(nodes), _) => Transport::Rpc {
             nodes,
             at: index % nodes.len(),
             back_off: BACK_OFF,
@@ -230,7 +230,7 @@ pub fn send(shared: &Shared<'_>, index: usize, accounts: &[usize], tpu: Option<T
 }
 
 impl<'a> Sender<'a> {
-    fn new(shared: &'a Shared<'a>, carrier: Carrier<'a>, accounts: &[usize]) -> Self {
+    fn new(shared: &'a Shared<'a>, carrier: Transport<'a>, accounts: &[usize]) -> Self {
         let lane = |&account: &usize| Lane {
             account,
             next: shared.first_number,
@@ -317,7 +317,7 @@ impl<'a> Sender<'a> {
 
     /// Receives and transmits packets. Returns whether there were any.
     fn turn(&mut self) -> bool {
-        let Carrier::Tpu { tpu, targets, aimed } = &mut self.carrier else { return false };
+        let Transport::Tpu { tpu, targets, aimed } = &mut self.carrier else { return false };
         let now = Instant::now();
         let version = targets.version();
         if *aimed != version {
@@ -329,8 +329,8 @@ impl<'a> Sender<'a> {
 
     fn rests(&self) -> bool {
         match &self.carrier {
-            Carrier::Tpu { tpu, .. } => !tpu.is_connected(),
-            Carrier::Rpc { rests_until, .. } => rests_until.is_some_and(|until| Instant::now() < until),
+            Transport::Tpu { tpu, .. } => !tpu.is_connected(),
+            Transport::Rpc { rests_until, .. } => rests_until.is_some_and(|until| Instant::now() < until),
         }
     }
 
@@ -341,14 +341,14 @@ impl<'a> Sender<'a> {
             gathered.saturating_duration_since(begin).min(SLEEP_MAX)
         });
         match &self.carrier {
-            Carrier::Tpu { tpu, .. } => tpu.wait(longest),
-            Carrier::Rpc { .. } => std::thread::sleep(longest),
+            Transport::Tpu { tpu, .. } => tpu.wait(longest),
+            Transport::Rpc { .. } => std::thread::sleep(longest),
         }
         self.watch.spent.idle += begin.elapsed();
     }
 
     /// Returns the next transaction to send, and whether it is new.
-    fn next(&mut self) -> Option<(Signed, bool)> {
+    fn next(&mut self) -> Option<(SignedTx, bool)> {
         for _ in 0..self.first.len() {
             let signed = self.first.pop_front()?;
             if signed.signings == 0 {
@@ -377,8 +377,8 @@ impl<'a> Sender<'a> {
     /// Sends this many transactions. Returns whether it sent any.
     fn hand_over(&mut self, count: u64, timetable: &mut Option<Timetable>) -> bool {
         match self.carrier {
-            Carrier::Tpu { .. } => self.to_tpu(count, timetable),
-            Carrier::Rpc { .. } => self.to_rpc(count, timetable),
+            Transport::Tpu { .. } => self.to_tpu(count, timetable),
+            Transport::Rpc { .. } => self.to_rpc(count, timetable),
         }
     }
 
@@ -398,23 +398,23 @@ impl<'a> Sender<'a> {
         let measured = self.shared.course.measured.load(Ordering::Relaxed);
         for handed in 0..count {
             let Some((signed, is_new)) = self.next() else { return handed > 0 };
-            let Carrier::Tpu { tpu, .. } = &mut self.carrier else { unreachable!("asked for by the TPU's sender") };
+            let Transport::Tpu { tpu, .. } = &mut self.carrier else { unreachable!("asked for by the TPU's sender") };
             if !tpu.send(&signed.raw) {
                 // It was not sent, so it stays as new as it was.
-                self.first.push_front(Signed { signings: if is_new { 0 } else { signed.signings }, ..signed });
+                self.first.push_front(SignedTx { signings: if is_new { 0 } else { signed.signings }, ..signed });
                 self.is_blocked = true;
                 return handed > 0;
             }
             // The packet leaves in the next turn, so it is recorded before any block can contain it.
             self.goes_out(&signed, is_new, timetable, measured);
-            self.wait_for(0, Signed { signings: signed.signings.max(1), ..signed });
+            self.wait_for(0, SignedTx { signings: signed.signings.max(1), ..signed });
         }
         true
     }
 
     fn to_rpc(&mut self, count: u64, timetable: &mut Option<Timetable>) -> bool {
         let measured = self.shared.course.measured.load(Ordering::Relaxed);
-        let Carrier::Rpc { request_bytes, .. } = self.carrier else { unreachable!("asked for by the RPC's sender") };
+        let Transport::Rpc { request_bytes, .. } = self.carrier else { unreachable!("asked for by the RPC's sender") };
         let most = (count as usize).min(self.shared.pace.batch);
         // No more than fits one request, assuming the longest next transaction: a second request would leave later than
         // recorded.
@@ -423,7 +423,7 @@ impl<'a> Sender<'a> {
             let Some((signed, is_new)) = self.next() else { break };
             bytes += node::sending_bytes(signed.raw.len());
             self.goes_out(&signed, is_new, timetable, measured);
-            batch.push(Signed { signings: signed.signings.max(1), ..signed });
+            batch.push(SignedTx { signings: signed.signings.max(1), ..signed });
         }
         if batch.is_empty() {
             return false;
@@ -433,7 +433,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Records a transaction before any block can contain it.
-    fn goes_out(&mut self, signed: &Signed, is_new: bool, timetable: &mut Option<Timetable>, measured: bool) {
+    fn goes_out(&mut self, signed: &SignedTx, is_new: bool, timetable: &mut Option<Timetable>, measured: bool) {
         let (outcomes, ids) = (&self.shared.course.outcomes, [signed.id()]);
         if is_new {
             let due = self.depart(timetable, measured);
@@ -443,15 +443,15 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn wait_for(&mut self, level: usize, signed: Signed) {
-        self.waiting[level].push_back(Waiting { signed, at: Instant::now() });
+    fn wait_for(&mut self, level: usize, signed: SignedTx) {
+        self.waiting[level].push_back(UnconfirmedTx { signed, at: Instant::now() });
     }
 
     /// Sends a batch over RPC, in requests that the node accepts.
-    fn ask(&mut self, batch: Vec<Signed>, level: usize) {
+    fn ask(&mut self, batch: Vec<SignedTx>, level: usize) {
         let mut left = VecDeque::from(batch);
         while !left.is_empty() {
-            let Carrier::Rpc { request_bytes, .. } = self.carrier else { return };
+            let Transport::Rpc { request_bytes, .. } = self.carrier else { return };
             let sizes = left.iter().map(|signed| node::sending_bytes(signed.raw.len()));
             let some = left.drain(..node::fitting(sizes, request_bytes)).collect();
             for signed in self.request(some, level).into_iter().rev() {
@@ -462,8 +462,10 @@ impl<'a> Sender<'a> {
 
     /// Sends one request; its transactions wait at this level. Returns those that were not sent because the request was
     /// too long. Transactions without an answer are sent again like unseen ones.
-    fn request(&mut self, batch: Vec<Signed>, level: usize) -> Vec<Signed> {
-        let Carrier::Rpc { nodes, at, back_off, rests_until, request_bytes } = &mut self.carrier else { return vec![] };
+    fn request(&mut self, batch: Vec<SignedTx>, level: usize) -> Vec<SignedTx> {
+        let Transport::Rpc { nodes, at, back_off, rests_until, request_bytes } = &mut self.carrier else {
+            return vec![];
+        };
         let begin = Instant::now();
         let raws: Vec<&[u8]> = batch.iter().map(|signed| signed.raw.as_slice()).collect();
         let answer = node::send(&nodes[*at], &raws);
@@ -490,7 +492,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Processes the node's verdicts.
-    fn judge(&mut self, batch: Vec<Signed>, verdicts: Vec<Result<String, Refusal>>, level: usize) {
+    fn judge(&mut self, batch: Vec<SignedTx>, verdicts: Vec<Result<String, Refusal>>, level: usize) {
         let mut full = None;
         for (signed, verdict) in batch.into_iter().zip(verdicts) {
             match verdict {
@@ -519,7 +521,7 @@ impl<'a> Sender<'a> {
         if full.is_some() {
             self.tally.full += 1;
             self.tally.full_words = full;
-            if let Carrier::Rpc { rests_until, .. } = &mut self.carrier {
+            if let Transport::Rpc { rests_until, .. } = &mut self.carrier {
                 *rests_until = Some(Instant::now() + BACK_OFF);
             }
         }
@@ -550,7 +552,7 @@ impl<'a> Sender<'a> {
                 if is_open && is_over && !self.shared.has_new_blockhash() && !self.shared.course.stopped() {
                     break;
                 }
-                let Some(Waiting { signed, .. }) = self.waiting[level].pop_front() else { break };
+                let Some(UnconfirmedTx { signed, .. }) = self.waiting[level].pop_front() else { break };
                 match (is_open, is_over) {
                     (false, _) => {}
                     (true, true) => self.expired(signed),
@@ -573,11 +575,11 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends these again with the same bytes.
-    fn again(&mut self, batch: Vec<Signed>, level: usize) {
+    fn again(&mut self, batch: Vec<SignedTx>, level: usize) {
         if batch.is_empty() {
             return;
         }
-        if let Carrier::Rpc { .. } = self.carrier {
+        if let Transport::Rpc { .. } = self.carrier {
             self.tally.sent_again += batch.len() as u64;
             let mut batch = batch.into_iter().peekable();
             while batch.peek().is_some() {
@@ -587,7 +589,7 @@ impl<'a> Sender<'a> {
             return;
         }
         for signed in batch {
-            let Carrier::Tpu { tpu, .. } = &mut self.carrier else { return };
+            let Transport::Tpu { tpu, .. } = &mut self.carrier else { return };
             self.tally.sent_again += u64::from(tpu.send(&signed.raw));
             self.wait_for(level, signed);
         }
@@ -595,7 +597,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Handles a transaction that no block contains and none can.
-    fn expired(&mut self, signed: Signed) {
+    fn expired(&mut self, signed: SignedTx) {
         let outcomes = &self.shared.course.outcomes;
         if self.shared.course.stopped() || signed.signings >= SIGNINGS_MAX {
             outcomes.sending_again([signed.id()].iter());
@@ -606,7 +608,7 @@ impl<'a> Sender<'a> {
         outcomes.held(&signed.id());
         outcomes.resigned(&signed.id(), &signed_again.id());
         self.tally.resigned += 1;
-        self.first.push_back(Signed { signings: signed.signings + 1, ..signed_again });
+        self.first.push_back(SignedTx { signings: signed.signings + 1, ..signed_again });
     }
 
     /// Ends transactions that were signed again but not sent any more: their earlier bytes were sent and are in no
@@ -626,7 +628,7 @@ impl<'a> Sender<'a> {
                 self.sleep(None);
             }
         }
-        if let Carrier::Tpu { tpu, .. } = &self.carrier {
+        if let Transport::Tpu { tpu, .. } = &self.carrier {
             self.tally.unanswered += tpu.failures();
             if let Some(why) = tpu.last_error() {
                 self.tally.error = Some(RpcError::Connection { url: "transactions".into(), why });
@@ -647,19 +649,19 @@ mod tests {
         let accounts = generate(2).unwrap();
         let addresses = accounts.iter().map(|account| account.address).collect();
         let time = ChainTime::new(Blockhash { hash: [1; 32], last_valid: 150 });
-        let (course, targets) = (Course::new(1), Targets::default());
+        let (course, targets) = (RunState::new(1), Targets::default());
         let shared = Shared {
-            pace: Pace { rate: Some(1e9), batch: 1, under_way: 1, count: None, presign: 0 },
+            pace: SendOptions { rate: Some(1e9), batch: 1, under_way: 1, count: None, presign: 0 },
             senders: 1,
             accounts: &accounts,
             workload: Workload { mix: Kind::Transfer.into(), accounts: addresses, tokens: vec![], salt: 0 },
             first_number: 0,
             time: &time,
-            way: Way::Tpu(&targets),
+            way: SendRoute::Tpu(&targets),
             in_no_block_max: 3,
             course: &course,
         };
-        let carrier = Carrier::Rpc { nodes: &[], at: 0, back_off: BACK_OFF, rests_until: None, request_bytes: 1 };
+        let carrier = Transport::Rpc { nodes: &[], at: 0, back_off: BACK_OFF, rests_until: None, request_bytes: 1 };
         let mut sender = Sender::new(&shared, carrier, &[0, 1]);
         let timetable = course.timetable(1e9, 1, 0);
         for left in (0..3).rev() {

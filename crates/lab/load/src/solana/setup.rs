@@ -16,7 +16,7 @@ use hearth_wire::program::{system, token};
 use super::deliver::{End, deliver};
 use super::keys::Account;
 use super::node::{Blockhash, Node};
-use super::retry::Patient;
+use super::retry::RetryingNode;
 use super::workload::{Kind, Mix};
 use crate::error::LoadError;
 use crate::progress::Progress;
@@ -38,7 +38,7 @@ fn with_seed(base: &Pubkey, seed: &str, owner: &Pubkey) -> Pubkey {
 
 /// The most that the token costs an account, in lamports: its token account, and the mint, which the first one pays
 /// for.
-pub fn cost(ask: &Patient<'_>) -> Result<u64, NoAnswer> {
+pub fn cost(ask: &RetryingNode<'_>) -> Result<u64, NoAnswer> {
     let rent = |bytes| ask.ask(|node| node.rent_exempt(bytes));
     Ok(rent(token::ACCOUNT_SIZE)? + rent(token::MINT_SIZE)? + 4 * ask.ask(Node::fee)?)
 }
@@ -61,7 +61,7 @@ pub fn set_up(
     let seed = format!("load-{:016x}", u64::from_le_bytes(random));
     let first = accounts.first().ok_or(LoadError::SetUp { what: "the token", why: "no account".into() })?;
     let mint = with_seed(&first.address, &seed, &TOKEN_PROGRAM);
-    let ask = Patient { node, stop };
+    let ask = RetryingNode { node, stop };
     let rent = |bytes| ask.ask(|node| node.rent_exempt(bytes));
     let (mint_rent, rent) = (rent(token::MINT_SIZE)?, rent(token::ACCOUNT_SIZE)?);
     let make_mint = [
@@ -99,7 +99,7 @@ fn sign(instructions: &[Instruction], signers: &[&Account], blockhash: &Blockhas
 
 /// Delivers `count` transactions, and signs expired ones again.
 fn all_land(
-    ask: &Patient<'_>,
+    ask: &RetryingNode<'_>,
     what: &'static str,
     count: usize,
     sign: impl Fn(usize, &Blockhash) -> Vec<u8>,

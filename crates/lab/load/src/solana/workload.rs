@@ -16,7 +16,7 @@ use hearth_wire::{Pubkey, TransferTemplate};
 
 use super::keys::Account;
 use super::node::Blockhash;
-use crate::tx_mix::{Named, scatter};
+use crate::tx_mix::{TxKinds, scatter};
 
 /// What one transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Kind {
     Token,
 }
 
-impl Named for Kind {
+impl TxKinds for Kind {
     const ALL: &'static [Self] = &[Self::Transfer, Self::Token];
 
     fn name(self) -> &'static str {
@@ -71,7 +71,7 @@ pub fn salt() -> u32 {
 }
 
 /// A signed transaction.
-pub struct Signed {
+pub struct SignedTx {
     /// Index of its account.
     pub account: usize,
     /// Its number among its account's transactions.
@@ -84,7 +84,7 @@ pub struct Signed {
     pub signings: u8,
 }
 
-impl Signed {
+impl SignedTx {
     /// Returns the transaction's id; see [`id_of`].
     pub fn id(&self) -> B256 {
         id_of(&self.raw)
@@ -110,7 +110,7 @@ impl Workload {
     }
 
     /// Signs the account's transaction with this number.
-    pub fn sign(&self, from: &Account, account: usize, number: u64, blockhash: &Blockhash) -> Signed {
+    pub fn sign(&self, from: &Account, account: usize, number: u64, blockhash: &Blockhash) -> SignedTx {
         let (to, amount) = self.target(account, number);
         let seed = u64::from_le_bytes(from.address[..8].try_into().expect("8 of 32 bytes"));
         let raw = match self.mix.pick(scatter(seed, number)) {
@@ -132,7 +132,7 @@ impl Workload {
                 message.expect("three instructions fit a packet").sign_with(|_, message| from.key.sign(message))
             }
         };
-        Signed { account, number, raw, last_valid: blockhash.last_valid, signings: 1 }
+        SignedTx { account, number, raw, last_valid: blockhash.last_valid, signings: 1 }
     }
 }
 

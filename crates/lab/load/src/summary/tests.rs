@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::blocks::{Blocks, tests as blocks};
 use crate::ethereum::workload::Kind;
-use crate::options::{Beside, GiveUp, Pace, Timing};
+use crate::options::{GiveUp, SendOptions, SideMeasurements, Timing};
 use crate::series::Series;
 
 /// The report of a run with these blocks.
@@ -19,19 +19,19 @@ fn report_of(blocks: Blocks, begin: Instant, end: Instant, warmup: Duration) -> 
         warmup,
         duration: Duration::ZERO,
         pids: vec![],
-        beside: Beside::default(),
+        beside: SideMeasurements::default(),
         give_up: GiveUp::default(),
     };
-    let asked = Asked {
+    let asked = RunOptions {
         networks: vec![],
         timeout: Duration::ZERO,
         patience: Duration::ZERO,
         mix: Kind::Transfer.into(),
         senders: 1,
-        pace: Pace { rate: None, batch: 1, under_way: 1, count: None, presign: 0 },
+        pace: SendOptions { rate: None, batch: 1, under_way: 1, count: None, presign: 0 },
         timing,
     };
-    report(&Found {
+    report(&ReportInputs {
         client: String::new(),
         asked: &asked,
         way: String::new(),
@@ -78,7 +78,7 @@ proptest! {
     }
 }
 
-fn limit(shares: &Shares, seen: Seen) -> Limit {
+fn limit(shares: &Shares, seen: RunObservations) -> Limit {
     Cause::of(shares, &seen).limit()
 }
 
@@ -87,12 +87,12 @@ fn shares(busy: f64, answers: f64, idle: f64) -> Shares {
 }
 
 /// A run of 20 s without a rate in which no resource was scarce.
-const FREE: Seen = Seen {
+const FREE: RunObservations = RunObservations {
     client_cores: 0.1,
     threads: 2.0,
     rate: false,
     kept: true,
-    behind: Behind { node: Duration::ZERO, own: Duration::ZERO },
+    behind: SenderLag { node: Duration::ZERO, own: Duration::ZERO },
     no_room: false,
     reads_late: false,
     reading_lag: Duration::ZERO,
@@ -107,41 +107,42 @@ const FREE: Seen = Seen {
 
 #[test]
 fn a_limit_says_why() {
-    let why = |shares: &Shares, seen: &Seen| Cause::of(shares, seen).reason(shares, seen).unwrap_or_default();
-    let missed = Seen { rate: true, kept: false, ..FREE };
+    let why =
+        |shares: &Shares, seen: &RunObservations| Cause::of(shares, seen).reason(shares, seen).unwrap_or_default();
+    let missed = RunObservations { rate: true, kept: false, ..FREE };
     let stopped = Shares { stalled: 0.2, ..shares(0.05, 0.21, 0.74) };
-    let waited = Seen {
-        behind: Behind { node: Duration::from_secs(5), own: Duration::ZERO },
+    let waited = RunObservations {
+        behind: SenderLag { node: Duration::from_secs(5), own: Duration::ZERO },
         stalled: Duration::from_secs(4),
         ..missed
     };
     assert!(why(&stopped, &waited).starts_with("it stood still for 4.0 of 20.0 s"), "{}", why(&stopped, &waited));
     // Transactions over QUIC have no answers, but the blocks show it.
-    let paused = Seen { pause: Some(Duration::from_secs(4)), ..FREE };
+    let paused = RunObservations { pause: Some(Duration::from_secs(4)), ..FREE };
     let said = "it stood still for 4.0 of 20.0 s, in which no block came";
     assert_eq!(why(&shares(0.05, 0.0, 0.95), &paused), said);
     // A node that is gone did not just stand still.
-    let gone = Seen { gone_from: Some(Duration::from_millis(5200)), ..paused };
+    let gone = RunObservations { gone_from: Some(Duration::from_millis(5200)), ..paused };
     assert_eq!(why(&shares(0.05, 0.0, 0.95), &gone), "it gave no answer from 5.2 s on");
-    assert_eq!(limit(&shares(0.05, 0.0, 0.95), Seen { rate: true, ..gone }), Limit::Node);
+    assert_eq!(limit(&shares(0.05, 0.0, 0.95), RunObservations { rate: true, ..gone }), Limit::Node);
     // One thread in four waited for part of the time: the longest wait counts, not the average.
-    let half = Seen { stalled: Duration::from_secs(3), ..paused };
+    let half = RunObservations { stalled: Duration::from_secs(3), ..paused };
     assert_eq!(why(&Shares { stalled: 0.06, ..shares(0.05, 0.1, 0.85) }, &half), said);
-    let halted = Seen { halted: Duration::from_secs(4), ..FREE };
+    let halted = RunObservations { halted: Duration::from_secs(4), ..FREE };
     let itself = why(&shares(0.05, 0.4, 0.5), &halted);
     assert_eq!(itself, "the load's own threads did not run for 4.0 of 20.0 s, as after SIGSTOP");
     assert_eq!(why(&shares(0.05, 0.3, 0.6), &FREE), "", "a node that is full needs no excuse");
     // Neither a thread nor the machine is fully busy, but the load was late.
-    let own = Behind { node: Duration::from_millis(400), own: Duration::from_millis(3200) };
-    let late = why(&shares(0.63, 0.1, 0.27), &Seen { behind: own, ..missed });
+    let own = SenderLag { node: Duration::from_millis(400), own: Duration::from_millis(3200) };
+    let late = why(&shares(0.63, 0.1, 0.27), &RunObservations { behind: own, ..missed });
     assert!(late.contains("behind the rate for 3.2 s while they computed or waited for a core"), "{late}");
     let computes = why(&shares(0.63, 0.35, 0.02), &FREE);
     assert!(computes.contains("computed for longer (63 % of the time) than they waited for answers (35 %)"));
-    let reads = Seen { reads_late: true, reading_lag: Duration::from_millis(2500), ..FREE };
+    let reads = RunObservations { reads_late: true, reading_lag: Duration::from_millis(2500), ..FREE };
     let reads = why(&shares(0.3, 0.0, 0.7), &reads);
     assert!(reads.contains("it read blocks 2.5 s after") && reads.ends_with("threads were not late"), "{reads}");
     assert!(why(&shares(0.95, 0.0, 0.05), &FREE).contains("its busiest sending thread"));
-    assert!(why(&shares(0.5, 0.3, 0.2), &Seen { client_cores: 1.9, ..FREE }).contains("1.9 of the 2 cores"));
+    assert!(why(&shares(0.5, 0.3, 0.2), &RunObservations { client_cores: 1.9, ..FREE }).contains("1.9 of the 2 cores"));
 }
 
 #[test]
@@ -215,36 +216,36 @@ fn a_stall_is_as_long_as_any_thread_waited() {
 
 #[test]
 fn who_was_the_limit() {
-    let [waits, computes] =
-        [(1, 0), (0, 1)].map(|(node, own)| Behind { node: Duration::from_secs(node), own: Duration::from_secs(own) });
+    let [waits, computes] = [(1, 0), (0, 1)]
+        .map(|(node, own)| SenderLag { node: Duration::from_secs(node), own: Duration::from_secs(own) });
     let free = FREE;
     // Four senders on two cores cannot use more than two.
-    assert_eq!(limit(&shares(0.5, 0.3, 0.2), Seen { client_cores: 1.9, ..free }), Limit::Load);
+    assert_eq!(limit(&shares(0.5, 0.3, 0.2), RunObservations { client_cores: 1.9, ..free }), Limit::Load);
     assert_eq!(limit(&shares(0.95, 0.0, 0.0), free), Limit::Load);
     assert_eq!(limit(&shares(0.05, 0.93, 0.0), free), Limit::RoundTrips);
     assert_eq!(limit(&shares(0.05, 0.3, 0.6), free), Limit::Node);
-    let full = Seen { emptied: true, ..free };
+    let full = RunObservations { emptied: true, ..free };
     assert_eq!(limit(&shares(0.05, 0.3, 0.6), full), Limit::UnderWay);
     // The maximum was under way when the node stood still: with a higher limit it would have stood as long.
     let pause = Some(Duration::from_secs(3));
-    assert_eq!(limit(&shares(0.05, 0.0, 0.95), Seen { pause, ..full }), Limit::Node);
+    assert_eq!(limit(&shares(0.05, 0.0, 0.95), RunObservations { pause, ..full }), Limit::Node);
     let short = Some(Duration::from_millis(900));
     assert_eq!(
-        limit(&shares(0.05, 0.0, 0.95), Seen { pause: short, ..full }),
+        limit(&shares(0.05, 0.0, 0.95), RunObservations { pause: short, ..full }),
         Limit::UnderWay,
         "less than a twentieth"
     );
     // Over QUIC a rate is kept even if the node accepts nothing.
-    let kept = Seen { rate: true, ..free };
+    let kept = RunObservations { rate: true, ..free };
     assert_eq!(limit(&shares(0.05, 0.0, 0.95), kept), Limit::Rate);
-    assert_eq!(limit(&shares(0.05, 0.0, 0.95), Seen { pause, ..kept }), Limit::Node);
+    assert_eq!(limit(&shares(0.05, 0.0, 0.95), RunObservations { pause, ..kept }), Limit::Node);
     assert_eq!(limit(&Shares::default(), kept), Limit::Unknown, "stopped in the warm-up");
-    let halted = Seen { halted: Duration::from_secs(4), ..free };
+    let halted = RunObservations { halted: Duration::from_secs(4), ..free };
     assert_eq!(limit(&shares(0.05, 0.4, 0.5), halted), Limit::Load);
-    assert_eq!(limit(&shares(0.05, 0.4, 0.5), Seen { rate: true, kept: false, ..halted }), Limit::Load);
-    let both = Seen { pause: Some(Duration::from_secs(6)), ..halted };
+    assert_eq!(limit(&shares(0.05, 0.4, 0.5), RunObservations { rate: true, kept: false, ..halted }), Limit::Load);
+    let both = RunObservations { pause: Some(Duration::from_secs(6)), ..halted };
     assert_eq!(limit(&shares(0.05, 0.4, 0.5), both), Limit::Node, "the node stood still for longer");
-    let stalled = Seen { stalled: Duration::from_secs(6), ..halted };
+    let stalled = RunObservations { stalled: Duration::from_secs(6), ..halted };
     let owed = Shares { stalled: 0.3, ..shares(0.05, 0.8, 0.15) };
     assert_eq!(limit(&owed, stalled), Limit::Node, "its blocks came, its answers did not");
     let stood_still = Shares { stalled: 0.2, ..shares(0.7, 0.25, 0.05) };
@@ -254,24 +255,24 @@ fn who_was_the_limit() {
     assert_eq!(limit(&paused, free), Limit::Node);
     assert_eq!(limit(&Shares { stalled: 0.01, ..paused }, free), Limit::RoundTrips, "a hiccup");
     assert_eq!(limit(&Shares::default(), free), Limit::Unknown, "nothing was measured");
-    let unread = Seen { reads_late: true, emptied: true, ..free };
+    let unread = RunObservations { reads_late: true, emptied: true, ..free };
     assert_eq!(limit(&shares(0.05, 0.0, 0.95), unread), Limit::Load, "what seems under way is in blocks");
     assert_eq!(limit(&shares(0.05, 0.93, 0.0), unread), Limit::Load, "more threads would be read later still");
     assert_eq!(limit(&paused, unread), Limit::Node, "the reading waited, too");
     // A rate was not kept because the machine had no core for the senders, whose threads are seldom busy.
-    let missed = Seen { rate: true, kept: false, ..free };
-    let late = Seen { behind: computes, ..missed };
+    let missed = RunObservations { rate: true, kept: false, ..free };
+    let late = RunObservations { behind: computes, ..missed };
     assert_eq!(limit(&shares(0.05, 0.02, 0.93), late), Limit::Load);
     assert_eq!(limit(&shares(0.88, 0.45, 0.05), late), Limit::Load);
     // A node that answers late: always, or for four of twenty seconds.
-    let waited = Seen { behind: waits, ..missed };
+    let waited = RunObservations { behind: waits, ..missed };
     assert_eq!(limit(&shares(0.05, 0.97, 0.0), waited), Limit::RoundTrips);
     assert_eq!(limit(&Shares { stalled: 0.95, ..shares(0.05, 0.97, 0.0) }, waited), Limit::Node);
     assert_eq!(limit(&Shares { stalled: 0.2, ..shares(0.05, 0.21, 0.74) }, waited), Limit::Node);
-    assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { emptied: true, ..waited }), Limit::Node, "at a rate");
-    assert_eq!(limit(&shares(0.05, 0.5, 0.4), Seen { kept: true, ..missed }), Limit::Rate);
-    assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { no_room: true, ..late }), Limit::Node);
-    assert_eq!(limit(&shares(0.05, 0.3, 0.6), Seen { poor: true, ..missed }), Limit::Funds);
+    assert_eq!(limit(&shares(0.05, 0.3, 0.6), RunObservations { emptied: true, ..waited }), Limit::Node, "at a rate");
+    assert_eq!(limit(&shares(0.05, 0.5, 0.4), RunObservations { kept: true, ..missed }), Limit::Rate);
+    assert_eq!(limit(&shares(0.05, 0.3, 0.6), RunObservations { no_room: true, ..late }), Limit::Node);
+    assert_eq!(limit(&shares(0.05, 0.3, 0.6), RunObservations { poor: true, ..missed }), Limit::Funds);
     // Whatever else was observed, there is a limit.
     let all = [missed, late, waited].map(|seen| limit(&shares(0.05, 0.3, 0.6), seen));
     assert!(!all.contains(&Limit::Unknown), "{all:?}");

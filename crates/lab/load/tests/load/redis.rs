@@ -12,10 +12,10 @@ use std::process::{Child, Command, Stdio};
 
 use hearth_load::etl::log::Log;
 use hearth_load::etl::redis::Redis;
-use hearth_load::etl::row::{Batch, Merged, Row};
+use hearth_load::etl::row::{Batch, MergeCounts, Row};
 use hearth_load::etl::sqlite::Database;
 use hearth_load::etl::store::{Position, Sample, Store, StoreError};
-use hearth_load::etl::{EtlError, Found, Sources};
+use hearth_load::etl::{EtlCounts, EtlError, Sources};
 use hearth_testkit::{wait_for, wait_until};
 
 /// Blocks of the log, which takes several batches.
@@ -94,7 +94,7 @@ impl Store for Dying {
         self.redis.position(source)
     }
 
-    fn merge(&mut self, batch: &Batch, position: Option<(&str, &Position)>) -> Result<Merged, StoreError> {
+    fn merge(&mut self, batch: &Batch, position: Option<(&str, &Position)>) -> Result<MergeCounts, StoreError> {
         match self.writes.checked_sub(1) {
             Some(left) => self.writes = left,
             None => self.server.take().into_iter().for_each(Server::kill),
@@ -130,7 +130,7 @@ fn log(folder: &Path) -> PathBuf {
     path
 }
 
-fn collect(store: &mut dyn Store, log: &Path) -> (Result<(), EtlError>, Found) {
+fn collect(store: &mut dyn Store, log: &Path) -> (Result<(), EtlError>, EtlCounts) {
     let mut sources = Sources::new(vec![Log::new(log)], vec![], vec![]);
     (sources.pass(store, &|| false), sources.found())
 }
@@ -170,7 +170,7 @@ fn killed_half_way_it_is_completed_and_nothing_is_there_twice() {
     assert_eq!(rows(&mut server.open()), expected);
     assert_eq!(server.ask::<u64>(&["ZCARD", "hearth:etl:heights"]), BLOCKS);
     assert_eq!(server.ask::<u64>(&["DBSIZE"]), BLOCKS + 2);
-    assert_eq!(collect(&mut server.open(), &log).1, Found::default());
+    assert_eq!(collect(&mut server.open(), &log).1, EtlCounts::default());
     server.kill();
 }
 

@@ -15,7 +15,7 @@ use hearth_load::ethereum::inspect;
 use hearth_load::ethereum::node::{Node, connect, marks};
 use hearth_load::ethereum::run::{drive, set_up};
 use hearth_load::ethereum::workload::{Contracts, Kind};
-use hearth_load::options::{Asked, GiveUp, Pace};
+use hearth_load::options::{GiveUp, RunOptions, SendOptions};
 use hearth_load::progress::Progress;
 use hearth_load::ramp::{Bound, ramp};
 use hearth_load::report::{Limit, Report};
@@ -30,7 +30,7 @@ use crate::{TIMEOUT, asked};
 struct Scene {
     stub: Stub,
     signers: Vec<Signer>,
-    asked: Asked<Kind>,
+    asked: RunOptions<Kind>,
 }
 
 /// A load with this many accounts, on a node with these manners.
@@ -344,7 +344,7 @@ fn offered(report: &Report, rate: f64) {
 #[test]
 fn a_rate_is_offered_whole_whatever_the_number_of_accounts() {
     let mut scene = scene(3, Manners { block_ms: 50, ..Manners::default() });
-    scene.asked.pace = Pace { rate: Some(100.0), batch: 100, ..scene.asked.pace };
+    scene.asked.pace = SendOptions { rate: Some(100.0), batch: 100, ..scene.asked.pace };
     scene.asked.timing.duration = Duration::from_secs(3);
     let report = scene.run();
     offered(&report, 100.0);
@@ -388,7 +388,7 @@ fn a_node_that_stood_still_is_the_limit_of_a_rate() {
 fn a_sender_that_is_late_catches_up() {
     // Each of two senders makes five requests per second, and 500 of its transactions fall due in that time.
     let mut scene = scene(800, Manners { slow_ms: 200, block_ms: 50, ..Manners::default() });
-    scene.asked.pace = Pace { rate: Some(1000.0), batch: 400, ..scene.asked.pace };
+    scene.asked.pace = SendOptions { rate: Some(1000.0), batch: 400, ..scene.asked.pace };
     scene.asked.timing.duration = Duration::from_secs(3);
     let report = scene.run();
     offered(&report, 1000.0);
@@ -431,7 +431,8 @@ fn what_is_evicted_while_the_load_goes_on_is_sent_again() {
 #[test]
 fn contracts_are_created_before_they_are_called() {
     let scene = scene(6, Manners::default()).counted(8);
-    let scene = Scene { asked: Asked { mix: "contract=2,swap=1,erc20=1".parse().unwrap(), ..scene.asked }, ..scene };
+    let scene =
+        Scene { asked: RunOptions { mix: "contract=2,swap=1,erc20=1".parse().unwrap(), ..scene.asked }, ..scene };
     let report = scene.run();
     assert_eq!((report.sent, report.included, report.kind.as_str()), (48, 48, "contract=2,swap=1,erc20=1"));
     // Three contracts and two rounds of minting, besides the load.
@@ -446,7 +447,7 @@ fn the_highest_rate_under_a_bound_is_found() {
     scene.asked.timing.duration = Duration::from_secs(1);
     let node = connect(&scene.stub.url, TIMEOUT).unwrap();
     let bound = Bound { p99: Duration::from_millis(1000), begin: 12.0 };
-    let step = |asked: &Asked<Kind>, on_progress: &mut fn(Progress<'_>)| {
+    let step = |asked: &RunOptions<Kind>, on_progress: &mut fn(Progress<'_>)| {
         drive(asked, &node, Contracts::default(), &scene.signers, &|| false, on_progress)
     };
     let found = ramp(&scene.asked, bound, &|| false, (|_| {}) as fn(Progress<'_>), step).unwrap();

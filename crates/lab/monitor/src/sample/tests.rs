@@ -57,7 +57,7 @@ fn rates_and_shares_are_those_of_the_time_between() {
     for _ in 0..4 {
         producer.send(&[0; 16], 0, 0, 0, 0);
     }
-    while let hearth_ring::Polled::Ready(_) = consumer.poll() {
+    while let hearth_ring::PollResult::Ready(_) = consumer.poll() {
         consumer.advance();
     }
     consumer.release();

@@ -25,7 +25,7 @@ pub(super) enum KeyEvent {
 
 /// What arrived within a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum KeyInput {
     KeyEvent(KeyEvent),
     Nothing,
     /// The terminal is gone.
@@ -56,11 +56,11 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    pub(super) fn next(&self, within: Duration) -> Next {
+    pub(super) fn next(&self, within: Duration) -> KeyInput {
         match self.0.recv_timeout(within) {
-            Ok(typed) => Next::KeyEvent(typed),
-            Err(RecvTimeoutError::Timeout) => Next::Nothing,
-            Err(RecvTimeoutError::Disconnected) => Next::Closed,
+            Ok(typed) => KeyInput::KeyEvent(typed),
+            Err(RecvTimeoutError::Timeout) => KeyInput::Nothing,
+            Err(RecvTimeoutError::Disconnected) => KeyInput::Closed,
         }
     }
 }
@@ -164,9 +164,9 @@ mod tests {
     fn end_of_file_is_no_silence() {
         let keys = Keys::of(&b"q"[..]).unwrap();
         let patience = Duration::from_secs(60);
-        assert_eq!(keys.next(patience), Next::KeyEvent(KeyEvent::Key(KeyCode::Char('q'))));
-        assert_eq!(keys.next(patience), Next::Closed);
+        assert_eq!(keys.next(patience), KeyInput::KeyEvent(KeyEvent::Key(KeyCode::Char('q'))));
+        assert_eq!(keys.next(patience), KeyInput::Closed);
         let (reader, _writer) = std::io::pipe().unwrap();
-        assert_eq!(Keys::of(reader).unwrap().next(Duration::from_millis(1)), Next::Nothing);
+        assert_eq!(Keys::of(reader).unwrap().next(Duration::from_millis(1)), KeyInput::Nothing);
     }
 }

@@ -42,7 +42,7 @@ slow   times that this consumer held its producer up";
 
 /// The order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
+enum RowOrder {
     #[default]
     Flow,
     Finish,
@@ -50,7 +50,7 @@ enum Order {
     Name,
 }
 
-impl Order {
+impl RowOrder {
     fn next(self) -> Self {
         match self {
             Self::Flow => Self::Finish,
@@ -74,7 +74,7 @@ impl Order {
 #[derive(Debug, Default)]
 pub(super) struct View {
     shown: Option<(Sample, Diagnosis, Vec<f64>)>,
-    order: Order,
+    order: RowOrder,
     filter: String,
     typing: bool,
     paused: bool,
@@ -209,10 +209,10 @@ impl View {
     fn tiles<'a>(&self, sample: &'a Sample) -> Vec<&'a TileSample> {
         let mut tiles: Vec<&TileSample> = sample.tiles.iter().filter(|t| t.tile.contains(&self.filter)).collect();
         match self.order {
-            Order::Flow => {}
-            Order::Finish => tiles.sort_by(|a, b| b.regimes.finish.total_cmp(&a.regimes.finish)),
-            Order::Backpressure => tiles.sort_by(|a, b| b.regimes.backp.total_cmp(&a.regimes.backp)),
-            Order::Name => tiles.sort_by(|a, b| a.tile.cmp(&b.tile)),
+            RowOrder::Flow => {}
+            RowOrder::Finish => tiles.sort_by(|a, b| b.regimes.finish.total_cmp(&a.regimes.finish)),
+            RowOrder::Backpressure => tiles.sort_by(|a, b| b.regimes.backp.total_cmp(&a.regimes.backp)),
+            RowOrder::Name => tiles.sort_by(|a, b| a.tile.cmp(&b.tile)),
         }
         tiles
     }
@@ -221,10 +221,10 @@ impl View {
         let fits = |link: &&LinkSample| [&link.link, &link.consumer].iter().any(|name| name.contains(&self.filter));
         let mut links: Vec<&LinkSample> = sample.links.iter().filter(fits).collect();
         match self.order {
-            Order::Flow => {}
-            Order::Finish => links.sort_by(|a, b| b.total_per_s.total_cmp(&a.total_per_s)),
-            Order::Backpressure => links.sort_by(|a, b| b.slow_per_s.total_cmp(&a.slow_per_s)),
-            Order::Name => links.sort_by(|a, b| a.link.cmp(&b.link)),
+            RowOrder::Flow => {}
+            RowOrder::Finish => links.sort_by(|a, b| b.total_per_s.total_cmp(&a.total_per_s)),
+            RowOrder::Backpressure => links.sort_by(|a, b| b.slow_per_s.total_cmp(&a.slow_per_s)),
+            RowOrder::Name => links.sort_by(|a, b| a.link.cmp(&b.link)),
         }
         links
     }

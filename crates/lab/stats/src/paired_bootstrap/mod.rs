@@ -2,7 +2,7 @@
 //! and how certain the front is.
 //!
 //! reads   a [`Table`], the [`Goal`]s, and which build is the reference
-//! writes  [`Paired`]
+//! writes  [`PairedAnalysis`]
 //! memory  16 B per value; 8 B per build, goal and round
 //! source  Yuen for the trimmed mean and its error; Westfall and Young for the least p-value of all comparisons under
 //!         random signs; Efron for the bootstrap over rounds
@@ -98,7 +98,7 @@ pub struct Estimate {
 
 /// The result of the analysis.
 #[derive(Clone, Debug)]
-pub struct Paired {
+pub struct PairedAnalysis {
     /// How each goal is compared.
     pub scales: Vec<Scale>,
     /// Each build's estimates, goal by goal; the reference's own are 1 or 0.
@@ -113,7 +113,7 @@ pub struct Paired {
     pub paired_by_order: bool,
 }
 
-impl Paired {
+impl PairedAnalysis {
     /// Returns the probability that a build is on the front; none if it has too few rounds.
     pub fn p_front(&self, build: usize) -> Option<f64> {
         self.is_known(build).then(|| self.on_front[build])
@@ -131,7 +131,7 @@ impl Paired {
 }
 
 /// Analyzes a study.
-pub fn paired(table: &Table, goals: &[Goal], reference: Option<usize>, settings: &Settings) -> Paired {
+pub fn paired(table: &Table, goals: &[Goal], reference: Option<usize>, settings: &Settings) -> PairedAnalysis {
     let scales: Vec<Scale> = goals.iter().map(|goal| scale(table, goal)).collect();
     let mut by_order = false;
     let cells: Vec<Vec<Cell>> = goals
@@ -158,7 +158,7 @@ pub fn paired(table: &Table, goals: &[Goal], reference: Option<usize>, settings:
     let estimates = estimates.collect();
     let (on_front, better) = chances(table, goals, &cells, &settings);
     let better = reference.map(|_| better);
-    Paired { scales, estimates, on_front, better, resamples, paired_by_order: by_order }
+    PairedAnalysis { scales, estimates, on_front, better, resamples, paired_by_order: by_order }
 }
 
 fn scale(table: &Table, goal: &Goal) -> Scale {
@@ -270,11 +270,11 @@ mod tests {
         (0..metrics).map(|metric| Goal::new(metric, metric % 2 == 0)).collect()
     }
 
-    fn look(table: &Table, metrics: usize, resamples: usize) -> Paired {
+    fn look(table: &Table, metrics: usize, resamples: usize) -> PairedAnalysis {
         paired(table, &goals(metrics), Some(0), &Settings { resamples, ..Settings::default() })
     }
 
-    fn claims(found: &Paired) -> usize {
+    fn claims(found: &PairedAnalysis) -> usize {
         let claimed = |one: &&Estimate| matches!(one.verdict, Verdict::Better | Verdict::Worse);
         found.estimates.iter().flatten().filter(claimed).count()
     }
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn intervals_hold_the_truth_all_at_once() {
         let speeds = [1.0, 1.01, 1.05, 0.9, 1.2, 0.99];
-        let misses = |found: &Paired| {
+        let misses = |found: &PairedAnalysis| {
             let pairs = found.estimates.iter().zip(speeds).skip(1);
             pairs.flat_map(|(estimates, truth)| estimates.iter().map(move |one| (one, truth))).any(|(one, truth)| {
                 let (low, high) = one.interval.expect("many rounds");
@@ -316,7 +316,7 @@ mod tests {
             }
             table
         };
-        let width = |found: &Paired| {
+        let width = |found: &PairedAnalysis| {
             let (low, high) = found.estimates[1][0].interval.expect("many rounds");
             (high / low).ln()
         };

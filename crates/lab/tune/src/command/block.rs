@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::stop::StopSignal;
 use hearth_workload::block::measure;
 use hearth_workload::times::Times;
@@ -28,7 +28,7 @@ pub struct Block {
 }
 
 /// Runs the command.
-pub fn run(options: &Block, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
+pub fn run(options: &Block, stop: &StopSignal, say: &CommandOutput) -> Result<(), TuneError> {
     write_answer(options.json.as_deref(), say, || {
         let blocks = measure(options.transactions, options.repeat, &|| stop.is_set())?;
         let blocks = blocks.ok_or(TuneError::Interrupted)?;

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use hearth_command::output::{Say, can_be_written, note};
+use hearth_command::output::{CommandOutput, can_be_written, note};
 use hearth_command::stop::StopSignal;
 use hearth_stats::quiet::spoilt;
 
@@ -33,7 +33,7 @@ pub struct Build {
     pub metric: Vec<String>,
     /// Which way the metric is better; for several metrics give one for each, in their order, or one for all.
     #[arg(long, value_enum, value_name = "WAY", requires = "metric")]
-    pub better: Vec<Way>,
+    pub better: Vec<MetricDirection>,
     /// Rounds [default: the spec's, or 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: Option<u32>,
@@ -62,7 +62,7 @@ pub struct Build {
 
 /// Which way a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
+pub enum MetricDirection {
     /// More is better.
     Higher,
     /// Less is better.
@@ -70,7 +70,7 @@ pub enum Way {
 }
 
 /// Runs the command.
-pub fn run(options: &Build, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
+pub fn run(options: &Build, stop: &StopSignal, say: &CommandOutput) -> Result<(), TuneError> {
     let mut spec = Spec::load(&options.spec)?;
     spec.rounds = options.rounds.unwrap_or(spec.rounds);
     spec.seed = options.seed.unwrap_or(spec.seed);
@@ -110,7 +110,7 @@ fn workload(options: &Build, line: &str) -> Result<Workload, String> {
     }
     let metric = |(at, text): (usize, &String)| {
         let way = better[at.min(better.len() - 1)];
-        Metric::parse(text, Some(if way == Way::Higher { "higher" } else { "lower" }))
+        Metric::parse(text, Some(if way == MetricDirection::Higher { "higher" } else { "lower" }))
     };
     let metrics = metrics.iter().enumerate().map(metric).collect::<Result<_, _>>();
     Ok(Workload { run: line.into(), metrics: metrics.map_err(|why| format!("--metric: {why}"))? })

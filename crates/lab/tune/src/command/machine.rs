@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
-use hearth_command::output::{Say, can_be_written, note};
+use hearth_command::output::{CommandOutput, can_be_written, note};
 use hearth_command::stop::StopSignal;
 use hearth_machine::Root;
 use hearth_machine::memory::file_system_of;
-use hearth_stats::quiet::{Quiet, counted};
+use hearth_stats::quiet::{DisturbanceLimits, counted};
 use hearth_tile::affinity::Cores;
 
 use super::{TuneError, write};
 use hearth_score::kind::Kind;
-use hearth_score::report::{Asked, Report};
+use hearth_score::report::{Report, ScoreRequirements};
 use hearth_score::requirements::{POLKADOT, POLKADOT_NAME, Requirements};
 use hearth_score::{Control, Plan};
 
@@ -55,13 +55,13 @@ pub struct Options {
     pub allow_fail: bool,
     /// A score is disturbed if the hypervisor gave this share of the time to other guests; 1 disables the check, here
     /// and below.
-    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().steal, value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value_t = DisturbanceLimits::default().steal, value_parser = share)]
     pub steal: f64,
     /// Or if other programs used this share of all cores.
-    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().foreign, value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value_t = DisturbanceLimits::default().foreign, value_parser = share)]
     pub foreign: f64,
     /// Or if some thread waited for a core this share of the time, though the score left one free.
-    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pressure, value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value_t = DisturbanceLimits::default().pressure, value_parser = share)]
     pub pressure: f64,
     /// Write the scores as JSON to this file, `-` for standard output: exact, in bytes a second, /s and ns.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
@@ -122,7 +122,12 @@ impl ExitCode for MachineError {
 }
 
 /// Runs the command.
-pub fn run(options: &Options, opt_level: &'static str, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
+pub fn run(
+    options: &Options,
+    opt_level: &'static str,
+    stop: &StopSignal,
+    say: &CommandOutput,
+) -> Result<(), TuneError> {
     let to_stdout = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     let file = options.json.as_deref().filter(|_| !to_stdout);
     file.map_or(Ok(()), can_be_written)?;
@@ -134,7 +139,12 @@ pub fn run(options: &Options, opt_level: &'static str, stop: &StopSignal, say: &
         duration: options.duration,
         disk_duration: options.disk_duration,
         folder: options.disk_folder.clone(),
-        quiet: Quiet { steal: options.steal, foreign: options.foreign, pressure: options.pressure, pace: 1.0 },
+        quiet: DisturbanceLimits {
+            steal: options.steal,
+            foreign: options.foreign,
+            pressure: options.pressure,
+            pace: 1.0,
+        },
     };
     let control = Control { stop: &|| stop.is_set(), tell: &|name| note(format_args!("  … {name}")), look: &counted };
     let outcome = hearth_score::run(&plan, &control);
@@ -152,18 +162,18 @@ pub fn run(options: &Options, opt_level: &'static str, stop: &StopSignal, say: &
     ended(&report, options.allow_fail).map_err(Into::into)
 }
 
-fn asked(path: &Path, tolerance: f64) -> Result<Asked, MachineError> {
+fn asked(path: &Path, tolerance: f64) -> Result<ScoreRequirements, MachineError> {
     let name = path.display().to_string();
     let text = match path.to_str() {
         Some(POLKADOT_NAME) => POLKADOT.to_owned(),
         _ => fs::read_to_string(path).map_err(|source| MachineError::Open { path: path.into(), source })?,
     };
     let requirements = Requirements::parse(&text).map_err(|why| MachineError::Requirements(format!("{name}:{why}")))?;
-    Ok(Asked { name, requirements, tolerance })
+    Ok(ScoreRequirements { name, requirements, tolerance })
 }
 
 /// Refuses requirements that concern none of the measured scores: they would always be met.
-fn asks_of_any(asked: &Asked, kinds: &[Kind]) -> Result<(), MachineError> {
+fn asks_of_any(asked: &ScoreRequirements, kinds: &[Kind]) -> Result<(), MachineError> {
     if kinds.iter().any(|kind| asked.requirements.of(*kind).is_some()) {
         return Ok(());
     }

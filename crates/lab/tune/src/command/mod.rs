@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, MISSED, WRONG_USE};
-use hearth_command::output::{Say, Unwritable, can_be_written};
+use hearth_command::output::{CommandOutput, WriteError, can_be_written};
 use hearth_command::stop::StopSignal;
 use hearth_stats::paired_bootstrap::Settings;
 use hearth_stats::table::{Table, TableError};
@@ -198,7 +198,7 @@ pub enum TuneError {
     Signals(io::Error),
     /// The answer cannot be written.
     #[error(transparent)]
-    Out(#[from] Unwritable),
+    Out(#[from] WriteError),
 }
 
 impl ExitCode for TuneError {
@@ -215,7 +215,7 @@ impl ExitCode for TuneError {
 }
 
 /// Runs the command. `opt_level` is this program's optimization level: scores are comparable only at the same level.
-pub fn run(command: &Command, opt_level: &'static str, say: &Say) -> Result<(), TuneError> {
+pub fn run(command: &Command, opt_level: &'static str, say: &CommandOutput) -> Result<(), TuneError> {
     let install = || StopSignal::install().map_err(TuneError::Signals);
     match command {
         Command::Analyze(options) => answer(options, say),
@@ -227,7 +227,7 @@ pub fn run(command: &Command, opt_level: &'static str, say: &Say) -> Result<(), 
     }
 }
 
-fn answer(options: &Analyze, say: &Say) -> Result<(), TuneError> {
+fn answer(options: &Analyze, say: &CommandOutput) -> Result<(), TuneError> {
     if options.fail_on_worse && options.rule == Rule::Article {
         return Err(TuneError::Medians);
     }
@@ -268,7 +268,7 @@ fn gate(answer: &Answer) -> Result<(), TuneError> {
 /// Writes an answer to a file, if one is named.
 fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), TuneError> {
     let Some(path) = path else { return Ok(()) };
-    fs::write(path, text()).map_err(|source| Unwritable { path: path.into(), source }.into())
+    fs::write(path, text()).map_err(|source| WriteError { path: path.into(), source }.into())
 }
 
 /// The file for JSON; none if JSON goes to standard output.
@@ -279,7 +279,7 @@ fn json_file(json: Option<&Path>) -> Option<&Path> {
 /// Prints an answer as text and writes JSON to the file; with `-`, prints only JSON.
 fn tell(
     json: Option<&Path>,
-    say: &Say,
+    say: &CommandOutput,
     text: impl FnOnce() -> String,
     value: impl FnOnce() -> Value,
 ) -> Result<(), TuneError> {
@@ -295,7 +295,7 @@ fn tell(
 /// Measures, and prints the result.
 fn write_answer(
     json: Option<&Path>,
-    say: &Say,
+    say: &CommandOutput,
     measure: impl FnOnce() -> Result<(String, Value), TuneError>,
 ) -> Result<(), TuneError> {
     json_file(json).map_or(Ok(()), can_be_written)?;

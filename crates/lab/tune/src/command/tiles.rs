@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::stop::StopSignal;
 use hearth_workload::tiles::Tiles as Loads;
 
@@ -24,7 +24,7 @@ pub struct Tiles {
 }
 
 /// Runs the command.
-pub fn run(options: &Tiles, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
+pub fn run(options: &Tiles, stop: &StopSignal, say: &CommandOutput) -> Result<(), TuneError> {
     write_answer(options.json.as_deref(), say, || {
         let taken = Loads::new().measure(options.rounds, &|| stop.is_set()).ok_or(TuneError::Interrupted)?;
         let mut text = format!("{} rounds each, on one thread, for a transaction\n", options.rounds);

@@ -58,7 +58,7 @@ pub struct Gain {
 
 /// A look at the pairs so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Look {
+pub struct InterimLook {
     /// Number of pairs at this look.
     pub pairs: usize,
     /// The odds of a false win up to this look.
@@ -66,8 +66,8 @@ pub struct Look {
 }
 
 /// Returns the looks of a comparison with at most `pairs` pairs. The first look finds a clear win early.
-pub fn looks(pairs: usize) -> Vec<Look> {
-    let look = |pairs, level| Look { pairs, level };
+pub fn looks(pairs: usize) -> Vec<InterimLook> {
+    let look = |pairs, level| InterimLook { pairs, level };
     let first = look(6, 1.0 / 64.0);
     match pairs {
         0..PAIRS_LEAST => Vec::new(),
@@ -78,9 +78,9 @@ pub fn looks(pairs: usize) -> Vec<Look> {
 }
 
 /// Judges pairs of rates, the default's and the candidate's, at the last of these looks.
-pub fn judge(pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
-    let seen = |look: &Look| Seen { pairs: logs(&pairs[..look.pairs]), level: look.level };
-    let seen: Vec<Seen> = looks.iter().map(seen).collect();
+pub fn judge(pairs: &[(f64, f64)], looks: &[InterimLook]) -> Verdict {
+    let seen = |look: &InterimLook| InterimData { pairs: logs(&pairs[..look.pairs]), level: look.level };
+    let seen: Vec<InterimData> = looks.iter().map(seen).collect();
     let (all, level) = seen.last().map_or((Vec::new(), 0.0), |last| (differences(&last.pairs), last.level));
     let all = &all[..];
     let gain = Gain {
@@ -94,7 +94,7 @@ pub fn judge(pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
 
 /// The data of one look.
 #[derive(Clone)]
-struct Seen {
+struct InterimData {
     /// Logarithms of the default's rate and the candidate's.
     pairs: Vec<(f64, f64)>,
     level: f64,
@@ -148,11 +148,11 @@ fn weights(pairs: &[(f64, f64)]) -> Vec<f64> {
 
 /// The odds that random signs win as clearly at the last look, or at an earlier one. If an earlier look was already
 /// won, returns the odds of the first such look.
-fn odds(looks: &[Seen]) -> f64 {
+fn odds(looks: &[InterimData]) -> f64 {
     // The sign assignments of the pairs so far that had already won.
     let mut won = vec![false];
     let mut found = 1.0;
-    for (at, Seen { pairs, level }) in looks.iter().enumerate() {
+    for (at, InterimData { pairs, level }) in looks.iter().enumerate() {
         let (weights, differences) = (weights(pairs), differences(pairs));
         let ways = 1usize << weights.len();
         // Each difference doubles the assignments: those with a negative sign come first.
@@ -182,7 +182,7 @@ fn odds(looks: &[Seen]) -> f64 {
 
 /// The greatest gain that would just be shown at the last look's level: how much may be subtracted from each of the
 /// candidate's logarithms.
-fn bound(looks: &[Seen]) -> f64 {
+fn bound(looks: &[InterimData]) -> f64 {
     let Some(last) = looks.last() else { return f64::NEG_INFINITY };
     let is_shown = |by: f64| {
         let mut less = looks.to_vec();
@@ -212,11 +212,11 @@ mod tests {
     }
 
     fn odds_of(differences: &[f64]) -> f64 {
-        odds(&[Seen { pairs: differing(differences), level: 0.0 }])
+        odds(&[InterimData { pairs: differing(differences), level: 0.0 }])
     }
 
     fn once(pairs: &[(f64, f64)], level: f64) -> Verdict {
-        judge(pairs, &[Look { pairs: pairs.len(), level }])
+        judge(pairs, &[InterimLook { pairs: pairs.len(), level }])
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
     fn a_win_at_an_earlier_look_counts() {
         // By signs alone: 6 of 6 win at the first look, 8 of 9 at the second.
         let looks = |differences: &[f64]| {
-            let of = |pairs: usize, level| Seen { pairs: differing(&differences[..pairs]), level };
+            let of = |pairs: usize, level| InterimData { pairs: differing(&differences[..pairs]), level };
             odds(&[of(6, 1.0 / 64.0), of(9, LEVEL)])
         };
         let with =

@@ -138,7 +138,7 @@ impl<T: Evaluate> Evaluate for Journal<T> {
 mod tests {
     use std::fs;
 
-    use super::super::Measured;
+    use super::super::LayoutMeasurement;
     use super::*;
 
     /// Each trial's rate is a little higher than the last.
@@ -149,7 +149,7 @@ mod tests {
 
         fn evaluate(&mut self, _: &Layout, _: f64) -> Result<Trial, io::Error> {
             self.0 += 1;
-            let measured = Measured { rate: f64::from(self.0) + 0.1, ..Measured::default() };
+            let measured = LayoutMeasurement { rate: f64::from(self.0) + 0.1, ..LayoutMeasurement::default() };
             Ok(Trial { outcome: Outcome::Measured(measured), seconds: 1.0 })
         }
     }
@@ -188,7 +188,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("trials");
         let layout = |core| Layout::new(vec![vec![Some(core)]]);
-        let measured = || Outcome::Measured(Measured { rate: 2.0, ..Measured::default() });
+        let measured = || Outcome::Measured(LayoutMeasurement { rate: 2.0, ..LayoutMeasurement::default() });
         let failed = || Outcome::Failed("no".into());
         let all = vec![failed(), measured(), failed(), Outcome::Disturbed("others".into())];
         let mut journal = Journal::open(&path, Unlucky(all)).expect("new");

@@ -1,29 +1,29 @@
 //! Searches for the best layout: how many tiles of each kind, and which of them share a core.
 //!
 //! reads   measurements of layouts, from the caller's [`Evaluate`]
-//! writes  a [`Found`]: the recommended layout, by how much it is better, and the path that led there
+//! writes  a [`SearchResult`]: the recommended layout, by how much it is better, and the path that led there
 //! memory  the trials
 //!
 //! [`space`] defines layouts, [`model`] estimates their cost from measured regimes, [`propose`] picks what to try next,
-//! [`decide`] compares two layouts, [`mod@search`] runs the search and [`found`] describes its result. [`journal`]
-//! stores each trial on disk.
+//! [`decide`] compares two layouts, [`mod@search`] runs the search and [`search_result`] describes its result.
+//! [`journal`] stores each trial on disk.
 //!
 //! Proposals are derived from measurements and cheap to get wrong: each is a suggestion that two or three runs next to
 //! the best layout so far must confirm. The final verdict uses none of these runs, which were selected for their luck,
 //! but fresh ones that alternate between the default and the candidate.
 
 pub mod decide;
-pub mod found;
 pub mod journal;
 pub mod model;
 pub mod propose;
 pub mod report;
 pub mod search;
+pub mod search_result;
 pub mod space;
 
 pub use decide::Verdict;
-pub use found::Found;
 pub use search::{Budget, search};
+pub use search_result::SearchResult;
 pub use space::{Kind, Layout, Space};
 
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ pub struct Use {
 
 /// The measurement of a layout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct LayoutMeasurement {
     /// Transactions per second.
     pub rate: f64,
     /// Each tile, in the order of [`Layout::tiles`].
@@ -57,7 +57,7 @@ pub struct Measured {
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It ran.
-    Measured(Measured),
+    Measured(LayoutMeasurement),
     /// The layout does not work.
     Failed(String),
     /// Others disturbed every run, so there is no result.

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Measured;
+use super::LayoutMeasurement;
 use super::space::{Layout, Space};
 
 /// Candidates for the slowdown of a hyperthread whose sibling is equally busy. The one that explains the trials best is
@@ -45,7 +45,7 @@ pub struct Costs {
 
 impl Costs {
     /// Estimates the costs from trials of all layouts, with `best` as the base layout.
-    pub fn of(space: &Space, best: &Layout, trials: &[(&Layout, &Measured)]) -> Self {
+    pub fn of(space: &Space, best: &Layout, trials: &[(&Layout, &LayoutMeasurement)]) -> Self {
         let has_siblings = space.cores.allowed.iter().any(|core| !space.siblings(*core).is_empty());
         let guesses = if has_siblings { &SIBLINGS[..] } else { &SIBLINGS[..1] };
         let all = guesses.iter().map(|sibling| Self::with(space, best, trials, *sibling));
@@ -53,14 +53,14 @@ impl Costs {
     }
 
     /// The costs under this slowdown of siblings, and how badly they explain the trials.
-    fn with(space: &Space, best: &Layout, trials: &[(&Layout, &Measured)], sibling: f64) -> (Self, f64) {
+    fn with(space: &Space, best: &Layout, trials: &[(&Layout, &LayoutMeasurement)], sibling: f64) -> (Self, f64) {
         let kinds = space.kinds.len();
         let at: Vec<Vec<f64>> = (0..kinds).map(|kind| features(space, best, kind)).collect();
         let own: Vec<Vec<f64>> =
             trials.iter().map(|(layout, trial)| unhindered(space, layout, trial, sibling)).collect();
         let (mut base, mut slopes, mut missed) = (Vec::new(), Vec::new(), 0.0);
         for kind in 0..kinds {
-            let row = |((layout, trial), own): (&(&Layout, &Measured), &Vec<f64>)| {
+            let row = |((layout, trial), own): (&(&Layout, &LayoutMeasurement), &Vec<f64>)| {
                 let mut row: Vec<f64> =
                     features(space, layout, kind).iter().zip(&at[kind]).map(|(now, then)| now - then).collect();
                 row.insert(0, 1.0);
@@ -123,7 +123,7 @@ impl Costs {
 }
 
 /// How busy each kind would have been without hindrance by siblings.
-fn unhindered(space: &Space, layout: &Layout, trial: &Measured, sibling: f64) -> Vec<f64> {
+fn unhindered(space: &Space, layout: &Layout, trial: &LayoutMeasurement, sibling: f64) -> Vec<f64> {
     let mut cores: BTreeMap<usize, f64> = BTreeMap::new();
     let all = || layout.tiles.iter().zip(&trial.tiles).map(|(places, tiles)| places.iter().zip(tiles));
     all().flatten().for_each(|(core, tile)| *cores.entry(core.unwrap_or(usize::MAX)).or_default() += tile.busy);
@@ -285,7 +285,7 @@ mod tests {
         let space = space(4, false);
         let layout = Layout::new(vec![vec![Some(0)], vec![Some(1), Some(2)], vec![Some(3)], vec![None]]);
         let tiles = vec![used(&[0.5]), used(&[0.75, 0.25]), used(&[0.1]), used(&[0.01])];
-        let trial = Measured { rate: 100.0, tiles, ..Measured::default() };
+        let trial = LayoutMeasurement { rate: 100.0, tiles, ..LayoutMeasurement::default() };
         let costs = Costs::of(&space, &layout, &[(&layout, &trial), (&layout, &trial)]);
         let wanted = [0.005, 0.01, 0.001, 0.0001];
         assert!(near(&costs.here(), &wanted), "{:?}", costs.here());
@@ -299,7 +299,7 @@ mod tests {
         let three = two.with(1, 3);
         let trial = |busy: &[f64]| {
             let tiles = vec![used(&[0.5]), used(busy), used(&[0.1]), used(&[0.01])];
-            Measured { rate: 100.0, tiles, ..Measured::default() }
+            LayoutMeasurement { rate: 100.0, tiles, ..LayoutMeasurement::default() }
         };
         let (first, second) = (trial(&[0.5, 0.5]), trial(&[0.7, 0.7, 0.7]));
         let costs = Costs::of(&space, &two, &[(&two, &first), (&three, &second)]);

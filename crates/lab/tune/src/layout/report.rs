@@ -1,6 +1,6 @@
 //! Presents the result of a search, for people and for programs.
 //!
-//! reads   a [`Found`]
+//! reads   a [`SearchResult`]
 //! writes  text, JSON, and the evidence as comments in a configuration
 
 use std::fmt::Write;
@@ -8,12 +8,12 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::decide::{PAIRS_LEAST, Verdict};
-use super::found::{Ended, Fate, Found, NoVerdict, Step, line, words};
 use super::search::TRIALS_LEAST;
+use super::search_result::{NoVerdict, SearchEnd, SearchResult, Step, TrialVerdict, line, words};
 use super::space::Space;
 
 /// Returns the result in one sentence.
-pub fn answer(space: &Space, found: &Found) -> String {
+pub fn answer(space: &Space, found: &SearchResult) -> String {
     let change = || space.change(&found.default, &found.candidate);
     match &found.verdict {
         Ok(Verdict::Better(gain)) => format!(
@@ -70,18 +70,18 @@ fn no_verdict(why: &NoVerdict, pairs: usize) -> String {
 }
 
 /// Returns in words why the search ended.
-pub fn ended(found: &Found) -> &'static str {
+pub fn ended(found: &SearchResult) -> &'static str {
     match found.ended {
-        Ended::NoMoveWins => "no move won any more",
-        Ended::NothingLeft => "there was no other layout left to try",
-        Ended::Trials => "as many runs as were allowed",
-        Ended::Time => "what was left of the time would not have done to try another one and compare it",
-        Ended::Busy => "others disturbed whatever was tried from there",
+        SearchEnd::NoMoveWins => "no move won any more",
+        SearchEnd::NothingLeft => "there was no other layout left to try",
+        SearchEnd::Trials => "as many runs as were allowed",
+        SearchEnd::Time => "what was left of the time would not have done to try another one and compare it",
+        SearchEnd::Busy => "others disturbed whatever was tried from there",
     }
 }
 
 /// Returns the evidence as lines without line ends.
-pub fn evidence(space: &Space, found: &Found) -> Vec<String> {
+pub fn evidence(space: &Space, found: &SearchResult) -> Vec<String> {
     let mut lines = vec![answer(space, found)];
     let noise = found.noise.map_or(String::new(), |noise| {
         format!("; two runs of the same layout differ by {:.1} % (one deviation of a run)", 100.0 * noise)
@@ -121,13 +121,13 @@ pub fn evidence(space: &Space, found: &Found) -> Vec<String> {
 }
 
 /// Returns the path, one line per step.
-pub fn path(space: &Space, found: &Found) -> Vec<String> {
-    let is_taken = |step: &&Step| step.fate == Fate::Taken;
+pub fn path(space: &Space, found: &SearchResult) -> Vec<String> {
+    let is_taken = |step: &&Step| step.fate == TrialVerdict::Taken;
     let mut lines: Vec<String> =
         found.steps.iter().filter(is_taken).map(|step| format!("taken: {}", line(space, step))).collect();
     let rest = found.steps.len() - lines.len();
-    let failed = found.steps.iter().filter(|step| matches!(step.fate, Fate::Failed(_))).count();
-    let unknown = found.steps.iter().filter(|step| matches!(step.fate, Fate::NotCompared(_))).count();
+    let failed = found.steps.iter().filter(|step| matches!(step.fate, TrialVerdict::Failed(_))).count();
+    let unknown = found.steps.iter().filter(|step| matches!(step.fate, TrialVerdict::NotCompared(_))).count();
     let failures = if failed > 0 { format!(", of which {failed} do not work") } else { String::new() };
     let unknown = if unknown > 0 { format!("; {unknown} were not compared with the best") } else { String::new() };
     lines.push(format!("{rest} others were tried and not taken{failures}{unknown}"));
@@ -135,7 +135,7 @@ pub fn path(space: &Space, found: &Found) -> Vec<String> {
 }
 
 /// Formats the result for a terminal.
-pub fn text(space: &Space, found: &Found) -> String {
+pub fn text(space: &Space, found: &SearchResult) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     for step in &found.steps {
@@ -151,7 +151,7 @@ pub fn text(space: &Space, found: &Found) -> String {
 }
 
 /// Formats the result as JSON.
-pub fn json(space: &Space, found: &Found) -> Value {
+pub fn json(space: &Space, found: &SearchResult) -> Value {
     let step = |step: &Step| {
         json!({
             "round": step.round + 1,

@@ -1,7 +1,7 @@
 //! Runs the search: trials in rounds, a second look at what seems better, and a last comparison by fresh runs.
 //!
 //! reads   an [`Evaluate`]
-//! writes  a [`Found`]
+//! writes  a [`SearchResult`]
 //! memory  the trials, 1,000 at most
 //!
 //! A round tries the best layout so far and some others, in random order. A layout that seems better meets the best
@@ -19,12 +19,12 @@ use std::collections::BTreeSet;
 
 use hearth_stats::median_rule::median;
 
-use super::decide::{LEVEL, Look, PAIRS_LEAST, PAIRS_MOST, PAIRS_ROBUST, Verdict, judge, looks};
-use super::found::{Ended, Fate, Found, NoVerdict, Step, line, words};
+use super::decide::{InterimLook, LEVEL, PAIRS_LEAST, PAIRS_MOST, PAIRS_ROBUST, Verdict, judge, looks};
 use super::model::Costs;
 use super::propose::{Position, Proposal, propose};
+use super::search_result::{NoVerdict, SearchEnd, SearchResult, Step, TrialVerdict, line, words};
 use super::space::{Layout, Signature, Space};
-use super::{Evaluate, Measured, Outcome};
+use super::{Evaluate, LayoutMeasurement, Outcome};
 
 /// Other layouts in a round, besides the best.
 const ROUND: usize = 3;
@@ -82,14 +82,14 @@ impl<E> From<E> for SearchError<E> {
 
 /// Why a trial gave no rate.
 #[derive(Clone)]
-enum Lost {
+enum TrialFailure {
     /// The layout does not work.
     Broken(String),
     /// Others disturbed it.
     Disturbed(String),
 }
 
-impl Lost {
+impl TrialFailure {
     fn why(self) -> String {
         match self {
             Self::Broken(why) => why,
@@ -99,15 +99,15 @@ impl Lost {
 }
 
 /// Results of two layouts that ran one after the other.
-type Both = (Result<Measured, Lost>, Result<Measured, Lost>);
+type PairResult = (Result<LayoutMeasurement, TrialFailure>, Result<LayoutMeasurement, TrialFailure>);
 /// The result of a last comparison.
-type Compared = (Result<Verdict, NoVerdict>, Vec<(f64, f64)>);
+type ComparisonResult = (Result<Verdict, NoVerdict>, Vec<(f64, f64)>);
 
 /// What the search knows about a layout.
-struct Known {
+struct LayoutRecord {
     signature: Signature,
     layout: Layout,
-    runs: Vec<Measured>,
+    runs: Vec<LayoutMeasurement>,
 }
 
 struct Search<'a, E: Evaluate> {
@@ -116,7 +116,7 @@ struct Search<'a, E: Evaluate> {
     evaluate: &'a mut E,
     tell: &'a dyn Fn(&str),
     random: fastrand::Rng,
-    known: Vec<Known>,
+    known: Vec<LayoutRecord>,
     /// Layouts that ran, but had nothing to be compared with.
     open: BTreeSet<Signature>,
     steps: Vec<Step>,
@@ -138,7 +138,7 @@ pub fn search<E: Evaluate>(
     budget: Budget,
     evaluate: &mut E,
     tell: &dyn Fn(&str),
-) -> Result<Found, SearchError<E::Error>> {
+) -> Result<SearchResult, SearchError<E::Error>> {
     let mut search = Search {
         space,
         budget: Budget { trials: budget.trials.min(TRIALS_MOST), ..budget },
@@ -169,7 +169,7 @@ pub fn search<E: Evaluate>(
     let (layout, ended) = match search.is_shown {
         true => match search.explore(default, &candidate) {
             // A shown win stays valid, however busy the machine is by now.
-            Err(SearchError::Busy(_)) => (candidate.clone(), Ended::Busy),
+            Err(SearchError::Busy(_)) => (candidate.clone(), SearchEnd::Busy),
             further => further?,
         },
         false => (default.clone(), ended),
@@ -177,7 +177,7 @@ pub fn search<E: Evaluate>(
     let says = search.runs(&layout).last().map_or(String::new(), |run| run.says.clone());
     let (noise, layouts) = (search.noise(), search.known.len());
     let Search { steps, trials, seconds, disturbed, .. } = search;
-    Ok(Found {
+    Ok(SearchResult {
         layout,
         default: default.clone(),
         first,
@@ -197,15 +197,15 @@ pub fn search<E: Evaluate>(
 
 impl<E: Evaluate> Search<'_, E> {
     /// Runs the default for the first time.
-    fn first(&mut self, default: &Layout) -> Result<Measured, SearchError<E::Error>> {
+    fn first(&mut self, default: &Layout) -> Result<LayoutMeasurement, SearchError<E::Error>> {
         self.run(default)?.map_err(|lost| match lost {
-            Lost::Broken(why) => SearchError::Default(why),
-            Lost::Disturbed(why) => SearchError::Busy(why),
+            TrialFailure::Broken(why) => SearchError::Default(why),
+            TrialFailure::Disturbed(why) => SearchError::Busy(why),
         })
     }
 
     /// Runs a layout once, repeating it while it is disturbed and there is time.
-    fn run(&mut self, layout: &Layout) -> Result<Result<Measured, Lost>, SearchError<E::Error>> {
+    fn run(&mut self, layout: &Layout) -> Result<Result<LayoutMeasurement, TrialFailure>, SearchError<E::Error>> {
         let mut in_a_row = 0;
         let outcome = loop {
             let left = OVERTIME * self.budget.seconds - self.seconds;
@@ -218,14 +218,14 @@ impl<E: Evaluate> Search<'_, E> {
                 return Err(SearchError::Busy(why));
             }
             if self.seconds >= OVERTIME * self.budget.seconds {
-                return Ok(Err(Lost::Disturbed(why)));
+                return Ok(Err(TrialFailure::Disturbed(why)));
             }
             self.disturbed_by = why;
         };
         self.trials += 1;
         let signature = self.space.signature(layout);
         let at = self.known.iter().position(|known| known.signature == signature).unwrap_or_else(|| {
-            self.known.push(Known { signature, layout: layout.clone(), runs: Vec::new() });
+            self.known.push(LayoutRecord { signature, layout: layout.clone(), runs: Vec::new() });
             self.known.len() - 1
         });
         Ok(match outcome {
@@ -233,13 +233,13 @@ impl<E: Evaluate> Search<'_, E> {
                 self.known[at].runs.push(measured.clone());
                 Ok(measured)
             }
-            Outcome::Measured(_) => Err(Lost::Broken("no transaction landed".into())),
-            Outcome::Failed(why) | Outcome::Disturbed(why) => Err(Lost::Broken(why)),
+            Outcome::Measured(_) => Err(TrialFailure::Broken("no transaction landed".into())),
+            Outcome::Failed(why) | Outcome::Disturbed(why) => Err(TrialFailure::Broken(why)),
         })
     }
 
     /// Runs two layouts once each, in random order.
-    fn both(&mut self, ours: &Layout, theirs: &Layout) -> Result<Both, SearchError<E::Error>> {
+    fn both(&mut self, ours: &Layout, theirs: &Layout) -> Result<PairResult, SearchError<E::Error>> {
         Ok(match self.random.bool() {
             true => (self.run(ours)?, self.run(theirs)?),
             false => {
@@ -249,18 +249,18 @@ impl<E: Evaluate> Search<'_, E> {
         })
     }
 
-    fn runs(&self, layout: &Layout) -> &[Measured] {
+    fn runs(&self, layout: &Layout) -> &[LayoutMeasurement] {
         let signature = self.space.signature(layout);
         self.known.iter().find(|known| known.signature == signature).map_or(&[], |known| &known.runs)
     }
 
     /// Returns how many trials the budget still allows, by number and by time.
-    fn left(&self) -> (usize, Ended) {
+    fn left(&self) -> (usize, SearchEnd) {
         let by_count = self.budget.trials.saturating_sub(self.trials);
         let mean = self.seconds / self.trials.max(1) as f64;
         let seconds = (self.budget.seconds - self.seconds).max(0.0);
         let by_time = if mean > 0.0 { (seconds / mean) as usize } else { usize::MAX };
-        if by_time < by_count { (by_time, Ended::Time) } else { (by_count, Ended::Trials) }
+        if by_time < by_count { (by_time, SearchEnd::Time) } else { (by_count, SearchEnd::Trials) }
     }
 
     /// Trials reserved for the last comparison. While there is nothing to compare, or nothing that it would likely
@@ -282,7 +282,7 @@ impl<E: Evaluate> Search<'_, E> {
 
     /// The spread of runs of the same layout: their median deviation.
     fn noise(&self) -> Option<f64> {
-        let of = |known: &Known| {
+        let of = |known: &LayoutRecord| {
             let logs: Vec<f64> = known.runs.iter().map(|run| run.rate.ln()).collect();
             let middle = median(&logs);
             // Correct for the deviations being taken from the median of the same runs.
@@ -299,7 +299,7 @@ impl<E: Evaluate> Search<'_, E> {
     }
 
     /// Tries others against the best, starting from `from`, until none wins.
-    fn explore(&mut self, default: &Layout, from: &Layout) -> Result<(Layout, Ended), SearchError<E::Error>> {
+    fn explore(&mut self, default: &Layout, from: &Layout) -> Result<(Layout, SearchEnd), SearchError<E::Error>> {
         let mut best = from.clone();
         let (mut lost, mut round) = (0, self.steps.last().map_or(0, |step| step.round + 1));
         while lost < PATIENCE {
@@ -319,7 +319,7 @@ impl<E: Evaluate> Search<'_, E> {
             }
             let proposals = self.proposals(&best, round, ROUND.min(room - 1));
             if proposals.is_empty() {
-                return Ok((best, Ended::NothingLeft));
+                return Ok((best, SearchEnd::NothingLeft));
             }
             match self.round(&best, proposals, round)? {
                 (Some(better), _) => (best, lost) = (better, 0),
@@ -327,20 +327,20 @@ impl<E: Evaluate> Search<'_, E> {
             }
             round += 1;
         }
-        Ok((best, Ended::NoMoveWins))
+        Ok((best, SearchEnd::NoMoveWins))
     }
 
     /// Looks again at the closest losers, each while it seems better. Returns the first that is.
     fn again(&mut self, best: &Layout) -> Result<Option<Layout>, SearchError<E::Error>> {
         let gain = |step: &Step| mean(&step.pairs);
-        let is_near = |step: &Step| step.against == *best && step.fate == Fate::NoBetter && gain(step) > 0.0;
+        let is_near = |step: &Step| step.against == *best && step.fate == TrialVerdict::NoBetter && gain(step) > 0.0;
         let mut near: Vec<usize> = (0..self.steps.len()).filter(|at| is_near(&self.steps[*at])).collect();
         near.sort_by(|a, b| gain(&self.steps[*b]).total_cmp(&gain(&self.steps[*a])));
         for at in near.into_iter().take(SECOND_LOOKS) {
             let mut step = self.steps[at].clone();
             let is_better = self.is_so_again(&mut step, best)?;
             if is_better {
-                step.fate = Fate::Taken;
+                step.fate = TrialVerdict::Taken;
             }
             (self.tell)(&line(self.space, &step));
             self.steps[at] = step;
@@ -357,7 +357,7 @@ impl<E: Evaluate> Search<'_, E> {
             return candidate;
         }
         let usual = self.level(default).unwrap_or(f64::INFINITY);
-        let compared = self.steps.iter().filter(|step| matches!(step.fate, Fate::NoBetter));
+        let compared = self.steps.iter().filter(|step| matches!(step.fate, TrialVerdict::NoBetter));
         let gains = compared.filter_map(|step| Some((self.level(&step.layout)? - usual, &step.layout)));
         let best = gains.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(gain, _)| *gain > self.threshold());
         best.map_or(candidate, |(_, layout)| layout.clone())
@@ -367,10 +367,11 @@ impl<E: Evaluate> Search<'_, E> {
         let tried = self.known.iter().map(|known| &known.signature).filter(|one| !self.open.contains(*one));
         let tried: BTreeSet<Signature> = tried.cloned().collect();
         let limit = self.runs(best).last().and_then(|run| run.limit);
-        let of =
-            |known: &'_ Known| known.runs.iter().map(|run| (known.layout.clone(), run.clone())).collect::<Vec<_>>();
-        let trials: Vec<(Layout, Measured)> = self.known.iter().flat_map(of).collect();
-        let trials: Vec<(&Layout, &Measured)> = trials.iter().map(|(layout, run)| (layout, run)).collect();
+        let of = |known: &'_ LayoutRecord| {
+            known.runs.iter().map(|run| (known.layout.clone(), run.clone())).collect::<Vec<_>>()
+        };
+        let trials: Vec<(Layout, LayoutMeasurement)> = self.known.iter().flat_map(of).collect();
+        let trials: Vec<(&Layout, &LayoutMeasurement)> = trials.iter().map(|(layout, run)| (layout, run)).collect();
         let costs = Costs::of(self.space, best, &trials);
         let at = Position { space: self.space, best, costs: &costs, limit, tried: &tried };
         propose(&at, round, count, &mut self.random)
@@ -385,8 +386,8 @@ impl<E: Evaluate> Search<'_, E> {
     ) -> Result<(Option<Layout>, bool), SearchError<E::Error>> {
         let mut order: Vec<Option<usize>> = (0..proposals.len()).map(Some).chain([None]).collect();
         self.random.shuffle(&mut order);
-        let mut rates = vec![Err(Lost::Broken(String::new())); proposals.len()];
-        let mut usual = Err(Lost::Broken(String::new()));
+        let mut rates = vec![Err(TrialFailure::Broken(String::new())); proposals.len()];
+        let mut usual = Err(TrialFailure::Broken(String::new()));
         for one in order {
             match one {
                 Some(at) => rates[at] = self.run(&proposals[at].layout)?,
@@ -400,17 +401,17 @@ impl<E: Evaluate> Search<'_, E> {
         let mut steps: Vec<Step> = Vec::new();
         for (Proposal { layout, why }, run) in proposals.into_iter().zip(rates) {
             let (pairs, fate, says) = match (run, &usual) {
-                (Ok(run), Ok(usual)) => (vec![(run.rate, usual.rate)], Fate::NoBetter, run.says),
+                (Ok(run), Ok(usual)) => (vec![(run.rate, usual.rate)], TrialVerdict::NoBetter, run.says),
                 (Ok(run), Err(lost)) => {
                     let why = format!("of the best beside it, {}", lost.clone().why());
-                    (Vec::new(), Fate::NotCompared(why), run.says)
+                    (Vec::new(), TrialVerdict::NotCompared(why), run.says)
                 }
-                (Err(Lost::Broken(why)), _) => (Vec::new(), Fate::Failed(why), String::new()),
-                (Err(lost), _) => (Vec::new(), Fate::NotCompared(lost.why()), String::new()),
+                (Err(TrialFailure::Broken(why)), _) => (Vec::new(), TrialVerdict::Failed(why), String::new()),
+                (Err(lost), _) => (Vec::new(), TrialVerdict::NotCompared(lost.why()), String::new()),
             };
             let signature = self.space.signature(&layout);
             match &fate {
-                Fate::NotCompared(_) => self.open.insert(signature),
+                TrialVerdict::NotCompared(_) => self.open.insert(signature),
                 _ => self.open.remove(&signature),
             };
             steps.push(Step { round, layout, against: best.clone(), why, pairs, fate, says });
@@ -419,7 +420,7 @@ impl<E: Evaluate> Search<'_, E> {
         for step in &steps {
             (self.tell)(&line(self.space, step));
         }
-        let is_compared = steps.iter().any(|step| !matches!(step.fate, Fate::NotCompared(_)));
+        let is_compared = steps.iter().any(|step| !matches!(step.fate, TrialVerdict::NotCompared(_)));
         self.steps.extend(steps);
         Ok((won, is_compared))
     }
@@ -431,7 +432,7 @@ impl<E: Evaluate> Search<'_, E> {
         likely.sort_by(|a, b| gain(&steps[*b]).total_cmp(&gain(&steps[*a])));
         for at in likely.into_iter().take(SECOND_LOOKS) {
             if self.is_so_again(&mut steps[at], best)? {
-                steps[at].fate = Fate::Taken;
+                steps[at].fate = TrialVerdict::Taken;
                 return Ok(Some(steps[at].layout.clone()));
             }
         }
@@ -444,11 +445,11 @@ impl<E: Evaluate> Search<'_, E> {
         while self.left().0 >= 2 + self.reserve() {
             let (ours, theirs) = match self.both(&step.layout, best)? {
                 (Ok(ours), Ok(theirs)) => (ours, theirs),
-                (Err(Lost::Broken(why)), _) => {
-                    step.fate = Fate::Failed(why);
+                (Err(TrialFailure::Broken(why)), _) => {
+                    step.fate = TrialVerdict::Failed(why);
                     return Ok(false);
                 }
-                (_, Err(Lost::Broken(_))) => return Ok(false),
+                (_, Err(TrialFailure::Broken(_))) => return Ok(false),
                 // The time is up.
                 _ => return Ok(false),
             };
@@ -464,7 +465,7 @@ impl<E: Evaluate> Search<'_, E> {
     }
 
     /// Compares the candidate with the default in pairs of fresh runs.
-    fn compare(&mut self, default: &Layout, candidate: &Layout) -> Result<Compared, SearchError<E::Error>> {
+    fn compare(&mut self, default: &Layout, candidate: &Layout) -> Result<ComparisonResult, SearchError<E::Error>> {
         let mut looks = looks((self.left().0 / 2).min(PAIRS_MOST));
         let (mut pairs, mut verdict, before) = (Vec::new(), Err(NoVerdict::NoRoom), self.disturbed);
         for at in 0..looks.len() {
@@ -472,7 +473,7 @@ impl<E: Evaluate> Search<'_, E> {
                 // Disturbed runs take time that was not planned for.
                 if self.trials + 2 > self.budget.trials || self.seconds > OVERTIME * self.budget.seconds {
                     if pairs.len() >= PAIRS_LEAST && at.checked_sub(1).is_none_or(|at| looks[at].pairs < pairs.len()) {
-                        looks[at] = Look { pairs: pairs.len(), level: LEVEL };
+                        looks[at] = InterimLook { pairs: pairs.len(), level: LEVEL };
                         verdict = Ok(self.looked(&pairs, &looks[..=at]));
                     }
                     if verdict.is_err() && self.disturbed > before {
@@ -483,8 +484,8 @@ impl<E: Evaluate> Search<'_, E> {
                 // A candidate must work every time.
                 match self.both(default, candidate)? {
                     (Ok(usual), Ok(ours)) => pairs.push((usual.rate, ours.rate)),
-                    (_, Err(Lost::Broken(why))) => return Ok((Err(NoVerdict::Candidate(why)), pairs)),
-                    (Err(Lost::Broken(why)), _) => return Ok((Err(NoVerdict::Default(why)), pairs)),
+                    (_, Err(TrialFailure::Broken(why))) => return Ok((Err(NoVerdict::Candidate(why)), pairs)),
+                    (Err(TrialFailure::Broken(why)), _) => return Ok((Err(NoVerdict::Default(why)), pairs)),
                     // The time is up.
                     _ => {}
                 }
@@ -500,7 +501,7 @@ impl<E: Evaluate> Search<'_, E> {
         Ok((verdict, pairs))
     }
 
-    fn looked(&self, pairs: &[(f64, f64)], looks: &[Look]) -> Verdict {
+    fn looked(&self, pairs: &[(f64, f64)], looks: &[InterimLook]) -> Verdict {
         let now = match judge(pairs, looks) {
             Verdict::Better(gain) if gain.value < self.budget.least_gain => Verdict::TooSmall(gain),
             other => other,

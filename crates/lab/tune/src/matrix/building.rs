@@ -6,23 +6,23 @@
 
 use std::collections::BTreeMap;
 
-use hearth_stats::pace::Pace;
-use hearth_stats::quiet::{Seen, counted};
+use hearth_stats::pace::PaceResult;
+use hearth_stats::quiet::{RunConditions, counted};
 
 use super::StudyError;
 use super::events::{Event, Events};
-use super::make::{Built, Failure, Maker};
+use super::make::{Failure, FinishedBuild, Maker};
 use super::results::{NOTHING, Results};
 use super::rounds::order;
 use super::study::{Entry, Study};
 use crate::options::Options;
 
 /// The builds by name, and the failures by name.
-pub(super) type Makings = (BTreeMap<String, Built>, BTreeMap<String, String>);
+pub(super) type BuildResults = (BTreeMap<String, FinishedBuild>, BTreeMap<String, String>);
 
 impl Study<'_> {
     /// Makes all builds. A failed one is left out; without the reference there is no study.
-    pub(super) fn build(&self, results: &mut Results, events: &mut Events) -> Result<Makings, StudyError> {
+    pub(super) fn build(&self, results: &mut Results, events: &mut Events) -> Result<BuildResults, StudyError> {
         let (mut built, mut failed) = (BTreeMap::new(), events.failed.clone());
         let Some(maker) = &self.maker else { return Ok((built, failed)) };
         let reference = &self.entries[0];
@@ -89,7 +89,7 @@ impl Study<'_> {
         entry: &Entry,
         options: &Options,
         is_timed: bool,
-    ) -> Result<(Built, Option<f64>), Failure> {
+    ) -> Result<(FinishedBuild, Option<f64>), Failure> {
         if let Some(kept) = maker.kept(&maker.key(options, "")) {
             let seconds = match self.spec.build_repetitions {
                 _ if is_timed => None,
@@ -127,7 +127,7 @@ impl Study<'_> {
         let looks = before.filter(|_| self.spec.build_repetitions > 1).zip(counted());
         // Different builds do different work, so the pace says nothing.
         let why = looks.and_then(|(before, after)| {
-            let seen = Seen { before, after, pace: Pace::default(), best_ns: None, is_elsewhere: false };
+            let seen = RunConditions { before, after, pace: PaceResult::default(), best_ns: None, is_elsewhere: false };
             (self.control.judge)(&seen)
         });
         if let Some(why) = &why {

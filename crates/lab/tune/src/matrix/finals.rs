@@ -14,9 +14,9 @@ use super::make::Failure;
 use super::report::Layouts;
 use super::results::Results;
 use super::round_plan::Subject;
-use super::rounds::Happened;
+use super::rounds::RoundEvents;
 use super::study::{Entry, Study, metrics};
-use super::{StudyError, kept, layout, quote};
+use super::{StudyError, layout, quote, study_identity};
 use crate::analysis::Answer;
 use crate::run::identity::digest_of;
 
@@ -51,7 +51,7 @@ impl Study<'_> {
     }
 
     /// Links the reference and the finalists with several function orders, and measures those.
-    pub(super) fn layouts(&self, answer: &Answer, before: &Happened, done: usize) -> Result<Layouts, StudyError> {
+    pub(super) fn layouts(&self, answer: &Answer, before: &RoundEvents, done: usize) -> Result<Layouts, StudyError> {
         let (own, others) = self.finalists(answer, &before.dropped);
         if own.is_empty() && others.is_empty() {
             return Ok(Layouts::NoFinalist);
@@ -117,7 +117,7 @@ impl Study<'_> {
         let mut results = Results::open(&path, &[], options, metrics(spec)).map_err(failed)?;
         let rounds = self.rounds(subjects, spec.layout_rounds, spec.seed.wrapping_add(1));
         let happened = rounds.run(&mut results, &mut events, None)?;
-        kept::still_there(&self.folder, subjects)?;
+        study_identity::still_there(&self.folder, subjects)?;
         let table = Table::read(results.text().as_bytes())?;
         // Build time does not depend on the layout.
         let goals: Vec<(usize, Goal)> = (0..answer.goals.len())

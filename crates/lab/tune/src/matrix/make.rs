@@ -22,11 +22,11 @@ use super::spec::Spec;
 use super::{Control, StudyError, quote};
 use crate::options::{Key, Options};
 use crate::run::identity::{digest, digest_of, machine};
-use crate::run::process::{Bounds, Ended, run};
+use crate::run::process::{Bounds, ProcessEnd, run};
 
 /// A finished build.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Built {
+pub struct FinishedBuild {
     /// Its options, in words.
     pub options: String,
     /// Build time including training.
@@ -183,22 +183,22 @@ impl<'a> Maker<'a> {
     }
 
     /// Returns an earlier build if it is complete and what it read is unchanged.
-    pub fn kept(&self, key: &str) -> Option<Built> {
+    pub fn kept(&self, key: &str) -> Option<FinishedBuild> {
         let kept = self.whole(key).filter(|built| changed(&built.beside).is_none())?;
         self.beside.borrow_mut().extend(kept.beside.clone());
         Some(kept)
     }
 
-    fn whole(&self, key: &str) -> Option<Built> {
+    fn whole(&self, key: &str) -> Option<FinishedBuild> {
         let folder = self.folder.join("builds").join(key);
         let text = fs::read_to_string(folder.join("build.json")).ok()?;
-        let built: Built = serde_json::from_str(&text).ok()?;
+        let built: FinishedBuild = serde_json::from_str(&text).ok()?;
         let path = folder.join("program");
-        (digest(&path).ok()? == built.digest).then_some(Built { path, ..built })
+        (digest(&path).ok()? == built.digest).then_some(FinishedBuild { path, ..built })
     }
 
     /// Makes a build, or returns the existing one.
-    pub fn build(&self, options: &Options) -> Result<Built, Failure> {
+    pub fn build(&self, options: &Options) -> Result<FinishedBuild, Failure> {
         let key = self.key(options, "");
         if let Some(kept) = self.kept(&key) {
             return Ok(kept);
@@ -224,7 +224,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Makes the same build with its functions in other orders, one per seed.
-    pub fn layouts(&self, options: &Options, linker: &[String], seeds: u32) -> Result<Vec<Built>, Failure> {
+    pub fn layouts(&self, options: &Options, linker: &[String], seeds: u32) -> Result<Vec<FinishedBuild>, Failure> {
         let variant = |seed: u32| format!("layout {seed} {}", linker.join(" "));
         let kept = |seed: u32| self.kept(&self.key(options, &variant(seed)));
         let mut recipe = None;
@@ -265,7 +265,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Makes a byte-identical copy of a build in the builds folder.
-    pub fn copy(&self, options: &Options, of: &Built) -> Result<Built, StudyError> {
+    pub fn copy(&self, options: &Options, of: &FinishedBuild) -> Result<FinishedBuild, StudyError> {
         let key = self.key(options, "copy");
         match self.kept(&key) {
             Some(kept) if kept.digest == of.digest => Ok(kept),
@@ -273,7 +273,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    fn keep(&self, key: &str, recipe: &Recipe<'_>, program: &Path, seconds: f64) -> Result<Built, Failure> {
+    fn keep(&self, key: &str, recipe: &Recipe<'_>, program: &Path, seconds: f64) -> Result<FinishedBuild, Failure> {
         // For a file that another build also read, the first digest stays: it must be the same for both.
         let beside = recipe.beside.take();
         for (path, digest) in &beside {
@@ -282,7 +282,7 @@ impl<'a> Maker<'a> {
         // If the sources have changed, the build must not be recorded as one of the original sources.
         self.unchanged().map_err(Failure::Io)?;
         let failed = |source| Failure::Io(StudyError::Io { path: program.into(), source });
-        let built = Built {
+        let built = FinishedBuild {
             options: recipe.options.to_string(),
             seconds,
             bytes: fs::metadata(program).map_err(failed)?.len(),
@@ -412,7 +412,7 @@ impl<'a> Maker<'a> {
         let ran = run(command, &bounds).map_err(|why| {
             Failure::Failed(format!("{} cannot be run: {why}", command.get_program().to_string_lossy()))
         })?;
-        if ran.ended == Ended::Stopped {
+        if ran.ended == ProcessEnd::Stopped {
             return Err(Failure::Stopped);
         }
         if let Some(fault) = ran.fault(self.spec.build_limit) {
@@ -449,7 +449,7 @@ fn shuffled(seed: u32) -> String {
 }
 
 /// Puts a program into a folder; the file that marks it as complete is written last.
-fn put(folder: &Path, program: &Path, built: &Built) -> Result<Built, StudyError> {
+fn put(folder: &Path, program: &Path, built: &FinishedBuild) -> Result<FinishedBuild, StudyError> {
     let write = || -> io::Result<()> {
         fs::create_dir_all(folder)?;
         let new = folder.join("program.new");
@@ -460,5 +460,5 @@ fn put(folder: &Path, program: &Path, built: &Built) -> Result<Built, StudyError
         fs::write(folder.join("build.json"), text)
     };
     write().map_err(|source| StudyError::Io { path: folder.into(), source })?;
-    Ok(Built { path: folder.join("program"), ..built.clone() })
+    Ok(FinishedBuild { path: folder.join("program"), ..built.clone() })
 }

@@ -10,15 +10,15 @@ use std::path::Path;
 use std::process::Command;
 
 use hearth_stats::pace::Watch;
-use hearth_stats::quiet::{Seen, counted};
+use hearth_stats::quiet::{RunConditions, counted};
 use hearth_stats::unit;
 
 use super::events::{Event, Events};
 use super::results::{NOTHING, Results, Run};
 use super::round_plan::{Rounds, Subject};
-use super::workload::{Shown, Workload};
+use super::workload::{RunOutput, Workload};
 use super::{StudyError, quote};
-use crate::run::process::{Bounds, Ended, run};
+use crate::run::process::{Bounds, ProcessEnd, run};
 
 /// The outcome of a run.
 pub(super) enum Outcome {
@@ -58,13 +58,14 @@ impl Rounds<'_> {
             .map_err(|source| StudyError::Io { path: "sh".into(), source })?;
         let pace = watch.end();
         let after = counted();
-        if ran.ended == Ended::Stopped {
+        if ran.ended == ProcessEnd::Stopped {
             return Err(StudyError::Stopped { done: results.count(), folder: self.folder.into() });
         }
         let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let printed = read(&out).and_then(|out| Ok(out + &read(&err)?)).map_err(failed)?;
         let (best_ns, is_elsewhere) = (events.best_ns(at), subject.is_elsewhere);
-        let seen = before.zip(after).map(|(before, after)| Seen { before, after, pace, best_ns, is_elsewhere });
+        let seen =
+            before.zip(after).map(|(before, after)| RunConditions { before, after, pace, best_ns, is_elsewhere });
         let disturbed = seen.as_ref().and_then(|seen| (self.control.judge)(seen));
         if let Some(ns) = pace.piece_ns {
             let added = events.add(&[(Event::Pace, of, &format!("{ns:.0}"))]);
@@ -74,7 +75,7 @@ impl Rounds<'_> {
         let cpu_s = seen.filter(|seen| !seen.is_elsewhere).map(|seen| seen.cpu_seconds());
         let values = match ran.fault(limit) {
             Some(fault) => Err(format!("{fault}; it printed {}", super::workload::quoted(&printed))),
-            None => workload.values(&Shown { printed: &printed, wall_s, cpu_s }),
+            None => workload.values(&RunOutput { printed: &printed, wall_s, cpu_s }),
         };
         let values = values.and_then(|values| alike(workload, values, at, results, &self.bases()));
         let values = values.map_err(|why| format!("`{}`: {why}", workload.run));

@@ -11,7 +11,6 @@ mod building;
 pub mod cargo;
 pub mod events;
 mod finals;
-pub mod kept;
 pub mod layout;
 pub mod make;
 mod manifest;
@@ -25,17 +24,18 @@ pub mod source;
 pub mod spec;
 pub mod study;
 pub mod study_dir;
+pub mod study_identity;
 pub mod workload;
 
 use std::path::{Path, PathBuf};
 
-use hearth_stats::quiet::Seen;
+use hearth_stats::quiet::RunConditions;
 use hearth_stats::table::TableError;
 
 use crate::analysis::QuestionError;
 
 /// Decides whether others disturbed a run, and says how.
-pub type Judge<'a> = &'a dyn Fn(&Seen) -> Option<String>;
+pub type Judge<'a> = &'a dyn Fn(&RunConditions) -> Option<String>;
 
 /// Callbacks to the caller of a study.
 pub struct Control<'a> {

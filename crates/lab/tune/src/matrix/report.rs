@@ -11,7 +11,7 @@ use hearth_stats::paired_bootstrap::{ROUNDS_MIN, Scale, Verdict};
 use serde_json::{Map, Value, json};
 
 use super::layout::Gain;
-use super::rounds::Happened;
+use super::rounds::RoundEvents;
 use crate::analysis::Answer;
 use crate::recipe::CargoRecipe;
 use crate::text::{chance, percent, text};
@@ -97,7 +97,7 @@ pub struct Report {
     /// Builds that failed, and why.
     pub failed: BTreeMap<String, String>,
     /// What happened in the rounds.
-    pub happened: Happened,
+    pub happened: RoundEvents,
     /// The effect of layouts.
     pub layouts: Layouts,
     /// Whether beaten builds were dropped.
@@ -233,7 +233,7 @@ impl Report {
         if let Some(why) = &self.blind {
             let _ = writeln!(out, "{why}");
         }
-        let Happened { rejected, given_up, slow, dropped, saved, ran, .. } = &self.happened;
+        let RoundEvents { rejected, given_up, slow, dropped, saved, ran, .. } = &self.happened;
         if *rejected > 0 {
             let _ = writeln!(out, "{rejected} runs were disturbed and done again; {given_up} were given up");
         }
@@ -476,7 +476,7 @@ mod tests {
             costs: costs.iter().map(cost).collect(),
             left_out: Vec::new(),
             failed: BTreeMap::new(),
-            happened: Happened::default(),
+            happened: RoundEvents::default(),
             layouts: Layouts::NoFinalist,
             race: false,
             blind: None,

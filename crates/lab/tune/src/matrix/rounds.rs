@@ -19,7 +19,7 @@ use crate::run::identity::digest_of;
 
 /// What happened besides the results.
 #[derive(Clone, Debug, Default)]
-pub struct Happened {
+pub struct RoundEvents {
     /// Number of disturbed runs.
     pub rejected: usize,
     /// Runs that were given up after several tries.
@@ -37,11 +37,11 @@ pub struct Happened {
 }
 
 /// Returns which builds are beaten after a round, given the failed ones.
-pub type Beaten<'a> = &'a dyn Fn(&Results, u32, &BTreeMap<String, String>) -> Vec<String>;
+pub type FindBeaten<'a> = &'a dyn Fn(&Results, u32, &BTreeMap<String, String>) -> Vec<String>;
 
 /// The beaten builds by round, valid until another build fails.
 #[derive(Default)]
-struct Looked {
+struct DominanceCache {
     failed: usize,
     beaten: BTreeMap<u32, Vec<String>>,
 }
@@ -60,14 +60,14 @@ impl Rounds<'_> {
         &self,
         results: &mut Results,
         events: &mut Events,
-        beaten: Option<Beaten<'_>>,
-    ) -> Result<Happened, StudyError> {
-        let mut happened = Happened { failed: events.failed.clone(), ..Happened::default() };
+        beaten: Option<FindBeaten<'_>>,
+    ) -> Result<RoundEvents, StudyError> {
+        let mut happened = RoundEvents { failed: events.failed.clone(), ..RoundEvents::default() };
         // An interrupted round is finished by the builds that began it.
         if let Some(round) = events.rounds.last().cloned() {
             self.round(results, events, &round, &mut happened)?;
         }
-        let mut looked = Looked::default();
+        let mut looked = DominanceCache::default();
         loop {
             if let Some(beaten) = beaten {
                 self.look(results, events, &mut happened, beaten, &mut looked);
@@ -88,12 +88,12 @@ impl Rounds<'_> {
         &self,
         results: &Results,
         events: &Events,
-        happened: &mut Happened,
-        beaten: Beaten<'_>,
-        looked: &mut Looked,
+        happened: &mut RoundEvents,
+        beaten: FindBeaten<'_>,
+        looked: &mut DominanceCache,
     ) {
         if looked.failed != happened.failed.len() {
-            *looked = Looked { failed: happened.failed.len(), ..Looked::default() };
+            *looked = DominanceCache { failed: happened.failed.len(), ..DominanceCache::default() };
         }
         let mut now = BTreeMap::new();
         for round in &events.rounds {
@@ -113,12 +113,12 @@ impl Rounds<'_> {
         happened.dropped = now;
     }
 
-    fn takes_part(&self, subject: &Subject, happened: &Happened) -> bool {
+    fn takes_part(&self, subject: &Subject, happened: &RoundEvents) -> bool {
         !happened.dropped.contains_key(&subject.name) && !happened.failed.contains_key(&subject.name)
     }
 
     /// Number of rounds in which a build was measured together with all that it is compared with.
-    fn made(&self, results: &Results, events: &Events, happened: &Happened, name: &str) -> u32 {
+    fn made(&self, results: &Results, events: &Events, happened: &RoundEvents, name: &str) -> u32 {
         let has = |name: &str, round: u32| {
             (0..self.spec.workloads.len()).all(|at| results.has(&(name.to_owned(), at, round)))
         };
@@ -131,7 +131,7 @@ impl Rounds<'_> {
     }
 
     /// The next round, and the builds that need it.
-    fn next(&self, results: &Results, events: &Events, happened: &Happened) -> Option<Round> {
+    fn next(&self, results: &Results, events: &Events, happened: &RoundEvents) -> Option<Round> {
         let needs = |subject: &Subject| self.made(results, events, happened, &subject.name) < self.rounds;
         let there = || self.subjects.iter().filter(|subject| self.takes_part(subject, happened));
         let mut builds: BTreeSet<String> =
@@ -161,11 +161,11 @@ impl Rounds<'_> {
         results: &mut Results,
         events: &mut Events,
         round: &Round,
-        happened: &mut Happened,
+        happened: &mut RoundEvents,
     ) -> Result<(), StudyError> {
         let workloads = self.spec.workloads.len();
         let run_of = |unit: usize| self.run_of(unit, round.number);
-        let takes_part = |unit: usize, happened: &Happened| {
+        let takes_part = |unit: usize, happened: &RoundEvents| {
             let name = &self.subjects[unit / workloads].name;
             round.builds.contains(name) && !happened.failed.contains_key(name)
         };
@@ -229,7 +229,7 @@ impl Rounds<'_> {
         why: &str,
         fault: Option<String>,
         events: &mut Events,
-        happened: &mut Happened,
+        happened: &mut RoundEvents,
     ) -> Result<bool, StudyError> {
         let is_again = events.tries(run) < self.spec.retries;
         let again = if is_again { "it is done again" } else { "it is given up" };
@@ -257,7 +257,7 @@ impl Rounds<'_> {
         why: &str,
         disturbed: Option<&str>,
         events: &mut Events,
-        happened: &mut Happened,
+        happened: &mut RoundEvents,
     ) -> Result<(), StudyError> {
         // Nothing is recorded: the same command tries it again.
         if subject.is_needed {
@@ -279,7 +279,7 @@ impl Rounds<'_> {
         values: &[String],
         results: &mut Results,
         events: &mut Events,
-        happened: &mut Happened,
+        happened: &mut RoundEvents,
     ) -> Result<(), StudyError> {
         let (at, round) = (run.1, run.2);
         for (name, how) in odd(results, at, values, &self.bases()) {

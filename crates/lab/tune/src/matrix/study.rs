@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use super::cargo::program;
 use super::events::Events;
-use super::make::{Built, Maker};
+use super::make::{FinishedBuild, Maker};
 use super::manifest::own_settings;
 use super::report::{Cost, Report};
 use super::results::Results;
 use super::round_plan::{Rounds, Subject};
-use super::spec::{BYTES, COPY, MATTERS, Made, Reference, SECONDS, Spec};
+use super::spec::{BYTES, COPY, MATTERS, Reference, RowSource, SECONDS, Spec};
 use super::workload::Workload;
-use super::{Control, StudyError, kept, quote, race, study_dir};
+use super::{Control, StudyError, quote, race, study_dir, study_identity};
 use crate::analysis::{Question, analyze};
 use crate::options::{Key, NO_OPTION, Options};
 use crate::recipe::CargoRecipe;
@@ -34,7 +34,7 @@ use crate::run::process::end_marked;
 #[derive(Clone, Debug)]
 pub(super) enum Origin {
     Options(Options),
-    Row(Made),
+    Row(RowSource),
 }
 
 /// A planned build.
@@ -117,7 +117,9 @@ impl<'a> Study<'a> {
         };
         let cannot = |entry: &Entry| match (&entry.origin, &maker) {
             (Origin::Options(options), Some(maker)) => maker.can(options).err(),
-            (Origin::Row(Made::Binary(path)), _) if !path.is_file() => Some(format!("there is no {}", path.display())),
+            (Origin::Row(RowSource::Binary(path)), _) if !path.is_file() => {
+                Some(format!("there is no {}", path.display()))
+            }
             _ => None,
         };
         if let Some(why) = cannot(&entries[0]) {
@@ -160,7 +162,7 @@ impl<'a> Study<'a> {
         let (built, failed) = self.build(&mut results, &mut events)?;
         let subjects = self.subjects(&built)?;
         let workloads = self.spec.workloads.len();
-        kept::same_programs(&self.folder, &subjects, &|name| results.is_measured(name, workloads))?;
+        study_identity::same_programs(&self.folder, &subjects, &|name| results.is_measured(name, workloads))?;
         let looks = race::looks(self.spec.rounds);
         let beaten = |results: &Results, round: u32, failed: &BTreeMap<String, String>| match looks.contains(&round) {
             true => race::beaten(&results.text_until(round), &self.question(failed), looks.len()),
@@ -168,7 +170,7 @@ impl<'a> Study<'a> {
         };
         let rounds = self.rounds(&subjects, self.spec.rounds, self.spec.seed);
         let mut happened = rounds.run(&mut results, &mut events, race.then_some(&beaten as _))?;
-        kept::still_there(&self.folder, &subjects)?;
+        study_identity::still_there(&self.folder, &subjects)?;
         happened.failed.extend(failed);
         let failed = happened.failed.clone();
         let mut question = self.question(&failed);
@@ -194,7 +196,7 @@ impl<'a> Study<'a> {
     }
 
     /// The costs of the builds; a build time is the median of its timings.
-    fn costs(&self, table: &Table, built: &BTreeMap<String, Built>) -> Vec<Cost> {
+    fn costs(&self, table: &Table, built: &BTreeMap<String, FinishedBuild>) -> Vec<Cost> {
         let times = |name: &str| match (table.metric(SECONDS), table.build(name)) {
             (Some(metric), Some(build)) => table.present(metric, build),
             _ => Vec::new(),
@@ -243,10 +245,10 @@ impl<'a> Study<'a> {
         let key = |entry: &Entry| -> Result<Value, StudyError> {
             Ok(json!(match (&entry.origin, &self.maker) {
                 (Origin::Options(options), Some(maker)) => maker.key(options, ""),
-                (Origin::Row(Made::Binary(path)), _) => {
+                (Origin::Row(RowSource::Binary(path)), _) => {
                     digest(path).map_err(|source| StudyError::Io { path: path.clone(), source })?
                 }
-                (Origin::Row(Made::Command(line)), _) => line.clone(),
+                (Origin::Row(RowSource::Command(line)), _) => line.clone(),
                 (Origin::Options(_), None) => String::new(),
             }))
         };
@@ -263,7 +265,7 @@ impl<'a> Study<'a> {
             "workloads": self.spec.workloads.iter().map(workload).collect::<Vec<_>>(),
             "seed": self.spec.seed,
             "machine": machine(),
-            "format": kept::FORMAT,
+            "format": study_identity::FORMAT,
             // The limits by which runs were accepted: values with other limits are not comparable.
             "limits": {
                 "steal": self.spec.quiet.steal,
@@ -274,8 +276,10 @@ impl<'a> Study<'a> {
                 "run-limit-seconds": self.spec.run_limit.as_secs(),
             },
         });
-        kept::same_study(&self.folder, &now, sources)?;
-        let Some(maker) = self.maker.as_ref().filter(|_| kept::is_measured(&self.folder)) else { return Ok(()) };
+        study_identity::same_study(&self.folder, &now, sources)?;
+        let Some(maker) = self.maker.as_ref().filter(|_| study_identity::is_measured(&self.folder)) else {
+            return Ok(());
+        };
         // Files that builds read besides the sources are known from cargo's output.
         match self.entries.iter().filter_map(Entry::options).find_map(|options| maker.changed_beside(options)) {
             None => Ok(()),
@@ -339,22 +343,22 @@ impl<'a> Study<'a> {
         Results::open(&path, &columns, options, metrics).map_err(|source| StudyError::Io { path, source })
     }
 
-    fn subjects(&self, built: &BTreeMap<String, Built>) -> Result<Vec<Subject>, StudyError> {
+    fn subjects(&self, built: &BTreeMap<String, FinishedBuild>) -> Result<Vec<Subject>, StudyError> {
         let of = |name: &str, entry: &Entry, is_needed: bool| {
             let (bin, bytes, program) = match &entry.origin {
                 Origin::Options(_) => {
                     let Some(built) = built.get(name) else { return Ok(None) };
                     (quote(&built.path), Some(built.bytes), Some((built.path.clone(), built.digest.clone())))
                 }
-                Origin::Row(Made::Binary(path)) => {
+                Origin::Row(RowSource::Binary(path)) => {
                     let failed = |source| StudyError::Io { path: path.clone(), source };
                     let digest = digest(path).map_err(failed)?;
                     let bytes = fs::metadata(path).map_err(failed)?.len();
                     (quote(path), Some(bytes), Some((path.clone(), digest)))
                 }
-                Origin::Row(Made::Command(line)) => (line.clone(), None, None),
+                Origin::Row(RowSource::Command(line)) => (line.clone(), None, None),
             };
-            let is_elsewhere = matches!(&entry.origin, Origin::Row(Made::Command(_)));
+            let is_elsewhere = matches!(&entry.origin, Origin::Row(RowSource::Command(_)));
             Ok(Some(Subject {
                 name: name.to_owned(),
                 bin,

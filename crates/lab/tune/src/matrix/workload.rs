@@ -80,7 +80,7 @@ pub struct Workload {
 }
 
 /// The result of a run.
-pub struct Shown<'a> {
+pub struct RunOutput<'a> {
     /// Standard output, followed by standard error.
     pub printed: &'a str,
     /// Wall time in seconds.
@@ -134,12 +134,12 @@ impl Workload {
     }
 
     /// Reads all metrics, or says what is wrong with the output.
-    pub fn values(&self, shown: &Shown<'_>) -> Result<Vec<String>, String> {
+    pub fn values(&self, shown: &RunOutput<'_>) -> Result<Vec<String>, String> {
         self.metrics.iter().map(|metric| value(metric, shown)).collect()
     }
 }
 
-fn value(metric: &Metric, shown: &Shown<'_>) -> Result<String, String> {
+fn value(metric: &Metric, shown: &RunOutput<'_>) -> Result<String, String> {
     let regex = match &metric.source {
         Source::Regex(regex) => regex,
         Source::Wall => return Ok(format!("{} s", shown.wall_s)),
@@ -190,7 +190,7 @@ mod tests {
 
     fn read(printed: &str) -> Result<Vec<String>, String> {
         let metrics = vec![Metric::parse(r"tps=^tps:? (.+)$", Some("higher")).expect("fine")];
-        Workload { run: "{bin}".into(), metrics }.values(&Shown { printed, wall_s: 1.5, cpu_s: None })
+        Workload { run: "{bin}".into(), metrics }.values(&RunOutput { printed, wall_s: 1.5, cpu_s: None })
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         let metric = |name: &str, source| Metric { name: name.into(), source, more: Some(false) };
         let metrics = vec![metric("wall", Source::Wall), metric("cpu", Source::Cpu)];
         let workload = Workload { run: "{bin} > {scratch}/x".into(), metrics };
-        let shown = Shown { printed: "", wall_s: 1.5, cpu_s: Some(0.25) };
+        let shown = RunOutput { printed: "", wall_s: 1.5, cpu_s: Some(0.25) };
         assert_eq!(workload.values(&shown).expect("fine"), ["1.5 s", "0.25 s"]);
         assert_eq!(workload.line("'/a b'", "/s", "/p"), "'/a b' > /s/x");
     }
@@ -243,7 +243,7 @@ mod tests {
                 &["1000000000", "7", "9.5"],
             ),
         ] {
-            let shown = Shown { printed, wall_s: 1.0, cpu_s: None };
+            let shown = RunOutput { printed, wall_s: 1.0, cpu_s: None };
             assert_eq!(Workload::ours()[workload].values(&shown).expect("fine"), values);
         }
     }

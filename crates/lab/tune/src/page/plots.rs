@@ -175,7 +175,7 @@ fn across(html: &mut String, axis: &Axis) -> fmt::Result {
 
 /// The position of a build in a goal, with its interval.
 #[derive(Clone, Copy)]
-struct Place {
+struct PlotPoint {
     value: f64,
     low: f64,
     high: f64,
@@ -183,7 +183,7 @@ struct Place {
 
 /// The positions of builds in a goal: relative to the reference in percent if all are compared with it, otherwise their
 /// medians.
-fn places(answer: &Answer, goal: usize) -> (Vec<Option<Place>>, Dimension, String) {
+fn places(answer: &Answer, goal: usize) -> (Vec<Option<PlotPoint>>, Dimension, String) {
     let name = answer.name(goal);
     let all = 0..answer.table.builds.len();
     if answer.rule == Rule::Bootstrap && answer.reference.is_some() && answer.paired.scales[goal] == Scale::Ratio {
@@ -191,14 +191,14 @@ fn places(answer: &Answer, goal: usize) -> (Vec<Option<Place>>, Dimension, Strin
             let one = &answer.paired.estimates[build][goal];
             let (low, high) = one.interval.unwrap_or((one.value, one.value));
             let [value, low, high] = [one.value, low, high].map(|ratio| ratio - 1.0);
-            value.is_finite().then_some(Place { value, low, high })
+            value.is_finite().then_some(PlotPoint { value, low, high })
         };
         return (all.map(place).collect(), Dimension::Share, format!("{name}, beside the reference"));
     }
     let place = |build: usize| {
         let one = &answer.article.medians[build][goal];
         let (value, half) = (one.median, one.half_width);
-        (one.count > 0).then_some(Place { value, low: value - half, high: value + half })
+        (one.count > 0).then_some(PlotPoint { value, low: value - half, high: value + half })
     };
     (all.map(place).collect(), answer.table.metrics[answer.goals[goal].metric].dimension, format!("median {name}"))
 }
@@ -215,7 +215,7 @@ pub fn scatters(html: &mut String, answer: &Answer) -> fmt::Result {
 
 fn scatter(html: &mut String, answer: &Answer, a: usize, b: usize) -> fmt::Result {
     let ((xs, x_kind, x_name), (ys, y_kind, y_name)) = (places(answer, a), places(answer, b));
-    let mut points: Vec<(usize, Place, Place)> =
+    let mut points: Vec<(usize, PlotPoint, PlotPoint)> =
         (0..xs.len()).filter_map(|build| Some((build, xs[build]?, ys[build]?))).collect();
     // The important builds are drawn last, on top of the rest.
     let order = |class: &str| ["front", "reference", "near", "other"].iter().position(|one| *one == class);
@@ -278,11 +278,11 @@ fn point(
     html: &mut String,
     answer: &Answer,
     build: usize,
-    (x, across, a): (&Axis, &Place, usize),
-    (y, up, b): (&Axis, &Place, usize),
+    (x, across, a): (&Axis, &PlotPoint, usize),
+    (y, up, b): (&Axis, &PlotPoint, usize),
 ) -> fmt::Result {
     let (left, right, low, high) = (x.at(across.low), x.at(across.high), y.at(up.low), y.at(up.high));
-    let says = |goal: usize, axis: &Axis, place: &Place| {
+    let says = |goal: usize, axis: &Axis, place: &PlotPoint| {
         let name = escape(answer.name(goal));
         format!("{name} {} [{}, {}]", axis.said(place.value), axis.said(place.low), axis.said(place.high))
     };
@@ -303,7 +303,13 @@ fn point(
 }
 
 /// Draws names next to points, those of the front first, skipping those that would overlap.
-fn names(html: &mut String, answer: &Answer, points: &[(usize, Place, Place)], x: &Axis, y: &Axis) -> fmt::Result {
+fn names(
+    html: &mut String,
+    answer: &Answer,
+    points: &[(usize, PlotPoint, PlotPoint)],
+    x: &Axis,
+    y: &Axis,
+) -> fmt::Result {
     let mut taken: Vec<[f64; 4]> = Vec::new();
     for (build, across, up) in points {
         let name = &answer.table.builds[*build].name;

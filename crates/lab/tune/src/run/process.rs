@@ -32,7 +32,7 @@ const PRINTED_MAX: u64 = 64 << 20;
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ProcessEnd {
     /// It exited by itself.
     With(ExitStatus),
     /// It took too long.
@@ -45,25 +45,25 @@ pub enum Ended {
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Ran {
+pub struct ProcessResult {
     /// How it ended.
-    pub ended: Ended,
+    pub ended: ProcessEnd,
     /// Wall time from start to end.
     pub wall: Duration,
 }
 
-impl Ran {
+impl ProcessResult {
     /// Returns why the run failed; none if it succeeded.
     pub fn fault(&self, limit: Duration) -> Option<String> {
         match self.ended {
-            Ended::With(status) if status.success() => None,
-            Ended::With(status) => Some(match status.code() {
+            ProcessEnd::With(status) if status.success() => None,
+            ProcessEnd::With(status) => Some(match status.code() {
                 Some(code) => format!("it ended with exit code {code}"),
                 None => format!("it was ended by a signal ({status})"),
             }),
-            Ended::TooLong => Some(format!("it was not done after {} s, and was ended", limit.as_secs())),
-            Ended::TooMuch => Some(format!("it printed more than {} MiB, and was ended", PRINTED_MAX >> 20)),
-            Ended::Stopped => Some("it was stopped".into()),
+            ProcessEnd::TooLong => Some(format!("it was not done after {} s, and was ended", limit.as_secs())),
+            ProcessEnd::TooMuch => Some(format!("it printed more than {} MiB, and was ended", PRINTED_MAX >> 20)),
+            ProcessEnd::Stopped => Some("it was stopped".into()),
         }
     }
 }
@@ -83,7 +83,7 @@ pub struct Bounds<'a> {
 }
 
 /// Runs a command to its end, or to one of its limits.
-pub fn run(command: &mut Command, bounds: &Bounds<'_>) -> io::Result<Ran> {
+pub fn run(command: &mut Command, bounds: &Bounds<'_>) -> io::Result<ProcessResult> {
     command.env(MARK, bounds.mark).process_group(0).stdin(Stdio::null());
     command.stdout(File::create(bounds.out)?).stderr(File::create(bounds.err)?);
     // On kernels without subreapers, init reaps them.
@@ -96,19 +96,19 @@ pub fn run(command: &mut Command, bounds: &Bounds<'_>) -> io::Result<Ran> {
     let ended = loop {
         match done.recv_timeout(LOOK) {
             Ok(status) => break Ok(status),
-            Err(RecvTimeoutError::Disconnected) => break Err(Ended::TooLong),
-            Err(RecvTimeoutError::Timeout) if (bounds.stop)() => break Err(Ended::Stopped),
-            Err(RecvTimeoutError::Timeout) if begin.elapsed() > bounds.limit => break Err(Ended::TooLong),
+            Err(RecvTimeoutError::Disconnected) => break Err(ProcessEnd::TooLong),
+            Err(RecvTimeoutError::Timeout) if (bounds.stop)() => break Err(ProcessEnd::Stopped),
+            Err(RecvTimeoutError::Timeout) if begin.elapsed() > bounds.limit => break Err(ProcessEnd::TooLong),
             Err(RecvTimeoutError::Timeout) => {
                 let printed: u64 = printed();
                 if printed > PRINTED_MAX {
-                    break Err(Ended::TooMuch);
+                    break Err(ProcessEnd::TooMuch);
                 }
             }
         }
     };
     let ran = match ended {
-        Ok((status, wall)) => Ran { ended: Ended::With(status?), wall },
+        Ok((status, wall)) => ProcessResult { ended: ProcessEnd::With(status?), wall },
         Err(ended) => {
             let _ = kill_process_group(group, Signal::TERM);
             let tidied = done.recv_timeout(GRACE);
@@ -117,7 +117,7 @@ pub fn run(command: &mut Command, bounds: &Bounds<'_>) -> io::Result<Ran> {
                 // Killed: it ends as soon as the kernel is done with it.
                 let _ = done.recv_timeout(GRACE);
             }
-            Ran { ended, wall: begin.elapsed() }
+            ProcessResult { ended, wall: begin.elapsed() }
         }
     };
     // The processes that it left behind.
@@ -192,7 +192,7 @@ fn marked(mark: &str) -> Vec<i32> {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, mark: &str, limit_s: f64, stop: &dyn Fn() -> bool) -> (Ran, String) {
+    fn shell(script: &str, mark: &str, limit_s: f64, stop: &dyn Fn() -> bool) -> (ProcessResult, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let (out, err) = (folder.path().join("out"), folder.path().join("err"));
         let bounds = Bounds { mark, limit: Duration::from_secs_f64(limit_s), out: &out, err: &err, stop };
@@ -215,7 +215,7 @@ mod tests {
     fn nothing_stays_of_what_hangs_or_hides() {
         let name = mark("hangs");
         let (ran, _) = shell("trap '' TERM; setsid sleep 1000 & sleep 1000", &name, 0.3, &|| false);
-        assert_eq!(ran.ended, Ended::TooLong);
+        assert_eq!(ran.ended, ProcessEnd::TooLong);
         assert!(marked(&name).is_empty());
         let name = mark("hides");
         let (ran, _) = shell("setsid sleep 1000 & echo done", &name, 30.0, &|| false);
@@ -244,7 +244,7 @@ mod tests {
     fn a_stop_ends_it_at_once() {
         let begin = Instant::now();
         let (ran, _) = shell("sleep 1000", &mark("stops"), 500.0, &|| true);
-        assert_eq!(ran.ended, Ended::Stopped);
+        assert_eq!(ran.ended, ProcessEnd::Stopped);
         assert!(begin.elapsed() < Duration::from_secs(100));
     }
 }

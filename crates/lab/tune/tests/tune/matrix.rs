@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hearth_stats::paired_bootstrap::Verdict;
-use hearth_stats::quiet::Seen;
+use hearth_stats::quiet::RunConditions;
 use hearth_tune::matrix::report::{Layouts, Report};
 use hearth_tune::matrix::spec::Spec;
 use hearth_tune::matrix::study::Study;
@@ -106,7 +106,7 @@ impl Project {
 
 const NEVER: usize = usize::MAX;
 
-fn calm(_: &Seen) -> Option<String> {
+fn calm(_: &RunConditions) -> Option<String> {
     None
 }
 
@@ -350,7 +350,7 @@ fn disturbed_runs_are_done_again_and_a_busy_machine_is_told() {
     assert_eq!(runs(&project.rows()).len(), 1, "only the header: nothing is made up");
     // Every third try is disturbed: nothing is lost, and everything is reported.
     let tries = RefCell::new(0);
-    let sometimes = |_: &Seen| {
+    let sometimes = |_: &RunConditions| {
         *tries.borrow_mut() += 1;
         (*tries.borrow() % 3 == 0).then(|| "others".to_owned())
     };
@@ -378,7 +378,7 @@ fn what_others_may_have_caused_is_no_fault_of_the_build() {
         .replace("layouts = 2", "layouts = 0")
         .replace("retries = 1", "retries = 9");
     let count = || fs::read_to_string(project.at("count")).map_or(0, |text| text.lines().count());
-    let judge = |_: &Seen| (count() % 3 == 0).then(|| "others".to_owned());
+    let judge = |_: &RunConditions| (count() % 3 == 0).then(|| "others".to_owned());
     let report = project.study(&text, false, NEVER, &judge).0.expect("an answer");
     assert!(report.failed.is_empty() && report.happened.given_up == 0, "{:?}", report.failed);
     assert_eq!(runs(&project.rows()).len(), 3 * 6 * 2 + 1);
@@ -395,7 +395,7 @@ fn each_run_is_judged_by_the_pace_of_the_cores_and_that_is_kept() {
     let line = "sleep 1; echo >> ../count";
     let text = format!("{HEAD}{WORKLOAD}").replace("echo >> ../count", line).replace("layouts = 2", "layouts = 0");
     let seen = RefCell::new(Vec::new());
-    let judge = |run: &Seen| {
+    let judge = |run: &RunConditions| {
         seen.borrow_mut().push((run.pace.piece_ns, run.best_ns));
         None
     };

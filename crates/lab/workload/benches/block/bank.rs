@@ -5,7 +5,7 @@ use hearth_testkit::bench::{Bench, Unit};
 use hearth_wire::Txn;
 use hearth_workload::Work;
 use hearth_workload::bank::{Blocks, Load, ROUND};
-use hearth_workload::made::MICROBLOCK;
+use hearth_workload::synthetic::MICROBLOCK;
 
 pub fn transfers(bench: &Bench) {
     let (mut tile, mut blocks) = (Load::new(), Blocks::new());

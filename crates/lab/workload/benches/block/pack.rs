@@ -10,8 +10,8 @@ use hearth_testkit::random::Random;
 use hearth_wire::consts::Pubkey;
 use hearth_wire::{AccountSet, Txn};
 use hearth_workload::Work;
-use hearth_workload::made::{MICROBLOCK, TRANSFER_SIZE, transfer};
 use hearth_workload::pack::{BANKS, FLIGHTS, Load, PENDING, ROUND, TAKEN, TRANSFERS, accounts};
+use hearth_workload::synthetic::{MICROBLOCK, TRANSFER_SIZE, transfer};
 
 pub fn transfers(bench: &Bench) {
     let (mut tile, mut bare) = (Load::new(), Bare::new());

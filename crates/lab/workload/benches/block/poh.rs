@@ -5,8 +5,8 @@ use std::hint::black_box;
 use hearth_pipeline::poh::chain::{PohChain, Step};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_workload::Work;
-use hearth_workload::made::MICROBLOCK;
 use hearth_workload::poh::{LOW_POWER, Load, SLOT};
+use hearth_workload::synthetic::MICROBLOCK;
 
 pub fn microblocks(bench: &Bench) {
     let (mut tile, mut chain) = (Load::new(), Bare::new());

@@ -6,8 +6,8 @@ use hearth_pipeline::shred::{FecSet, Shredder, ShredderConfig, ShredderError};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_wire::entry::write_entry;
 use hearth_workload::Work;
-use hearth_workload::made::{MICROBLOCK, transfers};
 use hearth_workload::shred::{ENTRY_SIZE, Load, SHREDS, SLOT};
+use hearth_workload::synthetic::{MICROBLOCK, transfers};
 
 pub fn entries(bench: &Bench) {
     let (mut tile, mut bare) = (Load::new(), Bare::new());

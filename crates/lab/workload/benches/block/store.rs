@@ -8,7 +8,7 @@ use hearth_pipeline::shred::SET_CAPACITY;
 use hearth_pipeline::store::{Config, Store};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_tile::rig::Rig;
-use hearth_workload::made::{TRANSFER_SIZE, ledger};
+use hearth_workload::synthetic::{TRANSFER_SIZE, ledger};
 
 /// Sets per round, and per slot.
 const ROUND: u32 = 32;

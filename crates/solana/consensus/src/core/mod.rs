@@ -21,7 +21,7 @@ use hearth_wire::{Hash, Pubkey};
 
 use super::bank::Bank;
 use super::decide::{Refusal, View};
-use super::duplicates::{Duplicates, Order};
+use super::duplicates::{DuplicateAction, Duplicates};
 use super::forks::Forks;
 use super::leader::Turns;
 use super::propagation::Propagation;
@@ -69,7 +69,7 @@ pub struct Clock {
 
 /// The last vote's transaction.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentVote {
     blockhash_of: BankId,
     at_ms: u64,
     is_switch: bool,
@@ -100,7 +100,7 @@ pub struct Consensus {
     building: Option<u64>,
     /// An own slot was retracted: its turn must be searched again.
     is_retracted: bool,
-    sent: Option<Sent>,
+    sent: Option<SentVote>,
     first_vote: Option<u64>,
     is_vote_rooted: bool,
     rebroadcast_in: Option<u64>,
@@ -203,19 +203,19 @@ impl Consensus {
         }
     }
 
-    fn obey(&mut self, order: Option<Order>) {
+    fn obey(&mut self, order: Option<DuplicateAction>) {
         match order {
             None => {}
-            Some(Order::Valid(id)) => {
+            Some(DuplicateAction::Valid(id)) => {
                 for ancestor in self.forks.mark_confirmed(&id) {
                     if ancestor.slot > self.forks.root().slot {
                         self.duplicates.confirmed(ancestor);
                     }
                 }
             }
-            Some(Order::Doubtful(id)) => self.forks.mark_invalid(&id),
-            Some(Order::Wrong(ours)) => self.dump(ours.slot, Some(ours)),
-            Some(Order::Dead(slot)) => self.actions.push(Action::AskAncestors(slot)),
+            Some(DuplicateAction::Doubtful(id)) => self.forks.mark_invalid(&id),
+            Some(DuplicateAction::Wrong(ours)) => self.dump(ours.slot, Some(ours)),
+            Some(DuplicateAction::Dead(slot)) => self.actions.push(Action::AskAncestors(slot)),
         }
         self.is_changed = true;
     }

@@ -6,8 +6,8 @@
 
 use hearth_wire::vote::Lockout;
 
-use super::{Action, BankId, Clock, Consensus, Sent};
-use crate::leader::{Begin, CONSECUTIVE_SLOTS, LeaderView, PohPosition, TICKS_PER_SLOT};
+use super::{Action, BankId, Clock, Consensus, SentVote};
+use crate::leader::{CONSECUTIVE_SLOTS, LeaderStep, LeaderView, PohPosition, TICKS_PER_SLOT};
 use crate::tower::LastVote;
 use crate::types::TowerVote;
 
@@ -56,7 +56,7 @@ impl Consensus {
             self.tower.set_root(root);
         }
         self.first_vote = self.first_vote.or(Some(id.slot));
-        self.sent = Some(Sent { blockhash_of: id, at_ms: now_ms, is_switch });
+        self.sent = Some(SentVote { blockhash_of: id, at_ms: now_ms, is_switch });
         if self.config.vote_account.is_some() {
             let timestamp = self.tower.timestamp(id.slot, (now_ms / 1_000) as i64);
             let vote = self.tower_vote(LastVote { id, block_id }, timestamp);
@@ -108,7 +108,7 @@ impl Consensus {
     /// Sends the last vote again if it did not land and its transaction is old.
     fn refresh(&mut self, now_ms: u64) {
         let (Some(last), true) = (self.tower.last_vote(), self.config.vote_account.is_some()) else { return };
-        let sent = self.sent.unwrap_or(Sent { blockhash_of: last.id, at_ms: 0, is_switch: false });
+        let sent = self.sent.unwrap_or(SentVote { blockhash_of: last.id, at_ms: 0, is_switch: false });
         if now_ms.saturating_sub(sent.at_ms) < REFRESH_MS {
             return;
         }
@@ -118,7 +118,7 @@ impl Consensus {
         if self.forks.distance(&sent.blockhash_of, &tip).is_some_and(|banks| banks <= REFRESH_BANKS) {
             return;
         }
-        self.sent = Some(Sent { blockhash_of: tip, at_ms: now_ms, ..sent });
+        self.sent = Some(SentVote { blockhash_of: tip, at_ms: now_ms, ..sent });
         let timestamp = self.tower.refreshed_timestamp();
         let vote = self.tower_vote(last, timestamp);
         self.actions.push(Action::Refresh(vote));
@@ -143,7 +143,7 @@ impl Consensus {
         }
         let is_own_parent = bank.leader == self.config.node;
         let poh = PohPosition { parent: parent.slot, is_own_parent, tick_height };
-        let Begin::Now(slot) = self.turns.poll(poh, view) else { return };
+        let LeaderStep::Now(slot) = self.turns.poll(poh, view) else { return };
         let is_made = self.duplicates.frozen_hash(slot).is_some() || self.duplicates.is_dead(slot);
         if is_made || slot - parent.slot > u64::from(u16::MAX) || !self.is_vote_rooted {
             return;

@@ -11,8 +11,8 @@ mod node;
 mod oracle;
 mod world;
 
-use network::{Network, Weather};
-use node::{From, SLOT_US};
+use network::{Network, NetworkFaults};
+use node::{SLOT_US, StartPoint};
 
 /// Slots within which all must have a new root after recovery: votes 8 deep bind for 256 slots, then 32 more make a
 /// root, and half of the slots may have a leader that is not heard in time.
@@ -44,9 +44,9 @@ fn stakes(random: &mut fastrand::Rng, nodes: usize) -> Vec<u64> {
 
 /// Restores all nodes and links, until all root a newer slot than any so far. Returns how many slots that took.
 fn heals(network: &mut Network) -> Result<Option<u64>, String> {
-    network.weather = Weather::good(network.nodes.len());
+    network.weather = NetworkFaults::good(network.nodes.len());
     for node in 0..network.nodes.len() {
-        network.start(node, From::Root)?;
+        network.start(node, StartPoint::Root)?;
     }
     let newest = network.world.blocks.keys().last().expect("genesis").slot;
     let begin = network.now_us;
@@ -64,7 +64,7 @@ fn heals(network: &mut Network) -> Result<Option<u64>, String> {
 fn trouble(network: &mut Network) -> Result<bool, String> {
     let nodes = network.nodes.len();
     let slots = network.random.u64(5..60);
-    let mut weather = Weather::good(nodes);
+    let mut weather = NetworkFaults::good(nodes);
     match network.random.u8(..6) {
         0 => weather.groups = (0..nodes).map(|_| network.random.usize(..2)).collect(),
         1 => weather.groups = (0..nodes).map(|_| network.random.usize(..3)).collect(),
@@ -90,9 +90,9 @@ fn trouble(network: &mut Network) -> Result<bool, String> {
             let lost: u64 = (0..nodes).filter(is_lost).map(|one| network.world.stakes[one]).sum();
             let may_lose = 3 * lost < network.world.stakes.iter().sum();
             let from = match network.random.u8(..4) {
-                0 => From::Older(network.random.usize(..20)),
-                1 if may_lose => From::Other(network.oracle.roots[network.random.usize(..nodes)]),
-                _ => From::Root,
+                0 => StartPoint::Older(network.random.usize(..20)),
+                1 if may_lose => StartPoint::Other(network.oracle.roots[network.random.usize(..nodes)]),
+                _ => StartPoint::Root,
             };
             network.start(node, from)?;
         }
@@ -158,7 +158,7 @@ fn four_nodes_survive_one_death_not_two() {
             return Err(format!("two of four made blocks up to {made} only, from {newest}"));
         }
         let returns = network.random.choice([nodes[0], nodes[1]]).expect("two");
-        network.start(returns, From::Root)?;
+        network.start(returns, StartPoint::Root)?;
         goes_on(&mut network)
     });
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use hearth_consensus::{Action, BankId, TowerVote};
 
-use crate::node::{From, Node, SLOT_US};
+use crate::node::{Node, SLOT_US, StartPoint};
 use crate::oracle::Oracle;
 use crate::world::{Block, World, identity};
 
@@ -38,7 +38,7 @@ enum Event {
 
 /// The state of the network.
 #[derive(Clone, Debug)]
-pub struct Weather {
+pub struct NetworkFaults {
     pub loss: f64,
     pub delay_us: (u64, u64),
     /// The group of each node: only nodes of the same group hear each other.
@@ -49,7 +49,7 @@ pub struct Weather {
     pub crash_at_vote: f64,
 }
 
-impl Weather {
+impl NetworkFaults {
     pub fn good(nodes: usize) -> Self {
         Self { loss: 0.01, delay_us: (5_000, 60_000), groups: vec![0; nodes], equivocator: None, crash_at_vote: 0.0 }
     }
@@ -59,7 +59,7 @@ pub struct Network {
     pub world: World,
     pub nodes: Vec<Node>,
     pub oracle: Oracle,
-    pub weather: Weather,
+    pub weather: NetworkFaults,
     pub now_us: u64,
     pub random: fastrand::Rng,
     /// Versions that nodes dumped for another.
@@ -78,7 +78,7 @@ impl Network {
         let mut network = Self {
             nodes: (0..nodes).map(|index| Node::new(index, genesis)).collect(),
             oracle: Oracle::new(genesis, nodes),
-            weather: Weather::good(nodes),
+            weather: NetworkFaults::good(nodes),
             world,
             now_us: 0,
             random,
@@ -87,7 +87,7 @@ impl Network {
             waiting: BTreeMap::new(),
             count: 0,
         };
-        (0..nodes).try_for_each(|node| network.start(node, From::Root))?;
+        (0..nodes).try_for_each(|node| network.start(node, StartPoint::Root))?;
         Ok(network)
     }
 
@@ -105,7 +105,7 @@ impl Network {
         self.nodes[node].running = None;
     }
 
-    pub fn start(&mut self, node: usize, from: From) -> Result<(), String> {
+    pub fn start(&mut self, node: usize, from: StartPoint) -> Result<(), String> {
         if self.is_up(node) {
             return Ok(());
         }

@@ -31,7 +31,7 @@ pub struct Disk {
 }
 
 /// The state of a running node.
-pub struct Running {
+pub struct RunningNode {
     pub consensus: Consensus,
     frozen: BTreeMap<u64, BankId>,
     dead: BTreeSet<u64>,
@@ -46,7 +46,7 @@ pub struct Running {
 pub struct Node {
     pub index: usize,
     pub disk: Disk,
-    pub running: Option<Running>,
+    pub running: Option<RunningNode>,
     /// Number of starts: messages for an earlier life are ignored.
     pub life: u32,
     /// Whether it once lost its blocks, and started from another node's state.
@@ -77,7 +77,7 @@ impl LeaderView for View<'_> {
 
 /// The starting point of a node.
 #[derive(Clone, Copy, Debug)]
-pub enum From {
+pub enum StartPoint {
     /// Its own newest root.
     Root,
     /// An older root of its own.
@@ -92,11 +92,11 @@ impl Node {
         Self { index, disk, running: None, life: 0, has_lost: false }
     }
 
-    pub fn start(&mut self, world: &World, from: From, now_us: u64) -> Result<(), String> {
+    pub fn start(&mut self, world: &World, from: StartPoint, now_us: u64) -> Result<(), String> {
         let root = match from {
-            From::Root => *self.disk.roots.last().expect("genesis"),
-            From::Older(back) => self.disk.roots[self.disk.roots.len().saturating_sub(back + 1)],
-            From::Other(root) => {
+            StartPoint::Root => *self.disk.roots.last().expect("genesis"),
+            StartPoint::Older(back) => self.disk.roots[self.disk.roots.len().saturating_sub(back + 1)],
+            StartPoint::Other(root) => {
                 self.disk.blocks.clear();
                 self.disk.begun.clear();
                 self.disk.roots = vec![root];
@@ -104,7 +104,7 @@ impl Node {
             }
         };
         self.life += 1;
-        let is_lost = matches!(from, From::Other(_));
+        let is_lost = matches!(from, StartPoint::Other(_));
         self.has_lost |= is_lost;
         let config = Config {
             node: identity(self.index),
@@ -118,7 +118,7 @@ impl Node {
         let ancestors = world.chain(root).skip(1).map(|id| id.slot).collect();
         let start = Start { bank: world.blocks[&root].frozen(true), ancestors };
         let consensus = Consensus::new(config, start, stakes, tower).map_err(|error| error.to_string())?;
-        self.running = Some(Running {
+        self.running = Some(RunningNode {
             consensus,
             frozen: [(root.slot, root)].into(),
             dead: BTreeSet::new(),

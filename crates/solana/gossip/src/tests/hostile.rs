@@ -46,13 +46,13 @@ fn pong(n: usize, out: &Outbox) -> Option<Vec<u8>> {
 }
 
 /// A single node, and its outbox.
-struct Alone {
+struct SingleNode {
     gossip: Gossip,
     out: Outbox,
     now: u64,
 }
 
-impl Alone {
+impl SingleNode {
     fn new(config: Config) -> Self {
         let now = super::network::START;
         let gossip = Gossip::new(config, contact(0, now), [7; 32], now);
@@ -83,7 +83,7 @@ impl Alone {
 
 #[test]
 fn without_a_pong_nobody_enters() {
-    let mut alone = Alone::new(config(&[]));
+    let mut alone = SingleNode::new(config(&[]));
     let node = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
     let bytes = push(1, &[signed(1, &CrdsData::ContactInfo(node))]);
     alone.hear(address(9), &bytes);
@@ -120,12 +120,12 @@ fn without_a_pong_nobody_enters() {
 
 #[test]
 fn pull_is_answered_after_a_pong() {
-    let mut alone = Alone::new(config(&[]));
+    let mut alone = SingleNode::new(config(&[]));
     alone.gossip.tick(alone.now, &mut Outbox::default());
     alone.sign();
     let caller = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
     // Eight filters of one part each would be needed to see all; our own contact info is in one of 64.
-    let ask = |alone: &mut Alone, from, caller: &ContactInfo| {
+    let ask = |alone: &mut SingleNode, from, caller: &ContactInfo| {
         let mut values = 0;
         for part in 0..64 {
             let mut bytes = Vec::new();
@@ -159,7 +159,7 @@ fn pull_is_answered_after_a_pong() {
 
 #[test]
 fn one_bad_signature_spoils_its_datagram() {
-    let mut alone = Alone::new(config(&[]));
+    let mut alone = SingleNode::new(config(&[]));
     alone.let_in(1);
     let lowest = |lowest, wallclock| CrdsData::LowestSlot(LowestSlot { from: identity(1), lowest, wallclock });
     let (good, bad) = (signed(1, &lowest(5, alone.now)), signed(2, &lowest(6, alone.now + 1)));
@@ -194,7 +194,7 @@ fn another_shred_version_never_gets_in() {
     }
     assert_eq!((knows(&network, 8), knows(&network, 9)), (vec![8, 9], vec![8, 9]));
     assert!(network.gossip(0).counters().pull_shred_version > 0);
-    let mut alone = Alone::new(config(&[]));
+    let mut alone = SingleNode::new(config(&[]));
     let other = ContactInfo { shred_version: 1, wallclock: alone.now, ..contact(1, alone.now) };
     alone.hear(address(1), &push(1, &[signed(1, &CrdsData::ContactInfo(other))]));
     assert_eq!((alone.gossip.counters().values_shred_version, alone.out.len()), (1, 0));
@@ -202,7 +202,7 @@ fn another_shred_version_never_gets_in() {
 
 #[test]
 fn private_addresses_are_refused() {
-    let mut alone = Alone::new(Config { allow_private: false, ..config(&[]) });
+    let mut alone = SingleNode::new(Config { allow_private: false, ..config(&[]) });
     let node = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
     let bytes = push(1, &[signed(1, &CrdsData::ContactInfo(node))]);
     alone.hear(address(1), &bytes);
@@ -221,7 +221,7 @@ fn private_addresses_are_refused() {
 #[test]
 fn unstaked_nodes_and_hosts_are_limited() {
     let limits = Config { unstaked_origin_bytes_max: 8_192, unstaked_per_host_max: 3, ..config(&[]) };
-    let mut alone = Alone::new(limits);
+    let mut alone = SingleNode::new(limits);
     alone.gossip.set_stakes([(identity(5), SOL)].into(), 60_000);
     alone.gossip.set_root(0, 1_000);
     for n in [1, 5] {
@@ -262,7 +262,7 @@ fn unstaked_nodes_and_hosts_are_limited() {
 
 #[test]
 fn a_placeholder_is_no_socket() {
-    let mut alone = Alone::new(config(&[]));
+    let mut alone = SingleNode::new(config(&[]));
     alone.let_in(1);
     let host = |port| SocketAddrV4::new(*address(1).ip(), port);
     let node = contact(1, alone.now)
@@ -280,7 +280,7 @@ fn a_placeholder_is_no_socket() {
 
 #[test]
 fn whatever_is_dropped_has_its_counter() {
-    let mut alone = Alone::new(config(&[]));
+    let mut alone = SingleNode::new(config(&[]));
     alone.let_in(1);
     let good = push(1, &[signed(1, &CrdsData::ContactInfo(contact(1, alone.now)))]);
     let mut deprecated = good.clone();
@@ -319,7 +319,7 @@ fn whatever_is_dropped_has_its_counter() {
 
 #[test]
 fn what_is_too_long_is_malformed() {
-    let mut alone = Alone::new(config(&[]));
+    let mut alone = SingleNode::new(config(&[]));
     alone.let_in(1);
     let piece = |size: usize| {
         let chunk = &vec![3; size][..];
@@ -352,7 +352,7 @@ fn what_is_too_long_is_malformed() {
 
 #[test]
 fn answers_keep_to_their_budgets() {
-    let mut alone = Alone::new(config(&[]));
+    let mut alone = SingleNode::new(config(&[]));
     alone.let_in(1);
     for slot in 0..100 {
         alone.gossip.publish_duplicate(slot, [&[1; 1_203], &[2; 1_203]], alone.now).unwrap();
@@ -360,7 +360,7 @@ fn answers_keep_to_their_budgets() {
     }
     let caller = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
     let caller = signed(1, &CrdsData::ContactInfo(caller));
-    let ask = |alone: &mut Alone, keys: usize, part: u64| -> usize {
+    let ask = |alone: &mut SingleNode, keys: usize, part: u64| -> usize {
         let mut bytes = Vec::new();
         write_pull_request(&BloomFilter::new(64, (0..keys as u64).collect()), part, 6, &caller, &mut bytes);
         alone.hear(address(1), &bytes);
@@ -479,7 +479,7 @@ fn noise_changes_nothing() {
     let seed = 23;
     println!("seed {seed}");
     let mut random = Random(seed);
-    let mut alone = Alone::new(config(&[]));
+    let mut alone = SingleNode::new(config(&[]));
     alone.let_in(1);
     let before = alone.gossip.sizes();
     let node = ContactInfo { wallclock: alone.now + 1, ..contact(1, alone.now) };

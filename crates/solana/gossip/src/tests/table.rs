@@ -23,7 +23,7 @@ fn contact(from: u8, outset: u64, wallclock: u64) -> Vec<u8> {
     value(&CrdsData::ContactInfo(ContactInfo { wallclock, ..node }))
 }
 
-fn insert(table: &mut Table, bytes: &[u8], now: u64) -> Inserted {
+fn insert(table: &mut Table, bytes: &[u8], now: u64) -> InsertResult {
     table.insert(&CrdsValue::parse(bytes).unwrap(), sha256(&[bytes]), now, Route::Push)
 }
 
@@ -46,15 +46,15 @@ fn check(table: &Table) {
 #[test]
 fn later_value_wins_then_the_larger_hash() {
     let mut table = Table::default();
-    assert_eq!(insert(&mut table, &lowest(1, 5, 100), 100), Inserted::New);
-    assert_eq!(insert(&mut table, &lowest(1, 6, 99), 100), Inserted::Stale);
-    assert_eq!(insert(&mut table, &lowest(1, 5, 100), 100), Inserted::Duplicate(1));
-    assert_eq!(insert(&mut table, &lowest(1, 5, 100), 100), Inserted::Duplicate(2));
+    assert_eq!(insert(&mut table, &lowest(1, 5, 100), 100), InsertResult::New);
+    assert_eq!(insert(&mut table, &lowest(1, 6, 99), 100), InsertResult::Stale);
+    assert_eq!(insert(&mut table, &lowest(1, 5, 100), 100), InsertResult::Duplicate(1));
+    assert_eq!(insert(&mut table, &lowest(1, 5, 100), 100), InsertResult::Duplicate(2));
     let (a, b) = (lowest(2, 1, 100), lowest(2, 2, 100));
     let (less, more) = if sha256(&[&a]) < sha256(&[&b]) { (a, b) } else { (b, a) };
-    assert_eq!(insert(&mut table, &less, 100), Inserted::New);
-    assert_eq!(insert(&mut table, &more, 100), Inserted::New);
-    assert_eq!(insert(&mut table, &less, 100), Inserted::Stale);
+    assert_eq!(insert(&mut table, &less, 100), InsertResult::New);
+    assert_eq!(insert(&mut table, &more, 100), InsertResult::New);
+    assert_eq!(insert(&mut table, &less, 100), InsertResult::Stale);
     assert_eq!(table.purged().len(), 3);
     check(&table);
 }
@@ -62,10 +62,10 @@ fn later_value_wins_then_the_larger_hash() {
 #[test]
 fn contact_info_of_a_later_start_wins() {
     let mut table = Table::default();
-    assert_eq!(insert(&mut table, &contact(1, 10, 500), 1), Inserted::New);
-    assert_eq!(insert(&mut table, &contact(1, 11, 400), 1), Inserted::New);
-    assert_eq!(insert(&mut table, &contact(1, 10, 900), 1), Inserted::Stale);
-    assert_eq!(insert(&mut table, &contact(1, 11, 401), 1), Inserted::New);
+    assert_eq!(insert(&mut table, &contact(1, 10, 500), 1), InsertResult::New);
+    assert_eq!(insert(&mut table, &contact(1, 11, 400), 1), InsertResult::New);
+    assert_eq!(insert(&mut table, &contact(1, 10, 900), 1), InsertResult::Stale);
+    assert_eq!(insert(&mut table, &contact(1, 11, 401), 1), InsertResult::New);
     assert_eq!(table.contact(&[1; 32]).map(|contact| (contact.outset, contact.wallclock)), Some((11, 401)));
     assert_eq!(table.nodes_at(&[10, 0, 0, 1].into()), 1);
     check(&table);

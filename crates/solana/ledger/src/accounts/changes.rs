@@ -9,7 +9,8 @@
 //! The first write of an account in a slot records the value that it replaces, and the account points to that note.
 //! Slots are counted as *eras*. The value at the end of an era is found by following the account's notes back from the
 //! newest. So the changes of a slot can be taken while later slots run, shard by shard; accounts can be read at the end
-//! of a slot while the notes of its successors are kept (`past.rs`); and they can be restored to it (`rewind.rs`).
+//! of a slot while the notes of its successors are kept (`account_history.rs`); and they can be restored to it
+//! (`rewind.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,12 +33,12 @@ pub struct Change {
 
 /// Position of an account's newest note: its era, and its index in the era's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Noted {
+pub(super) struct NotePosition {
     pub(super) era: u32,
     index: u32,
 }
 
-impl Noted {
+impl NotePosition {
     /// There is no note.
     pub(super) const NEVER: Self = Self { era: 0, index: 0 };
 }
@@ -47,7 +48,7 @@ pub(super) struct Note {
     pub(super) key: Pubkey,
     pub(super) before: Account,
     /// The account's previous note.
-    pub(super) earlier: Noted,
+    pub(super) earlier: NotePosition,
 }
 
 const _: () = assert!(size_of::<Note>() <= 112);
@@ -66,19 +67,19 @@ pub(super) struct Notes {
 impl Notes {
     /// Records the value that the first write in `era` replaced.
     #[inline]
-    pub(super) fn push(&mut self, era: u32, key: Pubkey, before: Account, earlier: Noted) -> Noted {
+    pub(super) fn push(&mut self, era: u32, key: Pubkey, before: Account, earlier: NotePosition) -> NotePosition {
         if self.era != era {
             self.begin(era);
         }
         let index = self.list.len() as u32;
         self.list.push(Note { key, before, earlier });
-        Noted { era, index }
+        NotePosition { era, index }
     }
 
     /// Records that the account did not exist.
     #[inline]
-    pub(super) fn push_new(&mut self, era: u32, key: Pubkey) -> Noted {
-        self.push(era, key, Account::default(), Noted::NEVER)
+    pub(super) fn push_new(&mut self, era: u32, key: Pubkey) -> NotePosition {
+        self.push(era, key, Account::default(), NotePosition::NEVER)
     }
 
     #[cold]
@@ -120,8 +121,8 @@ impl Notes {
     }
 
     /// Whether a note exists at this position.
-    pub(super) fn has(&self, noted: Noted) -> bool {
-        noted != Noted::NEVER && !self.list(noted.era).is_empty()
+    pub(super) fn has(&self, noted: NotePosition) -> bool {
+        noted != NotePosition::NEVER && !self.list(noted.era).is_empty()
     }
 
     /// Keeps an emptied list for reuse.
@@ -135,7 +136,7 @@ impl Notes {
 
     /// The value at the end of `era` of an account whose newest note, `noted`, is of a later era. The notes of all
     /// later eras must be present.
-    fn at_end_of(&self, era: u32, mut noted: Noted) -> &Account {
+    fn at_end_of(&self, era: u32, mut noted: NotePosition) -> &Account {
         loop {
             let note = &self.list(noted.era)[noted.index as usize];
             if note.earlier.era <= era {

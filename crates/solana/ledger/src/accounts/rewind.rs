@@ -19,7 +19,7 @@ use super::{Accounts, Contents, HashedKey, SHARDS};
 use crate::account::Account;
 
 /// A change that was undone.
-pub(crate) struct Undone<'a> {
+pub(crate) struct UndoneChange<'a> {
     /// The era that had made the change.
     pub(crate) era: u32,
     /// The account's address.
@@ -33,7 +33,7 @@ pub(crate) struct Undone<'a> {
 impl Accounts {
     /// Rewinds to the end of `era`, and visits the undone changes, the newest first. The notes of all later eras must
     /// be present, and there must be no concurrent writer.
-    pub(crate) fn rewind(&self, era: u32, mut undone: impl FnMut(&Undone<'_>)) {
+    pub(crate) fn rewind(&self, era: u32, mut undone: impl FnMut(&UndoneChange<'_>)) {
         let cut = self.cut.load(Relaxed);
         for shard in 0..SHARDS {
             let mut contents = self.shards[shard].write();
@@ -44,7 +44,13 @@ impl Accounts {
         }
     }
 
-    fn undo(&self, contents: &mut Contents, (cut, era): (u32, u32), note: Note, undone: &mut impl FnMut(&Undone<'_>)) {
+    fn undo(
+        &self,
+        contents: &mut Contents,
+        (cut, era): (u32, u32),
+        note: Note,
+        undone: &mut impl FnMut(&UndoneChange<'_>),
+    ) {
         let key = HashedKey { key: note.key, hash: self.seed.address(&note.key) };
         contents.keep(cut, &key);
         // Without a note, no later `forget` would remove the entry.
@@ -62,7 +68,7 @@ impl Accounts {
         *dead -= usize::from(entry.account.lamports == 0 && note.before.lamports != 0);
         let from = std::mem::replace(&mut entry.account, note.before);
         entry.noted = note.earlier;
-        undone(&Undone { era, key: &key.key, from: &from, to: &entry.account });
+        undone(&UndoneChange { era, key: &key.key, from: &from, to: &entry.account });
         if gone {
             self.remove(contents, &key, deleted_in);
         }
@@ -144,7 +150,7 @@ mod tests {
                         ends.truncate(ends.len().saturating_sub(behind).max(1));
                         let (era, then) = ends.last().unwrap().clone();
                         let mut before = now.clone();
-                        accounts.rewind(era, |Undone { key, from, to, .. }| {
+                        accounts.rewind(era, |UndoneChange { key, from, to, .. }| {
                             assert_eq!(before.get(&key[0]).copied().unwrap_or(0), from.lamports);
                             before.insert(key[0], to.lamports);
                         });

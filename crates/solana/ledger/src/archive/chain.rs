@@ -12,7 +12,7 @@ use crate::epoch::EpochSchedule;
 
 /// What a chain begins with, and every bank of it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beginning {
+pub struct ChainParameters {
     /// Unix time in seconds.
     pub creation_time: i64,
     /// Ticks in a slot.
@@ -21,7 +21,7 @@ pub struct Beginning {
     pub epoch_schedule: EpochSchedule,
 }
 
-impl Beginning {
+impl ChainParameters {
     /// Of the chain with this `genesis.bin`.
     pub fn of_genesis(bytes: &[u8]) -> Result<Self, Fault> {
         let genesis: GenesisConfig =
@@ -63,7 +63,7 @@ impl Beginning {
 
 /// Succeeds if a newer bank can be of the chain of an older one.
 pub(super) fn same(older: &BankFields, newer: &BankFields) -> Result<(), Fault> {
-    Beginning::of_bank(older).check(newer)?;
+    ChainParameters::of_bank(older).check(newer)?;
     if older.block_height > newer.block_height || older.transaction_count > newer.transaction_count {
         return Err(Fault::OtherChain("what the chain did before"));
     }

@@ -30,14 +30,14 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use chain::Beginning;
+pub use chain::ChainParameters;
 pub use error::{ArchiveError, Fault};
 pub use fields::{BankFields, BankStats, BlockhashQueue, QueuedHash, StorageInfo};
 pub use name::ArchiveName;
 pub use reader::{Contents, Limits, Progress, Sink, read, read_unpacked};
 pub(crate) use spool::Spool;
 pub use stakes::{BankStakes, EpochStakes, NodeVotes, StakeDelegation, StakeOfEpoch, StakedVote, read_stake_history};
-pub use state::{Receiving, State, read_fields, read_state};
+pub use state::{AccountReceiver, State, read_fields, read_state};
 pub use statuses::{HashStatuses, KEY_SIZE, KeyedStatus, SLOTS_MAX, SlotStatuses};
 pub use storage::{STORAGE_MAX, stored_size};
 pub(crate) use writer::PART_PREFIX;

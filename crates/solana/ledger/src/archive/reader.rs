@@ -94,12 +94,12 @@ impl Sink for () {
 }
 
 /// Counts the bytes that are read.
-struct Counted<R> {
+struct CountingReader<R> {
     from: R,
     count: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
         self.count.set(self.count.get() + read as u64);
@@ -116,7 +116,7 @@ pub fn read(
     sink: &mut dyn Sink,
 ) -> Result<Contents, Fault> {
     let count = Rc::new(Cell::new(0));
-    let counted = Counted { from: packed, count: Rc::clone(&count) };
+    let counted = CountingReader { from: packed, count: Rc::clone(&count) };
     let mut unpacker = zstd::stream::read::Decoder::new(counted).map_err(Fault::reading)?;
     unpacker.window_log_max(WINDOW_LOG_MAX).map_err(Fault::reading)?;
     let from = BufReader::with_capacity(BUFFER, unpacker);
@@ -140,7 +140,7 @@ fn read_tar(
     sink: &mut dyn Sink,
     progress: &dyn Fn(u64) -> Progress,
 ) -> Result<Contents, Fault> {
-    let mut reading = Reading { name, limits, sink, found: Found::default(), unpacked: 0 };
+    let mut reading = Reading { name, limits, sink, found: ArchiveParts::default(), unpacked: 0 };
     while let Some((entry, size)) = entry::read(&mut from)? {
         reading.file(&mut from, entry, size)?;
         reading.sink.progress(progress(reading.found.accounts));
@@ -165,7 +165,7 @@ fn end(from: &mut impl Read) -> Result<(), Fault> {
 
 /// What was found.
 #[derive(Default)]
-struct Found {
+struct ArchiveParts {
     has_version: bool,
     fields: Option<BankFields>,
     statuses: Option<Vec<SlotStatuses>>,
@@ -174,7 +174,7 @@ struct Found {
     accounts: u64,
 }
 
-impl Found {
+impl ArchiveParts {
     /// Checks that everything is there and fits together.
     fn contents(self, name: &ArchiveName) -> Result<Contents, Fault> {
         if !self.has_version {
@@ -220,7 +220,7 @@ struct Reading<'a> {
     name: &'a ArchiveName,
     limits: &'a Limits,
     sink: &'a mut dyn Sink,
-    found: Found,
+    found: ArchiveParts,
     unpacked: u64,
 }
 

@@ -42,7 +42,7 @@ impl Spool {
     pub(crate) fn read_back<'a>(&'a mut self, stops: &'a dyn Fn() -> bool) -> Result<impl Read + 'a, ArchiveError> {
         let rewound = self.file.flush().and_then(|()| self.file.get_mut().rewind());
         rewound.map_err(|e| ArchiveError::of(&self.path, Fault::Write(e)))?;
-        Ok(BufReader::with_capacity(BUFFER, Stopping { from: self.file.get_mut(), stops }))
+        Ok(BufReader::with_capacity(BUFFER, StoppableReader { from: self.file.get_mut(), stops }))
     }
 }
 
@@ -54,12 +54,12 @@ impl Drop for Spool {
 }
 
 /// Fails once it is to stop.
-struct Stopping<'a> {
+struct StoppableReader<'a> {
     from: &'a mut File,
     stops: &'a dyn Fn() -> bool,
 }
 
-impl Read for Stopping<'_> {
+impl Read for StoppableReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if (self.stops)() { Err(io::Error::other("the node stops")) } else { self.from.read(into) }
     }

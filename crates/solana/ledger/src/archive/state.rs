@@ -39,7 +39,7 @@ pub struct State {
 }
 
 /// Who receives the accounts of a state.
-pub trait Receiving {
+pub trait AccountReceiver {
     /// Takes an account. A later call for the same key replaces it; one without lamports is none.
     fn store(&mut self, key: &Pubkey, account: &Account);
 
@@ -48,7 +48,7 @@ pub trait Receiving {
 }
 
 /// Receives a state and keeps nothing.
-impl Receiving for () {
+impl AccountReceiver for () {
     fn store(&mut self, _: &Pubkey, _: &Account) {}
 
     fn progress(&mut self, _: &ArchiveName, _: Progress) {}
@@ -59,7 +59,7 @@ impl Receiving for () {
 pub fn read_state(
     full: &Path,
     incremental: Option<&Path>,
-    receiver: &mut dyn Receiving,
+    receiver: &mut dyn AccountReceiver,
 ) -> Result<State, ArchiveError> {
     let full = Archive::of(full)?;
     if full.name.base.is_some() {
@@ -75,12 +75,12 @@ pub fn read_state(
     }
     // The newer one first: then hardly any version has to be taken back.
     let archives: Vec<&Archive<'_>> = incremental.iter().chain([&full]).collect();
-    let mut newest = Newest::default();
+    let mut newest = NewestVersions::default();
     let (read, mut lattice) = hashed(|hasher| {
         let mut all = vec![];
         for archive in &archives {
             let (name, newest, hasher) = (&archive.name, &mut newest, &mut *hasher);
-            let mut sink = Gathering { archive: name, newest, hasher, receiver: &mut *receiver };
+            let mut sink = AccountCollector { archive: name, newest, hasher, receiver: &mut *receiver };
             all.push(archive.read(&mut sink)?);
         }
         Ok::<Vec<Contents>, ArchiveError>(all)
@@ -99,10 +99,10 @@ pub fn read_state(
 }
 
 /// Reads what an archive holds beside its accounts, without checking these.
-pub fn read_fields(path: &Path, receiver: &mut dyn Receiving) -> Result<(ArchiveName, Contents), ArchiveError> {
-    struct Ignoring<'a>(&'a ArchiveName, &'a mut dyn Receiving);
+pub fn read_fields(path: &Path, receiver: &mut dyn AccountReceiver) -> Result<(ArchiveName, Contents), ArchiveError> {
+    struct IgnoringReceiver<'a>(&'a ArchiveName, &'a mut dyn AccountReceiver);
 
-    impl Sink for Ignoring<'_> {
+    impl Sink for IgnoringReceiver<'_> {
         fn account(&mut self, _: u64, _: &Pubkey, _: Account) -> Result<(), Fault> {
             Ok(())
         }
@@ -113,7 +113,7 @@ pub fn read_fields(path: &Path, receiver: &mut dyn Receiving) -> Result<(Archive
     }
 
     let archive = Archive::of(path)?;
-    let contents = archive.read(&mut Ignoring(&archive.name, receiver))?;
+    let contents = archive.read(&mut IgnoringReceiver(&archive.name, receiver))?;
     Ok((archive.name, contents))
 }
 
@@ -187,7 +187,7 @@ struct Version {
 
 /// The newest versions of all accounts that were read.
 #[derive(Default)]
-struct Newest {
+struct NewestVersions {
     versions: HashMap<Pubkey, Version>,
     /// Versions that were counted before a newer one came.
     stale: HashSet<(Pubkey, u64)>,
@@ -198,7 +198,7 @@ struct Newest {
     history: Option<Account>,
 }
 
-impl Newest {
+impl NewestVersions {
     /// Whether this version of an account is its newest so far.
     fn takes(&mut self, slot: u64, key: &Pubkey, account: &Account) -> Result<bool, Fault> {
         let version = Version { slot, is_alive: account.lamports > 0 };
@@ -240,7 +240,7 @@ impl Newest {
 }
 
 struct TakingBack<'a> {
-    newest: &'a mut Newest,
+    newest: &'a mut NewestVersions,
     lattice: Lattice,
 }
 
@@ -258,14 +258,14 @@ impl Sink for TakingBack<'_> {
 }
 
 /// Sums up the newest versions of accounts.
-struct Gathering<'a, 'b> {
+struct AccountCollector<'a, 'b> {
     archive: &'a ArchiveName,
-    newest: &'a mut Newest,
+    newest: &'a mut NewestVersions,
     hasher: &'a mut Hasher,
-    receiver: &'a mut (dyn Receiving + 'b),
+    receiver: &'a mut (dyn AccountReceiver + 'b),
 }
 
-impl Sink for Gathering<'_, '_> {
+impl Sink for AccountCollector<'_, '_> {
     fn account(&mut self, slot: u64, key: &Pubkey, account: Account) -> Result<(), Fault> {
         if self.newest.takes(slot, key, &account)? {
             if *key == SYSVAR_SLOT_HISTORY {

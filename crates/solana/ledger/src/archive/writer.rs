@@ -33,12 +33,12 @@ const SYNC_BYTES: usize = 16 << 20;
 pub(crate) const PART_PREFIX: &str = "tmp-snapshot-archive-";
 
 /// A file that is synced as it grows.
-struct Synced {
+struct SyncedWriter {
     file: File,
     unsynced: usize,
 }
 
-impl Write for Synced {
+impl Write for SyncedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.unsynced += written;
@@ -147,7 +147,7 @@ impl<W: Write> ArchiveWriter<W> {
 
 /// A new archive in a folder. Dropped before it is finished, it leaves nothing.
 pub struct NewArchive {
-    writer: Option<ArchiveWriter<BufWriter<Synced>>>,
+    writer: Option<ArchiveWriter<BufWriter<SyncedWriter>>>,
     name: ArchiveName,
     part: PathBuf,
     folder: PathBuf,
@@ -166,7 +166,7 @@ impl NewArchive {
         let file = File::create(&part).map_err(|e| ArchiveError::of(&part, Fault::Write(e)))?;
         // From here on the file goes when this does.
         let mut archive = Self { writer: None, name, part, folder: folder.to_path_buf() };
-        let synced = Synced { file, unsynced: 0 };
+        let synced = SyncedWriter { file, unsynced: 0 };
         let writer = ArchiveWriter::begin(BufWriter::with_capacity(BUFFER, synced), fields, statuses);
         archive.writer = Some(writer.map_err(|fault| archive.fault(fault))?);
         Ok(archive)
@@ -192,7 +192,7 @@ impl NewArchive {
         Ok(path)
     }
 
-    fn publish(&self, writer: ArchiveWriter<BufWriter<Synced>>, path: &Path) -> Result<(), Fault> {
+    fn publish(&self, writer: ArchiveWriter<BufWriter<SyncedWriter>>, path: &Path) -> Result<(), Fault> {
         let synced = writer.finish()?.into_inner().map_err(|e| Fault::Write(e.into_error()))?;
         synced.file.sync_all().map_err(Fault::Write)?;
         fs::rename(&self.part, path).map_err(Fault::Write)?;

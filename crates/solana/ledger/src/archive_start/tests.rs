@@ -14,7 +14,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 /// What an archive holds, whose epoch has just begun with rewards to distribute.
-struct Loaded {
+struct LoadedArchive {
     genesis: Genesis,
     accounts: Vec<(Pubkey, Account)>,
     fields: BankFields,
@@ -23,9 +23,9 @@ struct Loaded {
 
 /// Notes accounts as they come: a later version replaces an earlier one.
 #[derive(Default)]
-struct Noting(BTreeMap<Pubkey, Account>);
+struct NotingReceiver(BTreeMap<Pubkey, Account>);
 
-impl Receiving for Noting {
+impl AccountReceiver for NotingReceiver {
     fn store(&mut self, key: &Pubkey, account: &Account) {
         self.0.insert(*key, account.clone());
     }
@@ -33,12 +33,12 @@ impl Receiving for Noting {
     fn progress(&mut self, _: &ArchiveName, _: Progress) {}
 }
 
-impl Loaded {
+impl LoadedArchive {
     fn new() -> Self {
         let packed = std::fs::File::open(file("rewards.genesis.bin.zst")).unwrap();
         let genesis = Genesis::from_bytes(&zstd::decode_all(packed).unwrap()).unwrap();
         let path = file("snapshot-64-2BL2i91bChzkhfeUtrsR9PRu3tggz5cHgdmK8DSE49Xi.tar.zst");
-        let mut noting = Noting::default();
+        let mut noting = NotingReceiver::default();
         let Contents { fields, statuses, .. } = read_state(&path, None, &mut noting).unwrap().contents;
         let (name, again) = read_fields(&path, &mut ()).unwrap();
         assert_eq!((name.slot, &again.fields), (64, &fields));
@@ -83,7 +83,7 @@ fn fails(started: Result<ArchiveStart, Fault>, what: &str) {
 
 #[test]
 fn rewards_in_distribution_are_calculated_again() {
-    let loaded = Loaded::new();
+    let loaded = LoadedArchive::new();
     let started = loaded.start().unwrap_or_else(|why| panic!("{why}"));
     assert!(started.ledger.chain().epochs.are_rewards_due());
     assert_eq!(Some(started.block_id), loaded.fields.block_id);
@@ -103,7 +103,7 @@ fn rewards_in_distribution_are_calculated_again() {
 
 #[test]
 fn hard_forks_come_with_the_archive() {
-    let mut loaded = Loaded::new();
+    let mut loaded = LoadedArchive::new();
     loaded.fields.hard_forks = vec![(9, 2), (70, 1)];
     let forks = |configured: &[u64]| {
         let started = loaded.start_forked(&loaded.accounts, configured)?;
@@ -119,8 +119,8 @@ fn hard_forks_come_with_the_archive() {
 
 #[test]
 fn fields_that_contradict_themselves_start_nothing() {
-    let fails = |alter: fn(&mut Loaded), what: &str| {
-        let mut loaded = Loaded::new();
+    let fails = |alter: fn(&mut LoadedArchive), what: &str| {
+        let mut loaded = LoadedArchive::new();
         alter(&mut loaded);
         fails(loaded.start(), what);
     };
@@ -167,7 +167,7 @@ fn no_number_stops_the_program() {
     let seed = hearth_testkit::random::seed();
     println!("HEARTH_SEED={seed} cargo test --package hearth-ledger no_number_stops_the_program");
     let mut random = Random(seed);
-    let mut loaded = Loaded::new();
+    let mut loaded = LoadedArchive::new();
     let whole = loaded.fields.clone();
     let (mut begun, mut refused) = (0, 0);
     for _ in 0..60 {

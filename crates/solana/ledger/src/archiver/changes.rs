@@ -11,14 +11,16 @@ use hearth_wire::Pubkey;
 
 use crate::account::Account;
 use crate::accounts::Accounts;
-use crate::archive::{ArchiveError, ArchiveName, BankFields, Beginning, Fault, Progress, Receiving, read_state};
+use crate::archive::{
+    AccountReceiver, ArchiveError, ArchiveName, BankFields, ChainParameters, Fault, Progress, read_state,
+};
 use crate::ledger::Ledger;
 use crate::slot_history::SlotHistory;
 
 /// The differences of a ledger's state from a full archive.
 pub struct Changes {
     base: u64,
-    beginning: Beginning,
+    beginning: ChainParameters,
     /// Accounts that are in the archive as they are now.
     same: HashSet<Pubkey>,
     /// Accounts that are in the archive and no longer exist, sorted.
@@ -38,13 +40,13 @@ impl Changes {
         progress: &mut dyn FnMut(&ArchiveName, Progress),
     ) -> Result<Self, ArchiveError> {
         let accounts = ledger.accounts();
-        let mut comparing = Comparing { accounts, same: HashSet::new(), gone: HashSet::new(), progress };
+        let mut comparing = ComparingReceiver { accounts, same: HashSet::new(), gone: HashSet::new(), progress };
         let fields = read_state(full, None, &mut comparing)?.contents.fields;
         is_earlier(ledger, &fields).map_err(|fault| ArchiveError::of(full, fault))?;
-        let Comparing { same, gone, .. } = comparing;
+        let ComparingReceiver { same, gone, .. } = comparing;
         let mut gone = Vec::from_iter(gone);
         gone.sort_unstable();
-        Ok(Self { base: fields.slot, beginning: Beginning::of_bank(&fields), same, gone })
+        Ok(Self { base: fields.slot, beginning: ChainParameters::of_bank(&fields), same, gone })
     }
 
     /// The slot of the full archive.
@@ -83,14 +85,14 @@ fn is_earlier(ledger: &Ledger, fields: &BankFields) -> Result<(), Fault> {
 }
 
 /// Compares accounts as they come. A later version of one replaces what is known by an earlier one.
-struct Comparing<'a> {
+struct ComparingReceiver<'a> {
     accounts: &'a Accounts,
     same: HashSet<Pubkey>,
     gone: HashSet<Pubkey>,
     progress: &'a mut dyn FnMut(&ArchiveName, Progress),
 }
 
-impl Receiving for Comparing<'_> {
+impl AccountReceiver for ComparingReceiver<'_> {
     fn store(&mut self, key: &Pubkey, account: &Account) {
         match self.accounts.with(key, |now| now == account) {
             Some(true) => self.same.insert(*key),

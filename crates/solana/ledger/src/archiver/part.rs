@@ -47,7 +47,7 @@ pub struct ArchiveConfig {
 
 /// An archive that a running node has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Archived {
+pub struct WrittenArchive {
     /// Its file.
     pub path: PathBuf,
     /// What its name says.
@@ -91,7 +91,7 @@ impl Archiver {
     }
 
     /// Ends the archive, and removes old ones. One of that name is replaced: it is the same state.
-    pub(crate) fn finish(&self, part: Part, cut: &EndedCut<'_>) -> Result<Archived, ArchiveError> {
+    pub(crate) fn finish(&self, part: Part, cut: &EndedCut<'_>) -> Result<WrittenArchive, ArchiveError> {
         let (folder, manifest) = (&self.config.folder, cut.manifest);
         let Part { base, mut spool, totals, accounts, landed } = part;
         let facts = self.facts(cut, landed).map_err(|fault| ArchiveError::of(folder, fault))?;
@@ -103,7 +103,7 @@ impl Archiver {
         let path = archive.finish()?;
         let bytes = fs::metadata(&path).map_or(0, |file| file.len());
         self.config.retention.prune(folder)?;
-        Ok(Archived { path, name, bytes, accounts })
+        Ok(WrittenArchive { path, name, bytes, accounts })
     }
 
     /// What the archive says of the chain.

@@ -14,7 +14,7 @@ use hearth_wire::consts::LAMPORTS_PER_SOL;
 use hearth_wire::program::system;
 
 use super::*;
-use crate::archive::{self, Contents, Limits, Progress, Receiving, Sink, read_state};
+use crate::archive::{self, AccountReceiver, Contents, Limits, Progress, Sink, read_state};
 use crate::blockstore::{self, BlockStore, FecSetRecord};
 use crate::ledger::LedgerConfig;
 use crate::snapshot::{self, Folder, SnapshotConfig};
@@ -120,7 +120,7 @@ impl Rig {
 #[derive(Default)]
 struct Accounts(BTreeMap<Pubkey, Account>);
 
-impl Receiving for Accounts {
+impl AccountReceiver for Accounts {
     fn store(&mut self, key: &Pubkey, account: &Account) {
         self.0.insert(*key, account.clone());
     }

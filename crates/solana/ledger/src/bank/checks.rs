@@ -27,7 +27,7 @@ const MAX_INSTRUCTION_ACCOUNTS: usize = 255;
 
 /// A transaction that passed the checks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Checked {
+pub(super) struct CheckedTransaction {
     pub(super) budget: Budget,
     pub(super) fee: Fee,
     /// Height of the block whose hash it names.
@@ -47,7 +47,7 @@ impl Bank {
         txn: &Txn<'_>,
         loaded: &mut LoadedAddresses,
         locked: Option<u64>,
-    ) -> Result<Checked, TransactionError> {
+    ) -> Result<CheckedTransaction, TransactionError> {
         check_shape(txn, &self.features.rules)?;
         if txn.loaded_count() != 0 {
             // The slot hashes decide whether a deactivated table still counts.
@@ -70,7 +70,7 @@ impl Bank {
         };
         let is_general = needs_nonce || txn.loaded_count() != 0 || calls_others(txn);
         let is_general = is_general || !self.features.rules.limits_instruction_accounts && has_large_instruction(txn);
-        Ok(Checked { budget, fee: Fee::of(txn, &budget), blockhash_height, is_general, needs_nonce })
+        Ok(CheckedTransaction { budget, fee: Fee::of(txn, &budget), blockhash_height, is_general, needs_nonce })
     }
 
     /// Runs the same checks, and claims the message.
@@ -81,7 +81,7 @@ impl Bank {
         loaded: &mut LoadedAddresses,
         locked: Option<u64>,
         message: MessageKey,
-    ) -> Result<(Checked, Claim), TransactionError> {
+    ) -> Result<(CheckedTransaction, Claim), TransactionError> {
         let checked = self.check(txn, loaded, locked)?;
         if self.shared.statuses.is_archived(txn, self.height) {
             return Err(checked.error_if_landed());
@@ -91,7 +91,7 @@ impl Bank {
     }
 }
 
-impl Checked {
+impl CheckedTransaction {
     /// Returns why a transaction whose message has landed cannot land again. If it landed by a nonce it has advanced
     /// that one, and the cluster checks the nonce before the statuses.
     pub(super) fn error_if_landed(&self) -> TransactionError {

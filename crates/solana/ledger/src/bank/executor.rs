@@ -8,13 +8,13 @@
 use hearth_wire::consts::SYSVAR_SLOT_HASHES;
 use hearth_wire::{Pubkey, Txn};
 
-use super::checks::Checked;
-use super::general::{AccountReader, GeneralBatch, GeneralOutcome, GeneralTxn, GeneralWorker};
+use super::checks::CheckedTransaction;
 use super::lookup::LoadedAddresses;
+use super::program_runtime::{AccountReader, RuntimeBatch, RuntimeOutcome, RuntimeTransaction, RuntimeWorker};
 use super::record::{Record, transfer_logs};
 use super::transfer::{Run, TouchedAccounts, TransferRules, Transfers};
-use super::working_set::{Place, WorkingSet};
-use super::{Bank, Committed, Outcome};
+use super::working_set::{WorkingSet, WorkingSetIndex};
+use super::{Bank, CommittedTransaction, Outcome};
 use crate::account::Account;
 use crate::accounts::Accounts;
 use crate::error::TransactionError;
@@ -24,18 +24,18 @@ use crate::status_cache::{Claim, LandedKeys, MessageKey};
 #[derive(Debug, Default)]
 pub struct Executor {
     pub(super) set: WorkingSet,
-    pub(super) checked: Vec<Result<(Checked, Claim), TransactionError>>,
+    pub(super) checked: Vec<Result<(CheckedTransaction, Claim), TransactionError>>,
     /// The landed transactions of the microblock, if the block may be undone.
     pub(super) landed: LandedKeys,
     messages: Vec<MessageKey>,
     touched: TouchedAccounts,
     /// The working-set places of all transactions' accounts, concatenated, and where each transaction's begin.
-    places: Vec<Place>,
+    places: Vec<WorkingSetIndex>,
     first_places: Vec<usize>,
     loaded: Vec<LoadedAddresses>,
     /// Digests of the locked addresses for the next microblock's transactions, where given.
     locked: Vec<Option<u64>>,
-    worker: Option<Box<dyn GeneralWorker>>,
+    worker: Option<Box<dyn RuntimeWorker>>,
     recording: bool,
     records: Vec<Option<Box<Record>>>,
     fast_path_off: bool,
@@ -149,7 +149,7 @@ impl Executor {
     }
 
     /// Runs one transaction on the fast path; `None`, and nothing changed, if that is not possible.
-    fn transfers(&mut self, bank: &Bank, index: usize, txn: &Txn<'_>, checked: &Checked) -> Option<Outcome> {
+    fn transfers(&mut self, bank: &Bank, index: usize, txn: &Txn<'_>, checked: &CheckedTransaction) -> Option<Outcome> {
         let first = self.first_places[index];
         let places = &self.places[first..first + txn.account_keys().len()];
         let transfers = Transfers {
@@ -181,7 +181,7 @@ impl Executor {
                     self.records[index] = Some(Box::new(Record { logs, balances, ..Record::default() }));
                 }
                 let (err, fee) = (result.err(), checked.fee.total());
-                Some(Outcome::Committed(Committed { err, fee, compute_units, loaded_bytes }))
+                Some(Outcome::Committed(CommittedTransaction { err, fee, compute_units, loaded_bytes }))
             }
         }
     }
@@ -190,7 +190,7 @@ impl Executor {
     #[cold]
     fn run_general(&mut self, bank: &Bank, txns: &[Txn<'_>], outcomes: &mut Vec<Outcome>) {
         let first = outcomes.len();
-        let needs = |checked: &Result<(Checked, Claim), _>| match checked {
+        let needs = |checked: &Result<(CheckedTransaction, Claim), _>| match checked {
             Ok((checked, _)) => checked.is_general || self.fast_path_off,
             Err(_) => false,
         };
@@ -213,7 +213,7 @@ impl Executor {
         }
     }
 
-    fn worker_results(&mut self, bank: &Bank, txns: &[GeneralTxn<'_>], trial: bool) -> Vec<GeneralOutcome> {
+    fn worker_results(&mut self, bank: &Bank, txns: &[RuntimeTransaction<'_>], trial: bool) -> Vec<RuntimeOutcome> {
         // Programs may read the slot hashes, which are written once the parent's bank hash is known.
         bank.shared.hashing.complete(&bank.shared.accounts);
         self.set.reload(&bank.shared.accounts, &SYSVAR_SLOT_HASHES);
@@ -229,17 +229,17 @@ impl Executor {
         let mut results = Vec::with_capacity(txns.len());
         let (stakes, ahead) = (bank.stakes.as_deref(), !bank.ahead.is_empty());
         let features = &bank.features;
-        let batch = GeneralBatch { txns, slot, blockhash, price, features, accounts, stakes, recording, trial, ahead };
+        let batch = RuntimeBatch { txns, slot, blockhash, price, features, accounts, stakes, recording, trial, ahead };
         worker.execute(&batch, &mut results);
         assert_eq!(results.len(), txns.len(), "an outcome for each transaction");
         results
     }
 
-    fn commit_general(&mut self, bank: &Bank, index: usize, fee: u64, result: GeneralOutcome) -> Outcome {
+    fn commit_general(&mut self, bank: &Bank, index: usize, fee: u64, result: RuntimeOutcome) -> Outcome {
         match result {
-            GeneralOutcome::Unsupported => Outcome::Unsupported,
-            GeneralOutcome::Refused(error) => Outcome::NotCommitted(error),
-            GeneralOutcome::Committed { result, compute_units, loaded_bytes, writes, record } => {
+            RuntimeOutcome::Unsupported => Outcome::Unsupported,
+            RuntimeOutcome::Refused(error) => Outcome::NotCommitted(error),
+            RuntimeOutcome::Committed { result, compute_units, loaded_bytes, writes, record } => {
                 let accounts = &bank.shared.accounts;
                 for (key, account) in writes {
                     let place = self.set.place(accounts, &key);
@@ -250,7 +250,7 @@ impl Executor {
                 if self.recording {
                     self.records[index] = record;
                 }
-                Outcome::Committed(Committed { err: result.err(), fee, compute_units, loaded_bytes })
+                Outcome::Committed(CommittedTransaction { err: result.err(), fee, compute_units, loaded_bytes })
             }
         }
     }
@@ -286,7 +286,7 @@ impl Executor {
         Simulation { outcome, record: self.records[0].take(), accounts }
     }
 
-    fn simulate_general(&mut self, bank: &Bank, txn: &Txn<'_>, checked: &Checked) -> Outcome {
+    fn simulate_general(&mut self, bank: &Bank, txn: &Txn<'_>, checked: &CheckedTransaction) -> Outcome {
         let loaded = std::mem::take(&mut self.loaded[0]);
         let results = self.worker_results(bank, &[general_txn(txn, &loaded, checked)], true);
         self.loaded[0] = loaded;
@@ -295,8 +295,12 @@ impl Executor {
     }
 }
 
-fn general_txn<'a>(txn: &'a Txn<'a>, loaded: &'a LoadedAddresses, checked: &Checked) -> GeneralTxn<'a> {
-    GeneralTxn { txn, loaded, budget: checked.budget, fee: checked.fee, needs_nonce: checked.needs_nonce }
+fn general_txn<'a>(
+    txn: &'a Txn<'a>,
+    loaded: &'a LoadedAddresses,
+    checked: &CheckedTransaction,
+) -> RuntimeTransaction<'a> {
+    RuntimeTransaction { txn, loaded, budget: checked.budget, fee: checked.fee, needs_nonce: checked.needs_nonce }
 }
 
 /// The accounts as the microblock has left them so far.

@@ -17,11 +17,11 @@
 
 mod checks;
 mod executor;
-mod general;
 mod lookup;
+mod notify;
+mod program_runtime;
 mod record;
 mod shared;
-mod tapped;
 mod transfer;
 mod working_set;
 
@@ -34,8 +34,10 @@ use parking_lot::{Mutex, RwLock};
 
 pub use checks::advances_nonce;
 pub use executor::{Executor, Simulation};
-pub use general::{AccountReader, GeneralBatch, GeneralOutcome, GeneralPath, GeneralTxn, GeneralWorker, NoGeneralPath};
 pub use lookup::LoadedAddresses;
+pub use program_runtime::{
+    AccountReader, NoProgramRuntime, ProgramRuntime, RuntimeBatch, RuntimeOutcome, RuntimeTransaction, RuntimeWorker,
+};
 pub use record::{InnerCall, Record, TokenAmount};
 pub(crate) use shared::Shared;
 pub use transfer::TransferRules;
@@ -57,7 +59,7 @@ pub type AccountHash = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It landed and paid its fee.
-    Committed(Committed),
+    Committed(CommittedTransaction),
     /// It may not land; nothing has changed.
     NotCommitted(TransactionError),
     /// This node cannot run it; nothing has changed.
@@ -68,7 +70,7 @@ pub enum Outcome {
 
 /// A transaction that landed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommittedTransaction {
     /// The error, if it failed.
     pub err: Option<TransactionError>,
     /// The fee in lamports.

@@ -6,20 +6,20 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::RwLock;
 
-use super::general::GeneralPath;
+use super::program_runtime::ProgramRuntime;
 use crate::accounts::Accounts;
 use crate::bank_hash::Hashing;
-use crate::notifier::Tap;
+use crate::notifier::Notifier;
 use crate::status_cache::StatusCache;
 
 /// The state that banks and readers share.
 pub(crate) struct Shared {
     pub(crate) accounts: Accounts,
     pub(crate) statuses: StatusCache,
-    pub(crate) general: Box<dyn GeneralPath>,
+    pub(crate) general: Box<dyn ProgramRuntime>,
     pub(crate) transaction_count: AtomicU64,
     pub(crate) hashing: Hashing,
-    pub(crate) tap: Tap,
+    pub(crate) tap: Notifier,
     /// Whether blocks may be undone.
     pub(crate) keeps_forks: bool,
     /// Read-locked during a simulation, so that the chain is not rewound beneath it.

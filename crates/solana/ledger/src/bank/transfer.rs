@@ -14,7 +14,7 @@ use hearth_wire::consts::*;
 use hearth_wire::program::system::SystemInstruction;
 use hearth_wire::txn::CompiledInstruction;
 
-use super::working_set::{Place, WorkingSet};
+use super::working_set::{WorkingSet, WorkingSetIndex};
 use crate::error::{InstructionError, TransactionError};
 use crate::features::Rules;
 use crate::programs::is_reserved;
@@ -71,7 +71,7 @@ pub(super) enum Run {
 
 /// An account that the current transaction has touched, in its state after the fee.
 #[derive(Clone, Copy, Debug)]
-struct Touched {
+struct TouchedAccount {
     index: u8,
     lamports: u64,
     rent_epoch: u64,
@@ -81,7 +81,7 @@ struct Touched {
 pub(super) struct Transfers<'a> {
     pub(super) txn: &'a Txn<'a>,
     /// The working-set place of each account, in the transaction's order.
-    pub(super) places: &'a [Place],
+    pub(super) places: &'a [WorkingSetIndex],
     pub(super) fee: u64,
     pub(super) compute_unit_limit: u64,
     pub(super) loaded_bytes_limit: u32,
@@ -91,7 +91,7 @@ pub(super) struct Transfers<'a> {
 }
 
 /// The result of loading a transaction's accounts.
-enum Loaded {
+enum LoadResult {
     /// The transaction can execute; the number of bytes loaded.
     Ready(u32),
     /// The transaction lands, pays and has no other effect.
@@ -111,12 +111,12 @@ impl Transfers<'_> {
         }
         let loaded = self.check_loaded(set);
         let (result, compute_units, loaded_bytes) = match loaded {
-            Loaded::General => return Run::General,
-            Loaded::Failed(error, bytes) => {
+            LoadResult::General => return Run::General,
+            LoadResult::Failed(error, bytes) => {
                 set.get_mut(self.places[0]).lamports -= self.fee;
                 (Err(error), 0, bytes)
             }
-            Loaded::Ready(bytes) => {
+            LoadResult::Ready(bytes) => {
                 let payer = set.get_mut(self.places[0]);
                 payer.lamports -= self.fee;
                 if active(Mutation::DoubleFee) {
@@ -154,7 +154,7 @@ impl Transfers<'_> {
     }
 
     /// Sums the accounts' bytes, and checks whether the instructions are transfers.
-    fn check_loaded(&self, set: &WorkingSet) -> Loaded {
+    fn check_loaded(&self, set: &WorkingSet) -> LoadResult {
         let limit = self.loaded_bytes_limit;
         let mut bytes = 0u32;
         for (key, &place) in self.txn.account_keys().iter().zip(self.places) {
@@ -162,7 +162,7 @@ impl Transfers<'_> {
             if account.lamports == 0 {
                 // Sysvars are not loaded here, but the cluster would load them.
                 if is_reserved(key) {
-                    return Loaded::General;
+                    return LoadResult::General;
                 }
                 continue;
             }
@@ -170,13 +170,13 @@ impl Transfers<'_> {
             bytes = bytes.saturating_add(size);
             if bytes > limit {
                 if !self.of_block.counts_failed_loads {
-                    return Loaded::General;
+                    return LoadResult::General;
                 }
-                return Loaded::Failed(TransactionError::MaxLoadedAccountsDataSizeExceeded, limit);
+                return LoadResult::Failed(TransactionError::MaxLoadedAccountsDataSizeExceeded, limit);
             }
             if account.owner == BPF_LOADER_UPGRADEABLE {
                 // The program's code counts too, and is in another account.
-                return Loaded::General;
+                return LoadResult::General;
             }
         }
         // All programs are the system program or the compute-budget program; other transactions never get here.
@@ -185,10 +185,10 @@ impl Transfers<'_> {
             let is_there = set.get(self.places[index]).lamports != 0;
             let is_system = self.txn.account_keys()[index] == SYSTEM_PROGRAM;
             if !is_there || is_system && !is_transfer_or_invalid(instruction.data) {
-                return Loaded::General;
+                return LoadResult::General;
             }
         }
-        Loaded::Ready(bytes)
+        LoadResult::Ready(bytes)
     }
 
     /// Runs the instructions and checks the rent; returns the result and the compute units used.
@@ -268,7 +268,7 @@ impl Transfers<'_> {
             return;
         }
         if !touched.0.iter().any(|touched| touched.index == index) {
-            touched.0.push(Touched { index, lamports: account.lamports, rent_epoch: account.rent_epoch });
+            touched.0.push(TouchedAccount { index, lamports: account.lamports, rent_epoch: account.rent_epoch });
             let (before, minimum) = (account.lamports, self.of_block.minimum_balance(account.data().len()));
             settle_rent_epoch(&mut account.rent_epoch, before, minimum);
         }
@@ -311,17 +311,17 @@ fn settle_rent_epoch(rent_epoch: &mut u64, lamports: u64, minimum: u64) {
 
 /// The accounts that one transaction touches, with their initial state.
 #[derive(Debug, Default)]
-pub(super) struct TouchedAccounts(Vec<Touched>);
+pub(super) struct TouchedAccounts(Vec<TouchedAccount>);
 
 impl TouchedAccounts {
     /// Starts with the payer, whose fee is paid.
     fn begin(&mut self, lamports: u64, rent_epoch: u64) {
         self.0.clear();
-        self.0.push(Touched { index: 0, lamports, rent_epoch });
+        self.0.push(TouchedAccount { index: 0, lamports, rent_epoch });
     }
 
     /// Commits or undoes the changes. The fee stays paid either way.
-    fn finish(&self, places: &[Place], set: &mut WorkingSet, commit: bool) {
+    fn finish(&self, places: &[WorkingSetIndex], set: &mut WorkingSet, commit: bool) {
         for touched in &self.0 {
             let place = places[usize::from(touched.index)];
             if commit || (touched.index != 0 && active(Mutation::MintedFailure)) {

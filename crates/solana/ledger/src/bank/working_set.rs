@@ -14,7 +14,7 @@ use crate::accounts::{Accounts, HashedKey};
 
 /// An account of the microblock.
 #[derive(Debug)]
-struct Working {
+struct WorkingAccount {
     key: HashedKey,
     account: Account,
     changed: bool,
@@ -22,11 +22,11 @@ struct Working {
 
 /// An account's place in the working set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u32);
+pub(super) struct WorkingSetIndex(u32);
 
 #[derive(Debug, Default)]
 pub(super) struct WorkingSet {
-    accounts: Vec<Working>,
+    accounts: Vec<WorkingAccount>,
     places: HashTable<u32>,
     loaded: usize,
 }
@@ -41,17 +41,17 @@ impl WorkingSet {
 
     /// The place of an account, which the next [`WorkingSet::load`] loads.
     #[inline]
-    pub(super) fn place(&mut self, store: &Accounts, key: &Pubkey) -> Place {
+    pub(super) fn place(&mut self, store: &Accounts, key: &Pubkey) -> WorkingSetIndex {
         let key = store.hashed(key);
         let accounts = &mut self.accounts;
         let found = self.places.find(key.hash, |&place| accounts[place as usize].key.key == key.key);
         if let Some(&place) = found {
-            return Place(place);
+            return WorkingSetIndex(place);
         }
         let place = accounts.len() as u32;
-        accounts.push(Working { key, account: Account::default(), changed: false });
+        accounts.push(WorkingAccount { key, account: Account::default(), changed: false });
         self.places.insert_unique(key.hash, place, |&place| accounts[place as usize].key.hash);
-        Place(place)
+        WorkingSetIndex(place)
     }
 
     /// Loads the accounts that were given a place since the last call.
@@ -79,19 +79,19 @@ impl WorkingSet {
 
     /// The account at a place; the default, without lamports, if it does not exist.
     #[inline]
-    pub(super) fn get(&self, place: Place) -> &Account {
+    pub(super) fn get(&self, place: WorkingSetIndex) -> &Account {
         &self.accounts[place.0 as usize].account
     }
 
     /// The same, for modification. Only [`WorkingSet::commit`] makes a change permanent.
     #[inline]
-    pub(super) fn get_mut(&mut self, place: Place) -> &mut Account {
+    pub(super) fn get_mut(&mut self, place: WorkingSetIndex) -> &mut Account {
         &mut self.accounts[place.0 as usize].account
     }
 
     /// Commits the account's current state. An account without lamports is deleted.
     #[inline]
-    pub(super) fn commit(&mut self, place: Place) {
+    pub(super) fn commit(&mut self, place: WorkingSetIndex) {
         let working = &mut self.accounts[place.0 as usize];
         working.changed = true;
         if working.account.lamports == 0 {
@@ -104,7 +104,7 @@ impl WorkingSet {
         let key = store.hashed(key);
         let found = self.places.find(key.hash, |&place| self.accounts[place as usize].key.key == key.key);
         match found {
-            Some(&place) => Some(self.get(Place(place)).clone()).filter(|account| account.lamports != 0),
+            Some(&place) => Some(self.get(WorkingSetIndex(place)).clone()).filter(|account| account.lamports != 0),
             None => store.load_hashed(&key),
         }
     }

@@ -4,7 +4,7 @@
 //! writes  `DIR/NNNNNNNNNN.log` (segments), `DIR/NNNNNNNNNN.index` beside each, `DIR/lock`
 //! memory  about 64 B per stored slot, plus 8 KiB for each slot being written (256 at most)
 //! disk    at most `limit_size`: the oldest segments are dropped, each as a whole
-//! drops   duplicate sets, sets of dropped slots, sets from `disable_from_slot` on: reported by [`Appended`]
+//! drops   duplicate sets, sets of dropped slots, sets from `disable_from_slot` on: reported by [`AppendResult`]
 //! source  our own format (record.rs, index.rs); the tests kill the process, flip bits and fill the disk
 //!
 //! Blocks are written once, in order, and dropped by age, so a log needs no compaction, no memory table and has no
@@ -15,10 +15,10 @@
 //! It is *durable* once that record and all before it are on stable storage ([`SyncPolicy`]). A kill at any time loses
 //! at most the record being written, and a power failure at most what was not yet durable.
 
+mod background;
 mod entries;
 mod error;
 mod index;
-mod keeper;
 mod open;
 mod reader;
 mod record;
@@ -27,14 +27,14 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use background::SteppedKeeper;
 pub use entries::entries;
 pub use error::{Damage, Finding, StoreError};
 pub use hearth_wal::Fault;
-pub use keeper::SteppedKeeper;
 pub use open::Recovery;
 pub use reader::{Block, Reader, SlotInfo};
 pub use record::{FecSetRecord, SET_DATA_SIZE_MAX, VERSION, block_size};
-pub use store::{Appended, BlockStore};
+pub use store::{AppendResult, BlockStore};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

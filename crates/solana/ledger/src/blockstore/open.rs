@@ -6,11 +6,11 @@
 //! drops   a torn tail: bytes and position in [`Recovery`]
 //! source  after a kill only the last record can be torn; after a power failure any record that was not durable
 
+use super::background::{BackgroundThread, Shared, SteppedKeeper};
 use super::index::{self, Checkpoint, Index, SlotEntry};
-use super::keeper::{Keeper, Shared, SteppedKeeper};
 use super::record::{Record, SEGMENT_HEAD_SIZE, VERSION};
 use super::scan::{Step, Walk};
-use super::store::{BlockStore, Tail, create_segment};
+use super::store::{BlockStore, LogTail, create_segment};
 use super::{
     Config, Damage, Finding, LogPosition, StoreError, SyncPolicy, index_path, list_segments, log_path, numbered, reader,
 };
@@ -138,11 +138,15 @@ impl BlockStore {
         Ok((store, SteppedKeeper::new(keeper), recovery))
     }
 
-    fn find(volume: Arc<dyn Volume>, dir: &Path, config: Config) -> Result<(Self, Keeper, Recovery), StoreError> {
+    fn find(
+        volume: Arc<dyn Volume>,
+        dir: &Path,
+        config: Config,
+    ) -> Result<(Self, BackgroundThread, Recovery), StoreError> {
         config.check()?;
         fs::create_dir_all(dir).map_err(|e| StoreError::io("creating", dir, e))?;
         let lock = take_lock(dir)?;
-        let mut found = Found::default();
+        let mut found = RecoveredLog::default();
         let mut segments = list_segments(dir)?;
         if config.sync != SyncPolicy::Kernel {
             nothing_durable_is_gone(dir, segments.last().copied())?;
@@ -172,7 +176,7 @@ impl BlockStore {
 }
 
 /// The recovered state of the log so far.
-struct Found {
+struct RecoveredLog {
     index: Index,
     recovery: Recovery,
     sealed: VecDeque<(u32, u64)>,
@@ -185,7 +189,7 @@ struct Found {
     checkpoints: Vec<Checkpoint>,
 }
 
-impl Default for Found {
+impl Default for RecoveredLog {
     fn default() -> Self {
         Self {
             index: Index::default(),
@@ -200,7 +204,7 @@ impl Default for Found {
     }
 }
 
-impl Found {
+impl RecoveredLog {
     /// Removes a segment whose first record was never completed: it contains nothing.
     fn remove_unborn(&mut self, dir: &Path, segment: u32) -> Result<(), StoreError> {
         let path = log_path(dir, segment);
@@ -334,8 +338,8 @@ impl Found {
         volume: Arc<dyn Volume>,
         dir: &Path,
         config: Config,
-        tail: Tail,
-    ) -> Result<(BlockStore, Keeper, Recovery), StoreError> {
+        tail: LogTail,
+    ) -> Result<(BlockStore, BackgroundThread, Recovery), StoreError> {
         let slots = &self.index.slots;
         self.recovery.first_slot = slots.first_key_value().map(|(slot, _)| *slot);
         self.recovery.last_whole_slot = slots.values().rev().find(|e| e.complete).map(|e| e.slot);
@@ -411,13 +415,13 @@ fn check_head(path: &Path, config: &Config) -> Result<(), StoreError> {
 }
 
 /// Opens the last segment for appending, and makes its contents durable.
-fn open_active(volume: &dyn Volume, dir: &Path, segment: u32, config: &Config) -> Result<Tail, StoreError> {
+fn open_active(volume: &dyn Volume, dir: &Path, segment: u32, config: &Config) -> Result<LogTail, StoreError> {
     let path = log_path(dir, segment);
     let file = volume.open(&path).map_err(|e| StoreError::io("opening", &path, e))?;
     if config.sync != SyncPolicy::Kernel {
         file.sync().map_err(|e| StoreError::io("syncing", &path, e))?;
     }
-    Ok(Tail { segment, end: Appender::new(file, file_len(&path)?) })
+    Ok(LogTail { segment, end: Appender::new(file, file_len(&path)?) })
 }
 
 fn take_lock(dir: &Path) -> Result<File, StoreError> {

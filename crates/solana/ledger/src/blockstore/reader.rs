@@ -5,8 +5,8 @@
 //! drops   nothing; bytes that fail verification are an error that names file and offset
 //! source  record.rs
 
+use super::background::Shared;
 use super::index::SlotEntry;
-use super::keeper::Shared;
 use super::record::Record;
 use super::scan::{Step, Walk};
 use super::{Damage, FecSetRecord, Finding, LogPosition, SHREDS_PER_SET, StoreError, list_segments, log_path};

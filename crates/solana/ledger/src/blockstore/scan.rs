@@ -6,7 +6,7 @@
 
 use super::LogPosition;
 use super::record::{self, Frame, HEADER_SIZE, Record};
-use hearth_wal::{Fault, Stretch};
+use hearth_wal::{DamagedRange, Fault};
 use std::fs::File;
 use std::io;
 
@@ -47,7 +47,7 @@ impl<'f> Walk<'f> {
                 Step::Record { record, at: position(at), end: position(end) }
             }
             hearth_wal::Step::Skipped => Step::Skipped,
-            hearth_wal::Step::Damage(Stretch { at, length, fault, to_end }) => {
+            hearth_wal::Step::Damage(DamagedRange { at, length, fault, to_end }) => {
                 Step::Damage { at: position(at), length, fault, to_end }
             }
             hearth_wal::Step::End => Step::End,

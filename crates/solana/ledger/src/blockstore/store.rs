@@ -3,15 +3,15 @@
 //! reads   FEC sets
 //! writes  the last segment of the log, one write(2) per set
 //! memory  8 KiB at most for each slot being written, [`OPEN_SLOTS_MAX`] slots; entries since the last checkpoint
-//! drops   duplicate sets, and those from `disable_from_slot` on: reported by [`Appended`]
+//! drops   duplicate sets, and those from `disable_from_slot` on: reported by [`AppendResult`]
 //! source  mod.rs
 
 mod publish;
 mod segments;
 mod slot;
 
+use super::background::{BackgroundThread, Job, Shared};
 use super::index::{Checkpoint, SlotEntry};
-use super::keeper::{Job, Keeper, Shared};
 use super::record::{
     COMPLETE_SIZE, DISCARD_SIZE, FecSetRecord, encode_complete, encode_discard, encode_dump, encode_set,
     set_record_size,
@@ -27,14 +27,14 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-pub(super) use segments::{Tail, create_segment};
+pub(super) use segments::{LogTail, create_segment};
 
 /// Maximum slots whose sets are tracked. Beyond it the lowest is untracked, and reread from the log when it continues.
 const OPEN_SLOTS_MAX: usize = 256;
 
 /// The result of appending a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Appended {
+pub enum AppendResult {
     /// It is in the log.
     Stored {
         /// Whether it was the slot's last missing set.
@@ -53,7 +53,7 @@ pub struct BlockStore {
     shared: Arc<Shared>,
     jobs: Sender<Job>,
     keeper: Option<JoinHandle<()>>,
-    tail: Tail,
+    tail: LogTail,
     sealed: VecDeque<(u32, u64)>,
     open_slots: BTreeMap<u64, OpenSlot>,
     /// Entries that could not be put into the index because a reader held it.
@@ -71,11 +71,11 @@ impl BlockStore {
         volume: Arc<dyn Volume>,
         config: Config,
         shared: Arc<Shared>,
-        tail: Tail,
+        tail: LogTail,
         sealed: VecDeque<(u32, u64)>,
-    ) -> (Self, Keeper) {
+    ) -> (Self, BackgroundThread) {
         let (jobs, inbox) = channel();
-        let keeper = Keeper::new(shared.clone(), inbox, config.sync);
+        let keeper = BackgroundThread::new(shared.clone(), inbox, config.sync);
         let _ = jobs.send(Job::Segment { segment: tail.segment, file: tail.end.disk().clone() });
         let store = Self {
             config,
@@ -96,7 +96,7 @@ impl BlockStore {
     }
 
     /// Gives the keeper a thread of its own.
-    pub(super) fn run_keeper(&mut self, keeper: Keeper) {
+    pub(super) fn run_keeper(&mut self, keeper: BackgroundThread) {
         let spawned = std::thread::Builder::new().name("blockstore".into()).spawn(move || keeper.run());
         self.keeper = Some(spawned.expect("a process that cannot start a thread cannot start tiles either"));
     }
@@ -133,30 +133,30 @@ impl BlockStore {
     ///
     /// [`StoreError::NoRoom`]: nothing was appended, and the call may be retried. [`StoreError::BadSet`]: the set
     /// cannot belong to its slot. [`StoreError::SyncFailed`]: the device lost data; no later call succeeds.
-    pub fn append_set(&mut self, set: &FecSetRecord<'_>) -> Result<Appended, StoreError> {
+    pub fn append_set(&mut self, set: &FecSetRecord<'_>) -> Result<AppendResult, StoreError> {
         if let Some(why) = self.shared.failure.get() {
             return Err(StoreError::SyncFailed(why.clone()));
         }
         if self.config.disable_from_slot.is_some_and(|from| set.slot >= from) {
-            return Ok(Appended::Disabled);
+            return Ok(AppendResult::Disabled);
         }
         let bad = |why| Err(StoreError::BadSet { slot: set.slot, fec_set_index: set.fec_set_index, why });
         if let Some(why) = malformed(set) {
             return bad(why);
         }
         if !self.open_slots.contains_key(&set.slot) && !self.open_slot(set)? {
-            return Ok(Appended::Duplicate);
+            return Ok(AppendResult::Duplicate);
         }
         let open = &self.open_slots[&set.slot];
         if open.has(set.fec_set_index / SHREDS_PER_SET) {
-            return Ok(Appended::Duplicate);
+            return Ok(AppendResult::Duplicate);
         }
         if let Some(why) = open.contradiction(set) {
             return bad(why);
         }
         let slot_whole = open.completes(set);
         self.write_set(set, slot_whole)?;
-        Ok(Appended::Stored { slot_whole })
+        Ok(AppendResult::Stored { slot_whole })
     }
 
     /// Calls `tell`, on another thread, whenever slots may have become durable or a sync has failed. Only the first

@@ -40,7 +40,7 @@ pub(super) fn append_slot(store: &mut BlockStore, slot: u64, sets: u32, len: usi
         let last = number + 1 == sets;
         let data = data_of(slot, number, len);
         let done = store.append_set(&set_of(slot, number, last, &data))?;
-        assert_eq!(done, Appended::Stored { slot_whole: last });
+        assert_eq!(done, AppendResult::Stored { slot_whole: last });
     }
     Ok(())
 }
@@ -100,10 +100,10 @@ fn an_unfinished_slot_goes_on_after_reopening() {
     drop(store);
     let (mut store, found) = BlockStore::open(dir.path(), config(4)).unwrap();
     assert_eq!((found.first_slot, found.last_whole_slot), (Some(3), None));
-    assert_eq!(store.append_set(&set_of(3, 0, false, &data[0])).unwrap(), Appended::Duplicate);
+    assert_eq!(store.append_set(&set_of(3, 0, false, &data[0])).unwrap(), AppendResult::Duplicate);
     let done = store.append_set(&set_of(3, 1, false, &data[1])).unwrap();
-    assert_eq!(done, Appended::Stored { slot_whole: true });
-    assert_eq!(store.append_set(&set_of(3, 1, false, &data[1])).unwrap(), Appended::Duplicate);
+    assert_eq!(done, AppendResult::Stored { slot_whole: true });
+    assert_eq!(store.append_set(&set_of(3, 1, false, &data[1])).unwrap(), AppendResult::Duplicate);
     let block = store.reader().block(3).unwrap().unwrap();
     assert_eq!((block.data, block.block_id), (data.concat(), [2; 32]));
 }
@@ -231,7 +231,7 @@ fn nothing_is_stored_from_the_slot_on_that_switches_it_off() {
     let (mut store, _) = BlockStore::open(dir.path(), off).unwrap();
     append_slot(&mut store, 2, 1, 100).unwrap();
     let bytes = store.disk_bytes();
-    assert_eq!(store.append_set(&set_of(3, 0, true, b"x")).unwrap(), Appended::Disabled);
+    assert_eq!(store.append_set(&set_of(3, 0, true, b"x")).unwrap(), AppendResult::Disabled);
     assert_eq!((store.disk_bytes(), store.reader().last_slot()), (bytes, Some(2)));
 }
 

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use super::batch::Batch;
 use super::meta::BlockMeta;
 use super::record::{Head, Kind, VERSION};
-use super::recovery::{Checked, Damage, Recovery};
+use super::recovery::{Damage, HistoryCheck, Recovery};
 use super::scan::{Step, Walk};
 use super::table::Table;
 use super::{HistoryError, log_path, table_path};
@@ -33,8 +33,8 @@ pub(super) struct SegmentCheck {
     pub bytes: u64,
     /// The blocks that are closed in it, ascending, with the number of transactions of each.
     blocks: Vec<(u64, u32)>,
-    stretches: Vec<Stretch>,
-    straddling: Vec<Straddling>,
+    stretches: Vec<DamagedRange>,
+    straddling: Vec<SplitBlock>,
     /// Transactions per slot of blocks that are not closed at its end.
     unclosed: BTreeMap<u64, u64>,
 }
@@ -47,7 +47,7 @@ pub(super) enum TableState {
 }
 
 /// A damaged range of a segment.
-struct Stretch {
+struct DamagedRange {
     at: u64,
     length: u64,
     to_end: bool,
@@ -59,7 +59,7 @@ struct Stretch {
 
 /// A block with fewer transactions in its segment than its closing record says: the others are in the segments before,
 /// or are lost.
-struct Straddling {
+struct SplitBlock {
     slot: u64,
     lacks: u64,
     at: u64,
@@ -71,11 +71,11 @@ struct Straddling {
 /// # Errors
 ///
 /// [`HistoryError::OtherChain`], [`HistoryError::Version`], or a failure of the file system. Damage is not an error.
-pub fn check(dir: &Path, genesis_hash: &[u8; 32], progress: impl Fn(u64) + Sync) -> Result<Checked, HistoryError> {
+pub fn check(dir: &Path, genesis_hash: &[u8; 32], progress: impl Fn(u64) + Sync) -> Result<HistoryCheck, HistoryError> {
     let checks = segments(dir, &super::list_segments(dir)?, genesis_hash, progress)?;
     let Recovery { mut damage, torn, rebuilt_tables } = recovery(dir, &checks);
     damage.extend(rebuilt_tables);
-    Ok(Checked {
+    Ok(HistoryCheck {
         segments: checks.len() as u64,
         tables: checks.iter().filter(|check| !matches!(check.table, TableState::None)).count() as u64,
         bytes: checks.iter().map(|check| check.bytes).sum(),
@@ -137,7 +137,7 @@ impl SegmentCheck {
                     check.unclosed.clear();
                     is_reset = true;
                     let (what, after) = ("no record of the history verifies here", check.last_slot());
-                    check.stretches.push(Stretch { at, length, to_end, what, after, until: None });
+                    check.stretches.push(DamagedRange { at, length, to_end, what, after, until: None });
                 }
                 Step::Record { kind, body, at, .. } => {
                     is_reset |= kind == Kind::Reopened;
@@ -175,7 +175,7 @@ impl SegmentCheck {
         let decoded = BlockMeta::decode(body).filter(|block| after.is_none_or(|after| after < block.slot));
         let Some(block) = decoded else {
             let (length, what) = (body.len() as u64, "a block does not decode, or is out of order");
-            self.stretches.push(Stretch { at, length, to_end: false, what, after, until: None });
+            self.stretches.push(DamagedRange { at, length, to_end: false, what, after, until: None });
             return;
         };
         let found = self.unclosed.remove(&block.slot).unwrap_or(0);
@@ -187,7 +187,7 @@ impl SegmentCheck {
                 return;
             }
             let lacks = if is_reset { u64::MAX } else { written.wrapping_sub(found) };
-            self.straddling.push(Straddling { slot, lacks, at, after });
+            self.straddling.push(SplitBlock { slot, lacks, at, after });
         }
         self.blocks.push((slot, block.transaction_count));
         self.stretches.iter_mut().filter(|stretch| stretch.until.is_none()).for_each(|s| s.until = Some(slot));
@@ -223,7 +223,7 @@ impl SegmentCheck {
         if len < table.closed_to {
             let (at, length, what) = (len, table.closed_to - len, "the segment's end is missing");
             let after = self.last_slot();
-            self.stretches.push(Stretch { at, length, to_end: false, what, after, until: None });
+            self.stretches.push(DamagedRange { at, length, to_end: false, what, after, until: None });
         }
         let txns = self.blocks.iter().map(|(_, count)| u64::from(*count)).sum();
         if self.stretches.is_empty() && self.straddling.is_empty() && table.counts() != (self.blocks.len() as u64, txns)
@@ -272,7 +272,7 @@ pub(super) fn recovery(dir: &Path, checks: &[SegmentCheck]) -> Recovery {
         }
         for stretch in &check.stretches {
             let (file, after_slot) = (log_path(dir, check.segment), stretch.after.unwrap_or(last_slot));
-            let Stretch { at: offset, length, what, until: until_slot, .. } = *stretch;
+            let DamagedRange { at: offset, length, what, until: until_slot, .. } = *stretch;
             let damage = Damage { file, offset, length, what, after_slot, until_slot };
             if is_last && stretch.to_end { found.torn = Some(damage) } else { found.damage.push(damage) }
         }

@@ -142,7 +142,7 @@ pub(super) fn merged(a: &[HashEntry], b: &[HashEntry]) -> Vec<HashEntry> {
 
 /// The transactions of blocks that are not closed.
 #[derive(Default)]
-pub(super) struct Pending(BTreeMap<u64, PendingSlot>);
+pub(super) struct PendingTransactions(BTreeMap<u64, PendingSlot>);
 
 #[derive(Default)]
 struct PendingSlot {
@@ -171,7 +171,7 @@ pub(super) struct ClosedSlot {
     pub closed_to: u64,
 }
 
-impl Pending {
+impl PendingTransactions {
     /// Records the transactions of a batch at `record` of `segment`.
     pub fn add(&mut self, key: &HistoryKey, segment: u32, record: u64, batch: &Batch<'_>) {
         let slot = self.0.entry(batch.slot).or_default();

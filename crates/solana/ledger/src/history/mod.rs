@@ -24,7 +24,7 @@
 
 mod batch;
 mod check;
-mod historian;
+mod compactor;
 mod index;
 mod meta;
 mod open;
@@ -41,8 +41,8 @@ mod writer;
 pub use batch::{BATCH_SIZE_MAX, Batch, BatchWriter};
 pub use check::check;
 pub use meta::{BlockMeta, Details, DetailsParts, MetaParts, TransactionMeta, memos};
-pub use reader::{AddressEntry, HistoryReader, Located, Place};
-pub use recovery::{Checked, Damage, Recovery};
+pub use reader::{AddressEntry, HistoryReader, LocatedTransaction, TransactionPosition};
+pub use recovery::{Damage, HistoryCheck, Recovery};
 pub use writer::History;
 
 use std::io;

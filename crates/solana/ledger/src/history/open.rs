@@ -22,8 +22,8 @@ use parking_lot::RwLock;
 
 use super::batch::Batch;
 use super::check::{self, SegmentCheck, TableState};
-use super::historian::{Feed, RecordOutcome, Shared, State, remove_segment};
-use super::index::Pending;
+use super::compactor::{Feed, RecordOutcome, Shared, State, remove_segment};
+use super::index::PendingTransactions;
 use super::record::{self, Head, Kind, VERSION};
 use super::scan::{Step, Walk};
 use super::table::Table;
@@ -60,24 +60,30 @@ impl History {
             failure: OnceLock::new(),
             on_indexed: OnceLock::new(),
         });
-        let mut opening = Opening { shared: &shared, head: &head, keep_to, pending: Pending::default(), covered: None };
+        let mut opening = HistoryOpener {
+            shared: &shared,
+            head: &head,
+            keep_to,
+            pending: PendingTransactions::default(),
+            covered: None,
+        };
         let end = opening.run(checks)?;
         shared.make_room();
         Self::start(shared, head, end, (recovery, slots))
     }
 }
 
-struct Opening<'a> {
+struct HistoryOpener<'a> {
     shared: &'a Arc<Shared>,
     head: &'a Head,
     keep_to: u64,
-    pending: Pending,
+    pending: PendingTransactions,
     /// The table of the previous segment, if that was not scanned: `pending` then lacks the blocks still open at its
     /// end.
     covered: Option<Arc<Table>>,
 }
 
-impl Opening<'_> {
+impl HistoryOpener<'_> {
     /// Goes through the segments; returns the position for appending.
     fn run(&mut self, checks: Vec<SegmentCheck>) -> Result<Appender, HistoryError> {
         let numbers: Vec<u32> = checks.iter().map(|check| check.segment).collect();
@@ -89,7 +95,7 @@ impl Opening<'_> {
                 if self.has_all_wanted() {
                     break;
                 }
-                (self.covered, self.pending) = (None, Pending::default());
+                (self.covered, self.pending) = (None, PendingTransactions::default());
             }
             next = segment + 1;
             match check.table {

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use hearth_wire::{Pubkey, Signature};
 
 use super::HistoryError;
-use super::historian::Shared;
+use super::compactor::Shared;
 use super::meta::{BlockMeta, TransactionMeta};
 use super::search::{Hit, Log, Part};
 use crate::error::TransactionError;
@@ -26,7 +26,7 @@ pub struct HistoryReader {
 
 /// A transaction's position in the chain; later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct TransactionPosition {
     /// The slot of its block.
     pub slot: u64,
     /// Its index in the block.
@@ -35,9 +35,9 @@ pub struct Place {
 
 /// A transaction that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Located {
+pub struct LocatedTransaction {
     /// Position in the chain.
-    pub place: Place,
+    pub place: TransactionPosition,
     /// Its block's time in Unix seconds.
     pub block_time: i64,
     /// The stored metadata.
@@ -48,7 +48,7 @@ pub struct Located {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressEntry {
     /// Position in the chain.
-    pub place: Place,
+    pub place: TransactionPosition,
     /// Its block's time in Unix seconds.
     pub block_time: i64,
     /// Its first signature.
@@ -82,17 +82,17 @@ impl HistoryReader {
     /// # Errors
     ///
     /// [`HistoryError::Corrupt`] if bytes on disk changed, [`HistoryError::Io`] if they cannot be read; the same below.
-    pub fn transaction(&self, signature: &Signature) -> Result<Option<Located>, HistoryError> {
+    pub fn transaction(&self, signature: &Signature) -> Result<Option<LocatedTransaction>, HistoryError> {
         let Some((segment, hit)) = self.find(signature)? else { return Ok(None) };
         let mut log = Log::new(&self.shared);
         let Some(entry) = log.entry(segment, &hit.0)? else { return Ok(None) };
         let meta = entry.meta();
         let Some(meta) = meta else { return Err(log.corrupt(segment, hit.0.record, "metadata do not decode")) };
-        Ok(Some(Located { place: place(&hit), block_time: hit.2.time, meta }))
+        Ok(Some(LocatedTransaction { place: place(&hit), block_time: hit.2.time, meta }))
     }
 
     /// The position of the transaction with this first signature.
-    pub fn place(&self, signature: &Signature) -> Result<Option<Place>, HistoryError> {
+    pub fn place(&self, signature: &Signature) -> Result<Option<TransactionPosition>, HistoryError> {
         Ok(self.find(signature)?.map(|(_, hit)| place(&hit)))
     }
 
@@ -138,7 +138,7 @@ impl HistoryReader {
         &self,
         address: &Pubkey,
         highest_slot: u64,
-        (before, until): (Option<Place>, Option<Place>),
+        (before, until): (Option<TransactionPosition>, Option<TransactionPosition>),
         limit: usize,
     ) -> Result<Vec<AddressEntry>, HistoryError> {
         let hash = self.shared.key.address(address);
@@ -183,8 +183,8 @@ impl HistoryReader {
     }
 }
 
-fn place((_, ordinal, slot): &Hit) -> Place {
-    Place { slot: slot.slot, index: ordinal - slot.first }
+fn place((_, ordinal, slot): &Hit) -> TransactionPosition {
+    TransactionPosition { slot: slot.slot, index: ordinal - slot.first }
 }
 
 fn entry_of(log: &mut Log<'_>, segment: u32, hit: &Hit) -> Result<Option<AddressEntry>, HistoryError> {

@@ -42,7 +42,7 @@ impl fmt::Display for Damage {
 
 /// The findings of checking a whole history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct HistoryCheck {
     /// Number of segments of the log.
     pub segments: u64,
     /// Number of tables.

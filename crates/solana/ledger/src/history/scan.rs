@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 
-use hearth_wal::Stretch;
+use hearth_wal::DamagedRange;
 
 use super::record::{self, Frame, Kind};
 
@@ -38,7 +38,7 @@ impl<'f> Walk<'f> {
                 let (kind, body) = record::parse(bytes);
                 Step::Record { kind, body, at, end }
             }
-            hearth_wal::Step::Damage(Stretch { at, length, to_end, .. }) => Step::Damage { at, length, to_end },
+            hearth_wal::Step::Damage(DamagedRange { at, length, to_end, .. }) => Step::Damage { at, length, to_end },
             hearth_wal::Step::Skipped | hearth_wal::Step::End => Step::End,
         })
     }

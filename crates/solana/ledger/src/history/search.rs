@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::batch::{Batch, Entry};
-use super::historian::{InMemory, Shared};
+use super::compactor::{InMemory, Shared};
 use super::index::{Index, SlotEntry, TxnEntry};
 use super::meta::BlockMeta;
 use super::record::Kind;

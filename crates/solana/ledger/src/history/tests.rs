@@ -28,7 +28,7 @@ fn address(n: u8) -> Pubkey {
 
 /// A transaction of the tests: its accounts, and the amount of metadata.
 #[derive(Clone, Debug)]
-struct Made {
+struct TestTransaction {
     accounts: Vec<u8>,
     fails: bool,
     log_bytes: usize,
@@ -36,22 +36,28 @@ struct Made {
     loaded: u8,
 }
 
-fn made() -> impl Strategy<Value = Made> {
+fn made() -> impl Strategy<Value = TestTransaction> {
     let accounts = prop::collection::btree_set(0u8..6, 1..4).prop_map(Vec::from_iter);
     (accounts, any::<bool>(), prop_oneof![Just(0usize), 0..6_000usize], any::<bool>(), 0u8..2).prop_map(
-        |(accounts, fails, log_bytes, has_tokens, loaded)| Made { accounts, fails, log_bytes, has_tokens, loaded },
+        |(accounts, fails, log_bytes, has_tokens, loaded)| TestTransaction {
+            accounts,
+            fails,
+            log_bytes,
+            has_tokens,
+            loaded,
+        },
     )
 }
 
 /// Blocks of microblocks of transactions.
-type Blocks = Vec<Vec<Vec<Made>>>;
+type Blocks = Vec<Vec<Vec<TestTransaction>>>;
 
 fn blocks() -> impl Strategy<Value = Blocks> {
     let microblock = prop::collection::vec(made(), 1..6);
     prop::collection::vec(prop::collection::vec(microblock, 0..5), 1..24)
 }
 
-fn meta_of(made: &Made, slot: u64, number: u32) -> TransactionMeta {
+fn meta_of(made: &TestTransaction, slot: u64, number: u32) -> TransactionMeta {
     let mut signature = [0xa5; 64];
     signature[..8].copy_from_slice(&slot.to_le_bytes());
     signature[8..12].copy_from_slice(&number.to_le_bytes());
@@ -88,7 +94,7 @@ fn meta_of(made: &Made, slot: u64, number: u32) -> TransactionMeta {
     }
 }
 
-fn batch(writer: &mut BatchWriter, slot: u64, microblock: u64, first: u32, txns: &[Made]) -> Vec<u8> {
+fn batch(writer: &mut BatchWriter, slot: u64, microblock: u64, first: u32, txns: &[TestTransaction]) -> Vec<u8> {
     writer.begin(slot, microblock);
     for (number, made) in (first..).zip(txns) {
         let meta = meta_of(made, slot, number);
@@ -136,7 +142,7 @@ fn block_of(slot: u64, transaction_count: u32) -> BlockMeta {
 }
 
 /// The expected contents: each block's transactions, in order. Slots are even.
-type Model = BTreeMap<u64, Vec<(Made, TransactionMeta)>>;
+type Model = BTreeMap<u64, Vec<(TestTransaction, TransactionMeta)>>;
 
 fn slot_of(number: usize) -> u64 {
     2 * (number as u64 + 1)
@@ -164,7 +170,7 @@ fn write(history: &mut History, blocks: &Blocks, from: usize, model: &mut Model)
         mine.iter().for_each(|batch| history.append(batch));
         let ahead = batches.get_mut(number + 1).filter(|ahead| ahead.len() > 2);
         ahead.and_then(Vec::pop).iter().for_each(|batch| history.append(batch));
-        let txns: Vec<&Made> = blocks[number].iter().flatten().collect();
+        let txns: Vec<&TestTransaction> = blocks[number].iter().flatten().collect();
         assert_eq!(history.seen(slot), txns.len() as u64);
         history.close(&block_of(slot, txns.len() as u32)).unwrap();
         let metas = (0..).zip(txns).map(|(n, made)| (made.clone(), meta_of(made, slot, n)));
@@ -182,8 +188,8 @@ fn check(reader: &HistoryReader, model: &Model) {
         assert_eq!(reader.transactions(slot).unwrap().as_ref(), Some(&metas), "slot {slot}");
         for (index, meta) in (0..).zip(metas) {
             let found = reader.transaction(&meta.signature).unwrap().unwrap();
-            let place = Place { slot, index };
-            assert_eq!(found, Located { place, block_time: slot as i64 * 400, meta });
+            let place = TransactionPosition { slot, index };
+            assert_eq!(found, LocatedTransaction { place, block_time: slot as i64 * 400, meta });
         }
     }
     let absent: Signature = [0; 64];
@@ -200,7 +206,12 @@ fn check_address(reader: &HistoryReader, model: &Model, n: u8, end: u64) {
     for (&slot, txns) in model.iter().rev() {
         for (index, (made, meta)) in txns.iter().enumerate().rev() {
             if made.accounts.contains(&n) || (n == 100 && made.loaded > 0) {
-                all.push((Place { slot, index: index as u32 }, meta.signature, meta.result.err(), meta.memo.clone()));
+                all.push((
+                    TransactionPosition { slot, index: index as u32 },
+                    meta.signature,
+                    meta.result.err(),
+                    meta.memo.clone(),
+                ));
             }
         }
     }
@@ -211,7 +222,8 @@ fn check_address(reader: &HistoryReader, model: &Model, n: u8, end: u64) {
     assert_eq!(of(end, (None, None), usize::MAX), all);
     assert_eq!(of(end, (None, None), 3), all[..all.len().min(3)]);
     let (third, two_thirds) = (all.get(all.len() / 3).map(|e| e.0), all.get(all.len() * 2 / 3).map(|e| e.0));
-    let between = |e: &&(Place, _, _, _)| third.is_none_or(|b| e.0 < b) && two_thirds.is_none_or(|u| e.0 > u);
+    let between =
+        |e: &&(TransactionPosition, _, _, _)| third.is_none_or(|b| e.0 < b) && two_thirds.is_none_or(|u| e.0 > u);
     assert_eq!(of(end, (third, two_thirds), usize::MAX), all.iter().filter(between).cloned().collect::<Vec<_>>());
     let low = end / 2;
     let old: Vec<_> = all.iter().filter(|e| e.0.slot <= low).cloned().collect();
@@ -281,14 +293,14 @@ proptest! {
 
 /// Transfers with logs, enough of them for several segments.
 fn many(count: usize) -> Blocks {
-    let made = Made { accounts: vec![0, 3], fails: true, log_bytes: 3_000, has_tokens: true, loaded: 1 };
+    let made = TestTransaction { accounts: vec![0, 3], fails: true, log_bytes: 3_000, has_tokens: true, loaded: 1 };
     vec![vec![vec![made; 4]; 2]; count]
 }
 
 #[test]
 fn a_log_cut_at_any_byte_opens_with_its_whole_blocks() {
     let dir = tempfile::tempdir().unwrap();
-    let small = Made { accounts: vec![0], fails: false, log_bytes: 0, has_tokens: false, loaded: 0 };
+    let small = TestTransaction { accounts: vec![0], fails: false, log_bytes: 0, has_tokens: false, loaded: 0 };
     let blocks = vec![vec![vec![small]]; 3];
     let (mut model, mut ends) = (Model::new(), vec![]);
     let mut history = History::open(dir.path(), config(), u64::MAX).unwrap();
@@ -370,7 +382,7 @@ fn a_damaged_table_is_made_again() {
     assert_eq!(history_check(dir.path()).damage, []);
 }
 
-fn history_check(dir: &Path) -> Checked {
+fn history_check(dir: &Path) -> HistoryCheck {
     super::check(dir, &GENESIS, |_| ()).unwrap()
 }
 
@@ -444,7 +456,7 @@ fn survives(dir: &Path, blocks: &Blocks, model: &Model, what: &str) {
     write(&mut again, blocks, from, &mut left);
     check(&again.reader(), model);
     drop(again);
-    assert_eq!(history_check(dir), Checked { torn: None, damage: vec![], ..history_check(dir) }, "{what}");
+    assert_eq!(history_check(dir), HistoryCheck { torn: None, damage: vec![], ..history_check(dir) }, "{what}");
 }
 
 #[test]
@@ -476,7 +488,7 @@ fn logs_of_others_are_refused() {
 #[test]
 fn a_batch_too_long_loses_its_logs_and_nothing_else() {
     let mut writer = BatchWriter::new(HistoryKey::new(1));
-    let long = Made { accounts: vec![0], fails: false, log_bytes: 7 << 20, has_tokens: true, loaded: 1 };
+    let long = TestTransaction { accounts: vec![0], fails: false, log_bytes: 7 << 20, has_tokens: true, loaded: 1 };
     let bytes = batch(&mut writer, 5, 6, 0, &vec![long.clone(); 4]);
     assert!(bytes.len() < BATCH_SIZE_MAX + 4096);
     let read = Batch::read(&bytes);

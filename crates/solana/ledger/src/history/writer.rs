@@ -16,7 +16,7 @@ use std::time::Duration;
 use hearth_wal::{Appender, FileSystem, Volume};
 
 use super::batch::Batch;
-use super::historian::{Historian, Job, Shared};
+use super::compactor::{Compactor, Job, Shared};
 use super::meta::BlockMeta;
 use super::record::{self, Head, Kind};
 use super::{HistoryError, HistoryKey, HistoryReader, Recovery, log_path};
@@ -54,7 +54,7 @@ impl History {
         (recovery, found_slots): (Recovery, Vec<u64>),
     ) -> Result<Self, HistoryError> {
         let (jobs, inbox) = channel();
-        let historian = Historian::new(shared.clone(), inbox, end.end());
+        let historian = Compactor::new(shared.clone(), inbox, end.end());
         let spawned = std::thread::Builder::new().name("history".into()).spawn(move || historian.run());
         let historian = spawned.map_err(|e| HistoryError::io("starting a thread for", &shared.dir, e))?;
         let (segment, last_slot) =

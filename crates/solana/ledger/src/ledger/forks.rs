@@ -104,7 +104,7 @@ pub enum RewindError {
 
 /// An ended and hashed block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frozen {
+pub struct FrozenBlock {
     /// Its slot.
     pub slot: u64,
     /// The slot of the parent block.
@@ -312,7 +312,7 @@ impl Ledger {
 
     /// A hashed block of the current fork that is not below the root; [`Ledger::hash_all`] hashes the newest. Only
     /// where forks are kept.
-    pub fn frozen(&self, slot: u64) -> Option<Frozen> {
+    pub fn frozen(&self, slot: u64) -> Option<FrozenBlock> {
         let chain = self.chain();
         let block = chain.blocks[chain.find(slot)?];
         let (bank_hash, mut votes) = self.shared.hashing.voted(slot)?;
@@ -320,7 +320,7 @@ impl Ledger {
         if epoch(block.parent) != epoch(slot) {
             votes = self.shared.hashing.vote_accounts_since(block.parent).into_iter().collect();
         }
-        Some(Frozen { slot, parent: block.parent, blockhash: block.blockhash, bank_hash, votes })
+        Some(FrozenBlock { slot, parent: block.parent, blockhash: block.blockhash, bank_hash, votes })
     }
 
     /// These vote accounts, or all, at the end of the block of `slot`, with their authorized voters in that block's

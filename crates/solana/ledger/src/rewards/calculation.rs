@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use hearth_wire::Pubkey;
 
 use super::RewardFeatures;
-use super::points::{Earned, split};
+use super::points::{EarnedPoints, split};
 use crate::accounts::Accounts;
 use crate::stakes::{EpochStakes, StakeAccount, StakeHistory};
 use crate::vote_state::VoteState;
 
 /// The state when an epoch begins, and what is divided.
-pub(crate) struct Boundary<'a> {
+pub(crate) struct EpochBoundary<'a> {
     /// The accounts.
     pub(crate) accounts: &'a Accounts,
     /// The stake accounts.
@@ -35,9 +35,9 @@ pub(crate) struct Boundary<'a> {
     pub(crate) votes: Option<&'a BTreeMap<Pubkey, VoteState>>,
 }
 
-/// The result of a [`Boundary`].
+/// The result of an [`EpochBoundary`].
 #[derive(Debug, Default)]
-pub(crate) struct Calculated {
+pub(crate) struct RewardCalculation {
     /// The points of all stakes together.
     pub(crate) points: u128,
     /// The lamports that were divided; 0 if there are no points.
@@ -106,9 +106,9 @@ struct Votes {
     votes: Vec<Option<Vote>>,
 }
 
-impl Boundary<'_> {
+impl EpochBoundary<'_> {
     /// Divides the lamports.
-    pub(crate) fn calculate(&self) -> Calculated {
+    pub(crate) fn calculate(&self) -> RewardCalculation {
         let (votes, earned) = self.earned();
         let points = earned.iter().map(|(_, earned)| earned.points).sum();
         self.redeem_all(&votes, earned, points)
@@ -118,8 +118,9 @@ impl Boundary<'_> {
     /// that are paid already may be missing. Fails if the points cannot be those.
     pub(crate) fn calculate_again(&self, points: u128) -> Result<Vec<StakeReward>, &'static str> {
         let (votes, earned) = self.earned();
-        let is_part =
-            |earned: &Earned| earned.points <= points && earned.points.checked_mul(self.lamports.into()).is_some();
+        let is_part = |earned: &EarnedPoints| {
+            earned.points <= points && earned.points.checked_mul(self.lamports.into()).is_some()
+        };
         match earned.iter().all(|(_, earned)| is_part(earned)) {
             true => Ok(self.redeem_all(&votes, earned, points).stakes),
             false => Err("a stake has more points than there are in the distribution of rewards"),
@@ -127,19 +128,24 @@ impl Boundary<'_> {
     }
 
     /// What each stake has earned, with the place of its vote account.
-    fn earned(&self) -> (Votes, Vec<(usize, Earned)>) {
+    fn earned(&self) -> (Votes, Vec<(usize, EarnedPoints)>) {
         let mut votes = Votes::default();
         let earn = |stake: &StakeAccount| {
             let place = self.place(&mut votes, &stake.delegation.vote);
             let vote = votes.votes[place].as_ref();
-            (place, vote.map_or_else(Earned::default, |vote| Earned::of(&stake.delegation, &vote.state, self.history)))
+            (
+                place,
+                vote.map_or_else(EarnedPoints::default, |vote| {
+                    EarnedPoints::of(&stake.delegation, &vote.state, self.history)
+                }),
+            )
         };
         let earned = self.stakes.iter().map(earn).collect();
         (votes, earned)
     }
 
-    fn redeem_all(&self, votes: &Votes, earned: Vec<(usize, Earned)>, points: u128) -> Calculated {
-        let mut calculated = Calculated::default();
+    fn redeem_all(&self, votes: &Votes, earned: Vec<(usize, EarnedPoints)>, points: u128) -> RewardCalculation {
+        let mut calculated = RewardCalculation::default();
         if points == 0 {
             return calculated;
         }
@@ -181,7 +187,7 @@ impl Boundary<'_> {
         &self,
         stake: &StakeAccount,
         vote: &Vote,
-        earned: &Earned,
+        earned: &EarnedPoints,
         points: u128,
     ) -> Option<(StakeReward, Pubkey, Commission)> {
         let commission_bps = vote.commission_bps;
@@ -204,7 +210,13 @@ impl Boundary<'_> {
     }
 
     /// The lamports for the vote account and for the stake; `None` if nothing is paid and no credits advance.
-    fn divide(&self, stake: &StakeAccount, commission_bps: u16, earned: &Earned, points: u128) -> Option<(u64, u64)> {
+    fn divide(
+        &self,
+        stake: &StakeAccount,
+        commission_bps: u16,
+        earned: &EarnedPoints,
+        points: u128,
+    ) -> Option<(u64, u64)> {
         let is_new = stake.delegation.activation_epoch == self.rewarded;
         if earned.is_restarted || self.lamports == 0 || is_new {
             return Some((0, 0));

@@ -18,7 +18,7 @@ const NS_PER_SECOND: f64 = 1_000_000_000.0;
 
 /// The inflation of a chain at some point.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Inflating {
+pub(crate) struct InflationPoint {
     /// The yearly rates.
     pub(crate) inflation: Inflation,
     /// The slot in which the feature was activated that switched inflation on; 0 for that of the genesis.
@@ -28,8 +28,8 @@ pub(crate) struct Inflating {
     named: NamedAtGenesis,
 }
 
-/// Which of the features that switch inflation on have a slot in the genesis, be it a later one. They are never pending,
-/// and only a pending feature that becomes active replaces the inflation.
+/// Which of the features that switch inflation on have a slot in the genesis, be it a later one. They are never
+/// pending, and only a pending feature that becomes active replaces the inflation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct NamedAtGenesis {
     pico: bool,
@@ -82,7 +82,7 @@ impl InflationFeatures {
         Self { pico: Some(0), full_on_testnets: Some(0), full_enable: Some(0), full_vote: Some(0) };
 }
 
-impl Inflating {
+impl InflationPoint {
     /// The inflation of a new chain.
     pub(crate) fn of(genesis: &GenesisConfig) -> Self {
         let slots_per_year =
@@ -128,10 +128,10 @@ mod tests {
     use super::*;
     use crate::features::feature_account;
 
-    fn chain() -> Inflating {
+    fn chain() -> InflationPoint {
         let genesis =
             GenesisConfig { inflation: Inflation::default(), ..GenesisConfig::development([1; 32], [2; 32], 0) };
-        Inflating::of(&genesis)
+        InflationPoint::of(&genesis)
     }
 
     /// Slots of 400 ms: 31,556,925.9936 seconds / 0.4, which is the cluster's own constant for such slots. The rate of
@@ -150,13 +150,13 @@ mod tests {
         assert_eq!(chain.lamports(&schedule, capitalization, 0, 1), expected);
         // By hand: 3.8e16 · 1.03838e-4 = 3.94585e12, less 1.7e-5 of it for the taper.
         assert!(expected.abs_diff(3_945_780_000_000) < 100_000_000, "{expected}");
-        let none = Inflating { inflation: Inflation::new_disabled(), ..chain };
+        let none = InflationPoint { inflation: Inflation::new_disabled(), ..chain };
         assert_eq!(none.lamports(&schedule, u64::MAX, 0, 1), 0);
     }
 
     #[test]
     fn features_switch_inflation_on() {
-        let none = Inflating { inflation: Inflation::new_disabled(), ..chain() };
+        let none = InflationPoint { inflation: Inflation::new_disabled(), ..chain() };
         let of = |features: InflationFeatures| {
             let switched = none.with_features(&features);
             (switched.inflation, switched.start_slot)
@@ -183,7 +183,7 @@ mod tests {
                 extra_accounts: vec![(id, feature_account(at))],
                 ..GenesisConfig::development([1; 32], [2; 32], 0)
             };
-            let inflating = Inflating::of(&genesis).with_features(&features);
+            let inflating = InflationPoint::of(&genesis).with_features(&features);
             (inflating.inflation, inflating.start_slot)
         };
         let (all, off) = (InflationFeatures::default(), Inflation::new_disabled());
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn years_start_an_epoch_before_the_activation() {
         let schedule = EpochSchedule::without_warmup(32);
-        let late = Inflating { start_slot: 100, ..chain() };
+        let late = InflationPoint { start_slot: 100, ..chain() };
         assert_eq!(late.years(&schedule, 4), 64.0 / 78_892_314.984);
     }
 }

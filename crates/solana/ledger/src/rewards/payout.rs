@@ -19,7 +19,7 @@ use crate::stakes::{self, Delegation, StakeHistory};
 
 /// What was paid.
 #[derive(Debug, Default)]
-pub(crate) struct Paid {
+pub(crate) struct Payout {
     /// The payments.
     pub(crate) rewards: Vec<Reward>,
     /// Lamports that are done with: paid, or not payable.
@@ -31,8 +31,8 @@ pub(crate) fn pay_commissions(
     accounts: &Accounts,
     commissions: &BTreeMap<Pubkey, Commission>,
     features: &RewardFeatures,
-) -> Paid {
-    let mut paid = Paid::default();
+) -> Payout {
+    let mut paid = Payout::default();
     for (key, commission) in commissions {
         // Without collectors nothing is ever sent to an account that is not there.
         if !features.custom_commission_collector && accounts.with(key, |_| ()).is_none() {
@@ -62,7 +62,7 @@ pub(crate) fn pay_commissions(
 }
 
 /// A block that pays stakes.
-pub(crate) struct Payday<'a> {
+pub(crate) struct PayoutBlock<'a> {
     /// The accounts.
     pub(crate) accounts: &'a Accounts,
     /// The stake history.
@@ -73,10 +73,10 @@ pub(crate) struct Payday<'a> {
     pub(crate) features: &'a RewardFeatures,
 }
 
-impl Payday<'_> {
+impl PayoutBlock<'_> {
     /// Pays these stakes.
-    pub(crate) fn pay(&self, part: &[StakeReward]) -> Paid {
-        let mut paid = Paid::default();
+    pub(crate) fn pay(&self, part: &[StakeReward]) -> Payout {
+        let mut paid = Payout::default();
         for reward in part {
             paid.distributed += reward.lamports;
             let entry = self.accounts.update(&reward.key, |account| self.pay_one(account, reward));

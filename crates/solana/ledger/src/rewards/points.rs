@@ -15,7 +15,7 @@ const MIGRATION: (u64, u64, u64) = (u64::MAX, u64::MAX, u64::MAX);
 
 /// What a stake has earned since it was last rewarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Earned {
+pub(super) struct EarnedPoints {
     /// Its points: lamports times credits.
     pub(super) points: u128,
     /// The credits that it has observed by now.
@@ -24,7 +24,7 @@ pub(super) struct Earned {
     pub(super) is_restarted: bool,
 }
 
-impl Earned {
+impl EarnedPoints {
     pub(super) fn of(delegation: &Delegation, vote: &VoteState, history: &StakeHistory) -> Self {
         let seen = delegation.credits_observed;
         match vote.credits().cmp(&seen) {
@@ -77,21 +77,21 @@ mod tests {
         Delegation { vote: [1; 32], stake, activation_epoch: ever, deactivation_epoch: ever, credits_observed }
     }
 
-    fn earned(credits_observed: u64, epoch_credits: &[(u64, u64, u64)]) -> Earned {
+    fn earned(credits_observed: u64, epoch_credits: &[(u64, u64, u64)]) -> EarnedPoints {
         let vote = VoteState { epoch_credits: epoch_credits.to_vec(), ..VoteState::default() };
-        Earned::of(&delegation(1_000, credits_observed), &vote, &StakeHistory::default())
+        EarnedPoints::of(&delegation(1_000, credits_observed), &vote, &StakeHistory::default())
     }
 
     #[test]
     fn credits_count_from_what_was_observed() {
-        let of = |points, credits| Earned { points, credits, is_restarted: false };
+        let of = |points, credits| EarnedPoints { points, credits, is_restarted: false };
         let two = [(0, 10, 0), (1, 25, 10)];
         assert_eq!(earned(0, &two), of(25_000, 25));
         assert_eq!(earned(4, &two), of(21_000, 25), "6 of the first epoch, 15 of the second");
         assert_eq!(earned(10, &two), of(15_000, 25));
         assert_eq!(earned(25, &two), of(0, 25));
-        assert_eq!(earned(26, &two), Earned { points: 0, credits: 25, is_restarted: true });
-        assert_eq!(earned(5, &[]), Earned { points: 0, credits: 0, is_restarted: true });
+        assert_eq!(earned(26, &two), EarnedPoints { points: 0, credits: 25, is_restarted: true });
+        assert_eq!(earned(5, &[]), EarnedPoints { points: 0, credits: 0, is_restarted: true });
         assert_eq!(earned(3, &[(4, 30, 20)]), of(10_000, 30), "what fell out of the account is lost");
         assert_eq!(earned(0, &[(0, 10, 0), MIGRATION, (1, 12, 10)]), of(10_000, 10));
     }

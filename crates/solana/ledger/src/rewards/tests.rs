@@ -244,7 +244,7 @@ fn a_delegation_shrinks_to_what_its_account_holds() {
     let mut stakes = [put(0, 0), put(1, LAMPORTS_PER_SOL), put(2, delegated)];
     stakes[1..].iter_mut().for_each(|stake| stake.delegation.credits_observed = 100);
     let features = &RewardFeatures::ALL;
-    let boundary = Boundary {
+    let boundary = EpochBoundary {
         accounts: &accounts,
         stakes: &stakes,
         history: &history,
@@ -256,14 +256,14 @@ fn a_delegation_shrinks_to_what_its_account_holds() {
     };
     let calculated = boundary.calculate();
     assert_eq!((calculated.points, calculated.stakes.len()), (u128::from(delegated) * 100, 3));
-    let paid = Payday { accounts: &accounts, history: &history, epoch: 5, features }.pay(&calculated.stakes);
+    let paid = PayoutBlock { accounts: &accounts, history: &history, epoch: 5, features }.pay(&calculated.stakes);
     assert_eq!((paid.distributed, paid.rewards.len(), paid.rewards[0].lamports), (1_000, 1, 1_000));
     let read = |n| Delegation::read(accounts.load(&stake(n)).unwrap().data()).unwrap();
     assert_eq!((read(0).stake, read(0).credits_observed), (delegated + 1_000, 100));
     assert_eq!((read(1).stake, read(1).deactivation_epoch), (delegated - LAMPORTS_PER_SOL, u64::MAX));
     assert_eq!((read(2).stake, read(2).deactivation_epoch), (0, 4));
     let off = RewardFeatures { relax_post_exec_min_balance_check: false, ..RewardFeatures::ALL };
-    let strict = Boundary { features: &off, ..boundary };
+    let strict = EpochBoundary { features: &off, ..boundary };
     assert_eq!(strict.calculate().stakes.len(), 1);
 }
 

@@ -44,7 +44,7 @@ pub(super) enum Kind {
     Accounts,
     /// Last but one, once: everything else, as JSON.
     Manifest,
-    /// Last chunk, once: [`End`].
+    /// Last chunk, once: [`EndChunk`].
     End,
     /// Vote accounts as they were when the stakes of an epoch were counted: epoch (8 bytes), account (account.rs).
     VoteAccounts,
@@ -180,13 +180,13 @@ impl Head {
 
 /// The last chunk of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct EndChunk {
     pub accounts: u64,
     pub lamports: u128,
     pub digest: [u8; 32],
 }
 
-impl End {
+impl EndChunk {
     pub fn encode(&self) -> Vec<u8> {
         [&self.accounts.to_le_bytes()[..], &self.lamports.to_le_bytes(), &self.digest].concat()
     }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::account;
 use super::error::{Fault, SnapshotError};
-use super::format::{CHUNK_HEAD_SIZE, ChunkHead, End, Head, Kind, VERSION, decode_head, unpack};
+use super::format::{CHUNK_HEAD_SIZE, ChunkHead, EndChunk, Head, Kind, VERSION, decode_head, unpack};
 use super::manifest::Manifest;
 use crate::accounts::Accounts;
 use crate::epochs::VoteAccounts;
@@ -25,7 +25,7 @@ use crate::status_cache::{ClaimEntry, StatusCache, StatusCacheConfig, StatusEntr
 
 /// The state in a snapshot.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedSnapshot {
     /// The account store.
     pub accounts: Accounts,
     /// The status cache.
@@ -54,7 +54,7 @@ pub struct Summary {
 }
 
 /// Loads the snapshot in `path`, which must be of the chain with this genesis.
-pub fn load(path: &Path, genesis_hash: &Hash, config: &StatusCacheConfig) -> Result<Loaded, SnapshotError> {
+pub fn load(path: &Path, genesis_hash: &Hash, config: &StatusCacheConfig) -> Result<LoadedSnapshot, SnapshotError> {
     let (mut file, head) = Chunks::open(path, Some(genesis_hash))?;
     let accounts = Accounts::new();
     let statuses = StatusCache::with_seed(config, head.seed);
@@ -84,7 +84,7 @@ pub fn load(path: &Path, genesis_hash: &Hash, config: &StatusCacheConfig) -> Res
     if accounts.count() as u64 != summary.accounts {
         return Err(SnapshotError::damaged(path, 0, Fault::Content("an address is there twice")));
     }
-    Ok(Loaded { accounts, statuses, manifest, summary })
+    Ok(LoadedSnapshot { accounts, statuses, manifest, summary })
 }
 
 /// Verifies the snapshot in `path` as [`load`] does, without keeping its contents.
@@ -109,17 +109,17 @@ pub fn verify(path: &Path, genesis_hash: Option<&Hash>) -> Result<(Manifest, Sum
 }
 
 /// Consumes a chunk's content; returns its counts, or why it does not parse.
-type Take<'a> = dyn Fn(Kind, &[u8]) -> Result<Summary, &'static str> + Sync + 'a;
+type ChunkConsumer<'a> = dyn Fn(Kind, &[u8]) -> Result<Summary, &'static str> + Sync + 'a;
 
 /// A chunk as stored in the file.
-struct Stored {
+struct StoredChunk {
     offset: u64,
     head: ChunkHead,
     head_bytes: [u8; CHUNK_HEAD_SIZE],
     bytes: Vec<u8>,
 }
 
-impl Stored {
+impl StoredChunk {
     fn unpack(self) -> Result<Vec<u8>, (u64, Fault)> {
         unpack(&self.head, &self.head_bytes, self.bytes).map_err(|fault| (self.offset, fault))
     }
@@ -154,7 +154,7 @@ impl<'p> Chunks<'p> {
         }
     }
 
-    fn next(&mut self) -> Result<Stored, SnapshotError> {
+    fn next(&mut self) -> Result<StoredChunk, SnapshotError> {
         let offset = self.offset;
         let mut head_bytes = [0; CHUNK_HEAD_SIZE];
         self.fill(&mut head_bytes)?;
@@ -166,7 +166,7 @@ impl<'p> Chunks<'p> {
         }
         self.number += 1;
         self.offset += (CHUNK_HEAD_SIZE + bytes.len()) as u64;
-        Ok(Stored { offset, head, head_bytes, bytes })
+        Ok(StoredChunk { offset, head, head_bytes, bytes })
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), SnapshotError> {
@@ -176,15 +176,15 @@ impl<'p> Chunks<'p> {
         })
     }
 
-    fn content(&self, chunk: Stored) -> Result<Vec<u8>, SnapshotError> {
+    fn content(&self, chunk: StoredChunk) -> Result<Vec<u8>, SnapshotError> {
         chunk.unpack().map_err(|(offset, fault)| SnapshotError::damaged(self.path, offset, fault))
     }
 
     /// Passes every content to `take`, on all cores; verifies digest and sums.
-    fn read_all(&mut self, head: &Head, take: &Take<'_>) -> Result<(Manifest, Summary), SnapshotError> {
+    fn read_all(&mut self, head: &Head, take: &ChunkConsumer<'_>) -> Result<(Manifest, Summary), SnapshotError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let vote_accounts = Mutex::new(VoteAccounts::new());
-        let take: &Take<'_> = &|kind: Kind, content: &[u8]| match kind {
+        let take: &ChunkConsumer<'_> = &|kind: Kind, content: &[u8]| match kind {
             Kind::VoteAccounts => take_vote_accounts(&vote_accounts, content),
             _ => take(kind, content),
         };
@@ -229,7 +229,7 @@ impl<'p> Chunks<'p> {
     }
 
     /// Reads to the end; passes statuses and accounts to `send`, which returns whether anyone accepts them.
-    fn read_bulk(&mut self, send: impl Fn(Stored) -> bool) -> Result<(Manifest, End), SnapshotError> {
+    fn read_bulk(&mut self, send: impl Fn(StoredChunk) -> bool) -> Result<(Manifest, EndChunk), SnapshotError> {
         let mut manifest = None;
         loop {
             let chunk = self.next()?;
@@ -248,7 +248,7 @@ impl<'p> Chunks<'p> {
                 }
                 (Kind::End, Some(_)) => {
                     let content = self.content(chunk)?;
-                    let end = End::decode(&content).ok_or_else(|| malformed("its end"))?;
+                    let end = EndChunk::decode(&content).ok_or_else(|| malformed("its end"))?;
                     if self.file.read(&mut [0]).map_err(|e| SnapshotError::io("reading", self.path, e))? > 0 {
                         return Err(malformed("bytes after its end"));
                     }
@@ -272,7 +272,7 @@ fn take_vote_accounts(to: &Mutex<VoteAccounts>, mut content: &[u8]) -> Result<Su
     if content.is_empty() { Ok(Summary::default()) } else { Err("a vote account") }
 }
 
-fn work(inbox: &Mutex<Receiver<Stored>>, take: &Take<'_>) -> Result<Summary, (u64, Fault)> {
+fn work(inbox: &Mutex<Receiver<StoredChunk>>, take: &ChunkConsumer<'_>) -> Result<Summary, (u64, Fault)> {
     let (mut sums, mut wrong) = (Summary::default(), None);
     loop {
         let chunk = inbox.lock().recv();

@@ -15,7 +15,7 @@ use std::path::Path;
 use hearth_wire::Hash;
 
 use super::error::{Fault, SnapshotError};
-use super::load::{Loaded, load};
+use super::load::{LoadedSnapshot, load};
 use super::manifest::Manifest;
 use crate::bank_hash::hash_all;
 use crate::hard_forks::{continued, snapshot_hash_with, union};
@@ -52,7 +52,7 @@ pub fn prove_on(path: &Path, genesis_hash: &Hash, hard_forks: &[u64]) -> Result<
 fn proved(path: &Path, genesis_hash: &Hash) -> Result<Manifest, SnapshotError> {
     // Statuses are parsed but not kept.
     let config = StatusCacheConfig { enabled: false, capacity_txns: 0 };
-    let Loaded { accounts, manifest, .. } = load(path, genesis_hash, &config)?;
+    let LoadedSnapshot { accounts, manifest, .. } = load(path, genesis_hash, &config)?;
     let last = manifest.last();
     let wrong = |what| SnapshotError::damaged(path, 0, Fault::Content(what));
     let parent = manifest.hashes.of(last.parent).ok_or_else(|| wrong("the parent's hash is not there"))?;

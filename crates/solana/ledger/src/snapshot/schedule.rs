@@ -48,12 +48,12 @@ pub(crate) struct Cut {
     /// The era that the block ended.
     pub(crate) era: u32,
     /// What it was made for.
-    pub(crate) due: Due,
+    pub(crate) due: DueSnapshots,
 }
 
 /// What is due at the end of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueSnapshots {
     /// A snapshot of our own format.
     pub(crate) own: bool,
     /// An archive of the cluster's.
@@ -133,16 +133,16 @@ struct Archives {
 
 impl Archives {
     /// What is due at the end of `slot`, if it is no turn of a full one.
-    fn due(&self, slot: u64, parent: u64) -> Due {
+    fn due(&self, slot: u64, parent: u64) -> DueSnapshots {
         if !is_turn(self.interval_slots, slot, parent) {
-            return Due::default();
+            return DueSnapshots::default();
         }
         if self.is_owed.swap(false, Relaxed) {
-            return Due { own: true, archive: Some(DueArchive::Full) };
+            return DueSnapshots { own: true, archive: Some(DueArchive::Full) };
         }
         // What changed since an archive of an earlier run is not known.
         let archive = self.base.lock().map_or(DueArchive::Full, DueArchive::Incremental);
-        Due { own: false, archive: Some(archive) }
+        DueSnapshots { own: false, archive: Some(archive) }
     }
 }
 
@@ -221,9 +221,9 @@ impl Snapshots {
     }
 
     /// What is due at the end of `slot`, whose block follows that of `parent`.
-    pub(crate) fn due(&self, slot: u64, parent: u64) -> Due {
+    pub(crate) fn due(&self, slot: u64, parent: u64) -> DueSnapshots {
         if self.stopping.load(Relaxed) {
-            return Due::default();
+            return DueSnapshots::default();
         }
         // All nodes of a chain snapshot the same slots, whenever they started, so that their snapshots are
         // interchangeable. A node that is still writing one skips to the next; where archives are written, which take
@@ -233,7 +233,7 @@ impl Snapshots {
             if is_turn && let Some(archives) = &self.archives {
                 archives.is_owed.store(true, Relaxed);
             }
-            return Due::default();
+            return DueSnapshots::default();
         }
         let since = slot.saturating_sub(self.last_cut.load(Relaxed));
         let (after, limit) = (self.blocks.bytes_after(self.newest.load(Relaxed)), self.blocks.limit_size());
@@ -242,12 +242,12 @@ impl Snapshots {
         let due = match &self.archives {
             Some(archives) if is_turn => {
                 archives.is_owed.store(false, Relaxed);
-                Due { own: true, archive: Some(DueArchive::Full) }
+                DueSnapshots { own: true, archive: Some(DueArchive::Full) }
             }
             Some(archives) => archives.due(slot, parent),
-            None => Due { own: is_turn, archive: None },
+            None => DueSnapshots { own: is_turn, archive: None },
         };
-        Due { own: due.own || wants_room, ..due }
+        DueSnapshots { own: due.own || wants_room, ..due }
     }
 
     /// Queues a cut to be written.
@@ -293,7 +293,7 @@ impl Snapshots {
     }
 
     /// Records the result of the last cut. The next may be made.
-    pub(crate) fn end(&self, due: Due, result: Result<(), &SnapshotError>) {
+    pub(crate) fn end(&self, due: DueSnapshots, result: Result<(), &SnapshotError>) {
         if due.own {
             let count = if result.is_ok() { &self.taken } else { &self.given_up };
             count.fetch_add(1, Relaxed);

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::format::{CHUNK_HEAD_SIZE, CHUNK_SIZE_MAX, End, Kind, decode_head, encode_chunk, unpack};
+use super::format::{CHUNK_HEAD_SIZE, CHUNK_SIZE_MAX, EndChunk, Kind, decode_head, encode_chunk, unpack};
 use super::writer::Medium;
 use super::*;
 use crate::account::Account;
@@ -245,7 +245,7 @@ fn the_vote_accounts_are_those_of_the_stakes() {
         let heads: Vec<u8> = changed[..end].iter().flat_map(|chunk| chunk[..CHUNK_HEAD_SIZE].to_vec()).collect();
         let accounts = ACCOUNTS + 1;
         let lamports = (0..ACCOUNTS).map(|n| u128::from(account(n).lamports)).sum::<u128>() + 5;
-        let end_of = End { accounts, lamports, digest: hearth_crypto::sha256::sha256(&[&heads]) };
+        let end_of = EndChunk { accounts, lamports, digest: hearth_crypto::sha256::sha256(&[&heads]) };
         changed[end] = encode_chunk(Kind::End, end as u32, &end_of.encode());
         fs::write(&path, changed.concat()).unwrap();
     };

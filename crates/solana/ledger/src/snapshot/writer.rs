@@ -17,7 +17,7 @@ use hearth_wire::{Hash, Pubkey};
 use super::account;
 use super::error::SnapshotError;
 use super::folder::{Folder, SnapshotFile};
-use super::format::{CHUNK_HEAD_SIZE, CHUNK_SIZE, End, Head, Kind, MANIFEST_SIZE_MAX, VERSION, encode_chunk};
+use super::format::{CHUNK_HEAD_SIZE, CHUNK_SIZE, EndChunk, Head, Kind, MANIFEST_SIZE_MAX, VERSION, encode_chunk};
 use super::manifest::Manifest;
 use crate::account::Account;
 use crate::seed::Seed;
@@ -140,7 +140,7 @@ impl Writer {
             return Err(SnapshotError::io("writing", &self.part, io::Error::other(why)));
         }
         self.chunk(Kind::Manifest, &manifest)?;
-        let end = End { accounts: self.sums.0, lamports: self.sums.1, digest: sha256(&[&self.heads]) };
+        let end = EndChunk { accounts: self.sums.0, lamports: self.sums.1, digest: sha256(&[&self.heads]) };
         self.chunk(Kind::End, &end.encode())?;
         self.medium.sync().map_err(|e| SnapshotError::io("syncing", &self.part, e))?;
         self.folder.publish(&self.part, &self.path)?;

@@ -9,7 +9,7 @@ use hearth_wire::program::system;
 
 use super::*;
 use crate::blockstore::{self, BlockStore, FecSetRecord};
-use crate::snapshot::{Loaded, load, prove, prove_on};
+use crate::snapshot::{LoadedSnapshot, load, prove, prove_on};
 use crate::testing::{Chain, IDENTITY, landed, parse, wallet};
 use crate::{
     Commitment, Executor, Forks, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome, StatusCacheConfig,
@@ -346,7 +346,7 @@ fn what_others_send_is_held_against_its_own_hash() {
     assert!(matches!(prove(&file.path, &[7; 32]), Err(SnapshotError::OtherChain { .. })));
 
     // The same with a richer account: every checksum is right, but the hash is another's.
-    let Loaded { accounts, manifest, .. } = load(&file.path, chain.ledger.genesis_hash(), &SMALL).unwrap();
+    let LoadedSnapshot { accounts, manifest, .. } = load(&file.path, chain.ledger.genesis_hash(), &SMALL).unwrap();
     let folder = Folder::open(&dir.path().join("lying")).unwrap();
     let (genesis, height) = (chain.ledger.genesis_hash(), manifest.last().height);
     let mut writer = Writer::create(&folder, genesis, (2, height), chain.ledger.statuses().seed()).unwrap();

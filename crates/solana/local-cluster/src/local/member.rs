@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use hearth_keys as keys;
 use hearth_ledger::stakes::GENESIS_STAKE_LAMPORTS;
-use hearth_netem::{Cut, LinksFile, Place, QUEUE_BYTES, World};
+use hearth_netem::{Cut, LinksFile, NodeLocation, QUEUE_BYTES, World};
 use hearth_node::config::Config;
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::LAMPORTS_PER_SOL;
@@ -19,7 +19,7 @@ use toml::{Table, Value};
 
 use super::layout::Layout;
 use super::process::Process;
-use super::{ADDRESS, LocalError, NODES, Up};
+use super::{ADDRESS, LocalError, NODES, UpOptions};
 
 /// Maximum nodes: more are of no use on one machine, and addresses differ only in their last byte.
 pub const NODES_MAX: usize = 200;
@@ -97,7 +97,7 @@ impl<'a> Plan<'a> {
     /// # Errors
     ///
     /// The options are invalid.
-    pub fn of(options: &'a Up) -> Result<Self, LocalError> {
+    pub fn of(options: &'a UpOptions) -> Result<Self, LocalError> {
         let (nodes, validators) = (options.nodes.unwrap_or(NODES), options.validators.unwrap_or(1));
         if !(1..=nodes).contains(&validators) {
             let what = format!("--validators: {validators} of {nodes} nodes: it is from 1 to {nodes}");
@@ -283,7 +283,7 @@ impl Cluster {
 
     /// Sets the cuts of the network for all nodes.
     pub fn cut(&self, cut: Vec<Cut>) -> Result<(), LocalError> {
-        let place = |node: &Member| Place { address: node.address, region: node.region.clone() };
+        let place = |node: &Member| NodeLocation { address: node.address, region: node.region.clone() };
         let node = self.nodes.iter().map(place).collect();
         let file = LinksFile { map: self.map.clone(), queue_bytes: QUEUE_BYTES, node, cut };
         let text = toml::to_string(&file).expect("plain data");
@@ -429,12 +429,19 @@ fn spread(world: &World, nodes: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::Which;
+    use crate::local::ClusterSelector;
     use hearth_node::{boot, config};
 
-    fn options(nodes: usize, address: Ipv4Addr) -> Up {
-        let which = Which { name: "test".into(), folder: None };
-        Up { which, nodes: Some(nodes), validators: Some(nodes / 2), map: None, address: Some(address), reset: false }
+    fn options(nodes: usize, address: Ipv4Addr) -> UpOptions {
+        let which = ClusterSelector { name: "test".into(), folder: None };
+        UpOptions {
+            which,
+            nodes: Some(nodes),
+            validators: Some(nodes / 2),
+            map: None,
+            address: Some(address),
+            reset: false,
+        }
     }
 
     fn create(folder: &Path, nodes: usize) -> Cluster {
@@ -477,7 +484,7 @@ mod tests {
         for (cores, threads) in [(2, 1), (4, 1), (10, 1), (16, 3), (64, 4)] {
             machine.allowed = (0..cores).collect();
             let folder = tempfile::tempdir().unwrap();
-            let up = Up { validators: Some(2), ..options(10, Ipv4Addr::new(127, 3, 0, 1)) };
+            let up = UpOptions { validators: Some(2), ..options(10, Ipv4Addr::new(127, 3, 0, 1)) };
             let cluster = Cluster::create(folder.path(), &Plan::of(&up).unwrap(), &machine.allowed).unwrap();
             for node in &cluster.nodes {
                 let (name, loaded) = (&node.name, config::load(&cluster.config(node)).unwrap());

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::node_rpc::RpcError;
-use hearth_command::output::{self, Say, Unwritable, note};
+use hearth_command::output::{self, CommandOutput, WriteError, note};
 use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_keys::KeyError;
@@ -33,7 +33,7 @@ use hearth_node::boot;
 use hearth_node::config::{self, Config};
 
 use member::{Cluster, NODES_MAX, Plan, Role};
-use start::Started;
+use start::StartedNodes;
 
 /// Default number of nodes, as in the demonstration.
 pub const NODES: usize = 10;
@@ -42,7 +42,7 @@ pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// Which cluster.
 #[derive(Args)]
-pub struct Which {
+pub struct ClusterSelector {
     /// The cluster's name, from which its folder and its nodes' shared memory get their names.
     #[arg(long, value_name = "NAME", default_value = NAME)]
     pub name: String,
@@ -53,10 +53,10 @@ pub struct Which {
 
 /// `hearth cluster up`
 #[derive(Args)]
-pub struct Up {
+pub struct UpOptions {
     /// Which.
     #[command(flatten)]
-    pub which: Which,
+    pub which: ClusterSelector,
     /// Number of nodes, including the leader [default: 10, or those of the folder].
     #[arg(long, value_name = "N", value_parser = nodes)]
     pub nodes: Option<usize>,
@@ -80,7 +80,7 @@ pub struct Up {
 pub struct Node {
     /// Which cluster.
     #[command(flatten)]
-    pub which: Which,
+    pub which: ClusterSelector,
     /// The node: its name or its number.
     pub node: String,
 }
@@ -90,7 +90,7 @@ pub struct Node {
 pub struct Status {
     /// Which cluster.
     #[command(flatten)]
-    pub which: Which,
+    pub which: ClusterSelector,
     /// Write it as JSON to FILE, or to standard output without FILE.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
@@ -101,7 +101,7 @@ pub struct Status {
 pub struct Partition {
     /// Which cluster.
     #[command(flatten)]
-    pub which: Which,
+    pub which: ClusterSelector,
     /// `'A|B'`, in quotes: nodes and regions of each side, with commas between them. `A` alone is cut off from all
     /// others.
     #[arg(value_name = "A|B")]
@@ -267,7 +267,7 @@ fn in_folder(folder: Option<&Path>) -> String {
     folder.map_or_else(String::new, |folder| format!(" --folder {}", shell::path(folder)))
 }
 
-impl Which {
+impl ClusterSelector {
     /// The options that select the cluster in another command, each after a space; empty if they are the defaults.
     pub fn options(&self) -> String {
         let name = if self.name == NAME { String::new() } else { format!(" --name {}", shell::word(&self.name)) };
@@ -320,7 +320,7 @@ pub fn cores() -> Result<Vec<usize>, LocalError> {
 }
 
 /// `hearth cluster up`
-pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
+pub fn up(options: &UpOptions, say: &CommandOutput) -> Result<(), LocalError> {
     options.which.check()?;
     let _held = options.which.hold()?;
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
@@ -338,7 +338,7 @@ pub fn up(options: &Up, say: &Say) -> Result<(), LocalError> {
 }
 
 /// The cluster of a folder as the options request it, or a new one; `stops` allows stopping a running one.
-pub fn prepare(options: &Up, stops: bool) -> Result<Cluster, LocalError> {
+pub fn prepare(options: &UpOptions, stops: bool) -> Result<Cluster, LocalError> {
     let folder = options.which.folder();
     let found = Cluster::read(&folder)?;
     if let Some(found) = &found
@@ -368,7 +368,7 @@ pub fn prepare(options: &Up, stops: bool) -> Result<Cluster, LocalError> {
 }
 
 /// The differences between an existing cluster and the requested one.
-fn other(found: &Cluster, options: &Up) -> Result<Option<String>, LocalError> {
+fn other(found: &Cluster, options: &UpOptions) -> Result<Option<String>, LocalError> {
     let (nodes, first) = (found.nodes.len(), found.leader().address);
     let validators = found.leading();
     let is_another = |wanted: Option<usize>, has| wanted.is_some_and(|wanted| wanted != has);
@@ -400,7 +400,7 @@ fn count(number: usize, one: &str) -> String {
 }
 
 /// Starts the nodes that do not run, the leader first. If one does not come up, those that were started are stopped.
-pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<(), LocalError> {
+pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &CommandOutput) -> Result<(), LocalError> {
     let (leader, others): (Vec<usize>, Vec<usize>) =
         cluster.running(false).into_iter().partition(|number| *number == 0);
     let followers = others.iter().filter(|number| cluster.nodes[**number].role == Role::Follower).count();
@@ -408,7 +408,7 @@ pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<
     let kinds: Vec<String> =
         kinds.into_iter().filter(|(number, _)| *number > 0).map(|(number, kind)| count(number, kind)).collect();
     let first = if cluster.leading() == 1 { "leader" } else { "first validator" };
-    let mut started = Started::of(cluster);
+    let mut started = StartedNodes::of(cluster);
     if !leader.is_empty() {
         say.line(format_args!("starting the {first}"));
         started.start(&leader, stop)?;
@@ -422,12 +422,12 @@ pub fn start_all(cluster: &mut Cluster, stop: &StopSignal, say: &Say) -> Result<
 }
 
 /// `hearth cluster status`
-pub fn status(options: &Status, say: &Say) -> Result<(), LocalError> {
+pub fn status(options: &Status, say: &CommandOutput) -> Result<(), LocalError> {
     let cluster = options.which.read()?;
     let rows = status::rows(&cluster);
     match &options.json {
         Some(path) => output::json(path, format_args!("{:#}", serde_json::json!(rows)), say)
-            .map_err(|Unwritable { path, source }| LocalError::Write { path, source })?,
+            .map_err(|WriteError { path, source }| LocalError::Write { path, source })?,
         None => say.text(status::table(&cluster, &rows)),
     }
     Ok(())
@@ -442,7 +442,7 @@ fn one(cluster: &Cluster, name: &str) -> Result<usize, LocalError> {
 }
 
 /// `hearth cluster kill`
-pub fn kill(options: &Node, say: &Say) -> Result<(), LocalError> {
+pub fn kill(options: &Node, say: &CommandOutput) -> Result<(), LocalError> {
     let (mut cluster, _held) = options.which.own()?;
     let number = one(&cluster, &options.node)?;
     let name = cluster.nodes[number].name.clone();
@@ -455,7 +455,7 @@ pub fn kill(options: &Node, say: &Say) -> Result<(), LocalError> {
 }
 
 /// `hearth cluster start`
-pub fn start(options: &Node, say: &Say) -> Result<(), LocalError> {
+pub fn start(options: &Node, say: &CommandOutput) -> Result<(), LocalError> {
     let (mut cluster, _held) = options.which.own()?;
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
     let number = one(&cluster, &options.node)?;
@@ -463,7 +463,7 @@ pub fn start(options: &Node, say: &Say) -> Result<(), LocalError> {
     if cluster.running(true).contains(&number) {
         return Err(LocalError::Option(format!("{name} runs already")));
     }
-    let mut started = Started::of(&mut cluster);
+    let mut started = StartedNodes::of(&mut cluster);
     started.start(&[number], &stop)?;
     started.keep();
     say.line(format_args!("{name} serves at {}", cluster.nodes[number].rpc()));
@@ -471,7 +471,7 @@ pub fn start(options: &Node, say: &Say) -> Result<(), LocalError> {
 }
 
 /// `hearth cluster partition`
-pub fn partition(options: &Partition, say: &Say) -> Result<(), LocalError> {
+pub fn partition(options: &Partition, say: &CommandOutput) -> Result<(), LocalError> {
     let (cluster, _held) = options.which.own()?;
     let (a, b) = match options.sides.split_once('|') {
         Some((a, b)) => (cluster.select(a)?, cluster.select(b)?),
@@ -500,7 +500,7 @@ pub fn partition(options: &Partition, say: &Say) -> Result<(), LocalError> {
 }
 
 /// `hearth cluster heal`
-pub fn heal(which: &Which, say: &Say) -> Result<(), LocalError> {
+pub fn heal(which: &ClusterSelector, say: &CommandOutput) -> Result<(), LocalError> {
     let (cluster, _held) = which.own()?;
     let cuts = cluster.cuts().map(|cuts| cuts.len());
     cluster.cut(vec![])?;
@@ -512,7 +512,7 @@ pub fn heal(which: &Which, say: &Say) -> Result<(), LocalError> {
 }
 
 /// `hearth cluster down`
-pub fn down(which: &Which, say: &Say) -> Result<(), LocalError> {
+pub fn down(which: &ClusterSelector, say: &CommandOutput) -> Result<(), LocalError> {
     let (mut cluster, _held) = which.own()?;
     let running = cluster.running(true);
     let all: Vec<usize> = (0..cluster.nodes.len()).collect();
@@ -532,7 +532,8 @@ mod tests {
 
     #[test]
     fn hints_name_the_cluster_in_use() {
-        let of = |name: &str, folder: Option<&str>| Which { name: name.into(), folder: folder.map(Into::into) };
+        let of =
+            |name: &str, folder: Option<&str>| ClusterSelector { name: name.into(), folder: folder.map(Into::into) };
         assert_eq!(of(NAME, None).options(), "");
         assert_eq!(of("c", None).options(), " --name c");
         assert_eq!(of("c", Some("a/b")).options(), " --name c --folder a/b");
@@ -544,7 +545,7 @@ mod tests {
     fn one_command_at_a_time_has_a_cluster() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("a/b");
-        let which = Which { name: "c".into(), folder: Some(folder.clone()) };
+        let which = ClusterSelector { name: "c".into(), folder: Some(folder.clone()) };
         assert!(matches!(which.own(), Err(LocalError::Nobody { .. })) && !folder.exists());
         let held = which.hold().unwrap();
         let is_free = || File::open(&folder).unwrap().try_lock().is_ok();

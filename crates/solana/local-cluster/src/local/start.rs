@@ -31,14 +31,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOG_LINES: usize = 12;
 
 /// Started nodes, which are stopped on drop unless they are kept.
-pub struct Started<'a> {
+pub struct StartedNodes<'a> {
     cluster: &'a mut Cluster,
     numbers: Vec<usize>,
     /// Whether the nodes outlive this process.
     stay: bool,
 }
 
-impl<'a> Started<'a> {
+impl<'a> StartedNodes<'a> {
     /// No node is started yet.
     pub fn of(cluster: &'a mut Cluster) -> Self {
         Self { cluster, numbers: vec![], stay: true }
@@ -114,7 +114,7 @@ impl<'a> Started<'a> {
     }
 }
 
-impl Drop for Started<'_> {
+impl Drop for StartedNodes<'_> {
     fn drop(&mut self) {
         if self.numbers.is_empty() {
             return;

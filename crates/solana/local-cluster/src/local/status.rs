@@ -18,7 +18,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// A sample of a node's chain.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct ChainSample {
     /// When it was taken.
     pub at: Instant,
     /// The last slot that the node has executed.
@@ -27,7 +27,7 @@ pub struct Look {
     pub transactions: u64,
 }
 
-impl Look {
+impl ChainSample {
     /// Queries a node.
     pub fn take(rpc: &Rpc) -> Option<Self> {
         let processed = json!([{ "commitment": "processed" }]);
@@ -74,9 +74,9 @@ pub struct Row {
 pub fn rows(cluster: &Cluster) -> Vec<Row> {
     let rpcs: Vec<Option<Rpc>> = cluster.nodes.iter().map(|node| node_rpc::at(&node.rpc()).ok()).collect();
     let alive = |node: &Member| node.process.filter(|process| process.is_alive());
-    let look = || -> Vec<Option<Look>> {
+    let look = || -> Vec<Option<ChainSample>> {
         let asked = cluster.nodes.iter().zip(&rpcs);
-        asked.map(|(node, rpc)| alive(node).and(rpc.as_ref()).and_then(Look::take)).collect()
+        asked.map(|(node, rpc)| alive(node).and(rpc.as_ref()).and_then(ChainSample::take)).collect()
     };
     let before = look();
     std::thread::sleep(WINDOW);

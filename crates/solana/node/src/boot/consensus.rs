@@ -10,14 +10,14 @@ use std::time::Duration;
 use hearth_consensus::Tower as VoteTower;
 use hearth_keys::{self as keys, KeyError, Keypair};
 use hearth_ledger::{Ledger, VoteState};
-use hearth_pipeline::bank::Recording;
+use hearth_pipeline::bank::RecorderConfig;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
 use hearth_pipeline::failure::Failure;
 use hearth_pipeline::node::{BootError as NodeError, TileConfigs};
 use hearth_pipeline::replay::{ReplayTile, position};
 use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::tower::{
-    Alone, Core, CoreConfig, Membership, NoFiles, Now, Start, Tower, TowerError, Writer, saved_tower,
+    Clocks, Core, CoreConfig, Membership, NoFiles, SoloDriver, Start, Tower, TowerError, Writer, saved_tower,
 };
 use hearth_pipeline::voters::{VoterDesk, VoterKeys, Voters};
 use hearth_pipeline::{gossip, replay, tower};
@@ -26,10 +26,10 @@ use hearth_tile::{Clock, Tile};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, encode_32};
 
-use super::voting::{self, Verdict};
+use super::voting::{self, VotingDecision};
 use super::{BootError, Chain, Peers};
 use crate::config::Config;
-use crate::peers::divergence::{Asking, DivergenceError, DivergenceWatch};
+use crate::peers::divergence::{DivergenceError, DivergenceWatch, HashQuery};
 
 /// The state that tiles share with the threads of a node in a cluster.
 pub(super) struct Cluster {
@@ -117,14 +117,14 @@ impl Consensus {
                 && chain.recovery.last_whole_slot.unwrap_or(0) == 0,
             slot: Duration::from_millis(genesis.config().slot_ms),
         };
-        let core = Core::new(core, start, saved, Now::of(clock)).map_err(DivergenceError::from)?;
+        let core = Core::new(core, start, saved, Clocks::of(clock)).map_err(DivergenceError::from)?;
         let watch = DivergenceWatch {
             node,
             ledger: ledger.clone(),
             board: peers.board.clone(),
             replay: Failure::default(),
             tower: Failure::default(),
-            asking: Asking::default(),
+            asking: HashQuery::default(),
         };
         let replay = replay::Config {
             ledger: ledger.clone(),
@@ -150,7 +150,7 @@ impl Consensus {
         let Chain { genesis, ledger, identity, replayed, .. } = chain;
         let block_id = replayed.block_id.unwrap_or_else(|| *Slot0::of(genesis).block_id());
         let slot = Duration::from_millis(genesis.config().slot_ms.max(1));
-        let (core, alone) = Alone::new(ledger.clone(), identity.public, block_id, slot, Now::of(clock));
+        let (core, alone) = SoloDriver::new(ledger.clone(), identity.public, block_id, slot, Clocks::of(clock));
         let vote_account = alone.account();
         let files = Box::new(NoFiles);
         let membership = Membership::Alone(alone);
@@ -164,7 +164,7 @@ pub(super) fn with_consensus(
     configs: TileConfigs,
     topology: &Topology,
     consensus: Option<Consensus>,
-    recording: Option<&Recording>,
+    recording: Option<&RecorderConfig>,
 ) -> TileConfigs {
     let Some(Consensus { replay, tower, .. }) = consensus else { return configs };
     let configs = configs.one::<Tower>(tower);
@@ -176,7 +176,7 @@ pub(super) fn with_consensus(
 }
 
 /// The configuration of each of `count` exec tiles.
-fn exec_config(ledger: &Arc<Ledger>, recording: Option<Recording>, count: usize) -> exec::Config {
+fn exec_config(ledger: &Arc<Ledger>, recording: Option<RecorderConfig>, count: usize) -> exec::Config {
     let table_bytes = crate::replay::TABLE_BYTES / count;
     exec::Config { ledger: ledger.clone(), worker: WorkerConfig { table_bytes, recording } }
 }
@@ -229,8 +229,8 @@ fn may_vote(config: &Config, folder: &Path, account: &Pubkey, saved: Option<&Vot
     let votes = start.block.bank.votes.iter().find(|votes| votes.key == *account);
     let tower = saved.map(|tower| tower.newest_slot().unwrap_or(0));
     match voting::verdict(tower, config.consensus.vote_without_tower, votes) {
-        Verdict::Votes => true,
-        Verdict::Follows { newest } => {
+        VotingDecision::Votes => true,
+        VotingDecision::Follows { newest } => {
             hearth_command::output::note(voting::notice(folder, account, newest, tower));
             false
         }

@@ -9,7 +9,7 @@ use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_wire::gossip::ContactInfo;
 
-use super::Running;
+use super::RunningNode;
 
 /// Where a node is on its chain.
 pub(super) struct Position {
@@ -17,7 +17,7 @@ pub(super) struct Position {
     pub blocks: Reader,
 }
 
-impl Running {
+impl RunningNode {
     /// The newest executed slot, and the newest of which shreds are stored.
     pub fn slots(&self) -> (u64, u64) {
         let Position { ledger, blocks } = &self.at;

@@ -30,7 +30,7 @@ fn config(in_cluster: bool) -> Config {
 }
 
 fn open(config: &Config, folder: &Path) -> Result<Chain, BootError> {
-    open_chain(config, folder, &Beginning::default(), |_| {}, |_| Go::Continue(()))
+    open_chain(config, folder, &GenesisOverrides::default(), |_| {}, |_| ReplayControl::Continue(()))
 }
 
 /// An empty block: its ticks, and its last hash.

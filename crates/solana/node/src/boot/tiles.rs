@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hearth_keys::{Identity, Keypair};
 use hearth_ledger::cost::BlockLimits;
 use hearth_ledger::history::History;
-use hearth_ledger::{Fates, Genesis, Ledger, SlotError};
+use hearth_ledger::{DropTable, Genesis, Ledger, SlotError};
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::bank::{self, Bank};
 use hearth_pipeline::benchg::{self, Benchg};
@@ -72,7 +72,7 @@ pub(super) fn tile_configs(
     topology: &Topology,
     chain: Chain,
     load: Option<Load>,
-    fates: Arc<Fates>,
+    fates: Arc<DropTable>,
     part: Participation,
 ) -> Result<TileConfigs, PortError> {
     let ports = bound.ports;
@@ -143,7 +143,7 @@ fn sign_config(key: Keypair, mut consensus: Option<Consensus>) -> (sign::Config,
     (sign::Config { key, vote_account, voters }, consensus)
 }
 
-fn bank_config(ledger: &Arc<Ledger>, drops: &DropLog, recording: Option<bank::Recording>) -> bank::Config {
+fn bank_config(ledger: &Arc<Ledger>, drops: &DropLog, recording: Option<bank::RecorderConfig>) -> bank::Config {
     bank::Config { ledger: ledger.clone(), drops: drops.clone(), recording }
 }
 
@@ -192,8 +192,8 @@ fn verify_config(verify: &VerifyTile, topology: &Topology, tag_key: u64, drops: 
     verify::Config { history: verify.signature_cache_size, table_bytes, tag_key, drops }
 }
 
-fn recording(rpc: &Rpc, history: &History) -> bank::Recording {
-    bank::Recording { key: history.key(), extended: rpc.extended_tx_metadata_storage }
+fn recording(rpc: &Rpc, history: &History) -> bank::RecorderConfig {
+    bank::RecorderConfig { key: history.key(), extended: rpc.extended_tx_metadata_storage }
 }
 
 /// `confirmed` is the newest slot that the cluster has confirmed, for a node in one.

@@ -16,7 +16,7 @@ use hearth_wire::base58::encode_32;
 
 /// Whether the node votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum VotingDecision {
     /// It votes.
     Votes,
     /// It only follows: its account has voted up to this slot, or rooted it, and the tower does not reach it.
@@ -29,10 +29,10 @@ pub(super) enum Verdict {
 /// The verdict for a node whose account has `votes` in the bank that it starts from; `None` if the bank has no such
 /// account. `tower` is the newest slot of the tower, if there is one; `is_told`: the operator allows voting without a
 /// tower.
-pub(super) fn verdict(tower: Option<u64>, is_told: bool, votes: Option<&AccountVotes>) -> Verdict {
+pub(super) fn verdict(tower: Option<u64>, is_told: bool, votes: Option<&AccountVotes>) -> VotingDecision {
     match votes.and_then(|votes| votes.last_vote().max(votes.root)) {
-        Some(newest) if tower.is_none_or(|tower| tower < newest) && !is_told => Verdict::Follows { newest },
-        _ => Verdict::Votes,
+        Some(newest) if tower.is_none_or(|tower| tower < newest) && !is_told => VotingDecision::Follows { newest },
+        _ => VotingDecision::Votes,
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_node_votes_where_its_tower_goes_as_far_as_its_account() {
-        use Verdict::{Follows, Votes};
+        use VotingDecision::{Follows, Votes};
         let account = |slot: Option<u64>, root: Option<u64>| {
             let votes = slot.map(|slot| Lockout { slot, confirmation_count: 1 }).into_iter().collect();
             Some(AccountVotes { votes, root, ..AccountVotes::default() })

@@ -4,14 +4,14 @@
 //! writes  line numbers, from 1, and a sentence
 
 /// A line that opens a table or sets a key.
-struct Named {
+struct NamedLine {
     line: usize,
     /// The full path: `layout.affinity`.
     path: String,
     is_table: bool,
 }
 
-fn named(text: &str) -> Vec<Named> {
+fn named(text: &str) -> Vec<NamedLine> {
     let mut table = String::new();
     let mut found = vec![];
     for (number, line) in text.lines().enumerate() {
@@ -21,9 +21,9 @@ fn named(text: &str) -> Vec<Named> {
             // `[[table]]` opens one of several.
             let header = header.strip_prefix('[').and_then(|header| header.strip_suffix(']')).unwrap_or(header);
             table = plain(header);
-            found.push(Named { line: number + 1, path: table.clone(), is_table: true });
+            found.push(NamedLine { line: number + 1, path: table.clone(), is_table: true });
         } else if let Some((key, _)) = line.split_once('=') {
-            found.push(Named { line: number + 1, path: join(&table, &plain(key)), is_table: false });
+            found.push(NamedLine { line: number + 1, path: join(&table, &plain(key)), is_table: false });
         }
     }
     found
@@ -45,7 +45,7 @@ pub(super) fn line_of(text: &str, offset: usize) -> usize {
 
 /// The line of a key such as `layout.affinity`, by its table's header and its last part; 1 if it is missing.
 pub(super) fn line_of_key(text: &str, path: &str) -> usize {
-    let is_it = |named: &&Named| {
+    let is_it = |named: &&NamedLine| {
         let (outer, inner) = if named.is_table { (path, &named.path[..]) } else { (&named.path[..], path) };
         named.path == path || below(inner, outer).is_some()
     };

@@ -30,7 +30,7 @@ pub const EPOCH_LEAST: u64 = 32;
 
 /// A configuration, and what was noticed while reading it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The configuration.
     pub config: Config,
     /// Notices for the operator: ignored or renamed keys.
@@ -75,13 +75,13 @@ impl ExitCode for ConfigError {
 }
 
 /// Reads a file.
-pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
+pub fn load(path: &Path) -> Result<LoadedConfig, ConfigError> {
     survey(path)?.end()
 }
 
 /// Parses a file's text; `path` is for the messages.
 #[cfg(test)]
-pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
+pub fn load_str(text: &str, path: &Path) -> Result<LoadedConfig, ConfigError> {
     survey_str(text, path)?.end()
 }
 
@@ -89,7 +89,7 @@ pub fn load_str(text: &str, path: &Path) -> Result<Loaded, ConfigError> {
 #[derive(Debug, Default)]
 pub struct Survey {
     /// The configuration without the invalid keys.
-    pub loaded: Loaded,
+    pub loaded: LoadedConfig,
     /// Line and description of each mistake.
     mistakes: Vec<(usize, String)>,
     /// A key for tiles or their placement is wrong, so the layout is not what was meant.
@@ -105,7 +105,7 @@ impl Survey {
     }
 
     /// The configuration, or all mistakes.
-    pub fn end(mut self) -> Result<Loaded, ConfigError> {
+    pub fn end(mut self) -> Result<LoadedConfig, ConfigError> {
         self.mistakes.sort();
         let wrong = |(line, what)| ConfigError::Wrong { path: self.path.clone(), line, what };
         let mut mistakes: Vec<_> = self.mistakes.into_iter().map(wrong).collect();
@@ -167,7 +167,7 @@ fn survey_str(text: &str, path: &Path) -> Result<Survey, ConfigError> {
             let found = found.map(|(key, what)| (key, format!("`{key}`: {what}")));
             let found = found.filter(|(_, what)| !mistyped.iter().any(|(mistyped, _)| is_about(what, mistyped)));
             found.for_each(|(key, what)| survey.add(key, what));
-            survey.loaded = Loaded { config, notices, keys };
+            survey.loaded = LoadedConfig { config, notices, keys };
         }
         Err(error) if survey.mistakes.is_empty() => survey.mistakes.push((1, in_words(error.message()))),
         Err(_) => survey.is_layout_wrong = true,

@@ -25,7 +25,9 @@ use hearth_pipeline::{dedup, pack};
 use hearth_tile::affinity::{Affinity, Blocklist};
 use serde::{Deserialize, Serialize};
 
-pub use load::{ConfigError, EPOCH_LEAST, LOG_BYTES_MAX, Loaded, Survey, TICKS_LEAST, check, idle_keys, load, survey};
+pub use load::{
+    ConfigError, EPOCH_LEAST, LOG_BYTES_MAX, LoadedConfig, Survey, TICKS_LEAST, check, idle_keys, load, survey,
+};
 pub use option::ConfigFile;
 pub use ports::{ClusterPorts, Ports};
 pub use validator::Validator;
@@ -35,7 +37,7 @@ pub use workspace::{LocalNode, huge_pages, workspace_path};
 /// Writes one key of the annotated default file.
 pub trait Annotate {
     /// Appends the key, or the table, at `path`, with its text.
-    fn annotate(&self, path: &str, key: &str, help: &str, to: &mut Annotated);
+    fn annotate(&self, path: &str, key: &str, help: &str, to: &mut AnnotatedFile);
 
     /// The count at `path` below this value; an empty path is the value itself.
     fn count_mut(&mut self, _path: &str) -> Option<&mut usize> {
@@ -45,12 +47,12 @@ pub trait Annotate {
 
 /// The annotated file in the making: a table's keys come before its tables.
 #[derive(Default)]
-pub struct Annotated {
+pub struct AnnotatedFile {
     keys: String,
     tables: Vec<String>,
 }
 
-impl Annotated {
+impl AnnotatedFile {
     fn key(&mut self, key: &str, help: &str, value: &str) {
         for line in help.lines() {
             self.keys += format!("# {}\n", line.trim()).trim_end();
@@ -67,7 +69,7 @@ impl Annotated {
 macro_rules! plain_values {
     ($($kind:ty),*) => {
         $(impl Annotate for $kind {
-            fn annotate(&self, _: &str, key: &str, help: &str, to: &mut Annotated) {
+            fn annotate(&self, _: &str, key: &str, help: &str, to: &mut AnnotatedFile) {
                 to.key(key, help, &toml::Value::try_from(self).expect("a plain value").to_string());
             }
         })*
@@ -88,7 +90,7 @@ plain_values!(
 );
 
 impl Annotate for usize {
-    fn annotate(&self, _: &str, key: &str, help: &str, to: &mut Annotated) {
+    fn annotate(&self, _: &str, key: &str, help: &str, to: &mut AnnotatedFile) {
         to.key(key, help, &self.to_string());
     }
 
@@ -117,15 +119,15 @@ macro_rules! tables {
             }
 
             impl $name {
-                fn annotate_keys(&self, path: &str, to: &mut Annotated) {
+                fn annotate_keys(&self, path: &str, to: &mut AnnotatedFile) {
                     $(self.$key.annotate(path, stringify!($key), concat!($($help, "\n"),+), to);)*
                 }
             }
 
             impl Annotate for $name {
-                fn annotate(&self, path: &str, key: &str, help: &str, to: &mut Annotated) {
+                fn annotate(&self, path: &str, key: &str, help: &str, to: &mut AnnotatedFile) {
                     let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-                    let mut inner = Annotated::default();
+                    let mut inner = AnnotatedFile::default();
                     self.annotate_keys(&path, &mut inner);
                     let help: String = help.lines().map(|l| format!("# {}\n", l.trim())).collect();
                     let head = if inner.keys.is_empty() { String::new() } else { format!("{help}[{path}]\n") };
@@ -256,9 +258,9 @@ tables! {
         /// `http://HOST:PORT/snapshot-SLOT-HASH.tar.zst`, as the RPC of a node of Agave serves it. The hash in its name
         /// is enough. If it cannot be taken the node ends with an error. Empty: gossip decides.
         pub url: String = String::new(),
-        /// Serves the cluster's archives over the RPC port, to nodes of Agave, too: those of `write_archives`, and those
-        /// in the folder of the snapshots, where `hearth ledger snapshot create` puts them. Gossip announces the newest
-        /// in place of the snapshots that nodes of Hearth take.
+        /// Serves the cluster's archives over the RPC port, to nodes of Agave, too: those of `write_archives`, and
+        /// those in the folder of the snapshots, where `hearth ledger snapshot create` puts them. Gossip announces the
+        /// newest in place of the snapshots that nodes of Hearth take.
         pub serve_archives: bool = false,
         /// Slots that a peer's snapshot is ahead of what is final here, at least, for a node that starts to take it.
         pub maximum_local_snapshot_age: u64 = 2500,
@@ -571,7 +573,7 @@ impl Config {
 
     /// The default file with each key's text.
     pub fn annotated_default() -> String {
-        let mut to = Annotated::default();
+        let mut to = AnnotatedFile::default();
         Config::default().annotate_keys("", &mut to);
         to.finish().trim_end().to_owned() + "\n"
     }

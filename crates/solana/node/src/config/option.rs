@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use hearth_command::output::note;
 
-use super::{Config, ConfigError, Loaded, check, load};
+use super::{Config, ConfigError, LoadedConfig, check, load};
 
 /// The configuration file.
 #[derive(Args, Default)]
@@ -17,8 +17,8 @@ pub struct ConfigFile {
 
 impl ConfigFile {
     /// Reads the file, or takes the defaults without one, and prints the notices.
-    pub fn load(&self) -> Result<Loaded, ConfigError> {
-        let Some(path) = &self.config else { return Ok(Loaded::default()) };
+    pub fn load(&self) -> Result<LoadedConfig, ConfigError> {
+        let Some(path) = &self.config else { return Ok(LoadedConfig::default()) };
         let loaded = load(path)?;
         for notice in &loaded.notices {
             note(format_args!("notice: {notice}"));

@@ -5,7 +5,7 @@ use std::path::Path;
 use hearth_pipeline::kinds::Role;
 use hearth_tile::affinity::Cores;
 
-use super::load::{Loaded, load_str, meant};
+use super::load::{LoadedConfig, load_str, meant};
 use super::*;
 
 fn error(text: &str) -> String {
@@ -292,7 +292,7 @@ fn a_file_of_the_reports_loads_as_it_is() {
         [tiles.shred]
           max_pending_shred_sets = 16384
     "#;
-    let Loaded { config, notices, .. } = load_str(text, Path::new("bench-zen3-32core.toml")).unwrap();
+    let LoadedConfig { config, notices, .. } = load_str(text, Path::new("bench-zen3-32core.toml")).unwrap();
     assert_eq!(config.layout.verify_tile_count, 30);
     assert_eq!(config.development.bench.disable_blockstore_from_slot, 1);
     assert_eq!(config.expand(&config.ledger.path), Path::new("/data/shm/hearth/ledger"));

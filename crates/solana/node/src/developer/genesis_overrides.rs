@@ -37,7 +37,7 @@ const NOBODY: Pubkey = [0; 32];
 
 /// The genesis accounts that the options request.
 #[derive(Default)]
-pub struct Beginning {
+pub struct GenesisOverrides {
     accounts: Vec<AccountRequest>,
     /// Requests that were overridden.
     replaced: Vec<String>,
@@ -55,7 +55,7 @@ struct AccountRequest {
     account: Option<Account>,
 }
 
-impl Beginning {
+impl GenesisOverrides {
     /// The requests of `flags`. If the chain `exists`, accounts of other nodes are not fetched again.
     pub fn of(flags: &Flags, exists: bool) -> Result<Self, FlagError> {
         let mut beginning = Self { features: FeatureRequest::of(flags, exists)?, ..Self::default() };
@@ -399,7 +399,7 @@ mod tests {
             account_dir: vec![accounts],
             ..Flags::default()
         };
-        let beginning = Beginning::of(&flags, false).unwrap();
+        let beginning = GenesisOverrides::of(&flags, false).unwrap();
         let slots: Vec<_> =
             beginning.accounts().map(|(_, account)| hearth_ledger::program_header::deployment_slot(&account)).collect();
         assert_eq!(slots, [Some(0); 3]);
@@ -439,7 +439,7 @@ mod tests {
             url: Some("http://127.0.0.1:1".into()),
             ..Flags::default()
         };
-        let beginning = Beginning::of(&flags, true).unwrap();
+        let beginning = GenesisOverrides::of(&flags, true).unwrap();
         beginning.check(&genesis, folder.path(), &config).unwrap();
         assert_eq!(beginning.cloned(&flags), None);
         // Without the account of either option it is another chain.
@@ -458,8 +458,8 @@ mod tests {
         dump(&file("accounts/b.json"), &twice, 2_000_000);
         dump(&file("accounts/c.json"), &once, 3_000_000);
         let flags = Flags { account_dir: vec![file("accounts")], ..Flags::default() };
-        let begins = Beginning::of(&flags, false).unwrap();
-        let lamports = |begins: &Beginning, wanted: &Pubkey| -> Vec<u64> {
+        let begins = GenesisOverrides::of(&flags, false).unwrap();
+        let lamports = |begins: &GenesisOverrides, wanted: &Pubkey| -> Vec<u64> {
             begins.accounts().filter(|(key, _)| key == wanted).map(|(_, account)| account.lamports).collect()
         };
         assert_eq!((lamports(&begins, &twice), lamports(&begins, &once)), (vec![2_000_000], vec![3_000_000]));
@@ -477,11 +477,11 @@ mod tests {
             clone: vec![encode_32(&twice).to_string(), text("clone.json")],
             ..flags
         };
-        let begins = Beginning::of(&both, true).unwrap();
+        let begins = GenesisOverrides::of(&both, true).unwrap();
         assert_eq!(lamports(&begins, &twice), [5_000_000]);
         assert_eq!(begins.notices().len(), 4);
         let minted = Flags { mint: Some(encode_32(&twice).to_string()), ..both };
-        let begins = Beginning::of(&minted, false).unwrap();
+        let begins = GenesisOverrides::of(&minted, false).unwrap();
         assert_eq!(lamports(&begins, &twice), [MINT_LAMPORTS]);
         let said = begins.notices().concat();
         assert!(said.contains(&format!("--clone from {} and by --mint; the latter", text("clone.json"))), "{said}");

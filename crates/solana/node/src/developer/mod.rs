@@ -21,7 +21,7 @@ use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 pub(crate) use dump::read_program;
 pub use flags::Flags;
 pub(crate) use flags::{port, shreds};
-pub use genesis_overrides::Beginning;
+pub use genesis_overrides::GenesisOverrides;
 pub(crate) use genesis_overrides::address;
 pub(crate) use overrides::SHRED_BYTES;
 pub use reset::reset;

@@ -183,7 +183,7 @@ impl Accounts {
                     return Err(FlagError::value(flag, format!("{} is named twice", encode_32(key))));
                 }
             }
-            self.validator(flag, options, files::Staked { keys, lamports, stake_lamports }, authority)?;
+            self.validator(flag, options, files::StakedNode { keys, lamports, stake_lamports }, authority)?;
         }
         for path in &options.validator_accounts_file {
             let flag = "--validator-accounts-file";
@@ -198,10 +198,10 @@ impl Accounts {
         &mut self,
         flag: &'static str,
         options: &Options,
-        staked: files::Staked,
+        staked: files::StakedNode,
         authority: Option<Pubkey>,
     ) -> Result<(), FlagError> {
-        let files::Staked { keys: [identity, vote, stake], lamports, stake_lamports } = staked;
+        let files::StakedNode { keys: [identity, vote, stake], lamports, stake_lamports } = staked;
         let least = minimum_balance(STAKE_STATE_BYTES);
         if stake_lamports < least {
             let what = format!("a stake of {stake_lamports} lamports is below the {least} that its account must have");

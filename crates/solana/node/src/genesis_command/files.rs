@@ -24,7 +24,7 @@ const NO_DATA: &str = "~";
 
 /// A node with stake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Staked {
+pub struct StakedNode {
     /// The addresses of the identity, the vote account and the stake account.
     pub keys: [Pubkey; 3],
     /// Lamports of the identity.
@@ -66,7 +66,7 @@ pub fn accounts(path: &Path) -> Result<Vec<(Pubkey, Account)>, String> {
 }
 
 /// Reads a file of nodes with stake.
-pub fn validators(path: &Path) -> Result<Vec<Staked>, String> {
+pub fn validators(path: &Path) -> Result<Vec<StakedNode>, String> {
     records(&text(path)?)?.iter().map(staked).collect()
 }
 
@@ -98,13 +98,13 @@ fn account(record: &Record) -> Result<(Pubkey, Account), String> {
     Ok((key, account))
 }
 
-fn staked(record: &Record) -> Result<Staked, String> {
+fn staked(record: &Record) -> Result<StakedNode, String> {
     if record.values.get("bls_pubkey").is_some_and(|key| key != NO_DATA && key != "null") {
         return Err("`bls_pubkey` is of a consensus that this program does not know".to_owned());
     }
     let keys = ["identity_account", "vote_account", "stake_account"];
     let [identity, vote, stake] = keys.map(|key| record.address(key));
-    Ok(Staked {
+    Ok(StakedNode {
         keys: [identity?, vote?, stake?],
         lamports: record.number("balance_lamports")?,
         stake_lamports: record.number("stake_lamports")?,

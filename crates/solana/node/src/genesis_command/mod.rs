@@ -20,7 +20,7 @@ mod tests;
 use std::path::PathBuf;
 
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_ledger::genesis::{ARCHIVE_NAME, GENESIS_NAME};
 use hearth_ledger::{Genesis, GenesisError};
 
@@ -64,7 +64,7 @@ impl ExitCode for GenesisFailure {
 }
 
 /// `hearth genesis …`
-pub fn run(command: &Command, say: &Say) -> Result<(), GenesisFailure> {
+pub fn run(command: &Command, say: &CommandOutput) -> Result<(), GenesisFailure> {
     match command {
         Command::Create(options) => {
             let path = options.ledger.join(GENESIS_NAME);

@@ -1,7 +1,7 @@
 //! What a genesis says, in lines.
 
 use hearth_command::numbers::grouped;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::time::utc;
 use hearth_ledger::Genesis;
 use hearth_ledger::stakes::stakes_at_genesis;
@@ -10,7 +10,7 @@ use hearth_wire::base58::encode_32;
 use hearth_wire::consts::FEATURE_PROGRAM;
 
 /// Prints a genesis.
-pub fn genesis(genesis: &Genesis, say: &Say) {
+pub fn genesis(genesis: &Genesis, say: &CommandOutput) {
     let config = genesis.config();
     let hashes = config.hashes_per_tick.map_or("timed, not hashed".to_owned(), |hashes| format!("{hashes} hashes"));
     let (prices, inflation) = (&config.fee_rate_governor, &config.inflation);

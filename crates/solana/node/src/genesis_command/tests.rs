@@ -27,7 +27,7 @@ fn create(folder: &Path, options: &[&str]) -> Result<Genesis, GenesisFailure> {
     words.extend(keys.iter().map(String::as_str));
     words.extend(["--creation-time", "2023-11-14T22:13:20Z"]);
     words.extend(options);
-    run(&Program::try_parse_from(words).expect("a command line").command, &Say::nothing())?;
+    run(&Program::try_parse_from(words).expect("a command line").command, &CommandOutput::nothing())?;
     Ok(Genesis::load(&folder.join(GENESIS_NAME)).expect("it was written"))
 }
 

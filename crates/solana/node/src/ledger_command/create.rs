@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hearth_command::numbers::grouped;
-use hearth_command::output::{Say, note};
+use hearth_command::output::{CommandOutput, note};
 use hearth_command::progress::Progress;
 use hearth_ledger::Ledger;
 use hearth_ledger::archive::{ArchiveError, ArchiveName, Fault, Progress as Reading};
@@ -24,10 +24,10 @@ use hearth_wire::Signature;
 use hearth_wire::base58::encode_32;
 
 use super::tower::{TowerFailure, identity};
-use super::{LedgerError, Offline};
+use super::{LedgerError, OfflineChain};
 use crate::config::Config;
-use crate::replay::{self, Go, Replayed};
-use crate::restore::{self, Restored, StateFolders, archive_progress};
+use crate::replay::{self, ReplayControl, ReplaySummary};
+use crate::restore::{self, RestoredState, StateFolders, archive_progress};
 
 /// Accounts after which progress is shown again.
 const SHOWN_EVERY: u64 = 1 << 16;
@@ -35,11 +35,11 @@ const SHOWN_EVERY: u64 = 1 << 16;
 /// Writes the state at the end of `slot`, or of the last block that is final, into `out`, or into the folder of the
 /// chain's snapshots: with `base`, what of it is not as in that full archive.
 pub fn run(
-    chain: &Offline,
+    chain: &OfflineChain,
     config: &Config,
     (slot, base): (Option<u64>, Option<&Path>),
     out: Option<&Path>,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<(), LedgerError> {
     let out = folder(chain, config, out)?;
     let mut shown = Progress::new();
@@ -80,14 +80,14 @@ pub fn run(
 }
 
 /// The folder for the archive, which is made if it is not there.
-fn folder(chain: &Offline, config: &Config, given: Option<&Path>) -> Result<PathBuf, ArchiveError> {
+fn folder(chain: &OfflineChain, config: &Config, given: Option<&Path>) -> Result<PathBuf, ArchiveError> {
     let folder = given.map_or_else(|| restore::folder(config, &chain.folder), Path::to_path_buf);
     std::fs::create_dir_all(&folder).map_err(|e| ArchiveError::of(&folder, Fault::Write(e)))?;
     Ok(folder)
 }
 
 /// The slot whose state is written; `None` for the last block of a chain without forks.
-fn last(chain: &Offline, config: &Config, wanted: Option<u64>) -> Result<Option<u64>, LedgerError> {
+fn last(chain: &OfflineChain, config: &Config, wanted: Option<u64>) -> Result<Option<u64>, LedgerError> {
     // As a start does: above the root there may be forks.
     if !config.gossip.enabled {
         return Ok(wanted);
@@ -103,7 +103,7 @@ fn last(chain: &Offline, config: &Config, wanted: Option<u64>) -> Result<Option<
 }
 
 /// Whether the block of `slot` is that of `root`, or one on which that is built.
-fn is_on_way(chain: &Offline, root: u64, slot: u64) -> bool {
+fn is_on_way(chain: &OfflineChain, root: u64, slot: u64) -> bool {
     let mut at = root;
     while at > slot
         && let Some(info) = chain.reader.slot(at).filter(|info| info.parent_slot < at)
@@ -115,25 +115,25 @@ fn is_on_way(chain: &Offline, root: u64, slot: u64) -> bool {
 
 /// The ledger at the end of the block of `until`, or of the last one, as far as the blocks lead there.
 fn state(
-    chain: &Offline,
+    chain: &OfflineChain,
     config: &Config,
     until: Option<u64>,
     shown: &mut Progress,
-) -> Result<(Arc<Ledger>, Replayed), LedgerError> {
+) -> Result<(Arc<Ledger>, ReplaySummary), LedgerError> {
     shown.tell(|| "reading the newest snapshot");
     let refused = |why: &SnapshotError| note(format_args!("notice: {why}; it is not used"));
     let highest = until.unwrap_or(u64::MAX);
     let folders = StateFolders::of(config, &chain.folder);
     let restored = restore::up_to(config, &chain.genesis, &folders, highest, refused)?;
-    let Some(Restored { ledger, block_id }) = restored else {
+    let Some(RestoredState { ledger, block_id }) = restored else {
         return Err(LedgerError::NoBlock { slot: highest, last: chain.genesis.config().genesis_slot });
     };
     ledger.check_features()?;
     let last = chain.recovery.last_whole_slot.unwrap_or(0).min(highest);
-    let executing = |done: &Replayed| {
+    let executing = |done: &ReplaySummary| {
         let (slot, count) = (done.last_slot, grouped(done.transactions));
         shown.tell(|| format!("executing: slot {slot} of {last}, {count} transactions"));
-        Go::Continue(())
+        ReplayControl::Continue(())
     };
     let done = replay::replay(&ledger, block_id, &chain.genesis, &chain.reader, until, None, executing)?;
     Ok((ledger, done))

@@ -12,17 +12,17 @@ use std::path::Path;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hearth_command::numbers::grouped;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::progress::Progress;
 use hearth_ledger::blockstore::entries;
 use hearth_wire::base58::{encode_32, encode_64};
 use serde_json::{Value, json};
 
 use super::command::Slots;
-use super::{LedgerError, Offline};
+use super::{LedgerError, OfflineChain};
 
 /// Writes a line for each whole block, followed by a line for each of its transactions.
-pub fn run(chain: &Offline, slots: &Slots, out: Option<&Path>, say: &Say) -> Result<(), LedgerError> {
+pub fn run(chain: &OfflineChain, slots: &Slots, out: Option<&Path>, say: &CommandOutput) -> Result<(), LedgerError> {
     let Some(path) = out else {
         return each(chain, slots, Progress::beside_lines(), |line| {
             say.line(line);
@@ -36,7 +36,7 @@ pub fn run(chain: &Offline, slots: &Slots, out: Option<&Path>, say: &Say) -> Res
 }
 
 fn each(
-    chain: &Offline,
+    chain: &OfflineChain,
     slots: &Slots,
     mut progress: Progress,
     mut write: impl FnMut(Value) -> Result<bool, LedgerError>,

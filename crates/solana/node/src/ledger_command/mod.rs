@@ -17,7 +17,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 
 use hearth_command::exit_code::ExitCode;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::shell;
 use hearth_ledger::archive::ArchiveError;
 use hearth_ledger::archiver::StatusesError;
@@ -239,7 +239,7 @@ pub fn with_file(file: &ConfigFile, options: &str) -> String {
 }
 
 /// A chain that is opened for inspection.
-struct Offline {
+struct OfflineChain {
     folder: PathBuf,
     genesis: Genesis,
     reader: Reader,
@@ -249,7 +249,7 @@ struct Offline {
     _store: BlockStore,
 }
 
-impl Offline {
+impl OfflineChain {
     fn open(config: &Config) -> Result<Self, LedgerError> {
         let folder = config.expand(&config.ledger.path);
         let (genesis, blocks) = (folder.join(GENESIS_NAME), folder.join("blocks"));
@@ -290,7 +290,7 @@ impl Offline {
 }
 
 /// `hearth ledger …`
-pub fn run(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError> {
+pub fn run(command: &Command, config: &Config, say: &CommandOutput) -> Result<(), LedgerError> {
     let verifies = matches!(command, Command::Verify { .. });
     look(command, config, say).map_err(|why| {
         let why = why.with_advice(config, verifies);
@@ -301,8 +301,8 @@ pub fn run(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerEr
     })
 }
 
-fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError> {
-    let chain = || Offline::open(config);
+fn look(command: &Command, config: &Config, say: &CommandOutput) -> Result<(), LedgerError> {
+    let chain = || OfflineChain::open(config);
     match command {
         Command::Verify { .. } => verify::run(&chain()?, config, say),
         Command::Replay { recorded: Some(folder), .. } => Ok(recorded::run(folder, say)?),
@@ -323,7 +323,7 @@ fn look(command: &Command, config: &Config, say: &Say) -> Result<(), LedgerError
 }
 
 /// Prints one line per block.
-fn list(chain: &Offline, slots: &Slots, say: &Say) -> Result<(), LedgerError> {
+fn list(chain: &OfflineChain, slots: &Slots, say: &CommandOutput) -> Result<(), LedgerError> {
     say.line(format_args!(
         "{:>10} {:>10} {:>6} {:>8} {:>8} {:>10}",
         "slot", "parent", "sets", "entries", "txns", "bytes"
@@ -347,7 +347,7 @@ fn list(chain: &Offline, slots: &Slots, say: &Say) -> Result<(), LedgerError> {
 }
 
 /// The snapshot of this slot.
-fn snapshot_of<'a>(chain: &'a Offline, folder: &Path, slot: u64) -> Result<&'a SnapshotFile, LedgerError> {
+fn snapshot_of<'a>(chain: &'a OfflineChain, folder: &Path, slot: u64) -> Result<&'a SnapshotFile, LedgerError> {
     chain.snapshots.iter().find(|file| file.slot == slot).ok_or_else(|| {
         let slots: Vec<String> = chain.snapshots.iter().map(|file| file.slot.to_string()).collect();
         let there = if slots.is_empty() { "none".into() } else { format!("slots {}", slots.join(", ")) };
@@ -361,7 +361,7 @@ mod tests {
 
     /// What each command says about a chain in a folder whose name has a space.
     fn said(config: &Config) -> [String; 2] {
-        [false, true].map(|verifies| match Offline::open(config) {
+        [false, true].map(|verifies| match OfflineChain::open(config) {
             Err(why) => why.with_advice(config, verifies).to_string(),
             Ok(_) => panic!("the chain is damaged"),
         })

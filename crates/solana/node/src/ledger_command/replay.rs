@@ -9,19 +9,25 @@
 use std::collections::BTreeMap;
 
 use hearth_command::numbers::grouped;
-use hearth_command::output::{Say, plural};
+use hearth_command::output::{CommandOutput, plural};
 use hearth_command::progress::Progress;
 use hearth_ledger::Commitment;
 use hearth_ledger::snapshot;
 use hearth_wire::base58::encode_32;
 
-use super::{LedgerError, Offline, options, snapshot_of};
+use super::{LedgerError, OfflineChain, options, snapshot_of};
 use crate::config::Config;
 use crate::replay;
-use crate::restore::{self, Declared, RestoreError, Restored};
+use crate::restore::{self, Declared, RestoreError, RestoredState};
 
 /// Replays from after `from` (a snapshot's slot; 0 is the genesis) up to `to`.
-pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &Say) -> Result<(), LedgerError> {
+pub fn run(
+    chain: &OfflineChain,
+    config: &Config,
+    from: u64,
+    to: Option<u64>,
+    say: &CommandOutput,
+) -> Result<(), LedgerError> {
     let mut progress = Progress::beside_lines();
     let declared = Declared::of(config, &chain.folder)?.all;
     let restored = match from {
@@ -32,7 +38,7 @@ pub fn run(chain: &Offline, config: &Config, from: u64, to: Option<u64>, say: &S
             restore::from_snapshot(config, &chain.genesis, &declared, loaded)
         }
     };
-    let Restored { ledger, block_id } = restored.map_err(RestoreError::from)?;
+    let RestoredState { ledger, block_id } = restored.map_err(RestoreError::from)?;
     ledger.check_features()?;
     // Only readable snapshots: `verify` reports the others.
     let mut recorded = BTreeMap::new();

@@ -10,12 +10,12 @@ use std::fs;
 use std::path::Path;
 
 use hearth_command::numbers::grouped;
-use hearth_command::output::{Say, plural};
+use hearth_command::output::{CommandOutput, plural};
 use hearth_command::progress::Progress as Shown;
 use hearth_command::time::utc;
 use hearth_ledger::Account;
 use hearth_ledger::archive::{
-    ArchiveError, ArchiveName, Beginning, Contents, Fault, Progress, Receiving, read_fields, read_state,
+    AccountReceiver, ArchiveError, ArchiveName, ChainParameters, Contents, Fault, Progress, read_fields, read_state,
 };
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
@@ -25,24 +25,29 @@ use super::LedgerError;
 use crate::restore::archive_progress;
 
 /// `hearth ledger snapshot info`
-pub fn info(file: &Path, say: &Say) -> Result<(), LedgerError> {
+pub fn info(file: &Path, say: &CommandOutput) -> Result<(), LedgerError> {
     shown(&held(file)?, say);
     Ok(())
 }
 
 /// `hearth ledger snapshot verify`
-pub fn verify(file: &Path, incremental: Option<&Path>, genesis: Option<&Path>, say: &Say) -> Result<(), LedgerError> {
+pub fn verify(
+    file: &Path,
+    incremental: Option<&Path>,
+    genesis: Option<&Path>,
+    say: &CommandOutput,
+) -> Result<(), LedgerError> {
     let beginning = genesis.map(beginning).transpose()?;
     shown(&checked(file, incremental, beginning.as_ref())?, say);
     Ok(())
 }
 
-fn shown(lines: &[String], say: &Say) {
+fn shown(lines: &[String], say: &CommandOutput) {
     lines.iter().for_each(|line| say.line(line));
 }
 
 fn held(file: &Path) -> Result<Vec<String>, LedgerError> {
-    let (name, contents) = read_fields(file, &mut Watching::default())?;
+    let (name, contents) = read_fields(file, &mut ReadProgress::default())?;
     let kind = name.base.map_or("full".into(), |base| format!("incremental, on top of slot {base}"));
     let mut lines = vec![format!("archive   {kind}")];
     lines.extend(about(&contents));
@@ -53,13 +58,17 @@ fn held(file: &Path) -> Result<Vec<String>, LedgerError> {
 }
 
 /// What the chain of this genesis begins with.
-fn beginning(genesis: &Path) -> Result<Beginning, ArchiveError> {
+fn beginning(genesis: &Path) -> Result<ChainParameters, ArchiveError> {
     let bytes = fs::read(genesis).map_err(Fault::Read);
-    bytes.and_then(|bytes| Beginning::of_genesis(&bytes)).map_err(|fault| ArchiveError::of(genesis, fault))
+    bytes.and_then(|bytes| ChainParameters::of_genesis(&bytes)).map_err(|fault| ArchiveError::of(genesis, fault))
 }
 
-fn checked(file: &Path, incremental: Option<&Path>, beginning: Option<&Beginning>) -> Result<Vec<String>, LedgerError> {
-    let mut seen = Watching::default();
+fn checked(
+    file: &Path,
+    incremental: Option<&Path>,
+    beginning: Option<&ChainParameters>,
+) -> Result<Vec<String>, LedgerError> {
+    let mut seen = ReadProgress::default();
     let state = read_state(file, incremental, &mut seen)?;
     drop(seen.shown);
     if let Some(beginning) = beginning {
@@ -110,14 +119,14 @@ fn counted(count: u64, thing: &str) -> String {
 
 /// Shows how far reading is, and keeps what a reader wants to know of some accounts.
 #[derive(Default)]
-struct Watching {
+struct ReadProgress {
     shown: Shown,
     unix_s: Option<i64>,
     /// Feature accounts, with the slot from which each is active.
     features: BTreeMap<Pubkey, Option<u64>>,
 }
 
-impl Receiving for Watching {
+impl AccountReceiver for ReadProgress {
     fn store(&mut self, key: &Pubkey, account: &Account) {
         if *key == SYSVAR_CLOCK {
             self.unix_s = account.data().get(32..).and_then(|data| data.first_chunk()).map(|s| i64::from_le_bytes(*s));
@@ -199,13 +208,13 @@ mod tests {
         {
             assert!(verified.contains(part), "{part}: {verified}");
         }
-        verify(&path, None, None, &Say::nothing()).unwrap();
-        let why = verify(&path, None, Some(&path), &Say::nothing()).unwrap_err().to_string();
+        verify(&path, None, None, &CommandOutput::nothing()).unwrap();
+        let why = verify(&path, None, Some(&path), &CommandOutput::nothing()).unwrap_err().to_string();
         assert!(why.contains("not a genesis of the cluster"), "{why}");
         let why = checked(&path, Some(&path), None).unwrap_err().to_string();
         assert!(why.contains("in place of an incremental one"), "{why}");
         let schedule = hearth_ledger::epoch::EpochSchedule::without_warmup(32);
-        let mut chain = Beginning { creation_time: 1_700_000_000, ticks_per_slot: 64, epoch_schedule: schedule };
+        let mut chain = ChainParameters { creation_time: 1_700_000_000, ticks_per_slot: 64, epoch_schedule: schedule };
         checked(&path, None, Some(&chain)).unwrap();
         chain.creation_time += 1;
         let why = checked(&path, None, Some(&chain)).unwrap_err().to_string();

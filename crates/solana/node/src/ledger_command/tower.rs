@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use hearth_command::output::{Say, plural};
+use hearth_command::output::{CommandOutput, plural};
 use hearth_command::time::utc;
 use hearth_consensus::{AgaveError, SavedErrorKind, Tower};
 use hearth_keys::{self as keys, Identity, KeyError};
@@ -83,7 +83,7 @@ pub enum TowerFailure {
 }
 
 /// `hearth ledger tower …`
-pub fn run(command: &TowerCommand, config: &Config, say: &Say) -> Result<(), LedgerError> {
+pub fn run(command: &TowerCommand, config: &Config, say: &CommandOutput) -> Result<(), LedgerError> {
     let folder = config.expand(&config.ledger.path);
     let identity = identity(config, &folder, command.of().identity.as_deref()).map_err(TowerFailure::from)?;
     let node = identity.public;
@@ -110,7 +110,7 @@ pub(super) fn identity(config: &Config, folder: &Path, given: Option<&Path>) -> 
     }
 }
 
-fn show(folder: &Path, node: &Pubkey, file: Option<&Path>, say: &Say) -> Result<(), TowerFailure> {
+fn show(folder: &Path, node: &Pubkey, file: Option<&Path>, say: &CommandOutput) -> Result<(), TowerFailure> {
     let tower = match file {
         Some(file) => read(file, node)?,
         None => own(folder, node)?,
@@ -140,7 +140,7 @@ fn summary(tower: &Tower) -> String {
     format!("{count} {}, last vote {last}, root {}", plural(count, "vote"), slot(tower.lockouts().root))
 }
 
-fn import(folder: &Path, node: &Pubkey, file: &Path, replace: bool, say: &Say) -> Result<(), TowerFailure> {
+fn import(folder: &Path, node: &Pubkey, file: &Path, replace: bool, say: &CommandOutput) -> Result<(), TowerFailure> {
     let tower = read(file, node)?;
     match saved_tower(folder, node) {
         Ok(None) => {}
@@ -158,7 +158,7 @@ fn import(folder: &Path, node: &Pubkey, file: &Path, replace: bool, say: &Say) -
     Ok(())
 }
 
-fn export(folder: &Path, identity: &Identity, file: Option<&Path>, say: &Say) -> Result<(), TowerFailure> {
+fn export(folder: &Path, identity: &Identity, file: Option<&Path>, say: &CommandOutput) -> Result<(), TowerFailure> {
     let node = identity.public;
     let tower = own(folder, &node)?;
     let name = format!("tower-1_9-{}.bin", encode_32(&node));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn did(config: &Config, command: &TowerCommand) -> Result<(), String> {
-        run(command, config, &Say::nothing()).map_err(|why| why.to_string())
+        run(command, config, &CommandOutput::nothing()).map_err(|why| why.to_string())
     }
 
     fn taken(file: &Path, replace: bool) -> TowerCommand {

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth_command::numbers::grouped;
-use hearth_command::output::{Say, plural};
+use hearth_command::output::{CommandOutput, plural};
 use hearth_command::progress::{Progress, megabytes};
 use hearth_crypto::ed25519::verify_strict;
 use hearth_keys as keys;
@@ -30,14 +30,14 @@ use hearth_wire::entry::Entry;
 use hearth_wire::{Hash, Pubkey, Txn};
 
 use super::command::Slots;
-use super::{LedgerError, Offline, options};
+use super::{LedgerError, OfflineChain, options};
 use crate::config::Config;
 use crate::replay::signatures_are_valid;
 use crate::restore;
 
 /// The findings so far.
 struct Findings<'s> {
-    say: &'s Say,
+    say: &'s CommandOutput,
     wrong: u64,
     /// Reported problems: a damaged record is found in the log, and again in its block.
     reported: BTreeSet<String>,
@@ -63,7 +63,7 @@ impl Findings<'_> {
 
 /// A position in a chain of blocks.
 #[derive(Clone, Copy)]
-struct At {
+struct ChainPosition {
     slot: u64,
     /// The last blockhash; `None` if unknown.
     blockhash: Option<Hash>,
@@ -71,7 +71,7 @@ struct At {
 }
 
 /// Runs all checks.
-pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerError> {
+pub fn run(chain: &OfflineChain, config: &Config, say: &CommandOutput) -> Result<(), LedgerError> {
     let mut found = Findings { say, wrong: 0, reported: BTreeSet::new(), progress: Progress::new() };
     say.line(format_args!("blocks    {}", chain.recovery));
     let (mut read, all) = (0, chain.reader.bytes_after(u64::MAX));
@@ -87,7 +87,7 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
     let leaders = leaders(chain, config);
     let began = chain.genesis.config().genesis_slot;
     let block_id = Some(slot_0(chain, &mut found));
-    let mut at = At { slot: began, blockhash: Some(*chain.genesis.slot_0_hash()), block_id };
+    let mut at = ChainPosition { slot: began, blockhash: Some(*chain.genesis.slot_0_hash()), block_id };
     let (mut blocks, mut txns) = (0u64, 0u64);
     for info in chain.blocks(&Slots::default())?.filter(|info| info.whole && info.slot > began) {
         let (slot, to) = (info.slot, chain.recovery.last_whole_slot.unwrap_or(info.slot));
@@ -98,7 +98,7 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
                     .wrong(format_args!("slot {} follows on slot {}, which is not there", info.slot, info.parent_slot));
             }
             let snapshot = known.iter().find(|at| at.slot == info.parent_slot).copied();
-            at = snapshot.unwrap_or(At { slot: info.parent_slot, blockhash: None, block_id: None });
+            at = snapshot.unwrap_or(ChainPosition { slot: info.parent_slot, blockhash: None, block_id: None });
         }
         match chain.block(info.slot) {
             Ok(block) => {
@@ -108,11 +108,11 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
                 if !config.gossip.enabled {
                     compare(&recorded, slot, txns - before, &mut found);
                 }
-                at = At { slot: info.slot, blockhash: last, block_id: Some(block.block_id) };
+                at = ChainPosition { slot: info.slot, blockhash: last, block_id: Some(block.block_id) };
             }
             Err(why) => {
                 found.wrong(why);
-                at = At { slot: info.slot, blockhash: None, block_id: None };
+                at = ChainPosition { slot: info.slot, blockhash: None, block_id: None };
             }
         }
         blocks += 1;
@@ -126,7 +126,7 @@ pub fn run(chain: &Offline, config: &Config, say: &Say) -> Result<(), LedgerErro
 }
 
 /// Checks that the block of slot 0, if it is stored, is that of the genesis; returns its id.
-fn slot_0(chain: &Offline, found: &mut Findings<'_>) -> Hash {
+fn slot_0(chain: &OfflineChain, found: &mut Findings<'_>) -> Hash {
     let made = *Slot0::of(&chain.genesis).block_id();
     match chain.reader.block(0) {
         Ok(Some(block)) if block.block_id != made => {
@@ -152,7 +152,7 @@ fn checked(blocks: u64, txns: u64, snapshots: u64) -> String {
 }
 
 /// Checks the history, if there is one; returns its number of transactions per block.
-fn history(chain: &Offline, found: &mut Findings<'_>) -> Result<BTreeMap<u64, u32>, HistoryError> {
+fn history(chain: &OfflineChain, found: &mut Findings<'_>) -> Result<BTreeMap<u64, u32>, HistoryError> {
     let dir = chain.folder.join("history");
     if !dir.is_dir() {
         return Ok(BTreeMap::new());
@@ -189,19 +189,19 @@ fn compare(recorded: &BTreeMap<u64, u32>, slot: u64, txns: u64, found: &mut Find
 }
 
 /// The node's current identity, if its key is readable.
-fn identity(chain: &Offline, config: &Config) -> Option<Pubkey> {
+fn identity(chain: &OfflineChain, config: &Config) -> Option<Pubkey> {
     let given = config.expand(&config.consensus.identity_path);
     let path = if given.as_os_str().is_empty() { chain.folder.join("identity.json") } else { given };
     keys::read(&path).ok().map(|identity| identity.public)
 }
 
 /// The possible signers of a set: the identity at genesis, and the current one.
-fn leaders(chain: &Offline, config: &Config) -> Vec<Pubkey> {
+fn leaders(chain: &OfflineChain, config: &Config) -> Vec<Pubkey> {
     std::iter::once(chain.genesis.config().identity).chain(identity(chain, config)).collect()
 }
 
 /// Checks the tower and the root of a node in a cluster.
-fn votes(chain: &Offline, config: &Config, found: &mut Findings<'_>) {
+fn votes(chain: &OfflineChain, config: &Config, found: &mut Findings<'_>) {
     let tower = identity(chain, config).map(|node| saved_tower(&chain.folder, &node));
     if let Some(Err(why)) = tower {
         found.wrong(why);
@@ -212,7 +212,7 @@ fn votes(chain: &Offline, config: &Config, found: &mut Findings<'_>) {
 }
 
 /// Checks every snapshot; returns the positions of the valid ones.
-fn snapshots(chain: &Offline, config: &Config, found: &mut Findings<'_>) -> Vec<At> {
+fn snapshots(chain: &OfflineChain, config: &Config, found: &mut Findings<'_>) -> Vec<ChainPosition> {
     let mut known = vec![];
     for file in &chain.snapshots {
         found.progress.tell(|| format!("checking the snapshot of slot {}", file.slot));
@@ -233,14 +233,14 @@ fn snapshots(chain: &Offline, config: &Config, found: &mut Findings<'_>) -> Vec<
         let (slot, accounts, bytes) = (file.slot, grouped(loaded.summary.accounts), grouped(loaded.summary.bytes));
         found.line(format_args!("snapshot  slot {slot}: {accounts} accounts, {bytes} bytes"));
         let (blockhash, block_id) = (Some(loaded.manifest.last().blockhash), Some(loaded.manifest.block_id));
-        known.push(At { slot, blockhash, block_id });
+        known.push(ChainPosition { slot, blockhash, block_id });
     }
     known
 }
 
 /// Checks the FEC sets of a block: signed by a leader, each chained to the one before.
 fn sets(
-    chain: &Offline,
+    chain: &OfflineChain,
     block: &Block,
     leaders: &[Pubkey],
     parent: Option<Hash>,
@@ -264,7 +264,13 @@ fn sets(
 }
 
 /// Checks the entries of a block; returns its last hash, if it can be determined.
-fn hashes(chain: &Offline, block: &Block, at: At, txns: &mut u64, found: &mut Findings<'_>) -> Option<Hash> {
+fn hashes(
+    chain: &OfflineChain,
+    block: &Block,
+    at: ChainPosition,
+    txns: &mut u64,
+    found: &mut Findings<'_>,
+) -> Option<Hash> {
     let slot = block.info.slot;
     let entries = match entries(&block.data) {
         Ok(entries) => entries,

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use hearth_command::node_rpc;
 use hearth_command::output::note;
 use hearth_command::stop::StopSignal;
-use hearth_gossip::board::Served;
+use hearth_gossip::board::AnnouncedSnapshot;
 use hearth_keys::{self as keys, Identity};
 use hearth_ledger::blockstore::BlockStore;
 use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_BYTES_MAX, CHAIN_NAME, GENESIS_BYTES_MAX, GENESIS_NAME, unpack};
@@ -314,7 +314,7 @@ impl Joiner<'_> {
 
     fn genesis(&self, scout: &Scout, shred_version: u16) -> Result<(), JoinError> {
         let mut failed: Vec<SocketAddr> = vec![];
-        let wanted = Wanted { shred_version, genesis: self.expected_genesis, hard_forks: self.hard_forks };
+        let wanted = WantedGenesis { shred_version, genesis: self.expected_genesis, hard_forks: self.hard_forks };
         wait(self.stop, "looking for a node that has the genesis", || {
             let peers = gossip::nodes(&scout.board).into_iter().filter(|node| node.identity != self.identity.public);
             let peer = peers.filter_map(|node| node.rpc).find(|rpc| !failed.contains(rpc))?;
@@ -337,25 +337,25 @@ impl Joiner<'_> {
         let genesis = Genesis::load(&self.folder.join(GENESIS_NAME)).map_err(JoinError::Genesis)?;
         let trust = Trust::new(&genesis, &self.known, self.only_known);
         let wanted_from = saved_root(self.folder).map_or(0, |root| root.slot.saturating_add(self.behind_max));
-        let (mut failed, mut until): (Vec<Served>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
+        let (mut failed, mut until): (Vec<AnnouncedSnapshot>, _) = (vec![], Instant::now() + SNAPSHOTS_FOR);
         let (mut asked, mut is_promised) = (vec![], false);
         wait(self.stop, "looking for a snapshot", || {
             let mut offers = scout.board.snapshots();
             offers.retain(|it| it.slot >= wanted_from);
             let may_be_had =
-                |it: &Served| it.rpc.is_some() && trust.may_serve(&it.identity) && !is_given_up(&failed, it);
+                |it: &AnnouncedSnapshot| it.rpc.is_some() && trust.may_serve(&it.identity) && !is_given_up(&failed, it);
             if !is_promised && (offers.iter().any(may_be_had) || self.is_promised(scout, wanted_from, &mut asked)) {
                 (is_promised, until) = (true, Instant::now() + PROMISED_FOR);
             }
             let is_late = Instant::now() >= until;
             let vouched = trust.newest(&offers, may_be_had);
-            let unvouched = || self.unvouched(&trust, is_late.then(|| trust.most_told(&offers, may_be_had))??);
+            let unvouched = || self.unvouched(&trust, is_late.then(|| trust.most_reported(&offers, may_be_had))??);
             let Some((newest, rpc)) = vouched.or_else(unvouched).and_then(|newest| Some((newest, newest.rpc?))) else {
                 return is_late.then_some(Ok(()));
             };
             // Whose word is enough for the one is so for the other.
             let takes = |_: &(u64, Hash)| vouched.is_none() || trust.is_incremental_vouched(&offers, &newest);
-            let wanted = Served { incremental: newest.incremental.filter(takes), ..newest };
+            let wanted = AnnouncedSnapshot { incremental: newest.incremental.filter(takes), ..newest };
             note(format_args!("  … taking the snapshot of slot {} from {rpc}", newest.slot));
             match self.fetch_state((rpc, &wanted), snapshots, &genesis) {
                 Ok(()) => Some(Ok(())),
@@ -371,7 +371,12 @@ impl Joiner<'_> {
     }
 
     /// Downloads the archives of the cluster's that a node announces or, if it has none, our own snapshot.
-    fn fetch_state(&self, peer: (SocketAddrV4, &Served), snapshots: &Path, genesis: &Genesis) -> Result<(), Fetch> {
+    fn fetch_state(
+        &self,
+        peer: (SocketAddrV4, &AnnouncedSnapshot),
+        snapshots: &Path,
+        genesis: &Genesis,
+    ) -> Result<(), Fetch> {
         if fetch_archives(peer, snapshots, genesis, self.hard_forks, self.stop)? {
             return Ok(());
         }
@@ -379,7 +384,7 @@ impl Joiner<'_> {
     }
 
     /// Handles a snapshot with too few vouchers, who hold `part` per cent of the stake; reports what becomes of it.
-    fn unvouched(&self, trust: &Trust, (found, part): (Served, u128)) -> Option<Served> {
+    fn unvouched(&self, trust: &Trust, (found, part): (AnnouncedSnapshot, u128)) -> Option<AnnouncedSnapshot> {
         let (taken, notice) = trust.unvouched((found, part), self.takes_unvouched);
         note(format_args!("notice: {notice}"));
         taken
@@ -399,9 +404,9 @@ impl Joiner<'_> {
     }
 }
 
-/// Whether a node is not asked for this snapshot any more: it failed, or the node did so often that another announcement
-/// does not help it.
-fn is_given_up(failed: &[Served], it: &Served) -> bool {
+/// Whether a node is not asked for this snapshot any more: it failed, or the node did so often that another
+/// announcement does not help it.
+fn is_given_up(failed: &[AnnouncedSnapshot], it: &AnnouncedSnapshot) -> bool {
     failed.contains(it) || failed.iter().filter(|other| other.identity == it.identity).count() >= TRIES_MAX
 }
 
@@ -456,7 +461,7 @@ enum Fetch {
 }
 
 /// The genesis that a node wants.
-struct Wanted<'a> {
+struct WantedGenesis<'a> {
     /// The cluster's shred version.
     shred_version: u16,
     /// Its hash, if the operator named it.
@@ -465,7 +470,7 @@ struct Wanted<'a> {
     hard_forks: &'a [u64],
 }
 
-impl Wanted<'_> {
+impl WantedGenesis<'_> {
     /// Fails if a genesis is another.
     fn check(&self, genesis: &Genesis) -> Result<(), Fetch> {
         if let Some(expected) = self.genesis.filter(|expected| expected != genesis.hash()) {
@@ -481,7 +486,7 @@ impl Wanted<'_> {
 }
 
 /// Downloads a genesis and what the peer knows beside it, and keeps them if they are what is wanted.
-fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &Wanted<'_>, stop: &StopSignal) -> Result<(), Fetch> {
+fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &WantedGenesis<'_>, stop: &StopSignal) -> Result<(), Fetch> {
     let joining = folder.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
@@ -518,12 +523,12 @@ fn fetch_genesis(peer: SocketAddr, folder: &Path, wanted: &Wanted<'_>, stop: &St
 
 /// Downloads a snapshot, and keeps it if it matches its announcement; otherwise removes it.
 fn fetch_snapshot(
-    (rpc, served): (SocketAddrV4, &Served),
+    (rpc, served): (SocketAddrV4, &AnnouncedSnapshot),
     snapshots: &Path,
     (genesis_hash, hard_forks): (&Hash, &[u64]),
     stop: &StopSignal,
 ) -> Result<(), Fetch> {
-    let Served { slot, hash, .. } = served;
+    let AnnouncedSnapshot { slot, hash, .. } = served;
     // In the folder where it stays: a file is not renamed into another file system.
     let joining = snapshots.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
@@ -611,7 +616,7 @@ mod tests {
     fn fetched(answer: &[u8]) -> String {
         let (listener, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
         let rpc = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
-        let served = Served { identity: [1; 32], rpc: Some(rpc), slot: 7, hash: [2; 32], incremental: None };
+        let served = AnnouncedSnapshot { identity: [1; 32], rpc: Some(rpc), slot: 7, hash: [2; 32], incremental: None };
         let snapshots = folder.path().join("snapshots");
         let fetched = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -634,7 +639,7 @@ mod tests {
     fn a_peer_that_fails_again_and_again_is_left() {
         let of = |node: u8, slot: u64| {
             let identity = [node; 32];
-            Served { identity, rpc: None, slot, hash: [2; 32], incremental: None }
+            AnnouncedSnapshot { identity, rpc: None, slot, hash: [2; 32], incremental: None }
         };
         let mut failed = vec![of(1, 100)];
         assert!(is_given_up(&failed, &of(1, 100)), "it is the same snapshot");
@@ -688,7 +693,7 @@ mod tests {
         files: &[(&str, Vec<u8>)],
         requests: usize,
         folder: &Path,
-        wanted: &Wanted<'_>,
+        wanted: &WantedGenesis<'_>,
     ) -> Result<(), String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = listener.local_addr().unwrap();
@@ -720,7 +725,7 @@ mod tests {
         let chain = std::fs::read(there.path().join(CHAIN_NAME)).unwrap();
         let archive = pack(&genesis.to_bytes()).unwrap();
         let wanted =
-            &Wanted { shred_version: genesis.shred_version(), genesis: Some(*genesis.hash()), hard_forks: &[] };
+            &WantedGenesis { shred_version: genesis.shred_version(), genesis: Some(*genesis.hash()), hard_forks: &[] };
         let files = [("/genesis.tar.bz2", archive.clone()), ("/chain.json", chain)];
         assert_eq!(genesis_from(&files, 2, here.path(), wanted), Ok(()));
         assert_eq!(Genesis::load(&here.path().join(GENESIS_NAME)).unwrap(), genesis);
@@ -737,7 +742,7 @@ mod tests {
         let version = genesis.shred_version();
         let archive = || ("/genesis.tar.bz2", pack(&genesis.to_bytes()).unwrap());
         let refused = |files: &[(&str, Vec<u8>)], requests, (shred_version, genesis)| {
-            genesis_from(files, requests, folder.path(), &Wanted { shred_version, genesis, hard_forks: &[] })
+            genesis_from(files, requests, folder.path(), &WantedGenesis { shred_version, genesis, hard_forks: &[] })
                 .unwrap_err()
         };
         assert!(refused(&[], 1, (version, None)).contains("404"));

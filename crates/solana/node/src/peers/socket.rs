@@ -44,10 +44,10 @@ pub struct PeerSocket {
     socket: UdpSocket,
     /// A wait target besides datagrams, which is never signalled.
     event: EventFd,
-    links: Option<Box<Linked>>,
+    links: Option<Box<EmulatedSocket>>,
 }
 
-struct Linked {
+struct EmulatedSocket {
     emulator: Emulator<()>,
     watch: LinksWatch,
     begun: Instant,
@@ -62,7 +62,7 @@ impl PeerSocket {
             let mut seed = [0; 8];
             hearth_tile::sys::random::fill(&mut seed);
             let emulator = Emulator::new(rules, u64::from_ne_bytes(seed));
-            Ok::<_, io::Error>(Box::new(Linked { emulator, watch, begun: Instant::now(), look_at_ns: 0 }))
+            Ok::<_, io::Error>(Box::new(EmulatedSocket { emulator, watch, begun: Instant::now(), look_at_ns: 0 }))
         };
         Ok(Self { socket, event: EventFd::new()?, links: links.config.as_ref().map(open).transpose()? })
     }
@@ -119,7 +119,7 @@ fn send_now(socket: &UdpSocket, bytes: &[u8], to: SocketAddr) -> bool {
     socket.send(&[Message { to, data: bytes, segment: None }]).is_ok_and(|sent| sent == 1)
 }
 
-impl Linked {
+impl EmulatedSocket {
     fn now_ns(&self) -> u64 {
         self.begun.elapsed().as_nanos() as u64
     }
@@ -141,12 +141,12 @@ impl Linked {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use hearth_tile::sys::udp::{Options, Sharing};
+    use hearth_tile::sys::udp::{Options, PortSharing};
 
     use super::*;
 
     fn bound(links: &PeerLinks) -> PeerSocket {
-        let options = Options { sharing: Sharing::None, buffer_bytes: 1 << 20 };
+        let options = Options { sharing: PortSharing::None, buffer_bytes: 1 << 20 };
         PeerSocket::over(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0).into(), options).unwrap(), links).unwrap()
     }
 

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::{Debug, Display, Write};
 
 use hearth_crypto::sha256::sha256;
-use hearth_ledger::{Account, BlockSummary, Committed, Ledger, Outcome, SlotError, TransactionError};
+use hearth_ledger::{Account, BlockSummary, CommittedTransaction, Ledger, Outcome, SlotError, TransactionError};
 use hearth_wire::base58::{encode_32, encode_64};
 use hearth_wire::consts::*;
 use hearth_wire::txn::Txn;
 use hearth_wire::{ParseErrorKind, Pubkey};
 
 use super::Difference;
-use super::format::{Block, Landed, Refused};
+use super::format::{Block, LandedTransaction, RefusedTransaction};
 use crate::replay::signatures_are_valid;
 
 /// Instructions beyond which the cluster refuses a transaction before it checks signatures.
@@ -23,15 +23,15 @@ const MAX_INSTRUCTIONS: usize = 64;
 /// Bytes of an account's data that a difference shows.
 const SHOWN_BYTES: usize = 48;
 
-type Compared = Result<(), Box<Difference>>;
+type ComparisonResult = Result<(), Box<Difference>>;
 
 /// The place of a difference: a block, or a transaction in it.
-struct Place {
+struct DifferencePlace {
     slot: u64,
     transaction: Option<String>,
 }
 
-impl Place {
+impl DifferencePlace {
     fn block(slot: u64) -> Self {
         Self { slot, transaction: None }
     }
@@ -40,11 +40,11 @@ impl Place {
         Self { slot, transaction: Some(format!("{number} ({})", encode_64(txn.first_signature()))) }
     }
 
-    fn differs(&self, what: impl Display) -> Compared {
+    fn differs(&self, what: impl Display) -> ComparisonResult {
         Err(Box::new(Difference { slot: self.slot, transaction: self.transaction.clone(), what: what.to_string() }))
     }
 
-    fn same<T: PartialEq + Debug>(&self, what: &str, ours: T, recorded: T) -> Compared {
+    fn same<T: PartialEq + Debug>(&self, what: &str, ours: T, recorded: T) -> ComparisonResult {
         match ours == recorded {
             true => Ok(()),
             false => self.differs(format_args!("{what} is {ours:?} here, {recorded:?} as recorded")),
@@ -57,10 +57,10 @@ fn text(key: &Pubkey) -> String {
 }
 
 /// Compares slot 0, which nobody executes.
-pub(super) fn first_block(ledger: &Ledger, recorded: &Block) -> Compared {
+pub(super) fn first_block(ledger: &Ledger, recorded: &Block) -> ComparisonResult {
     ledger.hash_all();
     let ours = ledger.recent_blocks(1)[0];
-    Place::block(recorded.slot).same("the last hash", text(&ours.blockhash), text(&recorded.blockhash))?;
+    DifferencePlace::block(recorded.slot).same("the last hash", text(&ours.blockhash), text(&recorded.blockhash))?;
     block(ledger, recorded, &ours)
 }
 
@@ -70,14 +70,14 @@ pub(super) fn cannot_begin(slot: u64, why: &SlotError) -> Box<Difference> {
 }
 
 /// Compares the leader of a slot.
-pub(super) fn leader(ledger: &Ledger, recorded: &Block) -> Compared {
+pub(super) fn leader(ledger: &Ledger, recorded: &Block) -> ComparisonResult {
     let ours = ledger.leader_at(recorded.slot).map(|leader| text(&leader.node));
-    Place::block(recorded.slot).same("the leader", ours, Some(text(&recorded.leader)))
+    DifferencePlace::block(recorded.slot).same("the leader", ours, Some(text(&recorded.leader)))
 }
 
 /// Compares a block that has ended and is hashed.
-pub(super) fn block(ledger: &Ledger, recorded: &Block, ours: &BlockSummary) -> Compared {
-    let place = Place::block(recorded.slot);
+pub(super) fn block(ledger: &Ledger, recorded: &Block, ours: &BlockSummary) -> ComparisonResult {
+    let place = DifferencePlace::block(recorded.slot);
     place.same("the height", ours.height, recorded.height)?;
     place.same("the time", ours.unix_timestamp, recorded.time)?;
     let paid = recorded.rewards.iter().find(|reward| reward.kind == "Fee");
@@ -99,7 +99,7 @@ pub(super) fn block(ledger: &Ledger, recorded: &Block, ours: &BlockSummary) -> C
 }
 
 /// Compares what inflation paid as a block began, in whatever order.
-fn rewards(place: &Place, ledger: &Ledger, recorded: &Block, ours: &BlockSummary) -> Compared {
+fn rewards(place: &DifferencePlace, ledger: &Ledger, recorded: &Block, ours: &BlockSummary) -> ComparisonResult {
     let paid = ledger.rewards(ours).unwrap_or_default();
     let here: BTreeSet<_> = paid
         .rewards
@@ -172,7 +172,7 @@ pub(super) fn digest(account: Option<&Account>) -> String {
 }
 
 /// What a transaction came to here.
-pub(super) struct Ran {
+pub(super) struct LocalResult {
     pub(super) outcome: Outcome,
     pub(super) logs: Vec<String>,
     /// All accounts that it names, also by lookup tables.
@@ -184,20 +184,25 @@ pub(super) struct Ran {
 }
 
 /// Compares a transaction that is part of the block of `slot`, which `run` executes.
-pub(super) fn landed(slot: u64, number: usize, recorded: &Landed, run: impl FnOnce(&Txn<'_>) -> Ran) -> Compared {
+pub(super) fn landed(
+    slot: u64,
+    number: usize,
+    recorded: &LandedTransaction,
+    run: impl FnOnce(&Txn<'_>) -> LocalResult,
+) -> ComparisonResult {
     let txn = match Txn::parse(&recorded.bytes) {
         Ok(txn) => txn,
         Err(why) => {
-            let place = Place { slot, transaction: Some(number.to_string()) };
+            let place = DifferencePlace { slot, transaction: Some(number.to_string()) };
             return place.differs(format_args!("it is not a transaction here: {why}"));
         }
     };
-    let place = Place::transaction(slot, number, &txn);
+    let place = DifferencePlace::transaction(slot, number, &txn);
     if !signatures_are_valid(&txn) {
         return place.differs("a signature is invalid here");
     }
     let ran = run(&txn);
-    let Outcome::Committed(Committed { err, fee, compute_units, .. }) = ran.outcome else {
+    let Outcome::Committed(CommittedTransaction { err, fee, compute_units, .. }) = ran.outcome else {
         return place.differs(format_args!("it does not land here: {:?}", ran.outcome));
     };
     if err != recorded.err {
@@ -210,7 +215,7 @@ pub(super) fn landed(slot: u64, number: usize, recorded: &Landed, run: impl FnOn
     compare_accounts(&place, &ran, &recorded.changed)
 }
 
-fn compare_logs(place: &Place, ours: &[String], recorded: &[String]) -> Compared {
+fn compare_logs(place: &DifferencePlace, ours: &[String], recorded: &[String]) -> ComparisonResult {
     let end = String::from("the end");
     for line in 0..ours.len().max(recorded.len()) {
         let (here, there) = (ours.get(line).unwrap_or(&end), recorded.get(line).unwrap_or(&end));
@@ -219,7 +224,11 @@ fn compare_logs(place: &Place, ours: &[String], recorded: &[String]) -> Compared
     Ok(())
 }
 
-fn compare_accounts(place: &Place, ran: &Ran, recorded: &BTreeMap<String, String>) -> Compared {
+fn compare_accounts(
+    place: &DifferencePlace,
+    ran: &LocalResult,
+    recorded: &BTreeMap<String, String>,
+) -> ComparisonResult {
     let fields_of = |account: &Option<Account>| account.as_ref().map_or_else(|| String::from("no account"), fields);
     for (key, (before, after)) in ran.keys.iter().zip(ran.before.iter().zip(&ran.after)) {
         let (digest_before, ours) = (digest(before.as_ref()), digest(after.as_ref()));
@@ -241,11 +250,15 @@ fn compare_accounts(place: &Place, ran: &Ran, recorded: &BTreeMap<String, String
 }
 
 /// Compares the reason for which the cluster's bank refused a transaction, which `run` executes in the block of `slot`.
-pub(super) fn refused(slot: u64, recorded: &Refused, run: impl FnOnce(&Txn<'_>) -> Outcome) -> Compared {
+pub(super) fn refused(
+    slot: u64,
+    recorded: &RefusedTransaction,
+    run: impl FnOnce(&Txn<'_>) -> Outcome,
+) -> ComparisonResult {
     let txn = match Txn::parse(&recorded.bytes) {
         Ok(txn) => txn,
         Err(why) => {
-            let place = Place { slot, transaction: Some("that was refused".into()) };
+            let place = DifferencePlace { slot, transaction: Some("that was refused".into()) };
             let reason = match why.kind {
                 ParseErrorKind::UnsupportedVersion => TransactionError::UnsupportedVersion,
                 // The cluster's bank verifies the signatures that have a key before it looks at the header.
@@ -257,7 +270,7 @@ pub(super) fn refused(slot: u64, recorded: &Refused, run: impl FnOnce(&Txn<'_>) 
             return place.same("the reason", reason, recorded.err);
         }
     };
-    let place = Place::transaction(slot, "that was refused", &txn);
+    let place = DifferencePlace::transaction(slot, "that was refused", &txn);
     if txn.instruction_count() <= MAX_INSTRUCTIONS && !signatures_are_valid(&txn) {
         return place.same("the reason", TransactionError::SignatureFailure, recorded.err);
     }

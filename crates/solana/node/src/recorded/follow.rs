@@ -15,12 +15,12 @@ use hearth_svm::Svm;
 use hearth_wire::Pubkey;
 use hearth_wire::txn::Txn;
 
-use super::compare::{self, Ran};
-use super::format::{Block, Recorded, Refused};
-use super::{Difference, Replayed};
+use super::compare::{self, LocalResult};
+use super::format::{Block, RecordedLedger, RefusedTransaction};
+use super::{Difference, ReplayCounts};
 
 /// Replays a ledger up to the first difference.
-pub fn replay(recorded: &Recorded) -> Result<Replayed, Box<Difference>> {
+pub fn replay(recorded: &RecordedLedger) -> Result<ReplayCounts, Box<Difference>> {
     let ledger = Ledger::new(&recorded.genesis, ledger_config(&recorded.blocks));
     let mut replay = Replay::new(ledger, &recorded.blocks);
     for index in 0..recorded.blocks.len() {
@@ -35,7 +35,7 @@ pub fn replay(recorded: &Recorded) -> Result<Replayed, Box<Difference>> {
 /// # Panics
 ///
 /// A recorded block after that one goes back to one before it.
-pub fn replay_after(ledger: Arc<Ledger>, recorded: &Recorded) -> Result<Replayed, Box<Difference>> {
+pub fn replay_after(ledger: Arc<Ledger>, recorded: &RecordedLedger) -> Result<ReplayCounts, Box<Difference>> {
     let last = ledger.recent_blocks(1)[0].slot;
     let mut replay = Replay::new(ledger, &recorded.blocks);
     for index in replay.places[&last] + 1..recorded.blocks.len() {
@@ -64,7 +64,7 @@ struct Replay<'a> {
     places: HashMap<u64, usize>,
     /// For each block the slot below which nothing after it goes back.
     kept_from: Vec<u64>,
-    done: Replayed,
+    done: ReplayCounts,
 }
 
 impl<'a> Replay<'a> {
@@ -74,7 +74,7 @@ impl<'a> Replay<'a> {
         executor.set_recording(true);
         let places: HashMap<u64, usize> = blocks.iter().enumerate().map(|(at, block)| (block.slot, at)).collect();
         let kept_from = kept_from(blocks, &places);
-        Self { ledger, executor, blocks, places, kept_from, done: Replayed::default() }
+        Self { ledger, executor, blocks, places, kept_from, done: ReplayCounts::default() }
     }
 
     /// Executes the block at `index` on its parent, and compares.
@@ -116,7 +116,7 @@ impl<'a> Replay<'a> {
         let bank = begun.map_err(|why| compare::cannot_begin(slot, &why))?;
         compare::leader(&self.ledger, block)?;
         // Those of an unknown place are tried out before each transaction until they are refused as recorded.
-        let mut anywhere: Vec<&Refused> = block.refused.iter().filter(|one| one.after.is_none()).collect();
+        let mut anywhere: Vec<&RefusedTransaction> = block.refused.iter().filter(|one| one.after.is_none()).collect();
         for (number, landed) in block.txs.iter().enumerate() {
             self.refuse(&bank, block, number..=number)?;
             anywhere.retain(|one| compare::refused(slot, one, |txn| self.try_out(&bank, txn)).is_err());
@@ -151,14 +151,14 @@ impl<'a> Replay<'a> {
     }
 
     /// Executes a transaction.
-    fn run(&mut self, bank: &Bank, txn: &Txn<'_>) -> Ran {
+    fn run(&mut self, bank: &Bank, txn: &Txn<'_>) -> LocalResult {
         let keys = addresses(&self.ledger, bank.slot(), txn);
         let before = keys.iter().map(|key| self.ledger.account(key)).collect();
         let mut outcomes = vec![];
         self.timed(|replay| bank.execute(&mut replay.executor, std::slice::from_ref(txn), &mut outcomes));
         let logs = self.executor.records()[0].as_ref().map(|record| record.logs.clone()).unwrap_or_default();
         let after = keys.iter().map(|key| self.ledger.account(key)).collect();
-        Ran { outcome: outcomes[0], logs, keys, before, after }
+        LocalResult { outcome: outcomes[0], logs, keys, before, after }
     }
 
     /// Runs a step of the ledger and adds its time.

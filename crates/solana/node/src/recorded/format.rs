@@ -46,10 +46,10 @@ pub struct Block {
     /// Lamports of all accounts at its end.
     pub capitalization: u64,
     /// The transactions in it, in order.
-    pub txs: Vec<Landed>,
+    pub txs: Vec<LandedTransaction>,
     /// Transactions that the bank refused.
     #[serde(default)]
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedTransaction>,
     /// What was paid to accounts when it began and ended.
     #[serde(default)]
     pub rewards: Vec<Reward>,
@@ -60,7 +60,7 @@ pub struct Block {
 
 /// A transaction that is part of a block.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Landed {
+pub struct LandedTransaction {
     /// Its bytes.
     #[serde(rename = "tx", deserialize_with = "bytes")]
     pub bytes: Vec<u8>,
@@ -78,7 +78,7 @@ pub struct Landed {
 
 /// A transaction that a bank refused.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Refused {
+pub struct RefusedTransaction {
     /// Its bytes.
     #[serde(rename = "tx", deserialize_with = "bytes")]
     pub bytes: Vec<u8>,
@@ -112,14 +112,14 @@ fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
 
 /// A ledger in memory.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedLedger {
     /// Its genesis.
     pub genesis: Genesis,
     /// Its blocks in the order in which they were made, slot 0 first.
     pub blocks: Vec<Block>,
 }
 
-impl Recorded {
+impl RecordedLedger {
     /// Reads the ledger in `folder`.
     pub fn read(folder: &Path) -> Result<Self, RecordedError> {
         let path = folder.join(GENESIS);

@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hearth_command::numbers::grouped_rate;
-use hearth_command::output::{Say, plural};
+use hearth_command::output::{CommandOutput, plural};
 
 pub use follow::{ledger_config, replay, replay_after};
-use format::{Recorded, ledgers_below};
+use format::{RecordedLedger, ledgers_below};
 
 /// Why recorded ledgers cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +95,7 @@ fn place(transaction: Option<&str>) -> String {
 
 /// What was replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayCounts {
     /// Number of blocks, without slot 0 and without those that were executed again.
     pub blocks: u64,
     /// Number of transactions in them.
@@ -108,7 +108,7 @@ pub struct Replayed {
 }
 
 /// Replays all recorded ledgers at or below `folder`, and prints a line about each.
-pub fn run(folder: &Path, say: &Say) -> Result<(), RecordedError> {
+pub fn run(folder: &Path, say: &CommandOutput) -> Result<(), RecordedError> {
     let folders = ledgers_below(folder)?;
     if folders.is_empty() {
         return Err(RecordedError::NoLedger(folder.into()));
@@ -116,7 +116,7 @@ pub fn run(folder: &Path, say: &Say) -> Result<(), RecordedError> {
     let mut differ = 0;
     for ledger in &folders {
         let name = ledger.strip_prefix(folder).ok().filter(|name| !name.as_os_str().is_empty()).unwrap_or(ledger);
-        match replay(&Recorded::read(ledger)?) {
+        match replay(&RecordedLedger::read(ledger)?) {
             Ok(done) => say.line(format_args!("{}: {}", name.display(), summary(&done))),
             Err(difference) => {
                 differ += 1;
@@ -131,8 +131,8 @@ pub fn run(folder: &Path, say: &Say) -> Result<(), RecordedError> {
     if differ > 0 { Err(RecordedError::Differ { differ, all }) } else { Ok(()) }
 }
 
-fn summary(done: &Replayed) -> String {
-    let Replayed { blocks, transactions, refused, took } = *done;
+fn summary(done: &ReplayCounts) -> String {
+    let ReplayCounts { blocks, transactions, refused, took } = *done;
     let seconds = took.as_secs_f64();
     format!(
         "{blocks} {}, {transactions} {} and {refused} refused as recorded; {:.6} s a slot, {} transactions/s",

@@ -17,7 +17,7 @@ use hearth_wire::program::system;
 use hearth_wire::txn::Txn;
 
 use super::compare::digest;
-use super::format::{Block, Landed, Recorded, Refused, Reward, ledgers_below, read_blocks};
+use super::format::{Block, LandedTransaction, RecordedLedger, RefusedTransaction, Reward, ledgers_below, read_blocks};
 use super::{Difference, RecordedError, replay};
 
 const NODE: [u8; 32] = [1; 32];
@@ -69,7 +69,7 @@ fn make(ledger: &Ledger, slot: u64, parent: u64) -> Block {
         let after = load();
         let changed =
             [from, to].into_iter().zip(before.iter().zip(&after)).filter(|(_, (before, after))| before != after);
-        txs.push(Landed {
+        txs.push(LandedTransaction {
             err: landed.err,
             fee: landed.fee,
             units: landed.compute_units,
@@ -82,15 +82,15 @@ fn make(ledger: &Ledger, slot: u64, parent: u64) -> Block {
     }
     let unknown = transfer(&wallets[0], &wallets[1], 1, &[9; 32]);
     let refused = vec![
-        Refused { bytes: unknown, err: TransactionError::BlockhashNotFound, after: Some(0) },
-        Refused { bytes: txs[0].bytes.clone(), err: TransactionError::AlreadyProcessed, after: None },
+        RefusedTransaction { bytes: unknown, err: TransactionError::BlockhashNotFound, after: Some(0) },
+        RefusedTransaction { bytes: txs[0].bytes.clone(), err: TransactionError::AlreadyProcessed, after: None },
     ];
     ledger.end_slot(slot, sha256(&[&slot.to_le_bytes()])).unwrap();
     ended(ledger, txs, refused)
 }
 
 /// The newest block as a record of it.
-fn ended(ledger: &Ledger, txs: Vec<Landed>, refused: Vec<Refused>) -> Block {
+fn ended(ledger: &Ledger, txs: Vec<LandedTransaction>, refused: Vec<RefusedTransaction>) -> Block {
     let (_, bank_hash) = ledger.hash_all();
     let block = ledger.recent_blocks(1)[0];
     let fee = block.reward.map(|paid| Reward {
@@ -115,7 +115,7 @@ fn ended(ledger: &Ledger, txs: Vec<Landed>, refused: Vec<Refused>) -> Block {
     }
 }
 
-fn recorded() -> Recorded {
+fn recorded() -> RecordedLedger {
     let genesis = genesis();
     let line_to = |last: u64| {
         let mut line = vec![];
@@ -128,7 +128,7 @@ fn recorded() -> Recorded {
     };
     let slots = std::iter::once(0).chain(SLOTS.map(|(slot, _)| slot));
     let blocks = slots.map(|slot| record(&genesis, &line_to(slot))).collect();
-    Recorded { genesis, blocks }
+    RecordedLedger { genesis, blocks }
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn files_are_read_or_named() {
         [(0, -3), (1, -3), (4, -3), (3, -3)]
     );
     let err = TransactionError::InstructionError(1, InstructionError::Custom(9));
-    assert_eq!(blocks[0].refused, [Refused { bytes: vec![1, 2], err, after: None }]);
+    assert_eq!(blocks[0].refused, [RefusedTransaction { bytes: vec![1, 2], err, after: None }]);
     for (lines, wrong) in [
         (vec![line(1, 0)], 1),
         (vec![line(0, 0), line(2, 1)], 2),
@@ -247,7 +247,7 @@ fn files_are_read_or_named() {
 fn ledgers_are_found_below_a_folder() {
     let folder = tempfile::tempdir().unwrap();
     assert!(ledgers_below(folder.path()).unwrap().is_empty());
-    let said = super::run(folder.path(), &hearth_command::output::Say::nothing()).unwrap_err().to_string();
+    let said = super::run(folder.path(), &hearth_command::output::CommandOutput::nothing()).unwrap_err().to_string();
     assert!(said.contains("there is no recorded ledger in"), "{said}");
     let ledgers = ["b", "a/c"].map(|name| folder.path().join(name));
     for ledger in &ledgers {

@@ -294,7 +294,7 @@ fn threads_come_to_what_one_after_the_other_does() {
         votes += expected.block.counts.votes;
         for workers in [1, 2, 4] {
             let ledger = world.ledger();
-            let recording = Some(Recording { key: world.key.clone(), extended: true });
+            let recording = Some(RecorderConfig { key: world.key.clone(), extended: true });
             let mut pool = Pool::new(workers, &WorkerConfig { table_bytes: 1 << 20, recording });
             let config = world.genesis.config();
             let rules = Rules { ticks_per_slot: config.ticks_per_slot, hashes_per_tick: config.hashes_per_tick };

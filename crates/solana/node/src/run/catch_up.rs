@@ -11,7 +11,7 @@ const SLOTS_NEAR: u64 = 4;
 
 /// Where a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum CatchUpPosition {
     /// No shreds of a slot that is newer than at the start have come.
     Alone,
     /// This many slots behind.
@@ -40,11 +40,13 @@ impl CatchUp {
             return;
         }
         match place(self.began, executed, newest) {
-            Place::Alone => self.shown.tell(|| format!("at slot {executed}, waiting for shreds of the cluster")),
-            Place::Behind(slots) => {
+            CatchUpPosition::Alone => {
+                self.shown.tell(|| format!("at slot {executed}, waiting for shreds of the cluster"))
+            }
+            CatchUpPosition::Behind(slots) => {
                 self.shown.tell(|| format!("catching up: slot {executed} of {newest}, {slots} slots behind"));
             }
-            Place::There => {
+            CatchUpPosition::There => {
                 self.is_over = true;
                 self.shown.clear();
                 note(format_args!("  caught up with the cluster at slot {executed}"));
@@ -53,11 +55,11 @@ impl CatchUp {
     }
 }
 
-fn place(began: u64, executed: u64, newest: u64) -> Place {
+fn place(began: u64, executed: u64, newest: u64) -> CatchUpPosition {
     match newest.saturating_sub(executed) {
-        _ if newest <= began => Place::Alone,
-        behind if behind <= SLOTS_NEAR => Place::There,
-        behind => Place::Behind(behind),
+        _ if newest <= began => CatchUpPosition::Alone,
+        behind if behind <= SLOTS_NEAR => CatchUpPosition::There,
+        behind => CatchUpPosition::Behind(behind),
     }
 }
 
@@ -67,11 +69,11 @@ mod tests {
 
     #[test]
     fn caught_up_needs_news_of_the_cluster() {
-        assert_eq!(place(7, 7, 7), Place::Alone);
-        assert_eq!(place(7, 7, 100), Place::Behind(93));
-        assert_eq!(place(7, 95, 100), Place::Behind(5));
-        assert_eq!(place(7, 96, 100), Place::There);
-        assert_eq!(place(7, 101, 100), Place::There);
+        assert_eq!(place(7, 7, 7), CatchUpPosition::Alone);
+        assert_eq!(place(7, 7, 100), CatchUpPosition::Behind(93));
+        assert_eq!(place(7, 95, 100), CatchUpPosition::Behind(5));
+        assert_eq!(place(7, 96, 100), CatchUpPosition::There);
+        assert_eq!(place(7, 101, 100), CatchUpPosition::There);
     }
 
     #[test]

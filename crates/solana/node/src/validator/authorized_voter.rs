@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 
 use super::ValidatorError;
 use crate::admin::AdminClient;
@@ -28,7 +28,7 @@ pub enum AuthorizedVoter {
 
 impl AuthorizedVoter {
     /// Asks the node of this ledger folder.
-    pub(super) fn run(&self, folder: &Path, say: &Say) -> Result<(), ValidatorError> {
+    pub(super) fn run(&self, folder: &Path, say: &CommandOutput) -> Result<(), ValidatorError> {
         match self {
             Self::Add { path } => {
                 // The node may run in another folder.

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use hearth_command::output::{self, Say};
+use hearth_command::output::{self, CommandOutput};
 use serde_json::Value;
 
 use super::ValidatorError;
@@ -38,7 +38,7 @@ pub struct ContactInfoOptions {
 
 impl ContactInfoOptions {
     /// Shows the contact info of the node of this ledger folder.
-    pub(super) fn run(&self, folder: &Path, say: &Say) -> Result<(), ValidatorError> {
+    pub(super) fn run(&self, folder: &Path, say: &CommandOutput) -> Result<(), ValidatorError> {
         let contact = AdminClient::connect(folder)?.call("contactInfo")?;
         match &self.json {
             Some(path) => output::json(path, format_args!("{contact:#}"), say)?,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::progress::Progress;
 
 use super::ValidatorError;
@@ -33,7 +33,7 @@ pub struct Exit {
 
 impl Exit {
     /// Ends the node of this ledger folder.
-    pub(super) fn run(&self, folder: &Path, say: &Say) -> Result<(), ValidatorError> {
+    pub(super) fn run(&self, folder: &Path, say: &CommandOutput) -> Result<(), ValidatorError> {
         if !self.force {
             restart_window::wait(folder, &self.window, None, say)?;
         }

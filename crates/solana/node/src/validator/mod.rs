@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
-use hearth_command::output::{Say, Unwritable};
+use hearth_command::output::{CommandOutput, WriteError};
 use hearth_command::stop::StopSignal;
 use hearth_ledger::Genesis;
 use hearth_ledger::genesis::GENESIS_NAME;
@@ -32,7 +32,7 @@ use hearth_wire::base58::decode_32;
 
 use crate::admin::{AdminError, AdminState};
 use crate::boot::{self, BootError, Instruments};
-use crate::config::{self, Config, ConfigError, ConfigFile, Loaded};
+use crate::config::{self, Config, ConfigError, ConfigFile, LoadedConfig};
 use crate::developer::Flags;
 use crate::peers::join::JoinError;
 use crate::restore::Declared;
@@ -46,7 +46,7 @@ pub use restart_window::Window;
 pub struct Options {
     /// Which node.
     #[command(flatten)]
-    pub node: NodeOf,
+    pub node: NodeSelector,
     /// The options of the node that starts.
     #[command(flatten)]
     pub given: NodeOptions,
@@ -57,7 +57,7 @@ pub struct Options {
 
 /// Which node is meant.
 #[derive(Args, Clone, Debug, Default)]
-pub struct NodeOf {
+pub struct NodeSelector {
     /// Configuration file [default: none; `hearth config show --default` prints the values in effect then].
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
@@ -187,7 +187,7 @@ pub enum ValidatorError {
     },
     /// The result cannot be written.
     #[error(transparent)]
-    Write(#[from] Unwritable),
+    Write(#[from] WriteError),
 }
 
 impl ExitCode for ValidatorError {
@@ -201,13 +201,13 @@ impl ExitCode for ValidatorError {
     }
 }
 
-impl NodeOf {
+impl NodeSelector {
     fn file(&self) -> ConfigFile {
         ConfigFile { config: self.config.clone() }
     }
 
     /// The file's configuration, with the name and the folder that were given.
-    fn load(&self) -> Result<Loaded, ConfigError> {
+    fn load(&self) -> Result<LoadedConfig, ConfigError> {
         let mut loaded = self.file().load()?;
         if let Some(name) = &self.name {
             loaded.config.name.clone_from(name);
@@ -234,7 +234,7 @@ impl Options {
 }
 
 /// Runs a node until it is stopped, or a subcommand.
-pub fn run(options: &Options, instruments: Option<Instruments>, say: &Say) -> Result<(), ValidatorError> {
+pub fn run(options: &Options, instruments: Option<Instruments>, say: &CommandOutput) -> Result<(), ValidatorError> {
     let Some(command) = &options.command else { return start(options, instruments, say) };
     if options.given != NodeOptions::default() {
         return Err(ValidatorError::Misplaced);
@@ -248,8 +248,8 @@ pub fn run(options: &Options, instruments: Option<Instruments>, say: &Say) -> Re
     }
 }
 
-fn start(options: &Options, instruments: Option<Instruments>, say: &Say) -> Result<(), ValidatorError> {
-    let Loaded { mut config, mut keys, .. } = options.node.load()?;
+fn start(options: &Options, instruments: Option<Instruments>, say: &CommandOutput) -> Result<(), ValidatorError> {
+    let LoadedConfig { mut config, mut keys, .. } = options.node.load()?;
     options.given.apply(&mut config)?;
     checked(&config)?;
     let unmoving = config::ports::movable(&mut config).map(|(key, _)| key.to_owned());

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use hearth_command::node_rpc::{self, Rpc, RpcError};
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_command::progress::Progress;
 use hearth_ledger::Genesis;
 use hearth_ledger::genesis::GENESIS_NAME;
@@ -58,14 +58,14 @@ pub struct WaitForRestartWindow {
 
 impl WaitForRestartWindow {
     /// Waits for a window of the node of this ledger folder.
-    pub(super) fn run(&self, folder: &Path, say: &Say) -> Result<(), ValidatorError> {
+    pub(super) fn run(&self, folder: &Path, say: &CommandOutput) -> Result<(), ValidatorError> {
         wait(folder, &self.window, self.identity, say)
     }
 }
 
 /// What a look at the node has found.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct NodeFacts {
     pub slot: u64,
     pub epoch: u64,
     /// The leader slots from `slot` on, in order, as far as they are known.
@@ -83,7 +83,7 @@ pub(super) struct Seen {
 
 /// What follows from a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum WindowCheck {
     /// It is a good time.
     Restart,
     /// It is not, for this reason.
@@ -111,28 +111,28 @@ impl Watch {
     /// # Errors
     ///
     /// The known schedule has no window that is long enough.
-    pub fn look(&mut self, seen: &Seen) -> Result<Look, ValidatorError> {
+    pub fn look(&mut self, seen: &NodeFacts) -> Result<WindowCheck, ValidatorError> {
         if self.epoch != Some(seen.epoch) {
             self.epoch = Some(seen.epoch);
             self.check_windows(seen)?;
         }
         if !seen.is_healthy {
-            return Ok(Look::Wait("the node is unhealthy".into()));
+            return Ok(WindowCheck::Wait("the node is unhealthy".into()));
         }
         if let Some(why) = self.busy(seen) {
-            return Ok(Look::Wait(why));
+            return Ok(WindowCheck::Wait(why));
         }
         let before = *self.snapshot.get_or_insert(seen.snapshot);
         Ok(if self.needs_snapshot && before == seen.snapshot {
-            Look::Wait("waiting for a new snapshot".into())
+            WindowCheck::Wait("waiting for a new snapshot".into())
         } else if seen.delinquent > 0.0 && seen.delinquent >= f64::from(self.max_delinquent) {
-            Look::Wait(format!("{:.2} % of the stake are delinquent", seen.delinquent))
+            WindowCheck::Wait(format!("{:.2} % of the stake are delinquent", seen.delinquent))
         } else {
-            Look::Restart
+            WindowCheck::Restart
         })
     }
 
-    fn check_windows(&self, seen: &Seen) -> Result<(), ValidatorError> {
+    fn check_windows(&self, seen: &NodeFacts) -> Result<(), ValidatorError> {
         let ends = seen.leads.iter().copied().chain([seen.known_to]);
         let begins = std::iter::once(seen.slot).chain(seen.leads.iter().copied());
         let longest = ends.zip(begins).map(|(end, begin)| end.saturating_sub(begin)).max().unwrap_or(0);
@@ -143,7 +143,7 @@ impl Watch {
     }
 
     /// Why the node is not idle for long enough.
-    fn busy(&self, seen: &Seen) -> Option<String> {
+    fn busy(&self, seen: &NodeFacts) -> Option<String> {
         match seen.leads.first() {
             Some(next) if next.saturating_sub(seen.slot) >= self.idle_slots => None,
             Some(next) => {
@@ -184,7 +184,7 @@ fn leads(rpc: &Rpc, identity: &str, first: u64) -> Result<Option<Vec<u64>>, RpcE
 }
 
 /// Looks at a node.
-fn see(rpc: &Rpc, identity: &str, schedules: &mut Schedules, asks_health: bool) -> Result<Seen, RpcError> {
+fn see(rpc: &Rpc, identity: &str, schedules: &mut Schedules, asks_health: bool) -> Result<NodeFacts, RpcError> {
     let info = rpc.call("getEpochInfo", &json!([{ "commitment": "processed" }]))?;
     let number = |key: &str| info[key].as_u64().unwrap_or(0);
     let (slot, slots) = (number("absoluteSlot"), number("slotsInEpoch"));
@@ -194,7 +194,7 @@ fn see(rpc: &Rpc, identity: &str, schedules: &mut Schedules, asks_health: bool) 
     let all = || known.into_iter().flatten().flat_map(|(_, leads)| leads.iter().copied());
     let epochs = if schedules.next.is_some() { 2 } else { 1 };
     let votes = rpc.call("getVoteAccounts", &json!([]))?;
-    Ok(Seen {
+    Ok(NodeFacts {
         slot,
         epoch: number("epoch"),
         leads: all().filter(|lead| *lead >= slot).collect(),
@@ -224,7 +224,12 @@ fn delinquent(votes: &Value) -> f64 {
 }
 
 /// Waits for a window of the node of this ledger folder; the leader slots are those of `identity`, or the node's own.
-pub(super) fn wait(folder: &Path, window: &Window, identity: Option<Address>, say: &Say) -> Result<(), ValidatorError> {
+pub(super) fn wait(
+    folder: &Path,
+    window: &Window,
+    identity: Option<Address>,
+    say: &CommandOutput,
+) -> Result<(), ValidatorError> {
     let mut admin = AdminClient::connect(folder)?;
     let address = rpc_address(&mut admin)?;
     let takes_snapshots = admin.call("isGeneratingSnapshots")? == true;
@@ -243,12 +248,12 @@ pub(super) fn wait(folder: &Path, window: &Window, identity: Option<Address>, sa
     loop {
         let seen = see(&rpc, &identity, &mut schedules, !window.skip_health_check)?;
         match watch.look(&seen)? {
-            Look::Restart => {
+            WindowCheck::Restart => {
                 shown.clear();
                 say.line(format_args!("Ready to restart, at slot {}", seen.slot));
                 return Ok(());
             }
-            Look::Wait(why) => shown.tell(|| format!("slot {}: {why}", seen.slot)),
+            WindowCheck::Wait(why) => shown.tell(|| format!("slot {}: {why}", seen.slot)),
         }
         std::thread::sleep(LOOK_EVERY);
     }

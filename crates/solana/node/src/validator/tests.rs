@@ -4,7 +4,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use hearth_ledger::GenesisConfig;
 use hearth_ledger::genesis::save_hard_forks;
 
-use super::restart_window::{Look, Seen, Watch};
+use super::restart_window::{NodeFacts, Watch, WindowCheck};
 use super::*;
 
 /// A program whose only command is `hearth validator`.
@@ -157,7 +157,7 @@ fn node_is_named_before_or_after_a_subcommand() {
         assert_eq!(options.given, NodeOptions::default());
     }
     let misplaced = parse("validator --identity id.json contact-info").unwrap();
-    let why = run(&misplaced, None, &Say::nothing()).unwrap_err();
+    let why = run(&misplaced, None, &CommandOutput::nothing()).unwrap_err();
     assert!(matches!(why, ValidatorError::Misplaced), "{why}");
     assert_eq!(why.exit_code(), WRONG_USE);
 }
@@ -217,8 +217,8 @@ fn folder_with_more_than_a_key_stays() {
 }
 
 /// A healthy node at slot 100 that leads the slots from 200 on and those from 900 on; the schedule is known to 1,000.
-fn seen() -> Seen {
-    Seen {
+fn seen() -> NodeFacts {
+    NodeFacts {
         slot: 100,
         epoch: 1,
         leads: vec![200, 201, 202, 203, 900, 901, 902, 903],
@@ -230,10 +230,10 @@ fn seen() -> Seen {
     }
 }
 
-fn waits(look: Result<Look, ValidatorError>) -> String {
+fn waits(look: Result<WindowCheck, ValidatorError>) -> String {
     match look.unwrap() {
-        Look::Wait(why) => why,
-        Look::Restart => panic!("it does not wait"),
+        WindowCheck::Wait(why) => why,
+        WindowCheck::Restart => panic!("it does not wait"),
     }
 }
 
@@ -241,17 +241,17 @@ fn waits(look: Result<Look, ValidatorError>) -> String {
 fn restart_waits_for_a_window() {
     let mut watch = Watch::new(300, 5, false);
     assert_eq!(waits(watch.look(&seen())), "the node leads slot 200, in 100 slots");
-    let later = Seen { slot: 204, leads: vec![900, 901, 902, 903], ..seen() };
-    assert_eq!(watch.look(&later).unwrap(), Look::Restart);
-    let sick = Seen { is_healthy: false, ..later.clone() };
+    let later = NodeFacts { slot: 204, leads: vec![900, 901, 902, 903], ..seen() };
+    assert_eq!(watch.look(&later).unwrap(), WindowCheck::Restart);
+    let sick = NodeFacts { is_healthy: false, ..later.clone() };
     assert_eq!(waits(watch.look(&sick)), "the node is unhealthy");
-    let delinquent = Seen { delinquent: 5.0, ..later };
+    let delinquent = NodeFacts { delinquent: 5.0, ..later };
     assert_eq!(waits(watch.look(&delinquent)), "5.00 % of the stake are delinquent");
     // After its last known turn the node may lead the first slot that is not known.
-    let last = Seen { slot: 904, leads: vec![], ..seen() };
+    let last = NodeFacts { slot: 904, leads: vec![], ..seen() };
     assert_eq!(waits(watch.look(&last)), "who leads from slot 1000 on is not known yet");
-    assert_eq!(watch.look(&Seen { known_to: 1_204, ..last.clone() }).unwrap(), Look::Restart);
-    assert_eq!(watch.look(&Seen { is_leader: false, ..last }).unwrap(), Look::Restart, "it only follows");
+    assert_eq!(watch.look(&NodeFacts { known_to: 1_204, ..last.clone() }).unwrap(), WindowCheck::Restart);
+    assert_eq!(watch.look(&NodeFacts { is_leader: false, ..last }).unwrap(), WindowCheck::Restart, "it only follows");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn restart_waits_for_a_snapshot() {
     let mut watch = Watch::new(50, 5, true);
     assert_eq!(waits(watch.look(&seen())), "waiting for a new snapshot");
     assert_eq!(waits(watch.look(&seen())), "waiting for a new snapshot");
-    assert_eq!(watch.look(&Seen { snapshot: Some(128), ..seen() }).unwrap(), Look::Restart);
+    assert_eq!(watch.look(&NodeFacts { snapshot: Some(128), ..seen() }).unwrap(), WindowCheck::Restart);
 }
 
 #[test]

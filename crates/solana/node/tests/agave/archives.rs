@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hearth_ledger::archive::ArchiveName;
 use hearth_ledger::lattice::Lattice;
 use hearth_ledger::{Commitment, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, Outcome, TransactionError};
-use hearth_node::recorded::format::Recorded;
+use hearth_node::recorded::format::RecordedLedger;
 use hearth_node::recorded::{ledger_config, replay_after};
 use hearth_wire::txn::Txn;
 
@@ -19,8 +19,8 @@ fn below(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)
 }
 
-fn recorded(name: &str) -> Recorded {
-    Recorded::read(&below("svm/tests/recorded").join(name)).expect("it is committed")
+fn recorded(name: &str) -> RecordedLedger {
+    RecordedLedger::read(&below("svm/tests/recorded").join(name)).expect("it is committed")
 }
 
 /// The archive of a slot, with its name.
@@ -38,7 +38,7 @@ fn states((full, newer): (u64, u64)) -> [(u64, PathBuf, Option<PathBuf>, [u8; 32
     [(full, full_path.clone(), None, full_name.hash), (newer, full_path, Some(path), name.hash)]
 }
 
-fn start(recorded: &Recorded, full: &Path, incremental: Option<&Path>) -> Arc<Ledger> {
+fn start(recorded: &RecordedLedger, full: &Path, incremental: Option<&Path>) -> Arc<Ledger> {
     let (config, mut read) = (ledger_config(&recorded.blocks), 0);
     let mut progress = |_: &ArchiveName, progress: hearth_ledger::archive::Progress| read = progress.packed;
     let started = Ledger::from_archive(&recorded.genesis, (full, incremental), config, &mut progress);

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use hearth_node::recorded::format::{Recorded, ledgers_below};
+use hearth_node::recorded::format::{RecordedLedger, ledgers_below};
 use hearth_node::recorded::replay;
 
 /// The recorded ledgers of the repository, at least. A ledger that is not found is not tested.
@@ -22,7 +22,7 @@ fn recorded_ledgers_come_to_the_same_here() {
         let mut differ = vec![];
         while let Some(ledger) = ledgers.get(next.fetch_add(1, Relaxed)) {
             let name = ledger.display();
-            match Recorded::read(ledger).map(|recorded| replay(&recorded)) {
+            match RecordedLedger::read(ledger).map(|recorded| replay(&recorded)) {
                 Ok(Ok(done)) => assert!(done.blocks > 0, "{name} has no block"),
                 Ok(Err(difference)) => differ.push(format!("{name}: {difference}")),
                 Err(why) => differ.push(why.to_string()),

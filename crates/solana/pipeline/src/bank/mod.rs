@@ -15,7 +15,7 @@
 
 mod recorder;
 
-pub use recorder::{Recording, push as record_transaction};
+pub use recorder::{RecorderConfig, push as record_transaction};
 
 use std::sync::Arc;
 
@@ -30,7 +30,9 @@ use hearth_wire::vote::is_vote;
 use recorder::Recorder;
 
 use crate::drops::DropLog;
-use crate::links::{BANK_PACK, BANK_POH, BANK_STORE, Completion, Executed, MICROBLOCK_TXNS, Microblock, PACK_BANK};
+use crate::links::{
+    BANK_PACK, BANK_POH, BANK_STORE, Completion, ExecutedMicroblock, MICROBLOCK_TXNS, Microblock, PACK_BANK,
+};
 
 hearth_tile::counters! {
     /// What bank counts.
@@ -84,7 +86,7 @@ pub struct Config {
     /// Shared by all banks, poh, store and the RPC.
     pub ledger: Arc<Ledger>,
     /// Set if a transaction history is kept.
-    pub recording: Option<Recording>,
+    pub recording: Option<RecorderConfig>,
     /// Receives the tag and reason of each dropped transaction.
     pub drops: DropLog,
 }
@@ -166,7 +168,7 @@ impl Tile for Bank {
                 self.outcomes.resize(txns.len(), Outcome::SlotEnded);
             }
         }
-        tell_latencies(&microblock, &self.outcomes, out);
+        note_latencies(&microblock, &self.outcomes, out);
         self.costs.clear();
         for (txn, outcome) in txns.iter().zip(&self.outcomes) {
             count(out.count, txn, outcome);
@@ -177,7 +179,7 @@ impl Tile for Bank {
             if outcome.is_committed() {
                 txn.signatures().iter().for_each(|s| self.mixin.push(s));
             } else {
-                self.drops.tell_outcome(txn.first_signature(), outcome, out);
+                self.drops.record_outcome(txn.first_signature(), outcome, out);
             }
         }
         out.count.microblocks += 1;
@@ -189,13 +191,13 @@ impl Tile for Bank {
         let mixin = self.mixin.take_root();
         let (slot, id) = (microblock.slot, microblock.id);
         out.publish_with(self.poh, id, |buffer| {
-            let (mut at, mut txn_count) = (Executed::HEADER, 0);
+            let (mut at, mut txn_count) = (ExecutedMicroblock::HEADER, 0);
             for txn in committed {
                 buffer[at..at + txn.bytes().len()].copy_from_slice(txn.bytes());
                 at += txn.bytes().len();
                 txn_count += 1;
             }
-            Executed::write_header(buffer, slot, id, &mixin, txn_count, at - Executed::HEADER)
+            ExecutedMicroblock::write_header(buffer, slot, id, &mixin, txn_count, at - ExecutedMicroblock::HEADER)
         });
         // A completion belongs to no single transaction.
         out.set_origin(0);
@@ -216,7 +218,7 @@ fn bank_of<'a>(
 }
 
 /// Records the latency of each transaction. The tile's loop cannot, because one frag carries many transactions.
-fn tell_latencies(microblock: &Microblock<'_>, outcomes: &[Outcome], out: &mut Out<'_, Bank>) {
+fn note_latencies(microblock: &Microblock<'_>, outcomes: &[Outcome], out: &mut Out<'_, Bank>) {
     let (taken, executed) = (out.now(), out.fresh_now());
     for (txn, outcome) in microblock.txns().zip(outcomes) {
         out.record_latency(0, txn.origin_us, taken);

@@ -17,7 +17,7 @@ use crate::links::MORE;
 
 /// How a bank records transactions.
 #[derive(Clone)]
-pub struct Recording {
+pub struct RecorderConfig {
     /// Key under which the history hashes addresses and signatures.
     pub key: HistoryKey,
     /// Whether logs, calls and return data are kept too.
@@ -37,7 +37,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(recording: &Recording, port: Port, mtu: usize) -> Self {
+    pub fn new(recording: &RecorderConfig, port: Port, mtu: usize) -> Self {
         let writer = BatchWriter::new(recording.key.clone());
         Self { writer, extended: recording.extended, port, mtu, id: 0, sent: 0, size: 0 }
     }

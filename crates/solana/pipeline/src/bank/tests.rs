@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::builders;
-use hearth_ledger::drop_log::{DropReason, Fates};
+use hearth_ledger::drop_log::{DropReason, DropTable};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_tile::rig::Rig;
 
@@ -34,7 +34,7 @@ fn give(rig: &mut Rig<Bank>, slot: u64, id: u64, txns: &[Vec<u8>]) {
 
 #[test]
 fn what_lands_goes_to_poh_and_the_rest_is_counted_and_told() {
-    let (ledger, fates) = (ledger(), Arc::new(Fates::new(100, 7)));
+    let (ledger, fates) = (ledger(), Arc::new(DropTable::new(100, 7)));
     let mut rig = Rig::<Bank>::new(
         Config { ledger: ledger.clone(), recording: None, drops: DropLog::new(fates.clone()) },
         &["pack_bank:0"],
@@ -62,7 +62,7 @@ fn what_lands_goes_to_poh_and_the_rest_is_counted_and_told() {
     assert_eq!(fate(&overdrawn), None, "it failed, and is in the block");
 
     let executed = rig.take("bank_poh:0");
-    let executed = Executed::read(&executed[0].1);
+    let executed = ExecutedMicroblock::read(&executed[0].1);
     assert_eq!((executed.slot, executed.id, executed.txn_count), (1, 0, 2));
     assert_eq!(executed.txns, [good, overdrawn].concat());
     assert_ne!(executed.mixin, [0; 32]);
@@ -90,7 +90,7 @@ fn an_empty_microblock_still_reaches_poh() {
     give(&mut rig, 9, 3, &[txn]); // a slot that has not begun
     rig.run();
     let executed = rig.take("bank_poh:0");
-    let executed = Executed::read(&executed[0].1);
+    let executed = ExecutedMicroblock::read(&executed[0].1);
     assert_eq!((executed.id, executed.txn_count, executed.mixin), (3, 0, [0; 32]));
     assert_eq!(rig.count().dropped_slot_ended, 1);
     assert_eq!(rig.take("bank_pack:0").len(), 1);
@@ -144,7 +144,7 @@ fn store_hears_of_what_landed_in_pieces_and_the_bank_waits_for_room() {
     let ledger = ledger();
     let config = Config {
         ledger: ledger.clone(),
-        recording: Some(Recording { key: history.key(), extended: true }),
+        recording: Some(RecorderConfig { key: history.key(), extended: true }),
         drops: DropLog::default(),
     };
     let outputs = ["bank_poh:0", "bank_pack:0", "bank_store:0"];

@@ -10,7 +10,7 @@
 use std::net::SocketAddr;
 
 use hearth_quic::{Client, ClientConfig};
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, Sharing, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, RecvBatch, PortSharing, UdpSocket};
 use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Tile, WaitFor};
 
 use crate::links::{OUTGOING_MTU, TXN_MTU};
@@ -80,7 +80,7 @@ impl Tile for Benchs {
 
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         let any: SocketAddr = if config.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().expect("an address");
-        let options = Options { sharing: Sharing::None, buffer_bytes: SOCKET_BUFFER };
+        let options = Options { sharing: PortSharing::None, buffer_bytes: SOCKET_BUFFER };
         let socket = UdpSocket::bind(any, options).map_err(|e| host.socket_error("a UDP port to send from", e))?;
         let (identity, entropy) = (config.identity.unwrap_or_else(|| host.secret()), host.secret());
         let client_config = match socket.gso() {

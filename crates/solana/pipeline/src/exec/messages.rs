@@ -6,7 +6,7 @@
 
 use hearth_ledger::{Outcome, TransactionError};
 
-use super::order::{Failure, ORDER_ENTRIES, Order, Place, Work};
+use super::order::{Failure, ORDER_ENTRIES, TransactionRange, Work, WorkOrder};
 use crate::links::MICROBLOCK_MTU;
 use crate::links::codec::{Reader, TRUSTED, Writer, writer};
 use crate::poh::check::ChainEntry;
@@ -29,7 +29,7 @@ impl ExecOrder {
     const RECORDS: u8 = 4;
 
     /// Writes an order whose places refer to `data`; returns its size.
-    pub fn write(buffer: &mut [u8], order: &Order, data: &[u8]) -> usize {
+    pub fn write(buffer: &mut [u8], order: &WorkOrder, data: &[u8]) -> usize {
         let mut w = writer(buffer);
         w.u64(order.slot).u64(order.id);
         match &order.work {
@@ -53,7 +53,7 @@ impl ExecOrder {
     }
 
     /// Reads an order whose places refer to `payload`.
-    pub fn read(payload: &[u8]) -> Order {
+    pub fn read(payload: &[u8]) -> WorkOrder {
         let mut r = Reader(payload);
         let (slot, id, flags, count) = (r.u64(), r.u64(), r.u8(), r.u16());
         let work = if flags & Self::IS_HASH != 0 {
@@ -69,12 +69,12 @@ impl ExecOrder {
                 let len = r.u16();
                 let at = (payload.len() - r.0.len()) as u32;
                 r.slice(len.into());
-                Place { at, len }
+                TransactionRange { at, len }
             };
             let txns = (0..count).map(|_| place()).collect();
             Work::Execute { txns, is_known: flags & Self::IS_KNOWN != 0, records: flags & Self::RECORDS != 0 }
         };
-        Order { id, slot, work }
+        WorkOrder { id, slot, work }
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use hearth_ledger::InstructionError;
 
-    fn round_trip(order: &Order, data: &[u8]) -> (Order, Vec<u8>) {
+    fn round_trip(order: &WorkOrder, data: &[u8]) -> (WorkOrder, Vec<u8>) {
         let mut buffer = vec![0; MICROBLOCK_MTU];
         let size = ExecOrder::write(&mut buffer, order, data);
         buffer.truncate(size);
@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn orders_keep_their_bytes() {
         let data = b"first and second";
-        let txns = vec![Place { at: 0, len: 5 }, Place { at: 10, len: 6 }];
+        let txns = vec![TransactionRange { at: 0, len: 5 }, TransactionRange { at: 10, len: 6 }];
         for (is_known, records) in [(false, false), (true, false), (false, true)] {
             let work = Work::Execute { txns: txns.clone(), is_known, records };
-            let (read, payload) = round_trip(&Order { id: 7, slot: 9, work }, data);
+            let (read, payload) = round_trip(&WorkOrder { id: 7, slot: 9, work }, data);
             let Work::Execute { txns, is_known: known, records: recorded } = read.work else { panic!("another kind") };
             let bytes: Vec<&[u8]> = txns.iter().map(|place| place.of(&payload)).collect();
             assert_eq!(bytes, [&b"first"[..], b"second"]);
@@ -147,7 +147,7 @@ mod tests {
         let tick = ChainEntry { num_hashes: u64::MAX, mixin: None, hash: [1; 32] };
         let mixed = ChainEntry { num_hashes: 1, mixin: Some([0; 32]), hash: [2; 32] };
         let work = Work::Hash { before: [3; 32], entries: vec![tick, mixed] };
-        let order = Order { id: u64::MAX, slot: 1, work };
+        let order = WorkOrder { id: u64::MAX, slot: 1, work };
         assert_eq!(round_trip(&order, &[]).0, order);
     }
 

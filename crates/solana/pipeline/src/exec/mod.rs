@@ -15,8 +15,8 @@ mod order;
 mod worker;
 
 pub use messages::{ExecOrder, ExecVerdict};
-pub use order::{Failure, ORDER_ENTRIES, Order, Place, Report, Work};
-pub use worker::{Did, Worker, WorkerConfig};
+pub use order::{Failure, ORDER_ENTRIES, Report, TransactionRange, Work, WorkOrder};
+pub use worker::{StepOutcome, Worker, WorkerConfig};
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub struct Exec {
     ledger: Arc<Ledger>,
     bank: Option<Arc<hearth_ledger::Bank>>,
     worker: Worker,
-    order: Option<Order>,
+    order: Option<WorkOrder>,
     /// The order's message; its places refer to these bytes.
     payload: Vec<u8>,
     report: Option<Report>,
@@ -111,12 +111,12 @@ impl Tile for Exec {
         if self.report.is_none() {
             let begun = out.fresh_now();
             match self.worker.step(order, &self.payload, self.bank.as_deref()) {
-                Did::Signatures(count) => {
+                StepOutcome::Signatures(count) => {
                     out.count.signatures += count as u64;
                     out.count.signatures_ns += out.fresh_now() - begun;
                 }
-                Did::Transactions(count) => out.count.transactions += count as u64,
-                Did::Hashes => {}
+                StepOutcome::Transactions(count) => out.count.transactions += count as u64,
+                StepOutcome::Hashes => {}
             }
             self.report = self.worker.take_report();
             self.sent = 0;

@@ -13,7 +13,7 @@ pub const ORDER_ENTRIES: usize = 256;
 
 /// Work for one worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct WorkOrder {
     /// Identifies the order; the report repeats it.
     pub id: u64,
     /// The block's slot.
@@ -28,7 +28,7 @@ pub enum Work {
     /// Verify the signatures of transactions and execute them, in order.
     Execute {
         /// Where the transactions' bytes are.
-        txns: Vec<Place>,
+        txns: Vec<TransactionRange>,
         /// Whether the signatures are already verified.
         is_known: bool,
         /// Whether to report the history.
@@ -45,14 +45,14 @@ pub enum Work {
 
 /// Where a transaction's bytes are within the order's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TransactionRange {
     /// Offset of the first byte.
     pub at: u32,
     /// Length in bytes.
     pub len: u16,
 }
 
-impl Place {
+impl TransactionRange {
     /// Returns the bytes from the order's data.
     #[inline]
     pub fn of(self, data: &[u8]) -> &[u8] {

@@ -7,7 +7,7 @@ use hearth_ledger::{Account, Outcome, TransactionError, builders};
 use hearth_tile::rig::Rig;
 
 use super::*;
-use crate::bank::Recording;
+use crate::bank::RecorderConfig;
 use crate::poh::check::ChainEntry;
 
 const ORDERS: &str = "replay_exec:0";
@@ -24,7 +24,7 @@ fn key(number: u8) -> SigningKey {
 }
 
 impl Trial {
-    fn new(recording: Option<Recording>) -> Self {
+    fn new(recording: Option<RecorderConfig>) -> Self {
         let ledger = builders::ledger(0);
         (0..80).for_each(|n| ledger.accounts().store(&key(n).public_key(), Account::wallet(1 << 40)));
         ledger.begin_slot(1, 0).unwrap();
@@ -43,13 +43,13 @@ impl Trial {
         let mut at = 0;
         let mut place = |txn: &Vec<u8>| {
             at += txn.len();
-            Place { at: (at - txn.len()) as u32, len: txn.len() as u16 }
+            TransactionRange { at: (at - txn.len()) as u32, len: txn.len() as u16 }
         };
         let work = Work::Execute { txns: txns.iter().map(&mut place).collect(), is_known, records: true };
-        self.give_order(&Order { id, slot, work }, &txns.concat());
+        self.give_order(&WorkOrder { id, slot, work }, &txns.concat());
     }
 
-    fn give_order(&mut self, order: &Order, data: &[u8]) {
+    fn give_order(&mut self, order: &WorkOrder, data: &[u8]) {
         let size = ExecOrder::write(&mut self.buffer, order, data);
         self.rig.give(ORDERS, order.id, &self.buffer[..size]);
     }
@@ -127,7 +127,7 @@ fn hashes_are_checked_in_pieces() {
     let ticks: Vec<ChainEntry> = (1..=3)
         .map(|tick| ChainEntry { num_hashes: 5_000, mixin: None, hash: sha256_chain([7; 32], 5_000 * tick) })
         .collect();
-    let mut order = Order { id: 1, slot: 1, work: Work::Hash { before: [7; 32], entries: ticks.clone() } };
+    let mut order = WorkOrder { id: 1, slot: 1, work: Work::Hash { before: [7; 32], entries: ticks.clone() } };
     trial.give_order(&order, &[]);
     trial.rig.turn();
     assert_eq!(trial.rig.count().orders, 0, "not all in one turn");
@@ -142,7 +142,7 @@ fn hashes_are_checked_in_pieces() {
 fn the_history_comes_in_pieces_before_the_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let log = History::open(folder.path(), history::Config::new(1 << 20, [1; 32]), 0).unwrap();
-    let mut trial = Trial::new(Some(Recording { key: log.key(), extended: false }));
+    let mut trial = Trial::new(Some(RecorderConfig { key: log.key(), extended: false }));
     let txns = trial.transfers(0..64);
     trial.give(3, 1, &txns, false);
     trial.rig.run();

@@ -11,8 +11,8 @@ use hearth_ledger::history::BatchWriter;
 use hearth_ledger::{Bank, Executor, Outcome};
 use hearth_wire::Txn;
 
-use super::order::{Failure, Order, Place, Report, Work};
-use crate::bank::{Recording, record_transaction};
+use super::order::{Failure, Report, TransactionRange, Work, WorkOrder};
+use crate::bank::{RecorderConfig, record_transaction};
 use crate::poh::check::ChainCheck;
 
 /// Transactions per step: their signatures take up to half a millisecond when no key has a table.
@@ -26,12 +26,12 @@ pub struct WorkerConfig {
     /// Memory in bytes for the tables of keys that sign repeatedly.
     pub table_bytes: usize,
     /// Set if a history is kept.
-    pub recording: Option<Recording>,
+    pub recording: Option<RecorderConfig>,
 }
 
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
+pub enum StepOutcome {
     /// Verified this many signatures.
     Signatures(usize),
     /// Executed this many transactions.
@@ -60,7 +60,7 @@ impl Worker {
     /// Creates a worker without any key tables.
     pub fn new(config: &WorkerConfig) -> Self {
         let tables = VerifierConfig { cache_bytes: config.table_bytes, ..VerifierConfig::default() };
-        let recorder = |recording: &Recording| (BatchWriter::new(recording.key.clone()), recording.extended);
+        let recorder = |recording: &RecorderConfig| (BatchWriter::new(recording.key.clone()), recording.extended);
         Self {
             verifier: Verifier::new(tables),
             verdicts: vec![],
@@ -76,7 +76,7 @@ impl Worker {
     }
 
     /// Starts an order.
-    pub fn begin(&mut self, order: &Order) {
+    pub fn begin(&mut self, order: &WorkOrder) {
         self.report = None;
         match &order.work {
             Work::Hash { before, .. } => self.chain = ChainCheck::new(*before),
@@ -94,7 +94,7 @@ impl Worker {
 
     /// Advances the current order by one step. `data` holds the bytes that the order's places refer to; `bank` is the
     /// bank of its slot, if that slot is in progress.
-    pub fn step(&mut self, order: &Order, data: &[u8], bank: Option<&Bank>) -> Did {
+    pub fn step(&mut self, order: &WorkOrder, data: &[u8], bank: Option<&Bank>) -> StepOutcome {
         match &order.work {
             Work::Hash { entries, .. } => {
                 let verdict = self.chain.step(entries, STEP_HASHES);
@@ -102,11 +102,11 @@ impl Worker {
                     let failure = verdict.err().map(|entry| Failure::Hash { entry: entry as u32 });
                     Report { id: order.id, failure, history: vec![] }
                 });
-                Did::Hashes
+                StepOutcome::Hashes
             }
-            Work::Execute { txns, .. } if self.checked < self.end => Did::Signatures(self.check(txns, data)),
+            Work::Execute { txns, .. } if self.checked < self.end => StepOutcome::Signatures(self.check(txns, data)),
             Work::Execute { txns, records, .. } => {
-                Did::Transactions(self.execute(order.id, txns, data, bank, *records))
+                StepOutcome::Transactions(self.execute(order.id, txns, data, bank, *records))
             }
         }
     }
@@ -117,7 +117,7 @@ impl Worker {
     }
 
     /// Verifies the signatures of the next transactions; returns how many.
-    fn check(&mut self, txns: &[Place], data: &[u8]) -> usize {
+    fn check(&mut self, txns: &[TransactionRange], data: &[u8]) -> usize {
         let from = self.checked;
         self.checked = self.end.min(from + STEP_TXNS);
         let txns: Vec<Txn<'_>> = parse(&txns[from..self.checked], data).collect();
@@ -132,7 +132,14 @@ impl Worker {
     }
 
     /// Executes the next transactions; returns how many.
-    fn execute(&mut self, id: u64, txns: &[Place], data: &[u8], bank: Option<&Bank>, records: bool) -> usize {
+    fn execute(
+        &mut self,
+        id: u64,
+        txns: &[TransactionRange],
+        data: &[u8],
+        bank: Option<&Bank>,
+        records: bool,
+    ) -> usize {
         let from = self.executed;
         self.executed = self.end.min(from + STEP_TXNS);
         let slice: Vec<Txn<'_>> = parse(&txns[from..self.executed], data).collect();
@@ -163,7 +170,7 @@ impl Worker {
     }
 }
 
-fn parse<'a>(places: &[Place], data: &'a [u8]) -> impl Iterator<Item = Txn<'a>> {
+fn parse<'a>(places: &[TransactionRange], data: &'a [u8]) -> impl Iterator<Item = Txn<'a>> {
     places.iter().map(|place| Txn::parse(place.of(data)).expect("the sender of the order has parsed it"))
 }
 

@@ -12,7 +12,7 @@ use hearth_tile::{CounterDecl, CounterKind, CounterSet};
 
 hearth_tile::counters! {
     /// What the tile counts beside what gossip itself does.
-    pub struct Own {
+    pub struct TileCounters {
         /// Votes and epoch slots of nodes without stake, which consensus does not get.
         unstaked_values: Counter,
         /// Slots with two blocks of their leader that consensus did not get, because it did not read in time.
@@ -26,14 +26,14 @@ pub struct Counters {
     /// The state machine's, as of the last housekeeping.
     pub protocol: protocol::Counters,
     /// The tile's own.
-    pub own: Own,
+    pub own: TileCounters,
 }
 
 const OF_PROTOCOL: usize = protocol::Counters::HELP.len();
-const COUNT: usize = OF_PROTOCOL + Own::DECLS.len();
+const COUNT: usize = OF_PROTOCOL + TileCounters::DECLS.len();
 
 const ALL: [CounterDecl; COUNT] = {
-    let mut all = [Own::DECLS[0]; COUNT];
+    let mut all = [TileCounters::DECLS[0]; COUNT];
     let mut at = 0;
     while at < OF_PROTOCOL {
         let (name, help) = protocol::Counters::HELP[at];
@@ -41,7 +41,7 @@ const ALL: [CounterDecl; COUNT] = {
         at += 1;
     }
     while at < COUNT {
-        all[at] = Own::DECLS[at - OF_PROTOCOL];
+        all[at] = TileCounters::DECLS[at - OF_PROTOCOL];
         at += 1;
     }
     all

@@ -87,7 +87,7 @@ pub struct Config {
     /// Reads the blocks that the node serves to others.
     pub blocks: Reader,
     /// The cluster's archives that this node serves, which are announced in place of the ledger's own snapshots.
-    pub archives: Arc<Announced>,
+    pub archives: Arc<AnnouncedArchives>,
     /// Receives the known nodes, for the RPC.
     pub board: Arc<Board>,
 }
@@ -103,9 +103,9 @@ pub struct ServedArchives {
 
 /// The archives that are announced. A node that writes newer ones replaces them.
 #[derive(Debug, Default)]
-pub struct Announced(Mutex<Option<ServedArchives>>);
+pub struct AnnouncedArchives(Mutex<Option<ServedArchives>>);
 
-impl Announced {
+impl AnnouncedArchives {
     /// Announces these from now on.
     pub fn set(&self, archives: Option<ServedArchives>) {
         *self.0.lock() = archives;
@@ -122,7 +122,7 @@ pub struct Gossip {
     machine: protocol::Gossip,
     ledger: Arc<Ledger>,
     blocks: Reader,
-    archives: Arc<Announced>,
+    archives: Arc<AnnouncedArchives>,
     board: Arc<Board>,
     net: Port,
     sign: Port,
@@ -237,13 +237,13 @@ impl Tile for Gossip {
 
     fn end_burst(&mut self, out: &mut Out<'_, Self>) {
         self.events(out);
-        self.tell_consensus(out);
+        self.notify_tower(out);
         self.have_signed(out);
         self.set_timer(out);
     }
 
     fn poll(&mut self, out: &mut Out<'_, Self>) -> Poll {
-        let has_told = self.has_more_news && self.tell_consensus(out);
+        let has_told = self.has_more_news && self.notify_tower(out);
         if !self.outbox.is_empty() && !self.send(out) {
             return if has_told { Poll::Busy } else { Poll::Idle };
         }
@@ -257,9 +257,9 @@ impl Tile for Gossip {
         self.machine.tick(out.wall_ns() / MS, &mut self.outbox);
         if self.has_news() && out.now() >= self.news_ns {
             self.news_ns = next_look(out.now(), NEWS_NS);
-            self.tell_news(out);
+            self.publish_news(out);
         }
-        self.tell_consensus(out);
+        self.notify_tower(out);
         self.have_signed(out);
         self.send(out);
         self.set_timer(out);
@@ -385,7 +385,7 @@ impl Gossip {
 
     /// Passes a bounded amount of other nodes' news to consensus as far as there is room; the rest stays in the table.
     /// Returns whether it passed anything.
-    fn tell_consensus(&mut self, out: &mut Out<'_, Self>) -> bool {
+    fn notify_tower(&mut self, out: &mut Out<'_, Self>) -> bool {
         self.has_more_news = false;
         let mut has_told = false;
         for _ in 0..TOLD_AT_ONCE {
@@ -397,9 +397,9 @@ impl Gossip {
             } else if let Some(slot) = self.duplicates.pop_front() {
                 out.publish_with(self.tower, 0, |buffer| TowerNews::Duplicate(slot).write(buffer));
             } else if let Some(value) = self.machine.next_value(CrdsKind::Vote, &mut self.votes) {
-                tell_value(self.tower, (&value, &self.voters), (self.machine.identity(), self.root), out);
+                publish_value(self.tower, (&value, &self.voters), (self.machine.identity(), self.root), out);
             } else if let Some(value) = self.machine.next_value(CrdsKind::EpochSlots, &mut self.slots) {
-                tell_value(self.tower, (&value, &self.voters), (self.machine.identity(), self.root), out);
+                publish_value(self.tower, (&value, &self.voters), (self.machine.identity(), self.root), out);
             } else {
                 return has_told;
             }
@@ -410,7 +410,7 @@ impl Gossip {
     }
 
     /// Notifies the tiles of changed nodes and the RPC of all nodes, and publishes whole slots.
-    fn tell_news(&mut self, out: &mut Out<'_, Self>) {
+    fn publish_news(&mut self, out: &mut Out<'_, Self>) {
         let changes = self.machine.peer_changes();
         let is_behind = self.announcers.iter().any(Announcer::is_behind);
         if is_behind || self.peer_changes != Some(changes) {
@@ -471,7 +471,7 @@ impl Gossip {
 }
 
 /// Passes a vote or slots to consensus if they come from another node with stake.
-fn tell_value(
+fn publish_value(
     tower: Port,
     (value, voters): (&CrdsValue<'_>, &HashSet<Pubkey>),
     (own, root): (&Pubkey, u64),

@@ -58,7 +58,7 @@ impl Node {
     }
 
     /// One that serves archives of the cluster's.
-    fn serving(node: u8, archives: Arc<Announced>) -> Self {
+    fn serving(node: u8, archives: Arc<AnnouncedArchives>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = blockstore::Config { sync: SyncPolicy::Kernel, ..blockstore::Config::new(1 << 30, [1; 32]) };
         let (store, _) = BlockStore::open(folder.path(), store).unwrap();
@@ -246,7 +246,7 @@ fn two_nodes_meet_and_hear_each_others_votes() {
 
 #[test]
 fn archives_are_announced() {
-    let archives = Arc::new(Announced::default());
+    let archives = Arc::new(AnnouncedArchives::default());
     let mut nodes = [Node::new(0), Node::serving(1, Arc::clone(&archives))];
     // The node writes a newer one while it runs.
     for slot in [60, 80] {

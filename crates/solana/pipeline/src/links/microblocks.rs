@@ -89,7 +89,7 @@ impl<'a> Microblock<'a> {
 /// A microblock after execution: the committed transactions, in order. Sent for every microblock, even if nothing was
 /// committed, since poh takes them in the order of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Executed<'a> {
+pub struct ExecutedMicroblock<'a> {
     /// The microblock's slot.
     pub slot: u64,
     /// The microblock's id.
@@ -102,7 +102,7 @@ pub struct Executed<'a> {
     pub txns: &'a [u8],
 }
 
-impl<'a> Executed<'a> {
+impl<'a> ExecutedMicroblock<'a> {
     /// Bytes before the transactions.
     pub const HEADER: usize = 8 + 8 + 32 + 2;
 

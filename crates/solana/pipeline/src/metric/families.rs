@@ -65,7 +65,7 @@ pub(super) struct Family {
 pub(super) type Families = BTreeMap<String, Family>;
 
 /// Resolves names of the topology to indices in the workspace. Names that it lacks are not served.
-pub(super) struct Places<'a> {
+pub(super) struct NameResolver<'a> {
     /// The index of a counters region.
     pub region: &'a dyn Fn(&str) -> Option<usize>,
     /// The index of a link.
@@ -74,7 +74,7 @@ pub(super) struct Places<'a> {
 
 /// Lists every metric that a node of this topology serves, by name.
 pub fn declared(topology: &Topology) -> Vec<Metric> {
-    let families = families(topology, &Places { region: &|_| Some(0), link: &|_| Some(0) });
+    let families = families(topology, &NameResolver { region: &|_| Some(0), link: &|_| Some(0) });
     let metric = |(name, family): (String, Family)| {
         let labels = family.samples.first().map(|sample| sample.labels.iter().map(|(label, _)| *label).collect());
         Metric { name, kind: family.kind, help: family.help, labels: labels.unwrap_or_default() }
@@ -140,7 +140,7 @@ const OF_CONSUMER: [(OfConsumer, CounterDecl); 5] = [
 ];
 
 /// Builds all families of a topology.
-pub(super) fn families(topology: &Topology, places: &Places<'_>) -> Families {
+pub(super) fn families(topology: &Topology, places: &NameResolver<'_>) -> Families {
     let mut families = Families::new();
     for tile in &topology.tiles {
         if let Some(region) = (places.region)(&tile.name()) {

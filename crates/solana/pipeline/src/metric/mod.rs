@@ -27,7 +27,7 @@ use hearth_tile::topology::Topology;
 use hearth_tile::{Frag, Host, InitError, Out, Poll, Tile, WaitFor};
 
 use connection::{Connection, Progress, refuse_at_once};
-use pace::Pace;
+use pace::WorkDebt;
 use text::Template;
 
 hearth_tile::counters! {
@@ -75,7 +75,7 @@ pub struct Metric {
     connections: Vec<Connection>,
     observer: Observer,
     template: Template,
-    pace: Pace,
+    pace: WorkDebt,
 }
 
 impl Tile for Metric {
@@ -98,7 +98,7 @@ impl Tile for Metric {
             connections: Vec::with_capacity(MAX_CONNECTIONS),
             observer,
             template,
-            pace: Pace::default(),
+            pace: WorkDebt::default(),
         })
     }
 

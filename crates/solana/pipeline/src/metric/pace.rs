@@ -14,12 +14,12 @@ const TURN_NS: u64 = 1_000_000;
 
 /// The debt from past work.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub struct WorkDebt {
     paid_off: u64,
     rests_until: Option<u64>,
 }
 
-impl Pace {
+impl WorkDebt {
     /// Whether work is allowed now.
     pub fn may_work(&mut self, now: u64) -> bool {
         let until = self.paid_off.saturating_sub(PARTS * BURST_NS);
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_storm_has_its_share_and_a_scrape_is_not_held_up() {
-        let (mut pace, mut now, mut worked) = (Pace::default(), 7_000_000_000, 0);
+        let (mut pace, mut now, mut worked) = (WorkDebt::default(), 7_000_000_000, 0);
         let start = now;
         while now < start + 10_000_000_000 {
             if pace.may_work(now) {
@@ -69,7 +69,7 @@ mod tests {
     }
     #[test]
     fn who_was_away_during_a_turn_does_not_pay_for_it() {
-        let (mut pace, mut now) = (Pace::default(), 7_000_000_000);
+        let (mut pace, mut now) = (WorkDebt::default(), 7_000_000_000);
         for _ in 0..3 {
             assert!(pace.may_work(now));
             pace.worked(now, now + 60_000_000_000);

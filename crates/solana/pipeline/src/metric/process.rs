@@ -22,9 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const UNTOLD: u64 = u64::MAX;
 
 /// The last known state of the ledger's file system.
-pub(super) struct Disk(Arc<Found>);
+pub(super) struct Disk(Arc<DiskSpace>);
 
-struct Found {
+struct DiskSpace {
     size_bytes: AtomicU64,
     free_bytes: AtomicU64,
 }
@@ -32,7 +32,7 @@ struct Found {
 impl Disk {
     /// Starts to query this folder's file system, repeatedly for as long as this value lives.
     pub fn new(ledger: PathBuf) -> std::io::Result<Self> {
-        let found = Arc::new(Found { size_bytes: AtomicU64::new(UNTOLD), free_bytes: AtomicU64::new(UNTOLD) });
+        let found = Arc::new(DiskSpace { size_bytes: AtomicU64::new(UNTOLD), free_bytes: AtomicU64::new(UNTOLD) });
         found.look(&ledger);
         let theirs = Arc::downgrade(&found);
         std::thread::Builder::new().name("disk".into()).spawn(move || watch(&theirs, &ledger))?;
@@ -41,7 +41,7 @@ impl Disk {
 }
 
 /// Body of the thread. Nothing joins it, because it may hang with the file system.
-fn watch(found: &Weak<Found>, ledger: &Path) {
+fn watch(found: &Weak<DiskSpace>, ledger: &Path) {
     loop {
         std::thread::sleep(LOOK_EVERY);
         let Some(found) = found.upgrade() else { return };
@@ -49,7 +49,7 @@ fn watch(found: &Weak<Found>, ledger: &Path) {
     }
 }
 
-impl Found {
+impl DiskSpace {
     fn look(&self, ledger: &Path) {
         let (size, free) = disk::space(ledger).map_or((UNTOLD, UNTOLD), |space| (space.size_bytes, space.free_bytes));
         self.size_bytes.store(size, Ordering::Relaxed);

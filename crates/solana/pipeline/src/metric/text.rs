@@ -14,7 +14,7 @@ use hearth_ring::Observer;
 use hearth_tile::latency::Histogram;
 use hearth_tile::topology::Topology;
 
-use super::families::{Family, OfConsumer, Places, Sample, Source, families};
+use super::families::{Family, NameResolver, OfConsumer, Sample, Source, families};
 use super::process::Disk;
 
 /// Minimum lines that [`Template::write`] adds at a time, up to the end of a histogram: about 20 µs.
@@ -25,7 +25,7 @@ const BOUNDS_US: std::ops::RangeInclusive<u32> = 5..=24;
 const HISTOGRAM_LINES: usize = (*BOUNDS_US.end() - *BOUNDS_US.start() + 1) as usize + 3;
 
 /// A line: the text before the value, and the value's source. For a histogram, all of its lines.
-struct Line {
+struct MetricLine {
     before: String,
     name: String,
     labels: String,
@@ -35,7 +35,7 @@ struct Line {
 
 /// A node's text without the values: nothing else changes while it runs.
 pub struct Template {
-    lines: Vec<Line>,
+    lines: Vec<MetricLine>,
     disk: Disk,
 }
 
@@ -54,7 +54,7 @@ impl Template {
         let links: Vec<String> = observer.links().into_iter().map(|link| link.name).collect();
         let region = |name: &str| observer.counter_names().position(|region| region == name);
         let link = |name: &str| links.iter().position(|link| link == name);
-        let families = families(topology, &Places { region: &region, link: &link });
+        let families = families(topology, &NameResolver { region: &region, link: &link });
         Ok(Self { lines: families.iter().flat_map(|(name, family)| lines(name, family)).collect(), disk })
     }
 
@@ -89,7 +89,7 @@ impl Template {
     }
 }
 
-impl Line {
+impl MetricLine {
     /// Writes a line with its value.
     fn write_value(&self, text: &mut String, value: f64) -> std::fmt::Result {
         let Self { name, labels, .. } = self;
@@ -136,7 +136,7 @@ fn of_consumer(observer: &Observer, link: usize, consumer: usize, what: OfConsum
 }
 
 /// Builds the lines of a family; its head precedes the first.
-fn lines(name: &str, family: &Family) -> Vec<Line> {
+fn lines(name: &str, family: &Family) -> Vec<MetricLine> {
     let mut head = format!("# HELP {name} {}\n# TYPE {name} {}\n", family.help, family.kind.name());
     let mut line = |sample: &Sample| {
         let (head, source, nanos) = (std::mem::take(&mut head), sample.source, sample.nanos);
@@ -144,11 +144,11 @@ fn lines(name: &str, family: &Family) -> Vec<Line> {
         let labels = labels.join(",");
         match source {
             Source::Latency { .. } | Source::Process(_) => {
-                Line { before: head, name: name.into(), labels, source, nanos }
+                MetricLine { before: head, name: name.into(), labels, source, nanos }
             }
             _ => {
                 let before = format!("{head}{name}{{{labels}}}");
-                Line { before, name: String::new(), labels: String::new(), source, nanos }
+                MetricLine { before, name: String::new(), labels: String::new(), source, nanos }
             }
         }
     };

@@ -24,7 +24,7 @@ use hearth_netem::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{
-    MAX_POLLED, Message, Options, RecvBatch, Sharing, UdpSocket, is_unreachable, may_be_split, readable,
+    MAX_POLLED, Message, Options, RecvBatch, PortSharing, UdpSocket, is_unreachable, may_be_split, readable,
 };
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Tile, WaitFor};
 
@@ -92,7 +92,7 @@ pub struct Config {
     pub socket_buffer_bytes: usize,
     /// The emulated network between this node and others on this machine; `None` without emulation.
     pub links: Option<LinksConfig>,
-    /// Already bound sockets of these ports; with several net tiles, bound with [`Sharing::First`].
+    /// Already bound sockets of these ports; with several net tiles, bound with [`PortSharing::First`].
     pub bound: Vec<(PortKind, UdpSocket)>,
 }
 
@@ -132,7 +132,7 @@ pub struct Net {
     /// Position in the batch of the first received datagram not yet published, because a link was full.
     resume: Option<(usize, usize)>,
     routes: Routes,
-    unsent: Vec<Unsent>,
+    unsent: Vec<UnsentDatagrams>,
     /// With emulated links: the datagrams in flight.
     links: Option<Box<Links>>,
     /// When the batch was received.
@@ -147,10 +147,10 @@ pub struct Net {
 }
 
 /// Datagrams to send, tagged with the port to send from.
-type Unsent = Datagrams<PortKind>;
+type UnsentDatagrams = Datagrams<PortKind>;
 
 /// Counts datagrams that the kernel refused.
-fn refused(unsent: &Unsent, error: &std::io::Error, count: &mut Counters) {
+fn refused(unsent: &UnsentDatagrams, error: &std::io::Error, count: &mut Counters) {
     match is_unreachable(error) {
         true => count.dropped_unreachable += unsent.count(),
         false => count.send_errors += 1,
@@ -158,9 +158,10 @@ fn refused(unsent: &Unsent, error: &std::io::Error, count: &mut Counters) {
 }
 
 /// Replaces a run by its datagrams.
-fn split(unsent: &mut Vec<Unsent>, place: usize) {
-    let Unsent { to, data, segment, tag } = unsent.remove(place);
-    let datagrams = data.chunks(segment.into()).map(|data| Unsent { to, data: data.to_vec(), segment: 0, tag });
+fn split(unsent: &mut Vec<UnsentDatagrams>, place: usize) {
+    let UnsentDatagrams { to, data, segment, tag } = unsent.remove(place);
+    let datagrams =
+        data.chunks(segment.into()).map(|data| UnsentDatagrams { to, data: data.to_vec(), segment: 0, tag });
     drop(unsent.splice(place..place, datagrams));
 }
 
@@ -198,9 +199,9 @@ impl Links {
 /// Binds the listening ports, except those already bound.
 fn listen(config: &mut Config, host: &Host<'_>) -> Result<Vec<(PortKind, UdpSocket)>, InitError> {
     let sharing = match (host.peers(), host.index()) {
-        (1, _) => Sharing::None,
-        (_, 0) => Sharing::First,
-        _ => Sharing::Joins,
+        (1, _) => PortSharing::None,
+        (_, 0) => PortSharing::First,
+        _ => PortSharing::Joins,
     };
     let options = Options { sharing, buffer_bytes: config.socket_buffer_bytes };
     let mut bind = |kind, addr: SocketAddr, what: &str| {
@@ -238,7 +239,7 @@ impl Tile for Net {
         let mut sockets = listen(&mut config, host)?;
         let has_txsend = !host.outputs(NET_TXSEND).is_empty();
         if let Some(ip) = config.sends_from.filter(|_| has_txsend) {
-            let options = Options { sharing: Sharing::None, buffer_bytes: config.socket_buffer_bytes };
+            let options = Options { sharing: PortSharing::None, buffer_bytes: config.socket_buffer_bytes };
             let socket = UdpSocket::bind(SocketAddr::new(ip, 0), options);
             let socket = socket.map_err(|e| host.socket_error(format!("a UDP port of {ip} to send from"), e))?;
             sockets.push((PortKind::TxSend, socket));
@@ -275,7 +276,7 @@ impl Tile for Net {
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         let Outgoing { to, port, segment, data } = Outgoing::read(frag.payload());
-        let unsent = Unsent { to, segment, data: data.to_vec(), tag: port };
+        let unsent = UnsentDatagrams { to, segment, data: data.to_vec(), tag: port };
         self.unsent.extend(match &mut self.links {
             None => Some(unsent),
             Some(links) => links.emulator.offer(out.now(), unsent),

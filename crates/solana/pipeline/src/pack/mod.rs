@@ -45,11 +45,13 @@ use crate::links::{
 };
 
 pub use config::Config;
-pub use scheduler::{Scheduled, Scheduler};
-pub use types::{BlockLimit, Candidate, Counts, Idle, Limits, Pacing, Refused, SchedulerConfig, TXN_BYTES, TXN_LOCKS};
+pub use scheduler::{ScheduledMicroblock, Scheduler};
+pub use types::{
+    BlockLimit, Candidate, Counts, Idle, Limits, Pacing, RejectReason, SchedulerConfig, TXN_BYTES, TXN_LOCKS,
+};
 
 use config::FLIGHTS_PER_BANK;
-use tables::{Arrival, Tables, Waiting};
+use tables::{Arrival, Tables, UnresolvedTransaction};
 
 hearth_tile::counters! {
     /// What pack counts. Received = scheduled + dropped of all kinds + pending.
@@ -238,7 +240,7 @@ impl Tile for Pack {
                 let leader = LeaderSlot::read(frag.payload());
                 if frag.control() == SLOT_BEGINS {
                     self.begin(&leader);
-                    self.tell_dropped(DropReason::PackExpired, out);
+                    self.record_dropped(DropReason::PackExpired, out);
                     self.try_waiting(out);
                 }
             }
@@ -319,7 +321,7 @@ impl Pack {
         let arrival = Arrival { tag: frag.tag(), origin_us: out.origin_us(), reward };
         let taken = match txn.loaded_count() {
             0 => self.offer(&txn, None, arrival, out),
-            _ => self.look_up(Waiting::new(&txn, arrival), out),
+            _ => self.look_up(UnresolvedTransaction::new(&txn, arrival), out),
         };
         if !taken {
             out.filtered();
@@ -369,7 +371,7 @@ impl Pack {
     fn insert(&mut self, candidate: &Candidate<'_>, out: &mut Out<'_, Self>) -> bool {
         let result = self.scheduler.insert(candidate);
         if !self.scheduler.dropped().is_empty() {
-            self.tell_dropped(DropReason::PackEvicted, out);
+            self.record_dropped(DropReason::PackEvicted, out);
         }
         if let Err(why) = result {
             self.drops.tell(candidate.tag, why.into(), out);
@@ -377,13 +379,13 @@ impl Pack {
         result.is_ok()
     }
 
-    fn tell_dropped(&self, reason: DropReason, out: &mut Out<'_, Self>) {
+    fn record_dropped(&self, reason: DropReason, out: &mut Out<'_, Self>) {
         self.scheduler.dropped().iter().for_each(|tag| self.drops.tell(*tag, reason, out));
     }
 
     /// Resolves a transaction's lookup tables and offers it, or lets it wait for the tables. Returns whether it was
     /// kept.
-    fn look_up(&mut self, waiting: Waiting, out: &mut Out<'_, Self>) -> bool {
+    fn look_up(&mut self, waiting: UnresolvedTransaction, out: &mut Out<'_, Self>) -> bool {
         let txn = Txn::parse(&waiting.bytes).expect("verify has parsed it");
         if let Some(loaded) = self.tables.resolve(&txn) {
             return self.offer(&txn, Some(&loaded), waiting.arrival, out);

@@ -30,8 +30,8 @@ use std::hint::black_box;
 use super::accounts::Accounts;
 use super::heap::{Entry, Heap};
 use super::pool::{EXPIRY_SPAN, LockId, Pool, pay_class};
-use super::types::{BlockLimit, Candidate, Counts, Refused, SchedulerConfig, TXN_BYTES, TXN_LOCKS};
-pub use flights::Scheduled;
+use super::types::{BlockLimit, Candidate, Counts, RejectReason, SchedulerConfig, TXN_BYTES, TXN_LOCKS};
+pub use flights::ScheduledMicroblock;
 
 /// Accounts of a transaction that are hashed ahead of use; most transactions have fewer.
 const HASHED: usize = 8;
@@ -178,7 +178,7 @@ impl Scheduler {
     }
 
     /// Admits a transaction, possibly by evicting one that pays worse.
-    pub fn insert(&mut self, candidate: &Candidate<'_>) -> Result<(), Refused> {
+    pub fn insert(&mut self, candidate: &Candidate<'_>) -> Result<(), RejectReason> {
         self.counts.offered += 1;
         self.dropped.clear();
         let result = self.admit(candidate);
@@ -188,7 +188,7 @@ impl Scheduler {
         result
     }
 
-    fn admit(&mut self, candidate: &Candidate<'_>) -> Result<(), Refused> {
+    fn admit(&mut self, candidate: &Candidate<'_>) -> Result<(), RejectReason> {
         // The tables are large: incur all cache misses at once instead of one after another.
         let mut hashes = [0; HASHED];
         let mut touched = self.pool.touch(candidate.tag);
@@ -200,7 +200,7 @@ impl Scheduler {
         self.check(candidate)?;
         let pay = pay_class(candidate.reward, candidate.cost);
         if self.pool.is_full() && !self.evict_below(pay) {
-            return Err(Refused::PoolFull);
+            return Err(RejectReason::PoolFull);
         }
         let mut locks = [LockId::new(0, false); TXN_LOCKS];
         let locks = self.refer(candidate, &hashes, pay, &mut locks)?;
@@ -215,22 +215,22 @@ impl Scheduler {
         Ok(())
     }
 
-    fn check(&self, candidate: &Candidate<'_>) -> Result<(), Refused> {
+    fn check(&self, candidate: &Candidate<'_>) -> Result<(), RejectReason> {
         let limits = &self.config.limits;
         if candidate.bytes.len() > TXN_BYTES {
-            return Err(Refused::TooLong);
+            return Err(RejectReason::TooLong);
         }
         if candidate.keys.is_empty() || candidate.keys.len() > TXN_LOCKS {
-            return Err(Refused::TooManyAccounts);
+            return Err(RejectReason::TooManyAccounts);
         }
         if candidate.cost > limits.account_cost || u64::from(candidate.cost) > limits.block_cost {
-            return Err(Refused::TooCostly);
+            return Err(RejectReason::TooCostly);
         }
         if candidate.expires_at < self.time {
-            return Err(Refused::Expired);
+            return Err(RejectReason::Expired);
         }
         if self.pool.contains(candidate.tag) {
-            return Err(Refused::Duplicate);
+            return Err(RejectReason::Duplicate);
         }
         Ok(())
     }
@@ -242,7 +242,7 @@ impl Scheduler {
         hashes: &[u64; HASHED],
         pay: usize,
         locks: &'l mut [LockId; TXN_LOCKS],
-    ) -> Result<&'l [LockId], Refused> {
+    ) -> Result<&'l [LockId], RejectReason> {
         let mut evictions = 0;
         let mut count = 0;
         let mut refused = None;
@@ -257,11 +257,11 @@ impl Scheduler {
                 id = self.accounts.refer(key, hash);
             }
             let Some(id) = id else {
-                refused = Some(Refused::AccountsFull);
+                refused = Some(RejectReason::AccountsFull);
                 break;
             };
             if locks[..count].iter().any(|l| l.account() == id) {
-                refused = Some(Refused::AccountTwice);
+                refused = Some(RejectReason::AccountTwice);
             }
             locks[count] = LockId::new(id, candidate.writes.contains(index));
             count += 1;

@@ -40,7 +40,7 @@ pub struct Arrival {
 }
 
 /// A transaction whose tables must be resolved, perhaps again.
-pub struct Waiting {
+pub struct UnresolvedTransaction {
     /// Its wire bytes.
     pub bytes: Box<[u8]>,
     /// How it arrived.
@@ -48,7 +48,7 @@ pub struct Waiting {
     slots_left: u8,
 }
 
-impl Waiting {
+impl UnresolvedTransaction {
     /// Wraps a new arrival.
     pub fn new(txn: &Txn<'_>, arrival: Arrival) -> Self {
         Self { bytes: txn.bytes().into(), arrival, slots_left: SLOTS }
@@ -60,12 +60,12 @@ pub struct Tables {
     ledger: Option<Arc<Ledger>>,
     /// The current slot, or the last one.
     pub slot: u64,
-    waiting: Vec<Waiting>,
+    waiting: Vec<UnresolvedTransaction>,
 }
 
 impl Tables {
     /// Maximum memory of waiting transactions.
-    pub const BYTES: u64 = (ROOM * (size_of::<Waiting>() + TXN_BYTES)) as u64;
+    pub const BYTES: u64 = (ROOM * (size_of::<UnresolvedTransaction>() + TXN_BYTES)) as u64;
 
     /// Creates the resolver for a ledger; without one nothing resolves.
     pub fn new(ledger: Option<Arc<Ledger>>) -> Self {
@@ -83,7 +83,7 @@ impl Tables {
     }
 
     /// Keeps a transaction until the next slot starts; returns false if it has waited long enough or there is no room.
-    pub fn wait(&mut self, waiting: Waiting) -> bool {
+    pub fn wait(&mut self, waiting: UnresolvedTransaction) -> bool {
         let may = self.ledger.is_some() && waiting.slots_left > 0 && self.waiting.len() < ROOM;
         if may {
             self.waiting.push(waiting);
@@ -92,7 +92,7 @@ impl Tables {
     }
 
     /// Returns all waiting transactions, since a slot has started.
-    pub fn take_waiting(&mut self) -> Vec<Waiting> {
+    pub fn take_waiting(&mut self) -> Vec<UnresolvedTransaction> {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.iter_mut().for_each(|one| one.slots_left -= 1);
         waiting

@@ -105,7 +105,7 @@ impl SchedulerConfig {
 
 /// Why a transaction was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum RejectReason {
     /// Longer than [`TXN_BYTES`].
     #[error("the transaction is too long")]
     TooLong,
@@ -132,16 +132,16 @@ pub enum Refused {
     AccountsFull,
 }
 
-impl From<Refused> for DropReason {
-    fn from(why: Refused) -> Self {
+impl From<RejectReason> for DropReason {
+    fn from(why: RejectReason) -> Self {
         match why {
-            Refused::TooLong | Refused::TooManyAccounts => Self::PackSize,
-            Refused::AccountTwice => Self::PackAccountTwice,
-            Refused::TooCostly => Self::PackTooCostly,
-            Refused::Expired => Self::PackExpired,
-            Refused::Duplicate => Self::PackDuplicate,
-            Refused::PoolFull => Self::PackPoolFull,
-            Refused::AccountsFull => Self::PackAccountsFull,
+            RejectReason::TooLong | RejectReason::TooManyAccounts => Self::PackSize,
+            RejectReason::AccountTwice => Self::PackAccountTwice,
+            RejectReason::TooCostly => Self::PackTooCostly,
+            RejectReason::Expired => Self::PackExpired,
+            RejectReason::Duplicate => Self::PackDuplicate,
+            RejectReason::PoolFull => Self::PackPoolFull,
+            RejectReason::AccountsFull => Self::PackAccountsFull,
         }
     }
 }
@@ -222,16 +222,16 @@ pub struct Counts {
 
 impl Counts {
     /// The counter for a refusal.
-    pub(super) fn refused_mut(&mut self, why: Refused) -> &mut u64 {
+    pub(super) fn refused_mut(&mut self, why: RejectReason) -> &mut u64 {
         match why {
-            Refused::TooLong => &mut self.too_long,
-            Refused::TooManyAccounts => &mut self.too_many_accounts,
-            Refused::AccountTwice => &mut self.account_twice,
-            Refused::TooCostly => &mut self.too_costly,
-            Refused::Expired => &mut self.expired_on_arrival,
-            Refused::Duplicate => &mut self.duplicate,
-            Refused::PoolFull => &mut self.pool_full,
-            Refused::AccountsFull => &mut self.accounts_full,
+            RejectReason::TooLong => &mut self.too_long,
+            RejectReason::TooManyAccounts => &mut self.too_many_accounts,
+            RejectReason::AccountTwice => &mut self.account_twice,
+            RejectReason::TooCostly => &mut self.too_costly,
+            RejectReason::Expired => &mut self.expired_on_arrival,
+            RejectReason::Duplicate => &mut self.duplicate,
+            RejectReason::PoolFull => &mut self.pool_full,
+            RejectReason::AccountsFull => &mut self.accounts_full,
         }
     }
 

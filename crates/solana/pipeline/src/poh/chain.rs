@@ -3,7 +3,7 @@
 //! reads   the caller's time; the mixins of microblocks, in order; pack's announcement that a slot is packed
 //! writes  one [`Step`] or [`Entry`] per call
 //! memory  constant, plus the ticks hashed ahead of a leader turn
-//! drops   nothing; a microblock that cannot be mixed in now is [`Refused`] and stays with the caller
+//! drops   nothing; a microblock that cannot be mixed in now is [`MixinRefusal`] and stays with the caller
 //! source  `solana-entry` 4.2 `poh.rs` for the hashes; the microblock reserve works as in Firedancer
 //!
 //! A slot is `ticks_per_slot` ticks. When hashing, a tick is `hashes_per_tick` hashes and its last hash is plain; a
@@ -25,7 +25,7 @@ use hearth_crypto::sha256::{sha256_chain, sha256_mix};
 use hearth_ledger::genesis::{SLOT_HASHES_MAX, SLOT_MS_MAX, TICKS_PER_SLOT_MAX};
 
 use super::HASHES_PER_STEP;
-use super::skipped::{Progress, Skipped};
+use super::skipped::{Progress, SkippedSlots};
 
 /// Default maximum of microblocks per slot: 80,000 per second in 400 ms slots, each of up to 64 transactions. Their
 /// reserve is 0.8 % of the hashes of a slot of 64 × 62,500.
@@ -149,7 +149,7 @@ pub enum Step {
 
 /// Why a microblock cannot be mixed in now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum MixinRefusal {
     /// No slot is in progress.
     #[error("no slot is under way")]
     NoSlot,
@@ -173,9 +173,9 @@ enum Turn {
     /// This node leads every slot.
     Always,
     /// Another node leads.
-    Waits(Skipped),
+    Waits(SkippedSlots),
     /// This node leads next, and the ticks of skipped slots come first.
-    Skips(Skipped),
+    Skips(SkippedSlots),
     /// The slot is in progress, or starts next.
     Leads,
 }
@@ -248,7 +248,7 @@ impl PohChain {
     /// Waits for this node's turn, on the block that ends with `hash`. Call it between slots; a slot that was ordered
     /// but has not started is dropped.
     pub fn wait_on(&mut self, parent_slot: u64, hash: [u8; 32], now_ns: u64) {
-        self.turn = Turn::Waits(Skipped::on(parent_slot, hash, now_ns));
+        self.turn = Turn::Waits(SkippedSlots::on(parent_slot, hash, now_ns));
     }
 
     /// The parent on which the chain waits, and that block's last hash.
@@ -296,10 +296,10 @@ impl PohChain {
     /// leaves no entry.
     ///
     /// # Errors
-    /// [`Refused`]; the chain is unchanged.
-    pub fn mix(&mut self, slot: u64, id: u64, mixin: Option<[u8; 32]>) -> Result<Option<Entry>, Refused> {
+    /// [`MixinRefusal`]; the chain is unchanged.
+    pub fn mix(&mut self, slot: u64, id: u64, mixin: Option<[u8; 32]>) -> Result<Option<Entry>, MixinRefusal> {
         self.may_mix(slot, id)?;
-        let active = self.active.as_mut().ok_or(Refused::NoSlot)?;
+        let active = self.active.as_mut().ok_or(MixinRefusal::NoSlot)?;
         active.taken += 1;
         let Some(mixin) = mixin else { return Ok(None) };
         if self.config.hashes_per_tick.is_some() {
@@ -314,12 +314,12 @@ impl PohChain {
     /// Records that pack schedules no more in `slot`, which has `microblocks` in all. Other slots are ignored.
     ///
     /// # Errors
-    /// [`Refused::Full`] if that exceeds the slot's maximum or is less than the number already mixed in.
-    pub fn done_packing(&mut self, slot: u64, microblocks: u64) -> Result<(), Refused> {
+    /// [`MixinRefusal::Full`] if that exceeds the slot's maximum or is less than the number already mixed in.
+    pub fn done_packing(&mut self, slot: u64, microblocks: u64) -> Result<(), MixinRefusal> {
         let max = self.max_microblocks;
         if let Some(active) = self.active.as_mut().filter(|_| slot == self.slot) {
             if microblocks > max || microblocks < active.taken {
-                return Err(Refused::Full(max.min(active.taken)));
+                return Err(MixinRefusal::Full(max.min(active.taken)));
             }
             active.total = Some(microblocks);
         }
@@ -476,15 +476,15 @@ impl PohChain {
         room - (active.total.unwrap_or(self.max_microblocks) - active.taken).min(room)
     }
 
-    fn may_mix(&self, slot: u64, id: u64) -> Result<(), Refused> {
-        let active = self.active.as_ref().ok_or(Refused::NoSlot)?;
+    fn may_mix(&self, slot: u64, id: u64) -> Result<(), MixinRefusal> {
+        let active = self.active.as_ref().ok_or(MixinRefusal::NoSlot)?;
         let max = active.total.unwrap_or(self.max_microblocks);
         let at_tick = self.config.hashes_per_tick.is_some_and(|hashes| active.in_tick + 1 == hashes);
         match active.taken {
-            _ if slot != self.slot => Err(Refused::Slot(slot, self.slot)),
-            taken if id != taken => Err(Refused::Order(id, taken)),
-            taken if taken >= max => Err(Refused::Full(max)),
-            _ if at_tick => Err(Refused::Tick),
+            _ if slot != self.slot => Err(MixinRefusal::Slot(slot, self.slot)),
+            taken if id != taken => Err(MixinRefusal::Order(id, taken)),
+            taken if taken >= max => Err(MixinRefusal::Full(max)),
+            _ if at_tick => Err(MixinRefusal::Tick),
             _ => Ok(()),
         }
     }

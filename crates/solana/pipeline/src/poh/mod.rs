@@ -44,8 +44,8 @@ use hearth_tile::{Filter, Frag, Host, In, InitError, Out, Poll, Port, Tile, Wait
 
 use crate::failure::Failure;
 use crate::links::{
-    BANK_POH, CHAINS_TO, DISK_FULL, DonePacking, Executed, HAD_WORK, LeaderSlot, PACK_POH, POH_PACK, POH_REPLAY,
-    POH_SHRED, PohEntry, PohEntryAt, REPLAY_POH, RPC_POH, SLOT_BEGINS, SLOT_ENDED, STORE_POH, WORK_WAITS,
+    BANK_POH, CHAINS_TO, DISK_FULL, DonePacking, ExecutedMicroblock, HAD_WORK, LeaderSlot, PACK_POH, POH_PACK,
+    POH_REPLAY, POH_SHRED, PohEntry, PohEntryAt, REPLAY_POH, RPC_POH, SLOT_BEGINS, SLOT_ENDED, STORE_POH, WORK_WAITS,
 };
 use chain::{Entry, PohChain, Step};
 pub use demand::OnDemand;
@@ -173,7 +173,7 @@ impl Tile for Poh {
             return;
         }
         if frag.input() == self.pack_in {
-            self.hear_pack(&frag, out.now());
+            self.on_pack(&frag, out.now());
         } else if frag.input() == self.store_in {
             self.is_disk_full = frag.control() == DISK_FULL;
         } else if self.calls_in == Some(frag.input()) {
@@ -181,7 +181,7 @@ impl Tile for Poh {
         } else if let Some(turns) = self.turns.as_mut().filter(|turns| turns.orders == frag.input()) {
             turns.hear(&frag, out);
         } else {
-            let executed = Executed::read(frag.payload());
+            let executed = ExecutedMicroblock::read(frag.payload());
             let mixin = (executed.txn_count > 0).then_some(executed.mixin);
             let entry = self.chain.mix(executed.slot, executed.id, mixin).expect("the filter lets only the next pass");
             out.count.microblocks += 1;
@@ -199,7 +199,7 @@ impl Tile for Poh {
             return Poll::Idle;
         }
         let began = out.now();
-        self.hear_consensus(out);
+        self.on_consensus(out);
         if self.chain.is_between_slots()
             && let Err(look_at) = self.may_begin(began)
         {
@@ -278,7 +278,7 @@ impl Poh {
         self.due_ns = None;
     }
 
-    fn hear_pack(&mut self, frag: &Frag<'_>, now: u64) {
+    fn on_pack(&mut self, frag: &Frag<'_>, now: u64) {
         if frag.control() == WORK_WAITS {
             self.demand.iter_mut().for_each(Demand::work_waits);
             return;
@@ -320,7 +320,7 @@ impl Poh {
     }
 
     /// Between slots: applies the latest order of consensus.
-    fn hear_consensus(&mut self, out: &mut Out<'_, Self>) {
+    fn on_consensus(&mut self, out: &mut Out<'_, Self>) {
         let Some(turns) = self.turns.as_mut().filter(|_| self.chain.is_between_slots()) else { return };
         let now = out.now();
         // While the disk has no room the order stays pending and can be retracted.

@@ -18,7 +18,7 @@ const AHEAD_MAX: usize = 512 * 64;
 
 /// A chain that waits for its turn, or emits the ticks of the slots it skipped.
 #[derive(Clone, Debug)]
-pub(super) struct Skipped {
+pub(super) struct SkippedSlots {
     /// The slot of the parent block.
     parent_slot: u64,
     /// The hash after the last tick in `ahead` and `in_tick` further hashes.
@@ -48,7 +48,7 @@ pub(super) enum Progress {
     Done,
 }
 
-impl Skipped {
+impl SkippedSlots {
     /// Creates a chain that continues from the end of a block, learned at `now_ns`.
     pub fn on(parent_slot: u64, hash: [u8; 32], now_ns: u64) -> Self {
         Self {

@@ -1,7 +1,7 @@
 //! Tests of the chain on virtual time, against a model that hashes one by one, and of the rules for blocks.
 
 use super::HASHES_PER_STEP;
-use super::chain::{Config, ConfigError, Entry, LAG_SLOTS_MAX, PohChain, Refused, Step};
+use super::chain::{Config, ConfigError, Entry, LAG_SLOTS_MAX, MixinRefusal, PohChain, Step};
 use super::check::{
     BlockError, ChainCheck, ChainEntry, LOW_POWER_HASHES_MAX, TickCheck, verify_entries, verify_hashes,
 };
@@ -189,25 +189,25 @@ fn a_step_is_bounded() {
 #[test]
 fn microblocks_wait_for_a_tick_and_for_their_turn() {
     let mut chain = PohChain::new(config(Some(3)), 5, 4, START, 0).unwrap();
-    assert_eq!(chain.mix(5, 0, Some([1; 32])), Err(Refused::NoSlot));
+    assert_eq!(chain.mix(5, 0, Some([1; 32])), Err(MixinRefusal::NoSlot));
     assert!(matches!(chain.step(0), Step::SlotBegan { slot: 5, max_microblocks: 8, .. }));
-    assert_eq!(chain.mix(6, 0, Some([1; 32])), Err(Refused::Slot(6, 5)));
-    assert_eq!(chain.mix(5, 1, Some([1; 32])), Err(Refused::Order(1, 0)));
+    assert_eq!(chain.mix(6, 0, Some([1; 32])), Err(MixinRefusal::Slot(6, 5)));
+    assert_eq!(chain.mix(5, 1, Some([1; 32])), Err(MixinRefusal::Order(1, 0)));
     let entry = chain.mix(5, 0, Some([1; 32])).unwrap().unwrap();
     assert_eq!((entry.num_hashes, entry.tick, entry.last), (1, 0, false));
     assert_eq!(chain.mix(5, 1, None), Ok(None));
     chain.mix(5, 2, Some([2; 32])).unwrap();
-    assert_eq!((chain.wants(), chain.mix(5, 3, Some([3; 32]))), (None, Err(Refused::Tick)));
+    assert_eq!((chain.wants(), chain.mix(5, 3, Some([3; 32]))), (None, Err(MixinRefusal::Tick)));
     assert!(matches!(chain.step(49_000), Step::Early(50_000)));
     let Step::Tick(tick) = chain.step(50_000) else { panic!("the first tick is due") };
     assert_eq!((tick.num_hashes, tick.tick), (1, 1));
     assert_eq!(chain.wants(), Some((5, 3)));
-    assert_eq!(chain.done_packing(5, 2), Err(Refused::Full(3)), "three were mixed in");
-    assert_eq!(chain.done_packing(5, 9), Err(Refused::Full(3)), "eight are allowed");
+    assert_eq!(chain.done_packing(5, 2), Err(MixinRefusal::Full(3)), "three were mixed in");
+    assert_eq!(chain.done_packing(5, 9), Err(MixinRefusal::Full(3)), "eight are allowed");
     assert_eq!(chain.done_packing(4, 9), Ok(()), "another slot's");
     chain.done_packing(5, 4).unwrap();
     chain.mix(5, 3, None).unwrap();
-    assert_eq!(chain.mix(5, 4, Some([4; 32])), Err(Refused::Full(4)));
+    assert_eq!(chain.mix(5, 4, Some([4; 32])), Err(MixinRefusal::Full(4)));
 }
 
 /// The reserve: while pack may still send microblocks, hashes for them are kept; the last tick waits for all.

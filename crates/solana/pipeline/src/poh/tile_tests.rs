@@ -93,9 +93,9 @@ fn answers(rig: &mut Rig<Poh>) -> Vec<LeaderAnswer> {
 fn executed(slot: u64, id: u64, txns: u16) -> Vec<u8> {
     let mut transfer = TransferTemplate::new();
     let bytes = transfer.sign_with(|_| [id as u8; 64]).repeat(txns.into());
-    let mut buffer = vec![0; Executed::HEADER + bytes.len()];
-    buffer[Executed::HEADER..].copy_from_slice(&bytes);
-    Executed::write_header(&mut buffer, slot, id, &[id as u8; 32], txns, bytes.len());
+    let mut buffer = vec![0; ExecutedMicroblock::HEADER + bytes.len()];
+    buffer[ExecutedMicroblock::HEADER..].copy_from_slice(&bytes);
+    ExecutedMicroblock::write_header(&mut buffer, slot, id, &[id as u8; 32], txns, bytes.len());
     buffer
 }
 

@@ -255,12 +255,12 @@ impl Quic {
         out.count.udp_received += 1;
         if data.is_empty() || data.len() > TXN_MTU {
             out.count.udp_dropped_size += 1;
-            self.drops.tell_bytes(data, DropReason::QuicSize, out);
+            self.drops.record_bytes(data, DropReason::QuicSize, out);
             return out.filtered();
         }
         let Some(shortest) = self.verify.shortest(out) else {
             out.count.udp_dropped_full += 1;
-            self.drops.tell_bytes(data, DropReason::QuicFull, out);
+            self.drops.record_bytes(data, DropReason::QuicFull, out);
             return out.filtered();
         };
         out.publish(self.verify.take(shortest), 0, data);

@@ -15,7 +15,7 @@
 //!         all counted; requests and pongs that sign refuses, which sign counts
 //! source  `solana-core` 4.2.2, `repair_service.rs`; `docs/cluster-protocol.md`, section 3
 //!
-//! The path of a request: shred reports a slot's gaps → [`wanted`] (what comes next) → a peer that has the slot,
+//! The path of a request: shred reports a slot's gaps → [`request_plan`] (what comes next) → a peer that has the slot,
 //! weighted by stake → sign → net. Responses go to shred, which recognizes them by their [`nonce`].
 //!
 //! Tower and repair never wait for each other. Tower keeps the questions for which `tower_repair` has no room. Repair
@@ -24,7 +24,7 @@
 
 mod ancestors;
 pub mod nonce;
-pub(crate) mod wanted;
+pub(crate) mod request_plan;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ use hearth_ledger::blockstore::Reader;
 use hearth_ledger::{Commitment, Ledger};
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::gossip::{Ping, Pong};
-use hearth_wire::repair::{self, AncestorHashes, Answer, Request, Wanted};
+use hearth_wire::repair::{self, AncestorHashes, Answer, Request, RequestContent};
 use hearth_wire::{Hash, Pubkey, Signature};
 
 use crate::cluster_view::{RepairPeer, View};
@@ -48,7 +48,7 @@ use crate::links::{
 use crate::timer::next_look;
 use ancestors::AncestorRequests;
 use nonce::NonceKey;
-use wanted::{AGAIN_NS, Known, SLOTS_LOOKED_AT, SLOTS_WANTED, highest_accepted};
+use request_plan::{AGAIN_NS, KnownSlots, SLOTS_LOOKED_AT, SLOTS_WANTED, highest_accepted};
 
 hearth_tile::counters! {
     /// What repair counts.
@@ -125,13 +125,13 @@ pub struct Config {
 pub const fn memory() -> u64 {
     let begun = SLOTS_MAX * (2 * size_of::<(u64, SlotGaps)>() + 4 * GAPS_MAX);
     let slots = begun + SLOTS_MAX * 2 * size_of::<(u64, u64)>();
-    let asked = 2 * (2 * REQUESTS_MAX).next_power_of_two() * size_of::<(Wanted, u64)>();
+    let asked = 2 * (2 * REQUESTS_MAX).next_power_of_two() * size_of::<(RequestContent, u64)>();
     let pinged = 2 * (2 * PINGED_MAX).next_power_of_two() * size_of::<(SocketAddr, u64)>();
     (slots + asked + pinged + AncestorRequests::MEMORY + TABLE_BYTES) as u64
 }
 
 /// A message that waits for a signature.
-enum Unsigned {
+enum UnsignedMessage {
     /// A repair request.
     Request { to: SocketAddr, bytes: Vec<u8> },
     /// The answer to a ping.
@@ -152,14 +152,14 @@ pub struct Repair {
     /// The last slot with votes that was beyond all whose shreds shred accepts, and when it was heard of.
     beyond: Option<(u64, u64)>,
     /// When each item was last requested.
-    asked_at: HashMap<Wanted, u64>,
+    asked_at: HashMap<RequestContent, u64>,
     /// Open requests for ancestors.
     ancestor_requests: AncestorRequests,
     /// When each peer's ping was last processed.
     pinged: HashMap<SocketAddr, u64>,
     verifier: Verifier,
     /// Messages to sign, in the order of submission.
-    unsigned: VecDeque<Unsigned>,
+    unsigned: VecDeque<UnsignedMessage>,
     next_tag: u64,
     root: u64,
     look_at: u64,
@@ -367,7 +367,7 @@ impl Repair {
     }
 
     /// Returns what to request, from `below` slots below the newest executed one.
-    fn wanted(&mut self, executed: u64, below: u64, now: u64) -> Vec<Wanted> {
+    fn wanted(&mut self, executed: u64, below: u64, now: u64) -> Vec<RequestContent> {
         let (blocks, root) = (&self.config.blocks, self.root);
         let from = root.max(executed.saturating_sub(below)) + 1;
         let stored = blocks.slots(from..=executed + SLOTS_LOOKED_AT, usize::MAX);
@@ -383,7 +383,7 @@ impl Repair {
         let accepted_to = self.accepted_to(executed);
         self.beyond = self.beyond.filter(|(slot, at)| *slot > accepted_to && now < *at + VOTED_NS);
         let accepted_to = self.beyond.map(|_| accepted_to);
-        Known { executed, root, begun: &self.begun, whole: &whole, voted: &voted, accepted_to }.wanted(below)
+        KnownSlots { executed, root, begun: &self.begun, whole: &whole, voted: &voted, accepted_to }.wanted(below)
     }
 
     fn set_root(&mut self, root: u64) {
@@ -395,7 +395,7 @@ impl Repair {
         }
     }
 
-    fn ask(&mut self, wanted: Wanted, out: &mut Out<'_, Self>) {
+    fn ask(&mut self, wanted: RequestContent, out: &mut Out<'_, Self>) {
         let now = out.now();
         self.asked_at.insert(wanted, now);
         let random = self.random.u64(..);
@@ -407,18 +407,25 @@ impl Repair {
     }
 
     /// Submits a request for signing; it is sent afterwards.
-    fn request(&mut self, to: SocketAddr, recipient: Pubkey, nonce: u32, wanted: Wanted, out: &mut Out<'_, Self>) {
+    fn request(
+        &mut self,
+        to: SocketAddr,
+        recipient: Pubkey,
+        nonce: u32,
+        wanted: RequestContent,
+        out: &mut Out<'_, Self>,
+    ) {
         // The peer compares it with its own clock.
         let (sender, time_ms) = (self.config.own, out.wall_ns() / 1_000_000);
         let bytes = Request { sender, recipient, time_ms, nonce, wanted }.write();
         let question = repair::signed_bytes(&bytes);
-        self.ask_signature(Unsigned::Request { to, bytes }, &question, out);
+        self.ask_signature(UnsignedMessage::Request { to, bytes }, &question, out);
     }
 
     /// Asks a node for the ancestors of a block, on tower's behalf.
     fn ask_ancestors(&mut self, question: &AncestorQuestion, out: &mut Out<'_, Self>) {
         let AncestorQuestion { slot, node } = *question;
-        let (now, wanted, nonces) = (out.now(), Wanted::Ancestors { slot }, self.config.nonces);
+        let (now, wanted, nonces) = (out.now(), RequestContent::Ancestors { slot }, self.config.nonces);
         let peer = self.view.repair().iter().find(|peer| peer.identity == node);
         let Some(to) = peer.map(|peer| SocketAddr::from(peer.serve_repair)) else {
             out.count.dropped_questions += 1;
@@ -473,7 +480,7 @@ impl Repair {
             if self.unsigned.len() >= UNSIGNED_MAX {
                 return;
             }
-            self.request(at, *node, nonce, Wanted::Ancestors { slot }, out);
+            self.request(at, *node, nonce, RequestContent::Ancestors { slot }, out);
             out.count.ancestor_requests += 1;
         }
     }
@@ -501,11 +508,11 @@ impl Repair {
         }
         out.count.pongs += 1;
         let question = [&PONG[..], &ping.token].concat();
-        self.ask_signature(Unsigned::Pong { to: from, hash: pong_hash(&ping.token) }, &question, out);
+        self.ask_signature(UnsignedMessage::Pong { to: from, hash: pong_hash(&ping.token) }, &question, out);
         true
     }
 
-    fn ask_signature(&mut self, unsigned: Unsigned, question: &[u8], out: &mut Out<'_, Self>) {
+    fn ask_signature(&mut self, unsigned: UnsignedMessage, question: &[u8], out: &mut Out<'_, Self>) {
         out.publish(self.sign, self.next_tag, question);
         self.next_tag += 1;
         self.unsigned.push_back(unsigned);
@@ -522,13 +529,13 @@ impl Repair {
     }
 
     /// Sends a message once it is signed.
-    fn signed(&mut self, unsigned: Unsigned, signature: &Signature, out: &mut Out<'_, Self>) {
+    fn signed(&mut self, unsigned: UnsignedMessage, signature: &Signature, out: &mut Out<'_, Self>) {
         let (to, bytes) = match unsigned {
-            Unsigned::Request { to, mut bytes } => {
+            UnsignedMessage::Request { to, mut bytes } => {
                 repair::set_signature(&mut bytes, signature);
                 (to, bytes)
             }
-            Unsigned::Pong { to, hash } => {
+            UnsignedMessage::Pong { to, hash } => {
                 let pong = Pong { from: self.config.own, hash, signature: *signature };
                 (to, repair::write_pong(&pong))
             }

@@ -18,10 +18,10 @@
 use hearth_crypto::sha256::sha256;
 use hearth_gossip::Bounded;
 use hearth_wire::Pubkey;
-use hearth_wire::repair::Wanted;
+use hearth_wire::repair::RequestContent;
 use hearth_wire::shred::Shred as Piece;
 
-use super::wanted::{AGAIN_NS, ANCESTORS, ORPHANS_WANTED};
+use super::request_plan::{AGAIN_NS, ANCESTORS, ORPHANS_WANTED};
 
 /// Nanoseconds per tick: a request is not repeated within one tick.
 const TICK_NS: u64 = 128_000_000;
@@ -64,12 +64,12 @@ impl Kind {
 impl NonceKey {
     /// Returns the nonce of a request to `node`. A nonce for ancestors is all hash, including the node: repair
     /// remembers it, and no other node may derive it from its own, since no leader signs the answer.
-    pub fn nonce(&self, wanted: &Wanted, node: &Pubkey, now_ns: u64) -> u32 {
+    pub fn nonce(&self, wanted: &RequestContent, node: &Pubkey, now_ns: u64) -> u32 {
         let kind = match *wanted {
-            Wanted::Shred { slot, index } => Kind::Shred { slot, index },
-            Wanted::Highest { slot, .. } => Kind::Highest { slot },
-            Wanted::Orphan { .. } => Kind::Orphan,
-            Wanted::Ancestors { slot } => {
+            RequestContent::Shred { slot, index } => Kind::Shred { slot, index },
+            RequestContent::Highest { slot, .. } => Kind::Highest { slot },
+            RequestContent::Orphan { .. } => Kind::Orphan,
+            RequestContent::Ancestors { slot } => {
                 let parts = [&self.0[..], &[ANCESTORS_OF], &slot.to_le_bytes(), node, &now_ns.to_le_bytes()];
                 return u32::from_le_bytes(*sha256(&parts).first_chunk().expect("a hash has 32 bytes"));
             }
@@ -147,18 +147,18 @@ mod tests {
         let shred = |place: usize| Piece::parse(&shreds[place]).unwrap();
         let mut answers = Answers::new(key);
         let now = 1_000 * TICK_NS;
-        let nonce = key.nonce(&Wanted::Shred { slot: 9, index: 3 }, &NODE, now);
+        let nonce = key.nonce(&RequestContent::Shred { slot: 9, index: 3 }, &NODE, now);
         assert!(!answers.is_awaited(nonce, &shred(4), now), "another shred");
         assert!(!answers.is_awaited(nonce ^ 1, &shred(3), now), "another nonce");
         assert!(answers.is_awaited(nonce, &shred(3), now + TICK_NS));
         assert!(!answers.is_awaited(nonce, &shred(3), now + TICK_NS), "it has come");
         // A repeated request has another nonce.
-        let again = key.nonce(&Wanted::Shred { slot: 9, index: 3 }, &NODE, now + AGAIN_NS);
+        let again = key.nonce(&RequestContent::Shred { slot: 9, index: 3 }, &NODE, now + AGAIN_NS);
         assert_ne!(again, nonce);
         assert!(answers.is_awaited(again, &shred(3), now + AGAIN_NS));
-        let highest = key.nonce(&Wanted::Highest { slot: 9, from: 3 }, &NODE, now);
+        let highest = key.nonce(&RequestContent::Highest { slot: 9, from: 3 }, &NODE, now);
         assert!(answers.is_awaited(highest, &shred(31), now));
-        let other = key.nonce(&Wanted::Highest { slot: 8, from: 3 }, &NODE, now);
+        let other = key.nonce(&RequestContent::Highest { slot: 8, from: 3 }, &NODE, now);
         assert!(!answers.is_awaited(other, &shred(31), now));
     }
 
@@ -168,7 +168,7 @@ mod tests {
         let shred = Piece::parse(&shreds[0]).unwrap();
         let mut answers = Answers::new(key);
         let now = 1_000 * TICK_NS;
-        let nonce = key.nonce(&Wanted::Orphan { slot: 12 }, &NODE, now);
+        let nonce = key.nonce(&RequestContent::Orphan { slot: 12 }, &NODE, now);
         for ticks in [TICKS_MAX + 1, 256, 512] {
             assert!(!answers.is_awaited(nonce, &shred, now + ticks * TICK_NS), "{ticks} ticks late");
         }
@@ -183,11 +183,14 @@ mod tests {
     #[test]
     fn nonce_for_ancestors_is_of_one_node() {
         let key = NonceKey([7; 32]);
-        let of = |slot, node: u8, now| key.nonce(&Wanted::Ancestors { slot }, &[node; 32], now);
+        let of = |slot, node: u8, now| key.nonce(&RequestContent::Ancestors { slot }, &[node; 32], now);
         assert_eq!(of(9, 4, 5), of(9, 4, 5));
-        for other in
-            [of(8, 4, 5), of(9, 3, 5), of(9, 4, 6), NonceKey([8; 32]).nonce(&Wanted::Ancestors { slot: 9 }, &NODE, 5)]
-        {
+        for other in [
+            of(8, 4, 5),
+            of(9, 3, 5),
+            of(9, 4, 6),
+            NonceKey([8; 32]).nonce(&RequestContent::Ancestors { slot: 9 }, &NODE, 5),
+        ] {
             assert_ne!(other, of(9, 4, 5));
         }
     }

@@ -8,7 +8,7 @@ use hearth_gossip::Peer;
 use hearth_ledger::blockstore::{self, BlockStore, SyncPolicy};
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig};
 use hearth_tile::rig::{DEPTH, Rig};
-use hearth_wire::repair::{Asked, write_ping};
+use hearth_wire::repair::{RepairDatagram, write_ping};
 
 use super::*;
 use crate::links::{PEER_NEWS_MTU, SLOT_GONE};
@@ -89,7 +89,9 @@ impl Bench {
         let read = |(_, frag): (u64, Vec<u8>)| {
             let Outgoing { to, port, data, .. } = Outgoing::read(&frag);
             assert_eq!((to, port), (address(2), PortKind::Repair));
-            let Ok(Asked::Request(request, signature)) = Asked::parse(data) else { panic!("{data:?}") };
+            let Ok(RepairDatagram::Request(request, signature)) = RepairDatagram::parse(data) else {
+                panic!("{data:?}")
+            };
             let mut verifier = Verifier::new(VerifierConfig::default());
             let signed = repair::signed_bytes(data);
             assert!(verifier.verify(&request.sender, &signature, &signed).is_ok());
@@ -111,7 +113,7 @@ impl Bench {
         self.rig.give(TOWER_REPAIR, 0, &AncestorQuestion { slot, node: key(2).public_key() }.encode());
         let requests = self.requests_after(Duration::ZERO);
         let [request] = &requests[..] else { panic!("one request: {requests:?}") };
-        assert_eq!(request.wanted, Wanted::Ancestors { slot });
+        assert_eq!(request.wanted, RequestContent::Ancestors { slot });
         assert_eq!(request.recipient, key(2).public_key());
         request.nonce
     }
@@ -122,7 +124,7 @@ impl Bench {
         self.rig.take(REPAIR_TOWER).iter().map(|(_, message)| AncestorAnswer::read(message)).collect()
     }
 
-    fn wanted_after(&mut self, by: Duration) -> Vec<Wanted> {
+    fn wanted_after(&mut self, by: Duration) -> Vec<RequestContent> {
         self.requests_after(by).iter().map(|request| request.wanted).collect()
     }
 }
@@ -140,8 +142,11 @@ fn slots_of_all_shred_tiles_are_asked_for() {
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(2, &[4]));
     bench.tell("shred_repair:1", SLOT_GAPS, &gaps(1, &[0, 9]));
     let requests = bench.requests_after(LOOK);
-    let expected =
-        [Wanted::Shred { slot: 1, index: 0 }, Wanted::Shred { slot: 1, index: 9 }, Wanted::Shred { slot: 2, index: 4 }];
+    let expected = [
+        RequestContent::Shred { slot: 1, index: 0 },
+        RequestContent::Shred { slot: 1, index: 9 },
+        RequestContent::Shred { slot: 2, index: 4 },
+    ];
     assert_eq!(requests.iter().map(|request| request.wanted).collect::<Vec<_>>(), expected);
     for request in requests {
         assert_eq!(request.recipient, key(2).public_key());
@@ -156,7 +161,7 @@ fn an_unanswered_request_is_made_again() {
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
     assert_eq!(bench.wanted_after(LOOK).len(), 1);
     assert_eq!(bench.wanted_after(LOOK), []);
-    assert_eq!(bench.wanted_after(AGAIN), [Wanted::Shred { slot: 1, index: 3 }]);
+    assert_eq!(bench.wanted_after(AGAIN), [RequestContent::Shred { slot: 1, index: 3 }]);
     // What has arrived is not requested.
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[]));
     assert_eq!(bench.wanted_after(AGAIN), []);
@@ -212,7 +217,7 @@ fn nobody_is_asked_that_gossip_has_forgotten() {
 fn voted_slot_is_requested_after_patience() {
     let mut bench = Bench::new();
     bench.rig.give_control(TOWER_REPAIR, 3, VOTED, &[]);
-    let wanted = [Wanted::Highest { slot: 3, from: 0 }];
+    let wanted = [RequestContent::Highest { slot: 3, from: 0 }];
     assert_eq!(bench.wanted_after(LOOK), []);
     assert_eq!(bench.wanted_after(Duration::from_nanos(PATIENCE_NS)), wanted);
     assert_eq!(bench.wanted_after(AGAIN), wanted);
@@ -225,12 +230,12 @@ fn next_slots_are_requested_if_only_votes_show_how_far_the_cluster_is() {
     let mut bench = Bench::with_epochs_of(32);
     bench.rig.give_control(TOWER_REPAIR, 200, VOTED, &[]);
     let wanted = bench.wanted_after(Duration::from_nanos(PATIENCE_NS));
-    let next = (1..=SLOTS_WANTED as u64).map(|slot| Wanted::Highest { slot, from: 0 });
+    let next = (1..=SLOTS_WANTED as u64).map(|slot| RequestContent::Highest { slot, from: 0 });
     assert_eq!(wanted, next.collect::<Vec<_>>());
     // 60 was built on slot 0, so that there are three more slots with known leaders.
     let gaps = SlotGaps { slot: 60, parent: Some(0), ..SlotGaps::default() };
     bench.tell("shred_repair:0", SLOT_WHOLE, &gaps);
-    let next = [61, 62, 63].map(|slot| Wanted::Highest { slot, from: 0 });
+    let next = [61, 62, 63].map(|slot| RequestContent::Highest { slot, from: 0 });
     assert_eq!(bench.wanted_after(AGAIN), next);
     assert_eq!(bench.wanted_after(Duration::from_nanos(VOTED_NS)), [], "nobody votes any more");
     // In longer epochs shreds of such a slot are accepted, and it is requested itself.
@@ -238,7 +243,7 @@ fn next_slots_are_requested_if_only_votes_show_how_far_the_cluster_is() {
     bench.rig.give_control(TOWER_REPAIR, 200, VOTED, &[]);
     bench.rig.give_control(TOWER_REPAIR, SLOTS_LOOKED_AT + 1, VOTED, &[]);
     let wanted = bench.wanted_after(Duration::from_nanos(PATIENCE_NS));
-    assert_eq!(wanted, [Wanted::Highest { slot: 200, from: 0 }]);
+    assert_eq!(wanted, [RequestContent::Highest { slot: 200, from: 0 }]);
 }
 
 #[test]
@@ -271,8 +276,10 @@ fn refused_request_is_not_sent_and_frees_its_place() {
     bench.rig.run();
     let sent = bench.rig.take("repair_net");
     assert_eq!(sent.len(), 1);
-    let Ok(Asked::Request(request, _)) = Asked::parse(Outgoing::read(&sent[0].1).data) else { panic!("{sent:?}") };
-    assert_eq!(request.wanted, Wanted::Shred { slot: 1, index: 4 });
+    let Ok(RepairDatagram::Request(request, _)) = RepairDatagram::parse(Outgoing::read(&sent[0].1).data) else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(request.wanted, RequestContent::Shred { slot: 1, index: 4 });
     assert!(bench.rig.tile().unsigned.is_empty());
     assert_eq!(bench.wanted_after(AGAIN).len(), 2, "both are asked for again");
 }
@@ -310,7 +317,7 @@ fn pings_of_peers_alone_are_answered() {
     let sent = bench.rig.take("repair_net");
     let Outgoing { to, data, .. } = Outgoing::read(&sent[0].1);
     assert_eq!(to, address(2));
-    let Ok(Asked::Pong(pong)) = Asked::parse(data) else { panic!("{data:?}") };
+    let Ok(RepairDatagram::Pong(pong)) = RepairDatagram::parse(data) else { panic!("{data:?}") };
     assert_eq!((pong.from, pong.hash), (key(1).public_key(), hash));
     assert_eq!(bench.rig.count().pongs, 1);
 }
@@ -381,10 +388,10 @@ fn ancestor_ping_repeats_the_request() {
     bench.rig.give("sign_repair", *again, &key(1).sign(request));
     bench.rig.run();
     let sent = bench.rig.take("repair_net");
-    let parse = |at: usize| Asked::parse(Outgoing::read(&sent[at].1).data).unwrap();
-    assert!(matches!(parse(0), Asked::Pong(_)));
-    let Asked::Request(request, _) = parse(1) else { panic!("the question comes behind the pong") };
-    assert_eq!((request.wanted, request.nonce), (Wanted::Ancestors { slot: 9 }, nonce));
+    let parse = |at: usize| RepairDatagram::parse(Outgoing::read(&sent[at].1).data).unwrap();
+    assert!(matches!(parse(0), RepairDatagram::Pong(_)));
+    let RepairDatagram::Request(request, _) = parse(1) else { panic!("the question comes behind the pong") };
+    assert_eq!((request.wanted, request.nonce), (RequestContent::Ancestors { slot: 9 }, nonce));
 }
 
 #[test]
@@ -396,7 +403,7 @@ fn full_tower_holds_up_nothing() {
     }
     assert_eq!(bench.rig.count().dropped_answers, 3);
     bench.tell("shred_repair:0", SLOT_GAPS, &gaps(1, &[3]));
-    assert_eq!(bench.wanted_after(LOOK), [Wanted::Shred { slot: 1, index: 3 }]);
+    assert_eq!(bench.wanted_after(LOOK), [RequestContent::Shred { slot: 1, index: 3 }]);
     assert_eq!(bench.answers().len(), DEPTH as usize);
 }
 

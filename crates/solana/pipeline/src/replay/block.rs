@@ -29,7 +29,7 @@ use hearth_wire::vote::is_vote;
 
 use super::conflicts::Conflicts;
 use super::error::ReplayError;
-use crate::exec::{ExecOrder, Failure, ORDER_ENTRIES, Order, Place, Report, Work};
+use crate::exec::{ExecOrder, Failure, ORDER_ENTRIES, Report, TransactionRange, Work, WorkOrder};
 use crate::links::MICROBLOCK_TXNS;
 use crate::poh::check::{BlockError, ChainEntry, TickCheck};
 
@@ -68,13 +68,13 @@ pub struct Job {
 
 /// The result of executing a block.
 #[derive(Debug, PartialEq)]
-pub struct Executed {
+pub struct ExecutedBlock {
     /// The ledger's summary of the block.
     pub block: BlockSummary,
     /// The effects of its transactions, entry by entry, if recorded.
     pub batches: Vec<Vec<u8>>,
     /// Where its votes are in the block's bytes.
-    pub votes: Vec<Place>,
+    pub votes: Vec<TransactionRange>,
 }
 
 /// What a step did.
@@ -85,7 +85,7 @@ pub enum Step {
     /// Nothing to do until orders are taken or reports arrive.
     Waits,
     /// The block has ended.
-    Ended(Result<Executed, ReplayError>),
+    Ended(Result<ExecutedBlock, ReplayError>),
 }
 
 /// Executes blocks, one at a time.
@@ -97,8 +97,8 @@ pub struct Replay {
     entries: Vec<ChainEntry>,
     /// Index of the first transaction of each entry, and at the end the total.
     firsts: Vec<u32>,
-    txns: Vec<Place>,
-    votes: Vec<Place>,
+    txns: Vec<TransactionRange>,
+    votes: Vec<TransactionRange>,
     tree: MixinTree,
     bank: Option<Arc<Bank>>,
     conflicts: Conflicts,
@@ -188,7 +188,7 @@ impl Replay {
                 }
                 Ok(Some(Part::Transaction { at, txn })) => {
                     txn.signatures().iter().for_each(|signature| self.tree.push(signature));
-                    let place = Place { at: at as u32, len: txn.bytes().len() as u16 };
+                    let place = TransactionRange { at: at as u32, len: txn.bytes().len() as u16 };
                     self.txns.push(place);
                     if is_vote(&txn) {
                         self.votes.push(place);
@@ -259,12 +259,12 @@ impl Replay {
         }
     }
 
-    fn end(&mut self, job: &Job, ledger: &Ledger) -> Result<Executed, ReplayError> {
+    fn end(&mut self, job: &Job, ledger: &Ledger) -> Result<ExecutedBlock, ReplayError> {
         let slot = job.slot;
         let hash = self.entries.last().map_or(job.parent_hash, |entry| entry.hash);
         let block = ledger.end_slot(slot, hash).map_err(|source| ReplayError::Slot { slot, source })?;
         let batches = if self.history.is_empty() { vec![] } else { self.batches(slot) };
-        Ok(Executed { block, batches, votes: std::mem::take(&mut self.votes) })
+        Ok(ExecutedBlock { block, batches, votes: std::mem::take(&mut self.votes) })
     }
 
     /// Joins the history into batches by entry, in block order.
@@ -278,7 +278,7 @@ impl Replay {
 
     /// Returns the next order that needs no outstanding report. Transactions come before hashes, since other
     /// transactions may wait for them.
-    pub fn order(&mut self) -> Option<Order> {
+    pub fn order(&mut self) -> Option<WorkOrder> {
         let job = self.job?;
         self.bank.as_ref()?;
         let (end, entries) = self.ends();
@@ -313,7 +313,7 @@ impl Replay {
         let id = self.next_id;
         self.next_id += 1;
         self.flights.push(Flight { id, work: in_flight });
-        Some(Order { id, slot: job.slot, work })
+        Some(WorkOrder { id, slot: job.slot, work })
     }
 
     /// Takes the report of an order. Reports for an earlier block are ignored.

@@ -8,9 +8,9 @@ use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::Block;
 use hearth_wire::Txn;
 
-use super::position::{BlockExecutor, Executed, Progress};
+use super::position::{BlockExecutor, ExecutionSummary, Progress};
 use super::{Job, Replay, Rules, Step, cast};
-use crate::exec::{Order, Report};
+use crate::exec::{Report, WorkOrder};
 
 /// Issues a block's orders, and takes the reports.
 pub struct Dispatcher {
@@ -28,7 +28,7 @@ impl Dispatcher {
     }
 
     /// Returns the next order that needs no outstanding report, and the bytes to which its places refer.
-    pub fn order(&mut self) -> Option<(Order, &[u8])> {
+    pub fn order(&mut self) -> Option<(WorkOrder, &[u8])> {
         let block = self.block.as_ref()?;
         Some((self.replay.order()?, &block.data))
     }
@@ -56,11 +56,11 @@ impl BlockExecutor for Dispatcher {
             Step::Waits => return Progress::Waits,
             Step::Ended(end) => end,
         };
-        let cast = |place: &crate::exec::Place| {
+        let cast = |place: &crate::exec::TransactionRange| {
             let txn = Txn::parse(place.of(&block.data)).expect("it was executed");
             cast(ledger, &txn)
         };
-        let end = end.map(|done| Executed {
+        let end = end.map(|done| ExecutionSummary {
             transactions: done.block.counts.committed,
             votes: done.votes.iter().filter_map(cast).collect(),
             batches: self.records.then_some(done.batches),

@@ -26,7 +26,7 @@ mod tile;
 mod vote_hashes;
 mod votes;
 
-pub use block::{Executed, Job, Replay, Rules, Step};
+pub use block::{ExecutedBlock, Job, Replay, Rules, Step};
 pub use error::ReplayError;
 pub use executor::Dispatcher;
 pub use pool::Pool;

@@ -8,9 +8,9 @@
 use hearth_ledger::{Bank, Ledger};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::block::{Executed, Job, Replay, Step};
+use super::block::{ExecutedBlock, Job, Replay, Step};
 use super::error::ReplayError;
-use crate::exec::{Order, Report, Worker, WorkerConfig};
+use crate::exec::{Report, WorkOrder, Worker, WorkerConfig};
 
 /// Fewer transactions do not pay for a second thread.
 const WORTH_A_THREAD: usize = 128;
@@ -33,7 +33,7 @@ impl Pool {
     ///
     /// # Errors
     /// The block is invalid; its slot may then have started without ending.
-    pub fn block(&mut self, ledger: &Ledger, job: Job, data: &[u8]) -> Result<Executed, ReplayError> {
+    pub fn block(&mut self, ledger: &Ledger, job: Job, data: &[u8]) -> Result<ExecutedBlock, ReplayError> {
         let Self { replay, workers } = self;
         replay.begin(job);
         while replay.transactions().is_none() {
@@ -79,7 +79,7 @@ struct Board<'a> {
 
 struct State<'a> {
     replay: &'a mut Replay,
-    end: Option<Result<Executed, ReplayError>>,
+    end: Option<Result<ExecutedBlock, ReplayError>>,
     /// Whether a thread has panicked.
     is_broken: bool,
 }
@@ -119,7 +119,7 @@ impl<'b> Board<'b> {
     }
 }
 
-fn run(worker: &mut Worker, order: &Order, block: &Block<'_>) -> Report {
+fn run(worker: &mut Worker, order: &WorkOrder, block: &Block<'_>) -> Report {
     worker.begin(order);
     loop {
         worker.step(order, block.data, Some(block.bank));

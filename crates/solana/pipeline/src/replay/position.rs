@@ -21,13 +21,13 @@ use hearth_ledger::blockstore::{Block, Reader, SlotInfo, StoreError};
 use hearth_ledger::stakes::EpochStakes;
 use hearth_ledger::{Ledger, RewindError, SlotError, SlotHistory};
 use hearth_mutation::{Mutation, active};
-use hearth_wire::vote::Voted;
+use hearth_wire::vote::VoteTarget;
 use hearth_wire::{Hash, Pubkey};
 
 use super::ReplayError;
 use super::vote_hashes::{AHEAD, VoteHashes};
 use crate::poh::Parent;
-use crate::tower::{Blocks, Command, Event, Frozen, FrozenBlock, SLOTS_MAX, Start, StoredBlock};
+use crate::tower::{Blocks, Command, Event, FrozenBlock, SLOTS_MAX, Start, StoredBlock, TowerBlock};
 
 /// Maximum changes of stored slots reported to tower per look; after a start the store may have all of [`SLOTS_MAX`].
 pub const CHANGES_PER_LOOK_MAX: usize = 1_024;
@@ -90,11 +90,11 @@ impl BlockSource for Reader {
 
 /// The result of executing a block.
 #[derive(Debug, Default)]
-pub struct Executed {
+pub struct ExecutionSummary {
     /// Number of its transactions.
     pub transactions: u64,
     /// Its votes signed by authorized voters.
-    pub votes: Vec<Voted>,
+    pub votes: Vec<VoteTarget>,
     /// The effects of its transactions, if a history is kept.
     pub batches: Option<Vec<Vec<u8>>>,
 }
@@ -117,7 +117,7 @@ pub enum Progress {
     /// Waiting for workers.
     Waits,
     /// It has ended or is invalid; then its slot may have started without ending.
-    Ended(Result<Executed, ReplayError>),
+    Ended(Result<ExecutionSummary, ReplayError>),
 }
 
 /// Controls poh. The ledger belongs to poh while poh produces a slot.
@@ -222,14 +222,14 @@ enum Task {
 
 /// Blocks to re-execute, in order, and what to do after them.
 #[derive(Debug)]
-struct Journey {
+struct ReplayPath {
     path: VecDeque<u64>,
-    then: Then,
+    then: NextStep,
 }
 
 /// What to do once the ledger has arrived at a block.
 #[derive(Clone, Copy, Debug)]
-enum Then {
+enum NextStep {
     /// Execute the block of this slot on top of it.
     Execute { slot: u64, parent: u64 },
     /// Make poh produce this slot on top of it.
@@ -263,7 +263,7 @@ pub struct Position<S, X, P> {
     /// The block being executed.
     task: Option<Task>,
     /// Where the ledger is heading meanwhile.
-    journey: Option<Journey>,
+    journey: Option<ReplayPath>,
     /// Tower's commands that wait for the ledger.
     later: VecDeque<Command>,
     /// The newest confirmed block that has not been on the ledger's fork yet.
@@ -444,9 +444,9 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     fn perform(&mut self, command: Command) -> Result<(), PositionError> {
         match command {
             Command::BuildOn(id) => self.build_on(id),
-            Command::Begin { slot, parent } => self.go(parent.slot, Then::Make(slot))?,
+            Command::Begin { slot, parent } => self.go(parent.slot, NextStep::Make(slot))?,
             // From another fork the ledger could not get there any more once the root moves.
-            Command::Root(id) if !self.is_on_line(id.slot) => self.go(id.slot, Then::Root(id.slot))?,
+            Command::Root(id) if !self.is_on_line(id.slot) => self.go(id.slot, NextStep::Root(id.slot))?,
             Command::Root(id) => self.set_root(id.slot),
             Command::Confirmed(id) => {
                 self.confirmed = Some(id);
@@ -517,7 +517,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
             self.look();
             return Ok(true);
         }
-        self.go(parent, Then::Execute { slot, parent })?;
+        self.go(parent, NextStep::Execute { slot, parent })?;
         Ok(true)
     }
 
@@ -546,10 +546,10 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         slot: u64,
         parent: u64,
         block_id: Hash,
-        end: Result<Executed, ReplayError>,
+        end: Result<ExecutionSummary, ReplayError>,
     ) -> Result<(), PositionError> {
         match end {
-            Ok(Executed { transactions, votes, batches }) => {
+            Ok(ExecutionSummary { transactions, votes, batches }) => {
                 self.record(slot, batches);
                 self.count.executed_blocks += 1;
                 self.count.executed_transactions += transactions;
@@ -568,7 +568,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// Handles the end of a re-execution on the way to another fork.
-    fn ended_again(&mut self, slot: u64, end: Result<Executed, ReplayError>) -> Result<(), PositionError> {
+    fn ended_again(&mut self, slot: u64, end: Result<ExecutionSummary, ReplayError>) -> Result<(), PositionError> {
         let executed = end.map_err(PositionError::Again)?;
         self.record(slot, executed.batches);
         self.count.executed_again_blocks += 1;
@@ -619,7 +619,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         let id = BankId { slot, hash: frozen.bank_hash };
         self.report_epochs(slot, parent);
         let parent_id = self.blocks.get(parent).expect("its parent was executed").id;
-        let block = Frozen { id, parent, block_id, blockhash: frozen.blockhash };
+        let block = TowerBlock { id, parent, block_id, blockhash: frozen.blockhash };
         self.blocks.add(block);
         self.vote_hashes.froze(&block);
         self.count.head_slot = slot;
@@ -645,7 +645,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// Moves the ledger to a block that executed before, and then does `then`.
-    fn go(&mut self, slot: u64, then: Then) -> Result<(), PositionError> {
+    fn go(&mut self, slot: u64, then: NextStep) -> Result<(), PositionError> {
         if self.ledger.recent_blocks(1)[0].slot == slot && self.ledger.working_bank().is_none() {
             return self.arrive(then);
         }
@@ -653,7 +653,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
         let (back, path) = self.blocks.path(&line, slot).expect("executed blocks hang together above the root");
         self.ledger.rewind(back)?;
         self.count.forks_left += 1;
-        self.journey = Some(Journey { path: path.into(), then });
+        self.journey = Some(ReplayPath { path: path.into(), then });
         self.advance()
     }
 
@@ -673,9 +673,9 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// Does what the ledger moved here for.
-    fn arrive(&mut self, then: Then) -> Result<(), PositionError> {
+    fn arrive(&mut self, then: NextStep) -> Result<(), PositionError> {
         match then {
-            Then::Execute { slot, parent } => {
+            NextStep::Execute { slot, parent } => {
                 let is_it = |block: &Block| block.info.whole && block.info.parent_slot == parent;
                 let Some(block) = self.source.block(slot)?.filter(is_it) else {
                     // It was voided since, or another version is here in part.
@@ -685,19 +685,19 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
                 self.task = Some(Task::New { slot, parent, block_id: block.block_id });
                 self.executor.begin(&self.ledger, block, false);
             }
-            Then::Make(slot) => {
+            NextStep::Make(slot) => {
                 let Some(poh) = &mut self.poh else { return Ok(()) };
                 poh.make(slot);
                 self.making = Some(slot);
             }
-            Then::Root(slot) => self.set_root(slot),
+            NextStep::Root(slot) => self.set_root(slot),
         }
         Ok(())
     }
 
     fn build_on(&mut self, id: BankId) {
         let Some(block) = self.blocks.get(id.slot) else { return };
-        let Frozen { block_id, blockhash, .. } = *block;
+        let TowerBlock { block_id, blockhash, .. } = *block;
         if let Some(poh) = &mut self.poh {
             poh.reset(Parent { slot: id.slot, blockhash, block_id });
         }
@@ -753,7 +753,7 @@ impl<S: BlockSource, X: BlockExecutor, P: LeaderControl> Position<S, X, P> {
     }
 
     /// Compares a vote with the bank hash computed here, now or later.
-    fn compare(&mut self, voted: Voted) -> Result<(), PositionError> {
+    fn compare(&mut self, voted: VoteTarget) -> Result<(), PositionError> {
         let slot = voted.slot;
         let is_near = slot > self.root && slot <= self.blocks.newest() + AHEAD;
         let ours = self.blocks.get(slot);
@@ -807,8 +807,8 @@ fn stored_block(info: &SlotInfo) -> StoredBlock {
 }
 
 /// Builds the report of an executed block to tower: `votes` are the vote accounts that it changed, or `None` for all.
-fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&[Pubkey]>) -> FrozenBlock {
-    let Frozen { id, block_id, blockhash, .. } = *block;
+fn frozen_block(ledger: &Ledger, block: &TowerBlock, parent: BankId, votes: Option<&[Pubkey]>) -> FrozenBlock {
+    let TowerBlock { id, block_id, blockhash, .. } = *block;
     let epoch = ledger.epoch_schedule().epoch(id.slot);
     let accounts = ledger.votes_at(id.slot, votes).unwrap_or_default();
     // An epoch's authorized voters come from all accounts: a change takes effect at the start of an epoch.
@@ -822,10 +822,10 @@ fn frozen_block(ledger: &Ledger, block: &Frozen, parent: BankId, votes: Option<&
 }
 
 /// The ledger's last block.
-fn head(ledger: &Ledger, block_id: Hash) -> Frozen {
+fn head(ledger: &Ledger, block_id: Hash) -> TowerBlock {
     let block = ledger.recent_blocks(1)[0];
     let (slot, hash) = ledger.hash_all();
-    Frozen { id: BankId { slot, hash }, parent: block.parent, block_id, blockhash: block.blockhash }
+    TowerBlock { id: BankId { slot, hash }, parent: block.parent, block_id, blockhash: block.blockhash }
 }
 
 /// The epochs that matter once the block of a slot exists: its own, and the latest one whose leaders are then known.

@@ -16,7 +16,7 @@ use hearth_wire::entry::{Cursor, Entries, Entry, EntryErrorKind, Part, write_bat
 use hearth_wire::message::{Instruction, Message};
 
 use super::*;
-use crate::bank::{Recording, record_transaction};
+use crate::bank::{RecorderConfig, record_transaction};
 use crate::exec::{ExecOrder, ExecVerdict, Worker, WorkerConfig};
 use crate::links::{MICROBLOCK_MTU, MICROBLOCK_TXNS};
 use crate::poh::check::{BlockError, verify_entries, verify_hashes};
@@ -202,7 +202,7 @@ fn serial(world: &World, ledger: &Ledger, job: &Job, data: &[u8]) -> Result<Vec<
 
 /// A way to execute a block.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum ExecutionMode {
     Serial,
     Threads(usize),
     /// Simulated tiles: this many orders at once over their messages, with reports in any order.
@@ -217,15 +217,19 @@ struct End {
     state: Option<(hearth_ledger::BlockSummary, Vec<Option<Account>>, Vec<Option<Result<(), TransactionError>>>)>,
 }
 
-fn run(world: &World, data: &[u8], way: Way, seed: u64) -> End {
+fn run(world: &World, data: &[u8], way: ExecutionMode, seed: u64) -> End {
     let ledger = world.ledger();
     let job = job(ledger.recent_blocks(1)[0].blockhash);
-    let config =
-        WorkerConfig { table_bytes: 1 << 20, recording: Some(Recording { key: world.key.clone(), extended: false }) };
+    let config = WorkerConfig {
+        table_bytes: 1 << 20,
+        recording: Some(RecorderConfig { key: world.key.clone(), extended: false }),
+    };
     let result = match way {
-        Way::Serial => serial(world, &ledger, &job, data),
-        Way::Threads(count) => Pool::new(count, &config).block(&ledger, job, data).map(|executed| executed.batches),
-        Way::Scrambled(count) => scrambled(&ledger, job, data, count, &config, &mut Random(seed)),
+        ExecutionMode::Serial => serial(world, &ledger, &job, data),
+        ExecutionMode::Threads(count) => {
+            Pool::new(count, &config).block(&ledger, job, data).map(|executed| executed.batches)
+        }
+        ExecutionMode::Scrambled(count) => scrambled(&ledger, job, data, count, &config, &mut Random(seed)),
     };
     let state = result.is_ok().then(|| {
         ledger.hash_all();
@@ -289,8 +293,14 @@ fn scrambled(
     }
 }
 
-const WAYS: [Way; 6] =
-    [Way::Threads(1), Way::Threads(2), Way::Threads(5), Way::Scrambled(1), Way::Scrambled(2), Way::Scrambled(6)];
+const WAYS: [ExecutionMode; 6] = [
+    ExecutionMode::Threads(1),
+    ExecutionMode::Threads(2),
+    ExecutionMode::Threads(5),
+    ExecutionMode::Scrambled(1),
+    ExecutionMode::Scrambled(2),
+    ExecutionMode::Scrambled(6),
+];
 
 fn compare(seeds: std::ops::RangeInclusive<u64>, fault: Fault) -> Vec<End> {
     let world = World::new();
@@ -298,7 +308,7 @@ fn compare(seeds: std::ops::RangeInclusive<u64>, fault: Fault) -> Vec<End> {
     let mut ends = vec![];
     for seed in seeds {
         let data = block(&world, &mut Random(seed), &parent_hash, fault);
-        let expected = run(&world, &data, Way::Serial, seed);
+        let expected = run(&world, &data, ExecutionMode::Serial, seed);
         for way in WAYS {
             let end = run(&world, &data, way, seed);
             assert_eq!(end.result, expected.result, "seed {seed}, {way:?}");
@@ -390,7 +400,7 @@ fn what_is_not_executed_ends_the_block() {
     let message = Message::compile(&payer, &[call], &parent_hash).unwrap();
     let other = message.sign_with(|_, message| world.signers[0].sign(message));
     let data = bytes_of(&mut Random(1), &parent_hash, &[vec![transfer], vec![other]], false, Fault::None);
-    let serial = run(&world, &data, Way::Serial, 1);
+    let serial = run(&world, &data, ExecutionMode::Serial, 1);
     for way in WAYS {
         assert_eq!(run(&world, &data, way, 1), serial, "{way:?}");
     }

@@ -13,10 +13,10 @@ use hearth_ledger::{Account, Forks, Genesis, GenesisConfig, LedgerConfig, Status
 use hearth_tile::rig::{DEPTH, Rig};
 use hearth_wire::Txn;
 use hearth_wire::entry::{write_batch_header, write_entry};
-use hearth_wire::vote::Voted;
+use hearth_wire::vote::VoteTarget;
 
 use super::*;
-use crate::bank::Recording;
+use crate::bank::RecorderConfig;
 use crate::exec::{Worker as ExecWorker, WorkerConfig};
 use crate::links::{CONFIRMED, HISTORY_BEGINS};
 use crate::tower::{Event, Pieces};
@@ -51,7 +51,7 @@ impl Trial {
     }
 
     /// The same, with a history if `recording` is set.
-    fn recording(recording: Option<Recording>) -> Self {
+    fn recording(recording: Option<RecorderConfig>) -> Self {
         let accounts = |n: u8| validator_accounts(&[10 + n; 32], &[50 + n; 32], &[100 + n; 32], 1 << 40);
         let config = GenesisConfig {
             fund_initial_accounts: 0,
@@ -218,7 +218,7 @@ fn block_on_disk_is_executed_and_reported() {
 fn store_has_metadata_before_block_is_confirmed() {
     let folder = tempfile::tempdir().unwrap();
     let log = History::open(folder.path(), history::Config::new(1 << 20, [1; 32]), 0).unwrap();
-    let mut trial = Trial::recording(Some(Recording { key: log.key(), extended: false }));
+    let mut trial = Trial::recording(Some(RecorderConfig { key: log.key(), extended: false }));
     let block = trial.block(150, false);
     trial.store(&block);
     let events = trial.run();
@@ -338,7 +338,7 @@ fn node_that_differs_from_a_third_of_the_stake_says_so_and_stops() {
     trial.store(&block);
     trial.run();
     for number in 0..2 {
-        let voted = Voted { account: [10 + number; 32], slot: 1, bank_hash: [1; 32], block_id: BLOCK_ID };
+        let voted = VoteTarget { account: [10 + number; 32], slot: 1, bank_hash: [1; 32], block_id: BLOCK_ID };
         trial.command(&Command::Voted(voted));
     }
     trial.rig.run();
@@ -353,7 +353,7 @@ fn tower_does_not_hear_of_a_block_that_a_third_of_the_stake_refutes() {
     let mut trial = Trial::new();
     trial.run();
     for number in 0..2 {
-        let voted = Voted { account: [10 + number; 32], slot: 1, bank_hash: [1; 32], block_id: BLOCK_ID };
+        let voted = VoteTarget { account: [10 + number; 32], slot: 1, bank_hash: [1; 32], block_id: BLOCK_ID };
         trial.command(&Command::Voted(voted));
     }
     let block = trial.block(1, false);
@@ -378,7 +378,7 @@ fn failure_is_said_after_the_events_before_it() {
         }
     }
     for number in 0..2 {
-        let voted = Voted { account: [10 + number; 32], slot: 1, bank_hash: [1; 32], block_id: BLOCK_ID };
+        let voted = VoteTarget { account: [10 + number; 32], slot: 1, bank_hash: [1; 32], block_id: BLOCK_ID };
         trial.command(&Command::Voted(voted));
     }
     trial.rig.run();

@@ -13,10 +13,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth_ledger::stakes::EpochStakes;
-use hearth_wire::vote::Voted;
+use hearth_wire::vote::VoteTarget;
 use hearth_wire::{Hash, Pubkey};
 
-use crate::tower::Frozen;
+use crate::tower::TowerBlock;
 
 /// How many slots above the executed ones votes are kept for. Consensus counts as many per account: it must not mistake
 /// a block for another version whose votes are unknown here, because it would have the block dropped before they land.
@@ -47,8 +47,8 @@ pub(super) const fn memory(accounts: u64, blocks: u64) -> u64 {
 
 impl VoteHashes {
     /// Records a vote by an authorized voter.
-    pub fn note(&mut self, voted: Voted) {
-        let Voted { account, slot, bank_hash, block_id } = voted;
+    pub fn note(&mut self, voted: VoteTarget) {
+        let VoteTarget { account, slot, bank_hash, block_id } = voted;
         let versions = self.0.entry(slot).or_default();
         versions.retain_mut(|version| !version.voters.remove(&account) || !version.voters.is_empty());
         match versions.iter_mut().find(|version| (version.bank_hash, version.block_id) == (bank_hash, block_id)) {
@@ -58,7 +58,7 @@ impl VoteHashes {
     }
 
     /// Records an executed block: forgets the voters that name its hash.
-    pub fn froze(&mut self, block: &Frozen) {
+    pub fn froze(&mut self, block: &TowerBlock) {
         let Some(versions) = self.0.get_mut(&block.id.slot) else { return };
         versions.retain(|version| version.bank_hash != block.id.hash);
         if versions.is_empty() {
@@ -68,7 +68,7 @@ impl VoteHashes {
 
     /// Returns the hash that more than a third of the stake names for this block, if it differs from the one computed
     /// here.
-    pub fn refute(&self, block: &Frozen, stakes: &EpochStakes) -> Option<Hash> {
+    pub fn refute(&self, block: &TowerBlock, stakes: &EpochStakes) -> Option<Hash> {
         let others = self.of(block.id.slot, &block.block_id).filter(|version| version.bank_hash != block.id.hash);
         let mut refuting = others.filter(|version| 3 * version.stake(stakes) > u128::from(stakes.total()));
         refuting.next().map(|version| version.bank_hash)
@@ -97,13 +97,13 @@ mod tests {
 
     use super::*;
 
-    fn block(slot: u64, hash: u8, block_id: u8) -> Frozen {
+    fn block(slot: u64, hash: u8, block_id: u8) -> TowerBlock {
         let id = BankId { slot, hash: [hash; 32] };
-        Frozen { id, parent: slot - 1, block_id: [block_id; 32], blockhash: [0; 32] }
+        TowerBlock { id, parent: slot - 1, block_id: [block_id; 32], blockhash: [0; 32] }
     }
 
-    fn voted(account: u8, slot: u64, hash: u8, block_id: u8) -> Voted {
-        Voted { account: [account; 32], slot, bank_hash: [hash; 32], block_id: [block_id; 32] }
+    fn voted(account: u8, slot: u64, hash: u8, block_id: u8) -> VoteTarget {
+        VoteTarget { account: [account; 32], slot, bank_hash: [hash; 32], block_id: [block_id; 32] }
     }
 
     /// Stakes of accounts 1, 2 and so on.

@@ -7,10 +7,10 @@
 
 use hearth_ledger::{Ledger, VoteState};
 use hearth_wire::Txn;
-use hearth_wire::vote::{Voted, voted_for};
+use hearth_wire::vote::{VoteTarget, voted_for};
 
 /// Returns what a transaction votes for, if the account's authorized voter is a signer. Does not verify signatures.
-pub fn cast(ledger: &Ledger, txn: &Txn<'_>) -> Option<Voted> {
+pub fn cast(ledger: &Ledger, txn: &Txn<'_>) -> Option<VoteTarget> {
     let voted = voted_for(txn)?;
     let epoch = ledger.clock().epoch;
     let state = ledger.account(&voted.account)?;
@@ -41,7 +41,7 @@ mod tests {
         let block = VotedBlock { slot: 3, bank_hash: [3; 32], block_id: [4; 32], blockhash: *ledger.genesis_hash() };
         let by =
             |key: &SigningKey| sync.message(&key.public_key(), &account, &block).sign_with(|_, bytes| key.sign(bytes));
-        let voted = Voted { account, slot: 3, bank_hash: [3; 32], block_id: [4; 32] };
+        let voted = VoteTarget { account, slot: 3, bank_hash: [3; 32], block_id: [4; 32] };
         assert_eq!(cast(&ledger, &Txn::parse(&by(&node)).unwrap()), Some(voted));
         let forged = by(&stranger);
         assert_eq!(voted_for(&Txn::parse(&forged).unwrap()), Some(voted), "it looks like one");

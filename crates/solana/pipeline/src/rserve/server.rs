@@ -23,7 +23,7 @@ use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_crypto::sha256::sha256;
 use hearth_gossip::{Bounded, pong_hash};
 use hearth_wire::gossip::Ping;
-use hearth_wire::repair::{self, AncestorHashes, Asked, Request, Wanted};
+use hearth_wire::repair::{self, AncestorHashes, RepairDatagram, Request, RequestContent};
 use hearth_wire::{Hash, Pubkey, Signature};
 
 use super::budget::{Budget, NoBudget, Payer};
@@ -149,9 +149,9 @@ impl Server {
 
     /// Returns the reply to a datagram that arrived at `now`, in milliseconds of Unix time.
     pub fn answer(&mut self, from: SocketAddr, datagram: &[u8], now: u64, count: &mut Counters) -> Reply {
-        match Asked::parse(datagram) {
+        match RepairDatagram::parse(datagram) {
             Err(_) => count.dropped_malformed += 1,
-            Ok(Asked::Pong(pong)) => {
+            Ok(RepairDatagram::Pong(pong)) => {
                 let node = (pong.from, from);
                 let is_awaited = self.pinged.get(&node).is_some_and(|(_, hash)| *hash == pong.hash);
                 if is_awaited && self.verifier.verify(&pong.from, &pong.signature, &pong.hash).is_ok() {
@@ -161,7 +161,7 @@ impl Server {
                     count.dropped_signature += 1;
                 }
             }
-            Ok(Asked::Request(request, signature)) => {
+            Ok(RepairDatagram::Request(request, signature)) => {
                 if self.is_genuine(&request, &signature, datagram, now, count) {
                     return self.serve(from, &request, now, count);
                 }
@@ -224,7 +224,9 @@ impl Server {
         };
         let payer = Payer { host: from.ip(), now };
         let answers = match request.wanted {
-            Wanted::Ancestors { slot } => self.confirmed_below(slot, request.nonce, payer, count).into_iter().collect(),
+            RequestContent::Ancestors { slot } => {
+                self.confirmed_below(slot, request.nonce, payer, count).into_iter().collect()
+            }
             _ => self.shreds(request, payer, count),
         };
         // Ping early, so that the node is still proved when its pong expires.
@@ -268,7 +270,7 @@ impl Server {
     }
 
     /// Creates a ping for a node, unless one was sent to it a moment ago.
-    fn ping(&mut self, node: Node, wanted: &Wanted, now: u64, count: &mut Counters) -> Option<PingDraft> {
+    fn ping(&mut self, node: Node, wanted: &RequestContent, now: u64, count: &mut Counters) -> Option<PingDraft> {
         if self.pinged.get(&node).is_some_and(|(at, _)| now < at + PING_MS) {
             return None;
         }
@@ -281,15 +283,15 @@ impl Server {
         self.pings_drawn += 1;
         let nonce = *drawn.first_chunk().expect("32 bytes are more than 8");
         self.pinged.set(node, (now, pong_hash(&ping_token(&nonce))));
-        Some(PingDraft { to: node.1, nonce, is_about_ancestors: matches!(wanted, Wanted::Ancestors { .. }) })
+        Some(PingDraft { to: node.1, nonce, is_about_ancestors: matches!(wanted, RequestContent::Ancestors { .. }) })
     }
 
-    fn wanted(&mut self, wanted: &Wanted, payer: Payer) -> Result<Vec<Vec<u8>>, NoBudget> {
+    fn wanted(&mut self, wanted: &RequestContent, payer: Payer) -> Result<Vec<Vec<u8>>, NoBudget> {
         let found = match *wanted {
-            Wanted::Shred { slot, index } => self.shreds.shred(slot, index, payer)?,
-            Wanted::Highest { slot, from } => self.highest(slot, from, payer)?,
-            Wanted::Orphan { slot } => return self.ancestors(slot, payer),
-            Wanted::Ancestors { .. } => None,
+            RequestContent::Shred { slot, index } => self.shreds.shred(slot, index, payer)?,
+            RequestContent::Highest { slot, from } => self.highest(slot, from, payer)?,
+            RequestContent::Orphan { slot } => return self.ancestors(slot, payer),
+            RequestContent::Ancestors { .. } => None,
         };
         Ok(found.into_iter().collect())
     }

@@ -12,13 +12,13 @@ use hearth_wire::shred::DATA_PER_SET;
 use super::*;
 
 /// The server, its counters, and its key.
-struct Served {
+struct ServerFixture {
     server: Server,
     counts: Counters,
     key: SigningKey,
 }
 
-impl std::ops::Deref for Served {
+impl std::ops::Deref for ServerFixture {
     type Target = Server;
 
     fn deref(&self) -> &Server {
@@ -26,13 +26,13 @@ impl std::ops::Deref for Served {
     }
 }
 
-impl std::ops::DerefMut for Served {
+impl std::ops::DerefMut for ServerFixture {
     fn deref_mut(&mut self) -> &mut Server {
         &mut self.server
     }
 }
 
-impl Served {
+impl ServerFixture {
     /// Returns the whole reply to a datagram, with the ping signed.
     fn answer(&mut self, from: SocketAddr, datagram: &[u8], now: u64) -> Vec<Vec<u8>> {
         let Reply { mut answers, ping } = self.server.answer(from, datagram, now, &mut self.counts);
@@ -94,7 +94,7 @@ struct Asker {
 }
 
 impl Asker {
-    fn request(&self, server: &Served, wanted: Wanted, time_ms: u64) -> Vec<u8> {
+    fn request(&self, server: &ServerFixture, wanted: RequestContent, time_ms: u64) -> Vec<u8> {
         let sender = self.key.public_key();
         let mut bytes = Request { sender, recipient: server.own, time_ms, nonce: 77, wanted }.write();
         let signature = self.key.sign(&repair::signed_bytes(&bytes));
@@ -103,8 +103,8 @@ impl Asker {
     }
 
     /// Answers the ping in the reply to a request.
-    fn prove(&self, server: &mut Served, now: u64) {
-        let request = self.request(server, Wanted::Orphan { slot: 1 }, now);
+    fn prove(&self, server: &mut ServerFixture, now: u64) {
+        let request = self.request(server, RequestContent::Orphan { slot: 1 }, now);
         let answers = server.answer(self.from, &request, now);
         let [ping] = &answers[..] else { panic!("{answers:?}") };
         assert!(ping.len() <= request.len(), "nobody is sent more than came from there");
@@ -115,11 +115,11 @@ impl Asker {
     }
 }
 
-fn server(store: &BlockStore) -> Served {
+fn server(store: &BlockStore) -> ServerFixture {
     let key = SigningKey::from_seed(&[1; 32]);
     let own = key.public_key();
     let config = Config { own, shred_version: VERSION, blocks: store.reader() };
-    Served { server: Server::new(&config, [9; 32]), counts: Counters::default(), key }
+    ServerFixture { server: Server::new(&config, [9; 32]), counts: Counters::default(), key }
 }
 
 #[test]
@@ -139,12 +139,12 @@ fn shreds_are_served_as_they_were_made() {
     };
     let of_slot = shreds.len() / 2;
     for place in [0, 31, 32, of_slot - 1] {
-        assert_eq!(ask(Wanted::Shred { slot: 2, index: place as u32 }), [shreds[of_slot + place].clone()]);
+        assert_eq!(ask(RequestContent::Shred { slot: 2, index: place as u32 }), [shreds[of_slot + place].clone()]);
     }
     let last = (of_slot - 1) as u32;
-    assert_eq!(ask(Wanted::Highest { slot: 1, from: last }), [shreds[of_slot - 1].clone()]);
-    assert_eq!(ask(Wanted::Orphan { slot: 2 }), [shreds[2 * of_slot - 1].clone(), shreds[of_slot - 1].clone()]);
-    for nothing in [Wanted::Highest { slot: 1, from: last + 1 }, Wanted::Shred { slot: 3, index: 0 }] {
+    assert_eq!(ask(RequestContent::Highest { slot: 1, from: last }), [shreds[of_slot - 1].clone()]);
+    assert_eq!(ask(RequestContent::Orphan { slot: 2 }), [shreds[2 * of_slot - 1].clone(), shreds[of_slot - 1].clone()]);
+    for nothing in [RequestContent::Highest { slot: 1, from: last + 1 }, RequestContent::Shred { slot: 3, index: 0 }] {
         assert!(ask(nothing).is_empty());
     }
     assert_eq!((server.counts.served, server.counts.not_found), (7, 2));
@@ -157,8 +157,8 @@ fn dumped_block_is_not_served() {
     let mut server = server(&store);
     let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
     asker.prove(&mut server, 1_000);
-    let ask = |server: &mut Served| {
-        let request = asker.request(server, Wanted::Shred { slot: 2, index: 3 }, 1_000);
+    let ask = |server: &mut ServerFixture| {
+        let request = asker.request(server, RequestContent::Shred { slot: 2, index: 3 }, 1_000);
         let answers = server.answer(asker.from, &request, 1_000);
         let shred = answers.first().and_then(|answer| Answer::parse(answer));
         shred.map(|answer| if let Answer::Shred(shred, _) = answer { shred.to_vec() } else { panic!("a ping") })
@@ -180,8 +180,8 @@ fn ancestors_of_confirmed_blocks_are_served() {
         server.server.confirm(BankId { slot, hash: [slot as u8; 32] });
     }
     let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
-    let ask = |server: &mut Served, slot| -> Vec<AncestorHashes> {
-        let request = asker.request(server, Wanted::Ancestors { slot }, 1_000);
+    let ask = |server: &mut ServerFixture, slot| -> Vec<AncestorHashes> {
+        let request = asker.request(server, RequestContent::Ancestors { slot }, 1_000);
         let answers = server.answer(asker.from, &request, 1_000);
         answers.iter().map(|answer| AncestorHashes::parse(answer).expect("of its form")).collect()
     };
@@ -203,7 +203,7 @@ fn who_has_shown_nothing_is_served_nothing() {
     let mut server = server(&store);
     let key = |seed| SigningKey::from_seed(&[seed; 32]);
     let asker = Asker { key: key(2), from: "127.0.0.1:9".parse().unwrap() };
-    let wanted = Wanted::Shred { slot: 1, index: 0 };
+    let wanted = RequestContent::Shred { slot: 1, index: 0 };
     asker.prove(&mut server, 1_000);
     // The same node at another address, another node at the same address.
     for other in [Asker { key: key(2), from: "127.0.0.1:8".parse().unwrap() }, Asker { key: key(3), ..asker }] {
@@ -239,7 +239,7 @@ fn a_flood_gets_what_the_budget_has() {
     let mut server = server(&store);
     let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
     asker.prove(&mut server, 1_000);
-    let request = asker.request(&server, Wanted::Shred { slot: 1, index: 0 }, 1_000);
+    let request = asker.request(&server, RequestContent::Shred { slot: 1, index: 0 }, 1_000);
     server.sent.total.left = 3 * 1_207;
     server.sent.total.filled_at = 1_000;
     let served = (0..20).filter(|_| !server.answer(asker.from, &request, 1_000).is_empty()).count();
@@ -265,7 +265,7 @@ fn a_host_with_many_keys_keeps_nobody_out() {
     (0..count).for_each(|number| hostile(number).prove(&mut server, 2_000));
     assert_eq!((server.proved.len(), server.counts.evicted_nodes), (NODES_PER_HOST_MAX + 1, 20));
     let mut is_served = |asker: &Asker| {
-        let request = asker.request(&server, Wanted::Shred { slot: 1, index: 0 }, 2_000);
+        let request = asker.request(&server, RequestContent::Shred { slot: 1, index: 0 }, 2_000);
         server.answer(asker.from, &request, 2_000).first().is_some_and(|answer| answer.len() > 1_000)
     };
     assert!(is_served(&honest) && is_served(&hostile(count - 1)));
@@ -311,17 +311,17 @@ fn missing_shreds_are_read_for_once_and_charged() {
     asker.prove(&mut server, 1_000);
     let before = server.shreds.read_bytes;
     for index in [32, 33, 64, 5_000, 40] {
-        let request = asker.request(&server, Wanted::Shred { slot: 3, index }, 1_000);
+        let request = asker.request(&server, RequestContent::Shred { slot: 3, index }, 1_000);
         assert!(server.answer(asker.from, &request, 1_000).is_empty());
     }
-    let highest = asker.request(&server, Wanted::Highest { slot: 3, from: 128 }, 1_000);
+    let highest = asker.request(&server, RequestContent::Highest { slot: 3, from: 128 }, 1_000);
     assert!(server.answer(asker.from, &highest, 1_000).is_empty());
     assert_eq!((server.shreds.read_bytes - before, server.counts.not_found), (40_000, 6));
     // With one more set the slot is read again, and not without a budget.
     store.append_set(&set(32, &[0; 1_000])).unwrap();
     server.shreds.budget.total.left = 0;
     server.shreds.budget.total.filled_at = 1_000;
-    let request = asker.request(&server, Wanted::Shred { slot: 3, index: 64 }, 1_000);
+    let request = asker.request(&server, RequestContent::Shred { slot: 3, index: 64 }, 1_000);
     assert!(server.answer(asker.from, &request, 1_000).is_empty());
     assert_eq!((server.counts.dropped_over_budget, server.counts.not_found), (1, 6));
     assert!(server.answer(asker.from, &request, 1_001).is_empty());
@@ -352,10 +352,10 @@ fn unreproducible_set_is_not_served() {
     let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
     asker.prove(&mut server, 1_000);
     for wanted in [
-        Wanted::Shred { slot: 3, index: 0 },
-        Wanted::Shred { slot: 3, index: 31 },
-        Wanted::Highest { slot: 3, from: 0 },
-        Wanted::Orphan { slot: 3 },
+        RequestContent::Shred { slot: 3, index: 0 },
+        RequestContent::Shred { slot: 3, index: 31 },
+        RequestContent::Highest { slot: 3, from: 0 },
+        RequestContent::Orphan { slot: 3 },
     ] {
         let request = asker.request(&server, wanted, 1_000);
         assert!(server.answer(asker.from, &request, 1_000).is_empty(), "{wanted:?}");
@@ -390,17 +390,17 @@ fn greedy_asker_keeps_nobody_out() {
         Asker { key: SigningKey::from_seed(&[host + 1; 32]), from }
     };
     let (greedy, modest) = (asker(1), asker(2));
-    let is_there = Wanted::Shred { slot: 1, index: 0 };
-    let greed: [&dyn Fn(u64) -> Wanted; 3] = [
-        &|number| Wanted::Shred { slot: 10 + number % 8, index: 5_000 },
-        &|number| Wanted::Orphan { slot: 10 + number % 8 },
+    let is_there = RequestContent::Shred { slot: 1, index: 0 };
+    let greed: [&dyn Fn(u64) -> RequestContent; 3] = [
+        &|number| RequestContent::Shred { slot: 10 + number % 8, index: 5_000 },
+        &|number| RequestContent::Orphan { slot: 10 + number % 8 },
         &|_| is_there,
     ];
     for greed in greed {
         let mut server = server(&store);
         greedy.prove(&mut server, 1_000);
         modest.prove(&mut server, 1_000);
-        let asks = |server: &mut Served, asker: &Asker, wanted| {
+        let asks = |server: &mut ServerFixture, asker: &Asker, wanted| {
             let request = asker.request(server, wanted, 1_000);
             server.answer(asker.from, &request, 1_000).len()
         };
@@ -410,6 +410,6 @@ fn greedy_asker_keeps_nobody_out() {
             number += 1;
         }
         assert_eq!(asks(&mut server, &modest, is_there), 1, "{:?}", greed(0));
-        assert_eq!(asks(&mut server, &modest, Wanted::Highest { slot: 2, from: 0 }), 1);
+        assert_eq!(asks(&mut server, &modest, RequestContent::Highest { slot: 2, from: 0 }), 1);
     }
 }

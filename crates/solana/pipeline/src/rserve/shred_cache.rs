@@ -27,7 +27,7 @@ const SLOT_BYTES_MAX: usize = 8 << 20;
 const SET_BYTES: u64 = 31_000;
 
 /// A set's record.
-struct Kept {
+struct CachedSet {
     parent_slot: u64,
     fec_set_index: u32,
     reference_tick: u8,
@@ -48,7 +48,7 @@ struct Slot {
     /// From this set on all were kept, if they fit.
     from: u32,
     is_all: bool,
-    sets: Vec<Kept>,
+    sets: Vec<CachedSet>,
 }
 
 /// Caches shreds of the store.
@@ -132,7 +132,7 @@ impl ShredCache {
             }
             kept += set.data.len();
             match kept <= SLOT_BYTES_MAX {
-                true => known.sets.push(Kept::of(set)),
+                true => known.sets.push(CachedSet::of(set)),
                 false => known.is_all = false,
             }
         });
@@ -153,7 +153,7 @@ fn state(info: &SlotInfo) -> (u64, u32) {
     (info.place, info.set_count)
 }
 
-impl Kept {
+impl CachedSet {
     fn of(set: &FecSetRecord<'_>) -> Self {
         Self {
             parent_slot: set.parent_slot,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use hearth_crypto::ed25519::SigningKey;
 use hearth_tile::rig::Rig;
 use hearth_wire::gossip::Pong;
-use hearth_wire::repair::{self, Answer, Request, Wanted};
+use hearth_wire::repair::{self, Answer, Request, RequestContent};
 
 use super::server::tests::{VERSION, store};
 use super::*;
@@ -36,7 +36,7 @@ impl Bench {
         Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), shreds, _folder: folder }
     }
 
-    fn request(&self, asker: u8, wanted: Wanted) -> Vec<u8> {
+    fn request(&self, asker: u8, wanted: RequestContent) -> Vec<u8> {
         let clock = self.rig.clock();
         let time_ms = clock.wall_ns() / 1_000_000;
         let (sender, recipient) = (key(asker).public_key(), key(1).public_key());
@@ -79,7 +79,7 @@ impl Bench {
 #[test]
 fn a_node_that_answers_the_ping_is_served() {
     let mut bench = Bench::new();
-    let wanted = Wanted::Shred { slot: 1, index: 3 };
+    let wanted = RequestContent::Shred { slot: 1, index: 3 };
     let request = bench.request(2, wanted);
     bench.give("net_rserve:0", address(9), &request);
     assert_eq!(bench.sent(), [], "nothing before the ping is signed");
@@ -106,10 +106,10 @@ fn a_node_that_answers_the_ping_is_served() {
 #[test]
 fn hostile_datagrams_are_counted() {
     let mut bench = Bench::new();
-    let good = bench.request(2, Wanted::Orphan { slot: 1 });
+    let good = bench.request(2, RequestContent::Orphan { slot: 1 });
     let mut forged = good.clone();
     forged[20] ^= 1;
-    let own = bench.request(1, Wanted::Orphan { slot: 1 });
+    let own = bench.request(1, RequestContent::Orphan { slot: 1 });
     for hostile in [&[][..], &good[1..], &[0xff; 160], &forged, &own] {
         bench.give("net_rserve:0", address(9), hostile);
     }
@@ -128,7 +128,7 @@ fn hostile_datagrams_are_counted() {
 #[test]
 fn pings_that_wait_for_sign_are_bounded() {
     let mut bench = Bench::new();
-    let request = bench.request(2, Wanted::Orphan { slot: 1 });
+    let request = bench.request(2, RequestContent::Orphan { slot: 1 });
     for port in 0..UNSIGNED_MAX as u16 + 20 {
         bench.give("net_rserve:0", address(1_000 + port), &request);
     }
@@ -142,7 +142,7 @@ fn pings_that_wait_for_sign_are_bounded() {
 #[test]
 fn refused_ping_is_not_sent_and_frees_its_place() {
     let mut bench = Bench::new();
-    let request = bench.request(2, Wanted::Orphan { slot: 1 });
+    let request = bench.request(2, RequestContent::Orphan { slot: 1 });
     [1_000, 1_001].into_iter().for_each(|port| bench.give("net_rserve:0", address(port), &request));
     bench.rig.run();
     let asked = bench.rig.take("rserve_sign");
@@ -161,7 +161,7 @@ fn refused_ping_is_not_sent_and_frees_its_place() {
 fn full_net_link_holds_requests() {
     let mut bench = Bench::new();
     let (own, asker) = (key(1).public_key(), key(2).public_key());
-    let wanted = Wanted::Orphan { slot: 2 };
+    let wanted = RequestContent::Orphan { slot: 2 };
     let request = bench.request(2, wanted);
     bench.give("net_rserve:0", address(9), &request);
     bench.sign();

@@ -18,7 +18,7 @@ pub(super) struct Arrival {
 
 /// Why a shred was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum ShredRefusal {
     /// It does not parse as a shred.
     Malformed,
     /// It carries another shred version.

@@ -34,7 +34,7 @@ pub(super) type Link = (Hash, Hash);
 /// Which block of a slot is accepted.
 #[derive(Clone, Debug)]
 struct Version {
-    taken: Taken,
+    taken: AcceptRule,
     /// Roots of dumped blocks, by block, the newest last. No block is rebuilt from any of these.
     dumped: VecDeque<BTreeSet<Hash>>,
 }
@@ -69,7 +69,7 @@ impl Version {
 
 /// What is accepted.
 #[derive(Clone, Debug)]
-enum Taken {
+enum AcceptRule {
     /// Nothing yet.
     Nothing,
     /// Nothing yet, and only repair responses from now on: what an equivocating leader sends may belong to any of its
@@ -81,7 +81,7 @@ enum Taken {
 
 /// Why a set may not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Barred {
+pub(super) enum SetRefusal {
     /// It does not belong to the accepted block, as far as is known.
     Other,
     /// It and a neighbour already here belong to two blocks: the slot must be rebuilt.
@@ -119,27 +119,27 @@ impl Versions {
         link: Link,
         is_answer: bool,
         known: impl Fn(u32) -> Option<Link>,
-    ) -> Result<(), Barred> {
+    ) -> Result<(), SetRefusal> {
         let Some(version) = self.by_slot.get_mut(&slot) else {
-            return fits(&known, set, link).then_some(()).ok_or(Barred::Torn);
+            return fits(&known, set, link).then_some(()).ok_or(SetRefusal::Torn);
         };
         let is_dumped = version.is_dumped(&link.0) && !active(Mutation::DumpedAgain);
         let taken = &mut version.taken;
         match taken {
-            Taken::Nothing | Taken::Answers if is_dumped => Err(Barred::Other),
-            Taken::Answers if !is_answer => Err(Barred::Other),
-            Taken::Nothing | Taken::Answers => {
-                *taken = Taken::Chain([(set, link)].into());
+            AcceptRule::Nothing | AcceptRule::Answers if is_dumped => Err(SetRefusal::Other),
+            AcceptRule::Answers if !is_answer => Err(SetRefusal::Other),
+            AcceptRule::Nothing | AcceptRule::Answers => {
+                *taken = AcceptRule::Chain([(set, link)].into());
                 Ok(())
             }
-            Taken::Chain(chain) => {
+            AcceptRule::Chain(chain) => {
                 if let Some(known) = chain.get(&set) {
-                    return if *known == link { Ok(()) } else { Err(Barred::Other) };
+                    return if *known == link { Ok(()) } else { Err(SetRefusal::Other) };
                 }
                 let of_chain = |set: u32| chain.get(&set).copied();
                 let touches = set.checked_sub(STEP).and_then(of_chain).or(of_chain(set + STEP)).is_some();
                 if !touches || !fits(&of_chain, set, link) {
-                    return Err(Barred::Other);
+                    return Err(SetRefusal::Other);
                 }
                 chain.insert(set, link);
                 Ok(())
@@ -149,22 +149,22 @@ impl Versions {
 
     /// Records that the block with these roots was dumped.
     pub fn dump(&mut self, slot: u64, dumped: BTreeSet<Hash>) {
-        self.set(slot, Taken::Nothing, dumped);
+        self.set(slot, AcceptRule::Nothing, dumped);
     }
 
     /// Makes the slot accept the block that other nodes have.
     pub fn seek(&mut self, slot: u64) {
-        self.set(slot, Taken::Answers, BTreeSet::new());
+        self.set(slot, AcceptRule::Answers, BTreeSet::new());
     }
 
     /// Whether repair responses can contest the accepted block: it has started, or the slot is not tracked.
     pub fn is_open(&self, slot: u64) -> bool {
-        self.by_slot.get(&slot).is_none_or(|version| matches!(version.taken, Taken::Chain(_)))
+        self.by_slot.get(&slot).is_none_or(|version| matches!(version.taken, AcceptRule::Chain(_)))
     }
 
     /// The slots whose rebuild has started.
     pub fn rebuilt(&self) -> impl Iterator<Item = u64> {
-        let is_begun = |version: &Version| matches!(version.taken, Taken::Chain(_));
+        let is_begun = |version: &Version| matches!(version.taken, AcceptRule::Chain(_));
         self.by_slot.iter().filter(move |(_, version)| is_begun(version)).map(|(slot, _)| *slot)
     }
 
@@ -178,12 +178,13 @@ impl Versions {
             }
             chain.insert(*set, *link);
         }
-        self.set(slot, Taken::Chain(chain), BTreeSet::new());
+        self.set(slot, AcceptRule::Chain(chain), BTreeSet::new());
     }
 
     /// Blocks dumped before stay dumped.
-    fn set(&mut self, slot: u64, taken: Taken, dumped: BTreeSet<Hash>) {
-        let version = self.by_slot.entry(slot).or_insert(Version { taken: Taken::Nothing, dumped: VecDeque::new() });
+    fn set(&mut self, slot: u64, taken: AcceptRule, dumped: BTreeSet<Hash>) {
+        let version =
+            self.by_slot.entry(slot).or_insert(Version { taken: AcceptRule::Nothing, dumped: VecDeque::new() });
         version.taken = taken;
         self.forgotten += version.remember(dumped);
         while self.by_slot.len() > SLOTS_MAX
@@ -202,8 +203,8 @@ impl Versions {
     /// Whether repair may ask for a set: in a rebuilt slot only for sets next to accepted ones.
     pub fn is_next(&self, slot: u64, set: u32) -> bool {
         match self.by_slot.get(&slot).map(|version| &version.taken) {
-            None | Some(Taken::Nothing | Taken::Answers) => true,
-            Some(Taken::Chain(chain)) => {
+            None | Some(AcceptRule::Nothing | AcceptRule::Answers) => true,
+            Some(AcceptRule::Chain(chain)) => {
                 let is_there = |set: u32| chain.contains_key(&set);
                 is_there(set) || is_there(set + STEP) || set.checked_sub(STEP).is_some_and(is_there)
             }
@@ -237,8 +238,8 @@ mod tests {
         let mut versions = Versions::default();
         let known = |set: u32| (set == 4 * STEP).then(|| link(1, 4));
         assert_eq!(versions.admit((9, 3 * STEP), link(1, 3), true, known), Ok(()));
-        assert_eq!(versions.admit((9, 3 * STEP), link(2, 3), true, known), Err(Barred::Torn));
-        assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, known), Err(Barred::Torn));
+        assert_eq!(versions.admit((9, 3 * STEP), link(2, 3), true, known), Err(SetRefusal::Torn));
+        assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, known), Err(SetRefusal::Torn));
         assert_eq!(versions.admit((9, 6 * STEP), link(2, 6), true, known), Ok(()), "no neighbour");
     }
 
@@ -250,16 +251,16 @@ mod tests {
         for number in 0..6 {
             let set = u32::from(number) * STEP;
             assert!(versions.is_next(9, set));
-            assert_eq!(versions.admit((9, set), link(1, number), true, NOTHING), Err(Barred::Other));
+            assert_eq!(versions.admit((9, set), link(1, number), true, NOTHING), Err(SetRefusal::Other));
         }
         assert_eq!(versions.admit((9, 3 * STEP), link(2, 3), true, NOTHING), Ok(()));
         assert!(!versions.is_next(9, 5 * STEP) && versions.is_next(9, 4 * STEP) && versions.is_next(9, 2 * STEP));
         assert_eq!(
             versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING),
-            Err(Barred::Other),
+            Err(SetRefusal::Other),
             "not beside what is there"
         );
-        assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(SetRefusal::Other));
         for number in [4, 5, 2, 1, 0] {
             assert_eq!(
                 versions.admit((9, u32::from(number) * STEP), link(2, number), true, NOTHING),
@@ -278,9 +279,9 @@ mod tests {
         assert!(versions.is_open(9));
         versions.seek(9);
         assert!(versions.is_next(9, 0) && !versions.is_open(9));
-        assert_eq!(versions.admit((9, 0), link(1, 0), false, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 0), link(1, 0), false, NOTHING), Err(SetRefusal::Other));
         assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING), Ok(()));
-        assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(SetRefusal::Other));
         assert_eq!(versions.admit((9, 4 * STEP), link(2, 4), false, NOTHING), Ok(()));
         assert!(versions.is_open(9));
     }
@@ -293,7 +294,7 @@ mod tests {
         assert_eq!(versions.rebuilt().collect::<Vec<_>>(), [9]);
         // No peer answers with more of it.
         versions.seek(9);
-        assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Err(SetRefusal::Other));
         assert_eq!(versions.admit((9, 5 * STEP), link(3, 5), true, NOTHING), Ok(()));
     }
 
@@ -332,9 +333,9 @@ mod tests {
         let mut versions = Versions::default();
         let known = [(0, link(1, 0)), (4 * STEP, link(1, 4)), (6 * STEP, link(2, 6)), (7 * STEP, link(2, 7))];
         versions.tear(9, &known.into());
-        assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 5 * STEP), link(1, 5), true, NOTHING), Err(SetRefusal::Other));
         assert_eq!(versions.admit((9, 5 * STEP), link(2, 5), true, NOTHING), Ok(()));
-        assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(Barred::Other));
+        assert_eq!(versions.admit((9, 4 * STEP), link(1, 4), true, NOTHING), Err(SetRefusal::Other));
         for slot in 100..200 {
             versions.dump(slot, BTreeSet::new());
         }

@@ -21,7 +21,7 @@ use super::set::FecSet;
 
 /// The outcome of adding a shred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum AddResult {
     /// Kept; the set needs more.
     Kept,
     /// The last shred needed: all 64 shreds of the set are here.
@@ -66,19 +66,19 @@ impl Deshredder {
     }
 
     /// Adds a shred, and recovers its set if this is the last shred needed.
-    pub fn add(&mut self, shred: &Shred<'_>) -> Result<Added, DeshredError> {
+    pub fn add(&mut self, shred: &Shred<'_>) -> Result<AddResult, DeshredError> {
         shred.check_set(self.shreds_per_slot_max)?;
         if shred.slot() != self.slot {
             return Err(DeshredError::Slot(shred.slot()));
         }
         let set_index = shred.set_index();
         if set_index < self.next_set {
-            return Ok(Added::Unneeded);
+            return Ok(AddResult::Unneeded);
         }
         match self.sets.get_mut(&set_index) {
             Some(assembly) if assembly.present() == u64::MAX || assembly.has(shred) => {
                 let is_it = assembly.has(shred) || merkle_root(shred).as_ref() == Some(assembly.root());
-                return if is_it { Ok(Added::Unneeded) } else { Err(DeshredError::Conflict) };
+                return if is_it { Ok(AddResult::Unneeded) } else { Err(DeshredError::Conflict) };
             }
             Some(assembly) => {
                 let leaf = assembly.proves(shred).filter(|_| assembly.agrees(shred)).ok_or(DeshredError::Conflict)?;
@@ -92,10 +92,10 @@ impl Deshredder {
         }
         let assembly = self.sets.get_mut(&set_index).expect("a shred of it was just kept");
         if !assembly.is_enough() {
-            return Ok(Added::Kept);
+            return Ok(AddResult::Kept);
         }
         match assembly.recover(&self.code) {
-            Ok(()) => Ok(Added::Completed),
+            Ok(()) => Ok(AddResult::Completed),
             Err(error) => {
                 self.sets.remove(&set_index);
                 Err(error)

@@ -9,7 +9,7 @@
 
 use hearth_wire::shred::{DATA_PER_SET, Shred, ShredKind};
 
-use super::finding::{Conflict, Finding, Ours};
+use super::finding::{Conflict, ContradictedShred, Finding};
 use super::receiver::Receiver;
 
 /// Maximum proofs to note per slot: a shred that is not on disk yet for one proof may be there for the next. A proof
@@ -29,7 +29,7 @@ impl Receiver {
         }
         if let Some(ours) = self.witness(slot, against, place, needs_data) {
             let proofs = self.proofs.entry(slot).or_default();
-            *proofs = if matches!(ours, Ours::Shred(_)) { PROOFS_MAX } else { *proofs + 1 };
+            *proofs = if matches!(ours, ContradictedShred::Shred(_)) { PROOFS_MAX } else { *proofs + 1 };
             self.findings.push(Finding::Contradiction(Conflict { slot, theirs: shred.bytes().to_vec(), ours }));
         }
     }
@@ -39,15 +39,15 @@ impl Receiver {
         self.proofs.get(&slot).is_some_and(|proofs| *proofs >= PROOFS_MAX)
     }
 
-    fn witness(&self, slot: u64, set_index: u32, place: Option<usize>, needs_data: bool) -> Option<Ours> {
+    fn witness(&self, slot: u64, set_index: u32, place: Option<usize>, needs_data: bool) -> Option<ContradictedShred> {
         let key = (slot, set_index);
         if let Some(set) = self.sets.get(&key).or_else(|| self.recent.get(&key)) {
             let places = if needs_data { 0..DATA_PER_SET } else { 0..2 * DATA_PER_SET };
             let shred = places.filter(|at| place.is_none_or(|place| place == *at)).find_map(|at| set.shred(at))?;
-            return Some(Ours::Shred(shred.to_vec()));
+            return Some(ContradictedShred::Shred(shred.to_vec()));
         }
         let kept = self.slots.get(&slot).or_else(|| self.ended.get(&slot))?;
         let place = place.unwrap_or(0);
-        kept.complete.contains_key(&set_index).then_some(Ours::Stored { set_index, place })
+        kept.complete.contains_key(&set_index).then_some(ContradictedShred::Stored { set_index, place })
     }
 }

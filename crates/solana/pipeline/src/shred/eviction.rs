@@ -11,7 +11,7 @@
 //! whole. What is still needed returns by repair. So do an evicted slot's stored sets, because we no longer know which
 //! block version they belong to.
 
-use super::arrival::Refused;
+use super::arrival::ShredRefusal;
 use super::finding::Finding;
 use super::receiver::{Incoming, Receiver, STANDS_NS};
 
@@ -21,7 +21,7 @@ const SHARE_MIN: usize = 4;
 
 /// What to evict for a set.
 #[derive(Clone, Copy, Debug)]
-enum Goes {
+enum EvictionTarget {
     Set((u64, u32)),
     Slot(u64),
 }
@@ -34,18 +34,18 @@ impl Receiver {
 
     /// Returns what to evict for a set when there is no room: the highest started set, if it is higher than the new
     /// one; else the highest set of the slot with the most sets, if that exceeds its share; else a stalled slot.
-    fn goes_for(&self, key: (u64, u32), now_ns: u64) -> Option<Goes> {
+    fn eviction_for(&self, key: (u64, u32), now_ns: u64) -> Option<EvictionTarget> {
         if let Some((highest, _)) = self.sets.last_key_value().filter(|(highest, _)| **highest > key) {
-            return Some(Goes::Set(*highest));
+            return Some(EvictionTarget::Set(*highest));
         }
         let others = self.slots.iter().filter(|(slot, _)| **slot != key.0);
         let most = others.max_by_key(|(_, incoming)| incoming.begun);
         match most.filter(|(_, incoming)| incoming.begun > self.share()) {
             Some((slot, _)) => {
                 let of_slot = self.sets.range((*slot, 0)..=(*slot, u32::MAX));
-                of_slot.last().map(|(highest, _)| Goes::Set(*highest))
+                of_slot.last().map(|(highest, _)| EvictionTarget::Set(*highest))
             }
-            None => self.stands(key.0, now_ns, |incoming| incoming.begun > 0).map(Goes::Slot),
+            None => self.stands(key.0, now_ns, |incoming| incoming.begun > 0).map(EvictionTarget::Slot),
         }
     }
 
@@ -58,17 +58,17 @@ impl Receiver {
 
     /// Whether there is room for a set, or something to evict for it.
     pub(super) fn has_room(&self, key: (u64, u32), now_ns: u64) -> bool {
-        self.sets.len() < self.config.sets_max || self.goes_for(key, now_ns).is_some()
+        self.sets.len() < self.config.sets_max || self.eviction_for(key, now_ns).is_some()
     }
 
     /// Evicts what must go for a set.
-    pub(super) fn make_room(&mut self, key: (u64, u32), now_ns: u64) -> Result<(), Refused> {
+    pub(super) fn make_room(&mut self, key: (u64, u32), now_ns: u64) -> Result<(), ShredRefusal> {
         if self.sets.len() < self.config.sets_max {
             return Ok(());
         }
-        match self.goes_for(key, now_ns).ok_or(Refused::NoRoom)? {
-            Goes::Slot(slot) => self.evict(slot),
-            Goes::Set(highest) => {
+        match self.eviction_for(key, now_ns).ok_or(ShredRefusal::NoRoom)? {
+            EvictionTarget::Slot(slot) => self.evict(slot),
+            EvictionTarget::Set(highest) => {
                 let set = self.sets.remove(&highest).expect("it is the highest of some");
                 self.slots.get_mut(&highest.0).expect("a begun set is of a slot").begun -= 1;
                 self.evicted.sets += 1;

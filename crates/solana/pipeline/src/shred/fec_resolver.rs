@@ -43,7 +43,7 @@ const DATA: u64 = (1 << DATA_PER_SET) - 1;
 
 /// What enough shreds of a set yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Made {
+pub(super) enum SetYield {
     /// All 64 shreds.
     All,
     /// The 32 data shreds as received: the leader signed parity that does not match.
@@ -165,12 +165,12 @@ impl Assembly {
 
     /// Completes the set: all shreds, or only the data shreds if these are all here and the signed parity does not
     /// match.
-    pub fn make(&mut self, code: &ReedSolomon) -> Made {
+    pub fn make(&mut self, code: &ReedSolomon) -> SetYield {
         let proof = self.set.header.variant(ShredKind::Data).proof();
         let mut proofs = Vec::with_capacity(DATA_PER_SET * proof.len());
         self.set.data.iter().for_each(|shred| proofs.extend_from_slice(&shred[proof.clone()]));
         if !self.is_data_only && self.recover(code).is_ok() {
-            return Made::All;
+            return SetYield::All;
         }
         // Each received shred has a proof of its own under the signed root. The recomputed tree has different ones.
         for (shred, came) in self.set.data.iter_mut().zip(proofs.chunks_exact(proof.len())) {
@@ -179,7 +179,7 @@ impl Assembly {
         self.is_data_only = true;
         self.present &= DATA;
         self.set.set_tree(self.proofs.root(), &self.chained_root);
-        if self.present == DATA && self.read_headers() { Made::Data } else { Made::Lacks }
+        if self.present == DATA && self.read_headers() { SetYield::Data } else { SetYield::Lacks }
     }
 
     /// Recovers the missing shreds, and verifies that all 64 hash to the root.

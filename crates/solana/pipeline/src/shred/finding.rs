@@ -19,7 +19,7 @@ pub enum Finding {
 
 /// The shred that the received one contradicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ours {
+pub enum ContradictedShred {
     /// Its bytes.
     Shred(Vec<u8>),
     /// A data shred of a stored set.
@@ -39,5 +39,5 @@ pub struct Conflict {
     /// The received shred, which was refused.
     pub theirs: Vec<u8>,
     /// The shred that it contradicts.
-    pub ours: Ours,
+    pub ours: ContradictedShred,
 }

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hearth_tile::{Out, Port, Tile};
 
 use super::block_versions::SLOTS_MAX as SLOTS_ANEW_MAX;
-use super::receiver::{Missing, Receiver, ReceiverConfig};
+use super::receiver::{MissingShreds, Receiver, ReceiverConfig};
 use crate::links::{GAPS_MAX, SLOT_GAPS, SLOT_GONE, SLOT_WHOLE, SlotGaps};
 use crate::repair::PATIENCE_NS;
-use crate::repair::wanted::SLOTS_WANTED;
+use crate::repair::request_plan::SLOTS_WANTED;
 
 /// Maximum bytes of the last messages for all slots.
 pub(super) const fn memory(receiver: &ReceiverConfig) -> u64 {
@@ -79,9 +79,9 @@ impl GapReports {
         let dues = begun.iter().take(SLOTS_WANTED).filter_map(|slot| receiver.due_after(*slot, now, PATIENCE_NS));
         self.due_at = dues.min();
         for (place, slot) in begun.into_iter().enumerate() {
-            let Missing { shreds, highest_from } = match place {
+            let MissingShreds { shreds, highest_from } = match place {
                 0..SLOTS_WANTED => receiver.missing(slot, now, PATIENCE_NS, GAPS_MAX),
-                _ => Missing { shreds: vec![], highest_from: None },
+                _ => MissingShreds { shreds: vec![], highest_from: None },
             };
             is_lacking |= highest_from.is_some() || !shreds.is_empty();
             let message = SlotGaps { slot, parent: receiver.parent(slot), highest_from, shreds }.encode();

@@ -11,7 +11,7 @@
 //! `turbine_ingress` passes each datagram through `parse` → `check` (is it signed by the leader?) → `resolve` (its FEC
 //! set: `fec_resolver`; `eviction` if there are too many; `block_versions`, `equivocation` and `equivocation_proof` if
 //! the leader made two blocks) → `retransmit` (down its tree: `trees`; `runs` gathers what goes to one child) →
-//! `hand_on` (store, reports). `gaps` reports missing shreds to [`crate::repair`], which requests them from other
+//! `deliver` (store, reports). `gaps` reports missing shreds to [`crate::repair`], which requests them from other
 //! nodes.
 
 mod arrival;
@@ -19,6 +19,7 @@ mod block_versions;
 mod check;
 mod cluster;
 mod counters;
+mod deliver;
 mod deshredder;
 mod equivocation;
 mod equivocation_proof;
@@ -28,7 +29,6 @@ mod features;
 mod fec_resolver;
 mod finding;
 mod gaps;
-mod hand_on;
 mod parse;
 mod receiver;
 mod resolve;
@@ -44,13 +44,13 @@ mod tile;
 mod trees;
 mod turbine_ingress;
 
-pub use arrival::{Refused, ShredSource};
+pub use arrival::{ShredRefusal, ShredSource};
 pub use cluster::Cluster;
 pub use counters::Counters;
-pub use deshredder::{Added, Deshredder, merkle_root};
+pub use deshredder::{AddResult, Deshredder, merkle_root};
 pub use error::DeshredError;
-pub use finding::{Conflict, Finding, Ours};
-pub use receiver::{CompletedSet, Evicted, Missing, Receiver, ReceiverConfig, Resolved, SetProgress};
+pub use finding::{Conflict, ContradictedShred, Finding};
+pub use receiver::{CompletedSet, EvictionTotals, MissingShreds, Receiver, ReceiverConfig, ResolvedShred, SetProgress};
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};
 pub use shredder::{Shredder, ShredderConfig, ShredderError};
 pub use slot_0::Slot0;

@@ -2,13 +2,13 @@
 //!
 //! reads   a datagram
 //! writes  the shred at its start
-//! drops   shreds that break a rule: [`Refused`]
+//! drops   shreds that break a rule: [`ShredRefusal`]
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs`, in its order; `docs/cluster-protocol.md`, section 2
 
 use hearth_wire::shred::{Shred, ShredKind, VARIANT, Variant};
 
-use super::arrival::{Refused, ShredSource};
-use crate::repair::wanted::highest_accepted;
+use super::arrival::{ShredRefusal, ShredSource};
+use crate::repair::request_plan::highest_accepted;
 
 /// Limits on a shred's header.
 #[derive(Clone, Copy, Debug)]
@@ -27,32 +27,32 @@ pub(super) struct Limits {
 ///
 /// # Errors
 /// The rule that it breaks.
-pub(super) fn parse<'a>(datagram: &'a [u8], source: ShredSource, limits: &Limits) -> Result<Shred<'a>, Refused> {
+pub(super) fn parse<'a>(datagram: &'a [u8], source: ShredSource, limits: &Limits) -> Result<Shred<'a>, ShredRefusal> {
     let shred = leading_shred(datagram)?;
     if source == ShredSource::Repair && shred.variant().kind == ShredKind::Code {
-        return Err(Refused::Malformed);
+        return Err(ShredRefusal::Malformed);
     }
     if shred.version() != limits.version {
-        return Err(Refused::Version);
+        return Err(ShredRefusal::Version);
     }
     if shred.slot() > highest_accepted(limits.root, limits.slots_per_epoch) {
-        return Err(Refused::Ahead);
+        return Err(ShredRefusal::Ahead);
     }
     if shred.slot() <= limits.root {
-        return Err(Refused::Old);
+        return Err(ShredRefusal::Old);
     }
     if let Some(parent) = shred.parent_slot()
         && !(limits.root <= parent && parent < shred.slot())
     {
-        return Err(Refused::Old);
+        return Err(ShredRefusal::Old);
     }
-    shred.check_set(limits.shreds_per_slot_max).map_err(|_| Refused::Rules)?;
+    shred.check_set(limits.shreds_per_slot_max).map_err(|_| ShredRefusal::Rules)?;
     Ok(shred)
 }
 
 /// Returns the shred at the start of a datagram: Turbine's may have trailing bytes, and repair's have a nonce.
-pub(super) fn leading_shred(datagram: &[u8]) -> Result<Shred<'_>, Refused> {
-    let variant = datagram.get(VARIANT).and_then(|byte| Variant::from_byte(*byte)).ok_or(Refused::Malformed)?;
-    let bytes = datagram.get(..variant.kind.size()).ok_or(Refused::Malformed)?;
-    Shred::parse(bytes).map_err(|_| Refused::Malformed)
+pub(super) fn leading_shred(datagram: &[u8]) -> Result<Shred<'_>, ShredRefusal> {
+    let variant = datagram.get(VARIANT).and_then(|byte| Variant::from_byte(*byte)).ok_or(ShredRefusal::Malformed)?;
+    let bytes = datagram.get(..variant.kind.size()).ok_or(ShredRefusal::Malformed)?;
+    Shred::parse(bytes).map_err(|_| ShredRefusal::Malformed)
 }

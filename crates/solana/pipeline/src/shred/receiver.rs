@@ -6,7 +6,7 @@
 //! memory  84 KiB per started set, for [`ReceiverConfig::sets_max`] started and [`RECENT_MAX`] complete ones; 88 B for
 //!         each set of [`ReceiverConfig::slots_max`] started slots, and of [`ENDED_SETS_MAX`] sets of whole slots; 8 B
 //!         per slot that is whole and not final; that of [`block_versions`]
-//! drops   shreds that a rule forbids or that find no room, each with its own [`Refused`] for the caller to count;
+//! drops   shreds that a rule forbids or that find no room, each with its own [`ShredRefusal`] for the caller to count;
 //!         started sets and slots evicted for others: [`Receiver::evicted`]
 //! source  `solana-ledger` 4.2.2, `shred/filter.rs`, `blockstore.rs`; `solana-turbine` 4.2.2, `sigverify_shreds.rs`;
 //!         `docs/cluster-protocol.md`, section 2
@@ -24,7 +24,7 @@ use hearth_crypto::reed_solomon::ReedSolomon;
 use hearth_wire::shred::*;
 use hearth_wire::{Hash, Pubkey};
 
-use super::arrival::{Arrival, Refused, ShredSource};
+use super::arrival::{Arrival, ShredRefusal, ShredSource};
 use super::block_versions::{self, Link, Versions};
 use super::equivocation::Contests;
 use super::fec_resolver::Assembly;
@@ -62,7 +62,7 @@ pub struct ReceiverConfig {
 
 /// Totals of evictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Evicted {
+pub struct EvictionTotals {
     /// Started sets.
     pub sets: u64,
     /// Partial slots.
@@ -85,7 +85,7 @@ pub struct SetProgress {
 }
 
 /// The outcome of a shred that was kept.
-pub struct Resolved<'a> {
+pub struct ResolvedShred<'a> {
     /// The shred's set and that set's state.
     pub progress: SetProgress,
     /// The root of the set.
@@ -158,7 +158,7 @@ impl Incoming {
 
 /// The missing shreds of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingShreds {
     /// Missing data shreds of known sets.
     pub shreds: Vec<u32>,
     /// Set if the last set is unknown: request the highest shred from this index on.
@@ -167,7 +167,7 @@ pub struct Missing {
 
 /// What was recovered of the most recently completed set.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Done {
+pub(super) struct RecoveredSet {
     pub key: (u64, u32),
     pub recovered: u64,
     pub parent_slot: u64,
@@ -189,7 +189,7 @@ pub struct Receiver {
     pub(super) recent_order: VecDeque<(u64, u32)>,
     /// Free memory for sets.
     pub(super) free: Vec<FecSet>,
-    pub(super) done: Option<Done>,
+    pub(super) done: Option<RecoveredSet>,
     pub(super) versions: Versions,
     pub(super) contests: Contests,
     /// Slots whose leaders have contradicted themselves, and how many proofs were noted.
@@ -198,7 +198,7 @@ pub struct Receiver {
     pub(super) findings: Vec<Finding>,
     /// Slots that this node has produced since it started.
     pub(super) own: BTreeSet<u64>,
-    pub(super) evicted: Evicted,
+    pub(super) evicted: EvictionTotals,
     root: u64,
 }
 
@@ -223,7 +223,7 @@ impl Receiver {
             proofs: BTreeMap::new(),
             findings: vec![],
             own: BTreeSet::new(),
-            evicted: Evicted::default(),
+            evicted: EvictionTotals::default(),
             root,
         }
     }
@@ -268,7 +268,7 @@ impl Receiver {
         now_ns: u64,
         leader: impl Fn(u64) -> Option<Pubkey>,
         is_whole: impl Fn(u64) -> bool,
-    ) -> Result<Resolved<'_>, Refused> {
+    ) -> Result<ResolvedShred<'_>, ShredRefusal> {
         let arrival = Arrival { source, now_ns };
         let shred = parse(datagram, source, &self.limits())?;
         let genuine = self.check(&shred, arrival, leader, is_whole)?;
@@ -361,7 +361,7 @@ impl Receiver {
     }
 
     /// Totals of evictions so far.
-    pub fn evicted(&self) -> Evicted {
+    pub fn evicted(&self) -> EvictionTotals {
         self.evicted
     }
 
@@ -385,9 +385,9 @@ impl Receiver {
     /// Returns what is missing of a slot, at most `count` shreds. A set is reported once it or a later set of its slot
     /// was first heard of `patience_ns` ago, or by repair; until then its shreds are still on their way. The slot's end
     /// has the same patience.
-    pub fn missing(&self, slot: u64, now_ns: u64, patience_ns: u64, count: usize) -> Missing {
+    pub fn missing(&self, slot: u64, now_ns: u64, patience_ns: u64, count: usize) -> MissingShreds {
         let Some(incoming) = self.slots.get(&slot) else {
-            return Missing { shreds: vec![], highest_from: Some(0) };
+            return MissingShreds { shreds: vec![], highest_from: Some(0) };
         };
         let incomplete = (0..incoming.overdue(now_ns, patience_ns)).map(|number| number * STEP);
         let incomplete = incomplete.filter(|set| !incoming.complete.contains_key(set));
@@ -400,7 +400,7 @@ impl Receiver {
         };
         let shreds: Vec<u32> = incomplete.flat_map(of_set).take(count).collect();
         let is_open = incoming.last.is_none() && now_ns.saturating_sub(incoming.newest_ns) >= patience_ns;
-        Missing { shreds, highest_from: is_open.then_some(incoming.highest + STEP) }
+        MissingShreds { shreds, highest_from: is_open.then_some(incoming.highest + STEP) }
     }
 }
 

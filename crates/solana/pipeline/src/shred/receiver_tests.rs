@@ -7,7 +7,7 @@ use proptest::sample::subsequence;
 
 use hearth_gossip::duplicate::{NoProof, check};
 
-use super::super::{Conflict, Ours, Shredder, ShredderConfig, ShredderError};
+use super::super::{Conflict, ContradictedShred, Shredder, ShredderConfig, ShredderError};
 use super::*;
 
 const VERSION: u16 = 7;
@@ -56,7 +56,7 @@ fn receiver(slots_max: usize, sets_max: usize) -> Receiver {
     Receiver::new(config, 4)
 }
 
-fn take(receiver: &mut Receiver, shred: &[u8], source: ShredSource) -> Result<SetProgress, Refused> {
+fn take(receiver: &mut Receiver, shred: &[u8], source: ShredSource) -> Result<SetProgress, ShredRefusal> {
     let leader = |slot| (slot != 99).then(|| leader().public_key());
     receiver.take(shred, source, 0, leader, |_| false).map(|resolved| resolved.progress)
 }
@@ -68,7 +68,7 @@ fn take_at(
     source: ShredSource,
     now_ns: u64,
     leader: Pubkey,
-) -> Result<SetProgress, Refused> {
+) -> Result<SetProgress, ShredRefusal> {
     receiver.take(shred, source, now_ns, |_| Some(leader), |_| false).map(|resolved| resolved.progress)
 }
 
@@ -116,7 +116,7 @@ proptest! {
         prop_assert_eq!(complete, all);
         prop_assert_eq!(receiver.slots().count(), 0);
         for shred in given {
-            prop_assert_eq!(take(&mut receiver, &shred, ShredSource::Turbine), Err(Refused::Duplicate));
+            prop_assert_eq!(take(&mut receiver, &shred, ShredSource::Turbine), Err(ShredRefusal::Duplicate));
         }
     }
 
@@ -154,42 +154,42 @@ fn each_rule_has_its_answer() {
     let good = shreds(&sets);
     let mut receiver = receiver(4, 8);
     let mut refused = |bytes: &[u8], way| take(&mut receiver, bytes, way).unwrap_err();
-    assert_eq!(refused(b"", ShredSource::Turbine), Refused::Malformed);
-    assert_eq!(refused(&good[40], ShredSource::Repair), Refused::Malformed, "code shreds are not served");
+    assert_eq!(refused(b"", ShredSource::Turbine), ShredRefusal::Malformed);
+    assert_eq!(refused(&good[40], ShredSource::Repair), ShredRefusal::Malformed, "code shreds are not served");
     let slot = |slot: u64, parent| shreds(&block(slot, parent, 1, 5))[0].clone();
-    assert_eq!(refused(&slot(4, 3), ShredSource::Turbine), Refused::Old);
-    assert_eq!(refused(&slot(6, 3), ShredSource::Turbine), Refused::Old, "on what is no longer");
-    assert_eq!(refused(&slot(505, 504), ShredSource::Turbine), Refused::Ahead);
-    assert_eq!(refused(&slot(99, 98), ShredSource::Turbine), Refused::NoLeader);
+    assert_eq!(refused(&slot(4, 3), ShredSource::Turbine), ShredRefusal::Old);
+    assert_eq!(refused(&slot(6, 3), ShredSource::Turbine), ShredRefusal::Old, "on what is no longer");
+    assert_eq!(refused(&slot(505, 504), ShredSource::Turbine), ShredRefusal::Ahead);
+    assert_eq!(refused(&slot(99, 98), ShredSource::Turbine), ShredRefusal::NoLeader);
     let mut other = good[0].clone();
     other[77] ^= 1;
-    assert_eq!(refused(&other, ShredSource::Turbine), Refused::Version);
+    assert_eq!(refused(&other, ShredSource::Turbine), ShredRefusal::Version);
     let mut forged = good[0].clone();
     forged[3] ^= 1;
-    assert_eq!(refused(&forged, ShredSource::Turbine), Refused::Signature);
+    assert_eq!(refused(&forged, ShredSource::Turbine), ShredRefusal::Signature);
     let mut trailing = good[0].clone();
     trailing.extend([0; 20]);
     assert!(take(&mut receiver, &trailing, ShredSource::Turbine).is_ok());
-    assert_eq!(take(&mut receiver, &good[0], ShredSource::Turbine), Err(Refused::Duplicate));
+    assert_eq!(take(&mut receiver, &good[0], ShredSource::Turbine), Err(ShredRefusal::Duplicate));
     // Its own blocks are not accepted back.
     let own = take_at(&mut receiver, &good[1], ShredSource::Turbine, 0, OWN);
     assert!(own.is_ok(), "a slot that has begun has its leader");
     let own = take_at(&mut receiver, &slot(10, 9), ShredSource::Turbine, 0, OWN);
-    assert_eq!(own, Err(Refused::Own));
+    assert_eq!(own, Err(ShredRefusal::Own));
     // But those of a previous run are, if they were requested.
     receiver.makes(12);
     let own = take_at(&mut receiver, &slot(12, 11), ShredSource::Repair, 0, OWN);
-    assert_eq!(own, Err(Refused::Own));
+    assert_eq!(own, Err(ShredRefusal::Own));
     let own = take_at(&mut receiver, &slot(10, 9), ShredSource::Repair, 0, OWN);
-    assert_eq!(own, Err(Refused::Signature), "it is looked at, and signed by another");
+    assert_eq!(own, Err(ShredRefusal::Signature), "it is looked at, and signed by another");
     // Nor where the cluster has chosen another block that this node's key has signed.
     receiver.dump(12, []);
     let own = take_at(&mut receiver, &slot(12, 11), ShredSource::Turbine, 0, OWN);
-    assert_eq!(own, Err(Refused::Own));
+    assert_eq!(own, Err(ShredRefusal::Own));
     let own = take_at(&mut receiver, &slot(12, 11), ShredSource::Repair, 0, OWN);
-    assert_eq!(own, Err(Refused::Signature), "it is looked at, and signed by another");
+    assert_eq!(own, Err(ShredRefusal::Signature), "it is looked at, and signed by another");
     let kept = receiver.take(&slot(11, 10), ShredSource::Turbine, 0, |_| Some([1; 32]), |_| true);
-    assert_eq!(kept.err(), Some(Refused::Duplicate));
+    assert_eq!(kept.err(), Some(ShredRefusal::Duplicate));
 }
 
 #[test]
@@ -200,13 +200,13 @@ fn a_leader_that_makes_two_blocks_is_found_out() {
         take(&mut receiver, shred, ShredSource::Turbine).unwrap();
     }
     let contradicting = other[0].shreds().next().unwrap().to_vec();
-    assert_eq!(take(&mut receiver, &contradicting, ShredSource::Turbine), Err(Refused::Equivocation));
+    assert_eq!(take(&mut receiver, &contradicting, ShredSource::Turbine), Err(ShredRefusal::Equivocation));
     assert!(receiver.equivocates(9));
     // The first one continues, and is still contradicted once its set is complete.
     for shred in one[0].shreds().skip(5).take(32) {
         let _ = take(&mut receiver, shred, ShredSource::Turbine);
     }
-    assert_eq!(take(&mut receiver, &contradicting, ShredSource::Turbine), Err(Refused::Equivocation));
+    assert_eq!(take(&mut receiver, &contradicting, ShredSource::Turbine), Err(ShredRefusal::Equivocation));
     // Another length, and another parent.
     for (number, other) in [block(9, 8, 1, 5), block(9, 7, 2, 5)].iter().enumerate() {
         let mut receiver = self::receiver(4, 8);
@@ -215,7 +215,7 @@ fn a_leader_that_makes_two_blocks_is_found_out() {
             .take(20)
             .for_each(|shred| assert!(take(&mut receiver, shred, ShredSource::Turbine).is_ok()));
         let last = other.last().unwrap().shreds().nth(31).unwrap();
-        assert_eq!(take(&mut receiver, last, ShredSource::Turbine), Err(Refused::Equivocation), "{number}");
+        assert_eq!(take(&mut receiver, last, ShredSource::Turbine), Err(ShredRefusal::Equivocation), "{number}");
     }
 }
 
@@ -226,17 +226,17 @@ fn memory_is_bounded_and_the_next_slots_come_first() {
     for slot in [20, 21, 22] {
         take(&mut receiver, &first(slot), ShredSource::Turbine).unwrap();
     }
-    assert_eq!(take(&mut receiver, &first(23), ShredSource::Turbine), Err(Refused::NoRoom));
+    assert_eq!(take(&mut receiver, &first(23), ShredSource::Turbine), Err(ShredRefusal::NoRoom));
     take(&mut receiver, &first(10), ShredSource::Turbine).unwrap();
     assert_eq!(receiver.slots().collect::<Vec<_>>(), [10, 20, 21]);
-    assert_eq!(receiver.evicted(), Evicted { sets: 1, slots: 1 });
+    assert_eq!(receiver.evicted(), EvictionTotals { sets: 1, slots: 1 });
     let many = block(20, 19, 6, 5);
     let mut firsts =
         many.iter().skip(1).map(|set| take(&mut receiver, set.shreds().next().unwrap(), ShredSource::Turbine));
     assert!(firsts.next().unwrap().is_ok(), "the fourth set");
     assert!(firsts.next().unwrap().is_ok(), "that of slot 21 has made room");
-    assert!(firsts.all(|taken| taken == Err(Refused::NoRoom)));
-    assert_eq!(receiver.evicted(), Evicted { sets: 2, slots: 1 });
+    assert!(firsts.all(|taken| taken == Err(ShredRefusal::NoRoom)));
+    assert_eq!(receiver.evicted(), EvictionTotals { sets: 2, slots: 1 });
     // Evicted sets are known to be missing, and can arrive again.
     assert!(!receiver.missing(21, 50, 0, 10).shreds.is_empty());
     receiver.set_root(20);
@@ -289,18 +289,18 @@ fn slots_of_which_nothing_comes_make_room() {
         (slot < 12).then(|| assert!(at(&some[1], SECOND).is_ok()));
     }
     let later = block(20, 19, 2, 5);
-    assert_eq!(at(later[0].shreds().next().unwrap(), SECOND), Err(Refused::NoRoom), "they may be on their way");
+    assert_eq!(at(later[0].shreds().next().unwrap(), SECOND), Err(ShredRefusal::NoRoom), "they may be on their way");
     let all = later.iter().flat_map(|set| set.shreds().take(DATA_PER_SET)).map(|shred| at(shred, 2 * SECOND));
     assert_eq!(all.filter(|taken| taken.is_ok_and(|taken| taken.ends)).count(), 1, "the block is whole");
     assert_eq!(receiver.slots().collect::<Vec<_>>(), [10, 11, 13, 14, 15, 16, 17]);
-    assert_eq!(receiver.evicted(), Evicted { sets: 1, slots: 1 });
+    assert_eq!(receiver.evicted(), EvictionTotals { sets: 1, slots: 1 });
     // With too many sets and no slot over its share it is the same.
     let mut receiver = self::receiver(32, 8);
     let turbine = ShredSource::Turbine;
     let mut at = |shred: &[u8], now_ns| take_at(&mut receiver, shred, turbine, now_ns, leader().public_key());
     (10..18).for_each(|slot| assert!(at(&shreds(&block(slot, slot - 1, 1, 5))[0], slot).is_ok()));
     let first = later[0].shreds().next().unwrap();
-    assert_eq!(at(first, SECOND), Err(Refused::NoRoom));
+    assert_eq!(at(first, SECOND), Err(ShredRefusal::NoRoom));
     assert!(at(first, 3 * SECOND).is_ok());
     assert_eq!(receiver.slots().collect::<Vec<_>>(), [11, 12, 13, 14, 15, 16, 17, 20]);
 }
@@ -319,16 +319,16 @@ fn a_second_block_is_noticed_after_the_first_is_whole_and_proved_once() {
     }
     assert_eq!(receiver.slots().count(), 0);
     let late = one[0].shreds().nth(63).unwrap();
-    assert_eq!(take(&mut receiver, late, ShredSource::Turbine), Err(Refused::Duplicate));
+    assert_eq!(take(&mut receiver, late, ShredSource::Turbine), Err(ShredRefusal::Duplicate));
     let mut forged = other[1].shreds().next().unwrap().to_vec();
     forged[5] ^= 1;
-    assert_eq!(take(&mut receiver, &forged, ShredSource::Turbine), Err(Refused::Signature));
+    assert_eq!(take(&mut receiver, &forged, ShredSource::Turbine), Err(ShredRefusal::Signature));
     assert_eq!(conflicts(&receiver), []);
     let theirs = other[1].shreds().next().unwrap();
-    assert_eq!(take(&mut receiver, theirs, ShredSource::Turbine), Err(Refused::Equivocation));
+    assert_eq!(take(&mut receiver, theirs, ShredSource::Turbine), Err(ShredRefusal::Equivocation));
     let conflict = conflicts(&receiver).pop().unwrap();
     assert_eq!((conflict.slot, &conflict.theirs[..]), (9, theirs));
-    let Ours::Shred(ours) = &conflict.ours else { panic!("{conflict:?}") };
+    let ContradictedShred::Shred(ours) = &conflict.ours else { panic!("{conflict:?}") };
     let mut verifier = Verifier::new(VerifierConfig::default());
     let mut check = |shreds: [&[u8]; 2], leader: &Pubkey| check(9, shreds, VERSION, leader, &mut verifier);
     assert_eq!(check([ours, theirs], &leader().public_key()), Ok(()));
@@ -336,7 +336,7 @@ fn a_second_block_is_noticed_after_the_first_is_whole_and_proved_once() {
     assert_eq!(check([ours, ours], &leader().public_key()), Err(NoProof::Consistent));
     // Once the equivocation is proved, further proofs are not examined.
     assert!(receiver.equivocates(9));
-    assert_eq!(take(&mut receiver, theirs, ShredSource::Turbine), Err(Refused::Duplicate));
+    assert_eq!(take(&mut receiver, theirs, ShredSource::Turbine), Err(ShredRefusal::Duplicate));
     assert_eq!(conflicts(&receiver), []);
 }
 
@@ -347,23 +347,28 @@ fn ends_that_contradict_each_other_are_proved() {
     let end = short[1].shreds().nth(31).unwrap();
     let mut verifier = Verifier::new(VerifierConfig::default());
     let mut is_proved = |receiver: &Receiver| {
-        let Some(Conflict { theirs, ours: Ours::Shred(ours), .. }) = conflicts(receiver).pop() else { return false };
+        let Some(Conflict { theirs, ours: ContradictedShred::Shred(ours), .. }) = conflicts(receiver).pop() else {
+            return false;
+        };
         check(9, [&ours, &theirs], VERSION, &leader().public_key(), &mut verifier) == Ok(())
     };
     // The slot's end arrives after the sets behind it.
     let mut receiver = self::receiver(4, 8);
     take(&mut receiver, long[3].shreds().nth(4).unwrap(), ShredSource::Turbine).unwrap();
-    assert_eq!(take(&mut receiver, end, ShredSource::Turbine), Err(Refused::Equivocation));
+    assert_eq!(take(&mut receiver, end, ShredSource::Turbine), Err(ShredRefusal::Equivocation));
     assert!(is_proved(&receiver));
     // And before them.
     let mut receiver = self::receiver(4, 8);
     take(&mut receiver, end, ShredSource::Turbine).unwrap();
     assert_eq!(
         take(&mut receiver, long[3].shreds().nth(40).unwrap(), ShredSource::Turbine),
-        Err(Refused::Equivocation)
+        Err(ShredRefusal::Equivocation)
     );
     assert!(!is_proved(&receiver), "parity proves nothing of that");
-    assert_eq!(take(&mut receiver, long[3].shreds().nth(4).unwrap(), ShredSource::Turbine), Err(Refused::Equivocation));
+    assert_eq!(
+        take(&mut receiver, long[3].shreds().nth(4).unwrap(), ShredSource::Turbine),
+        Err(ShredRefusal::Equivocation)
+    );
     assert!(is_proved(&receiver));
 }
 
@@ -380,8 +385,8 @@ fn a_block_that_was_dumped_is_replaced_by_the_other() {
             assert_eq!(
                 take(&mut receiver, shred, ShredSource::Repair).err(),
                 match Shred::parse(shred).unwrap().variant().kind {
-                    ShredKind::Data => Some(Refused::Dumped),
-                    ShredKind::Code => Some(Refused::Malformed),
+                    ShredKind::Data => Some(ShredRefusal::Dumped),
+                    ShredKind::Code => Some(ShredRefusal::Malformed),
                 }
             );
         }
@@ -400,9 +405,12 @@ fn a_mixture_of_two_blocks_becomes_one_of_them() {
     fill(&mut receiver, &other[3]).unwrap();
     fill(&mut receiver, &one[1]).unwrap();
     // This one fits the first two, but not the last.
-    assert_eq!(take(&mut receiver, one[2].shreds().next().unwrap(), ShredSource::Turbine), Err(Refused::BrokenSet));
+    assert_eq!(
+        take(&mut receiver, one[2].shreds().next().unwrap(), ShredSource::Turbine),
+        Err(ShredRefusal::BrokenSet)
+    );
     assert_eq!(receiver.findings(), [Finding::Torn(9)]);
-    assert_eq!(take(&mut receiver, one[0].shreds().next().unwrap(), ShredSource::Turbine), Err(Refused::Dumped));
+    assert_eq!(take(&mut receiver, one[0].shreds().next().unwrap(), ShredSource::Turbine), Err(ShredRefusal::Dumped));
     let ends: Vec<bool> = other.iter().rev().map(|set| fill(&mut receiver, set).unwrap().ends).collect();
     assert_eq!(ends, [false, false, false, true]);
 }
@@ -415,7 +423,7 @@ fn a_block_built_anew_of_which_nobody_has_more_gives_way_to_the_one_that_others_
     fill(&mut receiver, &one[1]).unwrap();
     fill(&mut receiver, &other[3]).unwrap();
     let broken = take(&mut receiver, one[2].shreds().next().unwrap(), ShredSource::Repair);
-    assert_eq!(broken, Err(Refused::BrokenSet));
+    assert_eq!(broken, Err(ShredRefusal::BrokenSet));
     take(&mut receiver, other[3].shreds().next().unwrap(), ShredSource::Repair).unwrap();
     // Only sets of the block with a known set are requested.
     let asked = receiver.missing(9, 0, 0, 1_000);
@@ -423,7 +431,7 @@ fn a_block_built_anew_of_which_nobody_has_more_gives_way_to_the_one_that_others_
     assert_eq!(asked.highest_from, Some(4 * STEP));
     assert_eq!(receiver.take_lost(STANDS_NS - 1), None);
     assert_eq!(receiver.take_lost(STANDS_NS), Some(9));
-    assert_eq!(receiver.missing(9, STANDS_NS, 0, 1_000), Missing { shreds: vec![], highest_from: Some(0) });
+    assert_eq!(receiver.missing(9, STANDS_NS, 0, 1_000), MissingShreds { shreds: vec![], highest_from: Some(0) });
     let mut answers = shreds(&one).into_iter().map(|shred| take(&mut receiver, &shred, ShredSource::Repair));
     assert!(answers.any(|taken| taken.is_ok_and(|progress| progress.ends)), "the other one is taken whole");
 }
@@ -456,7 +464,7 @@ fn a_set_whose_parity_is_none_of_its_data_is_taken_by_its_data() {
     assert!(fill(&mut receiver, &sets[1]).is_some_and(|taken| taken.ends));
     completed(&receiver);
     for late in &all {
-        assert_eq!(take(&mut receiver, late, ShredSource::Turbine), Err(Refused::Duplicate));
+        assert_eq!(take(&mut receiver, late, ShredSource::Turbine), Err(ShredRefusal::Duplicate));
     }
     // Parity arrived first: it does not count, and the missing data shreds are requested.
     for parity in [32..33, 32..48, 39..64] {
@@ -467,9 +475,9 @@ fn a_set_whose_parity_is_none_of_its_data_is_taken_by_its_data() {
             assert!(take(&mut receiver, &all[place], ShredSource::Turbine).is_ok());
         }
         let taken: Vec<_> = (lacks..32).map(|place| take(&mut receiver, &all[place], ShredSource::Turbine)).collect();
-        assert_eq!(taken.last(), Some(&Err(Refused::BrokenSet)), "{parity:?}");
+        assert_eq!(taken.last(), Some(&Err(ShredRefusal::BrokenSet)), "{parity:?}");
         assert!(taken[..taken.len() - 1].iter().all(Result::is_ok));
-        assert_eq!(take(&mut receiver, &all[63], ShredSource::Turbine), Err(Refused::BrokenSet));
+        assert_eq!(take(&mut receiver, &all[63], ShredSource::Turbine), Err(ShredRefusal::BrokenSet));
         let missing = receiver.missing(9, 50, 0, 100);
         assert_eq!((missing.shreds, missing.highest_from), ((32..32 + lacks as u32).collect(), None));
         let ends = (0..lacks).map(|place| take(&mut receiver, &all[place], ShredSource::Repair).unwrap().ends);
@@ -483,23 +491,23 @@ fn what_is_missing_is_known() {
     let sets = block(9, 8, 4, 5);
     let step = DATA_PER_SET as u32;
     let mut receiver = receiver(4, 8);
-    assert_eq!(receiver.missing(9, 0, 0, 10), Missing { shreds: vec![], highest_from: Some(0) });
+    assert_eq!(receiver.missing(9, 0, 0, 10), MissingShreds { shreds: vec![], highest_from: Some(0) });
     // 30 of the first set, none of the second, all of the third.
     for shred in sets[0].shreds().take(30).chain(sets[2].shreds().take(32)) {
         take(&mut receiver, shred, ShredSource::Turbine).unwrap();
     }
     let second = step..2 * step;
     let shreds: Vec<u32> = [30, 31].into_iter().chain(second).collect();
-    assert_eq!(receiver.missing(9, 50, 0, 100), Missing { shreds: shreds.clone(), highest_from: Some(3 * step) });
+    assert_eq!(receiver.missing(9, 50, 0, 100), MissingShreds { shreds: shreds.clone(), highest_from: Some(3 * step) });
     assert_eq!(receiver.missing(9, 50, 0, 3).shreds, shreds[..3]);
-    assert_eq!(receiver.missing(9, 50, 60, 100), Missing { shreds: vec![], highest_from: None });
+    assert_eq!(receiver.missing(9, 50, 60, 100), MissingShreds { shreds: vec![], highest_from: None });
     // Shreds of a later set do not delay the requests for earlier sets.
     let fourth = sets[3].shreds().next().unwrap();
     receiver.take(fourth, ShredSource::Turbine, 40, |_| Some(leader().public_key()), |_| false).unwrap();
-    assert_eq!(receiver.missing(9, 70, 60, 100), Missing { shreds: shreds.clone(), highest_from: None });
+    assert_eq!(receiver.missing(9, 70, 60, 100), MissingShreds { shreds: shreds.clone(), highest_from: None });
     let last = 3 * step + 1..4 * step;
     let with_last: Vec<u32> = shreds.iter().copied().chain(last).collect();
-    assert_eq!(receiver.missing(9, 100, 60, 100), Missing { shreds: with_last, highest_from: Some(4 * step) });
+    assert_eq!(receiver.missing(9, 100, 60, 100), MissingShreds { shreds: with_last, highest_from: Some(4 * step) });
     // Two of the first set's code shreds serve as well.
     for shred in sets[0].shreds().skip(40).take(1) {
         take(&mut receiver, shred, ShredSource::Turbine).unwrap();

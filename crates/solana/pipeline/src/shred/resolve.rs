@@ -6,7 +6,7 @@
 //!         stored sets are void
 //! memory  the sets and slots of the [`Receiver`]
 //! drops   shreds that contradict their slot, belong to another block than the accepted one, or find no room:
-//!         [`Refused`]
+//!         [`ShredRefusal`]
 //! source  `solana-ledger` 4.2.2, `blockstore.rs`; `docs/cluster-protocol.md`, section 2
 
 use std::collections::BTreeMap;
@@ -14,12 +14,14 @@ use std::collections::BTreeMap;
 use hearth_wire::Pubkey;
 use hearth_wire::shred::{DATA_PER_SET, Shred};
 
-use super::arrival::{Arrival, Refused, ShredSource};
-use super::block_versions::{Barred, Link};
-use super::check::Genuine;
-use super::fec_resolver::{Assembly, Made};
+use super::arrival::{Arrival, ShredRefusal, ShredSource};
+use super::block_versions::{Link, SetRefusal};
+use super::check::VerifiedShred;
+use super::fec_resolver::{Assembly, SetYield};
 use super::finding::Finding;
-use super::receiver::{CompletedSet, Done, ENDED_SETS_MAX, Incoming, RECENT_MAX, Receiver, Resolved, SetProgress};
+use super::receiver::{
+    CompletedSet, ENDED_SETS_MAX, Incoming, RECENT_MAX, Receiver, RecoveredSet, ResolvedShred, SetProgress,
+};
 
 impl Receiver {
     /// Keeps a shred, and completes its set if possible.
@@ -29,9 +31,9 @@ impl Receiver {
     pub(super) fn resolve(
         &mut self,
         shred: &Shred<'_>,
-        genuine: Genuine,
+        genuine: VerifiedShred,
         arrival: Arrival,
-    ) -> Result<Resolved<'_>, Refused> {
+    ) -> Result<ResolvedShred<'_>, ShredRefusal> {
         let (leader, root) = (genuine.leader, genuine.root);
         let kept = self.keep(shred, genuine, arrival);
         self.note_answer(shred.slot(), arrival, kept.err());
@@ -40,11 +42,11 @@ impl Receiver {
         let ends = completes && self.whole.contains(&slot);
         let progress = SetProgress { slot, leader, set_index, completes, ends };
         let completed = if completes { self.completed() } else { None };
-        Ok(Resolved { progress, root, completed, findings: &self.findings })
+        Ok(ResolvedShred { progress, root, completed, findings: &self.findings })
     }
 
-    fn keep(&mut self, shred: &Shred<'_>, genuine: Genuine, arrival: Arrival) -> Result<Set, Refused> {
-        let Genuine { leader, root, leaf, proofs } = genuine;
+    fn keep(&mut self, shred: &Shred<'_>, genuine: VerifiedShred, arrival: Arrival) -> Result<Set, ShredRefusal> {
+        let VerifiedShred { leader, root, leaf, proofs } = genuine;
         let key @ (slot, _) = (shred.slot(), shred.set_index());
         self.check_slot(shred)?;
         match proofs {
@@ -69,29 +71,31 @@ impl Receiver {
     }
 
     /// Counts which block repair responses belong to, for partial slots: consensus decides between whole blocks.
-    pub(super) fn note_answer(&mut self, slot: u64, arrival: Arrival, refused: Option<Refused>) {
+    pub(super) fn note_answer(&mut self, slot: u64, arrival: Arrival, refused: Option<ShredRefusal>) {
         if arrival.source != ShredSource::Repair {
             return;
         }
         let is_open = !self.whole.contains(&slot) && self.versions.is_open(slot);
         match refused {
             None => self.contests.kept(slot),
-            Some(Refused::Equivocation | Refused::Dumped) if is_open => self.contests.other(slot, arrival.now_ns),
+            Some(ShredRefusal::Equivocation | ShredRefusal::Dumped) if is_open => {
+                self.contests.other(slot, arrival.now_ns)
+            }
             Some(_) => {}
         }
     }
 
     /// The most recently completed set.
     pub(super) fn completed(&self) -> Option<CompletedSet<'_>> {
-        let Done { key, recovered, parent_slot } = self.done?;
+        let RecoveredSet { key, recovered, parent_slot } = self.done?;
         Some(CompletedSet { set: self.recent.get(&key)?.set(), parent_slot, recovered })
     }
 
     /// Decides whether a set may start next to the known sets of its slot.
-    fn admit(&mut self, key @ (slot, _): (u64, u32), link: Link, source: ShredSource) -> Result<(), Refused> {
+    fn admit(&mut self, key @ (slot, _): (u64, u32), link: Link, source: ShredSource) -> Result<(), ShredRefusal> {
         let mut versions = std::mem::take(&mut self.versions);
         let verdict = versions.admit(key, link, source == ShredSource::Repair, |set| self.link(slot, set));
-        if verdict == Err(Barred::Torn) {
+        if verdict == Err(SetRefusal::Torn) {
             let begun = self.sets.range((slot, 0)..=(slot, u32::MAX));
             let begun = begun.map(|((_, set), assembly)| (*set, (*assembly.root(), *assembly.chained_root())));
             let complete = self.slots.get(&slot).map(|incoming| incoming.complete.clone()).unwrap_or_default();
@@ -102,13 +106,13 @@ impl Receiver {
         }
         self.versions = versions;
         verdict.map_err(|barred| match barred {
-            Barred::Other => Refused::Dumped,
-            Barred::Torn => Refused::BrokenSet,
+            SetRefusal::Other => ShredRefusal::Dumped,
+            SetRefusal::Torn => ShredRefusal::BrokenSet,
         })
     }
 
     /// Checks that a genuine shred's claims about its slot are possible.
-    fn check_slot(&mut self, shred: &Shred<'_>) -> Result<(), Refused> {
+    fn check_slot(&mut self, shred: &Shred<'_>) -> Result<(), ShredRefusal> {
         let set_index = shred.set_index();
         let Some(incoming) = self.slots.get_mut(&shred.slot()) else { return Ok(()) };
         // A contradictory shred says nothing about the accepted block.
@@ -127,17 +131,17 @@ impl Receiver {
         } else if ends_before {
             self.note_conflict(shred, highest, None);
         }
-        Err(Refused::Equivocation)
+        Err(ShredRefusal::Equivocation)
     }
 
     /// Records a genuine shred's claims about its slot.
-    fn note_slot(&mut self, shred: &Shred<'_>, leader: Pubkey, arrival: Arrival) -> Result<(), Refused> {
+    fn note_slot(&mut self, shred: &Shred<'_>, leader: Pubkey, arrival: Arrival) -> Result<(), ShredRefusal> {
         let (slot, set_index) = (shred.slot(), shred.set_index());
         if !self.slots.contains_key(&slot) && self.slots.len() >= self.config.slots_max {
             // Evict the newest, since all slots before it are needed first; else a stalled slot, which is withheld or
             // nowhere available.
             let newest = self.slots.keys().next_back().copied().filter(|newest| *newest > slot);
-            let goes = newest.or_else(|| self.stands(slot, arrival.now_ns, |_| true)).ok_or(Refused::NoRoom)?;
+            let goes = newest.or_else(|| self.stands(slot, arrival.now_ns, |_| true)).ok_or(ShredRefusal::NoRoom)?;
             self.evict(goes);
         }
         // If a set had to be requested, no more of its shreds are on their way.
@@ -170,17 +174,17 @@ impl Receiver {
     }
 
     /// Recovers the missing shreds, and keeps the set to be handed out.
-    fn complete(&mut self, key: (u64, u32)) -> Result<(), Refused> {
+    fn complete(&mut self, key: (u64, u32)) -> Result<(), ShredRefusal> {
         let (slot, set_index) = key;
         let mut assembly = self.sets.remove(&key).expect("a shred of it was just kept");
         let came = assembly.present();
         let made = assembly.make(&self.code);
-        if made == Made::Lacks {
+        if made == SetYield::Lacks {
             self.sets.insert(key, assembly);
-            return Err(Refused::BrokenSet);
+            return Err(ShredRefusal::BrokenSet);
         }
         // Do not report shreds as recovered if they are not what the leader signed.
-        let recovered = if made == Made::All { !came } else { 0 };
+        let recovered = if made == SetYield::All { !came } else { 0 };
         let incoming = self.slots.get_mut(&slot).expect("its slot was just noted");
         incoming.begun -= 1;
         let header = assembly.set().header();
@@ -190,7 +194,7 @@ impl Receiver {
             || (header.ends_slot && incoming.highest > set_index);
         if contradicts {
             incoming.equivocates = true;
-            return Err(Refused::Equivocation);
+            return Err(ShredRefusal::Equivocation);
         }
         incoming.parent_slot = Some(parent_slot);
         if header.ends_slot {
@@ -201,7 +205,7 @@ impl Receiver {
             self.end(slot);
         }
         self.keep_recent(key, assembly);
-        self.done = Some(Done { key, recovered, parent_slot });
+        self.done = Some(RecoveredSet { key, recovered, parent_slot });
         Ok(())
     }
 

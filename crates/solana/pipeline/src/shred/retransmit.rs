@@ -17,9 +17,9 @@ use hearth_wire::{Hash, Pubkey, Signature};
 use super::arrival::ShredSource;
 use super::counters::Counters;
 use super::parse::leading_shred;
-use super::receiver::Resolved;
-use super::runs::{Runs, Sent};
-use super::signing::Signing;
+use super::receiver::ResolvedShred;
+use super::runs::{Runs, SendCounts};
+use super::signing::SigningQueue;
 use super::trees::Trees;
 
 /// Slots whose last set is signed, or waits for the signature.
@@ -27,13 +27,13 @@ const RESIGNED_MAX: usize = 16;
 
 /// A root and what the leader signed.
 #[derive(Clone, Copy)]
-struct Signed {
+struct SignedRoot {
     leader: Pubkey,
     root: Hash,
 }
 
 /// The last set of a slot, whose shreds carry the retransmitter's signature.
-struct Resigned {
+struct ResignedSet {
     root: Hash,
     signature: Option<Signature>,
     waiting: Vec<(Vec<u8>, Pubkey)>,
@@ -41,7 +41,7 @@ struct Resigned {
 
 /// Retransmits shreds.
 pub(super) struct Retransmit {
-    resigned: BTreeMap<u64, Resigned>,
+    resigned: BTreeMap<u64, ResignedSet>,
     /// Shreds for the children, until the burst ends that brought them.
     runs: Runs,
     net: Port,
@@ -57,13 +57,13 @@ impl Retransmit {
     pub fn resolved(
         &mut self,
         trees: &mut Trees,
-        signing: &mut Signing,
+        signing: &mut SigningQueue,
         shred: &Piece<'_>,
         source: ShredSource,
-        resolved: &Resolved<'_>,
+        resolved: &ResolvedShred<'_>,
         out: &mut Out<'_, impl Tile<Counters = Counters>>,
     ) {
-        let signed = Signed { leader: resolved.progress.leader, root: resolved.root };
+        let signed = SignedRoot { leader: resolved.progress.leader, root: resolved.root };
         if source == ShredSource::Turbine {
             self.send_on(trees, signing, shred, &signed, out);
         }
@@ -79,12 +79,12 @@ impl Retransmit {
     fn send_on(
         &mut self,
         trees: &mut Trees,
-        signing: &mut Signing,
+        signing: &mut SigningQueue,
         shred: &Piece<'_>,
-        signed: &Signed,
+        signed: &SignedRoot,
         out: &mut Out<'_, impl Tile<Counters = Counters>>,
     ) {
-        let (slot, Signed { leader, root }) = (shred.slot(), *signed);
+        let (slot, SignedRoot { leader, root }) = (shred.slot(), *signed);
         let place = shred.variant().retransmitter_signature().filter(|_| trees.retransmitters_sign(slot));
         let Some(place) = place else { return self.give(trees, shred, &leader, out) };
         if self.resigned.get(&slot).is_none_or(|known| known.root != root) {
@@ -93,7 +93,7 @@ impl Retransmit {
                 return;
             }
             signing.ask(slot, &root, out);
-            self.resigned.insert(slot, Resigned { root, signature: None, waiting: vec![] });
+            self.resigned.insert(slot, ResignedSet { root, signature: None, waiting: vec![] });
             while self.resigned.len() > RESIGNED_MAX
                 && let Some((_, oldest)) = self.resigned.pop_first()
             {
@@ -150,7 +150,7 @@ impl Retransmit {
 
     /// Sends the held shreds to the children.
     pub fn send(&mut self, out: &mut Out<'_, impl Tile<Counters = Counters>>) {
-        let Sent { sent, dropped } = self.runs.send(self.net, out);
+        let SendCounts { sent, dropped } = self.runs.send(self.net, out);
         out.count.shreds_sent_on += sent;
         out.count.dropped_shreds += dropped;
     }

@@ -23,14 +23,14 @@ const HELD_MAX: usize = 64;
 
 /// How many shreds were sent, and for how many net had no room; each destination counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sent {
+pub(super) struct SendCounts {
     pub sent: u64,
     pub dropped: u64,
 }
 
 /// Sends shreds of equal size to one address, as many in a message as it holds.
-pub(super) fn send_run(net: Port, to: SocketAddr, shreds: &[&[u8]], out: &mut Out<'_, impl Tile>) -> Sent {
-    let mut all = Sent::default();
+pub(super) fn send_run(net: Port, to: SocketAddr, shreds: &[&[u8]], out: &mut Out<'_, impl Tile>) -> SendCounts {
+    let mut all = SendCounts::default();
     let size = shreds.first().map_or(1, |shred| shred.len());
     for part in shreds.chunks((OUTGOING_MTU - Outgoing::HEADER) / size) {
         if out.credits(net, 1) == 0 {
@@ -94,12 +94,12 @@ impl Runs {
     }
 
     /// Sends all that is held, as far as net has room, and drops the rest.
-    pub fn send(&mut self, net: Port, out: &mut Out<'_, impl Tile>) -> Sent {
-        let mut all = Sent::default();
+    pub fn send(&mut self, net: Port, out: &mut Out<'_, impl Tile>) -> SendCounts {
+        let mut all = SendCounts::default();
         for Destination { to, runs } in self.destinations.drain(..) {
             for (size, starts) in runs {
                 let shreds: Vec<&[u8]> = starts.iter().map(|start| &self.bytes[*start..start + size]).collect();
-                let Sent { sent, dropped } = send_run(net, to, &shreds, out);
+                let SendCounts { sent, dropped } = send_run(net, to, &shreds, out);
                 all.sent += sent;
                 all.dropped += dropped;
             }
@@ -122,7 +122,7 @@ mod tests {
     struct Sender {
         runs: Runs,
         net: Port,
-        all: Sent,
+        all: SendCounts,
     }
 
     impl Tile for Sender {
@@ -133,7 +133,7 @@ mod tests {
         fn new(_: (), host: &mut Host<'_>) -> Result<Self, InitError> {
             let net = host.output("sender_net")?;
             host.elective(net);
-            Ok(Self { runs: Runs::default(), net, all: Sent::default() })
+            Ok(Self { runs: Runs::default(), net, all: SendCounts::default() })
         }
 
         /// The tag says to how many addresses the payload goes.
@@ -181,7 +181,7 @@ mod tests {
             (third, 1_203, vec![4]),
         ];
         assert_eq!(messages(&mut rig), expected);
-        assert_eq!(rig.tile().all, Sent { sent: 8, dropped: 0 });
+        assert_eq!(rig.tile().all, SendCounts { sent: 8, dropped: 0 });
         rig.give("in_sender", 1, &[9; 1_203]);
         rig.run();
         assert_eq!(messages(&mut rig), [(first, 1_203, vec![9])], "nothing is sent twice");
@@ -202,7 +202,7 @@ mod tests {
         let children = u64::from(DEPTH) + 10;
         (0..3).for_each(|mark| rig.give("in_sender", children, &[mark; 1_203]));
         rig.run();
-        assert_eq!(rig.tile().all, Sent { sent: 3 * u64::from(DEPTH), dropped: 30 });
+        assert_eq!(rig.tile().all, SendCounts { sent: 3 * u64::from(DEPTH), dropped: 30 });
         assert_eq!(messages(&mut rig).len(), DEPTH as usize);
     }
 

@@ -21,7 +21,7 @@ const KNOWN_MAX: usize = 128;
 
 /// What a parent signed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Signed {
+struct ParentSignature {
     parent: Pubkey,
     root: Hash,
     signature: Signature,
@@ -31,7 +31,7 @@ struct Signed {
 pub(super) struct Senders {
     verifier: Verifier,
     /// Right signatures, the newest last.
-    known: VecDeque<Signed>,
+    known: VecDeque<ParentSignature>,
 }
 
 impl Senders {
@@ -42,7 +42,7 @@ impl Senders {
 
     /// Whether this is the signature of `parent` under `root`.
     pub fn have_signed(&mut self, parent: &Pubkey, root: &Hash, signature: &Signature) -> bool {
-        let signed = Signed { parent: *parent, root: *root, signature: *signature };
+        let signed = ParentSignature { parent: *parent, root: *root, signature: *signature };
         if self.known.contains(&signed) {
             return true;
         }

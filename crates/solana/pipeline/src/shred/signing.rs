@@ -17,13 +17,13 @@ const UNSIGNED_MAX: usize = 64;
 pub(super) const TAG: u64 = 1 << 63;
 
 /// The slots of the waiting roots, in the order of the requests.
-pub(super) struct Signing {
+pub(super) struct SigningQueue {
     port: Port,
     next_tag: u64,
     waiting: VecDeque<u64>,
 }
 
-impl Signing {
+impl SigningQueue {
     pub fn new(port: Port) -> Self {
         Self { port, next_tag: TAG, waiting: VecDeque::new() }
     }

@@ -115,13 +115,13 @@ fn contradictions_are_refused() {
     let sets = [shred_slot(&mut one, 1, 0, &ours), shred_slot(&mut two, 1, 0, &other)].concat();
     let shred = |set: usize, i: usize| Shred::parse(sets[set].shreds().nth(i).unwrap()).unwrap();
     let mut deshredder = Deshredder::new(1, Some([1; 32]), SHREDS_PER_SLOT_MAX);
-    assert_eq!(deshredder.add(&shred(0, 0)), Ok(Added::Kept));
-    assert_eq!(deshredder.add(&shred(0, 0)), Ok(Added::Unneeded));
+    assert_eq!(deshredder.add(&shred(0, 0)), Ok(AddResult::Kept));
+    assert_eq!(deshredder.add(&shred(0, 0)), Ok(AddResult::Unneeded));
     assert_eq!(deshredder.add(&shred(1, 1)), Err(DeshredError::Conflict));
     for i in 1..31 {
-        assert_eq!(deshredder.add(&shred(0, i)), Ok(Added::Kept));
+        assert_eq!(deshredder.add(&shred(0, i)), Ok(AddResult::Kept));
     }
-    assert_eq!(deshredder.add(&shred(0, 63)), Ok(Added::Completed));
+    assert_eq!(deshredder.add(&shred(0, 63)), Ok(AddResult::Completed));
     assert_eq!(deshredder.next_batch(), Err(DeshredError::Chain(0)));
     assert_eq!(Deshredder::new(2, None, 64).add(&shred(0, 0)), Err(DeshredError::Slot(1)));
     let limited = Deshredder::new(1, None, 16).add(&shred(0, 20)).unwrap_err();
@@ -138,7 +138,7 @@ fn a_signed_set_that_is_no_codeword_is_refused() {
     let root = *set.rehash(0, &mut [[0; 32]; SHREDS_PER_SET], &[0; 32]);
     set.sign(&SIGNATURE);
     let mut deshredder = Deshredder::new(1, None, SHREDS_PER_SLOT_MAX);
-    let mut last = Ok(Added::Kept);
+    let mut last = Ok(AddResult::Kept);
     for bytes in set.shreds().take(DATA_PER_SET) {
         let shred = Shred::parse(bytes).unwrap();
         assert_eq!(merkle_root(&shred), Some(root));
@@ -167,7 +167,7 @@ proptest! {
         for (set, keep) in sets.iter().zip(&keep).rev() {
             for (n, &i) in keep.iter().enumerate() {
                 let shred = Shred::parse(set.shreds().nth(i).unwrap()).unwrap();
-                let added = if n + 1 == DATA_PER_SET { Added::Completed } else { Added::Kept };
+                let added = if n + 1 == DATA_PER_SET { AddResult::Completed } else { AddResult::Kept };
                 prop_assert_eq!(deshredder.add(&shred), Ok(added));
             }
             let recovered = deshredder.set(set.header().set_index).unwrap();

@@ -7,7 +7,7 @@
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
 //!         `shred_net`, elective: the shreds of signed sets for each destination; in a cluster `shred_repair`,
 //!         elective: what is missing of other leaders' slots (gaps.rs); in a cluster `shred_gossip`, elective: whole
-//!         slots and equivocating leaders (hand_on.rs)
+//!         slots and equivocating leaders (deliver.rs)
 //! memory  at most [`UNSIGNED_MAX`] sets that wait for their signature; one batch
 //! drops   shreds for destinations when net has no room, counted; never a part of the block itself: pack keeps it
 //!         within [`entry_bytes_within`] the slot's shreds
@@ -25,7 +25,7 @@ use hearth_wire::shred::DATA_PER_SET;
 
 use super::cluster::Cluster;
 use super::counters::Counters;
-use super::runs::{Sent, send_run};
+use super::runs::{SendCounts, send_run};
 use super::set::{FecSet, SET_CAPACITY};
 use super::shredder::{Shredder, ShredderConfig, ShredderError};
 use super::signing::TAG;
@@ -84,7 +84,7 @@ pub const fn entry_bytes_within(shreds: u64) -> u64 {
     usable * (BATCH_SETS * SET_CAPACITY - MICROBLOCK_MTU) as u64 / BATCH_SETS as u64
 }
 
-struct Unsigned {
+struct UnsignedSet {
     set: FecSet,
     parent_slot: u64,
     origin_us: u32,
@@ -103,7 +103,7 @@ pub struct Shred {
     next_slot: u64,
     /// The current slot and its parent.
     slot: Option<(u64, u64)>,
-    unsigned: VecDeque<Unsigned>,
+    unsigned: VecDeque<UnsignedSet>,
     free: Vec<FecSet>,
     next_tag: u64,
     coalesce_until: Option<u64>,
@@ -319,7 +319,7 @@ impl Shred {
             out.publish(self.sign, self.next_tag, set.root());
             self.next_tag += 1;
             out.count.sets += 1;
-            self.unsigned.push_back(Unsigned { set, parent_slot, origin_us, transactions: 0 });
+            self.unsigned.push_back(UnsignedSet { set, parent_slot, origin_us, transactions: 0 });
         }
         if let Some(last) = self.unsigned.back_mut() {
             last.transactions += std::mem::take(&mut self.transactions);
@@ -354,7 +354,7 @@ impl Shred {
         }
         let oldest = self.next_tag - self.unsigned.len() as u64;
         assert_eq!(tag, oldest, "sign answers in the order asked");
-        let Unsigned { mut set, parent_slot, origin_us, transactions } =
+        let UnsignedSet { mut set, parent_slot, origin_us, transactions } =
             self.unsigned.pop_front().expect("an answer to a question");
         set.sign(signature);
         out.set_origin(origin_us);
@@ -388,7 +388,7 @@ impl Shred {
 /// Sends shreds to net, with runs of equal size in one message.
 fn send(net: Port, to: SocketAddr, shreds: &[&[u8]], out: &mut Out<'_, Shred>) {
     for run in shreds.chunk_by(|a, b| a.len() == b.len()) {
-        let Sent { sent, dropped } = send_run(net, to, run, out);
+        let SendCounts { sent, dropped } = send_run(net, to, run, out);
         out.count.shreds_sent += sent;
         out.count.dropped_shreds += dropped;
     }

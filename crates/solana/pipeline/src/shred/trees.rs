@@ -15,8 +15,8 @@ use hearth_turbine::{Contact, NodeSet, Scratch, ShredId};
 use hearth_wire::Pubkey;
 use hearth_wire::shred::Shred as Piece;
 
-use super::arrival::{Arrival, Refused, ShredSource};
-use super::check::Genuine;
+use super::arrival::{Arrival, ShredRefusal, ShredSource};
+use super::check::VerifiedShred;
 use super::cluster::Cluster;
 use super::features::Features;
 use super::parse::leading_shred;
@@ -90,7 +90,12 @@ impl Trees {
     ///
     /// # Errors
     /// The signature is missing or wrong.
-    pub fn check_sender(&mut self, shred: &Piece<'_>, genuine: &Genuine, arrival: Arrival) -> Result<(), Refused> {
+    pub fn check_sender(
+        &mut self,
+        shred: &Piece<'_>,
+        genuine: &VerifiedShred,
+        arrival: Arrival,
+    ) -> Result<(), ShredRefusal> {
         let Some(signature) = shred.retransmitter_signature() else { return Ok(()) };
         if arrival.source == ShredSource::Repair {
             return Ok(());
@@ -102,7 +107,7 @@ impl Trees {
         let parent = self.nodes[&epoch].set.parent(&id(shred), &genuine.leader, &mut self.scratch);
         let is_signed =
             parent.is_none_or(|parent| self.senders.have_signed(&parent.identity, &genuine.root, &signature));
-        if is_signed { Ok(()) } else { Err(Refused::Sender) }
+        if is_signed { Ok(()) } else { Err(ShredRefusal::Sender) }
     }
 
     /// The addresses of this node's children in a shred's tree.

@@ -12,7 +12,7 @@
 //! source  `docs/cluster-protocol.md`, sections 2 and 3
 //!
 //! [`parse`] → [`check`](super::check) → [`resolve`](super::resolve) → [`retransmit`](super::retransmit) →
-//! [`hand_on`](super::hand_on). A stage has one entry point, and knows nothing of the later ones.
+//! [`deliver`](super::deliver). A stage has one entry point, and knows nothing of the later ones.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -23,16 +23,16 @@ use hearth_wire::repair::Answer;
 use hearth_wire::shred::Shred as Piece;
 use hearth_wire::{Pubkey, Signature};
 
-use super::arrival::{Arrival, Refused, ShredSource};
+use super::arrival::{Arrival, ShredRefusal, ShredSource};
 use super::cluster::Cluster;
 use super::counters::Counters;
+use super::deliver::Deliver;
 use super::gaps::{self, GapReports};
-use super::hand_on::HandOn;
 use super::parse::parse;
-use super::receiver::{Receiver, ReceiverConfig, Resolved};
+use super::receiver::{Receiver, ReceiverConfig, ResolvedShred};
 use super::retransmit::Retransmit;
 use super::set::FecSet;
-use super::signing::Signing;
+use super::signing::SigningQueue;
 use super::trees::Trees;
 use crate::links::{Datagram, PeerNews, PortKind, SHRED_REPAIR};
 use crate::repair::LOOK_NS;
@@ -63,10 +63,10 @@ pub(super) struct Ingress {
     receiver: Receiver,
     trees: Trees,
     retransmit: Retransmit,
-    hand_on: HandOn,
+    hand_on: Deliver,
     answers: Answers,
     gaps: GapReports,
-    signing: Signing,
+    signing: SigningQueue,
     /// When to check for missing shreds if the core is awake.
     look_at: u64,
     /// When to wake the core for that check if nothing arrives.
@@ -87,11 +87,11 @@ impl Ingress {
             receiver: Receiver::new(cluster.receiver.clone(), root),
             trees: Trees::new(&cluster),
             retransmit: Retransmit::new(ports.net),
-            hand_on: HandOn::new(&cluster, ports.store, ports.gossip),
+            hand_on: Deliver::new(&cluster, ports.store, ports.gossip),
             answers: Answers::new(cluster.nonces),
             gaps: GapReports::new(gaps),
             resending: VecDeque::new(),
-            signing: Signing::new(ports.sign),
+            signing: SigningQueue::new(ports.sign),
             cluster,
             look_at: 0,
             wake_at: 0,
@@ -273,7 +273,7 @@ fn accept<'a>(
     trees: &mut Trees,
     shred: &Piece<'_>,
     arrival: Arrival,
-) -> Result<Resolved<'a>, Refused> {
+) -> Result<ResolvedShred<'a>, ShredRefusal> {
     let leader = |slot| -> Option<Pubkey> { cluster.ledger.leader_at(slot).map(|leader| leader.node) };
     let is_whole = |slot| cluster.blocks.slot(slot).is_some_and(|info| info.whole);
     let genuine = receiver.check(shred, arrival, leader, is_whole)?;
@@ -281,23 +281,23 @@ fn accept<'a>(
     receiver.resolve(shred, genuine, arrival)
 }
 
-fn count(why: Refused, count: &mut Counters) {
+fn count(why: ShredRefusal, count: &mut Counters) {
     let counter = match why {
-        Refused::Malformed => &mut count.dropped_malformed,
-        Refused::Version => &mut count.dropped_version,
-        Refused::Ahead => &mut count.dropped_ahead,
-        Refused::Old => &mut count.dropped_old,
-        Refused::Rules => &mut count.dropped_rules,
-        Refused::NoLeader => &mut count.dropped_no_leader,
-        Refused::Own => &mut count.dropped_own,
-        Refused::Duplicate => &mut count.dropped_duplicate,
-        Refused::Proof => &mut count.dropped_proof,
-        Refused::Signature => &mut count.dropped_signature,
-        Refused::Equivocation => &mut count.dropped_equivocation,
-        Refused::NoRoom => &mut count.dropped_no_room,
-        Refused::BrokenSet => &mut count.dropped_broken_set,
-        Refused::Dumped => &mut count.dropped_dumped,
-        Refused::Sender => &mut count.dropped_sender,
+        ShredRefusal::Malformed => &mut count.dropped_malformed,
+        ShredRefusal::Version => &mut count.dropped_version,
+        ShredRefusal::Ahead => &mut count.dropped_ahead,
+        ShredRefusal::Old => &mut count.dropped_old,
+        ShredRefusal::Rules => &mut count.dropped_rules,
+        ShredRefusal::NoLeader => &mut count.dropped_no_leader,
+        ShredRefusal::Own => &mut count.dropped_own,
+        ShredRefusal::Duplicate => &mut count.dropped_duplicate,
+        ShredRefusal::Proof => &mut count.dropped_proof,
+        ShredRefusal::Signature => &mut count.dropped_signature,
+        ShredRefusal::Equivocation => &mut count.dropped_equivocation,
+        ShredRefusal::NoRoom => &mut count.dropped_no_room,
+        ShredRefusal::BrokenSet => &mut count.dropped_broken_set,
+        ShredRefusal::Dumped => &mut count.dropped_dumped,
+        ShredRefusal::Sender => &mut count.dropped_sender,
     };
     *counter += 1;
 }

@@ -48,7 +48,7 @@ pub(super) fn is_value_of(bytes: &[u8], node: &Pubkey) -> bool {
 pub(super) mod tests {
     use hearth_crypto::ed25519::verify_strict;
     use hearth_wire::gossip::{ContactInfo, LowestSlot, SocketKind, Version};
-    use hearth_wire::repair::{Request, Wanted, signed_bytes};
+    use hearth_wire::repair::{Request, RequestContent, signed_bytes};
     use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
 
     use super::*;
@@ -161,7 +161,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_repair_request_is_refused() {
-        for wanted in [Wanted::Shred { slot: 5, index: 7 }, Wanted::Highest { slot: 5, from: 7 }] {
+        for wanted in [RequestContent::Shred { slot: 5, index: 7 }, RequestContent::Highest { slot: 5, from: 7 }] {
             let request = Request { sender: own(), recipient: [2; 32], time_ms: 3, nonce: 4, wanted }.write();
             assert!(!is_signed_as_anything(&signed_bytes(&request)));
         }

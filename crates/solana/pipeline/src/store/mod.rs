@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hearth_ledger::Ledger;
-use hearth_ledger::blockstore::{Appended, BlockStore, StoreError};
+use hearth_ledger::blockstore::{AppendResult, BlockStore, StoreError};
 use hearth_ledger::history::{History, HistoryError};
 use hearth_ring::FragMeta;
 use hearth_tile::{Filter, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
@@ -269,7 +269,7 @@ impl Tile for Store {
             work = Poll::Busy;
         }
         self.go_on();
-        self.tell_poh(out);
+        self.notify_poh(out);
         work
     }
 
@@ -331,12 +331,12 @@ impl Store {
         let appended = store.append_set(&set);
         if set.last_in_slot
             && self.tower.is_some()
-            && matches!(appended, Ok(Appended::Stored { .. } | Appended::Disabled))
+            && matches!(appended, Ok(AppendResult::Stored { .. } | AppendResult::Disabled))
         {
             self.block_ids.insert(set.slot, set.merkle_root);
         }
         match appended {
-            Ok(Appended::Stored { slot_whole }) => {
+            Ok(AppendResult::Stored { slot_whole }) => {
                 out.count.sets += 1;
                 out.count.bytes += set.data.len() as u64;
                 let is_first = !self.origins_us.contains_key(&set.slot);
@@ -352,8 +352,8 @@ impl Store {
                     }
                 }
             }
-            Ok(Appended::Duplicate) => out.count.dropped_duplicate += 1,
-            Ok(Appended::Disabled) => {
+            Ok(AppendResult::Duplicate) => out.count.dropped_duplicate += 1,
+            Ok(AppendResult::Disabled) => {
                 // Nothing is promised about these blocks, and nothing may wait for them.
                 out.count.switched_off += 1;
                 if set.last_in_slot {
@@ -406,7 +406,7 @@ impl Store {
     }
 
     /// Notifies poh whether slots may start, if that has changed and its link has room.
-    fn tell_poh(&mut self, out: &mut Out<'_, Self>) {
+    fn notify_poh(&mut self, out: &mut Out<'_, Self>) {
         let Some(poh) = self.poh.filter(|_| self.has_stopped_poh != self.stands) else { return };
         if out.credits(poh, 1) == 0 {
             return out.held_up();

@@ -4,8 +4,8 @@
 //!         ledger's block summaries
 //! writes  the history: batches as they arrive, a block once it is whole here and in the block store
 //! memory  one batch per bank and of replay, at most 16 MiB; 24 B per whole block that is not closed, and its summary
-//!         in the ledger; if other nodes make blocks too, what [`Unconfirmed`] holds
-//! drops   if other nodes make blocks too, the transactions of blocks for which [`Unconfirmed`] had no room:
+//!         in the ledger; if other nodes make blocks too, what [`UnconfirmedBlocks`] holds
+//! drops   if other nodes make blocks too, the transactions of blocks for which [`UnconfirmedBlocks`] had no room:
 //!         `history_lost_blocks`. Otherwise nothing: while the disk is full it accepts no more, and the banks wait
 //! source  [`hearth_ledger::history`]
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use hearth_ledger::history::{BlockMeta, History, HistoryError};
 use hearth_ledger::{BlockRewards, BlockSummary, Ledger, Reward, RewardKind};
 
-use super::unconfirmed::Unconfirmed;
+use super::unconfirmed::UnconfirmedBlocks;
 use crate::links::MORE;
 
 /// Joins batches and blocks.
@@ -31,7 +31,7 @@ pub(super) struct Recorder {
     /// Whether the disk refused a write.
     stuck: bool,
     /// If other nodes make blocks too: metadata of blocks that are closed once the cluster has confirmed them.
-    unconfirmed: Option<Unconfirmed>,
+    unconfirmed: Option<UnconfirmedBlocks>,
     /// The block that the disk had no room to close.
     closing: Option<BlockMeta>,
     /// Blocks closed without their transactions, because there was no room for those while they waited, here or in
@@ -58,7 +58,7 @@ impl Recorder {
             whole: BTreeMap::new(),
             closed: slot,
             stuck: false,
-            unconfirmed: is_in_cluster.then(Unconfirmed::default),
+            unconfirmed: is_in_cluster.then(UnconfirmedBlocks::default),
             closing: None,
             lost_blocks: 0,
         }

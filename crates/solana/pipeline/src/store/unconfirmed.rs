@@ -38,12 +38,12 @@ impl BlockHistory {
 
 /// The batches of all unconfirmed blocks.
 #[derive(Debug, Default)]
-pub(super) struct Unconfirmed {
+pub(super) struct UnconfirmedBlocks {
     blocks: BTreeMap<u64, BlockHistory>,
     bytes: usize,
 }
 
-impl Unconfirmed {
+impl UnconfirmedBlocks {
     /// Starts the block of a slot that replay has executed, replacing any other block of that slot. Replay has dropped
     /// the metadata of `dropped` of its transactions.
     pub fn begin(&mut self, slot: u64, dropped: u64) {
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn complete_block_is_taken_once() {
-        let mut unconfirmed = Unconfirmed::default();
+        let mut unconfirmed = UnconfirmedBlocks::default();
         unconfirmed.add(&batch(5, 2, 10));
         assert_eq!(unconfirmed.take(5, 3), None);
         unconfirmed.add(&batch(5, 1, 0));
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn another_block_replaces_batches_of_its_slot() {
-        let mut unconfirmed = Unconfirmed::default();
+        let mut unconfirmed = UnconfirmedBlocks::default();
         unconfirmed.add(&batch(5, 9, 3));
         unconfirmed.add(&batch(5, 1, 3));
         unconfirmed.begin(5, 0);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn replayed_block_takes_no_batch_of_a_bank() {
-        let mut unconfirmed = Unconfirmed::default();
+        let mut unconfirmed = UnconfirmedBlocks::default();
         unconfirmed.add_from_bank(&batch(5, 2, 3));
         unconfirmed.begin(5, 0);
         unconfirmed.add_from_bank(&batch(5, 1, 3));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn batch_that_does_not_fit_drops_its_block() {
-        let mut unconfirmed = Unconfirmed::default();
+        let mut unconfirmed = UnconfirmedBlocks::default();
         unconfirmed.add(&batch(5, 1, BYTES_MAX - 100));
         unconfirmed.add(&batch(5, 2, 200));
         assert_eq!(unconfirmed.bytes, 0);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn metadata_that_replay_dropped_is_not_waited_for() {
-        let mut unconfirmed = Unconfirmed::default();
+        let mut unconfirmed = UnconfirmedBlocks::default();
         unconfirmed.begin(5, 3);
         assert_eq!(unconfirmed.take(5, 4), None);
         assert_eq!(unconfirmed.take(5, 3), Some((vec![], true)));

@@ -12,7 +12,7 @@ use hearth_wire::Hash;
 
 /// An executed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frozen {
+pub struct TowerBlock {
     /// Its slot and bank hash.
     pub id: BankId,
     /// The slot of its parent.
@@ -26,18 +26,18 @@ pub struct Frozen {
 /// Executed blocks by slot, one version of each.
 #[derive(Debug)]
 pub struct Blocks {
-    blocks: BTreeMap<u64, Frozen>,
+    blocks: BTreeMap<u64, TowerBlock>,
     root: u64,
 }
 
 impl Blocks {
     /// Creates the set with only the root.
-    pub fn new(root: Frozen) -> Self {
+    pub fn new(root: TowerBlock) -> Self {
         Self { blocks: BTreeMap::from([(root.id.slot, root)]), root: root.id.slot }
     }
 
     /// Returns the block of a slot.
-    pub fn get(&self, slot: u64) -> Option<&Frozen> {
+    pub fn get(&self, slot: u64) -> Option<&TowerBlock> {
         self.blocks.get(&slot)
     }
 
@@ -57,7 +57,7 @@ impl Blocks {
     }
 
     /// Adds a block whose parent is in the set.
-    pub fn add(&mut self, block: Frozen) {
+    pub fn add(&mut self, block: TowerBlock) {
         assert!(self.blocks.contains_key(&block.parent), "blocks come after their parents");
         self.blocks.insert(block.id.slot, block);
     }
@@ -86,7 +86,7 @@ impl Blocks {
             }
             at = block.parent;
         }
-        let mut kept: BTreeMap<u64, Frozen> = BTreeMap::new();
+        let mut kept: BTreeMap<u64, TowerBlock> = BTreeMap::new();
         let mut gone = vec![];
         for (slot, block) in std::mem::take(&mut self.blocks) {
             if slot == root || kept.contains_key(&block.parent) {
@@ -116,9 +116,9 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    fn block(slot: u64, parent: u64) -> Frozen {
+    fn block(slot: u64, parent: u64) -> TowerBlock {
         let hash = [slot as u8; 32];
-        Frozen { id: BankId { slot, hash }, parent, block_id: hash, blockhash: hash }
+        TowerBlock { id: BankId { slot, hash }, parent, block_id: hash, blockhash: hash }
     }
 
     /// 0 ─ 1 ─ 2 ─ 5 ─ 6

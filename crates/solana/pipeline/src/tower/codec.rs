@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use hearth_consensus::{AccountVotes, BankId, FrozenBank};
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
-use hearth_wire::vote::{Lockout, Voted};
+use hearth_wire::vote::{Lockout, VoteTarget};
 
 use super::messages::{Command, Event, FrozenBlock, StoredBlock};
 use crate::links::MORE;
@@ -136,7 +136,12 @@ impl Command {
             3 => Self::Confirmed(read_id(&mut r)),
             4 => Self::Finalized(r.u64()),
             5 => Self::Dump(r.u64()),
-            6 => Self::Voted(Voted { slot: r.u64(), account: *r.bytes(), bank_hash: *r.bytes(), block_id: *r.bytes() }),
+            6 => Self::Voted(VoteTarget {
+                slot: r.u64(),
+                account: *r.bytes(),
+                bank_hash: *r.bytes(),
+                block_id: *r.bytes(),
+            }),
             kind => unreachable!("a command of no kind: {kind}"),
         }
     }
@@ -250,7 +255,7 @@ mod tests {
             Command::Confirmed(id(4)),
             Command::Finalized(5),
             Command::Dump(6),
-            Command::Voted(Voted { account: [1; 32], slot: 7, bank_hash: [2; 32], block_id: [3; 32] }),
+            Command::Voted(VoteTarget { account: [1; 32], slot: 7, bank_hash: [2; 32], block_id: [3; 32] }),
         ];
         for command in commands {
             assert_eq!(Command::decode(&command.encode()), command);

@@ -19,10 +19,10 @@ use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
 use hearth_mutation::{Mutation, active};
 use hearth_wire::message::Message;
-use hearth_wire::vote::Voted;
+use hearth_wire::vote::VoteTarget;
 use hearth_wire::{Pubkey, Signature};
 
-use super::blocks::{Blocks, Frozen};
+use super::blocks::{Blocks, TowerBlock};
 use super::join_wait::{JoinWait, VoteRefresh, VoteTally, Wait};
 use super::messages::{Command, Event, FrozenBlock, Start, StoredBlock};
 use super::saved::{Files, SavedError};
@@ -107,7 +107,7 @@ pub struct Config {
 
 /// The current time, by two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
+pub struct Clocks {
     /// Time since an arbitrary instant; it never goes back.
     pub monotonic: Duration,
     /// Unix time in milliseconds; the clock may step backwards.
@@ -145,7 +145,7 @@ pub enum Output {
 
 /// A vote that is waiting for its signatures.
 #[derive(Debug)]
-struct Unsigned {
+struct UnsignedVote {
     number: u64,
     message: Message,
     /// The block that it votes for; `None` for the previous run's last vote, which goes to gossip only.
@@ -165,7 +165,7 @@ pub struct Core {
     vote_reader: VoteReader,
     blocks: Blocks,
     /// The last block that replay executed.
-    head: Frozen,
+    head: TowerBlock,
     stored: BTreeMap<u64, StoredBlock>,
     /// Slots whose blocks cannot be executed.
     dead: BTreeSet<u64>,
@@ -187,7 +187,7 @@ pub struct Core {
     unsaved: Option<(TowerVote, Vec<u8>)>,
     /// The newest vote after that one.
     next_vote: Option<(TowerVote, Vec<u8>)>,
-    unsigned: Option<Unsigned>,
+    unsigned: Option<UnsignedVote>,
     /// How many votes were submitted for signing.
     numbered: u64,
     join_wait: Option<JoinWait>,
@@ -206,11 +206,11 @@ impl Core {
     ///
     /// # Errors
     /// The tower belongs to another chain.
-    pub fn new(config: Config, start: Start, saved: Option<Tower>, now: Now) -> Result<Self, TowerError> {
+    pub fn new(config: Config, start: Start, saved: Option<Tower>, now: Clocks) -> Result<Self, TowerError> {
         let Start { block, ancestors, schedule, epochs, stored } = start;
         let FrozenBlock { bank, blockhash, voters } = block;
         let root = bank.id.slot;
-        let frozen = Frozen { id: bank.id, parent: bank.parent.slot, block_id: bank.block_id, blockhash };
+        let frozen = TowerBlock { id: bank.id, parent: bank.parent.slot, block_id: bank.block_id, blockhash };
         let epochs: BTreeMap<u64, _> = epochs.into_iter().map(|stakes| (stakes.epoch, stakes)).collect();
         let epoch = schedule.epoch(root);
         let current = epochs.get(&epoch);
@@ -293,7 +293,7 @@ impl Core {
     }
 
     /// Handles an event from replay.
-    pub fn on_event(&mut self, event: Event, now: Now) {
+    pub fn on_event(&mut self, event: Event, now: Clocks) {
         match event {
             Event::Epoch(stakes) => {
                 let weights = Arc::new(VoteWeights::new(&stakes.votes));
@@ -327,7 +327,7 @@ impl Core {
         }
     }
 
-    fn froze(&mut self, block: FrozenBlock, now: Now) {
+    fn froze(&mut self, block: FrozenBlock, now: Clocks) {
         let FrozenBlock { bank, blockhash, voters } = block;
         let FrozenBank { id, parent, block_id, .. } = bank;
         self.making = self.making.filter(|making| *making != id.slot);
@@ -337,7 +337,7 @@ impl Core {
         if self.blocks.get(parent.slot).is_none_or(|block| block.id != parent) {
             return; // It was dropped, or left behind by a root, while this was on its way.
         }
-        self.head = Frozen { id, parent: parent.slot, block_id, blockhash };
+        self.head = TowerBlock { id, parent: parent.slot, block_id, blockhash };
         self.blocks.add(self.head);
         let epoch = self.schedule.epoch(id.slot);
         if epoch != self.schedule.epoch(parent.slot) {
@@ -365,7 +365,7 @@ impl Core {
 
     /// Records a vote, and requests its slot once enough stake has voted for it, if it is near and not whole here. A
     /// slot that is far ahead tells repair how far the cluster is, of which less than a third of the stake may lie.
-    fn note_vote(&mut self, voted: &Voted) {
+    fn note_vote(&mut self, voted: &VoteTarget) {
         // A node that is epochs behind knows no stakes of the vote's epoch. It must learn all the same how far the
         // cluster is: most of its stake is where it was.
         let known = self.stakes(voted.slot);
@@ -412,13 +412,13 @@ impl Core {
     /// # Panics
     /// If there are no signatures, because sign refused the vote, and no key was removed. It would refuse all others
     /// too, and a lone node would never confirm anything again.
-    pub fn on_signed(&mut self, number: u64, signatures: &[Signature], now: Now) {
+    pub fn on_signed(&mut self, number: u64, signatures: &[Signature], now: Clocks) {
         if signatures.is_empty() && self.config.voters.were_removed() {
             // The vote was on its way when its key was removed.
             return;
         }
         assert!(!signatures.is_empty(), "sign refused the node's own vote");
-        let Some(Unsigned { message, id, .. }) = self.unsigned.take_if(|unsigned| unsigned.number == number) else {
+        let Some(UnsignedVote { message, id, .. }) = self.unsigned.take_if(|unsigned| unsigned.number == number) else {
             return;
         };
         let mut left = signatures.iter();
@@ -444,7 +444,7 @@ impl Core {
     ///
     /// # Errors
     /// Writing the tower failed for another reason than a full disk; its vote is not sent.
-    pub fn poll(&mut self, now: Now, files: &mut dyn Files) -> Result<(), TowerError> {
+    pub fn poll(&mut self, now: Clocks, files: &mut dyn Files) -> Result<(), TowerError> {
         self.out.extend(std::mem::take(&mut self.wanted).into_iter().map(Output::Want));
         if let Some(refresh) = &mut self.refresh
             && refresh.is_due(now.monotonic)
@@ -468,7 +468,7 @@ impl Core {
         Ok(())
     }
 
-    fn act(&mut self, action: Action, now: Now, files: &mut dyn Files) -> Result<(), TowerError> {
+    fn act(&mut self, action: Action, now: Clocks, files: &mut dyn Files) -> Result<(), TowerError> {
         match action {
             Action::Vote { vote, saved } => {
                 if active(Mutation::EarlyVote) {
@@ -557,7 +557,7 @@ impl Core {
         let message = votes::message(vote, &self.config.node, &voter, &account, named.blockhash);
         self.numbered += 1;
         self.out.push(Output::Sign { number: self.numbered, message: message.clone() });
-        self.unsigned = Some(Unsigned { number: self.numbered, message, id });
+        self.unsigned = Some(UnsignedVote { number: self.numbered, message, id });
     }
 
     fn root(&mut self, rooted: &[BankId], files: &mut dyn Files) -> Result<(), TowerError> {
@@ -580,7 +580,7 @@ impl Core {
     }
 
     /// Whether the node is still waiting for the cluster.
-    fn is_joining(&mut self, now: Now) -> bool {
+    fn is_joining(&mut self, now: Clocks) -> bool {
         let newest = self.blocks.newest();
         let stakes = self.stakes(newest);
         let Some(join_wait) = &mut self.join_wait else { return false };

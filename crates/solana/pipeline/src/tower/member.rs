@@ -33,7 +33,7 @@ use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use hearth_wire::Pubkey;
 
 use super::codec::Pieces;
-use super::core::{Core, Now, Output, TowerError};
+use super::core::{Clocks, Core, Output, TowerError};
 use super::has_room;
 use super::messages::Event;
 use crate::cluster_view::{RepairPeer, View};
@@ -148,7 +148,7 @@ impl Member {
     ) -> Result<bool, TowerError> {
         if frag.input() == self.from_replay {
             let event = self.events.push(frag.payload(), frag.control());
-            return Ok(event.map(|event| core.on_event(Event::decode(event), Now::at(out))).is_some());
+            return Ok(event.map(|event| core.on_event(Event::decode(event), Clocks::at(out))).is_some());
         }
         if frag.input() == self.from_repair {
             self.on_answer(AncestorAnswer::read(frag.payload()), core);

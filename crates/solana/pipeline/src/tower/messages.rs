@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hearth_consensus::{BankId, FrozenBank};
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::stakes::EpochStakes;
-use hearth_wire::vote::Voted;
+use hearth_wire::vote::VoteTarget;
 use hearth_wire::{Hash, Pubkey};
 
 /// Maximum slots above the root for which tower tracks the store's contents: those of seven hours.
@@ -99,5 +99,5 @@ pub enum Command {
     /// The block of this slot is not the cluster's: drop it and what was executed on it.
     Dump(u64),
     /// Another node's vote, by an account with stake: compare the hash that it names.
-    Voted(Voted),
+    Voted(VoteTarget),
 }

@@ -23,14 +23,13 @@
 //!                      └─► slots to ask for, blocks to send again, ancestors to ask for
 //! ```
 //!
-//! A lone node is a cluster of one ([`Alone`]):
+//! A lone node is a cluster of one ([`SoloDriver`]):
 //!
 //! ```text
 //! store ── durable block ──► Core ─► sign ─► vote: pack
 //!                             └─► ledger: confirmed, final
 //! ```
 
-mod alone;
 mod blocks;
 mod codec;
 mod core;
@@ -38,12 +37,12 @@ mod join_wait;
 mod member;
 mod messages;
 mod saved;
+mod solo;
 mod tile;
 mod votes;
 
-pub use self::core::{Config as CoreConfig, Core, Counters, Now, Output, TowerError};
-pub use alone::{Alone, NoFiles};
-pub use blocks::{Blocks, Frozen};
+pub use self::core::{Clocks, Config as CoreConfig, Core, Counters, Output, TowerError};
+pub use blocks::{Blocks, TowerBlock};
 #[cfg(test)]
 pub(crate) use codec::Pieces;
 pub(crate) use codec::pieces;
@@ -52,6 +51,7 @@ pub use saved::{
     Files, SavedError, Writer, final_slot, is_root_damaged, root as saved_root, root_saved_at, save_file, save_root,
     save_tower, tower as saved_tower,
 };
+pub use solo::{NoFiles, SoloDriver};
 
 pub use tile::{Config, Membership, Tower};
 

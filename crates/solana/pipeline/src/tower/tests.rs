@@ -11,7 +11,7 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::epoch::EpochSchedule;
 use hearth_ledger::leaders::LeaderSchedule;
 use hearth_ledger::stakes::{EpochStakes, VoteStake};
-use hearth_wire::vote::{TowerSync, Voted, VotedBlock, voted_for};
+use hearth_wire::vote::{TowerSync, VoteTarget, VotedBlock, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 use super::{CoreConfig as Config, *};
@@ -229,8 +229,8 @@ impl Node {
     }
 }
 
-fn now(at: Duration) -> Now {
-    Now { monotonic: at, unix_ms: 1_700_000_000_000 + at.as_millis() as u64 }
+fn now(at: Duration) -> Clocks {
+    Clocks { monotonic: at, unix_ms: 1_700_000_000_000 + at.as_millis() as u64 }
 }
 
 fn commands(outputs: &[Output]) -> Vec<Command> {
@@ -277,7 +277,10 @@ fn vote_is_signed_and_sent_after_its_tower_is_saved() {
     let outputs = node.core.outputs();
     let [Output::Vote(transaction), Output::Gossip(said)] = &outputs[..] else { panic!("{outputs:?}") };
     let txn = Txn::parse(transaction).unwrap();
-    assert_eq!(voted_for(&txn), Some(Voted { account: account(0), slot: 1, bank_hash: id(1).hash, block_id: [7; 32] }));
+    assert_eq!(
+        voted_for(&txn),
+        Some(VoteTarget { account: account(0), slot: 1, bank_hash: id(1).hash, block_id: [7; 32] })
+    );
     assert_eq!(txn.recent_blockhash(), &[51; 32], "the blockhash of the block voted for");
     assert_eq!((said, txn.signatures()), (transaction, &[[5; 64]][..]));
 }
@@ -420,7 +423,7 @@ fn only_signed_votes_of_authorized_voters_count() {
     node.core.on_vote(&vote_by(1, 1, id(5)));
     assert_eq!((node.core.count.heard_votes, node.core.count.refused_votes), (1, 3));
     let outputs = node.step();
-    let voted = Voted { account: account(1), slot: 5, bank_hash: id(5).hash, block_id: [7; 32] };
+    let voted = VoteTarget { account: account(1), slot: 5, bank_hash: id(5).hash, block_id: [7; 32] };
     assert_eq!(outputs, [Output::Replay(Command::Voted(voted)), Output::Want(5)], "a quarter of the stake has it");
     // Another key may vote with the account from now on.
     let mut changed = block(id(1), id(0), vec![]);

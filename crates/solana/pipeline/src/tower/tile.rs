@@ -1,7 +1,7 @@
 //! tile: the tower tile.
 //!
 //! reads   `sign_tower`, reliable: the signatures of a vote's message; in a cluster what [`member`](super::member)
-//!         reads, else what [`alone`](super::alone) reads
+//!         reads, else what [`solo`](super::solo) reads
 //! writes  `tower_sign`, elective: the message of a vote; a signed vote: in a cluster `tower_txsend`, elective, else
 //!         `tower_pack`, elective; in a cluster what [`member`](super::member) writes
 //! memory  that of [`Core`]; waiting for room: a message, the newest vote
@@ -18,11 +18,11 @@ use std::time::Duration;
 use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Port, Tile, WaitFor};
 use hearth_wire::Signature;
 
-use super::alone::Alone;
-use super::core::{Core, Counters, Now, Output, TowerError};
+use super::core::{Clocks, Core, Counters, Output, TowerError};
 use super::has_room;
 use super::member::Member;
 use super::saved::Files;
+use super::solo::SoloDriver;
 use crate::failure::Failure;
 use crate::links::{SIGN_TOWER, TOWER_PACK, TOWER_SIGN, TOWER_TXSEND};
 
@@ -43,7 +43,7 @@ pub enum Membership {
     /// Other nodes vote and make blocks too; the tile exchanges messages with replay, gossip and repair.
     Cluster,
     /// The node has all the stake and makes every block; store reports which blocks are durable.
-    Alone(Alone),
+    Alone(SoloDriver),
 }
 
 /// The links that depend on the [`Membership`], with the state that belongs to them.
@@ -51,7 +51,7 @@ enum Links {
     /// In a cluster the tile is linked with replay, gossip, repair, shred and rserve.
     Cluster(Box<Member>),
     /// Alone it has a link from store.
-    Alone(Alone),
+    Alone(SoloDriver),
 }
 
 /// Connects consensus to its links.
@@ -123,7 +123,7 @@ impl Tile for Tower {
             let (signatures, rest) = frag.payload().as_chunks::<64>();
             assert!(rest.is_empty(), "sign answers with whole signatures");
             let signatures: &[Signature] = signatures;
-            self.core.on_signed(frag.tag(), signatures, Now::at(out));
+            self.core.on_signed(frag.tag(), signatures, Clocks::at(out));
             // This node's own vote may be what confirms a block.
             self.is_due = true;
             return self.hand_out();
@@ -159,7 +159,7 @@ impl Tile for Tower {
             {
                 has_published |= member.tick(&mut self.core, out);
             }
-            let done = self.core.poll(Now::at(out), &mut *self.files);
+            let done = self.core.poll(Clocks::at(out), &mut *self.files);
             self.hand_out();
             // After its earlier outputs.
             if let Err(why) = done {
@@ -242,7 +242,7 @@ fn first_bytes(transaction: &[u8]) -> u64 {
     u64::from_le_bytes(*transaction[1..].first_chunk().expect("a transaction has a signature"))
 }
 
-impl Now {
+impl Clocks {
     /// Reads the time of a host's clock.
     pub fn of(clock: &Clock) -> Self {
         Self::new(clock.now(), clock.wall_ns())

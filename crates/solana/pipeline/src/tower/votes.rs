@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use hearth_consensus::TowerVote;
 use hearth_crypto::ed25519::{Verifier, VerifierConfig};
 use hearth_wire::message::Message;
-use hearth_wire::vote::{TowerSync, Voted, VotedBlock, voted_for};
+use hearth_wire::vote::{TowerSync, VoteTarget, VotedBlock, voted_for};
 use hearth_wire::{Hash, Pubkey, Txn};
 
 /// Builds the message by which `node` sends a tower, naming `blockhash`, with the vote account `account`, whose
@@ -34,7 +34,7 @@ pub(super) struct VoteReader {
 
 impl VoteReader {
     /// Returns what a gossip transaction votes for, if it has a valid signature of the account's authorized voter.
-    pub fn read(&mut self, transaction: &[u8], voters: &BTreeMap<Pubkey, Pubkey>) -> Option<Voted> {
+    pub fn read(&mut self, transaction: &[u8], voters: &BTreeMap<Pubkey, Pubkey>) -> Option<VoteTarget> {
         let txn = Txn::parse(transaction).ok()?;
         let voted = voted_for(&txn)?;
         let voter = voters.get(&voted.account)?;

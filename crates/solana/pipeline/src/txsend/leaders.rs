@@ -44,14 +44,14 @@ pub(super) fn client_config() -> ClientConfig {
 }
 
 /// A waiting transaction, and since when it waits.
-type Waiting = (Instant, Vec<u8>);
+type WaitingTransaction = (Instant, Vec<u8>);
 
 /// The connection to one address.
 struct Leader {
     connection: ClientConnectionId,
     /// Waiting votes, which precede transactions.
-    votes: VecDeque<Waiting>,
-    transactions: VecDeque<Waiting>,
+    votes: VecDeque<WaitingTransaction>,
+    transactions: VecDeque<WaitingTransaction>,
     wanted_at: Instant,
 }
 

@@ -236,7 +236,7 @@ impl Tile for TxSend {
         let own = self.own_votes.drain(..).chain(self.own_transaction.take().map(|(transaction, ..)| transaction));
         for transaction in own {
             out.count.dropped_waiting += 1;
-            self.config.drops.tell_bytes(&transaction, DropReason::TxsendWaiting, out);
+            self.config.drops.record_bytes(&transaction, DropReason::TxsendWaiting, out);
         }
     }
 }
@@ -311,7 +311,7 @@ impl TxSend {
             self.send_own(out);
         } else if sent.is_none() {
             out.count.dropped_no_leader += 1;
-            self.config.drops.tell_bytes(frag.payload(), DropReason::TxsendNoLeader, out);
+            self.config.drops.record_bytes(frag.payload(), DropReason::TxsendNoLeader, out);
             out.filtered();
         }
     }
@@ -340,10 +340,10 @@ impl TxSend {
     }
 
     /// Records which waiting transactions were dropped.
-    fn tell_dropped(&mut self, out: &mut Out<'_, Self>) {
+    fn record_dropped(&mut self, out: &mut Out<'_, Self>) {
         for transaction in self.leaders.take_dropped() {
             out.count.dropped_waiting += 1;
-            self.config.drops.tell_bytes(&transaction, DropReason::TxsendWaiting, out);
+            self.config.drops.record_bytes(&transaction, DropReason::TxsendWaiting, out);
         }
     }
 
@@ -352,7 +352,7 @@ impl TxSend {
         let now = self.clock.instant(out.now());
         let mut moved = self.send_own(out);
         moved |= self.leaders.send_waiting();
-        self.tell_dropped(out);
+        self.record_dropped(out);
         if let Some((port, stakes)) = &mut self.quic {
             while stakes.has_piece() && out.credits(*port, 1) > 0 {
                 out.publish_with(*port, 0, |buffer| stakes.write_piece(buffer));

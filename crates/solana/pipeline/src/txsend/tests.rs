@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_gossip::Peer;
-use hearth_ledger::drop_log::{DropReason, Fates};
+use hearth_ledger::drop_log::{DropReason, DropTable};
 use hearth_ledger::{Genesis, GenesisConfig, LedgerConfig, stakes};
 use hearth_quic::{Server, ServerConfig};
 use hearth_testkit::random::Random;
@@ -316,7 +316,7 @@ fn a_vote_goes_before_transactions_that_wait() {
 #[test]
 fn each_drop_is_counted_and_has_its_fate() {
     let stranger = [9; 32];
-    let fates = Arc::new(Fates::new(1_000, 7));
+    let fates = Arc::new(DropTable::new(1_000, 7));
     let mut rig = rig_with_drops(&stranger, false, &OUTPUTS, DropLog::new(fates.clone()));
     rig.give(RPC_TXSEND, 0, &numbered(1_000, 100));
     rig.run();

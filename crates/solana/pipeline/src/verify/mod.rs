@@ -56,7 +56,7 @@ pub struct Config {
 /// Maximum transactions verified together.
 const BATCH: usize = 32;
 
-struct Pending {
+struct PendingTransaction {
     len: usize,
     origin_us: u32,
     tag: u64,
@@ -72,7 +72,7 @@ pub struct Verify {
     drops: DropLog,
     dedup: Port,
     bytes: Box<[[u8; TXN_MTU]; BATCH]>,
-    pending: Vec<Pending>,
+    pending: Vec<PendingTransaction>,
     verdicts: Vec<Result<(), VerifyError>>,
 }
 
@@ -101,7 +101,7 @@ impl Tile for Verify {
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         let Ok(txn) = Txn::parse(frag.payload()) else {
             out.count.dropped_malformed += 1;
-            self.drops.tell_bytes(frag.payload(), DropReason::VerifyMalformed, out);
+            self.drops.record_bytes(frag.payload(), DropReason::VerifyMalformed, out);
             return out.filtered();
         };
         let tag = hash64(self.key, txn.first_signature());
@@ -114,7 +114,7 @@ impl Tile for Verify {
         let signatures = txn.signatures().len();
         self.bytes[self.pending.len()][..frag.payload().len()].copy_from_slice(frag.payload());
         let (len, origin_us) = (frag.payload().len(), out.origin_us());
-        self.pending.push(Pending { len, origin_us, tag, signatures, again });
+        self.pending.push(PendingTransaction { len, origin_us, tag, signatures, again });
     }
 
     fn end_burst(&mut self, out: &mut Out<'_, Self>) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hearth_crypto::ed25519::SigningKey;
 use hearth_ledger::builders;
-use hearth_ledger::drop_log::Fates;
+use hearth_ledger::drop_log::DropTable;
 use hearth_tile::rig::Rig;
 
 use super::*;
@@ -69,7 +69,7 @@ fn each_drop_is_counted() {
 
 #[test]
 fn each_drop_is_told_under_its_signature() {
-    let fates = Arc::new(Fates::new(100, 7));
+    let fates = Arc::new(DropTable::new(100, 7));
     let mut rig = rig_that_tells(DropLog::new(fates.clone()));
     let (good, malformed, mut forged) = (transfer(1), &transfer(2)[..100], transfer(3));
     forged[10] ^= 1;

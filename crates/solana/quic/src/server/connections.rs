@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quinn_proto::{ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Event, Incoming, StreamEvent};
 use rustls::pki_types::CertificateDer;
 
-use super::{Held, Peer, Server, Slot, Stage, Streams, marked_copy};
+use super::{HeldDatagrams, Peer, Server, Slot, Stage, Streams, marked_copy};
 use crate::admission::Refusal;
 use crate::config::STREAM_FRAMES_MAX;
 use crate::transport::pass_events;
@@ -165,7 +165,7 @@ impl Server {
                     closing: false,
                     used: now,
                     streams: Streams::new(now),
-                    held: Held::new(0),
+                    held: HeldDatagrams::new(0),
                 }));
                 self.slot_count += 1;
                 self.half_open += 1;

@@ -12,7 +12,7 @@
 //! source  RFC 9000; Agave 4.2's `solana-streamer`
 
 mod connections;
-mod held;
+mod held_datagrams;
 mod streams;
 
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ use crate::entropy::{Entropy, TokenClock};
 use crate::stake::{Load, Stakes};
 use crate::transport::Responses;
 use crate::{ConfigError, ServerCounters, Transmit, entropy, tls};
-use held::{Held, marked_copy};
+use held_datagrams::{HeldDatagrams, marked_copy};
 use streams::Streams;
 
 /// The sender of a transaction.
@@ -70,7 +70,7 @@ struct Slot {
     /// When a transaction was last read from it, or it was made.
     used: Instant,
     streams: Streams,
-    held: Held,
+    held: HeldDatagrams,
 }
 
 /// A TPU server for one UDP socket (or several with one address).

@@ -153,7 +153,7 @@ impl Streams {
 }
 
 /// The result of reading a stream.
-enum Read {
+enum StreamRead {
     /// A whole transaction in one piece.
     Piece(Bytes),
     /// A whole transaction out of several.
@@ -165,7 +165,7 @@ enum Read {
 }
 
 /// How a stream ended.
-enum End {
+enum StreamEnd {
     Whole(Vec<u8>),
     Oversize,
     Reset,
@@ -179,16 +179,16 @@ fn gather(
     chunks: &mut Chunks<'_>,
     first: Result<Option<Chunk>, ReadError>,
     mut second: Option<Result<Option<Chunk>, ReadError>>,
-) -> Option<End> {
+) -> Option<StreamEnd> {
     let mut next = first;
     loop {
         match next {
             Ok(Some(chunk)) if bytes.len() + chunk.bytes.len() > limit => {
-                return Some(End::Oversize);
+                return Some(StreamEnd::Oversize);
             }
             Ok(Some(chunk)) => bytes.extend_from_slice(&chunk.bytes),
-            Ok(None) => return Some(End::Whole(std::mem::take(bytes))),
-            Err(ReadError::Reset(_)) => return Some(End::Reset),
+            Ok(None) => return Some(StreamEnd::Whole(std::mem::take(bytes))),
+            Err(ReadError::Reset(_)) => return Some(StreamEnd::Reset),
             Err(ReadError::Blocked) => return None,
         }
         next = second.take().unwrap_or_else(|| chunks.next(usize::MAX));
@@ -213,10 +213,10 @@ impl Server {
             };
             let read = self.read_stream(index, id, now);
             let (bytes, gathered): (&[u8], bool) = match &read {
-                Read::Piece(piece) => (piece, false),
-                Read::Gathered(bytes) => (bytes, true),
-                Read::Nothing => continue,
-                Read::Oversize => {
+                StreamRead::Piece(piece) => (piece, false),
+                StreamRead::Gathered(bytes) => (bytes, true),
+                StreamRead::Nothing => continue,
+                StreamRead::Oversize => {
                     self.counters.streams_oversize += 1;
                     let code = close_code::INVALID_STREAM;
                     self.close(index, now, code, "invalid_stream");
@@ -292,7 +292,7 @@ impl Server {
     }
 
     /// Reads all that is there of a stream.
-    fn read_stream(&mut self, index: u32, id: StreamId, now: Instant) -> Read {
+    fn read_stream(&mut self, index: u32, id: StreamId, now: Instant) -> StreamRead {
         let limit = self.config.stream_bytes_max;
         let slot = self.slots[index as usize].as_deref_mut().expect("an occupied slot");
         let streams = &mut slot.streams;
@@ -300,7 +300,7 @@ impl Server {
         let mut stream = slot.quic.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else {
             // Only a stream that we have stopped is gone; its part went with it.
-            return Read::Nothing;
+            return StreamRead::Nothing;
         };
         let first = chunks.next(usize::MAX);
         let mut second = None;
@@ -311,7 +311,7 @@ impl Server {
             // The common case: one piece, finished.
             let next = chunks.next(usize::MAX);
             if let Ok(None) = next {
-                let piece = Read::Piece(chunk.bytes.clone());
+                let piece = StreamRead::Piece(chunk.bytes.clone());
                 if chunks.finalize().should_transmit() {
                     self.queue_transmit(index);
                 }
@@ -331,17 +331,17 @@ impl Server {
             self.queue_transmit(index);
         }
         match end {
-            Some(End::Whole(bytes)) if bytes.is_empty() => self.counters.streams_empty += 1,
-            Some(End::Whole(bytes)) => return Read::Gathered(bytes),
-            Some(End::Oversize) => return Read::Oversize,
-            Some(End::Reset) => self.counters.streams_reset += 1,
+            Some(StreamEnd::Whole(bytes)) if bytes.is_empty() => self.counters.streams_empty += 1,
+            Some(StreamEnd::Whole(bytes)) => return StreamRead::Gathered(bytes),
+            Some(StreamEnd::Oversize) => return StreamRead::Oversize,
+            Some(StreamEnd::Reset) => self.counters.streams_reset += 1,
             None if self.reassembly_bytes > self.config.reassembly_bytes_max => {
                 self.counters.streams_over_memory += 1;
                 self.stop(index, id);
             }
             None => self.deadlines.advance(index, now + self.config.stream_timeout),
         }
-        Read::Nothing
+        StreamRead::Nothing
     }
 
     /// Refuses the rest of an unfinished stream and frees what is held of it.

@@ -6,7 +6,7 @@ use hearth_quic::deferred::is_client_handshake;
 use hearth_quic::{Client, ClientConfig, ConnectionState, Handshake, ServerConfig, tls};
 use ring::signature::Ed25519KeyPair;
 
-use crate::common::{Node, Weather, World};
+use crate::common::{NetworkFaults, Node, World};
 
 const SEED: [u8; 32] = [7; 32];
 
@@ -39,7 +39,7 @@ impl Signer {
     }
 }
 
-fn world(weather: Weather, seed: u64) -> (World, usize) {
+fn world(weather: NetworkFaults, seed: u64) -> (World, usize) {
     let mut world = World::new(ServerConfig::agave(), weather, seed);
     let mut client = Client::with_signer(ClientConfig::default(), tls::public_key(&SEED), &[5; 32]).unwrap();
     client.connect(world.now, world.server_address);
@@ -63,7 +63,7 @@ fn sends(world: &mut World, signer: &mut Signer) -> Option<[u8; 32]> {
 
 #[test]
 fn a_signature_may_come_at_once_or_late() {
-    for (weather, seeds) in [(Weather::FAIR, 0..2), (Weather::FOUL, 0..30)] {
+    for (weather, seeds) in [(NetworkFaults::FAIR, 0..2), (NetworkFaults::FOUL, 0..30)] {
         for seed in seeds {
             for after_ms in [0, 1, 70, 900] {
                 let (mut world, _) = world(weather, seed);
@@ -77,8 +77,8 @@ fn a_signature_may_come_at_once_or_late() {
 
 #[test]
 fn without_delay_a_handshake_takes_one_more_round_trip() {
-    let (mut deferred, _) = world(Weather::FAIR, 1);
-    let mut own = World::new(ServerConfig::agave(), Weather::FAIR, 1);
+    let (mut deferred, _) = world(NetworkFaults::FAIR, 1);
+    let mut own = World::new(ServerConfig::agave(), NetworkFaults::FAIR, 1);
     own.add_client(ClientConfig::default());
     let mut signer = Signer::new(SEED, Duration::ZERO);
     let mut connected = |world: &mut World| {
@@ -91,7 +91,7 @@ fn without_delay_a_handshake_takes_one_more_round_trip() {
         world.now - start
     };
     let [own, deferred] = [connected(&mut own), connected(&mut deferred)];
-    assert_eq!(deferred - own, 2 * Weather::FAIR.latency, "{own:?}, {deferred:?}");
+    assert_eq!(deferred - own, 2 * NetworkFaults::FAIR.latency, "{own:?}, {deferred:?}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_wrong_signature_and_none_end_the_handshake() {
     let stranger = Signer::new([8; 32], Duration::ZERO);
     let nobody = Signer::new(SEED, Duration::from_secs(3_600));
     for mut signer in [stranger, nobody] {
-        let (mut world, _) = world(Weather::FAIR, 3);
+        let (mut world, _) = world(NetworkFaults::FAIR, 3);
         world.run_until(Duration::from_secs(120), |world| {
             let now = world.now;
             let client = world.client(0);
@@ -116,7 +116,7 @@ fn a_wrong_signature_and_none_end_the_handshake() {
 
 #[test]
 fn ids_of_closed_connections_stay_closed() {
-    let (mut world, _) = world(Weather::FAIR, 4);
+    let (mut world, _) = world(NetworkFaults::FAIR, 4);
     let mut signer = Signer::new(SEED, Duration::ZERO);
     let (server, mut ids) = (world.server_address, vec![]);
     for _ in 0..5 {

@@ -8,13 +8,13 @@ use hearth_testkit::random::Random;
 use proptest::prelude::*;
 use quinn_proto::{Dir, VarInt};
 
-use crate::common::{Node, RawConfig, Weather, World};
+use crate::common::{NetworkFaults, Node, RawConfig, World};
 
 const SOON: Duration = Duration::from_secs(5);
 
 /// A world with one honest client that is connected.
 fn world(config: ServerConfig) -> (World, usize) {
-    let mut world = World::new(config, Weather::FAIR, 1);
+    let mut world = World::new(config, NetworkFaults::FAIR, 1);
     let honest = world.add_client(ClientConfig::default());
     world.run_until(SOON, |w| w.client(honest).send_transaction(&[0; 64]).is_ok());
     world.run_until(SOON, |w| w.received.len() == 1);
@@ -208,7 +208,7 @@ fn half_open_flood_is_bounded_and_costs_nobody() {
 #[test]
 fn proven_half_open_connections_are_bounded_too() {
     let config = ServerConfig { half_open_retry: 0, half_open_max: 0, ..ServerConfig::agave() };
-    let mut world = World::new(config, Weather::FAIR, 2);
+    let mut world = World::new(config, NetworkFaults::FAIR, 2);
     world.add_raw(RawConfig::solana(None));
     world.run_for(Duration::from_secs(1));
     let count = world.server.counters();
@@ -219,7 +219,7 @@ fn proven_half_open_connections_are_bounded_too() {
 #[test]
 fn token_of_another_address_is_refused() {
     let config = ServerConfig { half_open_retry: 0, ..ServerConfig::agave() };
-    let mut world = World::new(config, Weather::FAIR, 3);
+    let mut world = World::new(config, NetworkFaults::FAIR, 3);
     let n = world.add_raw(RawConfig::solana(None));
     // The Retry arrives; then the client's datagrams come from elsewhere.
     world.run_until(SOON, |w| w.server.counters().retries_sent == 1);
@@ -282,7 +282,7 @@ fn first_packet_that_does_not_decrypt_is_counted() {
 #[test]
 fn answers_nobody_fetches_are_bounded() {
     let config = ServerConfig { half_open_retry: 0, responses_max: 10, ..ServerConfig::agave() };
-    let mut world = World::new(config, Weather::FAIR, 4);
+    let mut world = World::new(config, NetworkFaults::FAIR, 4);
     for initial in initials(&world, 25) {
         world.server.handle_datagram(world.now, World::address(99), None, &initial);
     }
@@ -382,7 +382,7 @@ fn at_the_limit_the_longest_unused_connection_gives_way() {
 #[test]
 fn streams_per_second_are_limited_by_not_reading() {
     let config = ServerConfig { streams_per_second: Some(200), ..ServerConfig::agave() };
-    let mut world = World::new(config, Weather::FAIR, 1);
+    let mut world = World::new(config, NetworkFaults::FAIR, 1);
     let n = world.add_client(ClientConfig::default());
     let mut sent = 0u32;
     let mut last = (0, Duration::ZERO);
@@ -461,7 +461,7 @@ proptest! {
     /// Genuine datagrams, cut or changed at random, in every phase of a connection.
     #[test]
     fn mangled_datagrams_never_hurt(seed: u64) {
-        let mut world = World::new(ServerConfig::agave(), Weather::FOUL, seed);
+        let mut world = World::new(ServerConfig::agave(), NetworkFaults::FOUL, seed);
         let n = world.add_client(ClientConfig::default());
         let mut rng = Random(seed);
         let mut buffer = Vec::new();
@@ -485,7 +485,7 @@ proptest! {
             }
             world.step();
         }
-        world.weather = Weather::FAIR;
+        world.weather = NetworkFaults::FAIR;
         world.run_until(Duration::from_secs(60), |w| w.client(n).in_flight() == 0);
         world.run_for(Duration::from_secs(1));
         let c = *world.client(n).counters();

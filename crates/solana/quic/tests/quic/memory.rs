@@ -6,7 +6,7 @@ use hearth_quic::{ClientConfig, ServerConfig, close_code};
 use proptest::prelude::*;
 use quinn_proto::{StreamId, congestion};
 
-use crate::common::{RawConfig, Weather, World};
+use crate::common::{NetworkFaults, RawConfig, World};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -27,7 +27,7 @@ fn stubborn() -> RawConfig {
 
 /// A world with an honest client (node 0), a hostile peer (node 1), and streams that the peer has open.
 fn world(config: ServerConfig, streams: usize) -> (World, Vec<StreamId>) {
-    let mut world = World::new(config, Weather::FAIR, 1);
+    let mut world = World::new(config, NetworkFaults::FAIR, 1);
     world.add_client(ClientConfig::default());
     world.add_raw(stubborn());
     world.run_until(SOON, |w| w.raw(1).connected);
@@ -141,7 +141,7 @@ fn honest_peers_may_fill_their_windows() {
     {
         let streams = config.streams_concurrent as usize;
         let config = ServerConfig { streams_per_second: None, ..config };
-        let mut world = World::new(config, Weather::FAIR, 1);
+        let mut world = World::new(config, NetworkFaults::FAIR, 1);
         let n = world.add_raw(stubborn());
         world.run_until(SOON, |w| w.raw(n).connected);
         world.run_for(Duration::from_millis(10));
@@ -165,7 +165,7 @@ proptest! {
     /// A caller that reads intermittently, over a bad network: no honest peer is ever treated as hostile.
     #[test]
     fn honest_peers_in_foul_weather_are_kept(seed: u64, length in 8usize..=1232) {
-        let mut world = World::new(ServerConfig::local(), Weather::FOUL, seed);
+        let mut world = World::new(ServerConfig::local(), NetworkFaults::FOUL, seed);
         world.add_client(ClientConfig::default());
         // In such weather a handshake alone may take seconds.
         world.run_until(Duration::from_secs(60), |w| w.client(0).send_transaction(&vec![1; length]).is_ok());

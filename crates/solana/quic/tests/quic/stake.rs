@@ -5,7 +5,7 @@ use std::time::Duration;
 use hearth_quic::{ClientConfig, ServerConfig, Stakes, tls};
 use quinn_proto::Dir;
 
-use crate::common::{RawConfig, Weather, World};
+use crate::common::{NetworkFaults, RawConfig, World};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -24,7 +24,7 @@ fn connect(world: &mut World, seed: u8) -> usize {
 
 #[test]
 fn streams_at_once_go_by_stake() {
-    let mut world = World::new(config(), Weather::FAIR, 1);
+    let mut world = World::new(config(), NetworkFaults::FAIR, 1);
     for (seed, streams) in [(1, 227), (2, 512), (3, 128)] {
         let n = connect(&mut world, seed);
         let open = std::iter::from_fn(|| world.raw(n).quic.streams().open(Dir::Uni)).count();
@@ -36,7 +36,7 @@ fn streams_at_once_go_by_stake() {
 #[test]
 fn connections_of_a_key_go_by_stake() {
     for (seed, connections) in [(1, 16), (3, 8)] {
-        let mut world = World::new(config(), Weather::FAIR, 1);
+        let mut world = World::new(config(), NetworkFaults::FAIR, 1);
         (0..17).for_each(|_| _ = connect(&mut world, seed));
         assert_eq!(world.server.connection_count(), connections);
         assert_eq!(world.server.counters().refused_key_count, 17 - connections as u64);
@@ -46,7 +46,7 @@ fn connections_of_a_key_go_by_stake() {
 #[test]
 fn stakes_of_a_new_epoch_hold_for_open_connections_too() {
     let key = |seed| tls::public_key(&[seed; 32]);
-    let mut world = World::new(config(), Weather::FAIR, 1);
+    let mut world = World::new(config(), NetworkFaults::FAIR, 1);
     let (loser, winner) = (connect(&mut world, 1), connect(&mut world, 3));
     let open = |world: &mut World, n: usize| std::iter::from_fn(|| world.raw(n).quic.streams().open(Dir::Uni)).count();
     assert_eq!(open(&mut world, winner), 128);
@@ -77,7 +77,7 @@ fn thousand(world: &mut World, seed: u8) -> Duration {
 
 #[test]
 fn the_staked_are_not_throttled_as_others_are() {
-    let mut world = World::new(config(), Weather::FAIR, 1);
+    let mut world = World::new(config(), NetworkFaults::FAIR, 1);
     assert!(thousand(&mut world, 1) < Duration::from_millis(200));
     assert_eq!(world.server.counters().throttled, 0);
     assert!(thousand(&mut world, 3) > Duration::from_millis(4800));
@@ -91,7 +91,7 @@ fn when_the_staked_fill_the_server_each_has_its_share() {
     // Eight large ones and a small one.
     let stakes = Stakes::new((1..=9).map(|seed| (key(seed), if seed < 9 { 1000 } else { 8 })));
     let config = ServerConfig { stakes, staked_streams_per_second: Some(2000), ..ServerConfig::agave() };
-    let mut world = World::new(config, Weather::FAIR, 1);
+    let mut world = World::new(config, NetworkFaults::FAIR, 1);
     let press = |world: &mut World, span| {
         let until = world.now + span;
         while world.now < until {
@@ -120,7 +120,7 @@ fn when_the_staked_fill_the_server_each_has_its_share() {
 
 #[test]
 fn the_staked_are_the_last_to_give_way() {
-    let mut world = World::new(ServerConfig { connections_max: 2, ..config() }, Weather::FAIR, 1);
+    let mut world = World::new(ServerConfig { connections_max: 2, ..config() }, NetworkFaults::FAIR, 1);
     let (staked, other) = (connect(&mut world, 1), connect(&mut world, 3));
     world.run_for(Duration::from_secs(3));
     let newcomer = connect(&mut world, 4);

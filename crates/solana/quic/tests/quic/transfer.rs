@@ -8,7 +8,7 @@ use hearth_quic::{ClientConfig, ConnectionState, ServerConfig, TRANSACTION_BYTES
 use hearth_testkit::random::Random;
 use quinn_proto::{Dir, VarInt};
 
-use crate::common::{RawConfig, Weather, World};
+use crate::common::{NetworkFaults, RawConfig, World};
 
 /// Transaction number `n`: its length (8 to 1232 B) and bytes follow from it.
 fn transaction(n: u64) -> Vec<u8> {
@@ -54,7 +54,7 @@ fn transfer(world: &mut World, count: u64) {
 #[test]
 fn ten_thousand_arrive_exactly_once_in_foul_weather() {
     for seed in [1, 2] {
-        let mut world = World::new(ServerConfig::local(), Weather::FOUL, seed);
+        let mut world = World::new(ServerConfig::local(), NetworkFaults::FOUL, seed);
         for _ in 0..3 {
             world.add_client(ClientConfig::default());
         }
@@ -65,14 +65,14 @@ fn ten_thousand_arrive_exactly_once_in_foul_weather() {
 
 #[test]
 fn ten_thousand_arrive_in_fair_weather_with_local_tuning() {
-    let mut world = World::new(ServerConfig::local(), Weather::FAIR, 3);
+    let mut world = World::new(ServerConfig::local(), NetworkFaults::FAIR, 3);
     world.add_client(ClientConfig::local());
     transfer(&mut world, 10_000);
 }
 
 #[test]
 fn peers_are_known_by_key_and_address() {
-    let mut world = World::new(ServerConfig::local(), Weather::FAIR, 4);
+    let mut world = World::new(ServerConfig::local(), NetworkFaults::FAIR, 4);
     let with = world.add_client(ClientConfig::default());
     let without = world.add_client_at(ClientConfig::default(), World::address(77), None);
     for n in [with, without] {
@@ -91,7 +91,7 @@ fn peers_are_known_by_key_and_address() {
 #[test]
 fn without_room_the_sender_waits_and_nothing_is_lost() {
     let config = ServerConfig { streams_concurrent: 64, ..ServerConfig::local() };
-    let mut world = World::new(config, Weather::FAIR, 5);
+    let mut world = World::new(config, NetworkFaults::FAIR, 5);
     let n = world.add_client(ClientConfig::default());
     world.room = false;
     let mut sent = 0u64;
@@ -114,7 +114,7 @@ fn without_room_the_sender_waits_and_nothing_is_lost() {
 
 #[test]
 fn what_arrived_before_the_peer_closed_is_still_read() {
-    let mut world = World::new(ServerConfig::local(), Weather::FAIR, 6);
+    let mut world = World::new(ServerConfig::local(), NetworkFaults::FAIR, 6);
     let n = world.add_raw(RawConfig::solana(Some([8; 32])));
     world.room = false;
     world.run_until(Duration::from_secs(5), |w| w.raw(n).quic.streams().open(Dir::Uni).is_some());
@@ -137,7 +137,7 @@ fn what_arrived_before_the_peer_closed_is_still_read() {
 /// Quinn set up as Solana's own TPU client does, at its defaults otherwise.
 #[test]
 fn solana_client_settings_interoperate() {
-    let mut world = World::new(ServerConfig::agave(), Weather::FAIR, 7);
+    let mut world = World::new(ServerConfig::agave(), NetworkFaults::FAIR, 7);
     let n = world.add_raw(RawConfig::solana(Some([8; 32])));
     world.run_until(Duration::from_secs(5), |w| w.raw(n).connected);
     world.run_for(Duration::from_millis(10));
@@ -162,7 +162,7 @@ fn solana_client_settings_interoperate() {
 
 #[test]
 fn longest_transaction_passes_and_no_longer_one() {
-    let mut world = World::new(ServerConfig::local(), Weather::FAIR, 8);
+    let mut world = World::new(ServerConfig::local(), NetworkFaults::FAIR, 8);
     let n = world.add_raw(RawConfig::solana(None));
     world.run_until(Duration::from_secs(5), |w| w.raw(n).connected);
     world.run_for(Duration::from_millis(10));
@@ -189,7 +189,7 @@ fn longest_transaction_passes_and_no_longer_one() {
 
 #[test]
 fn client_reconnects_and_counts_what_was_lost() {
-    let mut world = World::new(ServerConfig::local(), Weather::FAIR, 9);
+    let mut world = World::new(ServerConfig::local(), NetworkFaults::FAIR, 9);
     let n = world.add_client(ClientConfig::default());
     world.run_until(Duration::from_secs(5), |w| w.client(n).send_transaction(&[1; 99]).is_ok());
     world.run_until(Duration::from_secs(5), |w| w.client(n).counters().acknowledged == 1);
@@ -214,7 +214,7 @@ fn client_reconnects_and_counts_what_was_lost() {
 
 #[test]
 fn client_dials_until_a_server_is_there_and_stays_closed_when_closed() {
-    let mut world = World::new(ServerConfig::local(), Weather::FAIR, 10);
+    let mut world = World::new(ServerConfig::local(), NetworkFaults::FAIR, 10);
     let n = world.add_client(ClientConfig::default());
     world.weather.loss_per_mille = 1000;
     world.run_for(Duration::from_secs(120));
@@ -239,7 +239,7 @@ fn client_dials_until_a_server_is_there_and_stays_closed_when_closed() {
 #[test]
 fn runs_repeat_with_the_seed() {
     let run = || {
-        let mut world = World::new(ServerConfig::local(), Weather::FOUL, 11);
+        let mut world = World::new(ServerConfig::local(), NetworkFaults::FOUL, 11);
         world.add_client(ClientConfig::default());
         transfer(&mut world, 1_000);
         let order: Vec<u64> = world.received.iter().map(|r| u64::from_le_bytes(r.1[..8].try_into().unwrap())).collect();
@@ -252,7 +252,7 @@ fn runs_repeat_with_the_seed() {
 /// many have arrived when the last is sent.
 fn arrived_from_afar(config: ClientConfig, count: u32) -> usize {
     let latency = Duration::from_millis(88);
-    let weather = Weather { latency, jitter: Duration::ZERO, double_per_mille: 0, ..Weather::FOUL };
+    let weather = NetworkFaults { latency, jitter: Duration::ZERO, double_per_mille: 0, ..NetworkFaults::FOUL };
     let mut world = World::new(ServerConfig::local(), weather, 12);
     let n = world.add_client(config);
     world.run_until(Duration::from_secs(60), |w| w.client(n).counters().connected > 0);
@@ -277,7 +277,7 @@ fn losses_do_not_close_the_window() {
 
 #[test]
 fn silence_ends_a_connection_after_its_timeout() {
-    let mut world = World::new(ServerConfig::local(), Weather::FAIR, 13);
+    let mut world = World::new(ServerConfig::local(), NetworkFaults::FAIR, 13);
     let n = world.add_client(ClientConfig { idle_timeout: Duration::from_secs(10), ..ClientConfig::default() });
     world.run_until(Duration::from_secs(5), |w| w.client(n).send_transaction(&[1; 99]).is_ok());
     world.run_until(Duration::from_secs(5), |w| w.client(n).counters().acknowledged == 1);

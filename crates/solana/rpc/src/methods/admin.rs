@@ -50,7 +50,7 @@ impl Caller<'_> {
     fn of_owner<'a>(&self, admin: &Admin, request: &Request<'a>) -> Result<Options<'a>, Failure> {
         let options = Params::of(request.params)?.at_most(1)?.options(0)?;
         let token = options.text("token")?;
-        if !is_owner(admin, self.address, self.perhaps_a_page, token) {
+        if !is_owner(admin, self.address, self.may_be_web_page, token) {
             count(self.api.counters.admin_refused());
             return Err(Failure::forbidden(request.method, admin.token.is_some()));
         }
@@ -58,12 +58,12 @@ impl Caller<'_> {
     }
 }
 
-fn is_owner(admin: &Admin, address: IpAddr, perhaps_a_page: bool, token: Option<&str>) -> bool {
+fn is_owner(admin: &Admin, address: IpAddr, may_be_web_page: bool, token: Option<&str>) -> bool {
     match (&admin.token, token) {
         (Some(expected), Some(given)) => is_same(expected.as_bytes(), given.as_bytes()),
         // A configured token is required of everyone, because a request from loopback may come through a proxy.
         (Some(_), None) => false,
-        (None, _) => address.to_canonical().is_loopback() && !perhaps_a_page,
+        (None, _) => address.to_canonical().is_loopback() && !may_be_web_page,
     }
 }
 
@@ -114,9 +114,9 @@ mod tests {
 
     use super::*;
 
-    struct Nobody;
+    struct NoProfiler;
 
-    impl Profiler for Nobody {
+    impl Profiler for NoProfiler {
         fn start(&self, _: ProfilePlan) -> Result<Value, String> {
             Ok(Value::Null)
         }
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn owners_are_on_loopback_or_have_the_token() {
         let at = |address: &str| address.parse::<IpAddr>().unwrap();
-        let open = Admin { profiler: Arc::new(Nobody), token: None };
+        let open = Admin { profiler: Arc::new(NoProfiler), token: None };
         for (address, owner) in
             [("127.0.0.1", true), ("127.8.8.8", true), ("::1", true), ("::ffff:127.0.0.1", true), ("10.0.0.1", false)]
         {

@@ -22,10 +22,10 @@ const CALL_EVERY: Duration = Duration::from_secs(1);
 
 /// The last blockhash handed out, and the last trigger.
 #[derive(Default)]
-pub struct Calls(Mutex<Asked>);
+pub struct Calls(Mutex<DemandState>);
 
 #[derive(Clone, Copy, Default)]
-struct Asked {
+struct DemandState {
     last: Option<(Hash, Instant)>,
     called: Option<Instant>,
 }

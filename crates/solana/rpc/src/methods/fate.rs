@@ -7,7 +7,7 @@
 //! A landed copy takes precedence over all other copies, then the last drop, then the resend queue. If nothing is
 //! known, the answer says how far back the records reach.
 
-use hearth_ledger::drop_log::{Dropped, Fate};
+use hearth_ledger::drop_log::{DropEntry, DropRecord};
 use hearth_ledger::{Commitment, TransactionError};
 use hearth_wire::Signature;
 use hearth_wire::base58::encode_64;
@@ -18,7 +18,7 @@ use crate::jsonrpc::Failure;
 use crate::params::Params;
 
 /// A transaction that is in a block.
-struct Landed {
+struct LandedTransaction {
     slot: u64,
     result: Result<(), TransactionError>,
     commitment: Commitment,
@@ -57,9 +57,13 @@ impl Api {
         Ok(with_context(slot, answer))
     }
 
-    fn landed(&self, signature: &Signature) -> Result<Option<Landed>, Failure> {
+    fn landed(&self, signature: &Signature) -> Result<Option<LandedTransaction>, Failure> {
         if let Some(status) = self.ledger.signature_status(signature) {
-            return Ok(Some(Landed { slot: status.slot, result: status.result, commitment: status.commitment }));
+            return Ok(Some(LandedTransaction {
+                slot: status.slot,
+                result: status.result,
+                commitment: status.commitment,
+            }));
         }
         let Some(history) = &self.history else { return Ok(None) };
         let found = history.log.transaction(signature).map_err(super::history::failed)?;
@@ -67,7 +71,7 @@ impl Api {
             let slot = found.place.slot;
             let sure =
                 [Commitment::Finalized, Commitment::Confirmed].into_iter().find(|c| slot <= self.ledger.slot(*c));
-            Landed { slot, result: found.meta.result, commitment: sure.unwrap_or(Commitment::Processed) }
+            LandedTransaction { slot, result: found.meta.result, commitment: sure.unwrap_or(Commitment::Processed) }
         }))
     }
 
@@ -81,7 +85,7 @@ impl Api {
         json!({ "capacity": window.capacity, "kept": window.kept, "from": self.drops_known_from() })
     }
 
-    fn unknown_text(&self, duplicates: Option<Fate>) -> String {
+    fn unknown_text(&self, duplicates: Option<DropRecord>) -> String {
         let landed = match (self.transaction_history, &self.history) {
             (false, _) => "This node does not keep what landed (`rpc.transaction_history` is off).".to_owned(),
             (true, None) => "It has not landed in the last 300 blocks; there is no history to look further.".to_owned(),
@@ -111,7 +115,7 @@ const WAITS: &str = "It came over RPC and has neither landed nor been dropped ye
 const UNKNOWN_HINT: &str =
     "It may be on its way still, or never have come here: was it sent to this node, and is this its first signature?";
 
-fn landed_text(landed: &Landed) -> String {
+fn landed_text(landed: &LandedTransaction) -> String {
     let sure = match landed.commitment {
         Commitment::Processed => "processed",
         Commitment::Confirmed => "confirmed",
@@ -128,7 +132,7 @@ fn landed_text(landed: &Landed) -> String {
 }
 
 /// Explains a transaction that was dropped and is being resent.
-fn waits_text(dropped: &Dropped) -> String {
+fn waits_text(dropped: &DropEntry) -> String {
     match dropped.reason.tile() {
         // It failed the preflight, and was sent again without one.
         RPC => WAITS.to_owned(),
@@ -141,7 +145,7 @@ fn waits_text(dropped: &Dropped) -> String {
     }
 }
 
-fn dropped_text(dropped: &Dropped) -> String {
+fn dropped_text(dropped: &DropEntry) -> String {
     let reason = dropped.reason;
     let error = dropped.error.map_or(String::new(), |error| format!(" The error: {}", sentence(&error)));
     let place = if reason.tile() == RPC { "the RPC refused it" } else { &format!("{} dropped it", reason.tile()) };
@@ -162,7 +166,7 @@ fn copies(count: u16) -> String {
     }
 }
 
-fn drop_json(dropped: &Dropped) -> Value {
+fn drop_json(dropped: &DropEntry) -> Value {
     let reason = dropped.reason;
     json!({
         "tile": reason.tile(),
@@ -173,7 +177,7 @@ fn drop_json(dropped: &Dropped) -> Value {
     })
 }
 
-fn duplicates_json(fate: Fate) -> Value {
+fn duplicates_json(fate: DropRecord) -> Value {
     let last = fate.duplicate.map(|reason| format!("{}_{}", reason.tile(), reason.counter()));
     json!({ "count": fate.duplicates, "lastCounter": last })
 }

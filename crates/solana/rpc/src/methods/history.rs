@@ -8,7 +8,7 @@
 //!
 //! Only confirmed and finalized blocks are served. Their chain has no forks, and every durable block is complete.
 
-use hearth_ledger::history::{AddressEntry, HistoryError, Place};
+use hearth_ledger::history::{AddressEntry, HistoryError, TransactionPosition};
 use hearth_ledger::{Commitment, SlotHistory};
 use hearth_wire::base58::{decode_64, encode_32, encode_64};
 use hearth_wire::{Pubkey, Signature};
@@ -30,13 +30,13 @@ const BLOCKS_MAX: u64 = 500_000;
 const SIGNATURES_MAX: u64 = 1_000;
 
 /// The encoding, details and maximum version that a client requests.
-struct Wanted {
+struct TransactionFormat {
     encoding: UiTransactionEncoding,
     commitment: Commitment,
     version_max: Option<u8>,
 }
 
-impl Wanted {
+impl TransactionFormat {
     /// Parses the options at `index`, or the bare name of an encoding, which older clients send.
     fn of<'a>(params: Params<'a>, index: usize) -> Result<(Self, Options<'a>), Failure> {
         let bare = params.value(index).and_then(Value::as_str);
@@ -71,13 +71,13 @@ impl Api {
 
     pub async fn get_transaction(&self, params: Params<'_>) -> Result<Value, Failure> {
         let signature = params.at_most(2)?.signature(0, "signature")?;
-        let (wanted, _) = Wanted::of(params, 1)?;
+        let (wanted, _) = TransactionFormat::of(params, 1)?;
         let history = self.history()?;
         let found = history.log.transaction(&signature).map_err(failed)?;
         let Some(found) = found.filter(|found| found.place.slot <= self.ledger.slot(wanted.commitment)) else {
             return Ok(Value::Null);
         };
-        let Place { slot, index } = found.place;
+        let TransactionPosition { slot, index } = found.place;
         let Some(block) = history.block(slot)? else { return Ok(Value::Null) };
         let bytes = block.transaction(index as usize).ok_or_else(|| disagree(slot))?;
         let confirmed = encode::confirmed(bytes, found.meta, (slot, index), found.block_time)?;
@@ -87,7 +87,7 @@ impl Api {
 
     pub async fn get_block(&self, params: Params<'_>) -> Result<Value, Failure> {
         let slot = params.at_most(2)?.number(0, "slot")?;
-        let (wanted, options) = Wanted::of(params, 1)?;
+        let (wanted, options) = TransactionFormat::of(params, 1)?;
         let details = match options.text("transactionDetails")?.unwrap_or("full") {
             "full" => TransactionDetails::Full,
             "accounts" => TransactionDetails::Accounts,
@@ -278,14 +278,14 @@ fn entries_of(
     history: &HistoryView,
     address: &Pubkey,
     highest: u64,
-    bounds: (Option<Place>, Option<Place>),
+    bounds: (Option<TransactionPosition>, Option<TransactionPosition>),
     limit: usize,
 ) -> Result<Vec<AddressEntry>, Failure> {
     history.log.of_address(address, highest, bounds, limit).map_err(failed)
 }
 
 /// The position of the transaction whose signature is under `key`.
-fn place_of(history: &HistoryView, options: Options<'_>, key: &str) -> Result<Option<Place>, Failure> {
+fn place_of(history: &HistoryView, options: Options<'_>, key: &str) -> Result<Option<TransactionPosition>, Failure> {
     let Some(text) = options.text(key)? else { return Ok(None) };
     let signature = decode_64(text).map_err(|error| Failure::invalid_params(format!("{key}: {error}")))?;
     let place = history.log.place(&signature).map_err(failed)?;

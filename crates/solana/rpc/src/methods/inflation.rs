@@ -24,7 +24,7 @@ use crate::params::{Options, Params};
 const REWARDS_MAX: usize = 1_000;
 
 /// Rewards by recipient, each with the slot of its block.
-type Found = BTreeMap<Pubkey, (Reward, u64)>;
+type RewardsByRecipient = BTreeMap<Pubkey, (Reward, u64)>;
 
 impl Api {
     pub fn get_inflation_governor(&self, params: Params<'_>) -> Result<Value, Failure> {
@@ -78,14 +78,14 @@ impl Api {
         newest: u64,
         commitment: Commitment,
         addresses: &[Pubkey],
-    ) -> Result<Found, Failure> {
+    ) -> Result<RewardsByRecipient, Failure> {
         let boundary = self.block_slots(first, newest, 1).first().copied().ok_or_else(|| Failure::no_block(first))?;
         let block = self.block_record(boundary)?;
         if block.parent >= first {
             return Err(Failure::not_a_boundary(boundary));
         }
         let mut wanted: BTreeSet<Pubkey> = addresses.iter().copied().collect();
-        let mut found = Found::new();
+        let mut found = RewardsByRecipient::new();
         let is_whole = block.num_partitions.is_none();
         let is_here = |kind: RewardKind| kind == RewardKind::Voting || (is_whole && is_stake(kind));
         take(&mut found, &block, &wanted, is_here);
@@ -115,7 +115,12 @@ fn is_stake(kind: RewardKind) -> bool {
 }
 
 /// Adds the rewards of a block that are wanted.
-fn take(found: &mut Found, block: &BlockMeta, wanted: &BTreeSet<Pubkey>, is_of_kind: impl Fn(RewardKind) -> bool) {
+fn take(
+    found: &mut RewardsByRecipient,
+    block: &BlockMeta,
+    wanted: &BTreeSet<Pubkey>,
+    is_of_kind: impl Fn(RewardKind) -> bool,
+) {
     let of_block = block.rewards.iter().filter(|reward| is_of_kind(reward.kind) && wanted.contains(&reward.pubkey));
     found.extend(of_block.map(|reward| (reward.pubkey, (*reward, block.slot))));
 }

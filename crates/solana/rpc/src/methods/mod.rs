@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use hearth_ledger::blockstore::Reader;
-use hearth_ledger::{Bank, Commitment, Executor, Fates, Ledger, StateView};
+use hearth_ledger::{Bank, Commitment, DropTable, Executor, Ledger, StateView};
 use hearth_serve::dashboard::{self, Dashboard};
 use hearth_serve::file::Downloads;
 use hearth_serve::jsonrpc::{Answerer, Call};
@@ -88,7 +88,7 @@ pub struct Api {
     websocket: SocketAddr,
     blocks: Option<Reader>,
     history: Option<HistoryView>,
-    fates: Arc<Fates>,
+    fates: Arc<DropTable>,
     began_unix_s: u64,
     genesis_time: i64,
     genesis_slot: u64,
@@ -283,7 +283,7 @@ pub struct Caller<'a> {
     /// Address of the client.
     pub address: IpAddr,
     /// Whether a web page may have made the request.
-    pub perhaps_a_page: bool,
+    pub may_be_web_page: bool,
 }
 
 impl Answerer for Caller<'_> {

@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use super::Api;
 use crate::counters::{Counters, count};
 
-struct Waiting {
+struct QueuedTransaction {
     wire: Box<[u8]>,
     /// The last block height at which it can land.
     last_height: u64,
@@ -35,7 +35,7 @@ struct Waiting {
 
 /// The time and the chain's height at one pass.
 #[derive(Clone, Copy)]
-struct Now {
+struct PassTime {
     time: Instant,
     height: u64,
     /// When a transaction resent in this pass is due again.
@@ -44,7 +44,7 @@ struct Now {
 
 /// The state of a queued transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum QueuedState {
     /// It is in no block of this fork.
     Missing,
     /// It is in a block that may still be abandoned for another fork.
@@ -56,12 +56,12 @@ enum Standing {
 /// Transactions to resend.
 #[derive(Default)]
 pub struct ResendQueue {
-    waiting: Mutex<HashMap<Signature, Waiting>>,
+    waiting: Mutex<HashMap<Signature, QueuedTransaction>>,
     woken: Notify,
 }
 
 impl ResendQueue {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Signature, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Signature, QueuedTransaction>> {
         self.waiting.lock()
     }
 
@@ -71,8 +71,13 @@ impl ResendQueue {
     }
 
     /// Returns the missing transactions that are due, and removes those that are done or out of retries.
-    fn due(&self, now: Now, standing: impl Fn(&Signature, &[u8]) -> Standing, counters: &Counters) -> Vec<Box<[u8]>> {
-        let Now { time, height, again_at } = now;
+    fn due(
+        &self,
+        now: PassTime,
+        standing: impl Fn(&Signature, &[u8]) -> QueuedState,
+        counters: &Counters,
+    ) -> Vec<Box<[u8]>> {
+        let PassTime { time, height, again_at } = now;
         let mut due = Vec::new();
         let mut waiting = self.waiting();
         waiting.retain(|signature, one| {
@@ -80,12 +85,12 @@ impl ResendQueue {
                 return true;
             }
             match standing(signature, &one.wire) {
-                Standing::Done => return false,
-                Standing::Landed => {
+                QueuedState::Done => return false,
+                QueuedState::Landed => {
                     one.due = again_at;
                     return true;
                 }
-                Standing::Missing => {}
+                QueuedState::Missing => {}
             }
             if one.left == 0 || one.last_height < height {
                 count(counters.resend_given_up());
@@ -111,7 +116,7 @@ impl Api {
         let blockhashes = self.ledger.blockhashes();
         // A transaction with a nonce is kept as long as if its blockhash were the newest.
         let height = blockhashes.height_of(txn.recent_blockhash()).unwrap_or(blockhashes.last_height());
-        let one = Waiting {
+        let one = QueuedTransaction {
             wire: txn.bytes().into(),
             last_height: last_valid_block_height(height),
             left: times,
@@ -158,12 +163,12 @@ impl Api {
 
     fn resend_due(&self, time: Instant) {
         let height = self.ledger.block_height(Commitment::Processed);
-        let now = Now { time, height, again_at: time + self.limits.resend_every };
+        let now = PassTime { time, height, again_at: time + self.limits.resend_every };
         let standing = |signature: &Signature, wire: &[u8]| match self.ledger.signature_status(signature) {
-            Some(status) if status.commitment == Commitment::Processed => Standing::Landed,
-            Some(_) => Standing::Done,
-            None if self.cannot_land(signature, wire) => Standing::Done,
-            None => Standing::Missing,
+            Some(status) if status.commitment == Commitment::Processed => QueuedState::Landed,
+            Some(_) => QueuedState::Done,
+            None if self.cannot_land(signature, wire) => QueuedState::Done,
+            None => QueuedState::Missing,
         };
         for wire in self.resend.due(now, standing, &self.counters) {
             // If the pipeline is full, it is retried at the next interval.
@@ -190,17 +195,17 @@ mod tests {
         for (n, left, last_height) in
             [(1, u64::MAX, 100), (2, u64::MAX, 10), (3, 1, 100), (4, u64::MAX, 100), (5, 1, 100)]
         {
-            let one = Waiting { wire: [n].into(), last_height, left, due: start + EVERY };
+            let one = QueuedTransaction { wire: [n].into(), last_height, left, due: start + EVERY };
             queue.waiting().insert([n; 64], one);
         }
         let due = |at: u32, height| {
             let time = start + EVERY * at;
-            let now = Now { time, height, again_at: time + EVERY };
+            let now = PassTime { time, height, again_at: time + EVERY };
             let standing = |signature: &Signature, _: &[u8]| match signature[0] {
-                4 => Standing::Done,
+                4 => QueuedState::Done,
                 // The fork with its block is abandoned after the second pass.
-                5 if at < 3 => Standing::Landed,
-                _ => Standing::Missing,
+                5 if at < 3 => QueuedState::Landed,
+                _ => QueuedState::Missing,
             };
             let mut due = queue.due(now, standing, &counters);
             due.sort();

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hearth_ledger::notifier::{Changed, Landed, Tapped};
+use hearth_ledger::notifier::{AccountUpdate, DrainedNotifications, LandedTransaction};
 use hearth_ledger::{BlockSummary, Commitment, Ledger};
 use hearth_tile::clock::unix_time;
 use hearth_wire::{Pubkey, Txn};
@@ -18,7 +18,7 @@ const BLOCKS_MAX: usize = 512;
 
 /// The numbers of the ledger that change with any event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ChangeCounters {
     transactions: u64,
     processed: u64,
     /// The slot of the last block that has ended.
@@ -27,7 +27,7 @@ pub struct Seen {
     finalized: u64,
 }
 
-impl Seen {
+impl ChangeCounters {
     pub fn now(ledger: &Ledger) -> Self {
         Self {
             // Read first, so that a transaction that lands afterwards is found by the next poll.
@@ -50,9 +50,9 @@ impl Seen {
 
 /// What has changed between two polls.
 pub struct Changes {
-    before: Seen,
+    before: ChangeCounters,
     /// The numbers at this poll.
-    pub now: Seen,
+    pub now: ChangeCounters,
     /// Whether there is a subscription that the last poll did not have.
     pub fresh: bool,
     /// Slots that have begun, each with its parent, the oldest first.
@@ -62,9 +62,9 @@ pub struct Changes {
     /// Slot updates in the format of `slotsUpdates`.
     pub updates: Vec<Value>,
     /// Transactions that have landed.
-    pub landed: Vec<Landed>,
+    pub landed: Vec<LandedTransaction>,
     /// Accounts that have changed, each once per slot.
-    pub changed: Vec<Changed>,
+    pub changed: Vec<AccountUpdate>,
     /// Indices in `landed` by mentioned address.
     mentions: HashMap<Pubkey, Vec<usize>>,
     /// Indices in `changed` by owner program.
@@ -72,7 +72,13 @@ pub struct Changes {
 }
 
 impl Changes {
-    pub fn between(ledger: &Ledger, before: &Seen, now: Seen, fresh: bool, tapped: Tapped) -> Self {
+    pub fn between(
+        ledger: &Ledger,
+        before: &ChangeCounters,
+        now: ChangeCounters,
+        fresh: bool,
+        tapped: DrainedNotifications,
+    ) -> Self {
         let mut changes = Self {
             before: *before,
             now,
@@ -85,7 +91,7 @@ impl Changes {
             mentions: HashMap::new(),
             owned: HashMap::new(),
         };
-        if (Seen { transactions: 0, ..now }) != (Seen { transactions: 0, ..*before }) {
+        if (ChangeCounters { transactions: 0, ..now }) != (ChangeCounters { transactions: 0, ..*before }) {
             changes.slots_between(ledger);
         }
         for (index, landed) in changes.landed.iter().enumerate() {
@@ -144,31 +150,32 @@ impl Changes {
 
     /// Whether an account may have changed at `commitment`.
     pub fn may_have_changed(&self, commitment: Commitment) -> bool {
-        let slot = |seen: Seen| seen.slot(commitment);
+        let slot = |seen: ChangeCounters| seen.slot(commitment);
         self.may_have_landed(commitment) || slot(self.now) != slot(self.before)
     }
 
     /// Transactions that mention an address.
-    pub fn naming(&self, key: &Pubkey) -> impl Iterator<Item = &Landed> {
+    pub fn naming(&self, key: &Pubkey) -> impl Iterator<Item = &LandedTransaction> {
         self.mentions.get(key).into_iter().flatten().map(|index| &self.landed[*index])
     }
 
     /// Accounts that a program owns.
-    pub fn of_program(&self, program: &Pubkey) -> impl Iterator<Item = &Changed> {
+    pub fn of_program(&self, program: &Pubkey) -> impl Iterator<Item = &AccountUpdate> {
         self.owned.get(program).into_iter().flatten().map(|index| &self.changed[*index])
     }
 }
 
 /// Keeps the last state of each account in each slot, in slot order.
-fn last_of_each(changed: Vec<Changed>) -> Vec<Changed> {
+fn last_of_each(changed: Vec<AccountUpdate>) -> Vec<AccountUpdate> {
     let mut seen = HashSet::new();
-    let mut last: Vec<Changed> = changed.into_iter().rev().filter(|one| seen.insert((one.slot, one.key))).collect();
+    let mut last: Vec<AccountUpdate> =
+        changed.into_iter().rev().filter(|one| seen.insert((one.slot, one.key))).collect();
     last.reverse();
     last
 }
 
 /// Every address that a transaction mentions, once.
-fn keys(landed: &Landed) -> HashSet<Pubkey> {
+fn keys(landed: &LandedTransaction) -> HashSet<Pubkey> {
     let own = Txn::parse(&landed.wire).map(|txn| txn.account_keys().to_vec()).unwrap_or_default();
     own.into_iter().chain(landed.loaded.iter().copied()).collect()
 }

@@ -3,7 +3,7 @@
 //! reads   the ledger, every [`LOOK_EVERY`] while there are subscriptions; nothing while there are none
 //! writes  notifications into the queue of each connection
 //! memory  about 200 B per subscription, plus the account for an account subscription; a queue per connection; all
-//!         bounded by [`Limits`]; held-back notifications, at most [`tell::HELD_BYTES_MAX`]
+//!         bounded by [`Limits`]; held-back notifications, at most [`notifications::HELD_BYTES_MAX`]
 //! drops   subscriptions over the limits: error -32602, counted; a connection whose queue is full: closed, counted
 //! source  `rpc_subscriptions.rs`, `rpc_pubsub.rs` of `solana-rpc` 4.2 for the shapes
 //!
@@ -15,7 +15,7 @@
 //! client subscribes to them. They are held back until their slot reaches the subscription's commitment.
 
 mod changes;
-mod tell;
+mod notifications;
 mod watch;
 
 use std::collections::{HashMap, HashSet};
@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use hearth_ledger::Ledger;
-use hearth_ledger::notifier::Wanted;
+use hearth_ledger::notifier::Interests;
 use hearth_serve::websocket::Utf8Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc};
@@ -33,8 +33,8 @@ use crate::config::Limits;
 use crate::counters::{Counters, count};
 use crate::jsonrpc::Failure;
 use crate::methods::Api;
-use changes::{Changes, Seen};
-use tell::{Notification, Teller, held_bytes};
+use changes::{ChangeCounters, Changes};
+use notifications::{Notification, NotificationBuilder, held_bytes};
 pub use watch::{Watch, unsubscribes};
 
 /// Polling interval: half of a notification's latency budget.
@@ -64,9 +64,9 @@ struct State {
 
 impl State {
     /// What the banks must publish for all subscriptions together.
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> Interests {
         let all = self.subscriptions.values().map(|found| found.watch.wanted());
-        all.fold(Wanted::default(), |a, b| Wanted {
+        all.fold(Interests::default(), |a, b| Interests {
             logs: a.logs || b.logs,
             votes: a.votes || b.votes,
             accounts: a.accounts || b.accounts,
@@ -81,7 +81,7 @@ impl State {
 }
 
 /// All subscriptions of all connections.
-pub struct Hub {
+pub struct SubscriptionHub {
     state: Mutex<State>,
     woken: Notify,
     ledger: Arc<Ledger>,
@@ -89,7 +89,7 @@ pub struct Hub {
     counters: Arc<Counters>,
 }
 
-impl Hub {
+impl SubscriptionHub {
     /// A hub without subscriptions, for the ledger and within the limits of `api`.
     pub fn new(api: &Api) -> Arc<Self> {
         Arc::new(Self {
@@ -198,7 +198,7 @@ impl Hub {
     pub async fn watch(self: Arc<Self>) {
         loop {
             self.woken.notified().await;
-            let mut seen = Seen::now(&self.ledger);
+            let mut seen = ChangeCounters::now(&self.ledger);
             while self.look(&mut seen) {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
@@ -206,8 +206,8 @@ impl Hub {
     }
 
     /// Notifies what has changed since `seen`; returns whether there are still subscriptions.
-    fn look(&self, seen: &mut Seen) -> bool {
-        let now = Seen::now(&self.ledger);
+    fn look(&self, seen: &mut ChangeCounters) -> bool {
+        let now = ChangeCounters::now(&self.ledger);
         // Read after the numbers, so that a slot's transactions are known when the slot reaches its commitment.
         let tapped = self.ledger.tap().take();
         self.counters.notifications_missed().fetch_add(tapped.missed, Relaxed);
@@ -216,7 +216,8 @@ impl Hub {
         if fresh || now != *seen || !tapped.landed.is_empty() || !tapped.changed.is_empty() {
             let changes = Changes::between(&self.ledger, seen, now, fresh, tapped);
             let State { subscriptions, held_bytes, .. } = &mut *state;
-            let mut teller = Teller { changes: &changes, ledger: &self.ledger, held_bytes, notifications: Vec::new() };
+            let mut teller =
+                NotificationBuilder { changes: &changes, ledger: &self.ledger, held_bytes, notifications: Vec::new() };
             for (&id, subscription) in subscriptions {
                 teller.tell(id, &mut subscription.watch);
             }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hearth_ledger::notifier::Wanted;
+use hearth_ledger::notifier::Interests;
 use hearth_ledger::{Account, Commitment};
 use hearth_wire::{Pubkey, Signature};
 use serde_json::Value;
@@ -163,8 +163,8 @@ impl Watch {
     }
 
     /// What the banks must publish for this subscription.
-    pub fn wanted(&self) -> Wanted {
-        Wanted {
+    pub fn wanted(&self) -> Interests {
+        Interests {
             logs: matches!(self, Self::Logs { .. }),
             votes: matches!(self, Self::Vote),
             accounts: matches!(self, Self::Program { .. }),

@@ -11,9 +11,9 @@ use crate::common::*;
 
 /// Records the requested plans, and takes one profile.
 #[derive(Default)]
-struct Noting(Mutex<Vec<ProfilePlan>>);
+struct RecordingProfiler(Mutex<Vec<ProfilePlan>>);
 
-impl Profiler for Noting {
+impl Profiler for RecordingProfiler {
     fn start(&self, plan: ProfilePlan) -> Result<Value, String> {
         let mut plans = self.0.lock();
         if !plans.is_empty() {
@@ -38,8 +38,8 @@ impl Profiler for Noting {
     }
 }
 
-fn chain(token: Option<&str>) -> (Chain, Arc<Noting>) {
-    let profiler = Arc::new(Noting::default());
+fn chain(token: Option<&str>) -> (Chain, Arc<RecordingProfiler>) {
+    let profiler = Arc::new(RecordingProfiler::default());
     let admin = Admin { profiler: profiler.clone(), token: token.map(Into::into) };
     (Chain::with_admin(admin), profiler)
 }

@@ -14,14 +14,14 @@ use crate::common::*;
 
 /// Which views were opened, and how many series started and ended.
 #[derive(Clone, Default)]
-struct Looks {
+struct ViewCounts {
     begun: Arc<AtomicU64>,
     taken: Arc<AtomicU64>,
     ended: Arc<AtomicU64>,
 }
 
 /// A series of events; dropping it ends it.
-struct Series(Looks);
+struct Series(ViewCounts);
 
 impl Series {
     fn next(&self, bytes: usize) -> String {
@@ -36,7 +36,7 @@ impl Drop for Series {
     }
 }
 
-impl Looks {
+impl ViewCounts {
     /// Yields `{"n":1}`, `{"n":2}` and so on, padded to `bytes`.
     fn look_at(&self, bytes: usize) -> LookAt {
         let looks = self.clone();
@@ -70,7 +70,7 @@ fn read_until(reader: &mut BufReader<TcpStream>, what: &str) {
 
 #[test]
 fn a_browser_gets_the_page_and_every_file_with_strict_headers() {
-    let chain = Chain::with_dashboard(Looks::default().look_at(0));
+    let chain = Chain::with_dashboard(ViewCounts::default().look_at(0));
     let page = get(chain.http(), "/", "Accept: text/html,application/xhtml+xml;q=0.9\r\n");
     assert_eq!(page.status, 200);
     assert_eq!(get(chain.http(), "/dashboard", "").body, page.body);
@@ -114,7 +114,7 @@ fn a_browser_gets_the_page_and_every_file_with_strict_headers() {
 /// DNS rebinding: a page whose host name points to this node may not read its data.
 #[test]
 fn a_foreign_name_and_a_parameter_are_refused() {
-    let chain = Chain::with_dashboard(Looks::default().look_at(0));
+    let chain = Chain::with_dashboard(ViewCounts::default().look_at(0));
     let asked = |path: &str, host: &str| {
         let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/html\r\nConnection: close\r\n\r\n");
         request(chain.http(), &head)
@@ -135,7 +135,7 @@ fn a_foreign_name_and_a_parameter_are_refused() {
 
 #[test]
 fn json_rpc_is_as_it_was() {
-    let chain = Chain::with_dashboard(Looks::default().look_at(0));
+    let chain = Chain::with_dashboard(ViewCounts::default().look_at(0));
     assert_eq!(chain.call("getHealth", json!([])), "ok");
     // At the address of JSON-RPC only clients that accept HTML get the page.
     assert_eq!(get(chain.http(), "/", "Accept: */*\r\n").status, 405);
@@ -164,7 +164,7 @@ fn a_node_without_a_dashboard_says_so() {
 
 #[test]
 fn looks_are_taken_while_somebody_listens_and_once_for_all() {
-    let looks = Looks::default();
+    let looks = ViewCounts::default();
     let chain = Chain::with_dashboard(looks.look_at(0));
     chain.call("getHealth", json!([]));
     get(chain.http(), "/dashboard", "");
@@ -188,7 +188,7 @@ fn looks_are_taken_while_somebody_listens_and_once_for_all() {
 
 #[test]
 fn streams_over_the_limit_are_refused_and_places_are_given_back() {
-    let chain = Chain::with_dashboard(Looks::default().look_at(0));
+    let chain = Chain::with_dashboard(ViewCounts::default().look_at(0));
     let mut readers: Vec<BufReader<TcpStream>> = (0..16).map(|_| BufReader::new(ask(chain.http()))).collect();
     readers.iter_mut().for_each(|reader| read_until(reader, "retry: 1000"));
     let refused = get(chain.http(), "/dashboard/live", "");
@@ -204,7 +204,7 @@ fn streams_over_the_limit_are_refused_and_places_are_given_back() {
 #[test]
 fn a_client_that_does_not_read_is_dropped_and_holds_nobody_up() {
     // Eight events plus the buffers of the kernel and hyper are less than a dozen of these.
-    let chain = Chain::with_dashboard(Looks::default().look_at(4 << 20));
+    let chain = Chain::with_dashboard(ViewCounts::default().look_at(4 << 20));
     let slow = ask(chain.http());
     chain.wait_counted(|c| c.dashboards_open(), 1);
     let mut reader = BufReader::new(ask(chain.http()));
@@ -231,7 +231,7 @@ fn a_node_that_cannot_be_seen_ends_its_streams() {
 
 #[test]
 fn stopping_ends_the_streams() {
-    let chain = Chain::with_dashboard(Looks::default().look_at(0));
+    let chain = Chain::with_dashboard(ViewCounts::default().look_at(0));
     let mut reader = BufReader::new(ask(chain.http()));
     read_until(&mut reader, "data: ");
     let started = Instant::now();

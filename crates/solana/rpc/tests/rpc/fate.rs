@@ -1,7 +1,7 @@
 //! The outcome of transactions, by our own method.
 
 use hearth_ledger::TransactionError;
-use hearth_ledger::drop_log::{DropReason, Fates};
+use hearth_ledger::drop_log::{DropReason, DropTable};
 use hearth_rpc::Limits;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn fate(chain: &Chain, signature: &str) -> Value {
 
 fn note(chain: &Chain, signature: &str, reason: DropReason, error: Option<TransactionError>) {
     let bytes: [u8; 64] = bs58::decode(signature).into_vec().unwrap().try_into().unwrap();
-    let fates: &Fates = &chain.fates;
+    let fates: &DropTable = &chain.fates;
     fates.note(fates.tag(&bytes), reason, error, 2_000);
 }
 

@@ -187,7 +187,7 @@ fn votes_are_told_as_they_land() {
     let mut client = Client::new(&chain);
     let id = client.call("voteSubscribe", json!([]));
     let bytes = signed(0, &[vote([0x77; 32])], &chain.blockhash());
-    let landed = |wire: &[u8], is_vote| hearth_ledger::notifier::Landed {
+    let landed = |wire: &[u8], is_vote| hearth_ledger::notifier::LandedTransaction {
         slot: 1,
         wire: wire.into(),
         loaded: vec![],

@@ -19,7 +19,7 @@ const ROUNDS: usize = 15;
 const BLOCKS_A_ROUND: usize = 4;
 
 /// A chain, a bank, and the transactions that each thread will run.
-pub struct Ours {
+pub struct OurBank {
     kind: Kind,
     ledger: Arc<Ledger>,
     bank: Arc<Bank>,
@@ -35,7 +35,7 @@ struct Lane {
     turn: u64,
 }
 
-impl Ours {
+impl OurBank {
     pub fn new(kind: Kind, threads: u64) -> Self {
         let config = GenesisConfig {
             fund_initial_accounts: 0,
@@ -109,7 +109,7 @@ fn processor_nanos() -> u64 {
 }
 
 /// Processor and wall time of a transaction in nanoseconds with `threads` threads.
-fn cost(ours: &mut Ours, threads: usize) -> (f64, f64) {
+fn cost(ours: &mut OurBank, threads: usize) -> (f64, f64) {
     let (mut busy, mut wall, mut done) = (0, 0, 0);
     for _ in 0..BLOCKS_A_ROUND {
         ours.next_block();
@@ -149,7 +149,7 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// Compares our side with the bare engine, on one thread, by processor time.
 pub fn beside_raw(name: &str, kind: Kind, goal: f64) {
-    let (mut ours, mut raw) = (Ours::new(kind, 1), Raw::new(kind));
+    let (mut ours, mut raw) = (OurBank::new(kind, 1), Raw::new(kind));
     let (mut us, mut it, mut ratios) = (vec![], vec![], vec![]);
     for _ in 0..ROUNDS {
         let (a, b) = (cost(&mut ours, 1).0, raw_cost(&mut raw));
@@ -163,7 +163,7 @@ pub fn beside_raw(name: &str, kind: Kind, goal: f64) {
 
 /// Compares two threads with one, by processor time and by wall time.
 pub fn scaling(name: &str, kind: Kind) {
-    let mut ours = Ours::new(kind, 2);
+    let mut ours = OurBank::new(kind, 2);
     let (mut by_processor, mut by_wall) = (vec![], vec![]);
     cost(&mut ours, 2);
     for _ in 0..ROUNDS {

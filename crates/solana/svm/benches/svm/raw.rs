@@ -31,9 +31,9 @@ use hearth_wire::Txn;
 use crate::load::{self, Kind, MICROBLOCK, PAIRS};
 
 /// Two slots: the genesis, and the current one.
-struct Line;
+struct LinearForkGraph;
 
-impl ForkGraph for Line {
+impl ForkGraph for LinearForkGraph {
     fn relationship(&self, a: u64, b: u64) -> BlockRelation {
         if a < b { BlockRelation::Ancestor } else { BlockRelation::Equal }
     }
@@ -52,13 +52,13 @@ impl InvokeContextCallback for Accounts {}
 
 /// An engine in a slot, and the batches that it runs repeatedly.
 pub struct Raw {
-    processor: TransactionBatchProcessor<Line>,
+    processor: TransactionBatchProcessor<LinearForkGraph>,
     environment: TransactionProcessingEnvironment,
     limits: SVMTransactionExecutionAndFeeBudgetLimits,
     accounts: Accounts,
     batches: Vec<Vec<SanitizedTransaction>>,
     next: usize,
-    _line: Arc<RwLock<Line>>,
+    _line: Arc<RwLock<LinearForkGraph>>,
 }
 
 fn shared(account: &hearth_ledger::Account) -> AccountSharedData {
@@ -82,7 +82,7 @@ impl Raw {
             false,
         )
         .expect("the engine's own calls");
-        let line = Arc::new(RwLock::new(Line));
+        let line = Arc::new(RwLock::new(LinearForkGraph));
         let mut root = TransactionBatchProcessor::new_uninitialized(0, 0);
         root.program_runtime_environment = programs.clone();
         root.set_execution_cost(costs.to_cost());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hearth_ledger::bank::{
-    BankCounts, GeneralBatch, GeneralOutcome, GeneralPath, GeneralWorker, Outcome, TransferRules,
+    BankCounts, Outcome, ProgramRuntime, RuntimeBatch, RuntimeOutcome, RuntimeWorker, TransferRules,
 };
 use hearth_ledger::features::{feature_accounts, supported};
 use hearth_ledger::rent::minimum_balance;
@@ -27,19 +27,19 @@ const ACCOUNTS: u64 = 6;
 
 /// The engine, and the number of transactions that it was given.
 #[derive(Clone)]
-struct Counted(Svm, Arc<AtomicU64>);
+struct CountedEngine(Svm, Arc<AtomicU64>);
 
 #[derive(Debug)]
-struct CountedWorker(Box<dyn GeneralWorker>, Arc<AtomicU64>);
+struct CountedWorker(Box<dyn RuntimeWorker>, Arc<AtomicU64>);
 
-impl GeneralPath for Counted {
-    fn worker(&self) -> Box<dyn GeneralWorker> {
+impl ProgramRuntime for CountedEngine {
+    fn worker(&self) -> Box<dyn RuntimeWorker> {
         Box::new(CountedWorker(self.0.worker(), self.1.clone()))
     }
 }
 
-impl GeneralWorker for CountedWorker {
-    fn execute(&mut self, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
+impl RuntimeWorker for CountedWorker {
+    fn execute(&mut self, batch: &RuntimeBatch<'_>, outcomes: &mut Vec<RuntimeOutcome>) {
         self.1.fetch_add(batch.txns.len() as u64, Relaxed);
         self.0.execute(batch, outcomes);
     }
@@ -166,23 +166,23 @@ fn case() -> impl Strategy<Value = Case> {
 
 /// The observable results of a microblock.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct MicroblockResult {
     outcomes: Vec<Outcome>,
     accounts: Vec<Option<Account>>,
     counts: BankCounts,
 }
 
-fn run(engine: &Counted, executor: Executor, case: &Case) -> Seen {
+fn run(engine: &CountedEngine, executor: Executor, case: &Case) -> MicroblockResult {
     run_with(vec![], engine, executor, case)
 }
 
 /// The same on a chain that begins with more accounts, those of its features.
 fn run_with(
     extra_accounts: Vec<(Pubkey, Account)>,
-    engine: &Counted,
+    engine: &CountedEngine,
     mut executor: Executor,
     (accounts, txns): &Case,
-) -> Seen {
+) -> MicroblockResult {
     let ledger = ledger(Box::new(engine.clone()), extra_accounts);
     for (n, account) in accounts.iter().enumerate() {
         if let Some(account) = account {
@@ -198,11 +198,11 @@ fn run_with(
     bank.execute(&mut executor, &txns, &mut outcomes);
     let others = [wallet(99), SYSTEM_PROGRAM, COMPUTE_BUDGET_PROGRAM, VOTE_PROGRAM, SYSVAR_CLOCK, INCINERATOR];
     let keys = (0..ACCOUNTS).map(wallet).chain(others).chain([SYSVAR_INSTRUCTIONS]);
-    Seen { outcomes, accounts: keys.map(|key| ledger.account(&key)).collect(), counts: bank.counts() }
+    MicroblockResult { outcomes, accounts: keys.map(|key| ledger.account(&key)).collect(), counts: bank.counts() }
 }
 
-fn engine() -> Counted {
-    Counted(Svm::new(), Arc::default())
+fn engine() -> CountedEngine {
+    CountedEngine(Svm::new(), Arc::default())
 }
 
 fn cases() -> u32 {

@@ -8,7 +8,7 @@ use hearth_wire::shred::{DATA_SHRED_SIZE, ShredKind, flags_for};
 use super::{address, key, noise, shred};
 
 /// A request of key 1 to key 2.
-fn request(wanted: Wanted) -> Vec<u8> {
+fn request(wanted: RequestContent) -> Vec<u8> {
     let (sender, recipient) = (address(1), address(2));
     let mut bytes = Request { sender, recipient, time_ms: 1_700_000_000_000, nonce: 77, wanted }.write();
     let signature = key(1).sign(&signed_bytes(&bytes)).to_bytes();
@@ -26,10 +26,10 @@ pub fn datagrams() -> Vec<(&'static str, Vec<u8>)> {
     assert_eq!(answer[0].len(), DATA_SHRED_SIZE);
     let ancestors = |count: u64| AncestorHashes::Hashes((0..count).map(|n| (99 - n, [n as u8; 32])).collect(), 77);
     vec![
-        ("shred", request(Wanted::Shred { slot: 77, index: 67 })),
-        ("highest", request(Wanted::Highest { slot: 77, from: 64 })),
-        ("orphan", request(Wanted::Orphan { slot: 77 })),
-        ("ancestors", request(Wanted::Ancestors { slot: 77 })),
+        ("shred", request(RequestContent::Shred { slot: 77, index: 67 })),
+        ("highest", request(RequestContent::Highest { slot: 77, from: 64 })),
+        ("orphan", request(RequestContent::Orphan { slot: 77 })),
+        ("ancestors", request(RequestContent::Ancestors { slot: 77 })),
         ("pong", write_pong(&pong)),
         ("ping", write_ping(&ping)),
         ("answer-shred", answer.concat()),

@@ -43,7 +43,7 @@ proptest! {
             timestamp: Some(-7),
             block_id: [4; 32].into(),
         };
-        let voted = Voted { account: VOTE, slot, bank_hash: [3; 32], block_id: [4; 32] };
+        let voted = VoteTarget { account: VOTE, slot, bank_hash: [3; 32], block_id: [4; 32] };
         let (instruction, transaction) = sent(Some(-7), false);
         prop_assert_eq!(instruction, bincode::serialize(&VoteInstruction::TowerSync(sync.clone())).unwrap());
         prop_assert_eq!(voted_for(&Txn::parse(&transaction).unwrap()), Some(voted));

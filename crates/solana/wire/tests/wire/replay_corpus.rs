@@ -5,7 +5,7 @@
 use hearth_testkit::random::{Random, seed};
 use hearth_wire::entry::Entries;
 use hearth_wire::gossip::Protocol;
-use hearth_wire::repair::{AncestorHashes, Answer, Asked};
+use hearth_wire::repair::{AncestorHashes, Answer, RepairDatagram};
 use hearth_wire::shred::{self, Shred};
 use hearth_wire::tower_file::TowerFile;
 use hearth_wire::{Txn, entry};
@@ -47,8 +47,9 @@ fn the_corpus_parses() {
         assert_eq!(Protocol::parse(&bytes).err(), None, "{name}");
     }
     for (name, bytes) in committed("repair") {
-        let is_read =
-            Asked::parse(&bytes).is_ok() || Answer::parse(&bytes).is_some() || AncestorHashes::parse(&bytes).is_some();
+        let is_read = RepairDatagram::parse(&bytes).is_ok()
+            || Answer::parse(&bytes).is_some()
+            || AncestorHashes::parse(&bytes).is_some();
         assert!(is_read, "{name}");
     }
     for (name, bytes) in committed("tower") {

@@ -1,9 +1,9 @@
 //! Numbers and words out of bytes, little-endian, with an end that is noticed.
 
 /// Takes values from the front of bytes; nothing where too few are left.
-pub(super) struct Take<'a>(pub(super) &'a [u8]);
+pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
 
-impl<'a> Take<'a> {
+impl<'a> ByteReader<'a> {
     /// Reads the next `N` bytes.
     pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;

@@ -14,7 +14,7 @@ use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use hearth_wal::store_file::{self, StoreWriter};
 
 use super::super::{Account, Entry, StateView};
-use super::bytes::{Take, checksum};
+use super::bytes::{ByteReader, checksum};
 use super::files::{UNFINISHED, finish};
 use super::{StateError, damaged, io};
 
@@ -55,7 +55,7 @@ impl Header {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut take = Take(bytes);
+        let mut take = ByteReader(bytes);
         if take.array()? != MAGIC {
             return None;
         }
@@ -214,7 +214,7 @@ impl Checkpoint {
             _ => io("cannot read", path)(error),
         };
         self.file.read_exact(&mut head).map_err(|error| short(error, &self.path))?;
-        let mut take = Take(&head);
+        let mut take = ByteReader(&head);
         let (len, sum) = (take.u32().unwrap_or(0) as usize, take.u32().unwrap_or(0));
         if len > FRAME_MAX {
             return Err(damaged(&self.path, from, format!("a frame of {len} bytes")));
@@ -233,7 +233,7 @@ impl Checkpoint {
             self.next_frame()?;
         }
         let begin = self.offset - self.frame.len();
-        let mut take = Take(&self.frame[self.at..]);
+        let mut take = ByteReader(&self.frame[self.at..]);
         let entry = decode(&mut take, &self.codes, &self.counts);
         let Some(entry) = entry else {
             return Err(damaged(&self.path, begin + self.at, "no entry of a state begins here"));
@@ -253,7 +253,7 @@ impl Checkpoint {
 }
 
 /// Decodes the next entry. The inner `None` is the end, if the counts match; the outer one is an error.
-fn decode(take: &mut Take<'_>, codes: &[B256], counts: &[u64; 3]) -> Option<Option<Entry>> {
+fn decode(take: &mut ByteReader<'_>, codes: &[B256], counts: &[u64; 3]) -> Option<Option<Entry>> {
     Some(match take.byte()? {
         CODE => {
             let len = take.u32()? as usize;

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy_primitives::B256;
-use hearth_wal::store_file::{Opening, StoreFile};
+use hearth_wal::store_file::{OpenMode, StoreFile};
 use hearth_wal::{Appender, Disk, Fault, Framing, Source, Step, Walk};
 use parking_lot::Mutex;
 
-use super::bytes::{Take, checksum};
+use super::bytes::{ByteReader, checksum};
 use super::files::{UNFINISHED, finish};
 use super::{Record, StateError, damaged, io};
 
@@ -45,7 +45,7 @@ impl Framing for Frame {
     const MARK: &'static [u8] = &MARK;
 
     fn length(&self, head: &[u8], _: u64) -> Result<u64, Fault> {
-        let mut take = Take(head);
+        let mut take = ByteReader(head);
         let (mark, length) = (take.array::<4>(), take.u32());
         let length = length.filter(|_| mark == Some(MARK)).ok_or(Fault::Magic)?;
         Ok(FRAME as u64 + u64::from(length))
@@ -53,9 +53,9 @@ impl Framing for Frame {
 
     fn verify(&self, record: &[u8], _: u64) -> Result<(), Fault> {
         let (frame, body) = record.split_at(FRAME);
-        let stored = Take(&frame[8..]).u32().ok_or(Fault::HeaderCut)?;
+        let stored = ByteReader(&frame[8..]).u32().ok_or(Fault::HeaderCut)?;
         Fault::unless_equal(stored, checksum(self.salt, body))?;
-        Record::head(&mut Take(body)).map(|_| ()).ok_or(Fault::Length(body.len() as u32))
+        Record::head(&mut ByteReader(body)).map(|_| ()).ok_or(Fault::Length(body.len() as u32))
     }
 }
 
@@ -118,7 +118,7 @@ impl Log {
         header.extend_from_slice(&before.to_le_bytes());
         header.extend_from_slice(&salt.to_le_bytes());
         header.extend_from_slice(&checksum(salt, &header).to_le_bytes());
-        let file = StoreFile::open(&unfinished, Opening::Empty).map_err(io("cannot create", &unfinished))?;
+        let file = StoreFile::open(&unfinished, OpenMode::Empty).map_err(io("cannot create", &unfinished))?;
         file.write_at(&header, 0).and_then(|()| file.sync()).map_err(io("cannot write", &unfinished))?;
         finish(&unfinished, path)?;
         Ok(Self::over(path, file.disk().clone(), salt, HEADER as u64, before))
@@ -186,7 +186,7 @@ impl Log {
         last: bool,
         mut each: impl FnMut(&[u8], usize) -> Result<(), StateError>,
     ) -> Result<(u64, Option<Self>), StateError> {
-        let opened = if last { StoreFile::open(path, Opening::Existing).map(Some) } else { Ok(None) };
+        let opened = if last { StoreFile::open(path, OpenMode::Existing).map(Some) } else { Ok(None) };
         let opened = opened.map_err(io("cannot open", path))?;
         let file = opened.as_ref().map_or_else(|| File::open(path).map(Arc::new), |opened| Ok(opened.file().clone()));
         let file = file.map_err(io("cannot open", path))?;
@@ -215,7 +215,7 @@ impl Log {
             // How far the log was synced, by what whole records behind the bad one say.
             let mut synced = 0;
             let behind = walk.rest(|bytes, _| {
-                synced = Record::head(&mut Take(&bytes[FRAME..])).map_or(synced, |head| synced.max(head.synced));
+                synced = Record::head(&mut ByteReader(&bytes[FRAME..])).map_or(synced, |head| synced.max(head.synced));
             });
             behind.map_err(io("cannot read", path))?;
             if !last || synced > sequence {
@@ -243,7 +243,7 @@ impl Log {
 
 /// Returns the number of the record with this body, which has been verified.
 fn sequence_of(body: &[u8]) -> u64 {
-    Record::head(&mut Take(body)).expect("a record that verifies has a head").sequence
+    Record::head(&mut ByteReader(body)).expect("a record that verifies has a head").sequence
 }
 
 /// Verifies a log's header; returns its salt.
@@ -252,7 +252,7 @@ fn header(path: &Path, file: &File, genesis: B256, before: u64) -> Result<u64, S
     let have = Source::read(file, &mut bytes, 0).map_err(io("cannot read", path))?;
     let bytes = &bytes[..have];
     let read = || {
-        let mut take = Take(bytes);
+        let mut take = ByteReader(bytes);
         Some((take.array()?, take.array()?, take.u64()?, take.u64()?, take.u32()?))
     };
     let Some((magic, found, first, salt, sum)) = read() else {

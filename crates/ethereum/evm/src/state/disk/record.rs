@@ -2,10 +2,10 @@
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY};
 
-use super::super::applied::Applied;
 use super::super::code::{NO_CODE, bytecode};
-use super::super::flat::{Flat, Slim};
-use super::bytes::Take;
+use super::super::flat_state::{FlatState, SlimAccount};
+use super::super::write_batch::WriteBatch;
+use super::bytes::ByteReader;
 
 const GONE: u8 = 0;
 const PLAIN: u8 = 1;
@@ -27,7 +27,7 @@ pub(crate) struct Record {
 
 impl Record {
     /// Appends the record with its changes. `codes` are the numbers of codes that no earlier record has.
-    pub(crate) fn encode(&self, applied: &Applied, flat: &Flat, codes: &[u32], out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, applied: &WriteBatch, flat: &FlatState, codes: &[u32], out: &mut Vec<u8>) {
         for number in [self.sequence, self.synced, self.number] {
             out.extend_from_slice(&number.to_le_bytes());
         }
@@ -62,22 +62,22 @@ impl Record {
     }
 
     /// The beginning of a record.
-    pub(super) fn head(take: &mut Take<'_>) -> Option<Self> {
+    pub(super) fn head(take: &mut ByteReader<'_>) -> Option<Self> {
         let (sequence, synced, number) = (take.u64()?, take.u64()?, take.u64()?);
         let (block_hash, state_root) = (take.array()?.into(), take.array()?.into());
         Some(Self { sequence, synced, number, block_hash, state_root })
     }
 
     /// Decodes a record and its changes; adds its codes to the known ones.
-    pub(crate) fn decode(bytes: &[u8], flat: &Flat) -> Option<(Self, Applied)> {
-        let mut take = Take(bytes);
+    pub(crate) fn decode(bytes: &[u8], flat: &FlatState) -> Option<(Self, WriteBatch)> {
+        let mut take = ByteReader(bytes);
         let head = Self::head(&mut take)?;
         let (codes, accounts, slots) = (take.u32()?, take.u32()?, take.u32()?);
         for _ in 0..codes {
             let len = take.u32()? as usize;
             add_code(flat, take.slice(len)?);
         }
-        let mut applied = Applied::default();
+        let mut applied = WriteBatch::default();
         for _ in 0..accounts {
             let address = Address::from(take.array()?);
             let kind = take.byte()?;
@@ -87,7 +87,7 @@ impl Record {
                     let (nonce, balance) = (take.u64()?, take.array::<32>()?);
                     let hash = if kind == WITH_CODE { take.array()?.into() } else { KECCAK256_EMPTY };
                     let code = flat.codes.number(&hash)?;
-                    Some(Slim::new(alloy_primitives::U256::from_le_bytes(balance), nonce, code))
+                    Some(SlimAccount::new(alloy_primitives::U256::from_le_bytes(balance), nonce, code))
                 }
                 _ => return None,
             };
@@ -103,7 +103,7 @@ impl Record {
 }
 
 /// Adds a code to the known ones; returns its number.
-pub(super) fn add_code(flat: &Flat, code: &[u8]) -> u32 {
+pub(super) fn add_code(flat: &FlatState, code: &[u8]) -> u32 {
     let hash = B256::from(hearth_crypto::keccak::keccak256(code));
     flat.codes.add(hash, bytecode(Bytes::copy_from_slice(code)))
 }

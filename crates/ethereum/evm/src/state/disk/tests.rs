@@ -8,8 +8,8 @@ use hearth_wal::faulty::Faulty;
 use revm::bytecode::Bytecode;
 use revm::state::AccountInfo;
 
-use super::super::rebuild::{self, Everything};
-use super::super::{AccountChange, Changes, Shortened, State, StateError, StateFile, WINDOW};
+use super::super::rebuild::{self, AllAccounts};
+use super::super::{AccountChange, Changes, FinalCheckpoint, State, StateError, StateFile, WINDOW};
 use crate::genesis::Genesis;
 
 fn genesis() -> Genesis {
@@ -42,7 +42,7 @@ fn commit(state: &mut State, number: u64) {
     state.commit(number, hash_of(number), changes_of(number)).expect("it follows");
 }
 
-fn everything(state: &State) -> Everything {
+fn everything(state: &State) -> AllAccounts {
     let all = rebuild::everything(&state.head());
     assert_eq!(rebuild::root(&all), state.head().state_root());
     all
@@ -218,8 +218,8 @@ fn what_is_before_the_window_is_not_read_again_after_an_orderly_end() {
         (from..=last).map(view).collect::<Vec<_>>()
     };
     let before = views(&state, first);
-    assert_eq!(state.shorten(std::time::Duration::from_secs(60)).expect("written"), Shortened::Written);
-    assert_eq!(state.shorten(std::time::Duration::from_secs(60)).expect("written"), Shortened::Needless);
+    assert_eq!(state.shorten(std::time::Duration::from_secs(60)).expect("written"), FinalCheckpoint::Written);
+    assert_eq!(state.shorten(std::time::Duration::from_secs(60)).expect("written"), FinalCheckpoint::Needless);
     assert!(dir.path().join(format!("{first:020}.checkpoint")).exists());
     assert_eq!(views(&state, first), before);
     commit(&mut state, last + 1);
@@ -230,7 +230,7 @@ fn what_is_before_the_window_is_not_read_again_after_an_orderly_end() {
     // Without any time the log stays unchanged.
     (last + 2..last + 50).for_each(|number| commit(&mut state, number));
     let said = state.shorten(std::time::Duration::ZERO).expect("no error");
-    assert!(matches!(said, Shortened::TooLong | Shortened::Written), "{said:?}");
+    assert!(matches!(said, FinalCheckpoint::TooLong | FinalCheckpoint::Written), "{said:?}");
     state.rewind(last).expect("in the window");
     commit(&mut state, last + 1);
     state.shorten(std::time::Duration::from_secs(60)).expect("written or needless");

@@ -10,7 +10,7 @@ pub(super) const ALL: History = History { blocks: u64::MAX, bytes: u64::MAX };
 /// A state, and the model of each of its blocks.
 struct Modelled {
     state: State,
-    model: Vec<Everything>,
+    model: Vec<AllAccounts>,
 }
 
 impl Modelled {

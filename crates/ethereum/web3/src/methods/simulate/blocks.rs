@@ -12,8 +12,8 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use hearth_evm::block::{Block, Body, Roots, next_base_fee};
 use hearth_evm::exec::{
-    AccountOverride, BlockDb, BlockEnv, BlockExecutor, BlockExtras, Checks, Executed, Outcome, Overlay,
-    PrecompileOverrides, SimulateError, Simulated, SpecId, Verdict, credit, credit_wei, overridden, simulate,
+    AccountOverride, BlockDb, BlockEnv, BlockExecution, BlockExecutor, BlockExtras, Checks, Outcome, Overlay,
+    PrecompileOverrides, SimulateError, SimulationResult, SpecId, Verdict, credit, credit_wei, overridden, simulate,
 };
 use hearth_evm::genesis::FIRST_BASE_FEE;
 use hearth_evm::import::rewards;
@@ -24,15 +24,15 @@ use revm::context::TxEnv;
 use revm::context::result::{ExecutionResult, InvalidTransaction};
 use revm::state::{AccountInfo, Bytecode};
 
-use super::{Asked, Options};
+use super::{BlockRequest, Options};
 use crate::call_pool::Deadline;
 use crate::failure::{Failure, revert_message};
 use crate::json;
 use crate::methods::Api;
 use crate::methods::call::{Message, invalid};
 use crate::methods::overrides::BlockOverrides;
-use crate::methods::typed::{Chosen, Fees, narrow, typed, unsigned};
-use crate::shapes::{self, Place, Stage};
+use crate::methods::typed::{Fees, FieldDefaults, narrow, typed, unsigned};
+use crate::shapes::{self, Stage, TxPosition};
 use crate::trace::{Budget, Transfers, Watcher, halt_words};
 
 /// The error code of a call that fails other than by a revert.
@@ -41,12 +41,12 @@ const FAILED: i64 = -32_015;
 const BLOCK_FULL: i64 = -38_015;
 
 /// The state before a simulated block; `BLOCKHASH` knows the simulated blocks, too.
-struct Before<'a> {
+struct SimulatedParent<'a> {
     db: &'a BlockDb<'a, StateView>,
     hashes: &'a BTreeMap<u64, B256>,
 }
 
-impl DatabaseRef for Before<'_> {
+impl DatabaseRef for SimulatedParent<'_> {
     type Error = StateError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
@@ -67,7 +67,7 @@ impl DatabaseRef for Before<'_> {
 }
 
 /// The result of a call.
-struct Called {
+struct CallOutcome {
     output: Bytes,
     /// Each with its place in the block.
     logs: Vec<(Log, u64)>,
@@ -96,7 +96,7 @@ pub(super) fn run(
     api: &Api,
     base: Arc<Block>,
     view: &StateView,
-    planned: Vec<Asked>,
+    planned: Vec<BlockRequest>,
     options: Options,
     deadline: Deadline,
 ) -> Result<String, Failure> {
@@ -119,7 +119,12 @@ pub(super) fn run(
 }
 
 impl Run<'_> {
-    fn block(&mut self, db: &mut BlockDb<'_, StateView>, view: &StateView, asked: &Asked) -> Result<String, Failure> {
+    fn block(
+        &mut self,
+        db: &mut BlockDb<'_, StateView>,
+        view: &StateView,
+        asked: &BlockRequest,
+    ) -> Result<String, Failure> {
         let env = self.env(&asked.overrides);
         let accounts = &asked.state.0;
         let precompiles = PrecompileOverrides::new(env.spec, accounts).map_err(Failure::server)?;
@@ -127,7 +132,7 @@ impl Run<'_> {
         let changes = overridden(&*db, accounts).map_err(Failure::state)?;
         db.append(changes);
         let hashes = std::mem::take(&mut self.hashes);
-        let before = Before { db: &*db, hashes: &hashes };
+        let before = SimulatedParent { db: &*db, hashes: &hashes };
         let mut executor = BlockExecutor::new(&before, &env);
         executor.begin();
         let mut calls = Vec::with_capacity(asked.calls.len());
@@ -144,7 +149,7 @@ impl Run<'_> {
             verdicts.push(Verdict::Included(Outcome::new(result)));
             txs.push(tx);
         }
-        let Executed { verdicts, mut changes, requests, .. } = executor.finish(verdicts);
+        let BlockExecution { verdicts, mut changes, requests, .. } = executor.finish(verdicts);
         let withdrawals = asked.overrides.withdrawals.clone().unwrap_or_default();
         credit(&before, &mut changes, &withdrawals).map_err(Failure::state)?;
         credit_wei(&before, &mut changes, self.rewards(&env)).map_err(Failure::state)?;
@@ -225,7 +230,7 @@ impl Run<'_> {
             }
         };
         let nonce = message.nonce.map_or(sender_nonce, |nonce| nonce.0);
-        let chosen = Chosen { nonce, gas_limit: gas.min(self.gas_left), fees };
+        let chosen = FieldDefaults { nonce, gas_limit: gas.min(self.gas_left), fees };
         let sender = message.from.map(|from| from.0).unwrap_or_default();
         Ok(Arc::new(unsigned(typed(message, env.chain_id, chosen)?, sender)))
     }
@@ -237,7 +242,7 @@ impl Run<'_> {
         extras: &BlockExtras,
         tx: &Tx,
         position: &mut Position,
-    ) -> Result<(Called, ExecutionResult, revm::state::EvmState), Failure> {
+    ) -> Result<(CallOutcome, ExecutionResult, revm::state::EvmState), Failure> {
         let checks = if self.options.validation { Checks::Validated } else { Checks::Unvalidated };
         let bytes = self.bytes_left.checked_sub(position.bytes).ok_or_else(Failure::too_large)?;
         let budget = Budget { bytes, deadline: self.deadline };
@@ -265,7 +270,7 @@ impl Run<'_> {
             ExecutionResult::Halt { reason, .. } => Some((FAILED, halt_words(reason))),
         };
         let gas_most = gas.total_gas_spent().max(gas.floor_gas());
-        Ok((Called { output, logs, gas_used, gas_most, failure }, result, done.state))
+        Ok((CallOutcome { output, logs, gas_used, gas_most, failure }, result, done.state))
     }
 }
 
@@ -292,7 +297,7 @@ fn execute<D: DatabaseRef>(
     tx: &TxEnv,
     checks: Checks,
     transfers: &mut Watcher<'_>,
-) -> Result<Simulated, SimulateError> {
+) -> Result<SimulationResult, SimulateError> {
     let sender = db.basic_ref(tx.caller).map_err(|why| SimulateError::State(why.to_string()))?;
     let is_last = sender.is_some_and(|info| info.nonce == u64::MAX);
     if checks != Checks::Unvalidated || !is_last || tx.kind.is_create() {
@@ -337,7 +342,7 @@ fn refused(why: &InvalidTransaction, tx: &TxEnv, env: &BlockEnv) -> Failure {
     Failure::simulation(code, format!("err: {} (supplied gas {})", invalid(why, tx, env), tx.gas_limit))
 }
 
-fn encode_block(block: &Block, calls: &[Called], whole: bool) -> String {
+fn encode_block(block: &Block, calls: &[CallOutcome], whole: bool) -> String {
     let mut out = shapes::block(block, Stage::Made, whole);
     // Inserted before the end of the object.
     out.pop();
@@ -348,7 +353,7 @@ fn encode_block(block: &Block, calls: &[Called], whole: bool) -> String {
             let returned: &[u8] = if call.failure.is_none() { &call.output } else { &[] };
             object.data("returnData", returned);
             object.array("logs", &call.logs, |out, (log, position)| {
-                shapes::push_log(out, log, &Place { block, index }, *position, false);
+                shapes::push_log(out, log, &TxPosition { block, index }, *position, false);
             });
             object.quantity("gasUsed", call.gas_used);
             object.quantity("maxUsedGas", call.gas_most);

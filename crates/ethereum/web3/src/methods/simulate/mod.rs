@@ -20,7 +20,7 @@ use super::overrides::{BlockOverrides, StateOverrides};
 use super::{Api, Caller};
 use crate::call_pool::Deadline;
 use crate::failure::Failure;
-use crate::params::{BlockId, First, Params, shape_error};
+use crate::params::{BlockId, FirstItems, Params, shape_error};
 
 /// Maximum blocks of one simulation, including those that fill gaps, as in geth.
 const BLOCKS_MAX: usize = 256;
@@ -33,7 +33,7 @@ const TOO_MUCH: i64 = -38_026;
 #[serde(rename_all = "camelCase", default)]
 struct Request<'a> {
     #[serde(borrow)]
-    block_state_calls: Option<First<'a, BLOCKS_MAX>>,
+    block_state_calls: Option<FirstItems<'a, BLOCKS_MAX>>,
     trace_transfers: bool,
     validation: bool,
     return_full_transactions: bool,
@@ -46,12 +46,12 @@ struct WireBlock<'a> {
     #[serde(borrow)]
     state_overrides: Option<&'a RawValue>,
     #[serde(borrow)]
-    calls: Option<First<'a, CALLS_MAX>>,
+    calls: Option<FirstItems<'a, CALLS_MAX>>,
 }
 
 /// One requested block.
 #[derive(Default)]
-struct Asked {
+struct BlockRequest {
     overrides: BlockOverrides,
     state: StateOverrides,
     calls: Vec<Message>,
@@ -77,7 +77,7 @@ fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Failure> {
 }
 
 /// Reads the blocks of a request, within the limit.
-fn read_blocks(wanted: First<'_, BLOCKS_MAX>) -> Result<Vec<Asked>, Failure> {
+fn read_blocks(wanted: FirstItems<'_, BLOCKS_MAX>) -> Result<Vec<BlockRequest>, Failure> {
     if wanted.count == 0 {
         return Err(Failure::invalid_params("empty input"));
     }
@@ -93,7 +93,7 @@ fn read_blocks(wanted: First<'_, BLOCKS_MAX>) -> Result<Vec<Asked>, Failure> {
         if calls_in_all > CALLS_MAX {
             return Err(Failure::simulation(TOO_MUCH, format!("too many calls: {calls_in_all} > {CALLS_MAX}")));
         }
-        blocks.push(Asked {
+        blocks.push(BlockRequest {
             overrides: wire.block_overrides.unwrap_or_default(),
             state: StateOverrides::read(wire.state_overrides.map(|json| json.get()), 0)?,
             calls: calls.items.into_iter().map(|json| read(json.get())).collect::<Result<_, _>>()?,
@@ -123,7 +123,7 @@ impl Api {
     fn simulate(
         &self,
         id: BlockId,
-        asked: Vec<Asked>,
+        asked: Vec<BlockRequest>,
         options: Options,
         deadline: Deadline,
     ) -> Result<String, Failure> {

@@ -1,6 +1,6 @@
 //! The order of simulated blocks: each has a number and a time, and gaps are filled with empty ones.
 
-use super::{Asked, BLOCKS_MAX, TOO_MUCH};
+use super::{BLOCKS_MAX, BlockRequest, TOO_MUCH};
 use crate::failure::Failure;
 use crate::params::Field;
 
@@ -10,7 +10,11 @@ const WRONG_NUMBER: i64 = -38_020;
 const WRONG_TIME: i64 = -38_021;
 
 /// Returns all blocks after this number and time, each with its own number and time.
-pub(super) fn in_order(asked: Vec<Asked>, base_number: u64, base_time: u64) -> Result<Vec<Asked>, Failure> {
+pub(super) fn in_order(
+    asked: Vec<BlockRequest>,
+    base_number: u64,
+    base_time: u64,
+) -> Result<Vec<BlockRequest>, Failure> {
     let mut number = base_number;
     let mut time = base_time;
     let mut all = Vec::with_capacity(asked.len());
@@ -25,7 +29,7 @@ pub(super) fn in_order(asked: Vec<Asked>, base_number: u64, base_time: u64) -> R
         }
         for between in number + 1..next {
             time = time.saturating_add(SECONDS);
-            let mut empty = Asked::default();
+            let mut empty = BlockRequest::default();
             empty.overrides.number = Some(Field(between));
             empty.overrides.time = Some(Field(time));
             all.push(empty);
@@ -50,14 +54,14 @@ mod tests {
 
     fn plan(wanted: &[(Option<u64>, Option<u64>)]) -> Result<Vec<(u64, u64)>, (i64, String)> {
         let one = |(number, time): &(Option<u64>, Option<u64>)| {
-            let mut asked = Asked::default();
+            let mut asked = BlockRequest::default();
             asked.overrides.number = number.map(Field);
             asked.overrides.time = time.map(Field);
             asked
         };
         let planned = in_order(wanted.iter().map(one).collect(), 54, 540);
         let planned = planned.map_err(|why| (why.code(), why.message().to_owned()))?;
-        let place = |asked: &Asked| (asked.overrides.number.unwrap().0, asked.overrides.time.unwrap().0);
+        let place = |asked: &BlockRequest| (asked.overrides.number.unwrap().0, asked.overrides.time.unwrap().0);
         Ok(planned.iter().map(place).collect())
     }
 

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hearth_load::chain::check_chains;
-use hearth_load::connect::{ConnectError, Connected, connect, connect_patiently};
+use hearth_load::connect::{ConnectError, ConnectedNode, connect, connect_patiently};
 use hearth_load::error::LoadError;
-use hearth_load::options::Asked;
+use hearth_load::options::RunOptions;
 use hearth_load::report::Report;
 use hearth_load::retry::Caller;
 use hearth_load::solana::fund::{FundError, fund};
 use hearth_load::solana::keys::{Account, generate};
 use hearth_load::solana::node::marks;
-use hearth_load::solana::run::{By, drive, set_up};
+use hearth_load::solana::run::{SendVia, drive, set_up};
 use hearth_load::solana::workload::Kind;
 use hearth_load::solana::{Node, inspect};
 use hearth_testkit::http::{Reply, answered, serve, serve_on};
@@ -30,14 +30,14 @@ use stub::{Manners, Stub};
 struct Scene {
     stub: Stub,
     accounts: Vec<Account>,
-    asked: Asked<Kind>,
-    by: By,
+    asked: RunOptions<Kind>,
+    by: SendVia,
 }
 
 fn node(url: &str) -> Node {
     match connect(url, TIMEOUT).unwrap() {
-        Connected::Solana(node) => node,
-        Connected::Ethereum(_) => panic!("it speaks Solana's JSON-RPC"),
+        ConnectedNode::Solana(node) => node,
+        ConnectedNode::Ethereum(_) => panic!("it speaks Solana's JSON-RPC"),
     }
 }
 
@@ -47,7 +47,7 @@ fn scene(accounts: usize, manners: Manners) -> Scene {
     let addresses: Vec<Pubkey> = accounts.iter().map(|account| account.address).collect();
     let stub = Stub::start(Manners { slot_ms: manners.slot_ms.max(20), ..manners }, &addresses);
     let asked = asked(&stub.url, Kind::Transfer);
-    Scene { stub, accounts, asked, by: By::Leaders }
+    Scene { stub, accounts, asked, by: SendVia::Leaders }
 }
 
 impl Scene {
@@ -59,7 +59,7 @@ impl Scene {
 
     /// Sends over RPC.
     fn over_rpc(mut self) -> Self {
-        self.by = By::Rpc;
+        self.by = SendVia::Rpc;
         self
     }
 
@@ -76,7 +76,7 @@ impl Scene {
 
 #[test]
 fn a_node_that_behaves_includes_all_by_either_way() {
-    for by in [By::Leaders, By::Rpc] {
+    for by in [SendVia::Leaders, SendVia::Rpc] {
         let mut scene = scene(6, Manners { skips_every: 5, ..Manners::default() }).counted(20);
         scene.by = by;
         let report = scene.run();
@@ -96,15 +96,15 @@ fn what_fails_in_its_block_is_included_and_counted_apart() {
 #[test]
 fn what_got_lost_is_sent_again() {
     // Of 24 it forgets 6, and one of those again.
-    let by_this = |by: By| {
+    let by_this = |by: SendVia| {
         let scene = scene(4, Manners { slot_ms: 100, forgets_every: 4, ..Manners::default() }).counted(6);
         let report = Scene { by, ..scene }.run();
         assert_eq!((report.sent, report.included, report.resigned), (24, 24, 0), "{}", report.text());
         assert!(report.sent_again >= 7 && report.healed == 0, "{}", report.text());
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| by_this(By::Leaders));
-        by_this(By::Rpc);
+        scope.spawn(|| by_this(SendVia::Leaders));
+        by_this(SendVia::Rpc);
     });
 }
 
@@ -380,7 +380,7 @@ fn a_node_that_is_not_up_at_once_is_waited_for() {
         };
         let url = format!("http://{address}");
         let found = connect_patiently(&url, TIMEOUT, TIMEOUT, &|| false, &mut starts).unwrap();
-        assert_eq!(matches!(found, Connected::Solana(_)), is_solana);
+        assert_eq!(matches!(found, ConnectedNode::Solana(_)), is_solana);
         assert!(warnings.len() == 1 && warnings[0].contains(&url), "{warnings:?}");
     }
     // A stopped caller does not wait, and neither does one that finds a server of another kind.

@@ -15,14 +15,14 @@ use hearth_command::stop::StopSignal;
 use hearth_node::config::Config;
 use hearth_node::start_checks;
 use hearth_stats::pace::Watch;
-use hearth_stats::quiet::{Quiet, Seen, counted, spoilt};
+use hearth_stats::quiet::{DisturbanceLimits, RunConditions, counted, spoilt};
 use serde::Deserialize;
 
 use super::Options;
 use super::config::{differing, with_layout};
-use crate::layout::{Evaluate, Layout, Measured, Outcome, Space, Trial, Use};
+use crate::layout::{Evaluate, Layout, LayoutMeasurement, Outcome, Space, Trial, Use};
 use crate::run::identity::digest_of;
-use crate::run::process::{self, Bounds, Ended};
+use crate::run::process::{self, Bounds, ProcessEnd};
 
 /// While it is unknown how long a bench takes here, one that overruns its measured time by this much is hung;
 const LIMIT: Duration = Duration::from_secs(90);
@@ -41,7 +41,7 @@ pub fn name(folder: &Path) -> String {
 
 /// Why no further layout is tried.
 #[derive(Debug, thiserror::Error)]
-pub enum Stopped {
+pub enum StopReason {
     /// The user stopped the search.
     #[error("stopped")]
     Asked,
@@ -61,7 +61,7 @@ pub enum Stopped {
 /// Tries layouts by running benches.
 pub struct Bench<'a> {
     pub options: &'a Options,
-    pub quiet: Quiet,
+    pub quiet: DisturbanceLimits,
     pub base: &'a Config,
     pub space: &'a Space,
     pub default: &'a Layout,
@@ -110,9 +110,9 @@ struct Tile {
 }
 
 impl Evaluate for Bench<'_> {
-    type Error = Stopped;
+    type Error = StopReason;
 
-    fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, Stopped> {
+    fn evaluate(&mut self, layout: &Layout, left: f64) -> Result<Trial, StopReason> {
         let (begin, retries) = (Instant::now(), self.options.retries);
         let mut best_ns = self.best_ns.get(layout).copied();
         let look = || {
@@ -120,7 +120,7 @@ impl Evaluate for Bench<'_> {
             let outcome = self.once(layout)?;
             let pace = watch.end();
             let looks = before.zip(counted());
-            let seen = looks.map(|(before, after)| Seen { before, after, pace, best_ns, is_elsewhere: false });
+            let seen = looks.map(|(before, after)| RunConditions { before, after, pace, best_ns, is_elsewhere: false });
             best_ns = best_ns.into_iter().chain(pace.piece_ns).min_by(f64::total_cmp);
             Ok((outcome, seen.and_then(|seen| spoilt(&self.quiet, &seen))))
         };
@@ -157,9 +157,9 @@ fn tried<E>(
 }
 
 impl Bench<'_> {
-    fn once(&mut self, layout: &Layout) -> Result<Outcome, Stopped> {
+    fn once(&mut self, layout: &Layout) -> Result<Outcome, StopReason> {
         if self.stop.is_set() {
-            return Err(Stopped::Asked);
+            return Err(StopReason::Asked);
         }
         let at = |name: &str| self.folder.join(name);
         let (toml, result, out, err) = (at("trial.toml"), at("trial.json"), at("trial.out"), at("trial.err"));
@@ -174,10 +174,10 @@ impl Bench<'_> {
         }
         // If another node has the name, no layout can be tried.
         start_checks::nobody_has_the_name(&config, start_checks::NAME_OF_BENCH)
-            .map_err(|why| Stopped::Taken(why.to_string()))?;
+            .map_err(|why| StopReason::Taken(why.to_string()))?;
         let _ = fs::remove_file(&result);
-        fs::write(&toml, differing(&config)).map_err(|source| Stopped::Io { path: toml.clone(), source })?;
-        let program = std::env::current_exe().map_err(|source| Stopped::Io { path: "hearth".into(), source })?;
+        fs::write(&toml, differing(&config)).map_err(|source| StopReason::Io { path: toml.clone(), source })?;
+        let program = std::env::current_exe().map_err(|source| StopReason::Io { path: "hearth".into(), source })?;
         let mut command = Command::new(&program);
         command.arg("bench").arg("--config").arg(&toml).arg("--json").arg(&result);
         command.args(["--warmup", &self.options.warmup.to_string()]);
@@ -187,9 +187,9 @@ impl Bench<'_> {
         let limit = measures + limit_beyond(self.longest);
         let mark = self.folder.to_string_lossy();
         let bounds = Bounds { mark: &mark, limit, out: &out, err: &err, stop: &|| self.stop.is_set() };
-        let ran = process::run(&mut command, &bounds).map_err(|source| Stopped::Io { path: program, source })?;
-        if ran.ended == Ended::Stopped {
-            return Err(Stopped::Asked);
+        let ran = process::run(&mut command, &bounds).map_err(|source| StopReason::Io { path: program, source })?;
+        if ran.ended == ProcessEnd::Stopped {
+            return Err(StopReason::Asked);
         }
         if let Some(fault) = ran.fault(limit) {
             let said = fs::read_to_string(&err).unwrap_or_default();
@@ -204,7 +204,7 @@ impl Bench<'_> {
     }
 
     /// Converts a bench's report to the order of the space.
-    fn measured(&self, layout: &Layout, report: BenchResult) -> Result<Measured, String> {
+    fn measured(&self, layout: &Layout, report: BenchResult) -> Result<LayoutMeasurement, String> {
         let rate = report.txn_per_s.filter(|_| report.measured).ok_or("nothing was measured")?.mean;
         let bottleneck = report.bottleneck.ok_or("it did not tell the limit")?;
         let of = |kind: usize| {
@@ -218,7 +218,7 @@ impl Bench<'_> {
         if counts(&tiles) != wanted {
             return Err("its tiles are others than were asked for".into());
         }
-        Ok(Measured { rate, tiles, limit: self.space.kind(&bottleneck.tile), says: bottleneck.why })
+        Ok(LayoutMeasurement { rate, tiles, limit: self.space.kind(&bottleneck.tile), says: bottleneck.why })
     }
 }
 
@@ -234,7 +234,8 @@ mod tests {
         let once = || {
             let (runs, disturbed) = runs[done.get()];
             done.set(done.get() + 1);
-            let outcome = if runs { Outcome::Measured(Measured::default()) } else { Outcome::Failed("no".into()) };
+            let outcome =
+                if runs { Outcome::Measured(LayoutMeasurement::default()) } else { Outcome::Failed("no".into()) };
             Ok::<_, Infallible>((outcome, disturbed.then(|| "others".to_owned())))
         };
         let Ok(outcome) = tried(retries, once, || done.get() < tries_most);
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_failure_counts_only_where_it_is_the_layouts_own() {
-        let measured = || Outcome::Measured(Measured::default());
+        let measured = || Outcome::Measured(LayoutMeasurement::default());
         let failed = || Outcome::Failed("no".into());
         let disturbed = || Outcome::Disturbed("others".into());
         assert_eq!(outcome(&[(true, false)], 3, 9), (measured(), 1));

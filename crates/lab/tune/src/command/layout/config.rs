@@ -10,7 +10,7 @@ use hearth_tile::affinity::{Cores, written};
 use hearth_tile::topology::Topology;
 
 use super::Options;
-use crate::layout::{Found, Kind, Layout, Space, report};
+use crate::layout::{Kind, Layout, SearchResult, Space, report};
 
 /// Width of the evidence comments in the configuration, in characters.
 const WIDTH: usize = 110;
@@ -81,7 +81,13 @@ pub fn differing(config: &Config) -> String {
 }
 
 /// Formats the recommended configuration with the evidence.
-pub fn configuration(base: &Config, space: &Space, found: &Found, options: &Options, blind: Option<&str>) -> String {
+pub fn configuration(
+    base: &Config,
+    space: &Space,
+    found: &SearchResult,
+    options: &Options,
+    blind: Option<&str>,
+) -> String {
     let config = if found.is_better() { with_layout(base, space, &found.layout) } else { base.clone() };
     let mut lines = vec![format!(
         "Written by `hearth tune layout` on {} cores: benches of {} s after {} s, seed {}.",

@@ -18,18 +18,18 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hearth_command::exit_code::{ExitCode, FAILED, INTERRUPTED, WRONG_USE};
-use hearth_command::output::{Say, Unwritable, can_be_written, note};
+use hearth_command::output::{CommandOutput, WriteError, can_be_written, note};
 use hearth_command::stop::StopSignal;
 use hearth_node::boot::{self, BootError};
 use hearth_node::config::{ConfigError, ConfigFile};
-use hearth_stats::quiet::{Quiet, blind};
+use hearth_stats::quiet::{DisturbanceLimits, blind};
 use serde_json::json;
 
 use super::{TuneError, json_file};
 use crate::layout::journal::{Journal, JournalError};
 use crate::layout::search::{LEAST_GAIN, SearchError, TRIALS_LEAST, TRIALS_MOST, search};
 use crate::layout::{Budget, report};
-use bench::{Bench, Stopped};
+use bench::{Bench, StopReason};
 use folder::Folder;
 
 /// `hearth tune layout`
@@ -58,16 +58,16 @@ pub struct Options {
     pub seed: u64,
     /// A trial is disturbed if the hypervisor gave this share of the time to other guests; 1 disables the check, here
     /// and below.
-    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().steal)]
+    #[arg(long, value_name = "SHARE", default_value_t = DisturbanceLimits::default().steal)]
     pub steal: f64,
     /// Or if other programs used this share of all cores.
-    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().foreign)]
+    #[arg(long, value_name = "SHARE", default_value_t = DisturbanceLimits::default().foreign)]
     pub foreign: f64,
     /// Or if some thread waited for a core this share of the time, though the trial left one free.
-    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pressure)]
+    #[arg(long, value_name = "SHARE", default_value_t = DisturbanceLimits::default().pressure)]
     pub pressure: f64,
     /// Or if the cores were this much slower than at their best with the same layout.
-    #[arg(long, value_name = "SHARE", default_value_t = Quiet::default().pace)]
+    #[arg(long, value_name = "SHARE", default_value_t = DisturbanceLimits::default().pace)]
     pub pace: f64,
     /// How often a disturbed trial is repeated.
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -144,7 +144,7 @@ pub enum LayoutError {
     },
     /// The journal of trials cannot be read or written.
     #[error(transparent)]
-    Journal(Box<JournalError<Stopped>>),
+    Journal(Box<JournalError<StopReason>>),
     /// The user stopped the search.
     #[error("stopped: the trials are kept in {}, and the same command continues there", .0.display())]
     Stopped(PathBuf),
@@ -166,9 +166,9 @@ impl ExitCode for LayoutError {
 }
 
 /// Runs the command.
-pub fn run(options: &Options, stop: &StopSignal, say: &Say) -> Result<(), TuneError> {
+pub fn run(options: &Options, stop: &StopSignal, say: &CommandOutput) -> Result<(), TuneError> {
     let Options { steal, foreign, pressure, pace, .. } = *options;
-    let quiet = Quiet { steal, foreign, pressure, pace };
+    let quiet = DisturbanceLimits { steal, foreign, pressure, pace };
     quiet.check().map_err(|why| LayoutError::Asked(why.replace('`', "--").replacen("--:", ":", 1)))?;
     has_time(options)?;
     let base = options.config.read().map_err(LayoutError::from)?;
@@ -236,21 +236,23 @@ fn has_time(options: &Options) -> Result<(), LayoutError> {
     ))
 }
 
-fn failed(why: SearchError<JournalError<Stopped>>, folder: &Path) -> LayoutError {
+fn failed(why: SearchError<JournalError<StopReason>>, folder: &Path) -> LayoutError {
     match why {
         SearchError::Default(why) => LayoutError::Default(why),
         SearchError::Busy(why) => LayoutError::Busy { why, folder: folder.into() },
-        SearchError::Evaluate(JournalError::Evaluate(Stopped::Taken(why))) => {
+        SearchError::Evaluate(JournalError::Evaluate(StopReason::Taken(why))) => {
             LayoutError::Taken { why, folder: folder.into() }
         }
-        SearchError::Evaluate(JournalError::Evaluate(Stopped::Asked)) => LayoutError::Stopped(folder.into()),
-        SearchError::Evaluate(JournalError::Evaluate(Stopped::Io { path, source })) => LayoutError::Io { path, source },
+        SearchError::Evaluate(JournalError::Evaluate(StopReason::Asked)) => LayoutError::Stopped(folder.into()),
+        SearchError::Evaluate(JournalError::Evaluate(StopReason::Io { path, source })) => {
+            LayoutError::Io { path, source }
+        }
         SearchError::Evaluate(other) => LayoutError::Journal(Box::new(other)),
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Unwritable> {
-    fs::write(path, text).map_err(|source| Unwritable { path: path.into(), source })
+fn write(path: &Path, text: &str) -> Result<(), WriteError> {
+    fs::write(path, text).map_err(|source| WriteError { path: path.into(), source })
 }
 
 fn program() -> Result<PathBuf, LayoutError> {

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hearth_stats::paired_bootstrap::ROUNDS_MIN;
-use hearth_stats::quiet::Quiet;
+use hearth_stats::quiet::DisturbanceLimits;
 use serde::Deserialize;
 
 use super::super::workload::{Metric, Source, Workload};
-use super::{BYTES, COPY, MATTERS, Made, Reference, SECONDS, Spec};
+use super::{BYTES, COPY, MATTERS, Reference, RowSource, SECONDS, Spec};
 use crate::options::{BUILDS_MAX, Key, Matrix, Options};
 use hearth_command::did_you_mean::meant;
 
@@ -37,7 +37,7 @@ pub(super) struct File {
     objectives: Vec<String>,
     matters: BTreeMap<String, f64>,
     train: Option<String>,
-    quiet: Quiet,
+    quiet: DisturbanceLimits,
     allocators: BTreeMap<String, String>,
     reference: toml::Value,
     matrix: toml::Table,
@@ -68,7 +68,7 @@ impl Default for File {
             objectives: Vec::new(),
             matters: BTreeMap::new(),
             train: None,
-            quiet: Quiet::default(),
+            quiet: DisturbanceLimits::default(),
             allocators: BTreeMap::new(),
             reference: toml::Value::Table(toml::Table::new()),
             matrix: toml::Table::new(),
@@ -217,8 +217,8 @@ fn rows(
     all: Vec<RowFile>,
     builds: &[String],
     beside: &dyn Fn(&Path) -> PathBuf,
-) -> Result<Vec<(String, Made)>, String> {
-    let mut rows: Vec<(String, Made)> = Vec::new();
+) -> Result<Vec<(String, RowSource)>, String> {
+    let mut rows: Vec<(String, RowSource)> = Vec::new();
     for row in all {
         let RowFile { name, binary, command } = row;
         let is_there = rows.iter().any(|(other, _)| *other == name) || builds.contains(&name);
@@ -229,8 +229,8 @@ fn rows(
             return Err(format!("`name`: `{name}`: what ends with `{COPY}` is the copy of the reference"));
         }
         rows.push(match (binary, command) {
-            (Some(path), None) => (name, Made::Binary(beside(&path))),
-            (None, Some(command)) => (name, Made::Command(command)),
+            (Some(path), None) => (name, RowSource::Binary(beside(&path))),
+            (None, Some(command)) => (name, RowSource::Command(command)),
             _ => return Err(format!("`name`: the row `{name}` is to have either a `binary` or a `command`")),
         });
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hearth_stats::objective::GOALS_MAX;
-use hearth_stats::quiet::Quiet;
+use hearth_stats::quiet::DisturbanceLimits;
 
 use self::file::{File, checked, in_words};
 use super::workload::{Source, Workload};
@@ -55,7 +55,7 @@ pub enum SpecError {
 
 /// A row of the study that is not built here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum RowSource {
     /// Path of an existing program.
     Binary(PathBuf),
     /// A command that replaces the program: `docker run --rm image`.
@@ -115,7 +115,7 @@ pub struct Spec {
     /// The training command of PGO and BOLT, if not the workloads.
     pub train: Option<String>,
     /// Thresholds for disturbed runs.
-    pub quiet: Quiet,
+    pub quiet: DisturbanceLimits,
     /// For each allocator the feature that enables it.
     pub allocators: BTreeMap<String, String>,
     /// The build that others are compared with.
@@ -123,7 +123,7 @@ pub struct Spec {
     /// The builds to make.
     pub matrix: Matrix,
     /// Existing rows.
-    pub rows: Vec<(String, Made)>,
+    pub rows: Vec<(String, RowSource)>,
     /// The workloads to run; if empty, ours.
     pub workloads: Vec<Workload>,
 }
@@ -186,7 +186,7 @@ impl Spec {
                 }
                 names.push(&metric.name);
                 let is_cpu = matches!(metric.source, Source::Cpu);
-                let row = self.rows.iter().find(|(_, made)| is_cpu && matches!(made, Made::Command(_)));
+                let row = self.rows.iter().find(|(_, made)| is_cpu && matches!(made, RowSource::Command(_)));
                 if let Some((row, _)) = row {
                     return Err(format!(
                         "`measure`: of the row `{row}` the CPU time is not known: a command's work may be done elsewhere"
@@ -226,7 +226,7 @@ mod tests {
         let spec = read(&text).expect("fine");
         let at = |path: &str| std::path::absolute(path).expect("a folder");
         assert_eq!((spec.rounds, &spec.project), (7, &at("at/app")));
-        assert_eq!(spec.rows[0].1, Made::Binary(at("at/official/app")));
+        assert_eq!(spec.rows[0].1, RowSource::Binary(at("at/official/app")));
         assert!(matches!(&spec.reference, Reference::Options(options) if options.to_string() == "lto=thin"));
         assert_eq!(spec.goals(), (vec!["tps".into()], vec![BYTES.into()]));
         assert_eq!(spec.matters, [(BYTES.to_owned(), MATTERS)].into());

@@ -2,9 +2,9 @@
 
 use std::convert::Infallible;
 
-use hearth_tune::layout::found::{Fate, NoVerdict};
 use hearth_tune::layout::search::{SearchError, search};
-use hearth_tune::layout::{Budget, Evaluate, Found, Layout, Outcome, Trial, Verdict, report};
+use hearth_tune::layout::search_result::{NoVerdict, TrialVerdict};
+use hearth_tune::layout::{Budget, Evaluate, Layout, Outcome, SearchResult, Trial, Verdict, report};
 
 use super::machines::planted;
 use super::sim::{Machine, Trials};
@@ -34,7 +34,11 @@ impl Evaluate for Meddled<'_> {
     }
 }
 
-fn found(machine: &Machine, budget: Budget, instead: Instead) -> (Result<Found, SearchError<Infallible>>, usize) {
+fn found(
+    machine: &Machine,
+    budget: Budget,
+    instead: Instead,
+) -> (Result<SearchResult, SearchError<Infallible>>, usize) {
     let inner = trials(machine, budget.seed);
     let mut meddled = Meddled { inner, default: &machine.default, ran: Vec::new(), instead };
     let found = search(&machine.space, &machine.default, budget, &mut meddled, &|_| {});
@@ -77,8 +81,8 @@ fn what_others_disturb_is_not_out() {
         let (found, _) = found(machine, budget(seed), |at, _, _, _| if at * 7 % 5 < 2 { disturbed() } else { None });
         let found = found.unwrap_or_else(|why| panic!("{why:?}"));
         assert!(found.disturbed > 5 && found.trials <= 40, "{found:?}");
-        assert!(found.steps.iter().all(|step| !matches!(step.fate, Fate::Failed(_))), "none failed");
-        let unknown = found.steps.iter().filter(|step| matches!(step.fate, Fate::NotCompared(_)));
+        assert!(found.steps.iter().all(|step| !matches!(step.fate, TrialVerdict::Failed(_))), "none failed");
+        let unknown = found.steps.iter().filter(|step| matches!(step.fate, TrialVerdict::NotCompared(_)));
         assert!(unknown.clone().all(|step| step.pairs.is_empty()));
         near += usize::from(machine.rate(&found.layout) > 0.95 * known.best);
     }
@@ -91,8 +95,12 @@ fn what_was_not_compared_is_tried_again() {
     // The default fails in the first round, including its repetition.
     let instead: Instead = |at, layout, default, _| if at > 0 && at < 6 && layout == default { failed() } else { None };
     let found = found(&known.machine, budget(1), instead).0.unwrap_or_else(|why| panic!("{why:?}"));
-    let lost: Vec<&Layout> =
-        found.steps.iter().filter(|step| matches!(step.fate, Fate::NotCompared(_))).map(|step| &step.layout).collect();
+    let lost: Vec<&Layout> = found
+        .steps
+        .iter()
+        .filter(|step| matches!(step.fate, TrialVerdict::NotCompared(_)))
+        .map(|step| &step.layout)
+        .collect();
     assert!(!lost.is_empty(), "{}", report::text(&known.machine.space, &found));
     let again = found.steps.iter().filter(|step| lost.contains(&&step.layout) && !step.pairs.is_empty());
     assert!(again.count() > 0, "{}", report::text(&known.machine.space, &found));

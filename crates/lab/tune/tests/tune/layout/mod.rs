@@ -6,10 +6,10 @@ mod sim;
 
 use std::collections::BTreeMap;
 
-use hearth_tune::layout::found::Ended;
 use hearth_tune::layout::journal::Journal;
 use hearth_tune::layout::search::{LEAST_GAIN, SearchError, TRIALS_LEAST, search};
-use hearth_tune::layout::{Budget, Evaluate, Found, Layout, Outcome, Trial, Verdict, report};
+use hearth_tune::layout::search_result::SearchEnd;
+use hearth_tune::layout::{Budget, Evaluate, Layout, Outcome, SearchResult, Trial, Verdict, report};
 
 use machines::{Known, flat, planted, small, wrong_moves};
 use sim::{Machine, Trials};
@@ -33,7 +33,7 @@ fn budget(seed: u64) -> Budget {
     Budget { trials: TRIALS, seconds: f64::INFINITY, seed, least_gain: LEAST_GAIN }
 }
 
-fn found(machine: &Machine, seed: u64) -> Found {
+fn found(machine: &Machine, seed: u64) -> SearchResult {
     let found = search(&machine.space, &machine.default, budget(seed), &mut trials(machine, seed), &|_| {});
     found.unwrap_or_else(|why| panic!("{why:?}"))
 }
@@ -48,7 +48,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, known: &Known, found: &Found) {
+    fn add(&mut self, known: &Known, found: &SearchResult) {
         let far = |layout: &Layout| (1.0 - known.machine.rate(layout) / known.best).max(0.0);
         self.default.push(far(&found.default));
         self.found.push(far(&found.layout));
@@ -286,7 +286,7 @@ fn a_budget_is_kept() {
         let found = search(&machine.space, &machine.default, budget, &mut trials(machine, 1), &|_| {});
         let found = found.unwrap_or_else(|why| panic!("{why:?}"));
         assert!(found.trials <= trials_most && (found.seconds <= seconds || found.trials == 1), "{found:?}");
-        assert!(matches!(found.ended, Ended::Trials | Ended::Time), "{:?}", found.ended);
+        assert!(matches!(found.ended, SearchEnd::Trials | SearchEnd::Time), "{:?}", found.ended);
         assert!(machine.rate(&found.layout) >= machine.rate(&found.default), "never worse than the default");
     }
     let found = search(&machine.space, &machine.default, budget(1), &mut trials(machine, 1), &|_| {});

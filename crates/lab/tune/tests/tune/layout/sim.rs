@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 
 use hearth_tile::affinity::Cores;
-use hearth_tune::layout::{Evaluate, Kind, Layout, Measured, Outcome, Space, Trial, Use};
+use hearth_tune::layout::{Evaluate, Kind, Layout, LayoutMeasurement, Outcome, Space, Trial, Use};
 
 /// Stages in a row; each does its part for every transaction.
 #[derive(Clone, Debug)]
@@ -172,7 +172,7 @@ impl Evaluate for Trials<'_> {
         let part = |stage: &usize| there(stage).map_or(0.0, |tile| flow.tiles[*stage][tile]);
         let limit = (0..self.machine.cost.len()).max_by(|a, b| part(a).total_cmp(&part(b)));
         std::mem::swap(&mut self.random, &mut later);
-        let measured = Measured { rate, tiles, limit, says: String::new() };
+        let measured = LayoutMeasurement { rate, tiles, limit, says: String::new() };
         Ok(Trial { outcome: Outcome::Measured(measured), seconds: self.seconds })
     }
 }

@@ -13,7 +13,7 @@ fn files() -> Vec<InTar> {
     files_of(&fields(70, &full(), &full()), &full())
 }
 
-fn files_of(fields: &BankFields, written: &[Written]) -> Vec<InTar> {
+fn files_of(fields: &BankFields, written: &[SlotWrites]) -> Vec<InTar> {
     let file = |entry: Entry, content: Vec<u8>| (entry.header(content.len() as u64), content);
     let mut files = vec![
         file(Entry::Version, b"1.2.0".to_vec()),
@@ -164,7 +164,7 @@ fn a_cut_archive_is_no_archive() {
     let whole = fs::read(&path).unwrap();
     for len in (0..whole.len()).step_by(37).chain(whole.len() - 12..whole.len()) {
         fs::write(&path, &whole[..len]).unwrap();
-        assert!(read_state(&path, None, &mut Kept::default()).is_err(), "{len}");
+        assert!(read_state(&path, None, &mut CollectingReceiver::default()).is_err(), "{len}");
     }
     let tar = tar_of(&files());
     for len in (0..tar.len()).step_by(509) {
@@ -185,7 +185,7 @@ fn a_flipped_bit_is_found() {
         let mut flipped = whole.clone();
         flipped[at] ^= 1 << (at % 8);
         fs::write(&path, &flipped).unwrap();
-        let mut kept = Kept::default();
+        let mut kept = CollectingReceiver::default();
         if read_state(&path, None, &mut kept).is_ok() {
             assert_eq!(kept.state, state_of(&full()), "{at}: a bit that means nothing");
         }
@@ -194,7 +194,7 @@ fn a_flipped_bit_is_found() {
 
 /// The fault that `read_state` finds.
 fn state_fault(full: &Path, incremental: Option<&Path>) -> String {
-    read_state(full, incremental, &mut Kept::default()).unwrap_err().to_string()
+    read_state(full, incremental, &mut CollectingReceiver::default()).unwrap_err().to_string()
 }
 
 #[test]
@@ -255,14 +255,14 @@ fn banks_are_of_the_chain_of_their_genesis() {
         let mut genesis = GenesisConfig { creation_time: 1_700_000_000, epoch_schedule, ..GenesisConfig::default() };
         genesis.ticks_per_slot = 64;
         change(&mut genesis);
-        let beginning = Beginning::of_genesis(&bincode::serialize(&genesis).unwrap()).unwrap();
+        let beginning = ChainParameters::of_genesis(&bincode::serialize(&genesis).unwrap()).unwrap();
         beginning.check(&fields(70, &full(), &full())).map_err(|fault| fault.to_string())
     };
     assert_eq!(check(|_| {}), Ok(()));
     assert!(check(|genesis| genesis.creation_time += 1).unwrap_err().contains("another chain: the time"));
     assert!(check(|genesis| genesis.epoch_schedule = TheirSchedule::custom(64, 64, false)).is_err());
     assert!(check(|genesis| genesis.ticks_per_slot = 32).is_err());
-    assert!(Beginning::of_genesis(b"no genesis").is_err());
+    assert!(ChainParameters::of_genesis(b"no genesis").is_err());
 }
 
 #[test]

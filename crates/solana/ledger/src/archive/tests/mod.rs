@@ -18,7 +18,7 @@ use crate::epoch::EpochSchedule;
 use crate::lattice::Lattice;
 
 /// A slot and the accounts that it wrote.
-type Written = (u64, Vec<(Pubkey, Account)>);
+type SlotWrites = (u64, Vec<(Pubkey, Account)>);
 
 /// An account whose data depends on `n`.
 fn account(n: u8, lamports: u64) -> (Pubkey, Account) {
@@ -37,7 +37,7 @@ fn slot_history(slot: u64) -> (Pubkey, Account) {
 }
 
 /// What the slots up to 70 wrote: 105 accounts, of which one was written twice and one removed.
-fn full() -> Vec<Written> {
+fn full() -> Vec<SlotWrites> {
     let many = (0..100u32).map(|n| {
         let key = hearth_crypto::sha256::sha256(&[&n.to_le_bytes()]);
         (key, Account::with_data(u64::from(n) + 1, [7; 32], &n.to_le_bytes()))
@@ -50,13 +50,13 @@ fn full() -> Vec<Written> {
 }
 
 /// What the slots from 71 to 75 wrote.
-fn incremental() -> Vec<Written> {
+fn incremental() -> Vec<SlotWrites> {
     let last = vec![account(4, 0), account(5, 51), account(6, 60), slot_history(75)];
     vec![(71, vec![account(1, 11), account(5, 50)]), (75, last)]
 }
 
 /// The newest versions.
-fn state_of(written: &[Written]) -> BTreeMap<Pubkey, Account> {
+fn state_of(written: &[SlotWrites]) -> BTreeMap<Pubkey, Account> {
     let mut state = BTreeMap::new();
     for (key, account) in written.iter().flat_map(|(_, accounts)| accounts) {
         state.insert(*key, account.clone());
@@ -87,7 +87,7 @@ fn epoch_stakes(epoch: u64) -> EpochStakes {
 }
 
 /// The fields of the bank of `slot`, whose archive holds what is in `files`, and whose state is what `all` come to.
-fn fields(slot: u64, files: &[Written], all: &[Written]) -> BankFields {
+fn fields(slot: u64, files: &[SlotWrites], all: &[SlotWrites]) -> BankFields {
     let state = state_of(all);
     let mut lattice = Lattice::default();
     state.iter().for_each(|(key, account)| lattice.add(key, account));
@@ -162,7 +162,7 @@ fn statuses(slot: u64) -> Vec<SlotStatuses> {
 }
 
 /// Writes an archive into `folder`.
-fn write(folder: &Path, base: Option<u64>, fields: &BankFields, files: &[Written]) -> PathBuf {
+fn write(folder: &Path, base: Option<u64>, fields: &BankFields, files: &[SlotWrites]) -> PathBuf {
     write_with(folder, base, fields, &statuses(fields.slot), files)
 }
 
@@ -171,7 +171,7 @@ fn write_with(
     base: Option<u64>,
     fields: &BankFields,
     statuses: &[SlotStatuses],
-    files: &[Written],
+    files: &[SlotWrites],
 ) -> PathBuf {
     let mut archive = NewArchive::create(folder, base, fields, statuses).unwrap();
     for (key, account) in files.iter().flat_map(|(_, accounts)| accounts) {
@@ -191,12 +191,12 @@ fn write_incremental(folder: &Path) -> PathBuf {
 
 /// Keeps what it receives.
 #[derive(Default)]
-struct Kept {
+struct CollectingReceiver {
     state: BTreeMap<Pubkey, Account>,
     progress: Vec<Progress>,
 }
 
-impl Receiving for Kept {
+impl AccountReceiver for CollectingReceiver {
     fn store(&mut self, key: &Pubkey, account: &Account) {
         if account.lamports == 0 {
             self.state.remove(key);
@@ -218,7 +218,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 fn a_full_archive_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = write_full(folder.path());
-    let mut kept = Kept::default();
+    let mut kept = CollectingReceiver::default();
     let state = read_state(&path, None, &mut kept).unwrap();
     assert_eq!(kept.state, state_of(&full()));
     assert_eq!(state.contents.fields, fields(70, &full(), &full()));
@@ -236,7 +236,7 @@ fn a_full_archive_comes_back() {
 fn an_incremental_archive_comes_on_top() {
     let folder = tempfile::tempdir().unwrap();
     let (base, path) = (write_full(folder.path()), write_incremental(folder.path()));
-    let mut kept = Kept::default();
+    let mut kept = CollectingReceiver::default();
     let state = read_state(&base, Some(&path), &mut kept).unwrap();
     let all = [full(), incremental()].concat();
     assert_eq!(kept.state, state_of(&all));

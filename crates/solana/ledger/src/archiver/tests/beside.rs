@@ -13,7 +13,7 @@ use crate::snapshot::SnapshotError;
 const INTERVALS: (u64, u64) = (16, 4);
 
 /// A chain beside which archives are written: of slot 4 a full one, since there is none yet.
-struct Running {
+struct RunningChain {
     rig: Rig,
     store: BlockStore,
     taker: Taker,
@@ -21,7 +21,7 @@ struct Running {
     folder: tempfile::TempDir,
 }
 
-impl Running {
+impl RunningChain {
     fn new(retention: Retention) -> Self {
         Self::on(Rig::new(), retention)
     }
@@ -110,7 +110,7 @@ impl Running {
 
 #[test]
 fn full_and_incremental_ones_are_the_state() {
-    let mut chain = Running::new(Retention { full: 2, incremental: 4 });
+    let mut chain = RunningChain::new(Retention { full: 2, incremental: 4 });
     chain.block(1, &[(100, 5), (101, 5), (102, 5), (103, 5), (104, 5)]);
     let full = chain.until(4);
     assert_eq!(ArchiveName::of_path(&full).unwrap().base, None);
@@ -167,7 +167,7 @@ fn beside_the_accounts_they_hold_what_those_of_a_standing_ledger_do() {
         fields.stakes.delegations.sort_by_key(|delegation| delegation.address);
         contents
     };
-    let mut chain = Running::new(Retention { full: 2, incremental: 4 });
+    let mut chain = RunningChain::new(Retention { full: 2, incremental: 4 });
     // An epoch ends on the way.
     for slot in (4..=36).step_by(INTERVALS.1 as usize) {
         let (beside, folder) = (contents(&chain.until(slot)), tempfile::tempdir().unwrap());
@@ -179,7 +179,7 @@ fn beside_the_accounts_they_hold_what_those_of_a_standing_ledger_do() {
 
 #[test]
 fn old_ones_go() {
-    let mut chain = Running::new(Retention { full: 1, incremental: 1 });
+    let mut chain = RunningChain::new(Retention { full: 1, incremental: 1 });
     [4, 8, 12].iter().for_each(|slot| drop(chain.until(*slot)));
     assert_eq!(chain.kept(), BTreeSet::from([(None, 4), (Some(4), 12)]));
     chain.until(16);
@@ -192,7 +192,7 @@ fn old_ones_go() {
 
 #[test]
 fn a_turn_that_was_missed_is_made_up_for() {
-    let mut chain = Running::new(Retention { full: 2, incremental: 4 });
+    let mut chain = RunningChain::new(Retention { full: 2, incremental: 4 });
     [4, 8].iter().for_each(|slot| drop(chain.until(*slot)));
     // The archive of slot 12 waits for its block when the turn of a full one comes.
     (9..=18).for_each(|slot| chain.make(slot, &[]));
@@ -207,9 +207,9 @@ fn a_turn_that_was_missed_is_made_up_for() {
 
 #[test]
 fn a_full_disk_leaves_nothing_and_the_chain_goes_on() {
-    let mut chain = Running::new(Retention { full: 2, incremental: 4 });
+    let mut chain = RunningChain::new(Retention { full: 2, incremental: 4 });
     // Devices on which there is no room: for the accounts, and for the archive.
-    let full = |chain: &Running, name: &str| symlink("/dev/full", chain.archives().join(name)).unwrap();
+    let full = |chain: &RunningChain, name: &str| symlink("/dev/full", chain.archives().join(name)).unwrap();
     full(&chain, "tmp-snapshot-archive-4.accounts");
     (1..=4).for_each(|slot| chain.block(slot, &[]));
     let (slot, why) = chain.given_up();
@@ -229,8 +229,8 @@ fn a_full_disk_leaves_nothing_and_the_chain_goes_on() {
 #[test]
 fn where_forks_are_kept_an_archive_is_of_what_stays() {
     let rig = Rig::with_forks(Some(Forks::default()));
-    let mut chain = Running::on(rig, Retention { full: 2, incremental: 4 });
-    let root = |chain: &Running, slot| {
+    let mut chain = RunningChain::on(rig, Retention { full: 2, incremental: 4 });
+    let root = |chain: &RunningChain, slot| {
         assert!(chain.rig.ledger.mark_stored(slot) && chain.rig.ledger.mark_rooted(slot));
         chain.archived(slot)
     };

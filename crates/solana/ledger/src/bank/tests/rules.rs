@@ -8,7 +8,7 @@ use hearth_wire::program::system;
 use crate::InstructionError::{self, *};
 use crate::TransactionError::{self, *};
 use crate::account::Account;
-use crate::bank::{Committed, Outcome};
+use crate::bank::{CommittedTransaction, Outcome};
 use crate::rent::minimum_balance;
 use crate::testing::{Chain, bytes_of, failed, landed, wallet};
 
@@ -45,7 +45,7 @@ fn moves_lamports_and_takes_the_fee() {
     let mut chain = Chain::new(&[RICH, RICH]);
     let outcome = chain.run_one(&wallet(0), &[transfer(0, 1, 7)]);
     // Three accounts: two wallets and the system program, whose name has 21 bytes.
-    let all = Committed { err: None, fee: FEE, compute_units: 150, loaded_bytes: 3 * 64 + 21 };
+    let all = CommittedTransaction { err: None, fee: FEE, compute_units: 150, loaded_bytes: 3 * 64 + 21 };
     assert_eq!(outcome, Outcome::Committed(all));
     assert_eq!((chain.balance(0), chain.balance(1)), (RICH - 7 - FEE, RICH + 7));
     let counts = chain.bank.counts();

@@ -10,7 +10,9 @@ use parking_lot::Mutex;
 
 use crate::TransactionError::{self, *};
 use crate::account::Account;
-use crate::bank::{AccountReader, GeneralBatch, GeneralOutcome, GeneralPath, GeneralTxn, GeneralWorker, Outcome};
+use crate::bank::{
+    AccountReader, Outcome, ProgramRuntime, RuntimeBatch, RuntimeOutcome, RuntimeTransaction, RuntimeWorker,
+};
 use crate::testing::{Chain, landed, parse, wallet};
 use crate::{Commitment, Executor, LedgerConfig};
 
@@ -33,28 +35,28 @@ struct Scripted {
     refuse: Arc<Mutex<Option<TransactionError>>>,
 }
 
-impl GeneralPath for Scripted {
-    fn worker(&self) -> Box<dyn GeneralWorker> {
+impl ProgramRuntime for Scripted {
+    fn worker(&self) -> Box<dyn RuntimeWorker> {
         Box::new(self.clone())
     }
 }
 
-impl GeneralWorker for Scripted {
-    fn execute(&mut self, batch: &GeneralBatch<'_>, outcomes: &mut Vec<GeneralOutcome>) {
+impl RuntimeWorker for Scripted {
+    fn execute(&mut self, batch: &RuntimeBatch<'_>, outcomes: &mut Vec<RuntimeOutcome>) {
         self.batches.fetch_add(1, Relaxed);
         outcomes.extend(batch.txns.iter().map(|txn| self.run(txn, batch.accounts)));
     }
 }
 
 impl Scripted {
-    fn run(&self, request: &GeneralTxn<'_>, accounts: &dyn AccountReader) -> GeneralOutcome {
+    fn run(&self, request: &RuntimeTransaction<'_>, accounts: &dyn AccountReader) -> RuntimeOutcome {
         self.calls.fetch_add(1, Relaxed);
         if let Some(error) = *self.refuse.lock() {
-            return GeneralOutcome::Refused(error);
+            return RuntimeOutcome::Refused(error);
         }
         let payer = accounts.load(request.txn.fee_payer()).unwrap();
         assert!(!request.needs_nonce);
-        GeneralOutcome::Committed {
+        RuntimeOutcome::Committed {
             result: Ok(()),
             compute_units: 1234,
             loaded_bytes: 64,

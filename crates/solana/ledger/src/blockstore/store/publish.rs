@@ -4,8 +4,8 @@
 //! writes  the index, the marks of whole and durable slots, jobs of the keeper
 //! memory  entries that a busy index kept back, entries since the last checkpoint
 
+use super::super::background::Job;
 use super::super::index::{Checkpoint, SlotEntry};
-use super::super::keeper::Job;
 use super::super::{LogPosition, SyncPolicy};
 use super::BlockStore;
 use std::sync::atomic::Ordering::SeqCst;

@@ -4,7 +4,7 @@
 //! writes  new segment files; marks old ones for deletion
 //! memory  the full segments, by number and size
 
-use super::super::keeper::{Job, Shared};
+use super::super::background::{Job, Shared};
 use super::super::record::{SegmentRecord, VERSION, encode_segment};
 use super::super::{Config, LogPosition, StoreError, log_path};
 use super::BlockStore;
@@ -15,12 +15,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// The end of the log.
-pub(in crate::blockstore) struct Tail {
+pub(in crate::blockstore) struct LogTail {
     pub segment: u32,
     pub end: Appender,
 }
 
-impl Tail {
+impl LogTail {
     /// Bytes in the segment.
     pub fn at(&self) -> u64 {
         self.end.end()
@@ -115,7 +115,7 @@ pub(in crate::blockstore) fn create_segment(
     dir: &Path,
     segment: u32,
     genesis_hash: &[u8; 32],
-) -> Result<Tail, StoreError> {
+) -> Result<LogTail, StoreError> {
     let path = log_path(dir, segment);
     let file = match volume.create(&path) {
         // A remainder of an earlier attempt on a full disk. The lock is held, so no other process owns it.
@@ -132,5 +132,5 @@ pub(in crate::blockstore) fn create_segment(
         let _ = fs::remove_file(&path);
         return Err(StoreError::io("appending to", &path, e));
     }
-    Ok(Tail { segment, end })
+    Ok(LogTail { segment, end })
 }

@@ -39,7 +39,7 @@ fn a_full_disk_loses_nothing_and_appending_resumes() {
                         volume.0.leave(1 << 20);
                         outcome = store.append_set(&set);
                     }
-                    assert_eq!(outcome.unwrap(), Appended::Stored { slot_whole: number == 2 });
+                    assert_eq!(outcome.unwrap(), AppendResult::Stored { slot_whole: number == 2 });
                 }
             }
             assert_eq!(refused, i32::from(room < 62_000), "room for {room}");
@@ -70,7 +70,7 @@ fn a_segment_that_cannot_begin_is_begun_later() {
     assert_eq!(store.disk_bytes(), std::fs::metadata(log_path(dir.path(), 1)).unwrap().len());
     volume.0.leave(1 << 20);
     let done = store.append_set(&set_of(1, 4, true, &data)).unwrap();
-    assert_eq!(done, Appended::Stored { slot_whole: true });
+    assert_eq!(done, AppendResult::Stored { slot_whole: true });
     assert_eq!(store.reader().block(1).unwrap().unwrap().data, data.repeat(5));
 }
 

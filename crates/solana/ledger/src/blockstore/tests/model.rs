@@ -79,11 +79,11 @@ proptest! {
                     let outcome = store.append_set(&set_of(slot, number, last, &data));
                     match model.expected(slot, number, last) {
                         None => prop_assert!(matches!(outcome, Err(StoreError::BadSet { .. })), "slot {}", slot),
-                        Some(false) => prop_assert_eq!(outcome.unwrap(), Appended::Duplicate),
+                        Some(false) => prop_assert_eq!(outcome.unwrap(), AppendResult::Duplicate),
                         Some(true) => {
                             model.slots.entry(slot).or_default().insert(number, (last, len));
                             let slot_whole = model.whole(slot);
-                            prop_assert_eq!(outcome.unwrap(), Appended::Stored { slot_whole });
+                            prop_assert_eq!(outcome.unwrap(), AppendResult::Stored { slot_whole });
                         }
                     }
                 }

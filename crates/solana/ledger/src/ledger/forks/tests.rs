@@ -164,7 +164,7 @@ fn execute(ledger: &Ledger, blocks: &[Block], at: usize) -> Vec<Outcome> {
 
 /// All observable state of a ledger whose newest block is hashed.
 #[derive(Debug, PartialEq)]
-struct Whole {
+struct LedgerState {
     accounts: BTreeMap<Pubkey, Account>,
     hash: (u64, Hash),
     lattice: Vec<u8>,
@@ -192,7 +192,7 @@ fn transactions(blocks: &[Block], genesis_hash: &Hash) -> Vec<Vec<u8>> {
     pays.collect()
 }
 
-fn whole(ledger: &Ledger, blocks: &[Block]) -> Whole {
+fn whole(ledger: &Ledger, blocks: &[Block]) -> LedgerState {
     let (hash, chain) = (ledger.hash_all(), ledger.chain());
     let mut accounts = BTreeMap::new();
     ledger.accounts().for_each(|key, account| assert!(accounts.insert(*key, account.clone()).is_none()));
@@ -210,7 +210,7 @@ fn whole(ledger: &Ledger, blocks: &[Block]) -> Whole {
     let samples = chain.samples.clone();
     let epochs = chain.epochs.kept();
     drop(chain);
-    Whole {
+    LedgerState {
         accounts,
         hash,
         lattice: ledger.lattice().to_bytes().to_vec(),
@@ -578,7 +578,7 @@ fn what_a_block_did_to_the_votes_is_told() {
         execute(&ledger, &blocks, at);
         let (slot, bank_hash) = ledger.hash_all();
         let frozen = ledger.frozen(slot).unwrap();
-        let expected = Frozen {
+        let expected = FrozenBlock {
             slot,
             parent: blocks[at - 1].slot,
             blockhash: blocks[at].hash,

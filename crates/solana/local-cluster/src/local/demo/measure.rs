@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::load::Load;
 use crate::local::LocalError;
 use crate::local::member::Cluster;
-use crate::local::status::Look;
+use crate::local::status::ChainSample;
 
 /// Transactions per second that votes alone never reach.
 const IS_LOADED: f64 = 50.0;
@@ -93,7 +93,7 @@ pub struct Window {
 /// Each node when it reached a slot.
 pub struct Edge {
     slot: u64,
-    looks: Vec<Look>,
+    looks: Vec<ChainSample>,
 }
 
 impl Window {
@@ -102,7 +102,9 @@ impl Window {
     pub fn rates(&self) -> Vec<f64> {
         let count = |edge: &Edge| edge.looks[0].transactions;
         let made = count(&self.end).saturating_sub(count(&self.begin)) as f64;
-        let rate = |(end, begin): (&Look, &Look)| match begin.slot >= self.begin.slot && end.slot >= self.end.slot {
+        let rate = |(end, begin): (&ChainSample, &ChainSample)| match begin.slot >= self.begin.slot
+            && end.slot >= self.end.slot
+        {
             true => made / (end.at - begin.at).as_secs_f64().max(1e-3),
             false => end.rate_since(begin),
         };
@@ -123,12 +125,12 @@ impl Window {
 
 /// A follower that did not catch up with the leader in time.
 #[derive(Debug)]
-pub struct Behind {
+pub struct LaggingFollower {
     node: String,
     slots: u64,
 }
 
-impl fmt::Display for Behind {
+impl fmt::Display for LaggingFollower {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { node, slots } = self;
         write!(f, "{node} is {slots} slots behind what the leader had {} s ago", PATIENCE.as_secs())
@@ -141,7 +143,7 @@ pub struct Watcher<'a> {
     rpcs: Vec<Rpc>,
     meters: Vec<Meter>,
     begun: Instant,
-    before: Vec<Look>,
+    before: Vec<ChainSample>,
 }
 
 impl<'a> Watcher<'a> {
@@ -158,17 +160,17 @@ impl<'a> Watcher<'a> {
         Ok(watcher)
     }
 
-    fn look(&mut self, number: usize) -> Result<Look, LocalError> {
+    fn look(&mut self, number: usize) -> Result<ChainSample, LocalError> {
         let cluster = self.cluster;
-        Look::take(&self.rpcs[number]).ok_or_else(|| gone(cluster, number))
+        ChainSample::take(&self.rpcs[number]).ok_or_else(|| gone(cluster, number))
     }
 
-    fn looks(&mut self) -> Result<Vec<Look>, LocalError> {
+    fn looks(&mut self) -> Result<Vec<ChainSample>, LocalError> {
         (0..self.rpcs.len()).map(|number| self.look(number)).collect()
     }
 
     /// Samples the leader.
-    pub fn leader(&mut self) -> Result<Look, LocalError> {
+    pub fn leader(&mut self) -> Result<ChainSample, LocalError> {
         self.look(0)
     }
 
@@ -213,7 +215,7 @@ impl<'a> Watcher<'a> {
     /// Each node when it reaches the leader's next slot, or where it is if that takes too long.
     pub fn edge(&mut self, stop: &StopSignal) -> Result<Edge, LocalError> {
         let slot = self.looks()?.iter().map(|look| look.slot).max().unwrap_or(0) + 1;
-        let mut found: Vec<Option<Look>> = vec![None; self.rpcs.len()];
+        let mut found: Vec<Option<ChainSample>> = vec![None; self.rpcs.len()];
         let begun = Instant::now();
         while found.iter().any(Option::is_none) {
             for (number, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
@@ -228,12 +230,12 @@ impl<'a> Watcher<'a> {
     }
 
     /// As [`Watcher::catch_up`], but a follower that does not catch up is an error, since nothing can be measured.
-    pub fn all_there(&mut self, stop: &StopSignal) -> Result<Look, LocalError> {
+    pub fn all_there(&mut self, stop: &StopSignal) -> Result<ChainSample, LocalError> {
         self.catch_up(stop)?.map_err(|behind| LocalError::Behind(behind.to_string()))
     }
 
     /// Waits until all followers have executed what the leader had; returns a sample of the last of them.
-    pub fn catch_up(&mut self, stop: &StopSignal) -> Result<Result<Look, Behind>, LocalError> {
+    pub fn catch_up(&mut self, stop: &StopSignal) -> Result<Result<ChainSample, LaggingFollower>, LocalError> {
         let leader = self.leader()?;
         let begun = Instant::now();
         loop {
@@ -242,12 +244,12 @@ impl<'a> Watcher<'a> {
             if last.1.slot >= leader.slot {
                 let at = looks.iter().map(|look| look.at).max().unwrap_or(begun);
                 let least = looks.iter().map(|look| look.transactions).min().unwrap_or(0);
-                return Ok(Ok(Look { at, slot: leader.slot, transactions: least.min(leader.transactions) }));
+                return Ok(Ok(ChainSample { at, slot: leader.slot, transactions: least.min(leader.transactions) }));
             }
             if begun.elapsed() > PATIENCE {
                 let (number, look) = last;
                 let node = self.cluster.nodes[number].name.clone();
-                return Ok(Err(Behind { node, slots: leader.slot - look.slot }));
+                return Ok(Err(LaggingFollower { node, slots: leader.slot - look.slot }));
             }
             wait(LOOK_EVERY * 5, stop)?;
         }
@@ -256,7 +258,7 @@ impl<'a> Watcher<'a> {
 
 /// The leader's newest slot.
 pub fn newest(cluster: &Cluster) -> Result<u64, LocalError> {
-    let look = node_rpc::at(&cluster.leader().rpc()).ok().and_then(|rpc| Look::take(&rpc));
+    let look = node_rpc::at(&cluster.leader().rpc()).ok().and_then(|rpc| ChainSample::take(&rpc));
     look.map(|look| look.slot).ok_or_else(|| gone(cluster, 0))
 }
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use hearth_command::output::{Say, is_stdout};
+use hearth_command::output::{CommandOutput, is_stdout};
 use hearth_command::shell;
 use hearth_command::stop::StopSignal;
 use hearth_ledger::BlockLimits;
@@ -24,8 +24,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::member::{Cluster, Limits, NODES_MAX, Role};
-use super::start::Started;
-use super::{LocalError, NODES, Up, Which, cores, nodes, prepare};
+use super::start::StartedNodes;
+use super::{ClusterSelector, LocalError, NODES, UpOptions, cores, nodes, prepare};
 use load::Load;
 pub use measure::{Meter, OpenMeter, Traffic};
 use measure::{Second, Watcher, Window};
@@ -141,16 +141,16 @@ pub struct LoadReport {
 }
 
 /// Runs the command.
-pub fn run(options: &Demo, open_meter: OpenMeter, say: &Say) -> Result<(), super::super::ClusterError> {
+pub fn run(options: &Demo, open_meter: OpenMeter, say: &CommandOutput) -> Result<(), super::super::ClusterError> {
     let (json, html) = (options.json.as_deref(), options.html.as_deref());
     super::super::results_can_be_written(json, html)?;
-    let say = if is_stdout(json) { &Say::stderr() } else { say };
-    let which = Which { name: options.name.clone(), folder: options.folder.clone() };
+    let say = if is_stdout(json) { &CommandOutput::stderr() } else { say };
+    let which = ClusterSelector { name: options.name.clone(), folder: options.folder.clone() };
     which.check()?;
     let _held = which.hold()?;
     let stop = StopSignal::install().map_err(LocalError::Signals)?;
     let (nodes, map) = (Some(options.nodes), options.map.clone());
-    let up = Up { which, nodes, validators: None, map, address: Some(options.address), reset: true };
+    let up = UpOptions { which, nodes, validators: None, map, address: Some(options.address), reset: true };
     let mut cluster = prepare(&up, false)?;
     let report = tell(&mut cluster, options, open_meter, &stop, say)?;
     if !options.keep {
@@ -172,10 +172,10 @@ fn tell(
     options: &Demo,
     open_meter: OpenMeter,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<Report, LocalError> {
     let followers: Vec<usize> = (1..cluster.nodes.len()).collect();
-    let mut started = Started::of(cluster);
+    let mut started = StartedNodes::of(cluster);
     if !options.keep {
         started.bind();
     }
@@ -220,7 +220,7 @@ fn tell(
 }
 
 /// A load to run.
-struct Course {
+struct DemoLoad {
     /// Name of the load.
     what: String,
     limits: Limits,
@@ -234,15 +234,15 @@ fn courses(
     options: &Demo,
     open_meter: OpenMeter,
     stop: &StopSignal,
-    say: &Say,
-) -> Result<(Option<f64>, [Course; 2]), LocalError> {
+    say: &CommandOutput,
+) -> Result<(Option<f64>, [DemoLoad; 2]), LocalError> {
     let scaled = |why: &str, rate: f64| {
         let compute_units = blocks::cost_of(rate);
         let of = BlockLimits::default().block_cost;
         let what = format!("limits scaled to {why}: a block holds {compute_units} compute units, not {of}");
-        Course { what, limits: Limits::Scaled(compute_units), rate: None }
+        DemoLoad { what, limits: Limits::Scaled(compute_units), rate: None }
     };
-    let lifted = |what: &str, rate| Course { what: format!("limits lifted; {what}"), limits: Limits::Lifted, rate };
+    let lifted = |what: &str, rate| DemoLoad { what: format!("limits lifted; {what}"), limits: Limits::Lifted, rate };
     if let Some(rate) = options.rate.map(|rate| rate as f64) {
         let within = scaled(&format!("the {rate:.0} transactions a second that were asked for"), rate);
         return Ok((None, [within, lifted("twice as many transactions", Some(2.0 * rate))]));
@@ -251,7 +251,8 @@ fn courses(
     let (rate, full) = hold(cluster, options, open_meter, stop, say)?;
     say.line(format_args!("  {rate:.0} transactions a second until the last follower had them"));
     let courses = if full > FULL {
-        let within = Course { what: "at the cluster's limits of a block".into(), limits: Limits::Cluster, rate: None };
+        let within =
+            DemoLoad { what: "at the cluster's limits of a block".into(), limits: Limits::Cluster, rate: None };
         [within, lifted("as much as the leader takes", None)]
     } else {
         let why = format!(
@@ -288,7 +289,7 @@ fn hold(
     options: &Demo,
     open_meter: OpenMeter,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<(f64, f64), LocalError> {
     let seconds = (options.duration / 2).clamp(5, 15);
     let mut watcher = Watcher::of(cluster, open_meter)?;
@@ -312,11 +313,11 @@ fn hold(
 /// Runs and measures one load.
 fn measured(
     cluster: &Cluster,
-    Course { what, limits, rate }: Course,
+    DemoLoad { what, limits, rate }: DemoLoad,
     options: &Demo,
     open_meter: OpenMeter,
     stop: &StopSignal,
-    say: &Say,
+    say: &CommandOutput,
 ) -> Result<LoadReport, LocalError> {
     say.line(match rate {
         Some(rate) => format!("load: {what} ({rate:.0} transactions a second)"),

@@ -1,15 +1,15 @@
 //! Collects the activity of all nodes of a local cluster, for the dashboard of any of them.
 //!
 //! reads   `cluster.json`, the map and the file of links in the cluster's folder; each node's metrics, once a second
-//! writes  [`Shown`], for the dashboard
+//! writes  [`ClusterSample`], for the dashboard
 //! memory  a line per node, and one node's metrics at a time
 //!
 //! [`mod@scrape`] reads the figures of each node; [`mod@shown`] computes rates, places and cuts from them for the
 //! dashboard's page. It runs on its own thread, since a stopped node may answer late or never, and only while the page
 //! is open.
 
+mod dashboard_view;
 mod scrape;
-mod shown;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -26,9 +26,9 @@ use parking_lot::Mutex;
 
 use super::member::{Cluster, Member};
 use super::process::Process;
-use scrape::Figures;
-pub use shown::Shown;
-use shown::{NodeLook, shown};
+pub use dashboard_view::ClusterSample;
+use dashboard_view::{NodeLook, shown};
+use scrape::ScrapedCounters;
 
 /// Interval of the rounds.
 const EVERY: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ fn metrics_of(node: &Member) -> SocketAddr {
 
 /// Queries all nodes once a second, until it is dropped.
 pub struct Gatherer {
-    newest: Arc<Mutex<Option<Arc<Shown>>>>,
+    newest: Arc<Mutex<Option<Arc<ClusterSample>>>>,
     stop: Arc<AtomicBool>,
     thread: Thread,
 }
@@ -88,7 +88,7 @@ impl Gatherer {
     }
 
     /// The result of the last round.
-    pub fn newest(&self) -> Option<Arc<Shown>> {
+    pub fn newest(&self) -> Option<Arc<ClusterSample>> {
         self.newest.lock().clone()
     }
 }
@@ -105,7 +105,7 @@ impl Drop for Gatherer {
 struct Rounds {
     membership: Membership,
     /// For each node its process, and its last answer.
-    before: Vec<(Option<Process>, Option<(Instant, Figures)>)>,
+    before: Vec<(Option<Process>, Option<(Instant, ScrapedCounters)>)>,
 }
 
 impl Rounds {
@@ -113,7 +113,7 @@ impl Rounds {
         Self { membership, before: vec![] }
     }
 
-    fn round(&mut self) -> Option<Shown> {
+    fn round(&mut self) -> Option<ClusterSample> {
         let Membership { folder, own, world } = &self.membership;
         let cluster = Cluster::read(folder).ok()??;
         let cuts = cluster.cuts().ok()?;

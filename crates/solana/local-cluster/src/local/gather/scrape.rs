@@ -1,7 +1,7 @@
 //! Scrapes the nodes' metrics.
 //!
 //! reads   `GET /metrics` of each, all in parallel
-//! writes  [`Figures`]
+//! writes  [`ScrapedCounters`]
 //! memory  one response per node, at most [`ANSWER_MAX`] bytes; a thread per node during a round
 //! drops   responses that are late, too long or invalid: the node has no figures in this round
 //! source  the Prometheus text exposition format, version 0.0.4
@@ -18,7 +18,7 @@ const ANSWER_MAX: u64 = 4 << 20;
 
 /// A node's counters since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct ScrapedCounters {
     /// The newest slot that it has executed; `None` before the first.
     pub slot: Option<u64>,
     /// Transactions of its own blocks whose shreds have left its shred tile.
@@ -31,7 +31,7 @@ pub struct Figures {
     pub sent_bytes: u64,
 }
 
-impl Figures {
+impl ScrapedCounters {
     /// Parses the metrics; counters of several tiles of a kind are summed.
     pub fn read(text: &str) -> Self {
         let mut found = Self::default();
@@ -58,11 +58,11 @@ impl Figures {
 }
 
 /// Queries all nodes in parallel; returns for each the start time and the figures, `None` if it did not answer in time.
-pub fn all(nodes: &[SocketAddr]) -> Vec<Option<(Instant, Figures)>> {
+pub fn all(nodes: &[SocketAddr]) -> Vec<Option<(Instant, ScrapedCounters)>> {
     all_within(PATIENCE, nodes)
 }
 
-fn all_within(patience: Duration, nodes: &[SocketAddr]) -> Vec<Option<(Instant, Figures)>> {
+fn all_within(patience: Duration, nodes: &[SocketAddr]) -> Vec<Option<(Instant, ScrapedCounters)>> {
     let agent = &http::direct(Patience::Whole(patience));
     std::thread::scope(|scope| {
         let asked: Vec<_> = nodes.iter().map(|&node| scope.spawn(move || ask(agent, node))).collect();
@@ -70,11 +70,11 @@ fn all_within(patience: Duration, nodes: &[SocketAddr]) -> Vec<Option<(Instant, 
     })
 }
 
-fn ask(agent: &Agent, node: SocketAddr) -> Option<(Instant, Figures)> {
+fn ask(agent: &Agent, node: SocketAddr) -> Option<(Instant, ScrapedCounters)> {
     let mut answer = agent.get(&format!("http://{node}/metrics")).call().ok()?;
     let at = Instant::now();
     let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string().ok()?;
-    answer.status().is_success().then(|| (at, Figures::read(&text)))
+    answer.status().is_success().then(|| (at, ScrapedCounters::read(&text)))
 }
 
 #[cfg(test)]
@@ -100,11 +100,12 @@ mod tests {
 
     #[test]
     fn figures_are_sums_over_tiles() {
-        let expected = Figures { slot: Some(77), left: 300, executed: 248, received_bytes: 7, sent_bytes: 1024 };
-        assert_eq!(Figures::read(METRICS), expected);
+        let expected =
+            ScrapedCounters { slot: Some(77), left: 300, executed: 248, received_bytes: 7, sent_bytes: 1024 };
+        assert_eq!(ScrapedCounters::read(METRICS), expected);
         let before = METRICS.replace("} 77", "} 0");
-        assert_eq!(Figures::read(&before), Figures { slot: None, ..expected });
-        assert_eq!(Figures::read("no metrics\n\n{} x\n"), Figures::default());
+        assert_eq!(ScrapedCounters::read(&before), ScrapedCounters { slot: None, ..expected });
+        assert_eq!(ScrapedCounters::read("no metrics\n\n{} x\n"), ScrapedCounters::default());
     }
 
     fn served(reply: fn() -> Reply) -> SocketAddr {
@@ -126,6 +127,6 @@ mod tests {
         // The first never answers; it must be abandoned for the test to end.
         let answers = all_within(Duration::from_secs(5), &nodes);
         assert_eq!(answers.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, false, false, true]);
-        assert_eq!(answers[4].unwrap().1, Figures::read(METRICS));
+        assert_eq!(answers[4].unwrap().1, ScrapedCounters::read(METRICS));
     }
 }

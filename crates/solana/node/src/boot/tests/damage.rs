@@ -26,7 +26,7 @@ const TRANSFERS: u64 = 40;
 const INTERVAL: u64 = 20;
 
 /// A chain with several segments of blocks and of history, two snapshots, and its confirmed transfers.
-struct Made {
+struct MadeChain {
     folder: tempfile::TempDir,
     config: Config,
     /// Slot, signature, receiver, amount.
@@ -64,9 +64,9 @@ fn block_of(transactions: &[Vec<u8>], before: [u8; 32], ticks: usize) -> (Vec<u8
     (data, hash)
 }
 
-fn make() -> Made {
+fn make() -> MadeChain {
     let (folder, config) = (tempfile::tempdir().unwrap(), settings());
-    let mut made = Made { folder, config, transfers: vec![], blocks: BTreeMap::new() };
+    let mut made = MadeChain { folder, config, transfers: vec![], blocks: BTreeMap::new() };
     let mut chain = open(&made.config, made.folder.path()).unwrap();
     let mut history = chain.history.take().unwrap();
     let mut before = *chain.genesis.hash();
@@ -103,7 +103,7 @@ fn make() -> Made {
     made
 }
 
-impl Made {
+impl MadeChain {
     /// Damages one file of a copy and starts from it.
     fn trial(&self, file: &Path, mutation: Mutation) -> Outcome {
         let copy = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! `hearth ledger snapshot create` on chains with and without forks.
 
-use hearth_command::output::Say;
+use hearth_command::output::CommandOutput;
 use hearth_ledger::archive::{ArchiveName, State, read_state};
 
 use super::*;
@@ -14,7 +14,7 @@ fn create(config: &Config, slot: Option<u64>, out: &Path) -> Result<(), String> 
 /// An incremental one, if it has a base.
 fn create_on(config: &Config, slot: Option<u64>, base: Option<PathBuf>, out: &Path) -> Result<(), String> {
     let create = SnapshotCommand::Create { chain: Default::default(), slot, base, out: Some(out.to_owned()) };
-    run(&Command::Snapshot(create), config, &Say::nothing()).map_err(|why| why.to_string())
+    run(&Command::Snapshot(create), config, &CommandOutput::nothing()).map_err(|why| why.to_string())
 }
 
 /// What is in the archive of this slot in `out`.

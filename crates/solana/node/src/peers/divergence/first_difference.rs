@@ -254,9 +254,9 @@ mod tests {
     use super::*;
 
     /// Blocks that a node keeps: slot, parent, hash, accounts.
-    struct Kept(Vec<SlotChanges>);
+    struct KeptBlocks(Vec<SlotChanges>);
 
-    impl Side for Kept {
+    impl Side for KeptBlocks {
         fn page(&mut self, slot: u64, after: Option<&Pubkey>, limit: usize) -> Result<SlotChanges, String> {
             let block = self.0.iter().find(|block| block.slot == slot).ok_or("not kept")?;
             let behind = |account: &&ChangedAccount| after.is_none_or(|after| account.key > *after);
@@ -279,8 +279,8 @@ mod tests {
 
     #[test]
     fn the_first_block_that_the_sides_do_not_agree_on_is_found() {
-        let mut here = Kept(vec![block(10, 1, &[]), block(12, 2, &[]), block(14, 3, &[]), block(16, 4, &[])]);
-        let mut there = Kept(vec![block(10, 1, &[]), block(12, 12, &[]), block(14, 13, &[]), block(16, 14, &[])]);
+        let mut here = KeptBlocks(vec![block(10, 1, &[]), block(12, 2, &[]), block(14, 3, &[]), block(16, 4, &[])]);
+        let mut there = KeptBlocks(vec![block(10, 1, &[]), block(12, 12, &[]), block(14, 13, &[]), block(16, 14, &[])]);
         assert_eq!(first_slot(&mut here, &mut there, 16, [14; 32]), Ok(12));
         assert_eq!(first_slot(&mut here, &mut there, 12, [12; 32]), Ok(12));
         let other = first_slot(&mut here, &mut there, 16, [9; 32]);
@@ -296,7 +296,7 @@ mod tests {
     fn the_first_account_that_differs_is_found_over_pages() {
         let all: Vec<_> = (0..2_500).map(|number| account(number, 7)).collect();
         let find = |own: &[ChangedAccount], other: &[ChangedAccount]| {
-            let [mut own, mut other] = [own, other].map(|accounts| Kept(vec![block(10, 1, accounts)]));
+            let [mut own, mut other] = [own, other].map(|accounts| KeptBlocks(vec![block(10, 1, accounts)]));
             first_account(&mut own, &mut other, 10).unwrap()
         };
         assert_eq!(find(&all, &all), None);

@@ -4,8 +4,8 @@
 //! writes  a sentence
 //! source  `docs/consensus.md`
 
-mod asking;
 mod first_difference;
+mod hash_query;
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -21,9 +21,9 @@ use hearth_pipeline::tower::TowerError;
 use hearth_wire::{Hash, Pubkey};
 
 use super::gossip;
-pub use asking::Asking;
-use asking::Question;
 use first_difference::DivergentBlock;
+use hash_query::HashMismatch;
+pub use hash_query::HashQuery;
 
 /// Why a node can no longer be in its cluster.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ pub struct DivergenceWatch {
     /// The error with which the tower tile ended.
     pub tower: Failure<TowerError>,
     /// The pending question to other nodes.
-    pub asking: Asking,
+    pub asking: HashQuery,
 }
 
 impl DivergenceWatch {
@@ -140,6 +140,6 @@ impl DivergenceWatch {
         };
         // If no thread can be started the channel closes, and the error says that nobody was asked.
         let _ = std::thread::Builder::new().name("divergence".into()).spawn(ask);
-        self.asking.begin(Question { slot, theirs, ours, differs });
+        self.asking.begin(HashMismatch { slot, theirs, ours, differs });
     }
 }

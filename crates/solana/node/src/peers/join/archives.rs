@@ -15,7 +15,7 @@ use std::{fmt, io};
 use hearth_command::output::note;
 use hearth_command::progress::Progress as Shown;
 use hearth_command::stop::StopSignal;
-use hearth_gossip::board::Served;
+use hearth_gossip::board::AnnouncedSnapshot;
 use hearth_ledger::archive::{ArchiveName, Progress};
 use hearth_ledger::hard_forks::union;
 use hearth_ledger::{Genesis, Ledger, LedgerConfig, StatusCacheConfig};
@@ -86,7 +86,7 @@ pub(super) fn take_named(
     let rpc = url.address().map_err(|why| refused(why.to_string()))?;
     note(format_args!("  … taking the snapshot of slot {} from {rpc}", url.slot()));
     let ArchiveName { slot, hash, .. } = url.archive;
-    let served = Served { identity: [0; 32], rpc: Some(rpc), slot, hash, incremental: None };
+    let served = AnnouncedSnapshot { identity: [0; 32], rpc: Some(rpc), slot, hash, incremental: None };
     match fetch_archives((rpc, &served), snapshots, genesis, hard_forks, stop) {
         Ok(true) => Ok(()),
         Ok(false) => Err(refused("there is no such file".into())),
@@ -99,7 +99,7 @@ pub(super) fn take_named(
 /// Downloads the archives that a node announces, and keeps them if a ledger starts from them. Their names have the
 /// announced hashes, which everything in them is verified against. Returns false if the node has no such archive.
 pub(super) fn fetch_archives(
-    (rpc, served): (SocketAddrV4, &Served),
+    (rpc, served): (SocketAddrV4, &AnnouncedSnapshot),
     snapshots: &Path,
     genesis: &Genesis,
     hard_forks: &[u64],
@@ -137,8 +137,8 @@ pub(super) fn fetch_archives(
     removed.and(taken)
 }
 
-/// Starts a ledger from the archives, and drops it. Its hard forks must be those of the cluster, which its shred version
-/// has proved: no hash covers the archives' own, and a node keeps them.
+/// Starts a ledger from the archives, and drops it. Its hard forks must be those of the cluster, which its shred
+/// version has proved: no hash covers the archives' own, and a node keeps them.
 fn verify(full: &Path, incremental: Option<&Path>, genesis: &Genesis, hard_forks: &[u64]) -> Result<(), Fetch> {
     let config = LedgerConfig {
         status_cache: StatusCacheConfig { enabled: false, capacity_txns: 0 },
@@ -190,7 +190,8 @@ mod tests {
         let rpc = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
         let [full, newer] = [FULL, INCREMENTAL].map(|name| ArchiveName::parse(name).unwrap());
         let incremental = Some((newer.slot, newer.hash));
-        let served = Served { identity: [1; 32], rpc: Some(rpc), slot: full.slot, hash: full.hash, incremental };
+        let served =
+            AnnouncedSnapshot { identity: [1; 32], rpc: Some(rpc), slot: full.slot, hash: full.hash, incremental };
         let snapshots = folder.path().join("snapshots");
         let fetched = std::thread::scope(|scope| {
             scope.spawn(|| serve(&listener, files, requests));

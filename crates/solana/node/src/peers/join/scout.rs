@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use hearth_gossip::board::Board;
 use hearth_gossip::{Gossip, Outbox};
 use hearth_keys::Identity;
-use hearth_machine::port::HeldTcp;
+use hearth_machine::port::ReservedTcp;
 use hearth_tile::sys::udp::{RecvBatch, UdpSocket};
 use hearth_wire::gossip::ContactInfo;
 
@@ -36,7 +36,7 @@ pub struct GossipSockets {
     /// Gossip's UDP socket.
     pub udp: UdpSocket,
     /// The IP echo server's listener.
-    pub echo: HeldTcp,
+    pub echo: ReservedTcp,
 }
 
 /// The configuration of a scout.

@@ -18,7 +18,7 @@ use hearth_ledger::stakes::stakes_at_genesis;
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 
-use hearth_gossip::board::Served;
+use hearth_gossip::board::AnnouncedSnapshot;
 
 /// The nodes whose announcements count.
 pub struct Trust {
@@ -46,19 +46,25 @@ impl Trust {
     }
 
     /// The newest available snapshot with enough vouchers, from the node with the most stake among those that serve it.
-    pub fn newest(&self, offers: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<Served> {
+    pub fn newest(
+        &self,
+        offers: &[AnnouncedSnapshot],
+        may_be_had: impl Fn(&AnnouncedSnapshot) -> bool,
+    ) -> Option<AnnouncedSnapshot> {
         let found = offers.iter().filter(|it| may_be_had(it)).filter(|it| self.is_vouched(offers, it));
         found.max_by_key(|it| (it.slot, same(offers, it).count(), self.stake(&it.identity))).copied()
     }
 
     /// Whether the newest incremental archive that a node announces has enough vouchers as well.
-    pub fn is_incremental_vouched(&self, offers: &[Served], it: &Served) -> bool {
-        let of = |offer: &Served| offer.incremental.map(|(slot, hash)| Served { slot, hash, ..*offer });
-        let offers: Vec<Served> = same(offers, it).filter_map(of).collect();
+    pub fn is_incremental_vouched(&self, offers: &[AnnouncedSnapshot], it: &AnnouncedSnapshot) -> bool {
+        let of = |offer: &AnnouncedSnapshot| {
+            offer.incremental.map(|(slot, hash)| AnnouncedSnapshot { slot, hash, ..*offer })
+        };
+        let offers: Vec<AnnouncedSnapshot> = same(offers, it).filter_map(of).collect();
         of(it).is_some_and(|it| self.is_vouched(&offers, &it))
     }
 
-    fn is_vouched(&self, offers: &[Served], it: &Served) -> bool {
+    fn is_vouched(&self, offers: &[AnnouncedSnapshot], it: &AnnouncedSnapshot) -> bool {
         let total: u128 = self.stakes.values().map(|stake| u128::from(*stake)).sum();
         match self.known.is_empty() {
             true => 3 * same(offers, it).map(|other| self.stake(&other.identity)).sum::<u128>() > total,
@@ -68,7 +74,11 @@ impl Trust {
 
     /// What becomes of a snapshot with too few vouchers, who hold `part` per cent of the stake of the genesis, and a
     /// notice that says so. It is taken only if `takes_unvouched` is set and no nodes are known.
-    pub fn unvouched(&self, (found, part): (Served, u128), takes_unvouched: bool) -> (Option<Served>, String) {
+    pub fn unvouched(
+        &self,
+        (found, part): (AnnouncedSnapshot, u128),
+        takes_unvouched: bool,
+    ) -> (Option<AnnouncedSnapshot>, String) {
         let (slot, node) = (found.slot, encode_32(&found.identity));
         if !self.known.is_empty() {
             let notice = format!(
@@ -95,8 +105,12 @@ impl Trust {
 
     /// If none has enough vouchers: the available snapshot announced by the most stake, then by the most nodes, and
     /// that stake in per cent.
-    pub fn most_told(&self, offers: &[Served], may_be_had: impl Fn(&Served) -> bool) -> Option<(Served, u128)> {
-        let stake = |it: &Served| same(offers, it).map(|other| self.stake(&other.identity)).sum::<u128>();
+    pub fn most_reported(
+        &self,
+        offers: &[AnnouncedSnapshot],
+        may_be_had: impl Fn(&AnnouncedSnapshot) -> bool,
+    ) -> Option<(AnnouncedSnapshot, u128)> {
+        let stake = |it: &AnnouncedSnapshot| same(offers, it).map(|other| self.stake(&other.identity)).sum::<u128>();
         let found = offers.iter().filter(|it| may_be_had(it));
         let most = found.max_by_key(|it| (stake(it), same(offers, it).count(), it.slot))?;
         let total: u128 = self.stakes.values().map(|stake| u128::from(*stake)).sum();
@@ -105,7 +119,7 @@ impl Trust {
 }
 
 /// The announcements equal to `it`.
-fn same<'a>(offers: &'a [Served], it: &'a Served) -> impl Iterator<Item = &'a Served> {
+fn same<'a>(offers: &'a [AnnouncedSnapshot], it: &'a AnnouncedSnapshot) -> impl Iterator<Item = &'a AnnouncedSnapshot> {
     offers.iter().filter(move |other| (other.slot, other.hash) == (it.slot, it.hash))
 }
 
@@ -130,12 +144,12 @@ mod tests {
         Trust::new(&genesis, known, false)
     }
 
-    fn offer(node: u8, slot: u64, hash: u8) -> Served {
+    fn offer(node: u8, slot: u64, hash: u8) -> AnnouncedSnapshot {
         let rpc = Some(SocketAddrV4::new(Ipv4Addr::LOCALHOST, node.into()));
-        Served { identity: [node; 32], rpc, slot, hash: [hash; 32], incremental: None }
+        AnnouncedSnapshot { identity: [node; 32], rpc, slot, hash: [hash; 32], incremental: None }
     }
 
-    fn newest(trust: &Trust, all: &[Served]) -> Option<Served> {
+    fn newest(trust: &Trust, all: &[AnnouncedSnapshot]) -> Option<AnnouncedSnapshot> {
         trust.newest(all, |it| it.rpc.is_some())
     }
 
@@ -155,7 +169,7 @@ mod tests {
         let one_ahead = [offer(1, 900, 5), offer(2, 800, 4), offer(3, 800, 4), offer(9, 800, 4)];
         assert_eq!(newest(&four, &one_ahead).map(|it| it.slot), Some(800));
         assert_ne!(newest(&four, &one_ahead).map(|it| it.identity), Some([9; 32]), "who has stake is asked first");
-        let says_only = |node| Served { rpc: None, ..offer(node, 900, 5) };
+        let says_only = |node| AnnouncedSnapshot { rpc: None, ..offer(node, 900, 5) };
         assert_eq!(newest(&four, &[says_only(1), says_only(2), offer(9, 900, 5)]), Some(offer(9, 900, 5)));
         assert_eq!(newest(&four, &[says_only(1), offer(9, 900, 5)]), None);
         let third = trust(&[1_000; 3], &[]);
@@ -168,7 +182,7 @@ mod tests {
         assert_eq!(newest(&known, &[offer(1, 900, 5), offer(2, 900, 5), offer(9, 700, 4)]), Some(offer(9, 700, 4)));
         assert_eq!(newest(&known, &[offer(1, 900, 5), offer(2, 900, 5), offer(3, 900, 5)]), None, "it says nothing");
         // Any node may serve what a known one announces, unless the configuration says otherwise.
-        let says_only = Served { rpc: None, ..offer(9, 700, 4) };
+        let says_only = AnnouncedSnapshot { rpc: None, ..offer(9, 700, 4) };
         assert_eq!(newest(&known, &[offer(7, 700, 4), says_only]), Some(offer(7, 700, 4)));
         assert_eq!(newest(&known, &[offer(7, 700, 3), says_only]), None, "of another state");
         assert!(known.may_serve(&[7; 32]));
@@ -194,8 +208,8 @@ mod tests {
     #[test]
     fn incremental_archives_need_vouchers_of_their_own() {
         let four = trust(&[1_000; 4], &[]);
-        let on = |node, hash: u8| Served { incremental: Some((950, [hash; 32])), ..offer(node, 900, 5) };
-        let (first, other) = (on(1, 7), Served { incremental: Some((950, [7; 32])), ..offer(3, 900, 6) });
+        let on = |node, hash: u8| AnnouncedSnapshot { incremental: Some((950, [hash; 32])), ..offer(node, 900, 5) };
+        let (first, other) = (on(1, 7), AnnouncedSnapshot { incremental: Some((950, [7; 32])), ..offer(3, 900, 6) });
         assert!(four.is_incremental_vouched(&[first, on(2, 7)], &first));
         assert!(!four.is_incremental_vouched(&[first, on(2, 8)], &first), "a fourth of the stake");
         assert!(!four.is_incremental_vouched(&[first, other], &first), "on another full one");
@@ -211,11 +225,13 @@ mod tests {
     fn where_too_few_vouch_most_stake_wins_and_then_most() {
         let trust = trust(&[1_000], &[]);
         let all = [offer(7, 900, 6), offer(8, 800, 5), offer(9, 800, 5)];
-        let most = |trust: &Trust, all: &[Served]| trust.most_told(all, |_| true).map(|(it, part)| (it.slot, part));
+        let most = |trust: &Trust, all: &[AnnouncedSnapshot]| {
+            trust.most_reported(all, |_| true).map(|(it, part)| (it.slot, part))
+        };
         assert_eq!((newest(&trust, &all), most(&trust, &all)), (None, Some((800, 0))));
         // One with stake outweighs any number without.
         let four = self::trust(&[1_000; 4], &[]);
         assert_eq!(most(&four, &[offer(1, 700, 4), all[1], all[2]]), Some((700, 25)));
-        assert_eq!(trust.most_told(&[], |_| true), None);
+        assert_eq!(trust.most_reported(&[], |_| true), None);
     }
 }

@@ -21,7 +21,7 @@ const CAPPED_BELOW: u32 = 64;
 
 /// The microblock that [`Scheduler::schedule`] made.
 #[derive(Clone, Copy, Debug)]
-pub struct Scheduled<'a> {
+pub struct ScheduledMicroblock<'a> {
     /// The slot it belongs to.
     pub slot: u64,
     /// Sequential over all banks within the slot, from 0.
@@ -32,7 +32,7 @@ pub struct Scheduled<'a> {
     pool: &'a Pool,
 }
 
-impl<'a> Scheduled<'a> {
+impl<'a> ScheduledMicroblock<'a> {
     /// How many transactions it has; at least one.
     pub fn txn_count(&self) -> usize {
         self.slots.len()
@@ -64,7 +64,7 @@ impl<'a> Scheduled<'a> {
 
 impl Scheduler {
     /// Builds the next microblock for `bank` from at most `budget` examined transactions.
-    pub fn schedule(&mut self, bank: usize, now_ns: u64, budget: usize) -> Result<Scheduled<'_>, Idle> {
+    pub fn schedule(&mut self, bank: usize, now_ns: u64, budget: usize) -> Result<ScheduledMicroblock<'_>, Idle> {
         let mut slot = self.may_schedule(bank, now_ns)?;
         let limits = self.config.limits;
         let mut flight = self.spare_flights.pop().expect("one for each that may execute");
@@ -119,7 +119,7 @@ impl Scheduler {
             return Err(self.why_nothing(looked == budget, slot.misfits >= MISFITS));
         }
         (flight.slot, flight.id, flight.block) = (slot.slot, slot.microblocks, self.accounts.block());
-        let scheduled = Scheduled {
+        let scheduled = ScheduledMicroblock {
             slot: slot.slot,
             id: slot.microblocks,
             cost: slot.cost - before.0,

@@ -73,7 +73,7 @@ impl Spec {
 }
 
 /// A scheduler, and everything known about it from outside.
-struct Watched {
+struct CheckedScheduler {
     scheduler: Scheduler,
     config: SchedulerConfig,
     pending: HashMap<u64, (Spec, u64)>,
@@ -87,7 +87,7 @@ struct Watched {
     time: u64,
 }
 
-impl Watched {
+impl CheckedScheduler {
     fn new(config: SchedulerConfig) -> Self {
         Self {
             scheduler: Scheduler::new(config),
@@ -112,7 +112,7 @@ impl Watched {
     }
 
     /// Inserts a transaction; its bytes contain the tag, to identify it in a microblock.
-    fn insert(&mut self, spec: Spec) -> Result<u64, Refused> {
+    fn insert(&mut self, spec: Spec) -> Result<u64, RejectReason> {
         let tag = self.arrivals;
         self.arrivals += 1;
         let worst = self.pending.values().map(|(s, _)| pay_class(s.reward, s.cost)).min();
@@ -130,7 +130,7 @@ impl Watched {
         result.map(|()| tag)
     }
 
-    fn insert_tagged(&mut self, tag: u64, spec: &Spec) -> Result<(), Refused> {
+    fn insert_tagged(&mut self, tag: u64, spec: &Spec) -> Result<(), RejectReason> {
         let mut bytes = vec![0; spec.len];
         bytes[..8].copy_from_slice(&tag.to_le_bytes());
         let keys: Vec<_> = spec.locks.keys().map(|n| key(*n)).collect();
@@ -315,8 +315,8 @@ fn ops(accounts: u16, len: usize) -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..len)
 }
 
-fn run(config: SchedulerConfig, ops: Vec<Op>) -> Watched {
-    let mut watched = Watched::new(config);
+fn run(config: SchedulerConfig, ops: Vec<Op>) -> CheckedScheduler {
+    let mut watched = CheckedScheduler::new(config);
     watched.begin();
     for op in ops {
         match op {
@@ -342,7 +342,7 @@ fn run(config: SchedulerConfig, ops: Vec<Op>) -> Watched {
 }
 
 /// Everything left gets its turn once banks continue.
-fn drain(watched: &mut Watched) {
+fn drain(watched: &mut CheckedScheduler) {
     watched.begin();
     for _ in 0..10_000 {
         let busy = watched.schedule(0, 8);
@@ -391,7 +391,7 @@ proptest! {
     /// passed over.
     #[test]
     fn nobody_entitled_is_passed_over(ops in ops(6, 200)) {
-        let mut watched = Watched::new(config());
+        let mut watched = CheckedScheduler::new(config());
         watched.begin();
         for op in ops {
             match op {
@@ -429,7 +429,7 @@ proptest! {
     #[test]
     fn order_does_not_depend_on_the_secret(specs in prop::collection::vec(spec(9), 0..60)) {
         let trace = |secret| {
-            let mut watched = Watched::new(SchedulerConfig { secret, ..config() });
+            let mut watched = CheckedScheduler::new(SchedulerConfig { secret, ..config() });
             watched.begin();
             for spec in specs.clone() {
                 let _ = watched.insert(spec);
@@ -446,7 +446,7 @@ proptest! {
 
 #[test]
 fn independent_transactions_go_by_reward_per_cost() {
-    let mut w = Watched::new(config());
+    let mut w = CheckedScheduler::new(config());
     w.begin();
     let rewards = [5, 9, 1, 9, 7, 2, 8, 3];
     for (n, reward) in rewards.iter().enumerate() {
@@ -459,7 +459,7 @@ fn independent_transactions_go_by_reward_per_cost() {
 
 #[test]
 fn who_pays_well_runs_once_the_hot_account_is_free() {
-    let mut w = Watched::new(config());
+    let mut w = CheckedScheduler::new(config());
     w.begin();
     let low = w.insert(Spec::new(1, &[(0, true)])).unwrap();
     assert_eq!(w.schedule(0, 100).unwrap(), [low]);
@@ -475,7 +475,7 @@ fn who_pays_well_runs_once_the_hot_account_is_free() {
 
 #[test]
 fn readers_run_together_and_do_not_starve_a_writer() {
-    let mut w = Watched::new(config());
+    let mut w = CheckedScheduler::new(config());
     w.begin();
     let first = w.insert(Spec::new(3, &[(0, false), (1, true)])).unwrap();
     assert_eq!(w.schedule(0, 100).unwrap(), [first]);
@@ -531,12 +531,12 @@ fn a_hundred_thousand_writers_of_one_account_are_not_quadratic() {
 
 #[test]
 fn a_full_pool_evicts_the_worst() {
-    let mut w = Watched::new(SchedulerConfig { capacity: 3, ..config() });
+    let mut w = CheckedScheduler::new(SchedulerConfig { capacity: 3, ..config() });
     w.begin();
     for (n, reward) in [30, 10, 20].into_iter().enumerate() {
         w.insert(Spec::new(reward, &[(n as u16, true)])).unwrap();
     }
-    assert_eq!(w.insert(Spec::new(10, &[(7, true)])), Err(Refused::PoolFull));
+    assert_eq!(w.insert(Spec::new(10, &[(7, true)])), Err(RejectReason::PoolFull));
     w.insert(Spec::new(25, &[(8, true)])).unwrap();
     assert_eq!((w.scheduler.counts().pool_full, w.scheduler.counts().evicted), (1, 1));
     assert_eq!(w.schedule(0, 100).unwrap(), [0, 4, 2]);
@@ -544,29 +544,29 @@ fn a_full_pool_evicts_the_worst() {
 
 #[test]
 fn few_accounts_evict_the_worst_too() {
-    let mut w = Watched::new(SchedulerConfig { accounts: TXN_LOCKS, ..config() });
+    let mut w = CheckedScheduler::new(SchedulerConfig { accounts: TXN_LOCKS, ..config() });
     w.begin();
     let wide = |from: u16, reward| Spec::new(reward, &(from..from + 60).map(|n| (n, true)).collect::<Vec<_>>());
     w.insert(wide(0, 5)).unwrap();
     w.insert(wide(100, 6)).unwrap();
-    assert_eq!(w.insert(wide(200, 1)), Err(Refused::AccountsFull));
+    assert_eq!(w.insert(wide(200, 1)), Err(RejectReason::AccountsFull));
     w.insert_tagged(70, &wide(200, 9)).unwrap();
     assert_eq!((w.scheduler.counts().accounts_full, w.scheduler.counts().evicted), (1, 1));
 }
 
 #[test]
 fn each_refusal_is_counted() {
-    let mut w = Watched::new(config());
+    let mut w = CheckedScheduler::new(config());
     w.begin();
     w.expire(3);
     let good = Spec::new(5, &[(0, true)]);
     w.insert_tagged(7, &good).unwrap();
-    assert_eq!(w.insert_tagged(7, &good), Err(Refused::Duplicate));
-    assert_eq!(w.insert_tagged(8, &Spec { expires_at: 2, ..good.clone() }), Err(Refused::Expired));
-    assert_eq!(w.insert_tagged(8, &Spec { cost: u32::MAX, ..good.clone() }), Err(Refused::TooCostly));
-    assert_eq!(w.insert_tagged(8, &Spec { len: TXN_BYTES + 1, ..good.clone() }), Err(Refused::TooLong));
-    assert_eq!(w.insert_tagged(8, &Spec { locks: BTreeMap::new(), ..good }), Err(Refused::TooManyAccounts));
-    assert_eq!(w.scheduler.insert(&plain(&[0; 9], 8, 1, &[key(1), key(1)])), Err(Refused::AccountTwice));
+    assert_eq!(w.insert_tagged(7, &good), Err(RejectReason::Duplicate));
+    assert_eq!(w.insert_tagged(8, &Spec { expires_at: 2, ..good.clone() }), Err(RejectReason::Expired));
+    assert_eq!(w.insert_tagged(8, &Spec { cost: u32::MAX, ..good.clone() }), Err(RejectReason::TooCostly));
+    assert_eq!(w.insert_tagged(8, &Spec { len: TXN_BYTES + 1, ..good.clone() }), Err(RejectReason::TooLong));
+    assert_eq!(w.insert_tagged(8, &Spec { locks: BTreeMap::new(), ..good }), Err(RejectReason::TooManyAccounts));
+    assert_eq!(w.scheduler.insert(&plain(&[0; 9], 8, 1, &[key(1), key(1)])), Err(RejectReason::AccountTwice));
     let c = *w.scheduler.counts();
     let refused = [c.duplicate, c.expired_on_arrival, c.too_costly, c.too_long, c.too_many_accounts, c.account_twice];
     assert_eq!(refused, [1; 6]);
@@ -576,7 +576,7 @@ fn each_refusal_is_counted() {
 #[test]
 fn a_microblock_holds_no_more_bytes_than_it_may() {
     let limits = Limits { microblock_bytes: 2 * (1000 + SchedulerConfig::TXN_HEADER), ..config().limits };
-    let mut w = Watched::new(SchedulerConfig { limits, ..config() });
+    let mut w = CheckedScheduler::new(SchedulerConfig { limits, ..config() });
     w.begin();
     for n in 0..3 {
         w.insert(Spec { len: 1000, ..Spec::new(1, &[(n, true)]) }).unwrap();
@@ -588,7 +588,7 @@ fn a_microblock_holds_no_more_bytes_than_it_may() {
 #[test]
 fn a_microblock_of_several_costs_no_more_than_it_may() {
     let limits = Limits { microblock_cost: 2_500, ..config().limits };
-    let mut w = Watched::new(SchedulerConfig { limits, ..config() });
+    let mut w = CheckedScheduler::new(SchedulerConfig { limits, ..config() });
     w.begin();
     for (n, cost) in [1000, 1000, 1000, 9000, 1000].into_iter().enumerate() {
         w.insert(Spec { cost, ..Spec::new(u64::from(cost), &[(n as u16, true)]) }).unwrap();
@@ -600,7 +600,7 @@ fn a_microblock_of_several_costs_no_more_than_it_may() {
 #[test]
 fn accounts_grow_no_more_than_they_may_in_a_block() {
     let limits = Limits { block_growth: 20, ..config().limits };
-    let mut w = Watched::new(SchedulerConfig { limits, ..config() });
+    let mut w = CheckedScheduler::new(SchedulerConfig { limits, ..config() });
     w.begin();
     for (n, growth) in [12, 12, 8].into_iter().enumerate() {
         w.insert(Spec { growth, ..Spec::new(1, &[(n as u16, true)]) }).unwrap();
@@ -615,7 +615,7 @@ fn accounts_grow_no_more_than_they_may_in_a_block() {
 fn unused_compute_comes_back_within_the_block_or_not() {
     for (use_consumed_cus, expected) in [(true, Ok(vec![2, 3])), (false, Err(Idle::NothingReady))] {
         let limits = Limits { block_cost: 2000, ..config().limits };
-        let mut w = Watched::new(SchedulerConfig { limits, use_consumed_cus, ..config() });
+        let mut w = CheckedScheduler::new(SchedulerConfig { limits, use_consumed_cus, ..config() });
         w.begin();
         for n in 0..5 {
             w.insert(Spec::new(1, &[(n, true)])).unwrap();
@@ -633,7 +633,7 @@ fn unused_compute_comes_back_within_the_block_or_not() {
 #[test]
 fn a_hot_account_is_charged_what_its_writers_took() {
     let limits = Limits { account_cost: 2500, microblock_txns: 2, ..config().limits };
-    let mut w = Watched::new(SchedulerConfig { limits, ..config() });
+    let mut w = CheckedScheduler::new(SchedulerConfig { limits, ..config() });
     w.begin();
     let hot: Vec<u64> = (1..8).map(|n| w.insert(Spec::new(5, &[(0, true), (n, true)])).unwrap()).collect();
     // Each round one writer with 1000 reserved and 500 used: the limit of 2500 suffices for four, not only two.
@@ -649,7 +649,7 @@ fn a_hot_account_is_charged_what_its_writers_took() {
 #[test]
 fn a_block_that_nothing_fits_is_full() {
     let limits = Limits { block_cost: 1500, ..config().limits };
-    let mut w = Watched::new(SchedulerConfig { limits, capacity: 100, ..config() });
+    let mut w = CheckedScheduler::new(SchedulerConfig { limits, capacity: 100, ..config() });
     w.begin();
     for n in 0..100 {
         w.insert(Spec::new(1, &[(n, true)])).unwrap();
@@ -664,7 +664,7 @@ fn a_block_that_nothing_fits_is_full() {
 #[test]
 fn writers_of_a_spent_account_wait_for_the_next_block_and_readers_do_not() {
     let limits = Limits { account_cost: 3000, ..config().limits };
-    let mut w = Watched::new(SchedulerConfig { limits, use_consumed_cus: false, ..config() });
+    let mut w = CheckedScheduler::new(SchedulerConfig { limits, use_consumed_cus: false, ..config() });
     w.begin();
     for n in 1..8 {
         w.insert(Spec::new(5, &[(0, true), (n, true)])).unwrap();
@@ -684,7 +684,7 @@ fn writers_of_a_spent_account_wait_for_the_next_block_and_readers_do_not() {
 
 #[test]
 fn microblocks_are_no_more_than_poh_can_mix_in() {
-    let mut w = Watched::new(config());
+    let mut w = CheckedScheduler::new(config());
     w.begin();
     w.scheduler.begin_slot(1, 0, 1, 1);
     for n in 0..5 {
@@ -712,7 +712,7 @@ fn even_pacing_fills_the_block_by_its_end() {
 
 #[test]
 fn expiry_reaches_transactions_wherever_they_stand() {
-    let mut w = Watched::new(config());
+    let mut w = CheckedScheduler::new(config());
     w.begin();
     for (n, expires_at) in [(0, 9), (0, 4), (0, 5), (1, 4), (1, 6)] {
         w.insert(Spec { expires_at, ..Spec::new(1, &[(n, true)]) }).unwrap();
@@ -727,7 +727,7 @@ fn expiry_reaches_transactions_wherever_they_stand() {
 
 #[test]
 fn accounts_that_nobody_may_write_need_no_lock() {
-    let mut w = Watched::new(config());
+    let mut w = CheckedScheduler::new(config());
     w.begin();
     for n in 0..2 {
         let keys = [key(n), key(9)];

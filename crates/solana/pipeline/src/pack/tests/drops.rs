@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use hearth_ledger::drop_log::Fates;
+use hearth_ledger::drop_log::DropTable;
 
 use super::*;
 
 /// Returns the recorded reason for the transaction of a payer.
-fn reason(fates: &Fates, payer: u8) -> Option<DropReason> {
+fn reason(fates: &DropTable, payer: u8) -> Option<DropReason> {
     fates.of(&[payer; 64]).map(|fate| fate.dropped.map_or_else(|| fate.duplicate.unwrap(), |dropped| dropped.reason))
 }
 
-fn give_tagged(rig: &mut Rig<Pack>, fates: &Fates, bytes: &[u8]) {
+fn give_tagged(rig: &mut Rig<Pack>, fates: &DropTable, bytes: &[u8]) {
     let tag = fates.tag(Txn::parse(bytes).unwrap().first_signature());
     rig.give("dedup_pack", tag, bytes);
 }
 
 #[test]
 fn every_drop_is_told_under_its_signature() {
-    let fates = Arc::new(Fates::new(1000, 3));
+    let fates = Arc::new(DropTable::new(1000, 3));
     let config = Config { capacity: 2, accounts: 256, drops: DropLog::new(fates.clone()), ..small() };
     let mut rig = rig(config);
     let limit = ComputeBudgetInstruction::SetComputeUnitLimit(1000);

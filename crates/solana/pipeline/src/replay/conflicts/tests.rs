@@ -4,9 +4,9 @@ use hearth_testkit::random::Random;
 
 use super::*;
 
-type Touched = Vec<(AccountHash, bool)>;
+type TouchedAccounts = Vec<(AccountHash, bool)>;
 
-fn block(random: &mut Random) -> Vec<Touched> {
+fn block(random: &mut Random) -> Vec<TouchedAccounts> {
     let accounts = 2 + random.below(28);
     let txn =
         |random: &mut Random| (0..random.below(5)).map(|_| (random.below(accounts), random.below(3) == 0)).collect();
@@ -14,7 +14,7 @@ fn block(random: &mut Random) -> Vec<Touched> {
 }
 
 /// Applies a transaction's effect to the accounts that it touches.
-fn apply(values: &mut [u64], txn: usize, touched: &Touched) {
+fn apply(values: &mut [u64], txn: usize, touched: &TouchedAccounts) {
     let sum = touched.iter().fold(txn as u64, |sum, (account, _)| {
         sum.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(values[*account as usize])
     });
@@ -23,7 +23,7 @@ fn apply(values: &mut [u64], txn: usize, touched: &Touched) {
 
 /// Runs a block with up to `flights` batches at once, each applied when it finishes: a batch issued too early, or next
 /// to a conflicting one, would see other values than in order.
-fn run(block: &[Touched], flights: usize, random: &mut Random) -> Vec<u64> {
+fn run(block: &[TouchedAccounts], flights: usize, random: &mut Random) -> Vec<u64> {
     let mut values: Vec<u64> = (0..30).collect();
     let (mut conflicts, mut running) = (Conflicts::default(), vec![]);
     let mut added = 0;

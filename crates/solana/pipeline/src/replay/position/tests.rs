@@ -34,17 +34,17 @@ fn ledger() -> Arc<Ledger> {
 
 /// A block in the store, with its last hash as data.
 #[derive(Clone)]
-struct Stored {
+struct TestBlock {
     parent: u64,
     parent_id: Hash,
     id: Hash,
     is_whole: bool,
     is_wrong: bool,
-    votes: Vec<Voted>,
+    votes: Vec<VoteTarget>,
 }
 
 #[derive(Clone, Default)]
-struct Store(Rc<RefCell<BTreeMap<u64, Stored>>>);
+struct Store(Rc<RefCell<BTreeMap<u64, TestBlock>>>);
 
 impl Store {
     /// Adds a version of a block on the store's version of its parent.
@@ -52,10 +52,10 @@ impl Store {
         self.add_with(slot, parent, version, |_| ());
     }
 
-    fn add_with(&self, slot: u64, parent: u64, version: u8, change: impl FnOnce(&mut Stored)) {
+    fn add_with(&self, slot: u64, parent: u64, version: u8, change: impl FnOnce(&mut TestBlock)) {
         let parent_id = self.0.borrow().get(&parent).map_or(GENESIS_ID, |parent| parent.id);
         let id = block_id(slot, version);
-        let mut stored = Stored { parent, parent_id, id, is_whole: true, is_wrong: false, votes: vec![] };
+        let mut stored = TestBlock { parent, parent_id, id, is_whole: true, is_wrong: false, votes: vec![] };
         change(&mut stored);
         self.0.borrow_mut().insert(slot, stored);
     }
@@ -67,7 +67,7 @@ fn block_id(slot: u64, version: u8) -> Hash {
     id
 }
 
-fn info(slot: u64, stored: &Stored) -> SlotInfo {
+fn info(slot: u64, stored: &TestBlock) -> SlotInfo {
     SlotInfo { slot, parent_slot: stored.parent, set_count: 1, whole: stored.is_whole, place: 0 }
 }
 
@@ -77,7 +77,7 @@ impl BlockSource for Store {
     }
 
     fn block(&self, slot: u64) -> Result<Option<Block>, StoreError> {
-        let of = |stored: &Stored| Block { info: info(slot, stored), block_id: stored.id, data: stored.id.to_vec() };
+        let of = |stored: &TestBlock| Block { info: info(slot, stored), block_id: stored.id, data: stored.id.to_vec() };
         Ok(self.0.borrow().get(&slot).map(of))
     }
 
@@ -114,7 +114,7 @@ impl BlockExecutor for Executor {
 }
 
 impl Executor {
-    fn execute(&self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<Executed, ReplayError> {
+    fn execute(&self, ledger: &Ledger, block: &Block, is_known: bool) -> Result<ExecutionSummary, ReplayError> {
         let slot = block.info.slot;
         let stored = self.store.0.borrow()[&slot].clone();
         ledger.begin_slot(slot, block.info.parent_slot).expect("the ledger is at the parent");
@@ -125,7 +125,7 @@ impl Executor {
         hash[31] ^= u8::from(is_known && *self.is_unsteady.borrow());
         ledger.end_slot(slot, hash).expect("it has begun");
         self.executed.borrow_mut().push(slot);
-        Ok(Executed { transactions: 3, votes: stored.votes, batches: Some(vec![vec![slot as u8]]) })
+        Ok(ExecutionSummary { transactions: 3, votes: stored.votes, batches: Some(vec![vec![slot as u8]]) })
     }
 }
 
@@ -241,8 +241,8 @@ impl World {
         self.poh.0.borrow_mut().making = None;
     }
 
-    fn vote(&self, number: u8, slot: u64, bank_hash: Hash, version: u8) -> Voted {
-        Voted { account: account(number), slot, bank_hash, block_id: block_id(slot, version) }
+    fn vote(&self, number: u8, slot: u64, bank_hash: Hash, version: u8) -> VoteTarget {
+        VoteTarget { account: account(number), slot, bank_hash, block_id: block_id(slot, version) }
     }
 }
 

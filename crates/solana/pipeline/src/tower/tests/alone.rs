@@ -6,7 +6,7 @@ use hearth_ledger::{Account, Commitment, Genesis, GenesisConfig, Ledger, LedgerC
 use hearth_tile::rig::Rig;
 use hearth_wire::vote::is_vote_message_by;
 
-use super::super::{Alone, Config as TileConfig, Membership, NoFiles, Tower as TowerTile};
+use super::super::{Config as TileConfig, Membership, NoFiles, SoloDriver, Tower as TowerTile};
 use super::*;
 use crate::failure::Failure;
 
@@ -44,7 +44,7 @@ impl Trial {
 
     /// Starts on a ledger.
     fn on(ledger: Arc<Ledger>) -> Self {
-        let (core, alone) = Alone::new(ledger.clone(), node(0), [6; 32], SLOT, now(Duration::ZERO));
+        let (core, alone) = SoloDriver::new(ledger.clone(), node(0), [6; 32], SLOT, now(Duration::ZERO));
         let membership = Membership::Alone(alone);
         let config = TileConfig { core, files: Box::new(NoFiles), failure: Failure::default(), membership };
         let rig = Rig::new(config, &["store_tower", "sign_tower"], &["tower_sign", "tower_pack"]);
@@ -92,7 +92,7 @@ impl Trial {
     }
 }
 
-fn voted(vote: &[u8]) -> Voted {
+fn voted(vote: &[u8]) -> VoteTarget {
     voted_for(&Txn::parse(vote).expect("a transaction")).expect("a vote")
 }
 
@@ -107,7 +107,7 @@ fn durable_block_is_confirmed_once_its_vote_is_signed() {
     assert_eq!(trial.slot(Commitment::Confirmed), 0, "it is not signed");
     let vote = voted(&trial.signed(number));
     let bank_hash = trial.ledger.bank_hash(1).expect("tower has waited for it");
-    assert_eq!(vote, Voted { account: ACCOUNT, slot: 1, bank_hash, block_id: [1; 32] });
+    assert_eq!(vote, VoteTarget { account: ACCOUNT, slot: 1, bank_hash, block_id: [1; 32] });
     assert_eq!((trial.slot(Commitment::Confirmed), trial.rig.count().votes), (1, 1));
 }
 

@@ -37,7 +37,7 @@ impl Files for Shared {
 
 /// A statement that tower sends to gossip.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum TowerMessage {
     /// A vote for this slot.
     Vote(u64),
     Root(u64),
@@ -69,11 +69,11 @@ impl Trial {
     }
 
     /// Takes the statements sent to gossip since the last call.
-    fn said(&mut self) -> Vec<Said> {
+    fn said(&mut self) -> Vec<TowerMessage> {
         self.rig.run();
         let read = |(_, message): &(u64, Vec<u8>)| match Statement::read(message) {
-            Statement::Vote(transaction) => Said::Vote(slot_of(transaction)),
-            Statement::Root(slot) => Said::Root(slot),
+            Statement::Vote(transaction) => TowerMessage::Vote(slot_of(transaction)),
+            Statement::Root(slot) => TowerMessage::Root(slot),
         };
         self.rig.take("tower_gossip").iter().map(read).collect()
     }
@@ -127,7 +127,7 @@ fn peer(number: u8) -> Peer {
 fn event_becomes_a_vote_that_sign_signs() {
     let mut trial = Trial::new();
     assert_eq!(trial.commands(), [Command::BuildOn(id(0))]);
-    assert_eq!(trial.said(), [Said::Root(0)]);
+    assert_eq!(trial.said(), [TowerMessage::Root(0)]);
     let first = trial.rig.take("tower_sign");
     assert_eq!(first.len(), 1, "where it stands");
     trial.give(&Event::Frozen(Box::new(block(id(1), id(0), vec![voted(1, &[]), voted(2, &[])]))), 100);
@@ -139,7 +139,7 @@ fn event_becomes_a_vote_that_sign_signs() {
     assert_eq!(trial.said(), [], "nothing is sent unsigned");
     assert_eq!(trial.rig.count().votes, 0);
     trial.rig.give("sign_tower", *tag, &[5; 64]);
-    assert_eq!(trial.said(), [Said::Vote(1)]);
+    assert_eq!(trial.said(), [TowerMessage::Vote(1)]);
     let [(_, sent)] = &trial.rig.take("tower_txsend")[..] else { panic!("one vote") };
     assert_eq!((slot_of(sent), trial.rig.count().votes), (1, 1));
 }
@@ -178,7 +178,7 @@ fn full_gossip_gets_the_newest_vote_and_root() {
     assert!(root > 0 && trial.rig.count().unpublished_votes > 0);
     let first = trial.said();
     assert_eq!(first.len(), DEPTH as usize);
-    assert_eq!(trial.said(), [Said::Root(root), Said::Vote(newest)]);
+    assert_eq!(trial.said(), [TowerMessage::Root(root), TowerMessage::Vote(newest)]);
     assert!(!trial.rig.backpressure().0);
 }
 
@@ -187,7 +187,7 @@ fn votes_of_gossip_reach_replay() {
     let mut trial = Trial::new();
     trial.commands();
     trial.tell(TowerNews::Vote(&vote_by(1, 1, id(5))));
-    let voted = Voted { account: account(1), slot: 5, bank_hash: id(5).hash, block_id: [7; 32] };
+    let voted = VoteTarget { account: account(1), slot: 5, bank_hash: id(5).hash, block_id: [7; 32] };
     assert_eq!(trial.commands(), [Command::Voted(voted)]);
     assert_eq!(trial.rig.take("tower_repair"), [], "consensus goes on at each tick");
     trial.rig.advance(TICK);

@@ -20,7 +20,7 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime
 
 /// What the network does to a datagram.
 #[derive(Clone, Copy)]
-pub struct Weather {
+pub struct NetworkFaults {
     pub latency: Duration,
     /// Up to this much is added to the latency at random: datagrams overtake each other.
     pub jitter: Duration,
@@ -30,7 +30,7 @@ pub struct Weather {
     pub mtu: usize,
 }
 
-impl Weather {
+impl NetworkFaults {
     pub const FAIR: Self = Self {
         latency: Duration::from_micros(100),
         jitter: Duration::ZERO,
@@ -63,7 +63,7 @@ pub struct World {
     pub start: Instant,
     pub now: Instant,
     pub rng: Random,
-    pub weather: Weather,
+    pub weather: NetworkFaults,
     pub server: Server,
     pub server_address: SocketAddr,
     pub nodes: Vec<(SocketAddr, Node)>,
@@ -77,7 +77,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(config: ServerConfig, weather: Weather, seed: u64) -> Self {
+    pub fn new(config: ServerConfig, weather: NetworkFaults, seed: u64) -> Self {
         let start = Instant::now();
         Self {
             start,
@@ -333,7 +333,7 @@ impl Raw {
         // As Solana's clients ask for.
         tls.enable_early_data = true;
         let crypto = QuicClientConfig::try_from(tls).expect("crypto");
-        let crypto = Arc::new(Greedy { honest: Arc::new(crypto), greed: config.greed });
+        let crypto = Arc::new(GreedyConfig { honest: Arc::new(crypto), greed: config.greed });
         let mut quic_config = quinn_proto::ClientConfig::new(crypto);
         quic_config.transport_config(Arc::new(config.transport));
         let mut seed = [5; 32];
@@ -520,12 +520,12 @@ impl rustls::client::danger::ServerCertVerifier for AnyServer {
 }
 
 /// Quinn's TLS, except that it adds to the server's transport parameters.
-struct Greedy {
+struct GreedyConfig {
     honest: Arc<QuicClientConfig>,
     greed: &'static [u8],
 }
 
-impl crypto::ClientConfig for Greedy {
+impl crypto::ClientConfig for GreedyConfig {
     fn start_session(
         self: Arc<Self>,
         version: u32,

@@ -14,7 +14,7 @@ use hearth_ledger::blockstore::{self, BlockStore, FecSetRecord};
 use hearth_ledger::genesis::funded_account_key;
 use hearth_ledger::history::{self, BlockMeta, History};
 use hearth_ledger::{
-    Account, BlockSummary, Executor, Fates, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig,
+    Account, BlockSummary, DropTable, Executor, Genesis, GenesisConfig, Ledger, LedgerConfig, StatusCacheConfig,
 };
 use hearth_rpc::{Admin, Busy, Counters, Limits, Liveness, RpcConfig, RpcError, RpcNode, RpcServer, TransactionInlet};
 use hearth_rpc_client::http::Patience;
@@ -100,7 +100,7 @@ pub struct Chain {
     /// The chain's ledger.
     pub ledger: Arc<Ledger>,
     /// The record of dropped transactions.
-    pub fates: Arc<Fates>,
+    pub fates: Arc<DropTable>,
     /// Makes the inlet refuse.
     pub full: Arc<AtomicBool>,
     /// The transactions that the inlet accepted.
@@ -112,17 +112,17 @@ pub struct Chain {
     /// The server under test.
     pub server: RpcServer,
     /// The block store and the history, if the chain has them.
-    kept: Option<Kept>,
+    kept: Option<StoreAndHistory>,
 }
 
 /// A block store and a history, both initially empty.
-struct Kept {
+struct StoreAndHistory {
     blocks: BlockStore,
     history: History,
     _folder: tempfile::TempDir,
 }
 
-impl Kept {
+impl StoreAndHistory {
     fn new(genesis_hash: &Hash) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = blockstore::Config::new(64 << 20, *genesis_hash);
@@ -138,7 +138,7 @@ pub const GENESIS_TIME: i64 = 1_700_000_000;
 
 /// Options that not every test needs.
 #[derive(Default)]
-struct Extra {
+struct ExtraOptions {
     look_at: Option<LookAt>,
     admin: Option<Admin>,
     genesis_slot: u64,
@@ -162,46 +162,46 @@ impl Chain {
     /// A chain with a block store and a history.
     pub fn with_history() -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
-        Self::build(RpcConfig { limits: Limits::default(), ..config }, true, true, Extra::default()).unwrap()
+        Self::build(RpcConfig { limits: Limits::default(), ..config }, true, true, ExtraOptions::default()).unwrap()
     }
 
     /// A chain with a server of this configuration.
     pub fn start(config: RpcConfig, limits: Limits, transaction_history: bool) -> Result<Self, RpcError> {
-        Self::build(RpcConfig { limits, ..config }, transaction_history, false, Extra::default())
+        Self::build(RpcConfig { limits, ..config }, transaction_history, false, ExtraOptions::default())
     }
 
     /// A chain with a dashboard that shows `look_at`.
     pub fn with_dashboard(look_at: LookAt) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
-        Self::build(config, true, false, Extra { look_at: Some(look_at), ..Extra::default() }).unwrap()
+        Self::build(config, true, false, ExtraOptions { look_at: Some(look_at), ..ExtraOptions::default() }).unwrap()
     }
 
     /// A chain with a history whose genesis is at this slot.
     pub fn warped(genesis_slot: u64) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
-        Self::build(config, true, true, Extra { genesis_slot, ..Extra::default() }).unwrap()
+        Self::build(config, true, true, ExtraOptions { genesis_slot, ..ExtraOptions::default() }).unwrap()
     }
 
     /// A chain with a history, inflation, epochs of 32 slots, and these accounts.
     pub fn inflating(accounts: Vec<(Pubkey, Account)>) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
-        Self::build(config, true, true, Extra { inflating: Some(accounts), ..Extra::default() }).unwrap()
+        Self::build(config, true, true, ExtraOptions { inflating: Some(accounts), ..ExtraOptions::default() }).unwrap()
     }
 
     /// A chain whose node holds another faucet key than the funded one.
     pub fn of_another_faucet(chain_faucet: Pubkey) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
-        let extra = Extra { chain_faucet: Some(chain_faucet), ..Extra::default() };
+        let extra = ExtraOptions { chain_faucet: Some(chain_faucet), ..ExtraOptions::default() };
         Self::build(config, true, false, extra).unwrap()
     }
 
     /// A chain whose node has an owner.
     pub fn with_admin(admin: Admin) -> Self {
         let config = RpcConfig::new("127.0.0.1:0".parse().unwrap());
-        Self::build(config, true, false, Extra { admin: Some(admin), ..Extra::default() }).unwrap()
+        Self::build(config, true, false, ExtraOptions { admin: Some(admin), ..ExtraOptions::default() }).unwrap()
     }
 
-    fn build(config: RpcConfig, transaction_history: bool, keep: bool, extra: Extra) -> Result<Self, RpcError> {
+    fn build(config: RpcConfig, transaction_history: bool, keep: bool, extra: ExtraOptions) -> Result<Self, RpcError> {
         let genesis_slot = extra.genesis_slot;
         let genesis = GenesisConfig::development(address(500), address(FAUCET), 0);
         let mut genesis = GenesisConfig { fund_initial_accounts: 8, genesis_slot, ..genesis };
@@ -223,8 +223,8 @@ impl Chain {
             taken: Arc::clone(&taken),
             again: Arc::clone(&again),
         };
-        let (key, fates) = (funded_account_key(FAUCET), Arc::new(Fates::new(512, 9)));
-        let kept = keep.then(|| Kept::new(ledger.genesis_hash()));
+        let (key, fates) = (funded_account_key(FAUCET), Arc::new(DropTable::new(512, 9)));
+        let kept = keep.then(|| StoreAndHistory::new(ledger.genesis_hash()));
         let node = RpcNode {
             ledger: Arc::clone(&ledger),
             inlet: Box::new(inlet),
@@ -272,7 +272,7 @@ impl Chain {
     pub fn recorded_slot(&mut self) -> BlockSummary {
         self.next_slot();
         let (block, parent) = (self.ledger.recent_blocks(1)[0], self.ledger.recent_blocks(2)[1]);
-        let Kept { blocks, history, .. } = self.kept.as_mut().unwrap();
+        let StoreAndHistory { blocks, history, .. } = self.kept.as_mut().unwrap();
         let set = FecSetRecord {
             slot: block.slot,
             parent_slot: block.parent,

@@ -5,11 +5,11 @@ pub mod instructions;
 
 use std::sync::Arc;
 
-use hearth_ledger::bank::{GeneralPath, Outcome, Record, Simulation};
+use hearth_ledger::bank::{Outcome, ProgramRuntime, Record, Simulation};
 use hearth_ledger::features;
 use hearth_ledger::{
-    Account, Bank, Committed, Executor, Forks, Genesis, GenesisConfig, InstructionError, Ledger, LedgerConfig,
-    StatusCacheConfig, TransactionError,
+    Account, Bank, CommittedTransaction, Executor, Forks, Genesis, GenesisConfig, InstructionError, Ledger,
+    LedgerConfig, StatusCacheConfig, TransactionError,
 };
 use hearth_svm::Svm;
 use hearth_wire::consts::*;
@@ -27,7 +27,7 @@ pub fn wallet(n: u64) -> Pubkey {
 }
 
 /// A ledger with only programs, in slot 1.
-pub fn ledger(general: Box<dyn GeneralPath>, extra_accounts: Vec<(Pubkey, Account)>) -> Arc<Ledger> {
+pub fn ledger(general: Box<dyn ProgramRuntime>, extra_accounts: Vec<(Pubkey, Account)>) -> Arc<Ledger> {
     ledger_with(LedgerConfig { general, ..LedgerConfig::default() }, extra_accounts)
 }
 
@@ -142,7 +142,7 @@ impl Chain {
 
     /// Runs one transaction of wallet 0 that must succeed.
     #[track_caller]
-    pub fn succeed(&mut self, instructions: &[Instruction]) -> Committed {
+    pub fn succeed(&mut self, instructions: &[Instruction]) -> CommittedTransaction {
         let outcome = self.run_one(instructions);
         let logs = self.records[0].as_ref().map(|record| record.logs.join("\n"));
         match outcome {
@@ -155,9 +155,10 @@ impl Chain {
     #[track_caller]
     pub fn fail(&mut self, instructions: &[Instruction]) -> (u8, InstructionError) {
         match self.run_one(instructions) {
-            Outcome::Committed(Committed { err: Some(TransactionError::InstructionError(index, error)), .. }) => {
-                (index, error)
-            }
+            Outcome::Committed(CommittedTransaction {
+                err: Some(TransactionError::InstructionError(index, error)),
+                ..
+            }) => (index, error),
             outcome => panic!("{outcome:?}\n{:?}", self.records),
         }
     }
