@@ -20,14 +20,23 @@ pub(super) fn of_text(text: &str) -> Result<Genesis, GenesisError> {
 }
 
 /// Returns whether the blocks in a folder are those of a chain without a UTXO ledger, as `hearth evm import` leaves
-/// them: the pool of that ledger has a file from the first opening on.
+/// them. That ledger has files from its first opening on, and any one of them shows that the chain carries it: the chain
+/// must not lose its outputs because one file is missing, such as a damaged pool that was moved away.
 pub(super) fn is_without_outputs(dir: &Path) -> bool {
     let has_blocks = |file: DirEntry| {
         let is_nonempty = file.metadata().is_ok_and(|metadata| metadata.len() > 0);
         is_nonempty && file.path().extension() == Some(OsStr::new("blocks"))
     };
-    let mut files = fs::read_dir(dir.join("blocks")).into_iter().flatten().flatten();
-    files.any(has_blocks) && !dir.join("utxo.pool").exists()
+    // A ledger that could not be opened on such blocks leaves an empty log behind, and no pool.
+    let is_of_outputs = |file: DirEntry| {
+        let name = file.file_name();
+        let is_empty = file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+        name == "utxo.pool" || (!is_empty && name.as_encoded_bytes().starts_with(b"utxo."))
+    };
+    // A folder that cannot be read is no evidence that the ledger is missing.
+    let Ok(files) = fs::read_dir(dir) else { return false };
+    let mut blocks = fs::read_dir(dir.join("blocks")).into_iter().flatten().flatten();
+    blocks.any(has_blocks) && !files.flatten().any(is_of_outputs)
 }
 
 #[cfg(test)]
@@ -35,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_without_the_file_of_the_pool_have_no_outputs() {
+    fn blocks_without_any_file_of_the_ledger_have_no_outputs() {
         let folder = tempfile::tempdir().expect("a folder");
         let (dir, blocks) = (folder.path(), folder.path().join("blocks"));
         assert!(!is_without_outputs(dir), "nothing is there");
@@ -45,7 +54,14 @@ mod tests {
         assert!(!is_without_outputs(dir), "no block is there");
         fs::write(blocks.join("00000000000000000001.blocks"), "1").expect("written");
         assert!(is_without_outputs(dir));
-        fs::write(dir.join("utxo.pool"), "").expect("written");
-        assert!(!is_without_outputs(dir));
+        fs::write(dir.join("pool.log"), "1").expect("written");
+        assert!(is_without_outputs(dir), "the pool of the EVM is in either folder");
+        for (name, text) in [("utxo.pool", ""), ("utxo.log", "1"), ("utxo.7.base", "1")] {
+            fs::write(dir.join(name), text).expect("written");
+            assert!(!is_without_outputs(dir), "{name}");
+            fs::remove_file(dir.join(name)).expect("removed");
+        }
+        fs::write(dir.join("utxo.log"), "").expect("written");
+        assert!(is_without_outputs(dir), "a ledger was opened in vain");
     }
 }

@@ -15,7 +15,7 @@ export function setUp() {
     describe: ({ rate }) => `${grouped(rate)} txn/s`,
     summary(points) {
       const rates = points.map(({ rate }) => rate);
-      if (rates.every((rate) => rate === 0)) return 'no transaction since this page was opened: the curve rises with the first';
+      if (rates.every((rate) => rate === 0)) return 'no transaction in the time shown: the curve rises with the next';
       return `now ${grouped(rates.at(-1))}, mean ${grouped(mean(rates))}, highest ${grouped(Math.max(...rates))} txn/s`;
     },
   });

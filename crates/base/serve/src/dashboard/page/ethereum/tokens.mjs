@@ -15,6 +15,8 @@ const SYMBOL_MAX = 16;
 /** Maximum number of rows, and of tokens that are queried. */
 const ROWS = 50;
 const TOKENS = 20;
+/** Gas of a query, many times what a token needs: a contract that loops must not hold the page up. */
+const GAS = '0xf4240';
 /** Stands for a balance that is not known. */
 const UNKNOWN = '–';
 const NOBODY = `0x${'0'.repeat(40)}`;
@@ -22,6 +24,8 @@ const NOBODY = `0x${'0'.repeat(40)}`;
 const addressOf = (topic) => `0x${topic.slice(26)}`;
 const word = (address) => address.slice(2).padStart(64, '0');
 const isWord = (data) => /^0x[0-9a-f]{64}$/i.test(data ?? '');
+/** The call of a token's function, at a block. */
+const query = (to, data, at = 'latest') => ['eth_call', { to, data, gas: GAS }, at];
 
 /** Text of a contract without control characters and marks that turn the direction of text. */
 const clean = (text) => text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim().slice(0, SYMBOL_MAX);
@@ -71,7 +75,7 @@ export function changesBy(transfers) {
 /** Decimals and symbols of tokens, by address. */
 async function described(tokens) {
   const asked = [...new Set(tokens)].slice(0, TOKENS);
-  const found = await attempted(asked.flatMap((to) => [DECIMALS, SYMBOL].map((data) => ['eth_call', { to, data }, 'latest'])));
+  const found = await attempted(asked.flatMap((to) => [DECIMALS, SYMBOL].map((data) => query(to, data))));
   return new Map(asked.map((token, at) => [token, { decimals: decimalsOf(found[2 * at]), symbol: symbolOf(found[2 * at + 1]) }]));
 }
 
@@ -118,7 +122,7 @@ async function etherChanges(hash) {
 async function tokenChanges(changes, about, block) {
   const shown = changes.slice(0, TOKENS);
   const at = [block - 1, block].map((value) => quantity(Math.max(0, value)));
-  const found = await attempted(shown.flatMap(({ token, account }) => at.map((when) => ['eth_call', { to: token, data: `${BALANCE_OF}${word(account)}` }, when])));
+  const found = await attempted(shown.flatMap(({ token, account }) => at.map((when) => query(token, `${BALANCE_OF}${word(account)}`, when))));
   return shown.map(({ token, account, change }, index) => {
     const [before, after] = [found[2 * index], found[2 * index + 1]].map((data) => (isWord(data) ? BigInt(data) : undefined));
     const text = (units) => amountText(units, about.get(token));
@@ -130,7 +134,7 @@ async function tokenChanges(changes, about, block) {
 
 /** Facts about a contract that describes itself as a token. */
 export async function tokenFacts(address) {
-  const [decimals, symbol, supply] = await attempted([DECIMALS, SYMBOL, SUPPLY].map((data) => ['eth_call', { to: address, data }, 'latest']));
+  const [decimals, symbol, supply] = await attempted([DECIMALS, SYMBOL, SUPPLY].map((data) => query(address, data)));
   const about = { decimals: decimalsOf(decimals), symbol: symbolOf(symbol) };
   if (about.decimals === undefined || !isWord(supply)) return [];
   return [about.symbol ? fact('token', about.symbol) : [], fact('supply', amountText(BigInt(supply), about)), fact('decimals', `${about.decimals}`)];
@@ -141,7 +145,7 @@ export async function holdings(address, from, head) {
   const [logs] = await attempted([['eth_getLogs', { fromBlock: from, toBlock: head, topics: [TRANSFER, null, `0x${word(address)}`] }]]);
   const tokens = [...new Set(transfersIn(logs ?? []).filter(({ amount }) => amount !== undefined).map(({ token }) => token))].slice(0, TOKENS);
   if (tokens.length === 0) return [];
-  const [about, found] = await Promise.all([described(tokens), attempted(tokens.map((to) => ['eth_call', { to, data: `${BALANCE_OF}${word(address)}` }, 'latest']))]);
+  const [about, found] = await Promise.all([described(tokens), attempted(tokens.map((to) => query(to, `${BALANCE_OF}${word(address)}`)))]);
   const rows = tokens.flatMap((token, at) => (isWord(found[at]) && BigInt(found[at]) > 0n ? [[key(token, 'address'), amountText(BigInt(found[at]), about.get(token))]] : []));
   if (rows.length === 0) return [];
   const blocks = number(head) - number(from);
