@@ -1,5 +1,5 @@
-//! The cluster's snapshot archives: `hearth ledger snapshot create`, and a node that serves what that made, or writes its
-//! own.
+//! The cluster's snapshot archives: `hearth ledger snapshot create`, and a node that serves what that made, or writes
+//! its own.
 
 use std::fs;
 use std::io::{Read, Write};

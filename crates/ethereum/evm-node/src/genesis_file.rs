@@ -20,8 +20,8 @@ pub(super) fn of_text(text: &str) -> Result<Genesis, GenesisError> {
 }
 
 /// Returns whether the blocks in a folder are those of a chain without a UTXO ledger, as `hearth evm import` leaves
-/// them. That ledger has files from its first opening on, and any one of them shows that the chain carries it: the chain
-/// must not lose its outputs because one file is missing, such as a damaged pool that was moved away.
+/// them. That ledger has files from its first opening on, and any one of them shows that the chain carries it: the
+/// chain must not lose its outputs because one file is missing, such as a damaged pool that was moved away.
 pub(super) fn is_without_outputs(dir: &Path) -> bool {
     let has_blocks = |file: DirEntry| {
         let is_nonempty = file.metadata().is_ok_and(|metadata| metadata.len() > 0);

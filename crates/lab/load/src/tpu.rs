@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hearth_quic::{Client, ClientConfig, ClientConnectionId, ClientCounters, ConfigError, ConnectionState};
 use hearth_tile::sys::event::{EventFd, wait_readable};
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, PortSharing, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, PortSharing, RecvBatch, UdpSocket};
 
 const SLOTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hearth_tile::sys::udp::{MAX_BATCH, Message, Options, RecvBatch, PortSharing, UdpSocket};
+use hearth_tile::sys::udp::{MAX_BATCH, Message, Options, PortSharing, RecvBatch, UdpSocket};
 use hearth_wire::transfer::TRANSFER_SIZE;
 
 use super::ScoreError;

@@ -1,8 +1,8 @@
 //! Genesis: the files, the hash, slot 0, and the funded accounts of a development chain.
 //!
 //! reads   a [`GenesisConfig`], or `genesis.bin` as the cluster's tools write it
-//! writes  `genesis.bin`, `chain.json` and `hard-forks.json` beside it, `genesis.tar.bz2`; the accounts and the ticks of
-//!         slot 0
+//! writes  `genesis.bin`, `chain.json` and `hard-forks.json` beside it, `genesis.tar.bz2`; the accounts and the ticks
+//!         of slot 0
 //! memory  32 bytes per funded account, the additional accounts, and the hashes of slot 0's ticks
 //! drops   a file that is cut, altered or says what this program cannot run: a [`GenesisError`] that says so
 //! source  `solana-genesis-config` 4.0 for file and hash, `solana-shred-version` 3.0, `create_new_ledger` of

@@ -89,8 +89,8 @@ pub fn first_new(declared: &[u64], known: &[u64], (after, until): (u64, u64)) ->
     counts(declared).into_iter().find(is_new).map(|(slot, _)| slot)
 }
 
-/// The hard forks of a chain that goes on from the state of `slot`: those that the state was made with or knows, `found`
-/// with their counts, and of the declared ones those after `slot`. Slots are repeated as often as they count.
+/// The hard forks of a chain that goes on from the state of `slot`: those that the state was made with or knows,
+/// `found` with their counts, and of the declared ones those after `slot`. Slots are repeated as often as they count.
 ///
 /// # Errors
 /// A declared fork is at or before `slot` and the state has it not or not as often; or there are too many.

@@ -427,13 +427,12 @@ fn open_files(
     mut funded: impl FnMut(usize),
     replaying: impl FnMut(&ReplaySummary) -> ReplayControl,
 ) -> Result<Chain, BootError> {
-    let io = |source| BootError::Folder { path: folder.into(), source };
     if !find_genesis(folder)? {
         // Before anything is written: a second genesis beside the blocks of the first would make neither chain usable.
         no_orphans(config, folder)?;
         forget_hard_forks(folder)?;
     }
-    std::fs::create_dir_all(folder).map_err(io)?;
+    std::fs::create_dir_all(folder).map_err(|source| BootError::Folder { path: folder.into(), source })?;
     let identity = identity(config, folder)?;
     let faucet = keys::read_or_create(&folder.join("faucet.json"))?;
     let genesis = genesis(config, folder, beginning, (&identity, &faucet), &mut funded)?;
@@ -668,7 +667,6 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let blocks = chain.store.reader();
     let taker = chain.taker.take();
     let admin = instruments.map(|instruments| admin(&config.rpc, &ledger, &topology, instruments));
-    let idle = idle(&config.layout);
     let history = chain.history.as_ref().map(History::reader);
     let fates = Arc::new(DropTable::new(config.rpc.fate_capacity, tag_key()));
     let folder = chain.folder.clone();
@@ -684,13 +682,12 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let part = tiles::Participation { cluster, consensus, ended: ended.clone() };
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
     let huge_pages = huge_pages(&config.hugetlbfs);
-    let node_config = NodeConfig { workspace: workspace_path(config), huge_pages, idle, tiles };
+    let node_config = NodeConfig { workspace: workspace_path(config), huge_pages, idle: idle(&config.layout), tiles };
     let mut node = Node::boot(topology, clock, node_config)?;
-    let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link));
-    let inlet = Box::new(RpcInlet(inlet.expect("every topology of a node has one of them")));
+    let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link)).expect("every topology has one of them");
     let board = peers.as_ref().map(|peers| Arc::clone(&peers.board));
     let calls = node.take_inlet(RPC_POH).map(Mutex::new);
-    let alive = Tiles::of(&node);
+    let tiles = Tiles::of(&node);
     let words = node.workspace().counters(RPC).expect("the topology has the service");
     let look_at = view(config, instruments);
     let has_dashboard = look_at.is_ok();
@@ -698,7 +695,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         newest_snapshot: newest_snapshot(archives.clone(), &ledger),
         shred_version: ledger.shred_version(),
         ledger: ledger.clone(),
-        inlet,
+        inlet: Box::new(RpcInlet(inlet)),
         identity,
         faucet,
         chain_faucet: genesis.config().faucet,
@@ -722,25 +719,12 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         call_for_slot: Box::new(move |slot| calls.iter().for_each(|calls| call_for_slot(calls, slot))),
         look_at,
         admin,
-        liveness: alive.clone().liveness(),
+        liveness: tiles.clone().liveness(),
     };
     let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
     let rpc = rpc_server.local_addr();
     let at = Position { ledger, blocks };
-    Ok(RunningNode {
-        node,
-        ports,
-        rpc,
-        has_dashboard,
-        tiles: alive,
-        voters,
-        at,
-        rpc_server,
-        taker,
-        watch,
-        ended,
-        peers,
-    })
+    Ok(RunningNode { node, ports, rpc, has_dashboard, tiles, voters, at, rpc_server, taker, watch, ended, peers })
 }
 
 /// The genesis accounts of the additional validators.

@@ -21,7 +21,7 @@ use hearth_ring::{HugePages, Observer, Workspace};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_tile::affinity::Cores;
 use hearth_tile::rig::Rig;
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, PortSharing, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, PortSharing, RecvBatch, UdpSocket};
 
 /// Datagrams that a local QUIC client sends at a time: few enough for a socket's buffer of 208 KiB.
 const RUN: usize = 32;

@@ -18,7 +18,7 @@ use hearth_load::solana::workload::Kind;
 use hearth_quic::{Server, ServerConfig};
 use hearth_testkit::http;
 use hearth_tile::sys::event::{EventFd, wait_readable};
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, PortSharing, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, PortSharing, RecvBatch, UdpSocket};
 use hearth_wire::Signature;
 use hearth_wire::base58::{encode_32, encode_64};
 use parking_lot::Mutex;

@@ -20,8 +20,8 @@ pub const TICKS_PER_SLOT_MAX: u64 = 255;
 pub const SLOTS_PER_EPOCH_MAX: u64 = 1 << 24;
 /// Maximum length of a slot in milliseconds: an hour.
 pub const SLOT_MS_MAX: u64 = 3_600_000;
-/// Maximum hashes per slot. A start does those of slot 0 before anything else, and the genesis may come from anybody: so
-/// many take 10 to 30 s. The cluster has 4 million.
+/// Maximum hashes per slot. A start does those of slot 0 before anything else, and the genesis may come from anybody:
+/// so many take 10 to 30 s. The cluster has 4 million.
 pub const SLOT_HASHES_MAX: u64 = 1 << 28;
 /// Maximum genesis slot: it leaves room for ten million years, and sums of slots do not overflow.
 const GENESIS_SLOT_MAX: u64 = 1 << 50;

@@ -5,8 +5,8 @@
 //! memory  8 B per hard fork
 //! drops   a file that is no such list or has too many: a [`GenesisError`]
 //!
-//! Every start writes it, also the list without a slot. So a folder that lacks it is of an older version, which left the
-//! hard forks to the configuration.
+//! Every start writes it, also the list without a slot. So a folder that lacks it is of an older version, which left
+//! the hard forks to the configuration.
 
 use std::path::Path;
 

@@ -51,8 +51,8 @@ pub fn entrypoints<T: ToSocketAddrs + Display>(given: &[T]) -> Result<Vec<Socket
     }
 }
 
-/// The nodes whose word on snapshots counts. Where only these may serve one there must be some: else none could be taken,
-/// and nothing would say why.
+/// The nodes whose word on snapshots counts. Where only these may serve one there must be some: else none could be
+/// taken, and nothing would say why.
 pub fn known_validators(config: &Config) -> Result<Vec<Pubkey>, JoinError> {
     let known: Vec<Pubkey> = config.snapshots.known_validators.iter().map(|address| address.0).collect();
     let none_may_serve = config.snapshots.only_known_rpc && known.is_empty();

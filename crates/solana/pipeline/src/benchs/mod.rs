@@ -10,7 +10,7 @@
 use std::net::SocketAddr;
 
 use hearth_quic::{Client, ClientConfig};
-use hearth_tile::sys::udp::{Message, Options, RecvBatch, PortSharing, UdpSocket};
+use hearth_tile::sys::udp::{Message, Options, PortSharing, RecvBatch, UdpSocket};
 use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Tile, WaitFor};
 
 use crate::links::{OUTGOING_MTU, TXN_MTU};

@@ -24,7 +24,7 @@ use hearth_netem::{Datagrams, Emulator};
 use hearth_tile::bandwidth;
 use hearth_tile::latency::stamp;
 use hearth_tile::sys::udp::{
-    MAX_POLLED, Message, Options, RecvBatch, PortSharing, UdpSocket, is_unreachable, may_be_split, readable,
+    MAX_POLLED, Message, Options, PortSharing, RecvBatch, UdpSocket, is_unreachable, may_be_split, readable,
 };
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Tile, WaitFor};
 

@@ -30,7 +30,8 @@ fn addr(rig: &mut Rig<Net>, kind: PortKind) -> SocketAddr {
 }
 
 fn sender() -> UdpSocket {
-    UdpSocket::bind("127.0.0.1:0".parse().unwrap(), Options { sharing: PortSharing::None, buffer_bytes: 1 << 20 }).unwrap()
+    UdpSocket::bind("127.0.0.1:0".parse().unwrap(), Options { sharing: PortSharing::None, buffer_bytes: 1 << 20 })
+        .unwrap()
 }
 
 /// Runs turns until `done`.
