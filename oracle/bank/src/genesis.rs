@@ -10,6 +10,7 @@ use solana_fee_calculator::FeeRateGovernor;
 use solana_genesis_config::GenesisConfig;
 use solana_inflation::Inflation;
 use solana_pubkey::Pubkey;
+use solana_rent::DEFAULT_LAMPORTS_PER_BYTE;
 use solana_runtime::{genesis_utils, stake_utils};
 use solana_signer::Signer;
 use solana_vote_program::vote_state;
@@ -39,6 +40,10 @@ pub struct Rules {
     pub programs: Vec<Pubkey>,
     /// Whether the program of stakes is among them. Stakes earn and count without it.
     pub stake_program: bool,
+    /// Accounts beside all these.
+    pub accounts: Vec<(Pubkey, Account)>,
+    /// Lamports that an account must hold for each of its bytes.
+    pub lamports_per_byte: u64,
     /// Hashes a tick; `None` leaves slot 0's last hash equal to the genesis hash.
     pub hashes_per_tick: Option<u64>,
     pub target_signatures_per_slot: u64,
@@ -64,6 +69,8 @@ impl Default for Rules {
             extra_stakes: 0,
             programs: vec![],
             stake_program: false,
+            accounts: vec![],
+            lamports_per_byte: DEFAULT_LAMPORTS_PER_BYTE,
             hashes_per_tick: None,
             target_signatures_per_slot: FeeRateGovernor::default().target_signatures_per_slot,
             cluster: ClusterType::Development,
@@ -99,6 +106,7 @@ pub fn make(world: &World, rules: &Rules) -> GenesisConfig {
         ..GenesisConfig::default()
     };
     genesis.poh_config.hashes_per_tick = rules.hashes_per_tick;
+    genesis.rent.lamports_per_byte = rules.lamports_per_byte;
     let purse = |sol: u64| AccountSharedData::new(sol * SOL, 0, &solana_sdk_ids::system_program::id());
     genesis.add_account(world.mint.pubkey(), purse(500_000_000));
     world.users.iter().for_each(|user| genesis.add_account(user.pubkey(), purse(10_000)));
@@ -107,6 +115,7 @@ pub fn make(world: &World, rules: &Rules) -> GenesisConfig {
     add_features(&mut genesis, rules);
     add_validators(&mut genesis, world, rules);
     add_programs(&mut genesis, rules);
+    genesis.accounts.extend(rules.accounts.iter().cloned());
     genesis
 }
 

@@ -14,6 +14,9 @@ use solana_pubkey::Pubkey;
 use solana_sdk_ids::{address_lookup_table, config};
 
 use crate::acts::flood::Flood;
+use crate::acts::gone::{Closings, Collectors};
+use crate::acts::loader_v4::{self, Abandoned};
+use crate::acts::refused::RefusedTransfers;
 use crate::acts::stake::Stakes;
 use crate::acts::system::{Accounts, Steady, Transfers};
 use crate::acts::token::Tokens;
@@ -38,7 +41,7 @@ pub struct Scenario {
     pub skip_percent: u64,
     pub fork_percent: u64,
     pub hard_forks: Vec<u64>,
-    /// Slots that are all skipped; fewer than an epoch, whose leaders would be unknown.
+    /// Slots that are all skipped. No epoch may lie among them as a whole: the next one's leaders would be unknown.
     pub gaps: Vec<Range<u64>>,
 }
 

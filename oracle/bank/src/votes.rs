@@ -49,7 +49,8 @@ pub fn cast(block: &mut Block<'_>, world: &World, voting: &Voting) {
     }
 }
 
-fn vote_of(block: &mut Block<'_>, validator: &Validator, voting: &Voting, skew: i64) {
+/// Lets a validator vote in `block`, with a clock that runs `skew` seconds ahead.
+pub fn vote_of(block: &mut Block<'_>, validator: &Validator, voting: &Voting, skew: i64) {
     let parent = block.parent.clone();
     let Some(state) = vote_state(&block.bank, validator) else { return };
     let late = if block.rng.chance(voting.late_percent) { block.rng.between(1, 12) } else { 0 };

@@ -38,7 +38,7 @@ impl Default for Programs {
 }
 
 /// Returns the code of a program that Agave's crates hold.
-fn code(id: &Pubkey) -> Vec<u8> {
+pub fn code(id: &Pubkey) -> Vec<u8> {
     let accounts = solana_program_binaries::by_id(id, &Rent::default()).expect("the program is known");
     match accounts.as_slice() {
         [(_, program)] => program.data().to_vec(),

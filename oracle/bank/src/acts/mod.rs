@@ -5,11 +5,14 @@
 pub mod budget;
 pub mod configuration;
 pub mod flood;
+pub mod gone;
 pub mod invalid;
 pub mod loader;
+pub mod loader_v4;
 pub mod nonce;
 pub mod precompile;
 pub mod probe;
+pub mod refused;
 pub mod stake;
 pub mod system;
 pub mod table;

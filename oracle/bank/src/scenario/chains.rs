@@ -44,6 +44,17 @@ fn times() -> Vec<Scenario> {
             ..diligent("gap", "no block for 30 slots around a boundary", 110, |_| rewarded(32), votes_and_stakes)
         },
         Scenario {
+            // From the last block before it to the first after it are more slots than the slot history holds: 2^20.
+            gaps: vec![70..(1 << 20) + 130],
+            ..diligent(
+                "long-gap",
+                "no block for longer than the slot history reaches back",
+                (1 << 20) + 180,
+                |_| rewarded(1 << 20),
+                votes_and_stakes,
+            )
+        },
+        Scenario {
             voting: Voting { absent: vec![1], missing_percent: 10, ..Voting::default() },
             ..plain(
                 "delinquent",

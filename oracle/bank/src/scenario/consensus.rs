@@ -8,7 +8,7 @@ fn stakes() -> Acts {
 
 /// The scenarios of this file.
 pub fn scenarios() -> Vec<Scenario> {
-    [votes(), rewards()].into_iter().flatten().collect()
+    [votes(), rewards(), vec![gone()]].into_iter().flatten().collect()
 }
 
 /// Validators that vote late, and wrongly, in that many percent of the cases.
@@ -112,4 +112,37 @@ fn rewards() -> Vec<Scenario> {
             votes_and_stakes,
         ),
     ]
+}
+
+/// Stakes whose vote account has ended, and commissions that are burned.
+fn gone() -> Scenario {
+    Scenario {
+        voting: Voting {
+            absent: vec![1, 3, 4],
+            late_percent: 6,
+            missing_percent: 4,
+            wrong_percent: 1,
+            ..Voting::default()
+        },
+        ..plain(
+            "gone-votes",
+            "vote accounts closed under their stakes, collectors that are vote accounts",
+            210,
+            |_| {
+                let validator = |sol, commission_bps| Stake { sol, commission_bps };
+                let voting = [validator(1_000_000, 900), validator(600_000, 500), validator(300_000, 700)];
+                let closed = [validator(200_000, 500), validator(100_000, 300)];
+                let validators = voting.into_iter().chain(closed).collect();
+                // Rent rises with epoch 1, so that no stake account covers its delegation then.
+                let pending = vec![(features::set_lamports_per_byte_to_6960::id(), None)];
+                Rules { validators, extra_stakes: 20, lamports_per_byte: 1_000, pending, ..rewarded(64) }
+            },
+            || {
+                vec![
+                    (100, Box::new(Closings { from_slot: 40, validators: vec![3, 4] })),
+                    (100, Box::new(Collectors::default())),
+                ]
+            },
+        )
+    }
 }

@@ -18,6 +18,13 @@ fn native() -> Vec<Scenario> {
             || vec![(90, Box::new(Transfers { most: 5 }))],
         ),
         plain(
+            "transfer-errors",
+            "transfers that are refused, and payers that may not pay",
+            120,
+            |_| epochs(64),
+            || vec![(100, Box::new(RefusedTransfers::default())), (100, Box::new(RefusedTransfers::default()))],
+        ),
+        plain(
             "accounts",
             "accounts created, allocated and assigned",
             100,
@@ -71,6 +78,13 @@ fn deployed() -> Vec<Scenario> {
             40,
             |_| epochs(64),
             || vec![(50, Box::new(loader::Programs::default()))],
+        ),
+        plain(
+            "loader-v4",
+            "programs of the loader that was abandoned",
+            40,
+            |_| Rules { accounts: loader_v4::accounts(), ..epochs(32) },
+            || vec![(100, Box::new(Abandoned)), (60, Box::new(Abandoned))],
         ),
         plain(
             "configurations",
