@@ -197,15 +197,15 @@ pub(crate) fn lamports_per_byte(accounts: &Accounts) -> Option<u64> {
     accounts.with(&SYSVAR_RENT, |account| u64_at(account.data(), 0))
 }
 
-/// Sets the lamports that an account must hold for each byte.
+/// Sets the lamports that an account must hold for each byte. If they rise, so does the balance of the rent sysvar.
 pub(crate) fn set_lamports_per_byte(accounts: &Accounts, lamports: u64) {
-    accounts.update(&SYSVAR_RENT, |account| {
-        let mut data = account.data().to_vec();
-        if let Some(first) = data.first_chunk_mut() {
-            *first = lamports.to_le_bytes();
-        }
-        account.set_data(&data);
-    });
+    let Some(mut data) = accounts.with(&SYSVAR_RENT, |account| account.data().to_vec()) else { return };
+    if let Some(first) = data.first_chunk_mut() {
+        *first = lamports.to_le_bytes();
+    }
+    // The least balance of what is written is by the rent that the account says.
+    accounts.update(&SYSVAR_RENT, |account| account.set_data(&data));
+    write(accounts, &SYSVAR_RENT, &data);
 }
 
 /// Writes the sysvars of a slot's end: the recent blockhashes with their prices, the newest first, and the history.

@@ -9,7 +9,7 @@ use hearth_node::recorded::format::{RecordedLedger, ledgers_below};
 use hearth_node::recorded::replay;
 
 /// The recorded ledgers of the repository, at least. A ledger that is not found is not tested.
-const LEDGERS_LEAST: usize = 45;
+const LEDGERS_LEAST: usize = 49;
 const THREADS: usize = 2;
 
 #[test]
