@@ -199,7 +199,8 @@ impl ArchiveParts {
         }
         statuses::check(&statuses, fields.slot)?;
         let mut listed = HashSet::new();
-        for info in &fields.storages {
+        // Those of an incremental archive may list account files that only the full one has.
+        for info in fields.storages.iter().filter(|info| name.base.is_none_or(|base| info.slot > base)) {
             let fault = |why| Err(Fault::Storage { slot: info.slot, why });
             match self.storages.get(&info.slot) {
                 None => return fault("is not there"),

@@ -48,11 +48,15 @@ impl Bank {
         loaded: &mut LoadedAddresses,
         locked: Option<u64>,
     ) -> Result<CheckedTransaction, TransactionError> {
-        check_shape(txn, &self.features.rules)?;
+        check_instructions(txn, &self.features.rules)?;
         if txn.loaded_count() != 0 {
             // The slot hashes decide whether a deactivated table still counts.
             self.shared.hashing.complete(&self.shared.accounts);
             *loaded = LoadedAddresses::resolve(txn, &self.shared.accounts, self.slot)?;
+        }
+        // The cluster's bank looks addresses up before it locks accounts.
+        check_locks(txn, &self.features.rules)?;
+        if txn.loaded_count() != 0 {
             check_loaded(txn, loaded.all())?;
             // A table only grows, and a closed one cannot return at its address while the chain follows the program's
             // rules, so this condition never holds. It keeps the locks correct in case anything else changes a table.
@@ -102,10 +106,15 @@ impl CheckedTransaction {
     }
 }
 
-fn check_shape(txn: &Txn<'_>, rules: &Rules) -> Result<(), TransactionError> {
+fn check_instructions(txn: &Txn<'_>, rules: &Rules) -> Result<(), TransactionError> {
     if txn.instruction_count() > MAX_INSTRUCTIONS || rules.limits_instruction_accounts && has_large_instruction(txn) {
         return Err(TransactionError::SanitizeFailure);
     }
+    Ok(())
+}
+
+/// Checks the number of accounts, those from lookup tables included, and that none of the transaction's own repeats.
+fn check_locks(txn: &Txn<'_>, rules: &Rules) -> Result<(), TransactionError> {
     if txn.account_count() > if rules.locks_more_accounts { MAX_ACCOUNT_LOCKS } else { FEWER_ACCOUNT_LOCKS } {
         return Err(TransactionError::TooManyAccountLocks);
     }

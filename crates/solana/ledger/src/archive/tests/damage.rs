@@ -116,6 +116,18 @@ fn files_that_are_missing_or_too_many_are_named() {
     assert!(fault_of(|files| files.push((link, vec![]))).contains("holds \"accounts/10.1\""));
 }
 
+/// As agave-validator 4.2.2 writes them.
+#[test]
+fn an_incremental_archive_may_list_files_of_the_full_one() {
+    let mut files = files();
+    // The account file of slot 3.
+    files.remove(5);
+    let incremental = |base| ArchiveName { base: Some(base), ..name() };
+    read_tar(&tar_of(&files), &incremental(5), &LIMITS).unwrap();
+    let fault = read_tar(&tar_of(&files), &incremental(2), &LIMITS).unwrap_err();
+    assert!(fault.to_string().contains("slot 3 is not there"), "{fault}");
+}
+
 #[test]
 fn fields_that_do_not_fit_are_named() {
     assert!(
