@@ -57,7 +57,7 @@ fn what_the_monitor_says_is_enough_to_make_a_bench_faster() {
 /// The file that the README gives for a bench that something holds back.
 fn readme_file() -> String {
     let readme = include_str!("../../../../README.md");
-    let (_, after) = readme.split_once("by this `my.toml`:\n\n").expect("the README gives a file");
+    let (_, after) = readme.split_once("with this `my.toml`:\n\n").expect("the README gives a file");
     // Indented as code, within a step of the list.
     let block = after.lines().take_while(|line| line.is_empty() || line.starts_with("        "));
     block.map(|line| format!("{}\n", line.trim_start())).collect()

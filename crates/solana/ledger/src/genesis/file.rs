@@ -175,7 +175,8 @@ pub(super) fn read_up_to(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>,
 /// Removes a file, if it is there.
 pub(super) fn remove(path: &Path) -> Result<(), GenesisError> {
     match std::fs::remove_file(path) {
-        Err(source) if source.kind() != ErrorKind::NotFound => {
+        // Below a file there is nothing to remove; whatever makes the folder says so.
+        Err(source) if !matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Err(GenesisError::Io { action: "write", path: path.to_owned(), source })
         }
         _ => Ok(()),
