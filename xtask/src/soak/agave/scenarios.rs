@@ -24,10 +24,9 @@ const GOES_ON_WITHIN: Duration = Duration::from_secs(300);
 const BEHIND_MAX: u64 = 32;
 /// The lamports of a bootstrap validator's stake.
 const STAKE: &str = "1000000000000000";
-const EPOCH_SLOTS: &str = "64";
-/// Where agave-validator joins a chain that goes on: of an epoch later than the next one after its snapshot it knows no
-/// leaders, drops all shreds, and stays where it is.
-const LONG_EPOCH_SLOTS: &str = "1024";
+/// Of an epoch later than the next one after its root agave-validator knows no leaders: it drops all shreds, and stays
+/// where it is. So epochs are longer than what a node is behind after a start, and short enough to see their ends.
+const EPOCH_SLOTS: &str = "256";
 
 /// Our chain is handed to Agave as an archive, and Agave's archives to a new node of ours.
 pub fn snapshot(lab: &Lab) -> Result<Outcome, String> {
@@ -102,7 +101,7 @@ pub fn join(lab: &Lab) -> Result<Outcome, String> {
         lab.address("agave-stake")?,
     );
     std::fs::write(&accounts, account).map_err(|error| format!("{}: {error}", accounts.display()))?;
-    our_genesis(lab, &chain, "ours", LONG_EPOCH_SLOTS, &["--validator-accounts-file", &accounts.to_string_lossy()])?;
+    our_genesis(lab, &chain, "ours", EPOCH_SLOTS, &["--validator-accounts-file", &accounts.to_string_lossy()])?;
     let ours = Ours { ledger: &chain, keys: Some("ours"), joins: false };
     let (slot, hash) = handed_over(lab, &ours, &unused)?;
     let mut node = ours.start(lab)?;
