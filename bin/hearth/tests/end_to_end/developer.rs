@@ -376,6 +376,9 @@ fn the_genesis_of_a_cluster_is_run() {
     node.stop();
     let shown = output(hearth().args(["genesis", "show"]).arg(&ledger));
     assert_eq!(String::from_utf8(shown.stdout).unwrap(), said);
+    fs::write(ledger.join("hard-forks.json"), "[5]").unwrap();
+    let shown = output(hearth().args(["genesis", "show"]).arg(&ledger));
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("with the hard forks at [5]; "), "{shown:?}");
     // A second one is not written over it.
     let again = output(&mut create);
     assert!(String::from_utf8_lossy(&again.stderr).contains("a genesis is never overwritten"), "{again:?}");

@@ -522,7 +522,7 @@ fn genesis(
         if is_ours && !differences(began, &wanted).is_empty() {
             let which = differences(began, &wanted).join(", ");
             hearth_command::output::note(format_args!(
-                "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
+                "notice: the chain in {} keeps what it began with: {which}; `hearth run --reset` begins a new one",
                 folder.display()
             ));
         }
