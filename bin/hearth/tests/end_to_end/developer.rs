@@ -188,9 +188,8 @@ fn what_goes_before_something_else_is_said() {
     setup.with("development.genesis.slots_per_epoch", 64).with("development.genesis.fund_initial_accounts", 65);
     let node = setup.start();
     let said = node.process.errors();
-    let kept =
-        "keeps what it began with: fund_initial_accounts 64 (and not 65), slots_per_epoch 432000 (and not 64); --reset";
-    assert!(said.contains(kept), "{said}");
+    let kept = "keeps what it began with: fund_initial_accounts 64 (and not 65), slots_per_epoch 432000 (and not 64);";
+    assert!(said.contains(kept) && said.contains("`hearth run --reset` begins a new one"), "{said}");
     node.stop();
 }
 
