@@ -188,9 +188,8 @@ fn what_goes_before_something_else_is_said() {
     setup.with("development.genesis.slots_per_epoch", 64).with("development.genesis.fund_initial_accounts", 65);
     let node = setup.start();
     let said = node.process.errors();
-    let kept =
-        "keeps what it began with: fund_initial_accounts 64 (and not 65), slots_per_epoch 432000 (and not 64); --reset";
-    assert!(said.contains(kept), "{said}");
+    let kept = "keeps what it began with: fund_initial_accounts 64 (and not 65), slots_per_epoch 432000 (and not 64);";
+    assert!(said.contains(kept) && said.contains("`hearth run --reset` begins a new one"), "{said}");
     node.stop();
 }
 
@@ -376,6 +375,9 @@ fn the_genesis_of_a_cluster_is_run() {
     node.stop();
     let shown = output(hearth().args(["genesis", "show"]).arg(&ledger));
     assert_eq!(String::from_utf8(shown.stdout).unwrap(), said);
+    fs::write(ledger.join("hard-forks.json"), "[5]").unwrap();
+    let shown = output(hearth().args(["genesis", "show"]).arg(&ledger));
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("with the hard forks at [5]; "), "{shown:?}");
     // A second one is not written over it.
     let again = output(&mut create);
     assert!(String::from_utf8_lossy(&again.stderr).contains("a genesis is never overwritten"), "{again:?}");

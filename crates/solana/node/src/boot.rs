@@ -109,6 +109,12 @@ pub enum BootError {
     /// A key cannot be read or created.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// No vote account is named, and the ledger folder has no key of one.
+    #[error(
+        "{0}; name the address or the key of the node's vote account (--vote-account, consensus.vote_account_path), or \
+         let it not vote (consensus.vote = false)"
+    )]
+    VoteAccount(KeyError),
     /// The genesis cannot be loaded or created.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
@@ -516,7 +522,7 @@ fn genesis(
         if is_ours && !differences(began, &wanted).is_empty() {
             let which = differences(began, &wanted).join(", ");
             hearth_command::output::note(format_args!(
-                "notice: the chain in {} keeps what it began with: {which}; --reset begins a new one",
+                "notice: the chain in {} keeps what it began with: {which}; `hearth run --reset` begins a new one",
                 folder.display()
             ));
         }

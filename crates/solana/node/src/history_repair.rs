@@ -48,6 +48,7 @@ pub fn plan(
     mut refused: impl FnMut(&SnapshotError),
 ) -> Result<Plan, RestoreError> {
     let snapshots: Vec<u64> = folders.states()?.iter().map(|state| state.slot).collect();
+    folders.check_bases(!snapshots.is_empty() || blocks.first_slot().is_some())?;
     let newest = snapshots.first().copied().unwrap_or(genesis.config().genesis_slot);
     let gaps = history.map_or(vec![], |history| gaps(history, blocks, newest));
     let mut walk = Walk::back_from(newest, |slot| readable_parent(blocks, slot));

@@ -45,6 +45,18 @@ pub enum RestoreError {
     /// An archive that is newer than what is here cannot be used.
     #[error("cannot start from {0}; replace the archive, or remove it to start from an older state")]
     Archive(#[from] ArchiveError),
+    /// An incremental archive is there without its full one, and nothing else to start from.
+    #[error(
+        "{} holds what changed since the full archive of slot {base}, which is not there: put that one, \
+         snapshot-{base}-….tar.zst, beside it, or remove the file to begin at the genesis",
+        path.display()
+    )]
+    NoBase {
+        /// The incremental archive.
+        path: PathBuf,
+        /// The slot of its full archive.
+        base: u64,
+    },
     /// The folder's hard forks cannot be read.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
@@ -169,6 +181,26 @@ impl StateFolders {
         // Archives come behind our own, and stay there among those of one slot.
         states.sort_by_key(|state| std::cmp::Reverse(state.slot));
         Ok(states)
+    }
+
+    /// Reports each incremental archive whose full one is missing.
+    ///
+    /// # Errors
+    /// The first of these, unless `has_other`: there is a state or a block to continue from.
+    pub fn check_bases(&self, has_other: bool) -> Result<(), RestoreError> {
+        let archives = self.archives()?;
+        let has_full = |slot: u64| archives.iter().any(|(_, name)| name.base.is_none() && name.slot == slot);
+        for (path, name) in &archives {
+            let Some(base) = name.base.filter(|base| !has_full(*base)) else { continue };
+            if !has_other {
+                return Err(RestoreError::NoBase { path: path.clone(), base });
+            }
+            note(format_args!(
+                "notice: {} is not used: the full archive of slot {base}, snapshot-{base}-….tar.zst, is not there",
+                path.display()
+            ));
+        }
+        Ok(())
     }
 
     /// The archives, by name.

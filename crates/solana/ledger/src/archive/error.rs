@@ -118,6 +118,14 @@ pub enum Fault {
         /// The slot of the full archive.
         full: u64,
     },
+    /// The archive on which a new one is to build is not of an earlier slot.
+    #[error("it is of slot {base}, and not of an earlier slot than the state to be written, which is of slot {slot}")]
+    NotEarlier {
+        /// The slot of the archive.
+        base: u64,
+        /// The slot of the state.
+        slot: u64,
+    },
     /// A hard fork of the configuration is not after the bank, which was made without it.
     #[error(
         "the bank has hard forks at {}, this node is configured with {} (consensus.hard_forks)",

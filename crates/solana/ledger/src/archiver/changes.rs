@@ -72,8 +72,9 @@ impl Changes {
 
 /// Succeeds if a bank is of an earlier block of the ledger's chain, as far as that is known.
 fn is_earlier(ledger: &Ledger, fields: &BankFields) -> Result<(), Fault> {
-    if fields.slot >= ledger.recent_blocks(1)[0].slot {
-        return Err(Fault::Malformed("a full archive that is not of an earlier slot than the state to be written"));
+    let slot = ledger.recent_blocks(1)[0].slot;
+    if fields.slot >= slot {
+        return Err(Fault::NotEarlier { base: fields.slot, slot });
     }
     let is_block = SlotHistory::of(ledger).is_none_or(|history| history.may_have(fields.slot));
     let is_same = ledger.bank_hash(fields.slot).is_none_or(|hash| hash == fields.hash);

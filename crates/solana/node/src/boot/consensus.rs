@@ -191,8 +191,11 @@ fn vote_account(config: &Config, folder: &Path) -> Result<Option<Pubkey>, BootEr
     if let Some(address) = given.to_str().and_then(|text| decode_32(text).ok()) {
         return Ok(Some(address));
     }
-    let path = if given.as_os_str().is_empty() { folder.join("vote-account.json") } else { given };
-    Ok(Some(keys::read(&path)?.public))
+    let account = match given.as_os_str().is_empty() {
+        true => keys::read(&folder.join("vote-account.json")).map_err(BootError::VoteAccount)?,
+        false => keys::read(&given)?,
+    };
+    Ok(Some(account.public))
 }
 
 /// The keys of authorized voters that the configuration names.

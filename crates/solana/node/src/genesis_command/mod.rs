@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use hearth_command::exit_code::{ExitCode, FAILED, WRONG_USE};
 use hearth_command::output::CommandOutput;
-use hearth_ledger::genesis::{ARCHIVE_NAME, GENESIS_NAME};
+use hearth_ledger::genesis::{ARCHIVE_NAME, GENESIS_NAME, read_hard_forks};
 use hearth_ledger::{Genesis, GenesisError};
 
 use crate::developer::FlagError;
@@ -78,11 +78,14 @@ pub fn run(command: &Command, say: &CommandOutput) -> Result<(), GenesisFailure>
             std::fs::create_dir_all(&options.ledger).map_err(failed)?;
             genesis.save_alone(&path)?;
             Genesis::write_archive(&path)?;
-            show::genesis(&genesis, say);
+            show::genesis(&genesis, &[], say);
         }
         Command::Show { file } => {
-            let path = if file.is_dir() { file.join(GENESIS_NAME) } else { file.clone() };
-            show::genesis(&Genesis::load(&path)?, say);
+            let (path, hard_forks) = match file.is_dir() {
+                true => (file.join(GENESIS_NAME), read_hard_forks(file)?.unwrap_or_default()),
+                false => (file.clone(), vec![]),
+            };
+            show::genesis(&Genesis::load(&path)?, &hard_forks, say);
         }
     }
     Ok(())

@@ -4,18 +4,23 @@ use hearth_command::numbers::grouped;
 use hearth_command::output::CommandOutput;
 use hearth_command::time::utc;
 use hearth_ledger::Genesis;
+use hearth_ledger::hard_forks::shred_version_with;
 use hearth_ledger::stakes::stakes_at_genesis;
 use hearth_pipeline::shred::Slot0;
 use hearth_wire::base58::encode_32;
 use hearth_wire::consts::FEATURE_PROGRAM;
 
-/// Prints a genesis.
-pub fn genesis(genesis: &Genesis, say: &CommandOutput) {
+/// Prints a genesis, of a chain that has had hard forks at these slots.
+pub fn genesis(genesis: &Genesis, hard_forks: &[u64], say: &CommandOutput) {
     let config = genesis.config();
     let hashes = config.hashes_per_tick.map_or("timed, not hashed".to_owned(), |hashes| format!("{hashes} hashes"));
     let (prices, inflation) = (&config.fee_rate_governor, &config.inflation);
     say.line(format_args!("genesis hash    {}", encode_32(genesis.hash())));
-    say.line(format_args!("shred version   {}", genesis.shred_version()));
+    say.line(format_args!("shred version   {}", shred_version_with(genesis.hash(), hard_forks)));
+    if !hard_forks.is_empty() {
+        let without = genesis.shred_version();
+        say.line(format_args!("                with the hard forks at {hard_forks:?}; {without} without them"));
+    }
     say.line(format_args!("cluster         {:?}", config.cluster_type));
     say.line(format_args!("creation time   {}", utc(config.creation_time as i64)));
     say.line(format_args!("tick            {} µs, {hashes}", config.tick_ns() as f64 / 1e3));

@@ -90,7 +90,7 @@ fn folder(chain: &OfflineChain, config: &Config, given: Option<&Path>) -> Result
 fn last(chain: &OfflineChain, config: &Config, wanted: Option<u64>) -> Result<Option<u64>, LedgerError> {
     // As a start does: above the root there may be forks.
     if !config.gossip.enabled {
-        return Ok(wanted);
+        return if wanted.is_some() { Ok(wanted) } else { saved_final(chain, config) };
     }
     let node = identity(config, &chain.folder, None).map_err(TowerFailure::from)?.public;
     let root = tower::final_slot(&chain.folder, &node).map_err(TowerFailure::from)?.unwrap_or(0);
@@ -100,6 +100,22 @@ fn last(chain: &OfflineChain, config: &Config, wanted: Option<u64>) -> Result<Op
         Some(slot) if !is_on_way(chain, root, slot) => Err(LedgerError::NotFinal { slot, root }),
         wanted => Ok(Some(wanted.unwrap_or(root))),
     }
+}
+
+/// The final slot of a chain whose folder shows that its node was in a cluster, though the configuration does not say
+/// so: that of its root, of its tower, or of its newest snapshot. `None` for a node alone.
+fn saved_final(chain: &OfflineChain, config: &Config) -> Result<Option<u64>, LedgerError> {
+    let root = match tower::saved_root(&chain.folder) {
+        Some(root) => root.slot,
+        None if chain.folder.join("tower.bin").exists() => {
+            let node = identity(config, &chain.folder, None).map_err(TowerFailure::from)?.public;
+            tower::final_slot(&chain.folder, &node).map_err(TowerFailure::from)?.unwrap_or(0)
+        }
+        None => return Ok(None),
+    };
+    let root = chain.snapshots.first().map_or(root, |newest| newest.slot.max(root));
+    note(format_args!("notice: this node was in a cluster: slot {root} is its root; --slot names another block"));
+    Ok(Some(root))
 }
 
 /// Whether the block of `slot` is that of `root`, or one on which that is built.

@@ -94,7 +94,9 @@ pub enum JoinError {
     },
     /// The folder has another chain.
     #[error(
-        "the chain in the ledger folder has shred version {own}, the cluster at {entrypoint} has {theirs}: name another folder (--ledger), or --reset this one"
+        "the chain in the ledger folder has shred version {own}, the cluster at {entrypoint} has {theirs}: name the hard \
+         forks of the cluster, if it had some (--hard-fork SLOT, consensus.hard_forks); for another cluster name another \
+         folder (--ledger), or remove this one"
     )]
     OtherChain {
         /// The folder's shred version.
@@ -124,7 +126,7 @@ pub enum JoinError {
     ExpectedGenesis(String),
     /// The folder has another genesis than the operator named.
     #[error(
-        "the chain in the ledger folder has the genesis {}, and consensus.expected_genesis_hash is {}: name another folder (--ledger), or --reset this one",
+        "the chain in the ledger folder has the genesis {}, and consensus.expected_genesis_hash is {}: name another folder (--ledger), or remove this one",
         encode_32(own),
         encode_32(expected)
     )]
@@ -480,7 +482,10 @@ impl WantedGenesis<'_> {
         let (found, wanted) = (shred_version_with(genesis.hash(), self.hard_forks), self.shred_version);
         match found == wanted {
             true => Ok(()),
-            false => Err(Fetch::Peer(format!("its shred version is {found}, the cluster's {wanted}"))),
+            false => Err(Fetch::Peer(format!(
+                "its shred version is {found}, the cluster's {wanted}; if the cluster had hard forks, start with all of \
+                 them (--hard-fork SLOT, consensus.hard_forks)"
+            ))),
         }
     }
 }
@@ -753,7 +758,7 @@ mod tests {
         let other = refused(&[archive()], 1, (version, Some([9; 32])));
         assert!(other.contains("its genesis is"), "{other}");
         let other = refused(&[archive()], 1, (version.wrapping_add(1), None));
-        assert!(other.contains("its shred version is"), "{other}");
+        assert!(other.contains("its shred version is") && other.contains("--hard-fork SLOT"), "{other}");
         let beside = refused(&[archive(), ("/chain.json", b"{}".to_vec())], 2, (version, None));
         assert!(beside.contains("chain.json"), "{beside}");
         assert!(!folder.path().join(GENESIS_NAME).exists() && !folder.path().join(CHAIN_NAME).exists());

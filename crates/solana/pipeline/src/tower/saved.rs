@@ -20,7 +20,7 @@ use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use hearth_consensus::{BankId, SavedError as TowerError, Tower};
+use hearth_consensus::{BankId, SavedError as TowerError, SavedErrorKind, Tower};
 use hearth_crypto::sha256::sha256;
 use hearth_tile::wake::Waker;
 use hearth_wire::Pubkey;
@@ -196,8 +196,9 @@ pub enum SavedError {
     },
     /// The file's contents are invalid.
     #[error(
-        "{}: {source}. Without its tower a node may vote against its own votes; restore the file, or give the node another vote account",
-        file.display()
+        "{}: {source}. Without its tower a node may vote against its own votes; {}",
+        file.display(),
+        cure(source)
     )]
     Tower {
         /// The path of the file.
@@ -205,6 +206,17 @@ pub enum SavedError {
         /// The decoding error.
         source: TowerError,
     },
+}
+
+/// What to do about a tower's file.
+fn cure(error: &TowerError) -> &'static str {
+    match error.kind {
+        SavedErrorKind::Node => {
+            "name another folder (--ledger), or put the tower of this node's identity in the place of that file, which \
+             its own node needs"
+        }
+        _ => "restore the file, or give the node another vote account",
+    }
 }
 
 impl SavedError {

@@ -50,6 +50,21 @@ fn the_newest_archive_is_the_state() {
 }
 
 #[test]
+fn an_incremental_archive_needs_its_full_one() {
+    let (folder, config) = (folder(), config(false));
+    let folder = folder.path();
+    std::fs::copy(recorded(INCREMENTAL), folder.join(INCREMENTAL)).unwrap();
+    std::fs::remove_file(folder.join(FULL)).unwrap();
+    let why = open(&config, folder).err().expect("no new chain begins").to_string();
+    assert!(why.contains(INCREMENTAL) && why.contains("put that one, snapshot-40-"), "{why}");
+    std::fs::copy(recorded(FULL), folder.join(FULL)).unwrap();
+    assert_eq!(bank(&config, folder).0, 60);
+    // One of another full archive is passed over where there is a state.
+    std::fs::rename(folder.join(INCREMENTAL), folder.join(INCREMENTAL.replace("-40-60-", "-39-60-"))).unwrap();
+    assert_eq!(bank(&config, folder).0, 40);
+}
+
+#[test]
 fn blocks_after_an_archive_are_replayed() {
     let (folder, config) = (folder(), config(false));
     let folder = folder.path();

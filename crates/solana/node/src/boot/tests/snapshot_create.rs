@@ -54,6 +54,23 @@ fn an_archive_is_of_a_final_block() {
 }
 
 #[test]
+fn a_clusters_folder_is_known_without_its_configuration() {
+    let (folder, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut config = config(false);
+    config.ledger.path = folder.path().to_owned();
+    chain(&config, folder.path(), &[(1, 0), (2, 1), (3, 2)]);
+    let node = identity(&config, folder.path()).unwrap().public;
+    save_tower(folder.path(), &Tower::new(BankId { slot: 1, hash: [1; 32] }).save(&node)).unwrap();
+    create(&config, None, out.path()).unwrap();
+    assert_eq!(archive(out.path(), 1).contents.fields.slot, 1, "the tower's root");
+    save_root(folder.path(), BankId { slot: 2, hash: [2; 32] }).unwrap();
+    create(&config, None, out.path()).unwrap();
+    assert_eq!(archive(out.path(), 2).contents.fields.slot, 2);
+    create(&config, Some(3), out.path()).unwrap();
+    assert_eq!(archive(out.path(), 3).contents.fields.slot, 3, "the operator has named it");
+}
+
+#[test]
 fn an_archive_of_a_chain_without_forks_is_of_its_end() {
     let (folder, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut config = config(false);
