@@ -344,9 +344,12 @@ fn vote_is_signed_by_the_voter_of_its_epoch() {
     let mut next = stakes();
     next.epoch = 1;
     own.event(Event::Epoch(Arc::new(next)));
-    // The voter that signs a vote after a block, which names the account's voter if it has changed the account.
+    let first = SCHEDULE.first_slot(1);
+    // The voter that signs a vote after a block, which names the account's voter if it has changed the account. Another
+    // node votes for the epoch's first block, so that its fork is the heavier one.
     let mut signer = |slot: u64, parent: u64, named: Option<Pubkey>| {
-        let mut block = block(id(slot), id(parent), vec![]);
+        let votes = if slot > first { vec![voted(1, &[first])] } else { vec![] };
+        let mut block = block(id(slot), id(parent), votes);
         block.voters = named.map(|voter| (account(0), voter)).into_iter().collect();
         own.event(Event::Frozen(Box::new(block)));
         own.step().iter().find_map(|output| match output {
@@ -354,7 +357,6 @@ fn vote_is_signed_by_the_voter_of_its_epoch() {
             _ => None,
         })
     };
-    let first = SCHEDULE.first_slot(1);
     assert_eq!(signer(1, 0, None), Some(old));
     assert_eq!(signer(first, 1, Some(new)), Some(new));
     assert_eq!(signer(2, 1, Some(old)), None, "a block of the epoch before, on a fork that the node has left");
