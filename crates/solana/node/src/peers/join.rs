@@ -95,8 +95,8 @@ pub enum JoinError {
     /// The folder has another chain.
     #[error(
         "the chain in the ledger folder has shred version {own}, the cluster at {entrypoint} has {theirs}: name the hard \
-         forks of the cluster, if it had some (--hard-fork SLOT, consensus.hard_forks); for another cluster name another \
-         folder (--ledger), or remove this one"
+         forks of the cluster, if it had some (--hard-fork SLOT, consensus.hard_forks); for another cluster name \
+         another folder (--ledger), or remove this one"
     )]
     OtherChain {
         /// The folder's shred version.
