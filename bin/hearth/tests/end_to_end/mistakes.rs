@@ -459,8 +459,6 @@ fn ledger_folder() {
     fs::write(&genesis, changed_at(0)).unwrap();
     run_fails(&setup, &["genesis file", "chain.json is damaged", "and genesis.bin is", "--reset"]);
     fs::remove_file(&genesis).unwrap();
-    // A start would unpack it.
-    fs::remove_file(ledger.join("genesis.tar.bz2")).unwrap();
     run_fails(&setup, &["genesis file", "genesis.bin is missing", "--reset"]);
     assert!(!genesis.exists(), "no other chain has begun beside the blocks");
     // What an older version left.
