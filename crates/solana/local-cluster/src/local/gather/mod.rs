@@ -4,7 +4,7 @@
 //! writes  [`ClusterSample`], for the dashboard
 //! memory  a line per node, and one node's metrics at a time
 //!
-//! [`mod@scrape`] reads the figures of each node; [`mod@shown`] computes rates, places and cuts from them for the
+//! [`mod@scrape`] reads the figures of each node; [`dashboard_view`] computes rates, places and cuts from them for the
 //! dashboard's page. It runs on its own thread, since a stopped node may answer late or never, and only while the page
 //! is open.
 
