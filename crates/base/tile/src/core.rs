@@ -7,7 +7,7 @@
 //! Alone on a core, a tile spins. Several tiles share a core cooperatively: each gets a bounded turn without a context
 //! switch, so one transaction's working set stays in cache from tile to tile. After every tile has been idle for a
 //! while the thread parks until another core publishes to it, a descriptor becomes readable or a deadline passes. While
-//! all cores have little to do, it [lends](lend) its tiles to another.
+//! all cores have little to do, it [lends](lending) its tiles to another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
