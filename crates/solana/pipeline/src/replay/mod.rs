@@ -7,10 +7,10 @@
 //! source  `replay_stage.rs`, `blockstore_processor.rs` of Agave 4.2
 //!
 //! [`position`] decides which block executes next, and on which parent. [`Replay`] is the state machine of one block:
-//! it parses, checks ticks, issues [orders](crate::exec::WorkOrder) and takes reports. It does no I/O, starts no thread and
-//! holds no bytes of the block, so either a tile or a thread can drive it. In a cluster [the tile](ReplayTile) drives
-//! it with [exec](crate::exec) tiles; at a start from disk, [`Pool`] does, with workers in the process. A block has the
-//! same result as sequential execution, whatever the number of workers and the order of their reports.
+//! it parses, checks ticks, issues [orders](crate::exec::WorkOrder) and takes reports. It does no I/O, starts no thread
+//! and holds no bytes of the block, so either a tile or a thread can drive it. In a cluster [the tile](ReplayTile)
+//! drives it with [exec](crate::exec) tiles; at a start from disk, [`Pool`] does, with workers in the process. A block
+//! has the same result as sequential execution, whatever the number of workers and the order of their reports.
 
 mod block;
 mod conflicts;
