@@ -15,8 +15,12 @@ use hearth_command::stop;
 const PANICKED: i32 = 101;
 /// Threads where a panic ends only the request being answered.
 const SERVERS: [&str; 2] = ["rpc", "web3"];
-/// How the panics begin of tokio and of the standard library where the system gives no thread.
-const NO_THREADS: [&str; 2] = ["OS can't spawn worker thread", "failed to spawn thread"];
+/// How the panics begin of tokio and of the standard library where the system gives no thread, or no stack for its
+/// signals.
+const NO_THREADS: [&str; 3] =
+    ["OS can't spawn worker thread", "failed to spawn thread", "failed to allocate an alternative stack"];
+/// More than a backtrace takes: it maps the program's file and its symbols.
+const BACKTRACE_BYTES: usize = 512 << 20;
 
 /// Ends the process at a panic that is not caught. Must come before any thread.
 pub fn install() {
@@ -26,12 +30,19 @@ pub fn install() {
         if is_survived(name.as_deref(), message(panic)) {
             return usual(panic);
         }
-        if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
+        let is_asked = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+        if is_asked && has_memory_for_backtrace() {
             usual(panic);
         }
         stop::last_words(line(name.as_deref(), panic));
         signal_hook::low_level::exit(PANICKED);
     }));
+}
+
+/// Returns whether a backtrace can be printed. The standard library holds a lock meanwhile, takes it again to report an
+/// allocation that fails, and so would wait for itself.
+fn has_memory_for_backtrace() -> bool {
+    Vec::<u8>::new().try_reserve_exact(BACKTRACE_BYTES).is_ok()
 }
 
 /// Returns whether the process survives: the panic is caught, and nothing waits for the thread's work.
