@@ -351,7 +351,7 @@ fn with_node(name: &str, binary: &Path, clients: impl FnOnce(&Path, &str) -> Res
 }
 
 /// Assembles one of `tests/clients/programs`, `changed`, into an ELF that a node takes.
-fn assemble(name: &str, elf: &Path, changed: impl FnOnce(String) -> String) -> Result<(), String> {
+pub fn assemble(name: &str, elf: &Path, changed: impl FnOnce(String) -> String) -> Result<(), String> {
     let source = folder().join("programs").join(name);
     let cannot = |what: &str, path: &Path, error| format!("cannot {what} {}: {error}", path.display());
     let text = std::fs::read_to_string(&source).map_err(|error| cannot("read", &source, error))?;

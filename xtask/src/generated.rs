@@ -1,13 +1,14 @@
 //! `cargo xtask gen`: documentation pages generated from the binary.
 //!
-//! reads   the output of `hearth config show` and `hearth … --help`
-//! writes  `docs/configuration.md`, `docs/counters.md`, `docs/tiles.md`, `docs/commands.md`
+//! reads   the output of `hearth config show` and `hearth … --help`; `docs/agave.json`
+//! writes  `docs/configuration.md`, `docs/counters.md`, `docs/tiles.md`, `docs/commands.md`, `docs/agave-results.md`
 //! memory  the pages
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::run::{self, Args};
+use crate::soak;
 
 /// One generated page and how to make it.
 struct Page {
@@ -16,11 +17,12 @@ struct Page {
     make: fn(&Path) -> Result<String, String>,
 }
 
-const PAGES: [Page; 4] = [
+const PAGES: [Page; 5] = [
     Page { path: "docs/configuration.md", make: configuration },
     Page { path: "docs/counters.md", make: counters },
     Page { path: "docs/tiles.md", make: tiles },
     Page { path: "docs/commands.md", make: commands },
+    Page { path: "docs/agave-results.md", make: agave_results },
 ];
 
 const GENERATED: &str = "<!-- Written by `cargo xtask gen`. Do not edit: change the code that it documents. -->";
@@ -52,6 +54,14 @@ fn commands(binary: &Path) -> Result<String, String> {
     );
     add_command(binary, &[], &mut page)?;
     Ok(page)
+}
+
+/// The results of `cargo xtask soak agave --json docs/agave.json`.
+fn agave_results(_: &Path) -> Result<String, String> {
+    let file = run::root().join("docs/agave.json");
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let page = soak::agave_page(&text).map_err(|why| format!("{}: {why}", file.display()))?;
+    Ok(format!("{GENERATED}\n\n{}\n", page.trim()))
 }
 
 /// A command and those below it, in the order in which its help has them.

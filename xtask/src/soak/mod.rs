@@ -24,6 +24,8 @@ mod simulate_evm;
 
 use serde_json::{Value, json};
 
+pub use agave::page as agave_page;
+
 use crate::run::Args;
 
 /// The result of a soak: figures, and failures.
@@ -43,8 +45,8 @@ struct Soak {
 const SOAKS: [Soak; 18] = [
     Soak {
         name: "agave",
-        options: "--programs DIR [--scenario NAME] [--minutes N (10)] [--rate N (100)] [--binary FILE]",
-        about: "unmodified agave-validators beside our nodes: snapshots both ways, both lead in turn, bank hashes compared slot by slot",
+        options: "--programs DIR [--scenario NAME,… (all)] [--minutes N (10)] [--rate N (100)] [--slot-ms N (400)] [--epoch-slots N] [--behind SLOTS (100)] [--nodes N (1)] [--json FILE] [--binary FILE]",
+        about: "unmodified agave-validators beside our nodes (follow, vote, lead, join, handover, faults, cli): bank hashes, blocks, answers and commands are compared",
         run: agave::run,
     },
     Soak {

@@ -1,12 +1,12 @@
-//! The programs of a scenario: agave-validator, solana-genesis, and ours.
+//! Addresses of the nodes, and their processes.
 //!
-//! reads   logs, RPC
-//! writes  keys, configurations and logs into the scenario's folder
+//! reads   logs, RPC, `/proc/PID/stat`
+//! writes  a log for each node, into the scenario's folder
 //! memory  a log, while it is searched
 
 use std::fs::File;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -18,41 +18,22 @@ use crate::rpc::Rpc;
 use crate::run;
 
 pub const RPC_PORT: u16 = 8899;
+const GOSSIP_PORT: u16 = 8001;
+/// Agave's nodes have odd addresses and Hearth's even ones: the emulated partition goes by that.
 pub const AGAVE: Remote = Remote(Ipv4Addr::new(127, 0, 0, 1));
 pub const OURS: Remote = Remote(Ipv4Addr::new(127, 0, 0, 2));
-/// agave-validator refuses to start unless it may open so many files.
-const AGAVE_OPEN_FILES: u64 = 1_000_000;
+/// The second node of each kind.
+pub const AGAVE_2: Remote = Remote(Ipv4Addr::new(127, 0, 0, 3));
+pub const OURS_2: Remote = Remote(Ipv4Addr::new(127, 0, 0, 4));
+
 /// A node must answer within this: on two cores agave-validator takes half a minute.
 const STARTS_WITHIN: Duration = Duration::from_secs(180);
 const STOPS_WITHIN: Duration = Duration::from_secs(60);
-
-/// A preloaded library that answers 1,000,000 for the limit of open files, where a process may not raise it.
-const LIMITS_C: &str = "
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <sys/resource.h>
-typedef int (*get)(__rlimit_resource_t, struct rlimit *);
-typedef int (*set)(__rlimit_resource_t, const struct rlimit *);
-static int answer(const char *name, __rlimit_resource_t what, struct rlimit *limit) {
-    if (what != RLIMIT_NOFILE) return ((get)dlsym(RTLD_NEXT, name))(what, limit);
-    limit->rlim_cur = limit->rlim_max = 1000000;
-    return 0;
-}
-static int take(const char *name, __rlimit_resource_t what, const struct rlimit *limit) {
-    return what == RLIMIT_NOFILE ? 0 : ((set)dlsym(RTLD_NEXT, name))(what, limit);
-}
-int getrlimit(__rlimit_resource_t what, struct rlimit *limit) { return answer(\"getrlimit\", what, limit); }
-int getrlimit64(__rlimit_resource_t what, struct rlimit64 *limit) {
-    return answer(\"getrlimit64\", what, (struct rlimit *)limit);
-}
-int setrlimit(__rlimit_resource_t what, const struct rlimit *limit) { return take(\"setrlimit\", what, limit); }
-int setrlimit64(__rlimit_resource_t what, const struct rlimit64 *limit) {
-    return take(\"setrlimit64\", what, (const struct rlimit *)limit);
-}
-";
+/// The kernel's unit of CPU time in `/proc`, the same on all machines.
+const TICKS_PER_S: f64 = 100.0;
 
 /// A node by its address.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Remote(pub Ipv4Addr);
 
 impl Remote {
@@ -69,6 +50,11 @@ impl Remote {
     pub fn url(&self) -> String {
         format!("http://{}:{RPC_PORT}", self.0)
     }
+
+    /// Its gossip address.
+    pub fn gossip(&self) -> String {
+        format!("{}:{GOSSIP_PORT}", self.0)
+    }
 }
 
 /// A node that runs; killed when dropped.
@@ -80,7 +66,9 @@ pub struct Process {
 }
 
 impl Process {
-    fn start(lab: &Lab, name: &str, remote: Remote, command: &mut Command) -> Result<Self, String> {
+    /// Starts a node, and waits until its RPC answers.
+    pub fn start(lab: &Lab, name: &str, remote: Remote, command: &mut Command) -> Result<Self, String> {
+        println!("start {name}: {}", run::shown(command));
         let log = lab.folder.join(format!("{name}.log"));
         let cannot = |error: std::io::Error| format!("cannot start {name}: {error}");
         let out = File::options().create(true).append(true).open(&log).map_err(cannot)?;
@@ -89,6 +77,10 @@ impl Process {
         let mut process = Self { name: name.into(), child, log, remote };
         process.wait("an RPC that answers", STARTS_WITHIN, |process| process.remote.slot("processed"))?;
         Ok(process)
+    }
+
+    pub const fn remote(&self) -> Remote {
+        self.remote
     }
 
     /// Waits until `look` has something; `Err` when `within` has gone by or the process has ended.
@@ -126,14 +118,21 @@ impl Process {
         Ok(())
     }
 
+    /// CPU time of the process so far, seconds; `None` once it has ended.
+    pub fn cpu_s(&self) -> Option<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        cpu_ticks(&stat).map(|ticks| ticks as f64 / TICKS_PER_S)
+    }
+
     /// Ends it without warning.
-    pub fn kill(mut self) -> Result<(), String> {
+    pub fn kill(&mut self) -> Result<(), String> {
+        println!("kill -9 {}", self.name);
         self.child.kill().and_then(|()| self.child.wait()).map_err(|error| format!("{}: {error}", self.name))?;
         Ok(())
     }
 
     /// Stops it as Ctrl-C does.
-    pub fn stop(mut self) -> Result<(), String> {
+    pub fn stop(&mut self) -> Result<(), String> {
         run::run(Command::new("kill").args(["-INT", &self.child.id().to_string()]))?;
         let end = || self.child.try_wait().ok().flatten();
         wait_for(&format!("the end of {}", self.name), STOPS_WITHIN, end)?;
@@ -149,134 +148,23 @@ impl Drop for Process {
     }
 }
 
-/// Starts an agave-validator whose ledger is in `ledger`, with its keys `agave-id` and `agave-vote`.
-pub fn agave(lab: &Lab, ledger: &Path, more: &[&str]) -> Result<Process, String> {
-    let host = AGAVE.0.to_string();
-    let port = RPC_PORT.to_string();
-    let mut command = Command::new(lab.programs.join("agave-validator"));
-    command.arg("--ledger").arg(ledger).arg("--identity").arg(lab.key("agave-id"));
-    command.arg("--vote-account").arg(lab.key("agave-vote"));
-    command.args(["--bind-address", &host, "--rpc-bind-address", &host, "--rpc-port", &port, "--gossip-port", "8001"]);
-    command.args(["--dynamic-port-range", "8002-8040", "--log", "-", "--no-xdp", "--allow-private-addr"]);
-    command.args(["--full-rpc-api", "--enable-rpc-transaction-history", "--enable-extended-tx-metadata-storage"]);
-    command.args(["--no-poh-speed-test", "--no-os-network-limits-test", "--no-port-check"]);
-    command.args(["--full-snapshot-interval-slots", "100", "--incremental-snapshot-interval-slots", "50"]).args(more);
-    command.env("RUST_LOG", "solana=info,agave=info");
-    if let Some(library) = limits(lab)? {
-        command.env("LD_PRELOAD", library);
-    }
-    Process::start(lab, "agave", AGAVE, &mut command)
+/// User and system time in a line of `/proc/PID/stat`: the 14th and the 15th field. The second field, the program's
+/// name in parentheses, may hold spaces.
+fn cpu_ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut times = rest.split_whitespace().skip(11).map(str::parse::<u64>);
+    let user = times.next()?.ok()?;
+    Some(user + times.next()?.ok()?)
 }
 
-/// The library of [`LIMITS_C`], compiled, unless this process may open as many files as agave-validator wants.
-fn limits(lab: &Lab) -> Result<Option<PathBuf>, String> {
-    let limit = run::output(Command::new("sh").args(["-c", "ulimit -Hn"]))?;
-    if limit.trim() == "unlimited" || limit.trim().parse().is_ok_and(|limit: u64| limit >= AGAVE_OPEN_FILES) {
-        return Ok(None);
-    }
-    let (source, library) = (lab.folder.join("limits.c"), lab.folder.join("limits.so"));
-    std::fs::write(&source, LIMITS_C).map_err(|error| format!("{}: {error}", source.display()))?;
-    run::run(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl"))?;
-    Ok(Some(library))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A node of ours.
-pub struct Ours<'a> {
-    pub ledger: &'a Path,
-    /// Its keys, `NAME-id` and `NAME-vote`; `None`: a new identity that has no stake.
-    pub keys: Option<&'a str>,
-    /// Whether it joins the cluster of [`AGAVE`].
-    pub joins: bool,
-}
-
-impl Ours<'_> {
-    /// Writes its configuration, and returns the file.
-    pub fn config(&self, lab: &Lab) -> Result<PathBuf, String> {
-        let quoted = |path: &Path| Value::from(path.to_string_lossy()).to_string();
-        let (host, ledger) = (OURS.0, quoted(self.ledger));
-        let mut text = format!(
-            "name = \"ours\"\n[hugetlbfs]\nworkspace_path = {}\n[layout]\npark_after_micros = 50\n[ledger]\npath = {ledger}\n\
-             [snapshots]\nserve_archives = true\n[rpc]\nbind_address = \"{host}\"\nport = {RPC_PORT}\n\
-             [tiles.net]\nbind_address = \"{host}\"\n[tiles.metric]\nprometheus_listen_address = \"{host}\"\n\
-             [tiles.verify]\ntable_bytes = 16_777_216\n[gossip]\nenabled = true\nbind_address = \"{host}\"\n",
-            quoted(&lab.folder),
-        );
-        if self.joins {
-            text += &format!("entrypoints = [\"{}:8001\"]\n", AGAVE.0);
-        }
-        if let Some(name) = self.keys {
-            let key = |kind: &str| quoted(&lab.key(&format!("{name}-{kind}")));
-            text += &format!("[consensus]\nidentity_path = {}\nvote_account_path = {}\n", key("id"), key("vote"));
-        }
-        let file = lab.folder.join("ours.toml");
-        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-        Ok(file)
-    }
-
-    pub fn start(&self, lab: &Lab) -> Result<Process, String> {
-        let config = self.config(lab)?;
-        let mut command = Command::new(&lab.hearth);
-        Process::start(lab, "ours", OURS, command.args(["run", "--log", "--config"]).arg(config))
-    }
-}
-
-/// A load on one node that runs for a given time.
-pub struct Load {
-    child: Child,
-    report: PathBuf,
-}
-
-impl Load {
-    /// Starts transfers through a node's `sendTransaction`, for `seconds`.
-    pub fn start(lab: &Lab, name: &str, remote: Remote, seconds: u64) -> Result<Self, String> {
-        let report = lab.folder.join(format!("load-{name}.json"));
-        let log = File::create(lab.folder.join(format!("load-{name}.log"))).map_err(|error| error.to_string())?;
-        let mut command = Command::new(&lab.hearth);
-        command.args(["load", "run", "--rpc-send", "--accounts", "50", "--url", &remote.url(), "--funder"]);
-        command.arg(lab.key("faucet")).args(["--rate", &lab.rate.to_string(), "--duration", &seconds.to_string()]);
-        command.arg("--json").arg(&report).stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
-        let child = command.spawn().map_err(|error| format!("cannot start the load: {error}"))?;
-        Ok(Self { child, report })
-    }
-
-    /// Waits for its end; the numbers sent, included, rejected, dropped and unknown.
-    pub fn end(mut self) -> Result<Value, String> {
-        self.child.wait().map_err(|error| format!("the load: {error}"))?;
-        let text =
-            std::fs::read_to_string(&self.report).map_err(|error| format!("the load wrote no report: {error}"))?;
-        let report: Value = serde_json::from_str(&text).map_err(|error| format!("the load's report: {error}"))?;
-        let number = |name: &str| (name.to_owned(), report[name].clone());
-        Ok(Value::Object(
-            ["sent", "included", "rejected", "dropped", "unknown", "tps"].map(number).into_iter().collect(),
-        ))
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        // An error means that it has exited already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Lab {
-    /// The file of a key of this name, made by [`Self::keys`].
-    pub fn key(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{name}.json"))
-    }
-
-    /// Makes the keys of both nodes and the faucet's.
-    pub fn keys(&self) -> Result<(), String> {
-        for name in ["agave-id", "agave-vote", "agave-stake", "ours-id", "ours-vote", "ours-stake", "faucet"] {
-            run::output(Command::new(&self.hearth).args(["keys", "new"]).arg(self.key(name)))?;
-        }
-        Ok(())
-    }
-
-    /// The address of a key.
-    pub fn address(&self, name: &str) -> Result<String, String> {
-        let address = run::output(Command::new(&self.hearth).args(["keys", "pubkey"]).arg(self.key(name)))?;
-        Ok(address.trim().to_owned())
+    #[test]
+    fn cpu_time_is_read_behind_the_name() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 250 30 0 0 20 0 9 0 100 1 2\n";
+        assert_eq!(cpu_ticks(stat), Some(280));
+        assert_eq!(cpu_ticks("7 (a) S 1"), None);
     }
 }

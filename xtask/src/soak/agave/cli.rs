@@ -1,0 +1,212 @@
+//! The `solana` command line against both nodes.
+//!
+//! reads   what the commands print
+//! writes  keys and programs into the scenario's folder; a table of the commands
+//! memory  the outputs of two commands
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::commands::{ALLOWED, READS, WRITES, Words, first_difference, masked, words};
+use super::genesis::Genesis;
+use super::handover::{QUARTER, handed};
+use super::load::BY_RPC;
+use super::nodes::{AGAVE, OURS, Remote};
+use super::solana::{self, Said};
+use super::{Lab, Outcome};
+use crate::clients::assemble;
+
+/// A command that changes the chain must end within so many seconds, and one that reads.
+const WRITE_S: u64 = 120;
+const READ_S: u64 = 30;
+/// Commands that read are run again so often while the outputs differ.
+const TRIES: usize = 10;
+/// SOL of each side's payer.
+const FUNDS: &str = "1000";
+
+/// A node, and the keys of the commands that it gets.
+struct Side<'a> {
+    lab: &'a Lab,
+    node: Remote,
+    name: &'static str,
+    /// What commands printed: a signature, a table's address, and files of programs.
+    known: BTreeMap<&'static str, String>,
+}
+
+impl Words for Side<'_> {
+    fn key_file(&self, name: &str) -> Result<String, String> {
+        Ok(self.lab.new_key(&format!("{}-{name}", self.name))?.to_string_lossy().into_owned())
+    }
+
+    fn address(&self, name: &str) -> Result<String, String> {
+        self.key_file(name)?;
+        self.lab.address(&format!("{}-{name}", self.name))
+    }
+
+    fn known(&self, name: &str) -> Result<String, String> {
+        self.known.get(name).cloned().ok_or_else(|| format!("no command printed a {name}"))
+    }
+}
+
+impl<'a> Side<'a> {
+    /// A side with a payer that has funds, and programs to deploy.
+    fn funded(lab: &'a Lab, node: Remote, name: &'static str) -> Result<Self, String> {
+        let mut side = Self { lab, node, name, known: BTreeMap::new() };
+        for (program, source) in [("counter", "add64 r4, 1\n"), ("by-ten", "add64 r4, 10\n")] {
+            let elf = lab.folder.join(format!("{program}.so"));
+            assemble("counter.s", &elf, |text| text.replace("add64 r4, 1\n", source))?;
+            side.known.insert(program, elf.to_string_lossy().into_owned());
+        }
+        let payer = side.address("payer")?;
+        solana::must(lab, node, &["transfer", "--allow-unfunded-recipient", &payer, FUNDS])?;
+        Ok(side)
+    }
+
+    /// Runs a command, and remembers what later ones need.
+    fn write(&mut self, command: &str) -> Said {
+        let said = self.say(command, WRITE_S);
+        if command.starts_with("transfer") && !self.known.contains_key("signature") {
+            self.known.extend(said.signature().map(|signature| ("signature", signature)));
+        }
+        let table = said.text.lines().find_map(|line| line.trim().strip_prefix("Lookup Table Address:"));
+        self.known.extend(table.map(|table| ("table", table.trim().to_owned())));
+        said
+    }
+
+    /// Runs a command. What cannot run is an output like another.
+    fn say(&self, command: &str, seconds: u64) -> Said {
+        self.said(self.node, command, seconds).unwrap_or_else(|why| Said { code: None, text: why })
+    }
+
+    fn said(&self, node: Remote, command: &str, seconds: u64) -> Result<Said, String> {
+        let words = words(command, self)?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        solana::say(self.lab, node, &self.lab.key(&format!("{}-payer", self.name)), &words, seconds)
+    }
+}
+
+/// What both nodes said to a command.
+struct Compared {
+    command: &'static str,
+    codes: [Option<i32>; 2],
+    difference: Option<String>,
+}
+
+impl Compared {
+    fn line(&self) -> String {
+        let code = |code: Option<i32>| code.map_or("none".to_owned(), |code| code.to_string());
+        let result = self.difference.as_ref().map_or("equal".to_owned(), |line| format!("differs: {line}"));
+        let (ours, theirs) = (code(self.codes[0]), code(self.codes[1]));
+        format!("| `{}` | {} | {ours}, {theirs} |", self.command, result.replace('|', "\\|"))
+    }
+
+    /// What is wrong: other exit codes, or an output that differs and may not.
+    fn wrong(&self) -> Option<String> {
+        if self.codes[0] != self.codes[1] {
+            return Some(format!(
+                "`{}`: exit codes {:?} here, {:?} at Agave",
+                self.command, self.codes[0], self.codes[1]
+            ));
+        }
+        let is_allowed = ALLOWED.iter().any(|(command, _)| *command == self.command);
+        self.difference.as_ref().filter(|_| !is_allowed).map(|line| format!("`{}`: {line}", self.command))
+    }
+}
+
+/// Runs all commands against both nodes.
+pub fn cli(lab: &Lab) -> Result<Outcome, String> {
+    if !solana::is_there(lab) {
+        return Err(format!("there is no `solana` in {}", lab.programs.display()));
+    }
+    let genesis = Genesis { staked: &QUARTER, epoch_slots: lab.epoch_slots(256), has_pending: false };
+    let cluster = handed(lab, &genesis)?;
+    Ok(cluster.through(|cluster| {
+        let mut compared = vec![];
+        let mut ours = Side::funded(lab, OURS, "cli-ours")?;
+        let mut theirs = Side::funded(lab, AGAVE, "cli-agave")?;
+        for command in WRITES {
+            let (here, there) = (ours.write(command), theirs.write(command));
+            let difference = first_difference(&masked(&here.text), &masked(&there.text));
+            added(&mut compared, Compared { command, codes: [here.code, there.code], difference });
+        }
+        let slot = [OURS, AGAVE].iter().filter_map(|node| node.slot("finalized")).min();
+        let block = slot.map(block_before).transpose()?.flatten().ok_or("no finalized block")?;
+        theirs.known.insert("slot", block.to_string());
+        for command in READS {
+            added(&mut compared, read(&theirs, command));
+        }
+        finished(cluster, &compared);
+        cluster.together(lab, "after the commands", lab.part(4), &BY_RPC)
+    }))
+}
+
+fn added(all: &mut Vec<Compared>, compared: Compared) {
+    println!("{}", compared.line());
+    all.push(compared);
+}
+
+/// The newest finalized block up to a slot, which Agave has.
+fn block_before(slot: u64) -> Result<Option<u64>, String> {
+    let first = slot.saturating_sub(16);
+    let blocks = AGAVE.call("getBlocks", json!([first, slot, { "commitment": "finalized" }]))?;
+    Ok(blocks.as_array().and_then(|blocks| blocks.last()?.as_u64()))
+}
+
+/// Runs a command against both nodes at the same time, and again while the outputs differ.
+fn read(side: &Side<'_>, command: &'static str) -> Compared {
+    let mut compared = Compared { command, codes: [None; 2], difference: None };
+    for _ in 0..TRIES {
+        let said = |node: Remote| side.said(node, command, READ_S).unwrap_or_else(|why| Said { code: None, text: why });
+        let [here, there] = std::thread::scope(|scope| {
+            let here = scope.spawn(|| said(OURS));
+            let there = said(AGAVE);
+            [here.join().unwrap_or_else(|_| Said { code: None, text: "the thread panicked".into() }), there]
+        });
+        compared.codes = [here.code, there.code];
+        compared.difference = first_difference(&without_url(&here.text, OURS), &without_url(&there.text, AGAVE));
+        if compared.difference.is_none() || ALLOWED.iter().any(|(allowed, _)| *allowed == command) {
+            break;
+        }
+    }
+    compared
+}
+
+/// The output without the node's URL, which some commands print.
+fn without_url(text: &str, node: Remote) -> String {
+    text.replace(&node.url(), "URL")
+}
+
+/// Prints the table and adds a row.
+fn finished(cluster: &mut Cluster, all: &[Compared]) {
+    println!("\n| Command | Output | Exit codes: Hearth, Agave |\n|---|---|---|");
+    all.iter().for_each(|compared| println!("{}", compared.line()));
+    let differ: Vec<&str> =
+        all.iter().filter(|compared| compared.difference.is_some()).map(|compared| compared.command).collect();
+    let codes = all.iter().filter(|compared| compared.codes[0] == compared.codes[1]).count();
+    let row: Value = json!({
+        "commands": all.len(), "equal_outputs": all.len() - differ.len(), "equal_exit_codes": codes,
+        "outputs_that_differ": differ,
+    });
+    cluster.add("commands", row, all.iter().filter_map(Compared::wrong).collect());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_and_outputs_are_judged() {
+        let compared = |command: &'static str, codes: [i32; 2], line: Option<&str>| Compared {
+            command,
+            codes: codes.map(Some),
+            difference: line.map(str::to_owned),
+        };
+        assert_eq!(compared("slot", [0, 0], None).wrong(), None);
+        assert!(compared("slot", [0, 1], None).wrong().is_some_and(|why| why.contains("exit codes")));
+        assert!(compared("slot", [0, 0], Some("x")).wrong().is_some());
+        assert_eq!(compared("cluster-version", [0, 0], Some("x")).wrong(), None);
+        assert_eq!(compared("slot", [0, 0], Some("a|b")).line(), "| `slot` | differs: a\\|b | 0, 0 |");
+    }
+}

@@ -1,0 +1,68 @@
+//! A node of Hearth: its configuration and its start.
+//!
+//! writes  a configuration file into the scenario's folder
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::Lab;
+use super::nodes::{OURS, Process, RPC_PORT, Remote};
+
+/// A node of ours.
+#[derive(Clone, Copy)]
+pub struct Ours<'a> {
+    /// Its log and its configuration have this name.
+    pub name: &'a str,
+    pub host: Remote,
+    pub ledger: &'a Path,
+    /// Its keys, `NAME-id` and `NAME-vote`; `None`: a new identity that has no stake.
+    pub keys: Option<&'a str>,
+    /// The node whose cluster it joins.
+    pub entrypoint: Option<Remote>,
+    /// Whether it takes a snapshot of a peer, or executes the chain from its first block.
+    pub downloads: bool,
+}
+
+impl<'a> Ours<'a> {
+    /// The first node of ours, with these keys, which begins a cluster or joins that of `entrypoint`.
+    pub const fn first(ledger: &'a Path, keys: Option<&'a str>, entrypoint: Option<Remote>) -> Self {
+        Self { name: "ours", host: OURS, ledger, keys, entrypoint, downloads: true }
+    }
+
+    /// Writes its configuration, and returns the file.
+    pub fn config(&self, lab: &Lab) -> Result<PathBuf, String> {
+        let file = lab.folder.join(format!("{}.toml", self.name));
+        std::fs::write(&file, self.text(lab)).map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok(file)
+    }
+
+    fn text(&self, lab: &Lab) -> String {
+        let quoted = |path: &Path| Value::from(path.to_string_lossy()).to_string();
+        let (name, host, ledger) = (self.name, self.host.0, quoted(self.ledger));
+        let mut text = format!(
+            "name = \"{name}\"\n[hugetlbfs]\nworkspace_path = {}\n[layout]\npark_after_micros = 50\n\
+             [ledger]\npath = {ledger}\n[snapshots]\nserve_archives = true\ndownload = {}\n\
+             [rpc]\nbind_address = \"{host}\"\nport = {RPC_PORT}\n\
+             [tiles.net]\nbind_address = \"{host}\"\n[tiles.metric]\nprometheus_listen_address = \"{host}\"\n\
+             [tiles.verify]\ntable_bytes = 16_777_216\n[gossip]\nenabled = true\nbind_address = \"{host}\"\n",
+            quoted(&lab.folder),
+            self.downloads,
+        );
+        if let Some(entrypoint) = self.entrypoint {
+            text += &format!("entrypoints = [\"{}\"]\n", entrypoint.gossip());
+        }
+        if let Some(name) = self.keys {
+            let key = |kind: &str| quoted(&lab.key(&format!("{name}-{kind}")));
+            text += &format!("[consensus]\nidentity_path = {}\nvote_account_path = {}\n", key("id"), key("vote"));
+        }
+        text
+    }
+
+    pub fn start(&self, lab: &Lab) -> Result<Process, String> {
+        let config = self.config(lab)?;
+        let mut command = Command::new(&lab.hearth);
+        Process::start(lab, self.name, self.host, command.args(["run", "--log", "--config"]).arg(config))
+    }
+}
