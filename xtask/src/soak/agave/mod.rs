@@ -56,7 +56,7 @@ struct Scenario {
     run: fn(&Lab) -> Result<Outcome, String>,
 }
 
-const SCENARIOS: [Scenario; 7] = [
+static SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: "follow",
         alias: "",
@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn scenarios_have_their_older_names() {
-        let names = |given: &str| -> Vec<&str> { chosen(Some(given)).unwrap().iter().map(|one| one.name).collect() };
+        let names =
+            |given: &str| -> Vec<&'static str> { chosen(Some(given)).unwrap().iter().map(|one| one.name).collect() };
         assert_eq!(names("turns,follow"), ["lead", "follow"]);
         assert_eq!(chosen(None).unwrap().len(), SCENARIOS.len());
         assert!(chosen(Some("turn")).is_err_and(|why| why.contains("follow: Agave begins")));
