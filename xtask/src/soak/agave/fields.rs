@@ -5,6 +5,7 @@
 //! memory  the answers, one example for each field
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -15,6 +16,7 @@ const ALLOWED: [(&str, &str); 1] = [("context.apiVersion", "each program names i
 
 /// Questions are asked again so often until both nodes answer for the same slot.
 const TRIES: usize = 40;
+const TRY_EVERY: Duration = Duration::from_millis(200);
 /// Blocks and transactions that are compared.
 const BLOCKS: usize = 40;
 const TRANSACTIONS: usize = 40;
@@ -102,14 +104,26 @@ fn same_slot(found: &mut Differences, method: &str, params: &Value, slot_of: fn(
     let mut why = "the nodes never answered for the same slot".to_owned();
     for _ in 0..TRIES {
         match (OURS.call(method, params.clone()), AGAVE.call(method, params.clone())) {
-            (Ok(ours), Ok(theirs)) if slot_of(&ours) == slot_of(&theirs) => {
+            (Ok(mut ours), Ok(mut theirs)) if slot_of(&ours) == slot_of(&theirs) => {
+                sort_votes(&mut ours);
+                sort_votes(&mut theirs);
                 return found.compare(method, &ours, &theirs);
             }
             (Ok(_), Ok(_)) => {}
             (Err(error), _) | (_, Err(error)) => why = error,
         }
+        std::thread::sleep(TRY_EVERY);
     }
     found.failed(method, &why);
+}
+
+/// Sorts the lists of `getVoteAccounts`, which have no order of their own.
+fn sort_votes(answer: &mut Value) {
+    for kind in ["current", "delinquent"] {
+        if let Some(votes) = answer.get_mut(kind).and_then(Value::as_array_mut) {
+            votes.sort_by_key(|vote| vote["votePubkey"].as_str().unwrap_or_default().to_owned());
+        }
+    }
 }
 
 /// Compares the six methods that a client sees most: blocks and transactions of the newest finalized slots, accounts,
@@ -189,6 +203,13 @@ mod tests {
         assert_eq!(wrong[0], "m.a[].b differs 2 times: Hearth 1, Agave 2");
         assert_eq!(wrong[1], "m.d differs 1 times: Hearth 4, Agave null");
         assert_eq!(wrong[2], "m.e differs 1 times: Hearth null, Agave 4");
+    }
+
+    #[test]
+    fn vote_accounts_are_sorted() {
+        let mut votes = json!({ "current": [{ "votePubkey": "b" }, { "votePubkey": "a" }], "delinquent": [] });
+        sort_votes(&mut votes);
+        assert_eq!(votes["current"], json!([{ "votePubkey": "a" }, { "votePubkey": "b" }]));
     }
 
     #[test]

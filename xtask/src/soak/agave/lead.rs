@@ -47,7 +47,7 @@ fn agave_begins(lab: &Lab) -> Result<Outcome, String> {
     ours.reaches(SETTLES, lab.within(4 * SETTLES))?;
     caught_up(lab, &mut ours, AGAVE)?;
     Ok(Cluster::new(ours, agave).through(|cluster| {
-        cluster.together(lab, "in turn", lab.part(2), &BY_ALL)?;
+        cluster.together(lab, "in turn", lab.part(2).max(epoch_seconds(lab)), &BY_ALL)?;
         if let Some(why) = no_boundary(&cluster.last()["slots"], lab.epoch_slots(EPOCH_SLOTS)) {
             cluster.fail(why);
         }
@@ -57,6 +57,11 @@ fn agave_begins(lab: &Lab) -> Result<Outcome, String> {
         }
         priced(lab, cluster)
     }))
+}
+
+/// Seconds that see the end of an epoch, although some slots take longer.
+fn epoch_seconds(lab: &Lab) -> u64 {
+    lab.epoch_slots(EPOCH_SLOTS) * lab.slot_ms * 5 / 4_000 + 10
 }
 
 /// What is wrong if no epoch ended between two slots.
