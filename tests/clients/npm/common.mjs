@@ -1,8 +1,10 @@
 // Shared by the scripts for a node: its address, a deadline, lamports.
 //
 // reads   RPC_URL: the node's JSON-RPC over HTTP; its WebSocket is one port higher, as the libraries expect
+//         FUNDER: the file of a key that pays where the node has no faucet
 import assert from 'node:assert/strict';
-import { Connection, Keypair } from '@solana/web3.js';
+import { readFileSync } from 'node:fs';
+import { Connection, Keypair, SystemProgram, Transaction } from '@solana/web3.js';
 
 export const url = process.env.RPC_URL;
 assert.ok(url, 'RPC_URL is not set: the address of a node, as http://127.0.0.1:8899');
@@ -22,9 +24,18 @@ setTimeout(() => {
 
 export const connection = new Connection(url, 'confirmed');
 
-/** Requests an airdrop, and waits for the lamports. */
+const funder =
+  process.env.FUNDER && Keypair.fromSecretKey(Uint8Array.from(JSON.parse(readFileSync(process.env.FUNDER, 'utf8'))));
+
+async function fund(toPubkey, lamports) {
+  if (!funder) return connection.requestAirdrop(toPubkey, lamports);
+  const transfer = SystemProgram.transfer({ fromPubkey: funder.publicKey, toPubkey, lamports });
+  return connection.sendTransaction(new Transaction().add(transfer), [funder]);
+}
+
+/** Requests an airdrop, or lets FUNDER pay, and waits for the lamports. */
 export async function airdrop(to, lamports) {
-  const signature = await connection.requestAirdrop(to, lamports);
+  const signature = await fund(to, lamports);
   const { value } = await connection.confirmTransaction({ signature, ...(await connection.getLatestBlockhash()) });
   assert.equal(value.err, null);
   return signature;

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import {
   address,
-  airdropFactory,
   appendTransactionMessageInstructions,
   assertIsTransactionWithBlockhashLifetime,
   compressTransactionMessageUsingAddressLookupTables,
@@ -23,13 +22,14 @@ import {
   AddressLookupTableProgram,
   Keypair,
   LAMPORTS_PER_SOL,
+  PublicKey,
   SystemProgram,
   Transaction,
   TransactionMessage,
   VersionedTransaction,
   sendAndConfirmTransaction,
 } from '@solana/web3.js';
-import { connection, richKey, run, until, url, websocketUrl } from './common.mjs';
+import { airdrop, connection, richKey, run, until, url, websocketUrl } from './common.mjs';
 
 const payer = await richKey(100 * LAMPORTS_PER_SOL);
 const lamports = await connection.getMinimumBalanceForRentExemption(0);
@@ -96,8 +96,7 @@ async function manyThatConflictAllLand() {
 async function kitUsesIt() {
   const [rpc, rpcSubscriptions] = [createSolanaRpc(url), createSolanaRpcSubscriptions(websocketUrl)];
   const [commitment, signer] = ['confirmed', await generateKeyPairSigner()];
-  const airdrop = airdropFactory({ rpc, rpcSubscriptions });
-  await airdrop({ commitment, lamports: kitLamports(BigInt(LAMPORTS_PER_SOL)), recipientAddress: signer.address });
+  await airdrop(new PublicKey(signer.address), LAMPORTS_PER_SOL);
   const addresses = recipients.map((key) => address(key.toBase58()));
   const amount = kitLamports(BigInt(lamports));
   const transfers = addresses.slice(25).map((destination) => getTransferSolInstruction({ source: signer, destination, amount }));

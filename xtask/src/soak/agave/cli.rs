@@ -5,6 +5,7 @@
 //! memory  the outputs of two commands
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ use super::nodes::{AGAVE, OURS, Remote};
 use super::solana::{self, Said};
 use super::{Lab, Outcome};
 use crate::clients::assemble;
+use crate::run;
 
 /// A command that changes the chain must end within so many seconds, and one that reads.
 const WRITE_S: u64 = 120;
@@ -138,8 +140,26 @@ pub fn cli(lab: &Lab) -> Result<Outcome, String> {
             added(&mut compared, read(&theirs, command));
         }
         finished(cluster, &compared);
+        lookup_tables(lab, cluster);
         cluster.together(lab, "after the commands", lab.part(4), &BY_RPC)
     }))
+}
+
+/// Transactions that use address lookup tables, by web3.js and kit through each node, where npm's packages are
+/// installed: the namespace has no network to fetch them.
+fn lookup_tables(lab: &Lab, cluster: &mut Cluster) {
+    let scripts = run::root().join("tests/clients/npm");
+    if !scripts.join("node_modules").is_dir() || !run::answers(Command::new("node").arg("--version")) {
+        return println!("lookup tables: skipped; `npm ci --ignore-scripts` in tests/clients/npm first");
+    }
+    let nodes = [OURS, AGAVE];
+    let use_them = |node: Remote| {
+        let mut script = Command::new("timeout");
+        script.args(["300", "node", "tables.mjs"]).current_dir(&scripts).env("RPC_URL", node.url());
+        run::run(script.env("FUNDER", lab.key("faucet"))).err().map(|why| format!("{}: {why}", node.0))
+    };
+    let wrong: Vec<String> = nodes.into_iter().filter_map(use_them).collect();
+    cluster.add("lookup tables", json!({ "nodes": nodes.len() - wrong.len() }), wrong);
 }
 
 fn added(all: &mut Vec<Compared>, compared: Compared) {
