@@ -73,7 +73,7 @@ impl Newest {
         let full = names.iter().filter_map(|name| slot(name.strip_prefix("snapshot-")?)).max();
         let incremental = names.iter().filter_map(|name| {
             let (base, rest) = name.strip_prefix("incremental-snapshot-")?.split_once('-')?;
-            (base.parse().ok() == full).then(|| slot(rest)).flatten()
+            (base.parse::<u64>().ok() == full).then(|| slot(rest)).flatten()
         });
         Self { full, incremental: incremental.max() }
     }
