@@ -1,13 +1,13 @@
 //! capture: copies what a node receives from the network, decrypted, for the recording of a session.
 //!
-//! reads   datagrams that `net` has passed on, and shreds that it sends; transactions that `quic` has read
+//! reads   datagrams that `net` has passed on; transactions that `quic` has read; data shreds that `shred` has made
 //! writes  a queue that the host empties: tiles open no files
 //! memory  [`QUEUE_BYTES_MAX`]
 //! drops   packets that find the queue full: counted, and the recording is of no use then
 //!
 //! A shred, a gossip datagram, a request or a response is copied where its datagram enters the node. A transaction is
-//! copied behind QUIC, since nobody can encrypt its packets a second time. Own shreds are copied where they leave:
-//! other leaders build on them, and a replay does not make them again.
+//! copied behind QUIC, since nobody can encrypt its packets a second time. The data shreds of own blocks are copied,
+//! too: other leaders build on these blocks, and a replay does not make them again.
 //!
 //! The queue is shared beside the links. Its lock is held for a push, or while the host takes the whole queue.
 
@@ -39,14 +39,13 @@ pub enum PacketSource {
     Gossip = 3,
     /// Behind QUIC, or the plain UDP port: a transaction or a vote, for `verify`.
     Transaction = 4,
-    /// This node's own shreds, and those that it passes on, as `net` sends them.
-    Sent = 5,
+    /// A data shred of an own block, as `shred` has made it.
+    Own = 5,
 }
 
 impl PacketSource {
     /// All sources, each at the place of its number.
-    pub const ALL: [Self; 6] =
-        [Self::Turbine, Self::Repair, Self::Request, Self::Gossip, Self::Transaction, Self::Sent];
+    pub const ALL: [Self; 6] = [Self::Turbine, Self::Repair, Self::Request, Self::Gossip, Self::Transaction, Self::Own];
 }
 
 /// A packet, and when it was received.
@@ -100,14 +99,9 @@ impl Tap {
         self.push(at_ns, PacketSource::Transaction, UNKNOWN, data);
     }
 
-    /// Copies a run of datagrams that is sent from a port at `at_ns`, if these are shreds; each but the last has
-    /// `segment` bytes, and 0 means that there is one.
-    pub fn sent(&self, at_ns: u64, port: PortKind, segment: u16, data: &[u8]) {
-        if port != PortKind::Tvu {
-            return;
-        }
-        let size = if segment == 0 { data.len().max(1) } else { usize::from(segment) };
-        data.chunks(size).for_each(|shred| self.push(at_ns, PacketSource::Sent, UNKNOWN, shred));
+    /// Copies a data shred of an own block that was signed at `at_ns`.
+    pub fn own(&self, at_ns: u64, shred: &[u8]) {
+        self.push(at_ns, PacketSource::Own, UNKNOWN, shred);
     }
 
     fn push(&self, at_ns: u64, source: PacketSource, from: SocketAddr, data: &[u8]) {
@@ -159,15 +153,13 @@ mod tests {
         }
         tap.received(3, &datagram(PortKind::Gossip, &[3]));
         tap.transaction(4, &[4]);
-        tap.sent(5, PortKind::Gossip, 0, &[5]);
-        tap.sent(6, PortKind::Tvu, 2, &[6, 6, 7]);
+        tap.own(6, &[6, 6]);
         let taken: Vec<_> = tap.take().into_iter().map(|packet| (packet.at_ns, packet.source, packet.data)).collect();
         let expected = [
             (1, PacketSource::Turbine, vec![1]),
             (3, PacketSource::Gossip, vec![3]),
             (4, PacketSource::Transaction, vec![4]),
-            (6, PacketSource::Sent, vec![6, 6]),
-            (6, PacketSource::Sent, vec![7]),
+            (6, PacketSource::Own, vec![6, 6]),
         ];
         assert_eq!(taken, expected);
         assert!(tap.take().is_empty());

@@ -121,6 +121,7 @@ pub(super) fn tile_configs(
             takes_turns,
             destinations: config.tiles.shred.additional_shred_destinations.clone(),
             cluster: shreds.clone(),
+            tap: tap.clone(),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
         configs.one::<TxSend>(txsend_config(config, own, &ledger, &drops)).one::<Gossip>(cluster.gossip.clone())

@@ -121,7 +121,7 @@ pub struct LeftOutParity {
 /// Something that happened in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionEvent {
-    /// A packet was received, or an own shred sent.
+    /// A packet was received, or an own shred made.
     Packet(CapturedPacket),
     /// The same, of a parity shred that can be made again.
     Parity(LeftOutParity),

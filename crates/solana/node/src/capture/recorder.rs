@@ -3,11 +3,10 @@
 //! reads   the queue of a [`Tap`], the ledger's roots
 //! writes  `session.part` while the node runs, `session.bin` at the end, without the parity that can be made again
 //! memory  a chunk; at the end all packets, at most twice [`Limits::bytes`]
-//! drops   packets that are no part of what was received: sent shreds that are not data of the node's own blocks
+//! drops   nothing by itself: what the queue dropped is counted in the session
 //!
 //! A full disk, or any other error, ends the recording with a line in the log. The node goes on.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -17,9 +16,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hearth_ledger::Ledger;
-use hearth_pipeline::capture::{CapturedPacket, PacketSource, Tap};
+use hearth_pipeline::capture::Tap;
 use hearth_tile::Clock;
-use hearth_wire::shred::{Shred, ShredKind};
 
 use super::folder::{self, SESSION, UNFINISHED};
 use super::format::{SessionEvent, SessionHeader, SessionWriter, read};
@@ -61,7 +59,6 @@ pub struct Recorder {
     folder: PathBuf,
     tap: Tap,
     ledger: Arc<Ledger>,
-    header: SessionHeader,
     writer: SessionWriter<BufWriter<File>>,
     limits: Limits,
     /// The newest root that is recorded, and the first.
@@ -76,17 +73,17 @@ impl Recorder {
     /// The file cannot be made.
     pub fn begin(
         folder: &Path,
-        header: SessionHeader,
+        header: &SessionHeader,
         tap: Tap,
         ledger: Arc<Ledger>,
         limits: Limits,
     ) -> Result<Self, CaptureError> {
         let path = folder.join(UNFINISHED);
         let file = File::create_new(&path).map(BufWriter::new);
-        let writer = file.and_then(|file| SessionWriter::new(file, &header, LEVEL));
+        let writer = file.and_then(|file| SessionWriter::new(file, header, LEVEL));
         let writer = writer.map_err(|source| CaptureError::Io { action: "write", path, source })?;
         let root = ledger.root().unwrap_or(0);
-        Ok(Self { folder: folder.to_owned(), tap, ledger, header, writer, limits, root, began: root })
+        Ok(Self { folder: folder.to_owned(), tap, ledger, writer, limits, root, began: root })
     }
 
     /// Records what was received and rooted since the last call. Returns whether a limit is reached.
@@ -96,30 +93,12 @@ impl Recorder {
     pub fn step(&mut self) -> io::Result<bool> {
         // A root depends on packets that are in the queue by now, so that these stand before it.
         let roots = self.new_roots();
-        let packets = self.tap.take();
-        self.add_packets(packets)?;
-        for root in roots {
-            self.writer.add(&root)?;
+        let packets = self.tap.take().into_iter().map(SessionEvent::Packet);
+        for event in packets.chain(roots) {
+            self.writer.add(&event)?;
         }
-        let has_slots = self.limits.slots.is_some_and(|slots| self.root >= self.began + slots);
+        let has_slots = self.limits.slots.is_some_and(|slots| self.root >= self.began.saturating_add(slots));
         Ok(has_slots || self.writer.bytes() >= self.limits.bytes)
-    }
-
-    fn add_packets(&mut self, packets: VecDeque<CapturedPacket>) -> io::Result<()> {
-        for packet in packets {
-            if packet.source != PacketSource::Sent || self.is_own_data(&packet) {
-                self.writer.add(&SessionEvent::Packet(packet))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a sent packet is a data shred of a block that this node has made.
-    fn is_own_data(&self, packet: &CapturedPacket) -> bool {
-        Shred::parse(&packet.data).is_ok_and(|shred| {
-            let leader = self.ledger.leader_at(shred.slot());
-            shred.variant().kind == ShredKind::Data && leader.is_some_and(|leader| leader.node == self.header.identity)
-        })
     }
 
     /// The blocks that were rooted since the last call, the oldest first.
@@ -144,9 +123,10 @@ impl Recorder {
     /// # Errors
     /// A file cannot be written: there is no session then.
     pub fn end(mut self, end_ns: u64) -> Result<SessionTotals, CaptureError> {
-        self.tap.end();
         let path = self.folder.join(UNFINISHED);
+        // What comes between the last step and the end of the tap is no part of it, and no recorded root depends on it.
         let ended = self.step().and_then(|_| {
+            self.tap.end();
             let dropped = self.tap.dropped();
             self.writer.end(end_ns, dropped)
         });
@@ -171,10 +151,14 @@ impl Recorder {
         })
     }
 
-    /// Gives the recording up, and the room on the disk back.
-    pub fn abandon(self) {
-        self.tap.end();
-        let _ = fs::remove_file(self.folder.join(UNFINISHED));
+}
+
+/// Gives a recording up, and the room on the disk back.
+fn abandon(folder: &Path, tap: &Tap) {
+    tap.end();
+    // It is reported that there is no session; a file that cannot be removed either has no end, and is refused.
+    for name in [UNFINISHED, SESSION] {
+        let _ = fs::remove_file(folder.join(name));
     }
 }
 
@@ -216,7 +200,7 @@ impl Capture {
     ) -> Result<Self, CaptureError> {
         let tap = Tap::default();
         let recording = Recording { seed: header.seed, tap: Some(tap.clone()) };
-        let recorder = Recorder::begin(folder, header, tap, ledger, limits)?;
+        let recorder = Recorder::begin(folder, &header, tap, ledger, limits)?;
         let is_over = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&is_over);
         let thread = std::thread::Builder::new().name("capture".into());
@@ -245,13 +229,14 @@ impl Drop for Capture {
 
 fn record(mut recorder: Recorder, is_over: &AtomicBool, clock: &Clock) {
     let folder = recorder.folder.clone();
+    let tap = recorder.tap.clone();
     loop {
         match recorder.step() {
             Ok(false) if !is_over.load(Relaxed) => std::thread::park_timeout(EVERY),
             Ok(_) => break,
             Err(why) => {
                 tracing::warn!("the session is not recorded any more, and {} has none: {why}", folder.display());
-                return recorder.abandon();
+                return abandon(&folder, &tap);
             }
         }
     }
@@ -267,6 +252,9 @@ fn record(mut recorder: Recorder, is_over: &AtomicBool, clock: &Clock) {
                 tracing::warn!("the session in {} lacks {dropped} packets: it cannot be replayed", folder.display());
             }
         }
-        Err(why) => tracing::warn!("the session is not recorded: {why}"),
+        Err(why) => {
+            tracing::warn!("the session is not recorded, and {} has none: {why}", folder.display());
+            abandon(&folder, &tap);
+        }
     }
 }

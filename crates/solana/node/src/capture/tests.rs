@@ -42,7 +42,7 @@ fn events() -> Vec<SessionEvent> {
             position: 31,
             rest: vec![6; 64],
         }),
-        packet(u64::MAX, PacketSource::Sent, vec![1]),
+        packet(u64::MAX, PacketSource::Own, vec![1]),
     ]
 }
 
@@ -106,6 +106,15 @@ fn changed_byte_is_refused_wherever_it_is() {
         };
         assert!(is_expected, "byte {at}: {why}");
     }
+}
+
+#[test]
+fn full_disk_is_an_error() {
+    let mut room = [0; 100];
+    let mut writer = SessionWriter::new(&mut room[..], &header(), 3).unwrap();
+    writer.add(&events()[0]).unwrap();
+    assert_eq!(writer.end(1, 0).unwrap_err().kind(), std::io::ErrorKind::WriteZero);
+    assert!(SessionWriter::new(&mut [0; 5][..], &header(), 3).is_err());
 }
 
 /// The same file, with other lengths in its only chunk and the checksum that goes with them.

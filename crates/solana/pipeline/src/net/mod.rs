@@ -281,7 +281,6 @@ impl Tile for Net {
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         let Outgoing { to, port, segment, data } = Outgoing::read(frag.payload());
-        self.tap.iter().for_each(|tap| tap.sent(out.now(), port, segment, data));
         let unsent = UnsentDatagrams { to, segment, data: data.to_vec(), tag: port };
         self.unsent.extend(match &mut self.links {
             None => Some(unsent),
