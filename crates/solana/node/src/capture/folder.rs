@@ -6,7 +6,7 @@
 //!
 //! | File | What |
 //! |---|---|
-//! | `session.bin` | packets, roots, and what the node was: [`super::format`] |
+//! | `session.bin` | packets, roots, and what the node was: [`mod@super::format`] |
 //! | `genesis.bin.zst`, `chain.json`, `hard-forks.json` | the chain's genesis; the others if the ledger folder has them |
 //! | `identity.json` | the node's identity key |
 //! | `snapshots/`, `snapshot-*`, `incremental-snapshot-*` | what the node began with beside, if anything |

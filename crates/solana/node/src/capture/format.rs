@@ -39,8 +39,6 @@ const CHUNK_BYTES_MAX: usize = 2 * CHUNK_BYTES;
 /// Maximum bytes of a packet.
 const PACKET_BYTES_MAX: usize = u16::MAX as usize;
 const _: () = assert!(PACKET_BYTES_MAX + 1_024 < CHUNK_BYTES_MAX - CHUNK_BYTES);
-/// Bytes before a chunk: two lengths and a checksum.
-const CHUNK_HEADER: usize = 4 + 4 + 32;
 
 /// Why bytes are not a session, and at which byte of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -283,7 +281,7 @@ impl<'a> Fields<'a> {
     }
 
     fn u8(&mut self) -> Option<u8> {
-        self.array().map(|[byte]| byte)
+        self.array::<1>().map(|[byte]| byte)
     }
 
     fn u16(&mut self) -> Option<u16> {
@@ -423,6 +421,6 @@ fn read_chunk(file: &mut Fields<'_>, at: usize) -> Result<Vec<u8>, FormatError> 
     if chunk.len() == raw_length { Ok(chunk) } else { Err(FormatError::Length(at)) }
 }
 
-/// Bytes of the file before its first chunk, and of a chunk before its content.
+/// Bytes of the file before its first chunk; and of a chunk before its content: two lengths and a checksum.
 #[cfg(test)]
-pub(super) const HEADS: (usize, usize) = (MAGIC.len() + 4, CHUNK_HEADER);
+pub(super) const HEADS: (usize, usize) = (MAGIC.len() + 4, 4 + 4 + 32);

@@ -1,7 +1,7 @@
 //! Recorded sessions: what a node of a cluster received from the network, so that the node can be run again with it.
 //!
 //! reads   the queue of a [`Tap`], the ledger's roots; a folder of a session
-//! writes  a folder of a session: [`format`] has the packets, [`folder`] the files that the node began with
+//! writes  a folder of a session: [`mod@format`] has the packets, [`folder`] the files that the node began with
 //! memory  the queue; a chunk of the file; at the end of a recording, and in a replay, all packets
 //! drops   none without a word: a session that lacks a packet says so, and a replay refuses it
 //!

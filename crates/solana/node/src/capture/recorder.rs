@@ -150,7 +150,6 @@ impl Recorder {
             bytes,
         })
     }
-
 }
 
 /// Gives a recording up, and the room on the disk back.
