@@ -33,7 +33,7 @@ pub struct Tile(Rig<Quic>);
 impl Tile {
     /// The tile as in a node on this machine, with links to two verify tiles.
     pub fn new() -> Self {
-        let config = Config { server: ServerConfig::local(), drops: DropLog::default() };
+        let config = Config { server: ServerConfig::local(), drops: DropLog::default(), tap: None };
         Self(Rig::new(config, &[NET_QUIC], &[VERIFY[0], VERIFY[1], QUIC_NET]))
     }
 }

@@ -49,6 +49,7 @@ impl Load {
             takes_turns: false,
             destinations: vec![],
             cluster: None,
+            tap: None,
         };
         let rig = Rig::new(config, &[POH_SHRED, &signed], &[&to_sign, &store, &net]);
         let (transfers, buffer) = (transfers(), vec![0; MICROBLOCK_MTU]);

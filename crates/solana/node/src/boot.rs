@@ -7,11 +7,12 @@
 mod consensus;
 mod liveness;
 mod outlook;
+mod session;
 mod tiles;
 mod voting;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -34,7 +35,7 @@ use hearth_ledger::{Account, DropTable, FeatureError, Genesis, GenesisConfig, Ge
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::failure::Failure;
 use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
-use hearth_pipeline::node::{BootError as NodeError, Inlet, Node, NodeConfig};
+use hearth_pipeline::node::{BootError as NodeError, Inlet, Node};
 use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
@@ -52,7 +53,8 @@ use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
 use crate::archives::{Archives, announce};
-use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator, huge_pages, workspace_path};
+use crate::capture::{Capture, CaptureError};
+use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator};
 use crate::developer::{FlagError, GenesisOverrides};
 use crate::history_repair;
 use crate::ledger_command;
@@ -151,6 +153,9 @@ pub enum BootError {
     /// The node has diverged from its cluster.
     #[error(transparent)]
     Divergence(#[from] DivergenceError),
+    /// The session cannot be recorded.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// Files of the chain are damaged.
     #[error("{damage}. {}", ledger_command::advice(options))]
     Damaged {
@@ -677,7 +682,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let fates = Arc::new(DropTable::new(config.rpc.fate_capacity, tag_key()));
     let folder = chain.folder.clone();
     let archives = Archives::served(config, &folder);
-    let peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
+    let mut peers = ports.cluster.map(|at| Peers::start(config, &mut bound, at, &chain)).transpose()?;
     let cluster =
         peers.as_ref().map(|peers| consensus::Cluster { gossip: peers.gossip.clone(), leads: config.takes_turns() });
     let clock = Clock::real();
@@ -685,11 +690,11 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let (mut consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
     let voters = consensus.as_mut().and_then(|consensus| consensus.desk.take()).map(Arc::new);
     let ended = Failure::default();
-    let part = tiles::Participation { cluster, consensus, ended: ended.clone() };
+    let session = session::begin(config, &chain, peers.as_mut(), consensus.as_ref(), &clock)?;
+    let seed = session.as_ref().map(|session| session.seed);
+    let part = tiles::Participation { cluster, consensus, ended: ended.clone(), session };
     let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
-    let huge_pages = huge_pages(&config.hugetlbfs);
-    let node_config = NodeConfig { workspace: workspace_path(config), huge_pages, idle: idle(&config.layout), tiles };
-    let mut node = Node::boot(topology, clock, node_config)?;
+    let mut node = Node::boot(topology, clock, tiles::node_config(config, tiles, seed))?;
     let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link)).expect("every topology has one of them");
     let board = peers.as_ref().map(|peers| Arc::clone(&peers.board));
     let calls = node.take_inlet(RPC_POH).map(Mutex::new);
@@ -791,6 +796,9 @@ struct Peers {
     gossip: gossip::Config,
     board: Arc<Board>,
     _echo: EchoServer,
+    /// Where the session is recorded, if it is: it ends when this is dropped.
+    _capture: Option<Capture>,
+    ip: Ipv4Addr,
 }
 
 impl Peers {
@@ -830,7 +838,7 @@ impl Peers {
         };
         let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));
         let echo = echo.map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        Ok(Self { gossip, board, _echo: echo })
+        Ok(Self { gossip, board, _echo: echo, _capture: None, ip: *at.gossip.ip() })
     }
 }
 

@@ -8,15 +8,16 @@
 //! genesis and a snapshot from peers) → [`boot::open_chain`] ([`restore`], [`history_repair`], [`mod@replay`]) →
 //! [`boot::boot`] (tiles and RPC) → [`mod@run`], which waits for the end. [`developer`] sets up a new chain,
 //! [`genesis_command`] makes the genesis of a cluster, [`ledger_command`] inspects a chain offline, and [`recorded`]
-//! replays what the cluster's own bank did. [`archives`] serves the cluster's snapshots. [`validator`] runs a node with
-//! Agave's options and controls it by the socket of [`admin`]; [`catchup`] compares two nodes. The other modules are
-//! parts of `hearth config`.
+//! replays what the cluster's own bank did. [`capture`] records what a node receives, for the simulator. [`archives`]
+//! serves the cluster's snapshots. [`validator`] runs a node with Agave's options and controls it by the socket of
+//! [`admin`]; [`catchup`] compares two nodes. The other modules are parts of `hearth config`.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 
 pub mod admin;
 pub mod archives;
 pub mod boot;
+pub mod capture;
 pub mod catchup;
 pub mod check;
 pub mod config;

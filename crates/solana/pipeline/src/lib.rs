@@ -13,6 +13,7 @@ pub mod bank;
 pub mod benchg;
 pub mod bencho;
 pub mod benchs;
+pub mod capture;
 pub mod cluster_view;
 pub mod dedup;
 pub mod drops;

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use hearth_crypto::sha256::sha256;
 use hearth_ring::{HugePages, Producer, Workspace, WorkspaceError};
 use hearth_tile::core::{Core, Fleet, IdlePolicy, TilePanic};
 use hearth_tile::latency::stamp;
@@ -61,6 +62,15 @@ pub struct NodeConfig {
     pub idle: IdlePolicy,
     /// The tiles' configurations.
     pub tiles: TileConfigs,
+    /// Seeds the secrets of all tiles, if the session is recorded, so that a replay has the same ones. `None`: the
+    /// operating system draws them.
+    pub seed: Option<[u8; 32]>,
+}
+
+/// What seeds the secrets of a tile (`verify:1`) in a node whose session is recorded.
+pub fn seeded(seed: &[u8; 32], tile: &str) -> Entropy {
+    let hash = sha256(&[seed, tile.as_bytes()]);
+    Entropy::Seeded(u64::from_le_bytes(*hash.first_chunk().expect("32 bytes")))
 }
 
 /// Why a node did not boot.
@@ -90,14 +100,14 @@ pub struct SteppedNode {
 }
 
 impl SteppedNode {
-    /// Makes every tile, on a clock of the caller's; `entropy` seeds the secrets of each.
+    /// Makes every tile, on a clock of the caller's; `entropy` seeds the secrets of the tile that it is given.
     ///
     /// Panics where the topology has a tile without a configuration.
     pub fn make(
         topology: Topology,
         clock: &Clock,
         configs: TileConfigs,
-        entropy: impl FnMut() -> Entropy,
+        entropy: impl FnMut(&str) -> Entropy,
     ) -> Result<Self, BootError> {
         let workspace = Workspace::in_heap(&topology.workspace_plan(HugePages::None))?;
         let waker = Waker::new()?;
@@ -166,7 +176,7 @@ impl Node {
     ///
     /// Panics if the topology has a tile without a configuration.
     pub fn boot(topology: Topology, clock: Clock, config: NodeConfig) -> Result<Self, BootError> {
-        let NodeConfig { workspace, huge_pages, idle, tiles: configs } = config;
+        let NodeConfig { workspace, huge_pages, idle, tiles: configs, seed } = config;
         let workspace = Workspace::create(&workspace, &topology.workspace_plan(huge_pages))?;
         let mut wakers = BTreeMap::new();
         for (core, tiles) in topology.by_core() {
@@ -176,7 +186,8 @@ impl Node {
             }
         }
         let launcher = Launcher { topology: &topology, workspace: &workspace, clock: &clock, wakers: &wakers };
-        let mut made = launcher.make(configs, || Entropy::System)?;
+        let entropy = |tile: &str| seed.as_ref().map_or(Entropy::System, |seed| seeded(seed, tile));
+        let mut made = launcher.make(configs, entropy)?;
         let mut cores = vec![];
         for (pin, tiles) in topology.by_core() {
             let waker = wakers[&tiles[0].name()].1.clone();
@@ -225,13 +236,14 @@ impl Launcher<'_> {
     fn make(
         &self,
         TileConfigs(mut makers): TileConfigs,
-        mut entropy: impl FnMut() -> Entropy,
+        mut entropy: impl FnMut(&str) -> Entropy,
     ) -> Result<BTreeMap<String, Box<dyn Runnable>>, BootError> {
         let mut made = BTreeMap::new();
         for tile in &self.topology.tiles {
             let name = tile.name();
             let make = makers.remove(&name).unwrap_or_else(|| panic!("{name} has no configuration"));
-            made.insert(name, make(self.parts(tile, entropy())?)?);
+            let secrets = entropy(&name);
+            made.insert(name, make(self.parts(tile, secrets)?)?);
         }
         Ok(made)
     }

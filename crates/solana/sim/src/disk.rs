@@ -159,6 +159,12 @@ fn tear(path: &Path, covered: u64, random: &mut fastrand::Rng) -> io::Result<()>
     hearth_wal::write_all(&file, &mut [IoSlice::new(&noise)], kept - torn)
 }
 
+/// Folders for the nodes, in memory where the machine has such a place.
+pub(crate) fn folders() -> tempfile::TempDir {
+    let in_memory = tempfile::Builder::new().prefix("hearth-sim-").tempdir_in("/dev/shm");
+    in_memory.or_else(|_| tempfile::tempdir()).expect("there is a place for temporary files")
+}
+
 /// The disk as the block store sees it.
 pub struct SimVolume(pub Arc<SimDisk>);
 

@@ -10,7 +10,7 @@
 //! when the power goes. The walk: [`plan`] (what shall go wrong) → [`world`] (time, and who is turned when) → [`node`]
 //! (a node from its folder, by the code that starts a real one) → [`check`] (what must hold) → [`shrink`] (a smaller
 //! plan that fails likewise). [`clients`] send what succeeds, fails and cannot land, and move [`stake`]; [`snapshots`]
-//! are taken and used.
+//! are taken and used. [`session`] runs one node again with what it received, here or in a real cluster.
 
 pub mod bounds;
 pub mod check;
@@ -24,6 +24,7 @@ pub mod network;
 pub mod node;
 pub mod plan;
 pub mod runs;
+pub mod session;
 pub mod shrink;
 pub mod snapshots;
 pub mod stake;

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use hearth_pipeline::capture::Tap;
 use hearth_pipeline::links::{Datagram, Outgoing, PortKind};
 use hearth_pipeline::net::{Counters, Net, Routes};
 use hearth_tile::{Frag, Host, InitError, Out, Poll, Tile};
@@ -47,6 +48,8 @@ pub struct Wire {
     pub sent: Vec<SentDatagram>,
     /// Arrived, and not taken by the node yet.
     pub arrived: VecDeque<ArrivedDatagram>,
+    /// Copies what the node takes, if its session is recorded.
+    pub tap: Option<Tap>,
 }
 
 /// The tile.
@@ -90,6 +93,7 @@ impl Tile for SimNet {
                 out.held_up();
                 return if given > 0 { Poll::Busy } else { Poll::Idle };
             }
+            wire.tap.iter().for_each(|tap| tap.received(out.now(), &datagram));
             wire.arrived.pop_front();
         }
         Poll::Busy

@@ -30,10 +30,20 @@ const PORTS: [(PortKind, u16); 7] = [
     (PortKind::TxSend, 9100),
 ];
 
+/// The address of a node.
+pub fn ip(node: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, node as u8 + 1)
+}
+
+/// The address of a port, at the address of its node.
+pub fn port_at(ip: Ipv4Addr, kind: PortKind) -> SocketAddrV4 {
+    let port = PORTS.iter().find(|(other, _)| *other == kind).map_or(0, |(_, port)| *port);
+    SocketAddrV4::new(ip, port)
+}
+
 /// The address of a node's port.
 pub fn address(node: usize, kind: PortKind) -> SocketAddrV4 {
-    let port = PORTS.iter().find(|(other, _)| *other == kind).map_or(0, |(_, port)| *port);
-    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, node as u8 + 1), port)
+    port_at(ip(node), kind)
 }
 
 /// Which node and port an address is.

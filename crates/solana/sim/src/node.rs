@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -26,10 +26,13 @@ use hearth_ledger::genesis::funded_account_key;
 use hearth_ledger::rent::minimum_balance;
 use hearth_ledger::snapshot::{SnapshotError, SnapshotFile};
 use hearth_ledger::{Account, DropTable, Genesis, GenesisConfig, Ledger};
+use hearth_node::capture::format::SessionHeader;
+use hearth_node::capture::{self, Recording};
 use hearth_node::config::{Config, Validator};
 use hearth_node::restore::{self, StateFolders};
 use hearth_node::{boot, peers, replay as start};
 use hearth_pipeline::bank::{self, Bank};
+use hearth_pipeline::capture::Tap;
 use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
@@ -37,7 +40,7 @@ use hearth_pipeline::failure::Failure;
 use hearth_pipeline::gossip::{self, Gossip};
 use hearth_pipeline::links::PortKind;
 use hearth_pipeline::metric::Metric;
-use hearth_pipeline::node::{SteppedNode, TileConfigs};
+use hearth_pipeline::node::{SteppedNode, TileConfigs, seeded};
 use hearth_pipeline::pack::{self, Pack};
 use hearth_pipeline::poh::{self, Poh};
 use hearth_pipeline::quic::{self, Quic};
@@ -68,7 +71,7 @@ use parking_lot::Mutex;
 
 use crate::disk::{SimDisk, SimVolume, TowerDisk, TowerDue};
 use crate::net::{SimNet, Wire};
-use crate::network::address;
+use crate::network::{address, port_at};
 use crate::snapshots::Taking;
 
 /// Length of a slot, ms: half the cluster's, so that fewer instants of a run are idle ones.
@@ -117,6 +120,10 @@ pub struct Setup {
     config: Config,
     topology: Topology,
     entrypoints: Vec<SocketAddrV4>,
+    /// Unix time at which the run begins, nanoseconds.
+    created_ns: u64,
+    shred_version: u16,
+    shreds_per_slot_max: u32,
 }
 
 /// A 32-byte word that is another for each purpose, node and seed.
@@ -143,10 +150,6 @@ pub fn validator(seed: u64, node: usize) -> Validator {
 impl Setup {
     /// A chain of so many nodes with the same stake.
     pub fn new(seed: u64, nodes: usize) -> Self {
-        let mut config = Config::default();
-        config.gossip.enabled = true;
-        config.rpc.transaction_history = false;
-        config.rpc.status_capacity = 4_096;
         let validators: Vec<_> = (0..nodes).map(|node| validator(seed, node)).collect();
         let poor = (funded_account_key(POOR).public_key(), Account::wallet(POOR_LAMPORTS));
         let accounts = validators.iter().flat_map(Validator::accounts).chain([poor]);
@@ -162,8 +165,59 @@ impl Setup {
         };
         let genesis = Genesis::create(began, |_| ()).expect("such a chain can begin");
         let entrypoints = (0..nodes).map(|node| address(node, PortKind::Gossip)).collect();
-        Self { genesis, config, topology: tiles(), entrypoints }
+        let config = node_config();
+        Self {
+            created_ns: CREATED_S * 1_000_000_000,
+            shred_version: genesis.shred_version(),
+            shreds_per_slot_max: boot::block_limits(&config.development.bench).shreds as u32,
+            genesis,
+            config,
+            topology: tiles(),
+            entrypoints,
+        }
     }
+
+    /// The chain of a recorded session, whose genesis is this, from the time on at which its node began.
+    pub fn of_session(genesis: Genesis, header: &SessionHeader) -> Self {
+        Self {
+            genesis,
+            config: node_config(),
+            topology: tiles(),
+            entrypoints: header.entrypoints.clone(),
+            created_ns: header.unix_ns,
+            shred_version: header.shred_version,
+            shreds_per_slot_max: header.shreds_per_slot_max,
+        }
+    }
+
+    /// What a node was that began so, for the recording of its session.
+    pub fn session_header(&self, place: &NodeStart<'_>, seed: [u8; 32]) -> SessionHeader {
+        SessionHeader {
+            seed,
+            unix_ns: self.unix_ns(place),
+            ip: place.ip,
+            identity: place.identity(),
+            vote_account: place.vote,
+            genesis: *self.genesis.hash(),
+            shred_version: self.shred_version,
+            shreds_per_slot_max: self.shreds_per_slot_max,
+            entrypoints: self.entrypoints.clone(),
+        }
+    }
+
+    /// The Unix time at which a node begins, by its clock on the wall.
+    fn unix_ns(&self, place: &NodeStart<'_>) -> u64 {
+        (self.created_ns + place.now).saturating_add_signed(place.set_ns)
+    }
+}
+
+/// What a node is configured to.
+fn node_config() -> Config {
+    let mut config = Config::default();
+    config.gossip.enabled = true;
+    config.rpc.transaction_history = false;
+    config.rpc.status_capacity = 4_096;
+    config
 }
 
 /// The tiles of a node that leads in a cluster, one of each kind, without that of metrics.
@@ -223,6 +277,40 @@ pub struct NodeStart<'a> {
     pub drift_ppm: i64,
     /// By how much its clock on the wall was set, nanoseconds.
     pub set_ns: i64,
+    /// The seed of its identity key.
+    pub key: [u8; 32],
+    /// The account that it votes with, if it votes.
+    pub vote: Option<Pubkey>,
+    /// Whether it makes blocks.
+    pub leads: bool,
+    /// The address of its ports.
+    pub ip: Ipv4Addr,
+    /// What draws its secrets, if its session is recorded, or is that of a recording; `seed` does not then.
+    pub session: Option<Recording>,
+}
+
+impl NodeStart<'_> {
+    /// Its identity key.
+    fn keypair(&self) -> Keypair {
+        Keypair::from_seed(&self.key).expect("a page of memory can be locked")
+    }
+
+    fn identity(&self) -> Pubkey {
+        self.keypair().public_key()
+    }
+
+    /// Copies what it receives, if its session is recorded.
+    fn tap(&self) -> Option<Tap> {
+        self.session.as_ref()?.tap.clone()
+    }
+
+    /// The secret by which its tiles recognize responses.
+    fn nonces(&self) -> NonceKey {
+        match &self.session {
+            Some(session) => capture::nonces(&session.seed),
+            None => NonceKey(secret(self.seed ^ self.starts, self.number, "nonces")),
+        }
+    }
 }
 
 /// A node that runs.
@@ -302,16 +390,16 @@ fn consensus(
     opened: &OpenedChain,
     clock: &Clock,
 ) -> Result<Consensus, StartError> {
-    let Validator { identity: node, vote, .. } = validator(place.seed, place.number);
+    let node = place.identity();
     let saved = tower::saved_tower(place.folder, &node).map_err(StartError::other)?;
     let core = CoreConfig {
         node,
-        vote_account: Some(vote),
+        vote_account: place.vote,
         voters: Voters::one(node),
-        leads: true,
+        leads: place.leads,
         gossips: true,
         is_begin: opened.is_begin,
-        slot: Duration::from_millis(SLOT_MS),
+        slot: Duration::from_millis(setup.genesis.config().slot_ms),
     };
     let blocks = opened.store.reader();
     let rooted = saved.as_ref().and_then(|tower| tower.root()).map(|root| root.slot);
@@ -334,7 +422,7 @@ fn consensus(
 
 /// What the node says of itself.
 fn contact(setup: &Setup, place: &NodeStart<'_>, own: Pubkey, clock: &Clock) -> ContactInfo {
-    let began = ContactInfo::new(own, clock.wall_ns() / 1_000, setup.genesis.shred_version(), Version::default());
+    let began = ContactInfo::new(own, clock.wall_ns() / 1_000, setup.shred_version, Version::default());
     let sockets = [
         (SocketKind::Gossip, PortKind::Gossip),
         (SocketKind::Tvu, PortKind::Tvu),
@@ -344,30 +432,36 @@ fn contact(setup: &Setup, place: &NodeStart<'_>, own: Pubkey, clock: &Clock) -> 
         (SocketKind::TpuVote, PortKind::Udp),
         (SocketKind::TpuVoteQuic, PortKind::Quic),
     ];
-    sockets.iter().fold(began, |own, (kind, port)| own.with(*kind, address(place.number, *port)))
+    sockets.iter().fold(began, |own, (kind, port)| own.with(*kind, port_at(place.ip, *port)))
 }
 
 /// What shred takes others' shreds by.
 fn shred_cluster(setup: &Setup, place: &NodeStart<'_>, own: Pubkey, opened: &OpenedChain) -> shred::Cluster {
     let receiver = shred::ReceiverConfig {
-        version: setup.genesis.shred_version(),
+        version: setup.shred_version,
         own,
-        shreds_per_slot_max: boot::block_limits(&setup.config.development.bench).shreds as u32,
-        slots_per_epoch: SLOTS_PER_EPOCH,
+        shreds_per_slot_max: setup.shreds_per_slot_max,
+        slots_per_epoch: setup.genesis.config().slots_per_epoch,
         slots_max: 256,
         sets_max: 128,
     };
-    let nonces = NonceKey(secret(place.seed ^ place.starts, place.number, "nonces"));
+    let nonces = place.nonces();
     shred::Cluster { receiver, ledger: Arc::clone(&opened.ledger), blocks: opened.store.reader(), nonces }
 }
 
 /// Configurations of the tiles that make blocks.
-fn leading(setup: &Setup, own: Pubkey, opened: &OpenedChain, drops: &DropLog, tag_key: u64) -> TileConfigs {
+fn leading(
+    setup: &Setup,
+    own: Pubkey,
+    opened: &OpenedChain,
+    (drops, tag_key): (&DropLog, u64),
+    tap: Option<Tap>,
+) -> TileConfigs {
     let Setup { config, genesis, .. } = setup;
     let ledger = &opened.ledger;
     let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..boot::server_config(&config.tiles.quic) };
     TileConfigs::default()
-        .one::<Quic>(quic::Config { server, drops: drops.clone() })
+        .one::<Quic>(quic::Config { server, drops: drops.clone(), tap })
         .one::<Verify>(verify::Config { history: 1_024, table_bytes: TABLE_BYTES, tag_key, drops: drops.clone() })
         .one::<Dedup>(dedup::Config { history: DEDUP_HISTORY, drops: drops.clone() })
         .one::<Pack>(pack::Config {
@@ -383,8 +477,8 @@ fn leading(setup: &Setup, own: Pubkey, opened: &OpenedChain, drops: &DropLog, ta
         .one::<Poh>(poh::Config {
             chain: poh::chain::Config {
                 hashes_per_tick: genesis.config().hashes_per_tick,
-                ticks_per_slot: TICKS_PER_SLOT,
-                slot_ns: SLOT_MS * 1_000_000,
+                ticks_per_slot: genesis.config().ticks_per_slot,
+                slot_ns: genesis.config().slot_ns(),
                 max_microblocks: poh::chain::MAX_MICROBLOCKS,
             },
             on_demand: None,
@@ -403,13 +497,12 @@ fn following(
 ) -> TileConfigs {
     let (ledger, blocks) = (&opened.ledger, opened.store.reader());
     let shreds = shred_cluster(setup, place, own, opened);
-    let others = setup.entrypoints.iter().filter(|at| **at != address(place.number, PortKind::Gossip));
-    let ip = *address(place.number, PortKind::Gossip).ip();
+    let others = setup.entrypoints.iter().filter(|at| **at != port_at(place.ip, PortKind::Gossip));
     let protocol = hearth_gossip::Config {
         verifier_bytes_max: TABLE_BYTES,
-        ..peers::gossip::config(ip.into(), others.copied().collect())
+        ..peers::gossip::config(place.ip.into(), others.copied().collect())
     };
-    let version = setup.genesis.shred_version();
+    let version = setup.shred_version;
     configs
         .one::<Repair>(repair::Config {
             own,
@@ -418,7 +511,12 @@ fn following(
             nonces: shreds.nonces,
         })
         .one::<Rserve>(rserve::Config { own, shred_version: version, blocks: blocks.clone() })
-        .one::<TxSend>(txsend::Config { identity: own, votes: true, ledger: Arc::clone(ledger), drops: drops.clone() })
+        .one::<TxSend>(txsend::Config {
+            identity: own,
+            votes: place.vote.is_some(),
+            ledger: Arc::clone(ledger),
+            drops: drops.clone(),
+        })
         .one::<Gossip>(gossip::Config {
             protocol,
             own: contact(setup, place, own, clock),
@@ -439,6 +537,7 @@ fn following(
             takes_turns: true,
             destinations: vec![],
             cluster: Some(shreds),
+            tap: place.tap(),
         })
 }
 
@@ -449,16 +548,15 @@ impl Node {
     /// Its files are damaged, or its tower is of another chain.
     pub fn start(setup: &Setup, place: &NodeStart<'_>) -> Result<Self, StartError> {
         let (seed, number) = (place.seed, place.number);
-        let Validator { identity: own, vote, .. } = validator(seed, number);
-        let unix_ns = (CREATED_S * 1_000_000_000 + place.now).saturating_add_signed(place.set_ns);
-        let clock = Clock::manual_from(unix_ns);
+        let own = place.identity();
+        let clock = Clock::manual_from(setup.unix_ns(place));
         let opened = open(setup, place, &own)?;
         let Consensus { tower, replay, confirmed, due: tower_due } = consensus(setup, place, &opened, &clock)?;
         let (failed_tower, failed_replay) = (tower.failure.clone(), replay.failure.clone());
         let fates = Arc::new(DropTable::new(1_024, secret_word(seed, number, "tags")));
         let drops = DropLog::new(Arc::clone(&fates));
-        let wire = Arc::new(Mutex::new(Wire::default()));
-        let configs = leading(setup, own, &opened, &drops, fates.key());
+        let wire = Arc::new(Mutex::new(Wire { tap: place.tap(), ..Wire::default() }));
+        let configs = leading(setup, own, &opened, (&drops, fates.key()), place.tap());
         let configs = following(configs, setup, place, (own, &opened, &drops), &clock);
         let OpenedChain { ledger, store, keeper, .. } = opened;
         let blocks = store.reader();
@@ -469,13 +567,16 @@ impl Node {
             .one::<Tower>(tower)
             .one::<ReplayTile>(replay)
             .one::<Sign>(sign::Config {
-                key: keypair(seed, number),
-                vote_account: Some(vote),
+                key: place.keypair(),
+                vote_account: place.vote,
                 voters: VoterKeys::identity_alone(),
             })
             .one::<Store>(store::Config::new(store, Arc::clone(&ledger)).in_cluster(confirmed));
         let mut chance = fastrand::Rng::with_seed(secret_word(seed ^ place.starts << 32, number, "entropy"));
-        let entropy = || Entropy::Seeded(chance.u64(..));
+        let entropy = |tile: &str| match &place.session {
+            Some(session) => seeded(&session.seed, tile),
+            None => Entropy::Seeded(chance.u64(..)),
+        };
         let stepped = SteppedNode::make(setup.topology.clone(), &clock, configs, entropy).map_err(StartError::other)?;
         let counters = stepped.topology.tiles.iter().map(|tile| {
             let words = stepped.workspace.counters(&tile.name()).expect("every tile counts");
@@ -517,6 +618,11 @@ impl Node {
     /// The snapshots that were completed or abandoned since the last call.
     pub fn take_snapshots(&mut self) -> Vec<Result<SnapshotFile, SnapshotError>> {
         self.snapshots.take_done()
+    }
+
+    /// The time on its clock, nanoseconds since it started.
+    pub fn clock_ns(&self) -> u64 {
+        self.clock.now()
     }
 
     /// Sets its clock on the wall.

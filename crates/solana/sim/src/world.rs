@@ -9,10 +9,11 @@
 //! thread.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hearth_ledger::snapshot::{SnapshotError, SnapshotFile, prove};
+use hearth_node::capture::recorder::SessionTotals;
 use hearth_node::config::Validator;
 use hearth_pipeline::links::PortKind;
 use hearth_pipeline::tower::final_slot;
@@ -21,12 +22,13 @@ use hearth_wire::shred::SLOT;
 use crate::check::{Checker, Invariant, Violation, counted, heals_within_ns, lamports};
 use crate::clients::Clients;
 use crate::digest::Digest;
-use crate::disk::SimDisk;
+use crate::disk::{SimDisk, folders};
 use crate::hostile;
 use crate::net::ArrivedDatagram;
-use crate::network::{MS, Network, NetworkFaults, Traffic};
-use crate::node::{Node, NodeStart, SLOT_MS, Setup, StartError, secret_word, validator, wipe};
+use crate::network::{MS, Network, NetworkFaults, Traffic, ip};
+use crate::node::{Node, NodeStart, SLOT_MS, Setup, StartError, secret, secret_word, validator, wipe};
 use crate::plan::{Fault, Kind, Plan};
+use crate::session::RecordedNode;
 use crate::snapshots;
 use crate::trace::{SlotEvent, Trace};
 
@@ -124,6 +126,8 @@ struct World {
     equivocated: u64,
     /// The newest slot when the last fault was over.
     goal: Option<u64>,
+    /// The node whose session is recorded, if any.
+    recorded: Option<RecordedNode>,
     /// The folders of all nodes, removed at the end.
     _folders: tempfile::TempDir,
 }
@@ -133,7 +137,25 @@ struct World {
 /// # Panics
 /// The machine has no room for the nodes' files.
 pub fn run(plan: &Plan, traced: Option<u64>) -> Outcome {
-    let mut world = World::new(plan.clone(), Trace::of(traced));
+    finish(&mut World::new(plan.clone(), Trace::of(traced)), traced)
+}
+
+/// As [`run`], and records the session of a node into a folder. Returns what was recorded, too. The node must start
+/// once: a session is that of one start.
+///
+/// # Panics
+/// As [`run`]; the session cannot be written.
+pub fn run_recorded(plan: &Plan, node: usize, folder: &Path) -> (Outcome, SessionTotals) {
+    let mut world = World::new(plan.clone(), Trace::of(None));
+    world.recorded = Some(RecordedNode::new(&world.setup, plan.seed, node, folder));
+    let outcome = finish(&mut world, None);
+    let recorded = world.recorded.take().expect("it was put there");
+    let end_ns = world.sites[node].node.as_ref().map_or(0, Node::clock_ns);
+    (outcome, recorded.end(end_ns))
+}
+
+/// Runs a world to its end.
+fn finish(world: &mut World, traced: Option<u64>) -> Outcome {
     let result = world.run();
     let violation = result.err().map(|violation| (violation, world.now as f64 / 1e9));
     if let Some((violation, _)) = &violation {
@@ -153,14 +175,8 @@ pub fn run(plan: &Plan, traced: Option<u64>) -> Outcome {
         traffic: world.network.traffic,
         violation,
         trace: std::mem::take(&mut world.trace).lines(),
-        plan: world.plan,
+        plan: world.plan.clone(),
     }
-}
-
-/// Folders for the nodes, in memory where the machine has such a place.
-fn folders() -> tempfile::TempDir {
-    let in_memory = tempfile::Builder::new().prefix("hearth-sim-").tempdir_in("/dev/shm");
-    in_memory.or_else(|_| tempfile::tempdir()).expect("there is a place for temporary files")
 }
 
 impl World {
@@ -223,6 +239,7 @@ impl World {
             snapshots: (0, 0),
             equivocated: 0,
             goal: None,
+            recorded: None,
             _folders: folders,
             plan,
         };
@@ -294,6 +311,7 @@ impl World {
         let site = &mut self.sites[number];
         let Some(node) = &mut site.node else { return Ok(()) };
         let result = node.run(self.now);
+        self.recorded.iter_mut().filter(|recorded| recorded.node == number).for_each(RecordedNode::step);
         if site.disk.is_off() {
             self.trace.say(self.now, number, "loses its power");
             self.stop(number);
@@ -393,6 +411,7 @@ impl World {
             return Ok(());
         }
         site.disk.restart().expect("the files of a node that is down can be cut");
+        let recorded = self.recorded.as_mut().filter(|recorded| recorded.node == number);
         let place = NodeStart {
             seed: self.plan.seed,
             number,
@@ -402,9 +421,17 @@ impl World {
             now: self.now,
             drift_ppm: site.drift_ppm,
             set_ns: site.set_ns,
+            key: secret(self.plan.seed, number, "identity"),
+            vote: Some(site.who.vote),
+            leads: true,
+            ip: ip(number),
+            session: recorded.as_ref().map(|recorded| recorded.recording.clone()),
         };
         match Node::start(&self.setup, &place) {
             Ok(node) => {
+                if let Some(recorded) = recorded {
+                    recorded.begin(&self.setup, &place, &node);
+                }
                 site.starts += 1;
                 self.snapshots.1 += u64::from(snapshots::newest(&site.folder).is_some());
                 let ledger = &node.ledger;

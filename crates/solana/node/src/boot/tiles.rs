@@ -16,6 +16,7 @@ use hearth_pipeline::bank::{self, Bank};
 use hearth_pipeline::benchg::{self, Benchg};
 use hearth_pipeline::bencho::{self, Bencho};
 use hearth_pipeline::benchs::{self, Benchs};
+use hearth_pipeline::capture::Tap;
 use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::failure::Failure;
@@ -23,7 +24,7 @@ use hearth_pipeline::gossip::Gossip;
 use hearth_pipeline::metric::{self, Metric};
 use hearth_pipeline::net::links::LinksConfig;
 use hearth_pipeline::net::{self, Net};
-use hearth_pipeline::node::TileConfigs;
+use hearth_pipeline::node::{NodeConfig, TileConfigs};
 use hearth_pipeline::pack::{self, Pack};
 use hearth_pipeline::poh::{self, Poh};
 use hearth_pipeline::quic::{self, Quic};
@@ -44,9 +45,10 @@ use hearth_wire::Pubkey;
 
 use super::consensus::{Cluster, Consensus, with_consensus};
 use super::{Chain, Load, SHORTEST_SLOT_NS};
+use crate::capture::{self, Recording};
 use crate::config::{
     Bench, Config, DedupTile, Development, Layout, NetTile, PackTile, PeerLimits, Ports, QuicTile, Rpc,
-    ScheduleStrategy, VerifyTile, workspace_path,
+    ScheduleStrategy, VerifyTile, huge_pages, workspace_path,
 };
 use crate::peers::socket::links_config;
 use crate::ports::BoundPorts;
@@ -64,6 +66,8 @@ pub(super) struct Participation {
     pub consensus: Option<Consensus>,
     /// Receives why poh begins no more slot.
     pub ended: Failure<SlotError>,
+    /// Set if the session is recorded.
+    pub session: Option<Recording>,
 }
 
 pub(super) fn tile_configs(
@@ -76,12 +80,13 @@ pub(super) fn tile_configs(
     part: Participation,
 ) -> Result<TileConfigs, PortError> {
     let ports = bound.ports;
-    let Participation { cluster, consensus, ended } = part;
+    let Participation { cluster, consensus, ended, session } = part;
+    let tap = session.as_ref().and_then(|session| session.tap.clone());
     let cluster = cluster.as_ref();
     let metrics = bound.metrics()?;
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
     let bench = &config.development.bench;
-    let shreds = cluster.map(|_| shred_cluster(config, &chain));
+    let shreds = cluster.map(|_| shred_cluster(config, &chain, nonce_key(session.as_ref())));
     let Chain {
         genesis, ledger, folder, identity: Identity { keypair, public: own }, store, replayed, history, ..
     } = chain;
@@ -92,9 +97,10 @@ pub(super) fn tile_configs(
     let configs = TileConfigs::default()
         .each::<Net>(topology, |_| net::Config {
             bound: std::mem::take(&mut bound),
+            tap: tap.clone(),
             ..net_config(&config.tiles.net, !config.follows(), links_config(config), &ports)
         })
-        .each::<Quic>(topology, |_| quic_config(&config.tiles.quic, own, drops.clone()))
+        .each::<Quic>(topology, |_| quic_config(&config.tiles.quic, own, drops.clone(), tap.clone()))
         .each::<Verify>(topology, |_| verify_config(&config.tiles.verify, topology, fates.key(), drops.clone()))
         .each::<Dedup>(topology, |_| dedup_config(&config.tiles.dedup, &drops))
         .each::<Pack>(topology, |_| pack::Config {
@@ -115,6 +121,7 @@ pub(super) fn tile_configs(
             takes_turns,
             destinations: config.tiles.shred.additional_shred_destinations.clone(),
             cluster: shreds.clone(),
+            tap: tap.clone(),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
         configs.one::<TxSend>(txsend_config(config, own, &ledger, &drops)).one::<Gossip>(cluster.gossip.clone())
@@ -177,10 +184,10 @@ pub fn load_configs(
         .one::<Bencho>(bencho)
 }
 
-fn quic_config(quic: &QuicTile, own: Pubkey, drops: DropLog) -> quic::Config {
+fn quic_config(quic: &QuicTile, own: Pubkey, drops: DropLog, tap: Option<Tap>) -> quic::Config {
     // A node alone has all the stake. In a cluster txsend reads the stakes from the ledger.
     let server = ServerConfig { stakes: Stakes::new([(own, 1)]), ..server_config(quic) };
-    quic::Config { server, drops }
+    quic::Config { server, drops, tap }
 }
 
 fn dedup_config(dedup: &DedupTile, drops: &DropLog) -> dedup::Config {
@@ -227,12 +234,12 @@ fn net_config(config: &NetTile, makes_blocks: bool, links: Option<LinksConfig>, 
 }
 
 /// How shred handles other nodes' shreds.
-fn shred_cluster(config: &Config, chain: &Chain) -> shred::Cluster {
+fn shred_cluster(config: &Config, chain: &Chain, nonces: NonceKey) -> shred::Cluster {
     shred::Cluster {
         receiver: receiver_config(config, chain),
         ledger: chain.ledger.clone(),
         blocks: chain.store.reader(),
-        nonces: nonce_key(),
+        nonces,
     }
 }
 
@@ -250,7 +257,10 @@ fn rserve_config(shreds: &shred::Cluster) -> rserve::Config {
 }
 
 /// The secret by which repair and shred recognize responses.
-fn nonce_key() -> NonceKey {
+fn nonce_key(session: Option<&Recording>) -> NonceKey {
+    if let Some(session) = session {
+        return capture::nonces(&session.seed);
+    }
     let mut key = [0; 32];
     hearth_tile::sys::random::fill(&mut key);
     NonceKey(key)
@@ -279,6 +289,17 @@ fn receiver_limits(bench: &Bench) -> shred::ReceiverConfig {
         slots_per_epoch: 0,
         slots_max: SLOTS_BEGUN_MAX,
         sets_max: SETS_BEGUN_MAX,
+    }
+}
+
+/// The configuration of the whole node; `seed` draws the tiles' secrets, if its session is recorded.
+pub(super) fn node_config(config: &Config, tiles: TileConfigs, seed: Option<[u8; 32]>) -> NodeConfig {
+    NodeConfig {
+        workspace: workspace_path(config),
+        huge_pages: huge_pages(&config.hugetlbfs),
+        idle: idle(&config.layout),
+        tiles,
+        seed,
     }
 }
 

@@ -484,6 +484,8 @@ tables! {
         pub idle_slot_ms: u64 = 0,
         /// What is between nodes of one machine.
         pub links: Links = Links::default(),
+        /// Records what the node receives, to run it again.
+        pub capture: Capture = Capture::default(),
         /// What a new chain begins with.
         pub genesis: Genesis = Genesis::default(),
         /// The load generator of `hearth bench`.
@@ -496,6 +498,17 @@ tables! {
         /// each other node take as long, and get lost as often, as the file's map says of their regions. It is read
         /// again when it changes. Empty: nothing is emulated.
         pub file: PathBuf = PathBuf::new(),
+    }
+
+    /// `[development.capture]`
+    pub struct Capture {
+        /// Folder into which the node records its session: what it receives from its cluster, its genesis and its
+        /// identity key. Use it with test keys only. The ledger folder must be new. Empty: nothing is recorded.
+        pub folder: PathBuf = PathBuf::new(),
+        /// Ends the session when the root is so many slots higher; 0: it ends with the node.
+        pub slots: u64 = 0,
+        /// Ends the session at so many bytes, before compression. As many are in memory twice when it ends.
+        pub limit_size: u64 = 128 << 20,
     }
 
     /// `[development.genesis]`

@@ -105,6 +105,9 @@ pub struct NodeOptions {
     /// Do not tell other nodes where the RPC is.
     #[arg(long)]
     pub private_rpc: bool,
+    /// Record the session into this folder, the identity key too: with test keys only.
+    #[arg(long, value_name = "DIR")]
+    pub capture: Option<PathBuf>,
 }
 
 /// A range of ports, both ends included.
@@ -181,6 +184,7 @@ impl NodeOptions {
         consensus.vote &= !self.no_voting;
         consensus.vote_without_tower |= self.vote_without_tower;
         consensus.hard_forks = union(&consensus.hard_forks, &self.hard_fork);
+        set(&mut config.development.capture.folder, &self.capture);
     }
 
     fn apply_snapshots(&self, config: &mut Config) {

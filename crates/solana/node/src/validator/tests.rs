@@ -35,8 +35,9 @@ fn options_become_keys() {
          --expected-genesis-hash {ADDRESS} --expected-shred-version 77 --hard-fork 5 --hard-fork 9 --known-validator \
          {ADDRESS} --only-known-rpc --snapshots archives --full-snapshot-interval-slots 500 \
          --maximum-full-snapshots-to-retain 3 --maximum-local-snapshot-age 100 --limit-ledger-size 1000 \
-         --vote-without-tower"
+         --vote-without-tower --capture session"
     ));
+    assert_eq!(config.development.capture.folder, Path::new("session"));
     assert!(config.gossip.enabled && config.joins() && !config.follows());
     let entrypoints: Vec<String> = config.gossip.entrypoints.iter().map(ToString::to_string).collect();
     assert_eq!(entrypoints, ["203.0.113.1:8001", "entry.example.org:8001"]);

@@ -6,7 +6,7 @@
 //!         cluster `net_shred` ×S, elective: shreds, to the tile responsible for their slot; `net_repair`, elective:
 //!         datagrams at the repair port that are as long as a ping or as hashes of ancestors; `net_gossip`, elective:
 //!         gossip; `net_rserve`, elective: repair requests; `net_txsend`, elective: responses of leaders; bytes by
-//!         peer, for observers
+//!         peer, for observers; copies for a [recording](crate::capture), where there is one
 //! memory  16 receive buffers × 64 KiB, which the sockets use in turn; one send queue of 64 messages; with emulated
 //!         links, the datagrams in flight there
 //! drops   datagrams longer than the link's MTU; if a link is full: shreds, which repair fetches again, gossip, which
@@ -28,6 +28,7 @@ use hearth_tile::sys::udp::{
 };
 use hearth_tile::{Filter, Frag, FragMeta, Host, In, InitError, Out, Poll, Tile, WaitFor};
 
+use crate::capture::Tap;
 use crate::links::{DATAGRAM_MTU, Datagram, NET_TXSEND, Outgoing, PortKind};
 use links::{LinksConfig, LinksWatch};
 
@@ -92,6 +93,8 @@ pub struct Config {
     pub socket_buffer_bytes: usize,
     /// The emulated network between this node and others on this machine; `None` without emulation.
     pub links: Option<LinksConfig>,
+    /// Copies what is received, if the session is recorded.
+    pub tap: Option<Tap>,
     /// Already bound sockets of these ports; with several net tiles, bound with [`PortSharing::First`].
     pub bound: Vec<(PortKind, UdpSocket)>,
 }
@@ -135,6 +138,7 @@ pub struct Net {
     unsent: Vec<UnsentDatagrams>,
     /// With emulated links: the datagrams in flight.
     links: Option<Box<Links>>,
+    tap: Option<Tap>,
     /// When the batch was received.
     received_us: u32,
     last_poll_ns: u64,
@@ -261,6 +265,7 @@ impl Tile for Net {
             routes,
             unsent: Vec::new(),
             links,
+            tap: config.tap,
             received_us: 0,
             last_poll_ns: 0,
             next: 0,
@@ -366,6 +371,7 @@ impl Net {
                 self.resume = Some((socket, number));
                 return number > first;
             }
+            self.tap.iter().for_each(|tap| tap.received(out.now(), &datagram));
         }
         true
     }

@@ -3,7 +3,7 @@
 //! reads   `net_quic` ×N, reliable: datagrams of the QUIC port and of the plain UDP port; in a cluster `txsend_quic`,
 //!         reliable: the stakes of the current epoch
 //! writes  `quic_verify` ×V, elective: a transaction's bytes, to the verify tile with the shortest queue; `quic_net`,
-//!         elective: datagrams to send
+//!         elective: datagrams to send; copies of transactions for a [recording](crate::capture), where there is one
 //! memory  the server's limits: connections × [`hearth_quic::ServerConfig::unread_bytes_max`]; in a cluster
 //!         [`STAKES_BYTES_MAX`]
 //! drops   over QUIC nothing for lack of room: without room downstream, streams wait in their connection's flow
@@ -18,6 +18,7 @@ use hearth_quic::{Server, ServerConfig, ServerCounters, Stakes};
 use hearth_tile::latency::TAKEN;
 use hearth_tile::{Clock, Frag, Host, In, InitError, LatencyDecl, Out, Poll, Port, Tile, WaitFor};
 
+use crate::capture::Tap;
 use crate::drops::DropLog;
 use crate::links::{
     Datagram, NET_QUIC, OUTGOING_MTU, Outgoing, PortKind, QUIC_NET, QUIC_VERIFY, STAKED_MAX, StakesPiece, TXN_MTU,
@@ -147,6 +148,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Receives the tag and reason of each dropped transaction.
     pub drops: DropLog,
+    /// Copies what is passed on, if the session is recorded.
+    pub tap: Option<Tap>,
 }
 
 /// Maximum bytes for stakes: the table in force, and one arriving in chunks.
@@ -160,6 +163,7 @@ pub struct Quic {
     server: Server,
     clock: Clock,
     drops: DropLog,
+    tap: Option<Tap>,
     verify: Queues,
     net: Port,
     /// The input for stakes, and the chunks of the next table so far.
@@ -190,7 +194,18 @@ impl Tile for Quic {
         let verify = Queues::new(verify);
         let stakes = host.inputs_named(TXSEND_QUIC).first().copied();
         let buffer = Vec::with_capacity(OUTGOING_MTU);
-        Ok(Self { server, clock, drops: config.drops, verify, net, stakes, staked: vec![], buffer, received_us: 0 })
+        Ok(Self {
+            server,
+            clock,
+            drops: config.drops,
+            tap: config.tap,
+            verify,
+            net,
+            stakes,
+            staked: vec![],
+            buffer,
+            received_us: 0,
+        })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
@@ -263,6 +278,7 @@ impl Quic {
             self.drops.record_bytes(data, DropReason::QuicFull, out);
             return out.filtered();
         };
+        self.tap.iter().for_each(|tap| tap.transaction(out.now(), data));
         out.publish(self.verify.take(shortest), 0, data);
         out.count.forwarded += 1;
     }
@@ -286,7 +302,11 @@ impl Quic {
                 break;
             };
             let verify = &mut self.verify;
-            let passed = self.server.poll_transaction(now, |_, bytes| out.publish(verify.take(shortest), 0, bytes));
+            let tap = &self.tap;
+            let passed = self.server.poll_transaction(now, |_, bytes| {
+                tap.iter().for_each(|tap| tap.transaction(out.now(), bytes));
+                out.publish(verify.take(shortest), 0, bytes);
+            });
             if passed.is_none() {
                 break;
             }

@@ -23,7 +23,7 @@ impl World {
     fn new() -> Self {
         let outputs = [VERIFY[0], VERIFY[1], QUIC_NET];
         let rig = Rig::<Quic>::new(
-            Config { server: ServerConfig::local(), drops: DropLog::default() },
+            Config { server: ServerConfig::local(), drops: DropLog::default(), tap: None },
             &[NET_QUIC],
             &outputs,
         );
@@ -118,7 +118,7 @@ fn a_thousand_transactions_arrive_once_each_over_both_links() {
 #[test]
 fn stakes_of_the_epoch_come_in_pieces() {
     let inputs = [NET_QUIC, TXSEND_QUIC];
-    let config = Config { server: ServerConfig::agave(), drops: DropLog::default() };
+    let config = Config { server: ServerConfig::agave(), drops: DropLog::default(), tap: None };
     let rig = Rig::<Quic>::new(config, &inputs, &[VERIFY[0], VERIFY[1], QUIC_NET]);
     let own = hearth_quic::tls::public_key(&[3; 32]);
     let mut client = Client::new(ClientConfig::local(), Some(&[3; 32]), &[4; 32]).unwrap();

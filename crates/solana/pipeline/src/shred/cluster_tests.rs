@@ -180,6 +180,7 @@ impl World {
                 takes_turns: false,
                 destinations: vec![],
                 cluster: Some(cluster),
+                tap: None,
             };
             let rig = rig(&config, nodes);
             let server = rserve::Config { own: key(node).public_key(), shred_version: VERSION, blocks: store.reader() };

@@ -7,7 +7,7 @@
 //! writes  `shred_sign`, reliable: Merkle roots; `shred_store`, reliable: signed sets; `shred_shred`, reliable;
 //!         `shred_net`, elective: the shreds of signed sets for each destination; in a cluster `shred_repair`,
 //!         elective: what is missing of other leaders' slots (gaps.rs); in a cluster `shred_gossip`, elective: whole
-//!         slots and equivocating leaders (deliver.rs)
+//!         slots and equivocating leaders (deliver.rs); copies of own shreds for a [recording](crate::capture)
 //! memory  at most [`UNSIGNED_MAX`] sets that wait for their signature; one batch
 //! drops   shreds for destinations when net has no room, counted; never a part of the block itself: pack keeps it
 //!         within [`entry_bytes_within`] the slot's shreds
@@ -31,6 +31,7 @@ use super::shredder::{Shredder, ShredderConfig, ShredderError};
 use super::signing::TAG;
 use super::store_message::write_message;
 use super::turbine_ingress::{Ingress, Ports};
+use crate::capture::Tap;
 use crate::links::{
     CHAINS_TO, Datagram, GOSSIP_SHRED, MICROBLOCK_MTU, NET_SHRED, POH_SHRED, PeerNews, PohEntry, REPLAY_SHRED,
     SHRED_GOSSIP, SHRED_NET, SHRED_SHRED, SHRED_SIGN, SHRED_STORE, SIGN_SHRED, TOWER_SHRED,
@@ -53,6 +54,8 @@ pub struct Config {
     pub destinations: Vec<SocketAddr>,
     /// The node's cluster, if it is in one.
     pub cluster: Option<Cluster>,
+    /// Copies own data shreds, if the session is recorded.
+    pub tap: Option<Tap>,
 }
 
 /// A batch with transactions ends after this long: Agave's coalescing time.
@@ -128,6 +131,7 @@ pub struct Shred {
     dumps: Option<In>,
     resends: Option<In>,
     ingress: Option<Ingress>,
+    tap: Option<Tap>,
     /// To which address this leader sends which shreds of a set.
     roots: BTreeMap<SocketAddr, Vec<usize>>,
 }
@@ -197,6 +201,7 @@ impl Tile for Shred {
             dumps: host.inputs_named(REPLAY_SHRED).first().copied(),
             resends: host.inputs_named(TOWER_SHRED).first().copied(),
             ingress,
+            tap: config.tap,
             roots: BTreeMap::new(),
         })
     }
@@ -357,6 +362,9 @@ impl Shred {
         let UnsignedSet { mut set, parent_slot, origin_us, transactions } =
             self.unsigned.pop_front().expect("an answer to a question");
         set.sign(signature);
+        if let Some(tap) = &self.tap {
+            set.shreds().take(DATA_PER_SET).for_each(|shred| tap.own(out.now(), shred));
+        }
         out.set_origin(origin_us);
         out.publish_with(self.store, set.header().slot, |buffer| write_message(&set, parent_slot, buffer));
         self.send(&set, out);

@@ -24,6 +24,7 @@ fn rig_with(destinations: Vec<SocketAddr>) -> Rig<Shred> {
         takes_turns: false,
         destinations,
         cluster: None,
+        tap: None,
     };
     Rig::new(config, &INPUTS, &OUTPUTS)
 }
@@ -128,6 +129,7 @@ fn worst_slot(len: usize, early: bool) -> u32 {
         takes_turns: false,
         destinations: vec![],
         cluster: None,
+        tap: None,
     };
     let mut rig = Rig::new(config, &INPUTS, &OUTPUTS);
     let size = (len + PohEntry::ENTRY_HEADER) as u64;

@@ -1,4 +1,5 @@
-//! The simulator's tests: two hundred seeds hold, each is the same in every run, and its page says what it does.
+//! The simulator's tests: two hundred seeds hold, each is the same in every run, recorded sessions come to the same
+//! blocks again, and its page says what it does.
 //!
 //! `HEARTH_SIM_SEEDS` is how many seeds are run in place of two hundred.
 
@@ -7,3 +8,4 @@ mod determinism;
 mod mutations;
 mod page;
 mod seeds;
+mod sessions;

@@ -1,0 +1,73 @@
+//! Recorded sessions: what a node of a cluster received from the network, so that the node can be run again with it.
+//!
+//! reads   the queue of a [`Tap`], the ledger's roots; a folder of a session
+//! writes  a folder of a session: [`mod@format`] has the packets, [`folder`] the files that the node began with
+//! memory  the queue; a chunk of the file; at the end of a recording, and in a replay, all packets
+//! drops   none without a word: a session that lacks a packet says so, and a replay refuses it
+//!
+//! A session begins with a new ledger folder: a genesis and what was downloaded beside it, no block and no vote of the
+//! node's own. It ends with the node, after a number of slots, or at a limit of bytes. `crates/solana/sim` replays it.
+
+pub mod folder;
+pub mod format;
+pub mod parity;
+pub mod recorder;
+
+use std::path::PathBuf;
+
+use hearth_crypto::sha256::sha256;
+use hearth_pipeline::capture::Tap;
+use hearth_pipeline::repair::nonce::NonceKey;
+
+use format::FormatError;
+
+pub use recorder::Capture;
+
+/// Why a session cannot be recorded, or not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The node is alone, so that it receives nothing.
+    #[error("a session is that of a node in a cluster: `development.capture.folder` needs `gossip.enabled`")]
+    Alone,
+    /// The node has blocks or votes already, which a replay would not have.
+    #[error("a recorded session begins with a new ledger folder, and {} has blocks or votes: name another", .0.display())]
+    NotNew(PathBuf),
+    /// The folder has a session.
+    #[error("{} has a session already: name another folder, or remove it", .0.display())]
+    Exists(PathBuf),
+    /// A file cannot be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried: `read`, `write`.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The file of the packets is damaged.
+    #[error("{}: {why}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        why: FormatError,
+    },
+}
+
+/// What the tiles of a recorded node have beside those of others.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Draws the secrets of all tiles, so that a replay has the same ones.
+    pub seed: [u8; 32],
+    /// Copies what the node receives; `None` in a replay.
+    pub tap: Option<Tap>,
+}
+
+/// The secret by which repair and shred recognize responses, in a session with this seed.
+pub fn nonces(seed: &[u8; 32]) -> NonceKey {
+    NonceKey(sha256(&[seed, b"nonces"]))
+}
+
+#[cfg(test)]
+mod tests;

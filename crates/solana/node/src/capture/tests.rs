@@ -1,0 +1,263 @@
+//! A session is read as it was written, and whatever is cut or changed in its file is named.
+
+use std::fs;
+
+use hearth_pipeline::capture::{CapturedPacket, PacketSource, UNKNOWN};
+use hearth_pipeline::shred::{FecSet, Shredder, ShredderConfig};
+use hearth_wire::shred::DATA_PER_SET;
+
+use super::folder::{self, Beginning};
+use super::format::{FormatError, HEADS, LeftOutParity, Session, SessionEvent, SessionHeader, SessionWriter, read};
+use super::{CaptureError, parity};
+
+fn header() -> SessionHeader {
+    SessionHeader {
+        seed: [1; 32],
+        unix_ns: 1_700_000_000_000_000_007,
+        ip: [127, 0, 0, 9].into(),
+        identity: [2; 32],
+        vote_account: Some([3; 32]),
+        genesis: [4; 32],
+        shred_version: 77,
+        shreds_per_slot_max: 32_768,
+        entrypoints: vec!["127.0.0.1:8001".parse().unwrap(), "10.1.2.3:9".parse().unwrap()],
+    }
+}
+
+fn packet(at_ns: u64, source: PacketSource, data: Vec<u8>) -> SessionEvent {
+    SessionEvent::Packet(CapturedPacket { at_ns, source, from: "[2001:db8::7]:4000".parse().unwrap(), data })
+}
+
+fn events() -> Vec<SessionEvent> {
+    vec![
+        packet(5, PacketSource::Turbine, vec![7; 1_203]),
+        SessionEvent::Rooted { slot: 3, bank_hash: [8; 32] },
+        packet(6, PacketSource::Gossip, vec![]),
+        SessionEvent::Parity(LeftOutParity {
+            at_ns: 8,
+            source: PacketSource::Turbine,
+            from: UNKNOWN,
+            slot: 9,
+            set_index: 32,
+            position: 31,
+            rest: vec![6; 64],
+        }),
+        packet(u64::MAX, PacketSource::Own, vec![1]),
+    ]
+}
+
+/// The file of a session.
+fn file(header: &SessionHeader, events: &[SessionEvent], dropped: u64) -> Vec<u8> {
+    let mut writer = SessionWriter::new(vec![], header, 3).unwrap();
+    events.iter().for_each(|event| writer.add(event).unwrap());
+    writer.end(40, dropped).unwrap()
+}
+
+#[test]
+fn session_is_read_as_written() {
+    for vote_account in [Some([3; 32]), None] {
+        let header = SessionHeader { vote_account, ..header() };
+        let read = read(&file(&header, &events(), 2)).unwrap();
+        assert_eq!(read, Session { header, events: events(), end_ns: 40, dropped: 2 });
+    }
+}
+
+#[test]
+fn long_session_has_many_chunks() {
+    let events: Vec<_> = (0..100).map(|at| packet(at, PacketSource::Gossip, vec![at as u8; 65_535])).collect();
+    let file = file(&header(), &events, 0);
+    assert!(file.len() < 1 << 20, "it is compressed: {}", file.len());
+    assert_eq!(read(&file).unwrap().events, events);
+}
+
+#[test]
+fn cut_file_is_refused_at_every_length() {
+    let file = file(&header(), &events(), 0);
+    for length in 0..file.len() {
+        let why = read(&file[..length]).unwrap_err();
+        let expected = match length {
+            0..8 => FormatError::Magic,
+            8..12 => FormatError::Cut(0),
+            12 => FormatError::NoEnd,
+            _ => FormatError::Cut(HEADS.0),
+        };
+        assert_eq!(why, expected, "{length} bytes");
+    }
+    // A recording without its end, as a kill leaves it.
+    let mut writer = SessionWriter::new(vec![], &header(), 3).unwrap();
+    let long = packet(1, PacketSource::Gossip, vec![1; 65_535]);
+    (0..64).for_each(|_| writer.add(&long).unwrap());
+    let whole = writer.end(1, 0).unwrap();
+    let second = HEADS.0 + HEADS.1 + u32::from_le_bytes(*whole[HEADS.0..].first_chunk().unwrap()) as usize;
+    assert_eq!(read(&whole[..second]), Err(FormatError::NoEnd));
+}
+
+#[test]
+fn changed_byte_is_refused_wherever_it_is() {
+    let file = file(&header(), &events(), 0);
+    for at in 0..file.len() {
+        let mut changed = file.clone();
+        changed[at] ^= 0x10;
+        let why = read(&changed).unwrap_err();
+        let is_expected = match at {
+            0..8 => why == FormatError::Magic,
+            8..12 => matches!(why, FormatError::Version(_)),
+            _ => matches!(why, FormatError::Checksum(12) | FormatError::Cut(12) | FormatError::Length(12)),
+        };
+        assert!(is_expected, "byte {at}: {why}");
+    }
+}
+
+#[test]
+fn full_disk_is_an_error() {
+    let mut room = [0; 100];
+    let mut writer = SessionWriter::new(&mut room[..], &header(), 3).unwrap();
+    writer.add(&events()[0]).unwrap();
+    assert_eq!(writer.end(1, 0).unwrap_err().kind(), std::io::ErrorKind::WriteZero);
+    assert!(SessionWriter::new(&mut [0; 5][..], &header(), 3).is_err());
+}
+
+/// The same file, with other lengths in its only chunk and the checksum that goes with them.
+fn with_lengths(file: &[u8], packed: u32, bytes: u32) -> Vec<u8> {
+    let (head, chunk) = file.split_at(HEADS.0);
+    let content = &chunk[HEADS.1..];
+    let lengths = [packed.to_le_bytes(), bytes.to_le_bytes()].concat();
+    let checksum = hearth_crypto::sha256::sha256(&[&lengths, content]);
+    [head, &lengths[..], &checksum[..], content].concat()
+}
+
+#[test]
+fn lying_length_is_refused() {
+    let file = file(&header(), &events(), 0);
+    let word = |at: usize| u32::from_le_bytes(*file[at..].first_chunk().unwrap());
+    let (packed, bytes) = (word(HEADS.0), word(HEADS.0 + 4));
+    assert_eq!(with_lengths(&file, packed, bytes), file);
+    for wrong in [0, bytes - 1, bytes + 1, 1 << 30, u32::MAX] {
+        assert_eq!(read(&with_lengths(&file, packed, wrong)), Err(FormatError::Length(12)), "{wrong} bytes");
+    }
+    assert_eq!(read(&with_lengths(&file, u32::MAX, bytes)), Err(FormatError::Length(12)));
+    assert_eq!(read(&with_lengths(&file, packed + 1, bytes)), Err(FormatError::Cut(12)));
+    assert_eq!(read(&with_lengths(&file, packed - 1, bytes)), Err(FormatError::Checksum(12)));
+}
+
+/// A file with one chunk of these bytes.
+fn of_bytes(bytes: &[u8]) -> Vec<u8> {
+    let packed = zstd::bulk::compress(bytes, 3).unwrap();
+    let whole = file(&header(), &[], 0);
+    let chunk = [&whole[..HEADS.0], &[0u8; 40][..], &packed[..]].concat();
+    with_lengths(&chunk, packed.len() as u32, bytes.len() as u32)
+}
+
+#[test]
+fn record_that_is_none_is_refused() {
+    // No record; an event before the header; an unknown record; a record that claims more bytes than there are.
+    let wrong: [&[u8]; 3] = [&[9], &[3; 41], &[0; 5]];
+    for bytes in wrong {
+        assert_eq!(read(&of_bytes(bytes)), Err(FormatError::Record(12)), "{bytes:?}");
+    }
+    let whole = file(&header(), &events()[..1], 0);
+    let length = u32::from_le_bytes(*whole[HEADS.0 + 4..].first_chunk().unwrap()) as usize;
+    let mut records = zstd::bulk::decompress(&whole[HEADS.0 + HEADS.1..], length).unwrap();
+    assert_eq!(read(&of_bytes(&records)).unwrap().events, events()[..1]);
+    // The packet is followed by the record of the end, of 17 bytes; its length precedes its 1,203 bytes.
+    let at = records.len() - 17 - 1_203 - 4;
+    assert_eq!(records[at..at + 4], 1_203u32.to_le_bytes());
+    records[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(read(&of_bytes(&records)), Err(FormatError::Record(12)));
+    // Something behind the end.
+    records[at..at + 4].copy_from_slice(&1_203u32.to_le_bytes());
+    records.push(3);
+    assert_eq!(read(&of_bytes(&records)), Err(FormatError::Record(12)));
+}
+
+/// All shreds of the two sets of a slot: the last set has room for a retransmitter's signature.
+fn sets(slot: u64) -> Vec<Vec<Vec<u8>>> {
+    let mut shredder = Shredder::new(ShredderConfig { batch_sets: 2, ..ShredderConfig::default() }, [0; 32]);
+    let mut entry = vec![];
+    hearth_wire::entry::write_entry(1, &[1; 32], 1, &[2; 40_000], &mut entry);
+    shredder.begin_slot(slot, slot - 1).unwrap();
+    shredder.push(&entry, 1).unwrap();
+    shredder.end_batch(true);
+    let mut sets = vec![];
+    let mut set = FecSet::new();
+    while shredder.next_set(&mut set) {
+        set.sign(&[6; 64]);
+        sets.push(set.shreds().map(<[u8]>::to_vec).collect());
+    }
+    assert_eq!(sets.len(), 2);
+    sets
+}
+
+#[test]
+fn parity_is_left_out_and_made_again() {
+    let mut sets = sets(9);
+    // Each shred of the last set has another retransmitter.
+    for (place, shred) in sets[1].iter_mut().enumerate() {
+        let end = shred.len();
+        shred[end - 64..].fill(place as u8);
+    }
+    // Parity comes before the data as well.
+    let mut shreds = sets.concat();
+    shreds.reverse();
+    let whole: Vec<_> = shreds.iter().map(|shred| packet(1, PacketSource::Turbine, shred.clone())).collect();
+    let short = parity::leave_out(&whole);
+    let left_out = short.iter().filter(|event| matches!(event, SessionEvent::Parity(_))).count();
+    assert_eq!(left_out, 2 * DATA_PER_SET);
+    assert_eq!(parity::restore(&short).unwrap(), whole);
+    let (long, short) = (file(&header(), &whole, 0).len(), file(&header(), &short, 0).len());
+    assert!(short < long, "{short} bytes in place of {long}");
+}
+
+#[test]
+fn parity_that_the_data_do_not_give_stays() {
+    let sets = sets(9);
+    let packets = |shreds: &[Vec<u8>]| -> Vec<_> {
+        shreds.iter().map(|shred| packet(1, PacketSource::Turbine, shred.clone())).collect()
+    };
+    // A data shred is missing.
+    let without_one = packets(&sets[0][1..]);
+    assert_eq!(parity::leave_out(&without_one), without_one);
+    // A parity shred is not what the data give, as a leader may sign it, or as it is damaged on its way.
+    let mut damaged = sets[0].clone();
+    damaged[40][600] ^= 1;
+    let damaged = packets(&damaged);
+    let short = parity::leave_out(&damaged);
+    assert_eq!(short[40], damaged[40]);
+    assert_eq!(short.iter().filter(|event| matches!(event, SessionEvent::Parity(_))).count(), DATA_PER_SET - 1);
+    assert_eq!(parity::restore(&short).unwrap(), damaged);
+    // What a session says that it has left out must be there.
+    let lost = short[32..].to_vec();
+    assert_eq!(parity::restore(&lost), Err(FormatError::Parity { slot: 9, set_index: 0 }));
+}
+
+#[test]
+fn folder_gives_back_what_the_node_began_with() {
+    let folders = tempfile::tempdir().unwrap();
+    let ledger = &folders.path().join("ledger");
+    let session = folders.path().join("sessions/first");
+    let again = folders.path().join("again");
+    let files = ["genesis.bin", "chain.json", "identity.json", "snapshot-5-abc.tar.zst", "snapshots/5.snap"];
+    fs::create_dir_all(ledger.join("snapshots")).unwrap();
+    for name in files {
+        fs::write(ledger.join(name), name).unwrap();
+    }
+    fs::write(ledger.join("faucet.json"), "no part of it").unwrap();
+    let snapshots = ledger.join("snapshots");
+    let identity = ledger.join("identity.json");
+    let beginning = Beginning { ledger, snapshots: &snapshots, identity: &identity };
+    beginning.copy_to(&session).unwrap();
+    folder::restore_ledger(&session, &again).unwrap();
+    for name in files.iter().filter(|name| **name != "identity.json") {
+        assert_eq!(fs::read_to_string(again.join(name)).unwrap(), **name);
+    }
+    assert_eq!(fs::read_to_string(session.join(folder::IDENTITY)).unwrap(), "identity.json");
+    assert!(!session.join("faucet.json").exists());
+    // Without packets it is no session.
+    let parent = session.parent().unwrap();
+    assert!(folder::sessions_below(parent).unwrap().is_empty());
+    fs::write(session.join(folder::SESSION), file(&header(), &events()[..3], 0)).unwrap();
+    assert_eq!(folder::sessions_below(parent).unwrap(), [session.clone()]);
+    assert_eq!(folder::read(&session).unwrap().events, events()[..3]);
+    assert!(matches!(beginning.copy_to(&session), Err(CaptureError::Exists(_))));
+    assert!(folder::sessions_below(&session.join("nowhere")).unwrap().is_empty());
+}
