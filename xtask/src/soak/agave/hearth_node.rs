@@ -10,6 +10,9 @@ use serde_json::Value;
 use super::Lab;
 use super::nodes::{OURS, Process, RPC_PORT, Remote};
 
+/// Rooted slots of a recorded session.
+const SESSION_SLOTS: u64 = 150;
+
 /// A node of ours.
 #[derive(Clone, Copy)]
 pub struct Ours<'a> {
@@ -56,6 +59,11 @@ impl<'a> Ours<'a> {
         if let Some(name) = self.keys {
             let key = |kind: &str| quoted(&lab.key(&format!("{name}-{kind}")));
             text += &format!("[consensus]\nidentity_path = {}\nvote_account_path = {}\n", key("id"), key("vote"));
+        }
+        // Its first start alone: a recording begins with a chain that is new to the node.
+        let session = lab.sessions.as_ref().map(|folder| folder.join(name)).filter(|session| !session.exists());
+        if let Some(session) = session {
+            text += &format!("[development.capture]\nfolder = {}\nslots = {SESSION_SLOTS}\n", quoted(&session));
         }
         text
     }

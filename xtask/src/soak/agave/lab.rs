@@ -30,6 +30,8 @@ pub struct Lab {
     pub behind: u64,
     /// Nodes of each kind in the scenario of faults.
     pub nodes: u64,
+    /// The folder below which nodes of ours record their sessions, if they do.
+    pub sessions: Option<PathBuf>,
 }
 
 impl Lab {

@@ -117,7 +117,10 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
         epoch_slots: Some(args.number("--epoch-slots", u64::MAX)?).filter(|slots| *slots < u64::MAX),
         behind: args.number("--behind", 100)?,
         nodes: args.number("--nodes", 1)?,
+        sessions: None,
     };
+    let sessions =
+        args.value("--capture")?.map(std::path::absolute).transpose().map_err(|error| format!("--capture: {error}"))?;
     let (given, file, hearth) = (args.value("--scenario")?, args.value("--json")?, args.value("--binary")?);
     args.end()?;
     if !SLOT_MS.contains(&lab.slot_ms) {
@@ -128,6 +131,7 @@ pub fn run(mut args: Args<'_>) -> Result<Outcome, String> {
     run::run(Command::new("ip").args(["link", "set", "lo", "up"]))?;
     let (mut figures, mut wrong) = (Map::new(), vec![]);
     for scenario in chosen {
+        lab.sessions = sessions.as_ref().map(|folder| folder.join(scenario.name));
         let outcome = run_one(scenario, &mut lab)?;
         if let Some(file) = file {
             result::save(Path::new(file), scenario.name, &lab, &outcome)?;
