@@ -118,7 +118,7 @@ impl Inner {
         self.check_side(&env, header.parent_beacon_block_root, &part, &withdrawals)?;
         let begin_us = lap.us();
         let credits = Credits::of(&header, &ommers, &withdrawals, genesis);
-        let (mut executed, roots) = execute_given(state, &view, &env, &txs, paths);
+        let (mut executed, roots) = execute_given(&view, &env, &txs, paths)?;
         credits.add(&view, &mut executed.changes)?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
         if let Paths::Both(threads) = paths
@@ -175,17 +175,16 @@ impl Inner {
 /// Executes the block by the first of the paths. Before Byzantium that is in order, since a receipt has the root of the
 /// state after its transaction; it is given besides.
 fn execute_given(
-    state: &State,
     view: &StateView,
     env: &BlockEnv,
     txs: &[SharedTx],
     paths: Paths,
-) -> (BlockExecution, Vec<B256>) {
+) -> Result<(BlockExecution, Vec<B256>), StateError> {
     match paths {
         Paths::Threads(threads) if env.spec.is_enabled_in(SpecId::BYZANTIUM) => {
-            (execute_parallel(view, env, txs, threads), Vec::new())
+            Ok((execute_parallel(view, env, txs, threads), Vec::new()))
         }
-        _ => execute_in_order(state, view, env, txs),
+        _ => execute_in_order(view, env, txs),
     }
 }
 

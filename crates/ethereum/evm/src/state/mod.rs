@@ -37,6 +37,7 @@ pub use code::bytecode;
 pub use disk::Syncer;
 pub use dump::{Dump, Entry};
 pub use error::StateError;
+pub use hypothetical::HypotheticalState;
 pub use open::BlockZero;
 pub use persist::FinalCheckpoint;
 pub use proof::{AccountProof, StorageProof};

@@ -159,7 +159,20 @@ fn check_blocks(blocks: &[Block], archive_from: Option<usize>) {
         check_proof(&head, &who, &slots);
     }
     for (number, all) in &model {
-        check_proofs(&state.at(*number).expect("kept"), all);
+        let view = state.at(*number).expect("kept");
+        check_proofs(&view, all);
+        check_hypothetical(&view, all, blocks);
+    }
+}
+
+/// Applies all blocks to a view, without committing them.
+fn check_hypothetical(view: &StateView, all: &AllAccounts, blocks: &[Block]) {
+    let (mut all, mut after) = (all.clone(), view.hypothetical().expect("kept"));
+    for (block, ..) in blocks {
+        let changes = changes_of(&all, block);
+        rebuild::apply(&mut all, &changes);
+        after.apply(&changes).expect("kept");
+        assert_eq!(after.root(), rebuild::root(&all), "block {}", view.number());
     }
 }
 

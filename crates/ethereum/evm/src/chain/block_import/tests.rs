@@ -166,7 +166,7 @@ fn a_block_of_proof_of_work_pays_for_it_and_is_made_by_others() {
         timestamp: 1_015,
         difficulty,
         gas_limit: zero.header.gas_limit,
-        state_root: chain.root_on(&view, &changes).expect("it is kept"),
+        state_root: view.root_with(&changes).expect("it is kept"),
         ..Default::default()
     };
     let given = |header: Header| {
