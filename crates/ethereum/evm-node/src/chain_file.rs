@@ -286,7 +286,7 @@ fn is_known(chain: &Chain, block: &GivenBlock) -> Result<bool, (u64, InvalidBloc
                 Some(known) => format!("not {known}, which this chain has at that height"),
                 None => "of a height at which this chain keeps no blocks any more".to_owned(),
             };
-            return Err((number, InvalidBlock::Field { field: "hash", found: block.hash.to_string(), rule }));
+            return Err((number, InvalidBlock::field("hash", format!("hash is {}, {rule}", block.hash))));
         }
     }
     Ok(true)

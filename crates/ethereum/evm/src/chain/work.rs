@@ -57,3 +57,6 @@ pub(super) fn execute_in_order(
     }
     Ok((block.finish(verdicts), roots))
 }
+
+#[cfg(test)]
+mod tests;
