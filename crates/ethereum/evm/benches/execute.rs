@@ -177,7 +177,7 @@ fn kinds() -> Vec<Kind> {
             txs: in_turn(SENDERS, |i, from, nonce| tx(from, nonce, recipient(i), 5, none(), 21_000)),
             goal: 1.6,
         },
-        Kind { name: "token", txs: in_turn(TRANSACTIONS, token_transfer), goal: 1.6 },
+        Kind { name: "token", txs: in_turn(TRANSACTIONS, token_transfer), goal: 1.8 },
         Kind {
             name: "token and transfers",
             txs: in_turn(TRANSACTIONS, |i, from, nonce| match (i / 3) % 2 {
