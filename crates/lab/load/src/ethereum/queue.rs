@@ -112,6 +112,12 @@ impl<'a> Queue<'a> {
         !self.ahead.is_empty()
     }
 
+    /// Builds the next `count` transactions to be signed in advance and given to [`Queue::add_signed`].
+    pub fn build_ahead(&self, shared: &Shared<'_>, count: u64) -> Vec<TxEip1559> {
+        let terms = shared.fees.today();
+        (0..count).map(|step| self.build(shared, &terms, self.unsigned.saturating_add(step))).collect()
+    }
+
     /// Builds the transaction that [`Queue::next`] would sign now, to be signed together with those of other accounts
     /// and given to [`Queue::add_signed`]. None if the account has no new transaction to send now.
     pub fn unsigned(&self, shared: &Shared<'_>, now: Instant) -> Option<TxEip1559> {
@@ -122,11 +128,8 @@ impl<'a> Queue<'a> {
         Some(self.build(shared, &shared.fees.today(), self.unsigned))
     }
 
-    /// Adds what [`Queue::unsigned`] built at `now`, signed: its bytes and their hash.
-    pub fn add_signed(&mut self, shared: &Shared<'_>, now: Instant, max_fee: u128, raw: Vec<u8>, hash: B256) {
-        if shared.pace.presign > 0 {
-            self.signed_late.count(now);
-        }
+    /// Adds the next of what [`Queue::build_ahead`] or [`Queue::unsigned`] built, signed: its bytes and their hash.
+    pub fn add_signed(&mut self, max_fee: u128, raw: Vec<u8>, hash: B256) {
         self.ahead.push_back(SignedTx { nonce: self.unsigned, raw, hash, max_fee, again: false });
         self.unsigned = self.unsigned.saturating_add(1);
     }

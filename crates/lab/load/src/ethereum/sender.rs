@@ -29,6 +29,8 @@ use crate::run_clock::{SenderTally, Stopwatch, Timetable};
 const BACK_OFF: Duration = Duration::from_millis(20);
 /// The longest such wait, after repeated failures.
 const BACK_OFF_MAX: Duration = Duration::from_secs(1);
+/// How many transactions of one account are signed together in advance.
+const SIGNED_TOGETHER: u64 = 128;
 /// How often a waiting sender checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often a sender checks whether the pool has lost some of its transactions: while it sends, and afterwards.
@@ -78,15 +80,7 @@ pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Sign
         watch: Stopwatch::default(),
         tally: SenderTally::default(),
     };
-    for queue in &mut sender.queues {
-        for _ in 0..shared.pace.presign {
-            if shared.course.stopped() {
-                break;
-            }
-            queue.sign_ahead(shared);
-            shared.course.signed.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    sender.presign();
     shared.course.is_ready();
     sender.run(index);
     sender.tally.spent = sender.watch.end().unwrap_or_default();
@@ -98,6 +92,20 @@ pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Sign
 }
 
 impl<'a> Sender<'a> {
+    /// Signs transactions of each account in advance.
+    fn presign(&mut self) {
+        for index in 0..self.queues.len() {
+            let mut left = self.shared.pace.presign;
+            while left > 0 && !self.shared.course.stopped() {
+                let count = left.min(SIGNED_TOGETHER);
+                let txs = self.queues[index].build_ahead(self.shared, count);
+                self.sign(txs.into_iter().map(|tx| (index, tx)).collect());
+                self.shared.course.signed.fetch_add(count, Ordering::Relaxed);
+                left -= count;
+            }
+        }
+    }
+
     fn rpc(&self) -> &Rpc {
         &self.nodes.0[self.nodes.1]
     }
@@ -233,6 +241,14 @@ impl<'a> Sender<'a> {
             ready += usize::from(queue.is_signed_ahead());
             unsigned.extend(queue.unsigned(self.shared, now).map(|tx| (index, tx)));
         }
+        if self.shared.pace.presign > 0 {
+            unsigned.iter().for_each(|(index, _)| self.queues[*index].signed_late.count(now));
+        }
+        self.sign(unsigned);
+    }
+
+    /// Signs transactions together, each of the account with this index, and adds them to their queues in order.
+    fn sign(&mut self, unsigned: Vec<(usize, TxEip1559)>) {
         let item = |(index, tx): &(usize, TxEip1559)| SignItem {
             signer: self.queues[*index].signer(),
             hash: tx.signature_hash().0,
@@ -243,7 +259,7 @@ impl<'a> Sender<'a> {
         for ((index, tx), signature) in unsigned.into_iter().zip(&signatures) {
             let max_fee = tx.max_fee_per_gas;
             let (raw, hash) = with_signature(tx, signature);
-            self.queues[index].add_signed(self.shared, now, max_fee, raw, hash);
+            self.queues[index].add_signed(max_fee, raw, hash);
         }
     }
 
