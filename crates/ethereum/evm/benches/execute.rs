@@ -256,9 +256,11 @@ fn main() {
             let (fresh, envs) = (db.clone(), txs.iter().map(|tx| to_tx_env(tx)).collect());
             let with_root = |threads| {
                 state.set_threads(threads);
-                let executed = execute_parallel(&view, &env, &txs, threads);
-                let root = state.root_after(&executed.changes);
-                (executed, root)
+                let mut executed = execute_parallel(&view, &env, &txs, threads);
+                // Shared, as the node has them.
+                let changes = Arc::new(std::mem::take(&mut executed.changes));
+                let root = state.root_after_shared(&changes);
+                (executed, changes, root)
             };
             let mut fresh = Some((fresh, envs));
             for (column, times) in times.iter_mut().enumerate() {
