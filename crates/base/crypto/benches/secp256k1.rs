@@ -1,10 +1,12 @@
-//! Public key recovery compared with libsecp256k1, in alternating rounds.
+//! Public key recovery and signing in bursts compared with libsecp256k1, in alternating rounds.
 //!
 //! reads   the bench's name filter
 //! writes  rates, and the ratio ours ÷ libsecp256k1's
 //! memory  1024 signatures
 
-use hearth_crypto::secp256k1::{Arithmetic, HighS, RecoverItem, Recoverer, address, address_burst};
+use hearth_crypto::secp256k1::{
+    Arithmetic, BurstSigner, HighS, RecoverItem, Recoverer, SignItem, Signer, address, address_burst,
+};
 use hearth_testkit::bench::{Bench, Unit};
 use hearth_testkit::random::Random;
 use secp256k1::ecdsa::{RecoverableSignature, RecoveryId};
@@ -60,6 +62,7 @@ fn main() {
             },
         );
     }
+    bursts_signed(&bench);
     let mut results = Vec::new();
     Recoverer::default().recover_burst(&set, HighS::Refuse, &mut results);
     let keys: Vec<_> = results.into_iter().map(|key| key.expect("a key")).collect();
@@ -77,4 +80,31 @@ fn main() {
             128
         },
     );
+}
+
+/// Signatures of a load's accounts, each of another one.
+fn bursts_signed(bench: &Bench) {
+    let signers: Vec<Signer> = (0..128).map(|n| Signer::new(&Random(n).key()).expect("a key")).collect();
+    let hashes: Vec<[u8; 32]> = (0..128u64).map(|n| Random(!n).key()).collect();
+    let items: Vec<SignItem<'_>> =
+        signers.iter().zip(&hashes).map(|(signer, hash)| SignItem { signer, hash: *hash }).collect();
+    for (burst, goal) in [(128, 3.0), (32, 3.0), (8, 2.0)] {
+        let (mut signer, mut signatures, mut other) = (BurstSigner::default(), Vec::new(), 0);
+        bench.paired(
+            &format!("secp256k1 sign, bursts of {burst}, keys of a load"),
+            Unit::PerSecond,
+            Some(goal),
+            || {
+                signer.sign_burst(black_box(&items[..burst]), &mut signatures);
+                black_box(signatures.len() as u64)
+            },
+            || {
+                for _ in 0..8 {
+                    other = (other + 1) % items.len();
+                    black_box(items[other].signer.sign(black_box(&items[other].hash)));
+                }
+                8
+            },
+        );
+    }
 }

@@ -172,7 +172,14 @@ fn genesis(source: &ChainSource, given: &LimitOptions) -> Result<Genesis, EvmErr
         (Some(path), _) => {
             let failed = |what: String| EvmError::File { option: "--genesis", path: path.clone(), what };
             let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-            genesis_file::of_text(&comet::genesis_text(text)).map_err(|error| failed(error.to_string()))?
+            let text = comet::genesis_text(text);
+            // A chain of `hearth evm run` carries the ledger of outputs, whatever its genesis says: without it, blocks
+            // would be added that the ledger does not know, and the folder could not be opened again.
+            let read = match source.data_dir.as_deref().is_some_and(genesis_file::is_with_outputs) {
+                true => hearth_evm_utxo::genesis::from_json(&text),
+                false => genesis_file::of_text(&text),
+            };
+            read.map_err(|error| failed(error.to_string()))?
         }
         (None, Some(dir)) => run::genesis_of_folder(dir, &source.words)?,
         (None, None) => {
@@ -286,7 +293,7 @@ fn is_known(chain: &Chain, block: &GivenBlock) -> Result<bool, (u64, InvalidBloc
                 Some(known) => format!("not {known}, which this chain has at that height"),
                 None => "of a height at which this chain keeps no blocks any more".to_owned(),
             };
-            return Err((number, InvalidBlock::Field { field: "hash", found: block.hash.to_string(), rule }));
+            return Err((number, InvalidBlock::field("hash", format!("hash is {}, {rule}", block.hash))));
         }
     }
     Ok(true)
@@ -332,6 +339,7 @@ fn write(chain: &Chain, options: &EvmExport, stop: &StopSignal) -> Result<u64, E
 
 #[cfg(test)]
 mod tests {
+    use hearth_evm::block::{Block, next_base_fee};
     use hearth_evm::builders::{rich, transfer};
 
     use super::*;
@@ -429,7 +437,7 @@ mod tests {
         // A file with a gap before its first block, and one of another chain.
         files.export("rest.rlp", 2, None).expect("written");
         let early = files.import("rest.rlp", "rest").expect_err("block 1 is missing").to_string();
-        assert!(early.contains("number is 2, not 1"), "{early}");
+        assert!(early.contains("invalid block number"), "{early}");
         let other = genesis_text().replace("\"timestamp\":\"0x0\"", "\"timestamp\":\"0x1\"");
         files.export("zero.rlp", 0, None).expect("written");
         fs::write(files.path("genesis.json"), other).expect("written");
@@ -437,6 +445,42 @@ mod tests {
         assert!(other.contains("another chain's"), "{other}");
         let missing = files.verify("nowhere.rlp").expect_err("there is none").to_string();
         assert!(missing.contains("nowhere.rlp") && missing.contains("cannot read it"), "{missing}");
+    }
+
+    #[test]
+    fn a_chain_of_evm_run_keeps_its_ledger_of_outputs() {
+        let files = Files::new(3);
+        files.export("chain.rlp", 1, None).expect("written");
+        // As `hearth evm run --genesis` opens it: the genesis has neither outputs nor their contract.
+        let open = || {
+            let genesis = hearth_evm_utxo::genesis::from_json(&genesis_text()).expect("it is read");
+            let config = ChainConfig { block_time: BlockTime::Manual, ..ChainConfig::new(genesis) };
+            Chain::open(ChainConfig { dir: Some(files.path("ours")), ..config })
+        };
+        open().expect("it opens").stop();
+        assert!(genesis_file::is_with_outputs(&files.path("ours")));
+        files.import("chain.rlp", "ours").expect("nothing happens with outputs in these blocks");
+        let chain = open().expect("the ledger has followed the blocks");
+        assert_eq!(chain.head().number(), 3);
+        let sent = chain.submit(vec![transfer(7, 1, 3).raw]);
+        assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+        assert_eq!(chain.mine().expect("made").number(), 4);
+        // A block with the root of a beacon chain, in the field in which this chain commits to its outputs.
+        let (mut block, parent) = (Block::clone(&chain.block(3).expect("imported")), chain.head());
+        chain.stop();
+        drop(chain);
+        block.header.number = 5;
+        block.header.parent_hash = parent.hash;
+        block.header.timestamp = parent.header.timestamp + 12;
+        let base_fee = next_base_fee(parent.header.gas_used, parent.header.gas_limit, parent.base_fee());
+        block.header.base_fee_per_gas = Some(base_fee);
+        block.header.parent_beacon_block_root = Some(alloy_primitives::B256::repeat_byte(7));
+        let mut bytes = Vec::new();
+        block.encode(&mut bytes);
+        fs::write(files.path("beacon.rlp"), &bytes).expect("written");
+        let refused = files.import("beacon.rlp", "ours").expect_err("it is another kind of chain").to_string();
+        assert!(refused.contains("invalid parentBeaconRoot: have 0x0707"), "{refused}");
+        assert!(refused.contains("the ledger of outputs") && refused.contains("ends with block 4"), "{refused}");
     }
 
     #[test]

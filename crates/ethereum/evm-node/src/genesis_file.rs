@@ -27,16 +27,23 @@ pub(super) fn is_without_outputs(dir: &Path) -> bool {
         let is_nonempty = file.metadata().is_ok_and(|metadata| metadata.len() > 0);
         is_nonempty && file.path().extension() == Some(OsStr::new("blocks"))
     };
-    // A ledger that could not be opened on such blocks leaves an empty log behind, and no pool.
-    let is_of_outputs = |file: DirEntry| {
-        let name = file.file_name();
-        let is_empty = file.metadata().is_ok_and(|metadata| metadata.len() == 0);
-        name == "utxo.pool" || (!is_empty && name.as_encoded_bytes().starts_with(b"utxo."))
-    };
     // A folder that cannot be read is no evidence that the ledger is missing.
     let Ok(files) = fs::read_dir(dir) else { return false };
     let mut blocks = fs::read_dir(dir.join("blocks")).into_iter().flatten().flatten();
     blocks.any(has_blocks) && !files.flatten().any(is_of_outputs)
+}
+
+/// Returns whether the chain in a folder carries a UTXO ledger: `hearth evm run` has begun it, with whatever genesis.
+pub(super) fn is_with_outputs(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|files| files.flatten().any(is_of_outputs))
+}
+
+/// Whether a file shows that the ledger was opened in its folder. One that could not be opened on the blocks there
+/// leaves an empty log behind, and no pool.
+fn is_of_outputs(file: DirEntry) -> bool {
+    let name = file.file_name();
+    let is_empty = file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+    name == "utxo.pool" || (!is_empty && name.as_encoded_bytes().starts_with(b"utxo."))
 }
 
 #[cfg(test)]
@@ -58,10 +65,10 @@ mod tests {
         assert!(is_without_outputs(dir), "the pool of the EVM is in either folder");
         for (name, text) in [("utxo.pool", ""), ("utxo.log", "1"), ("utxo.7.base", "1")] {
             fs::write(dir.join(name), text).expect("written");
-            assert!(!is_without_outputs(dir), "{name}");
+            assert!(!is_without_outputs(dir) && is_with_outputs(dir), "{name}");
             fs::remove_file(dir.join(name)).expect("removed");
         }
         fs::write(dir.join("utxo.log"), "").expect("written");
-        assert!(is_without_outputs(dir), "a ledger was opened in vain");
+        assert!(is_without_outputs(dir) && !is_with_outputs(dir), "a ledger was opened in vain");
     }
 }

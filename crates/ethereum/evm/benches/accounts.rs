@@ -114,13 +114,15 @@ impl Chain {
         let executed = execute_parallel(&view, &env, &txs, 2);
         let execution = ms();
         let body = Body::new(&txs, executed.verdicts, BASE_FEE);
+        let changes = Arc::new(executed.changes);
         assert_eq!(body.txs.len(), TRANSACTIONS, "all are included");
         let (root, roots) = std::thread::scope(|scope| {
             let others = scope.spawn(|| Roots::of(&body));
-            (self.state.root_after(&executed.changes), others.join().expect("nobody panicked"))
+            (self.state.root_after_shared(&changes), others.join().expect("nobody panicked"))
         });
         let rooted = ms();
-        let committed = self.state.commit(env.number, roots.transactions, executed.changes).expect("it follows");
+        let committed = self.state.commit_shared(env.number, roots.transactions, &changes).expect("it follows");
+        drop(changes);
         let (all, computed) = (ms(), processors() - computed);
         assert_eq!(root, committed);
         let view = self.state.head();

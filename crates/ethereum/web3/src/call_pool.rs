@@ -20,12 +20,19 @@ use crate::failure::Failure;
 pub struct Deadline {
     at: Instant,
     seconds: f32,
+    /// Whether it bounds a tracer, for which geth has other words.
+    is_of_trace: bool,
 }
 
 impl Deadline {
     /// Returns a deadline this far from now.
     pub fn after(time: std::time::Duration) -> Self {
-        Self { at: Instant::now() + time, seconds: time.as_secs_f32() }
+        Self { at: Instant::now() + time, seconds: time.as_secs_f32(), is_of_trace: false }
+    }
+
+    /// Returns the same deadline for a tracer: its error is geth's "execution timeout".
+    pub fn of_trace(self) -> Self {
+        Self { is_of_trace: true, ..self }
     }
 
     /// Whether it has passed.
@@ -40,7 +47,10 @@ impl Deadline {
 
     /// Returns the error of a call that ran out of time.
     pub fn failure(&self) -> Failure {
-        Failure::server(format!("execution aborted (timeout = {}s)", self.seconds))
+        match self.is_of_trace {
+            true => Failure::server("execution timeout"),
+            false => Failure::server(format!("execution aborted (timeout = {}s)", self.seconds)),
+        }
     }
 }
 

@@ -2,29 +2,36 @@
 //!
 //! reads   hashes, signatures (r, s and the parity of R's ordinate)
 //! writes  one public key per signature, or the reason for a failure
-//! memory  [`Recoverer`]: 50 KB, and 104 B for each item of the largest burst; the process: the generator's table,
+//! memory  [`Recoverer`] and [`BurstSigner`]: 50 KB, and 104 B for each item of the largest burst; the process: the generator's table,
 //!         49 KB
 //! drops   nothing; a rejected signature gets a [`RecoverError`]
 //! source  SEC 1 §4.1.6; the rules are those of Ethereum's yellow paper, appendix F, and of EIP-2; libsecp256k1 decides
 //!         where no vector lanes exist, and where the lanes leave the result open
 //!
-//! Only the contents of a [`Signer`] are secret: signatures, hashes and keys are public, and time depends on them.
+//! Only the contents of a [`Signer`] are secret: signatures, hashes and keys are public, and time depends on them. Of a
+//! [`BurstSigner`] the time depends on the secrets, too.
 
+mod burst_signer;
 #[cfg(target_arch = "x86_64")]
 mod eight;
 #[cfg(target_arch = "x86_64")]
 mod field8;
 mod modular;
 #[cfg(target_arch = "x86_64")]
+mod octets;
+#[cfg(target_arch = "x86_64")]
 mod point8;
 mod recoverer;
 #[cfg(target_arch = "x86_64")]
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod sign_lanes;
 mod signer;
 mod single;
 #[cfg(target_arch = "x86_64")]
 mod table;
 
+pub use burst_signer::BurstSigner;
 pub use recoverer::Recoverer;
 pub use signer::{NoSecret, Signature, Signer};
 
@@ -49,6 +56,15 @@ pub struct RecoverItem {
     pub s: [u8; 32],
     /// Whether the ordinate of R is odd.
     pub odd: bool,
+}
+
+/// One hash of a burst to sign.
+#[derive(Clone, Copy, Debug)]
+pub struct SignItem<'a> {
+    /// The key that signs.
+    pub signer: &'a Signer,
+    /// The hash to sign.
+    pub hash: [u8; 32],
 }
 
 /// Policy for s in the upper half of the group's order, where (r, n − s) is also a valid signature.

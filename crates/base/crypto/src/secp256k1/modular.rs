@@ -64,6 +64,24 @@ impl Modulus {
         out
     }
 
+    /// 1/x for each of `values`, none of which is 0, with one inversion. `inverses` is cleared first.
+    pub(super) fn invert_all<'a, I>(&self, values: I, inverses: &mut Vec<[u64; 4]>)
+    where
+        I: DoubleEndedIterator<Item = &'a [u64; 4]> + ExactSizeIterator + Clone,
+    {
+        inverses.clear();
+        let mut product = [1, 0, 0, 0];
+        for value in values.clone() {
+            inverses.push(product);
+            product = self.mul(&product, value);
+        }
+        let mut inverse = self.invert(&product);
+        for (value, before) in values.zip(inverses.iter_mut()).rev() {
+            *before = self.mul(before, &inverse);
+            inverse = self.mul(&inverse, value);
+        }
+    }
+
     /// 1/x, and 0 for 0: x^(m − 2), four bits of the exponent at a time.
     pub(super) fn invert(&self, x: &[u64; 4]) -> [u64; 4] {
         let mut powers = [[1, 0, 0, 0]; 16];

@@ -11,14 +11,10 @@
 //! signature whose sum the lanes' formulas cannot compute (chosen maliciously, or with infinity as its result) goes to
 //! libsecp256k1, at the usual cost of any node.
 
-#![allow(unsafe_code)]
-
-#[cfg(target_arch = "x86_64")]
-use super::eight::{self, Affine, EightSums, Sums};
 use super::modular::{ORDER, bytes_of, is_high, words_of};
-use super::single::Single;
 #[cfg(target_arch = "x86_64")]
-use super::table::{self, Entry, PointTables};
+use super::octets::OctetSums;
+use super::single::Single;
 use super::{Arithmetic, HighS, PublicKey, RecoverError, RecoverItem};
 
 /// Signatures that share one inversion.
@@ -132,26 +128,15 @@ fn check(index: usize, item: &RecoverItem, high_s: HighS) -> Result<Job, Recover
 /// Eight signatures at a time.
 #[cfg(target_arch = "x86_64")]
 struct Lanes {
-    base: &'static [Entry],
-    tables: Box<PointTables>,
-    octets: Box<[EightSums; 2]>,
+    sums: OctetSums,
     inverses: Vec<[u64; 4]>,
-    sums: Vec<Sums>,
-    points: Vec<Affine>,
 }
 
 #[cfg(target_arch = "x86_64")]
 impl Lanes {
     /// Returns `None` if the processor lacks the lanes' instructions.
     fn new() -> Option<Self> {
-        super::field8::available().then(|| Self {
-            base: table::base(),
-            tables: Box::new([[Entry::ZERO; _]; 8]),
-            octets: Box::default(),
-            inverses: Vec::new(),
-            sums: Vec::new(),
-            points: Vec::new(),
-        })
+        Some(Self { sums: OctetSums::new()?, inverses: Vec::new() })
     }
 
     fn recover(
@@ -161,30 +146,15 @@ impl Lanes {
         jobs: &[Job],
         results: &mut [Result<PublicKey, RecoverError>],
     ) {
-        self.invert(jobs);
-        self.sums.clear();
-        for (pair, inverses) in jobs.chunks(16).zip(self.inverses.chunks(16)) {
-            // Lanes without a signature repeat the last one.
-            for l in 0..pair.len().next_multiple_of(8) {
-                let at = l.min(pair.len() - 1);
-                let (job, inverse) = (&pair[at], &inverses[at]);
-                let u1 = ORDER.negate(&ORDER.mul(&job.z, inverse));
-                let u2 = ORDER.mul(&job.s, inverse);
-                self.octets[l / 8].set(l % 8, &job.r, items[job.index].odd, &u1, &u2);
-            }
-            // SAFETY: `Lanes` exist only if the processor has the required features.
-            unsafe {
-                if pair.len() > 8 {
-                    self.sums.extend(eight::sum(&self.octets, self.base, &mut self.tables));
-                } else {
-                    let one = self.octets.first_chunk::<1>().expect("there are two");
-                    self.sums.extend(eight::sum(one, self.base, &mut self.tables));
-                }
-            }
-        }
-        // SAFETY: as above.
-        unsafe { eight::divide(&mut self.sums, &mut self.points) };
-        for ((jobs, sums), points) in jobs.chunks(8).zip(&self.sums).zip(&self.points) {
+        let Self { sums, inverses } = self;
+        ORDER.invert_all(jobs.iter().map(|job| &job.r), inverses);
+        let (sums, points) = sums.compute(jobs.len(), |at, octet, lane| {
+            let (job, inverse) = (&jobs[at], &inverses[at]);
+            let u1 = ORDER.negate(&ORDER.mul(&job.z, inverse));
+            let u2 = ORDER.mul(&job.s, inverse);
+            octet.set(lane, &job.r, items[job.index].odd, &u1, &u2);
+        });
+        for ((jobs, sums), points) in jobs.chunks(8).zip(sums).zip(points) {
             for (l, job) in jobs.iter().enumerate() {
                 results[job.index] = if sums.off_curve >> l & 1 == 1 {
                     Err(RecoverError::NoPoint)
@@ -194,21 +164,6 @@ impl Lanes {
                     Ok(key(&points[l]))
                 };
             }
-        }
-    }
-
-    /// 1/r of each job, with one inversion.
-    fn invert(&mut self, jobs: &[Job]) {
-        self.inverses.clear();
-        let mut product = [1, 0, 0, 0];
-        for job in jobs {
-            self.inverses.push(product);
-            product = ORDER.mul(&product, &job.r);
-        }
-        let mut inverse = ORDER.invert(&product);
-        for (job, before) in jobs.iter().zip(&mut self.inverses).rev() {
-            *before = ORDER.mul(before, &inverse);
-            inverse = ORDER.mul(&inverse, &job.r);
         }
     }
 }

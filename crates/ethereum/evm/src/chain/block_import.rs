@@ -23,7 +23,7 @@ use crate::block::{Block, Body};
 use crate::exec::{BlockEnv, BlockExecution, SpecId};
 use crate::import::{
     BlockOutcome, GENERATIONS, GivenBlock, InvalidBlock, check_body, check_header, check_ommers, check_outcome, env_of,
-    expect, senders,
+    expect_result, senders,
 };
 use crate::parallel::{execute_on, execute_parallel};
 use crate::state::{Changes, State, StateError, StateView};
@@ -118,7 +118,7 @@ impl Inner {
         self.check_side(&env, header.parent_beacon_block_root, &part, &withdrawals)?;
         let begin_us = lap.us();
         let credits = Credits::of(&header, &ommers, &withdrawals, genesis);
-        let (mut executed, roots) = execute_given(state, &view, &env, &txs, paths);
+        let (mut executed, roots) = execute_given(&view, &env, &txs, paths)?;
         credits.add(&view, &mut executed.changes)?;
         let times = BlockTimes { begin_us, deliver_us: lap.us(), ..Default::default() };
         if let Paths::Both(threads) = paths
@@ -136,7 +136,7 @@ impl Inner {
             fault: executed.fault.as_ref(),
         };
         let body = check_outcome(&header, &txs, withdrawals, outcome)?;
-        expect("stateRoot", header.state_root, state.root_after(&executed.changes))?;
+        expect_result("stateRoot", "merkle root", header.state_root, state.root_after(&executed.changes))?;
         part.receive(env.number, &body);
         let Body { txs, receipts, withdrawals } = body;
         let block = Block { header, hash, txs, receipts, ommers, withdrawals };
@@ -162,30 +162,32 @@ impl Inner {
             return Ok(());
         }
         let (found, wanted) = (beacon_root.unwrap_or_default(), env.parent_beacon_block_root.unwrap_or_default());
-        expect("parentBeaconBlockRoot", found, wanted)?;
+        if found != wanted {
+            let words = format!("invalid parentBeaconRoot: have {found}, want {wanted}: the ledger of outputs");
+            return Err(InvalidBlock::field("parentBeaconBlockRoot", words));
+        }
         if part.withdrawals() == withdrawals {
             return Ok(());
         }
         let (found, wanted) = (withdrawals.len(), part.withdrawals().len());
-        let rule = format!("not the {wanted} of this chain's ledger of outputs");
-        Err(InvalidBlock::field("withdrawals", format!("a list of {found}"), rule))
+        let words = format!("{found} withdrawals, not the {wanted} of this chain's ledger of outputs");
+        Err(InvalidBlock::field("withdrawals", words))
     }
 }
 
 /// Executes the block by the first of the paths. Before Byzantium that is in order, since a receipt has the root of the
 /// state after its transaction; it is given besides.
 fn execute_given(
-    state: &State,
     view: &StateView,
     env: &BlockEnv,
     txs: &[SharedTx],
     paths: Paths,
-) -> (BlockExecution, Vec<B256>) {
+) -> Result<(BlockExecution, Vec<B256>), StateError> {
     match paths {
         Paths::Threads(threads) if env.spec.is_enabled_in(SpecId::BYZANTIUM) => {
-            (execute_parallel(view, env, txs, threads), Vec::new())
+            Ok((execute_parallel(view, env, txs, threads), Vec::new()))
         }
-        _ => execute_in_order(state, view, env, txs),
+        _ => execute_in_order(view, env, txs),
     }
 }
 

@@ -17,7 +17,6 @@ mod dump;
 mod durability;
 mod error;
 mod event_subscribers;
-mod hypothetical;
 mod journal;
 mod overlay;
 mod parent;
@@ -297,6 +296,11 @@ impl Chain {
     /// Returns the chain id (EIP-155).
     pub fn chain_id(&self) -> u64 {
         self.inner.config.genesis.chain_id
+    }
+
+    /// Returns the hash of block zero.
+    pub fn zero_hash(&self) -> B256 {
+        self.inner.zero.hash
     }
 
     /// Returns the pool of pending transactions.

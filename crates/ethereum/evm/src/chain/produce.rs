@@ -305,7 +305,7 @@ impl Inner {
         let apart = body.txs.len() >= ROOTS_APART;
         let (state_root, roots) = std::thread::scope(|scope| {
             let transactions = apart.then(|| scope.spawn(|| body.transactions_root()));
-            let state_root = state.root_after(&changes);
+            let state_root = state.root_after_shared(&changes);
             times.evm_commit_us = lap.us();
             let (receipts, bloom) = (body.receipts_root(), body.bloom());
             let transactions = match transactions.map(ScopedJoinHandle::join) {
@@ -377,7 +377,7 @@ impl Inner {
         block: &Block,
         part: &mut Part,
         altered: &Changes,
-        changes: &Changes,
+        changes: &Arc<Changes>,
         times: &mut BlockTimes,
     ) -> Result<(), ChainError> {
         // A panic here leaves it open how far the stores came.
@@ -387,7 +387,7 @@ impl Inner {
         let stored = self.store.as_ref().map_or(Ok(()), |store| store.append(block, altered));
         times.commit_us = lap.us();
         let kept = stored.map_err(ChainError::from);
-        let kept = kept.and_then(|()| Ok(state.commit(block.number(), block.hash, changes)?));
+        let kept = kept.and_then(|()| Ok(state.commit_shared(block.number(), block.hash, changes)?));
         times.evm_commit_us += lap.us();
         match kept {
             Ok(root) => assert_eq!(root, block.header.state_root, "the state's root is that of the header"),

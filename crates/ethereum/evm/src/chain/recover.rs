@@ -154,7 +154,7 @@ fn replay(config: &ChainConfig, state: &mut State, store: &BlockStore, block: &A
     let view = state.head();
     let number = block.number();
     let env = env_of(&block.header, &config.genesis);
-    let (mut executed, in_block) = execute_in_order(state, &view, &env, &block.txs);
+    let (mut executed, in_block) = execute_in_order(&view, &env, &block.txs)?;
     Credits::of(&block.header, &block.ommers, &block.withdrawals, &config.genesis).add(&view, &mut executed.changes)?;
     executed.changes.append(store.altered(number)?);
     let state_root = state.root_after(&executed.changes);

@@ -11,7 +11,7 @@ use alloy_primitives::{Address, B256, U256};
 use crate::exec::{BlockEnv, BlockExecution, BlockExecutor, SpecId, credit, credit_wei, execute};
 use crate::genesis::Genesis;
 use crate::import::rewards;
-use crate::state::{Changes, State, StateError, StateView};
+use crate::state::{Changes, StateError, StateView};
 use crate::tx::SharedTx;
 
 /// Amounts that a block credits after its transactions.
@@ -33,23 +33,30 @@ impl Credits {
     }
 }
 
-/// Executes a block on the newest state, one transaction after the other; before Byzantium with the state root after
-/// each of them.
+/// Executes a block on the state `view`, one transaction after the other; before Byzantium with the state root after
+/// each of them, which costs what that transaction changed.
 pub(super) fn execute_in_order(
-    state: &State,
     view: &StateView,
     env: &BlockEnv,
     txs: &[SharedTx],
-) -> (BlockExecution, Vec<B256>) {
+) -> Result<(BlockExecution, Vec<B256>), StateError> {
     if env.spec.is_enabled_in(SpecId::BYZANTIUM) {
-        return (execute(view, env, txs), Vec::new());
+        return Ok((execute(view, env, txs), Vec::new()));
     }
+    let clear_empty = env.spec.is_enabled_in(SpecId::SPURIOUS_DRAGON);
+    let mut after = view.hypothetical()?;
     let mut block = BlockExecutor::new(view, env);
     block.begin();
+    after.apply(&block.database().changes)?;
     let (mut verdicts, mut roots) = (Vec::with_capacity(txs.len()), Vec::with_capacity(txs.len()));
     for tx in txs {
-        verdicts.push(block.run(tx));
-        roots.push(state.root_after(&block.database().changes));
+        let mut changes = Changes::default();
+        verdicts.push(block.run_observed(tx, |state| changes.absorb_under(state.clone(), clear_empty)));
+        after.apply(&changes)?;
+        roots.push(after.root());
     }
-    (block.finish(verdicts), roots)
+    Ok((block.finish(verdicts), roots))
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,6 +201,12 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
 
     /// Executes one transaction, if it can be in the block.
     pub fn run(&mut self, tx: &Tx) -> Verdict {
+        self.run_observed(tx, |_| ())
+    }
+
+    /// As [`BlockExecutor::run`]; `observe` sees the accounts that the transaction touched, before the block's changes
+    /// have them.
+    pub fn run_observed(&mut self, tx: &Tx, observe: impl FnOnce(&EvmState)) -> Verdict {
         // In place of revm's own check, which knows nothing of the transactions before.
         let room = self.env.gas_limit - self.gas_used;
         if alloy_consensus::Transaction::gas_limit(&tx.envelope) > room {
@@ -212,6 +218,7 @@ impl<'a, D: DatabaseRef> BlockExecutor<'a, D> {
         self.evm.ctx.cfg.disable_eip3607 = tx.is_impersonated();
         match self.transact(to_tx_env(tx)) {
             Ok((result, state)) => {
+                observe(&state);
                 self.database().absorb(state);
                 let outcome = Outcome::new(result);
                 self.gas_used += outcome.gas_used;

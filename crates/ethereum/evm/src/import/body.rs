@@ -11,7 +11,7 @@ use alloy_eips::eip7685::Requests;
 use alloy_primitives::{B256, Bytes};
 use revm::primitives::hardfork::SpecId;
 
-use super::{InvalidBlock, expect};
+use super::{InvalidBlock, expect, expect_result, expect_root};
 use crate::blobs;
 use crate::block::{Body, SIZE_MAX, transactions_root};
 use crate::exec::{BlockFault, Verdict};
@@ -49,22 +49,27 @@ pub fn check_body(
     }
     match withdrawals {
         Some(_) if header.withdrawals_root.is_none() => {
-            return Err(InvalidBlock::field("withdrawals", "there", "though no block before Shanghai has them"));
+            return Err(InvalidBlock::field("withdrawals", "withdrawals present in block body"));
         }
         None if header.withdrawals_root.is_some() => {
-            return Err(InvalidBlock::field("withdrawals", "missing", "though every block from Shanghai on has them"));
+            return Err(InvalidBlock::field("withdrawals", "missing withdrawals in block body"));
         }
         _ => {}
     }
-    expect("transactionsRoot", header.transactions_root, transactions_root(txs))?;
+    expect_root("transactionsRoot", "transaction", header.transactions_root, transactions_root(txs))?;
     if !spec.is_enabled_in(SpecId::SPURIOUS_DRAGON) {
         refuse_chain_ids(txs)?;
     }
     if let (Some(root), Some(withdrawals)) = (header.withdrawals_root, withdrawals) {
-        expect("withdrawalsRoot", root, calculate_withdrawals_root(withdrawals))?;
+        expect_root("withdrawalsRoot", "withdrawals", root, calculate_withdrawals_root(withdrawals))?;
     }
     // Before Cancun no transaction has blobs: execution refuses the type.
-    header.blob_gas_used.map_or(Ok(()), |used| expect("blobGasUsed", used, gas_of_all(txs)))
+    let blob_gas = |used: u64| {
+        expect("blobGasUsed", &used, &gas_of_all(txs), |used, all| {
+            format!("blob gas used mismatch (header {used}, calculated {all})")
+        })
+    };
+    header.blob_gas_used.map_or(Ok(()), blob_gas)
 }
 
 /// Refuses signatures for one chain, which EIP-155 brought: before it, their `v` is none. Execution refuses the other
@@ -111,18 +116,20 @@ pub fn check_outcome(
     if let Some(fault) = outcome.fault {
         return Err(fault.clone().into());
     }
-    expect("gasUsed", header.gas_used, outcome.gas_used)?;
+    expect("gasUsed", &header.gas_used, &outcome.gas_used, |remote, local| {
+        format!("invalid gas used (remote: {remote} local: {local})")
+    })?;
     let base_fee = header.base_fee_per_gas.unwrap_or_default();
     let mut body = Body { withdrawals, ..Body::new(txs, outcome.verdicts.to_vec(), base_fee) };
     body.set_roots(outcome.roots);
-    expect("receiptsRoot", header.receipts_root, body.receipts_root())?;
+    expect_result("receiptsRoot", "receipt root hash", header.receipts_root, body.receipts_root())?;
     if header.logs_bloom != body.bloom() {
-        // Half a kilobyte of digits would say no more.
-        return Err(InvalidBlock::field("logsBloom", "another", "not that of the block's logs"));
+        // geth adds both, a kilobyte of digits.
+        return Err(InvalidBlock::field("logsBloom", "invalid bloom"));
     }
     let requests = |hash: B256| {
         let made = Requests::new(outcome.requests.to_vec()).requests_hash();
-        expect("requestsHash", hash, made)
+        expect_result("requestsHash", "requests hash", hash, made)
     };
     header.requests_hash.map_or(Ok(()), requests)?;
     Ok(body)

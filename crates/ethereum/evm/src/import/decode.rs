@@ -39,7 +39,7 @@ pub fn decode_block(bytes: &[u8], at: u64) -> Result<GivenBlock, InvalidBlock> {
     let decoded = decode_header(header)?;
     let count = ommers.items().count();
     if count > OMMERS_MAX {
-        return Err(InvalidBlock::field("uncles", format!("a list of {count}"), format!("more than {OMMERS_MAX}")));
+        return Err(InvalidBlock::field("uncles", format!("too many uncles: {count} > {OMMERS_MAX}")));
     }
     let ommers = ommers.items().map(|ommer| decode_header(&ommer)).collect::<Result<_, _>>()?;
     let txs = txs.items().enumerate().map(|(index, item)| decode_tx(index, &item)).collect::<Result<_, _>>()?;

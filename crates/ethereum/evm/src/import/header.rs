@@ -93,7 +93,8 @@ pub fn check_genesis(found: B256, zero: B256) -> Result<(), InvalidBlock> {
     if found == zero {
         return Ok(());
     }
-    Err(InvalidBlock::field("hash", found, format!("while this chain's block 0 is {zero}: it is another chain's")))
+    let words = format!("genesis block mismatch: {found} (ours {zero}): it is another chain's");
+    Err(InvalidBlock::field("hash", words))
 }
 
 /// Refuses a header that cannot follow `parent`, whose hash is `parent_hash`, in a chain of that genesis.
@@ -104,24 +105,29 @@ pub fn check_header(
     genesis: &Genesis,
 ) -> Result<(), InvalidBlock> {
     let next = parent.number.checked_add(1).unwrap_or_default();
-    expect("number", header.number, next)?;
-    expect("parentHash", header.parent_hash, parent_hash)?;
-    if header.timestamp <= parent.timestamp {
-        let rule = format!("not above the parent's, {}", parent.timestamp);
-        return Err(InvalidBlock::field("timestamp", header.timestamp, rule));
-    }
+    expect("number", &header.number, &next, |_, _| "invalid block number".into())?;
+    expect("parentHash", &header.parent_hash, &parent_hash, |_, _| "unknown ancestor".into())?;
     let spec = genesis.spec(header.number, header.timestamp);
-    if spec.is_enabled_in(SpecId::MERGE) {
-        expect("sha3Uncles", header.ommers_hash, EMPTY_OMMER_ROOT_HASH)?;
-        expect("difficulty", header.difficulty, U256::ZERO)?;
-        expect("nonce", header.nonce, B64::ZERO)?;
-    } else {
-        let bomb_delay = genesis.forks.work(header.number).bomb_delay;
-        expect("difficulty", header.difficulty, difficulty(spec, bomb_delay, header.timestamp, parent))?;
+    let is_merged = spec.is_enabled_in(SpecId::MERGE);
+    if header.timestamp <= parent.timestamp {
+        let words = if is_merged { "invalid timestamp" } else { "timestamp older than parent" };
+        return Err(InvalidBlock::field("timestamp", words));
     }
-    if header.extra_data.len() > EXTRA_DATA_MAX {
-        let length = format!("{} bytes long", header.extra_data.len());
-        return Err(InvalidBlock::field("extraData", length, format!("more than {EXTRA_DATA_MAX}")));
+    let wanted = if is_merged {
+        expect("sha3Uncles", &header.ommers_hash, &EMPTY_OMMER_ROOT_HASH, |_, _| "invalid uncle hash".into())?;
+        expect("nonce", &header.nonce, &B64::ZERO, |_, _| "invalid nonce".into())?;
+        U256::ZERO
+    } else {
+        difficulty(spec, genesis.forks.work(header.number).bomb_delay, header.timestamp, parent)
+    };
+    expect("difficulty", &header.difficulty, &wanted, |found, wanted| {
+        format!("invalid difficulty: have {found}, want {wanted}")
+    })?;
+    let length = header.extra_data.len();
+    if length > EXTRA_DATA_MAX {
+        let merged = || format!("extra-data longer than {EXTRA_DATA_MAX} bytes ({length})");
+        let words = if is_merged { merged() } else { format!("extra-data too long: {length} > {EXTRA_DATA_MAX}") };
+        return Err(InvalidBlock::field("extraData", words));
     }
     check_gas(header, parent, spec)?;
     check_presence(header, spec)?;
@@ -135,70 +141,78 @@ fn check_gas(header: &Header, parent: &Header, spec: SpecId) -> Result<(), Inval
     let before = if is_first { parent.gas_limit.saturating_mul(2) } else { parent.gas_limit };
     let limit = header.gas_limit;
     let bound = before / GAS_LIMIT_DIVISOR;
-    let rule = match limit {
-        _ if limit.abs_diff(before) >= bound => format!("{bound} or more from the parent's, {before}"),
-        0..GAS_LIMIT_MIN => format!("less than {GAS_LIMIT_MIN}"),
-        _ if limit > GAS_LIMIT_MAX => format!("more than {GAS_LIMIT_MAX}"),
-        _ => String::new(),
+    let broken = match limit {
+        _ if limit > GAS_LIMIT_MAX => Some(format!("invalid gasLimit: have {limit}, max {GAS_LIMIT_MAX}")),
+        _ if limit.abs_diff(before) >= bound => {
+            let most = bound.saturating_sub(1);
+            Some(format!("invalid gas limit: have {limit}, want {before} +-= {most}"))
+        }
+        0..GAS_LIMIT_MIN => Some(format!("invalid gas limit below {GAS_LIMIT_MIN}")),
+        _ => None,
     };
-    if !rule.is_empty() {
-        return Err(InvalidBlock::field("gasLimit", limit, rule));
+    if let Some(words) = broken {
+        return Err(InvalidBlock::field("gasLimit", words));
     }
     if header.gas_used > limit {
-        return Err(InvalidBlock::field("gasUsed", header.gas_used, format!("more than the gas limit, {limit}")));
+        let words = format!("invalid gasUsed: have {}, gasLimit {limit}", header.gas_used);
+        return Err(InvalidBlock::field("gasUsed", words));
     }
     let next = match parent.base_fee_per_gas {
         Some(base_fee) => next_base_fee(parent.gas_used, parent.gas_limit, base_fee),
         None => FIRST_BASE_FEE,
     };
     match header.base_fee_per_gas {
-        Some(found) if from_london => expect("baseFeePerGas", found, next),
-        None if from_london => Err(missing("baseFeePerGas", "London")),
-        Some(_) => Err(early("baseFeePerGas", "London")),
+        Some(found) if from_london => expect("baseFeePerGas", &found, &next, |found, next| {
+            let before = parent.base_fee_per_gas.map_or_else(|| "<nil>".to_owned(), |fee| fee.to_string());
+            let used = parent.gas_used;
+            format!("invalid baseFee: have {found}, want {next}, parentBaseFee {before}, parentGasUsed {used}")
+        }),
+        None if from_london => Err(InvalidBlock::field("baseFeePerGas", "header is missing baseFee")),
+        Some(found) => Err(InvalidBlock::field(
+            "baseFeePerGas",
+            format!("invalid baseFee before fork: have {found}, expected 'nil'"),
+        )),
         None => Ok(()),
     }
 }
 
-fn missing(field: &'static str, fork: &str) -> InvalidBlock {
-    InvalidBlock::field(field, "missing", format!("though every header from {fork} on has it"))
-}
-
-fn early(field: &'static str, fork: &str) -> InvalidBlock {
-    InvalidBlock::field(field, "there", format!("though no header before {fork} has it"))
-}
-
 /// Each field that a fork has brought is there from this fork on, and not before.
 fn check_presence(header: &Header, spec: SpecId) -> Result<(), InvalidBlock> {
+    let hash = |hash: Option<B256>| hash.map(|hash| format!("{hash:x}"));
+    let gas = |gas: Option<u64>| gas.map(|gas| gas.to_string());
     let fields = [
-        ("withdrawalsRoot", header.withdrawals_root.is_some(), SpecId::SHANGHAI, "Shanghai"),
-        ("blobGasUsed", header.blob_gas_used.is_some(), SpecId::CANCUN, "Cancun"),
-        ("excessBlobGas", header.excess_blob_gas.is_some(), SpecId::CANCUN, "Cancun"),
-        ("parentBeaconBlockRoot", header.parent_beacon_block_root.is_some(), SpecId::CANCUN, "Cancun"),
-        ("requestsHash", header.requests_hash.is_some(), SpecId::PRAGUE, "Prague"),
+        ("withdrawalsRoot", "withdrawalsHash", hash(header.withdrawals_root), SpecId::SHANGHAI),
+        ("excessBlobGas", "excessBlobGas", gas(header.excess_blob_gas), SpecId::CANCUN),
+        ("blobGasUsed", "blobGasUsed", gas(header.blob_gas_used), SpecId::CANCUN),
+        ("parentBeaconBlockRoot", "beaconRoot", hash(header.parent_beacon_block_root), SpecId::CANCUN),
+        ("requestsHash", "requestsHash", hash(header.requests_hash), SpecId::PRAGUE),
     ];
-    for (field, is_there, from, fork) in fields {
-        match (is_there, spec.is_enabled_in(from)) {
-            (false, true) => return Err(missing(field, fork)),
-            (true, false) => return Err(early(field, fork)),
-            _ => {}
-        }
+    for (field, name, found, from) in fields {
+        let words = match (found, spec.is_enabled_in(from)) {
+            (None, true) if from == SpecId::SHANGHAI => format!("missing {name}"),
+            (None, true) => format!("header is missing {name}"),
+            (Some(found), false) => format!("invalid {name}: have {found}, expected nil"),
+            _ => continue,
+        };
+        return Err(InvalidBlock::field(field, words));
     }
     Ok(())
 }
 
 fn check_blobs(header: &Header, parent: &Header, genesis: &Genesis) -> Result<(), InvalidBlock> {
     let params = genesis.blob_params(header.number, header.timestamp);
-    let excess = header.excess_blob_gas.ok_or_else(|| missing("excessBlobGas", "Cancun"))?;
-    expect("excessBlobGas", excess, BlobEnv::after_header(params, parent).excess_gas)?;
-    let used = header.blob_gas_used.ok_or_else(|| missing("blobGasUsed", "Cancun"))?;
+    // Both are there: [`check_presence`] came before.
+    let (used, excess) = (header.blob_gas_used.unwrap_or_default(), header.excess_blob_gas.unwrap_or_default());
     let most = params.max_blob_gas_per_block();
     if used > most {
-        let rule = format!("more than {most}, the gas of {} blobs", params.max_blob_count);
-        return Err(InvalidBlock::field("blobGasUsed", used, rule));
+        let words = format!("blob gas used {used} exceeds maximum allowance {most}");
+        return Err(InvalidBlock::field("blobGasUsed", words));
     }
     if !used.is_multiple_of(GAS_PER_BLOB) {
-        let rule = format!("no multiple of a blob's gas, {GAS_PER_BLOB}");
-        return Err(InvalidBlock::field("blobGasUsed", used, rule));
+        let words = format!("blob gas used {used} not a multiple of blob gas per blob {GAS_PER_BLOB}");
+        return Err(InvalidBlock::field("blobGasUsed", words));
     }
-    Ok(())
+    expect("excessBlobGas", &excess, &BlobEnv::after_header(params, parent).excess_gas, |found, wanted| {
+        format!("invalid excessBlobGas: have {found}, want {wanted}")
+    })
 }

@@ -68,17 +68,15 @@ pub enum InvalidBlock {
     #[error(transparent)]
     Rlp(#[from] RlpFault),
     /// A field of the header, or a part of the body, that breaks a rule.
-    #[error("{field} is {found}, {rule}")]
+    #[error("{words}")]
     Field {
         /// The field, as JSON-RPC names it.
         field: &'static str,
-        /// The value found.
-        found: String,
-        /// The rule that it breaks.
-        rule: String,
+        /// The broken rule, in geth's words where geth has it.
+        words: String,
     },
     /// A transaction that cannot be in the block.
-    #[error("transaction {index}: {reason}")]
+    #[error("could not apply tx {index}: {reason}")]
     Transaction {
         /// Its place in the block.
         index: usize,
@@ -89,7 +87,7 @@ pub enum InvalidBlock {
     #[error(transparent)]
     Fault(#[from] BlockFault),
     /// It is longer than the rules let it be.
-    #[error("the block has {size} bytes, more than the {max} that it may have from Osaka on (EIP-7934)")]
+    #[error("block RLP-encoded size exceeds maximum: {size} > {max}")]
     Size {
         /// Length of its RLP, in bytes.
         size: u64,
@@ -107,19 +105,34 @@ pub enum InvalidBlock {
 }
 
 impl InvalidBlock {
-    /// Of a field that is `found` while it must be something else: `rule` says what.
-    pub(crate) fn field(field: &'static str, found: impl ToString, rule: impl ToString) -> Self {
-        Self::Field { field, found: found.to_string(), rule: rule.to_string() }
+    /// Of a field that breaks a rule: `words` say which.
+    pub fn field(field: &'static str, words: impl Into<String>) -> Self {
+        Self::Field { field, words: words.into() }
     }
 }
 
 /// Refuses a field with an unexpected value.
-pub(crate) fn expect<T: PartialEq + std::fmt::Display>(
+pub(crate) fn expect<T: PartialEq>(
     field: &'static str,
-    found: T,
-    expected: T,
+    found: &T,
+    expected: &T,
+    words: impl FnOnce(&T, &T) -> String,
 ) -> Result<(), InvalidBlock> {
-    if found == expected { Ok(()) } else { Err(InvalidBlock::field(field, found, format!("not {expected}"))) }
+    if found == expected { Ok(()) } else { Err(InvalidBlock::field(field, words(found, expected))) }
+}
+
+/// Refuses a root in the header that is not the one of the body: "uncle root hash mismatch (…)".
+pub(crate) fn expect_root(field: &'static str, what: &str, found: B256, computed: B256) -> Result<(), InvalidBlock> {
+    expect(field, &found, &computed, |found, computed| {
+        format!("{what} root hash mismatch (header value {found:x}, calculated {computed:x})")
+    })
+}
+
+/// Refuses a result of the execution that is not the one in the header: "invalid merkle root (remote: … local: …)".
+pub(crate) fn expect_result(field: &'static str, what: &str, found: B256, computed: B256) -> Result<(), InvalidBlock> {
+    expect(field, &found, &computed, |found, computed| {
+        format!("invalid {what} (remote: {found:x} local: {computed:x})")
+    })
 }
 
 /// What executing the block of this header takes, in a chain of that genesis.

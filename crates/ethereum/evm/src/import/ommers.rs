@@ -14,7 +14,7 @@ use alloy_primitives::B256;
 use revm::primitives::hardfork::SpecId;
 
 use super::header::check_header;
-use super::{InvalidBlock, expect};
+use super::{InvalidBlock, expect_root};
 use crate::block::Block;
 use crate::genesis::Genesis;
 
@@ -29,28 +29,27 @@ pub fn check_ommers(
     ancestors: &[Arc<Block>],
     genesis: &Genesis,
 ) -> Result<(), InvalidBlock> {
-    expect("sha3Uncles", header.ommers_hash, calculate_ommers_root(ommers))?;
+    expect_root("sha3Uncles", "uncle", header.ommers_hash, calculate_ommers_root(ommers))?;
     if ommers.is_empty() {
         return Ok(());
     }
-    let wrong = |index: usize, rule: &str| InvalidBlock::field("uncles", format!("a list with item {index}"), rule);
+    let wrong = |index: usize, words: &str| InvalidBlock::field("uncles", format!("{words}: uncle {index}"));
     if genesis.spec(header.number, header.timestamp).is_enabled_in(SpecId::MERGE) {
-        return Err(wrong(0, "though no block since the merge has any"));
+        return Err(InvalidBlock::field("uncles", "too many uncles: no block since the merge has any"));
     }
     let of_ancestors = ancestors.iter().flat_map(|block| &block.ommers);
     let mut known: HashSet<B256> = of_ancestors.map(Header::hash_slow).collect();
     for (index, ommer) in ommers.iter().enumerate() {
         let hash = ommer.hash_slow();
         if !known.insert(hash) {
-            return Err(wrong(index, "which is paid for already"));
+            return Err(wrong(index, "duplicate uncle"));
         }
         if ancestors.iter().any(|block| block.hash == hash) {
-            return Err(wrong(index, "which is a block of the chain"));
+            return Err(wrong(index, "uncle is ancestor"));
         }
         let parent = ancestors.iter().skip(1).find(|block| block.hash == ommer.parent_hash);
-        let parent = parent.ok_or_else(|| wrong(index, "whose parent is none of the blocks two to seven before"))?;
-        check_header(ommer, &parent.header, parent.hash, genesis)
-            .map_err(|why| wrong(index, &format!("which is invalid: {why}")))?;
+        let parent = parent.ok_or_else(|| wrong(index, "uncle's parent is not ancestor"))?;
+        check_header(ommer, &parent.header, parent.hash, genesis).map_err(|why| wrong(index, &why.to_string()))?;
     }
     Ok(())
 }
@@ -98,19 +97,19 @@ mod tests {
         assert_eq!(check(&[], &chain), Ok(()));
         assert_eq!(check(&[beside(1), beside(6)], &chain), Ok(()));
         let said = |ommers: &[Header]| check(ommers, &chain).expect_err("it cannot be");
-        assert!(said(&[beside(1), beside(1)]).contains("item 1, which is paid for already"));
-        assert!(said(&[chain[0].header.clone()]).contains("which is a block of the chain"));
+        assert!(said(&[beside(1), beside(1)]).contains("duplicate uncle: uncle 1"));
+        assert!(said(&[chain[0].header.clone()]).contains("uncle is ancestor"));
         for depth in [0, 7] {
-            assert!(said(&[beside(depth)]).contains("whose parent is none of"), "{depth}");
+            assert!(said(&[beside(depth)]).contains("uncle's parent is not ancestor"), "{depth}");
         }
         let easy = Header { difficulty: U256::ONE, ..beside(2) };
-        assert!(said(&[easy]).contains("which is invalid: difficulty is 1"));
+        assert!(said(&[easy]).contains("invalid difficulty: have 1, want "));
         // What an earlier block has paid for.
         let mut paying = Block::clone(&chain[1]);
         paying.ommers = vec![beside(3)];
         let mut paid = chain.clone();
         paid[1] = Arc::new(paying);
-        assert!(check(&[beside(3)], &paid).is_err_and(|why| why.contains("which is paid for already")));
+        assert!(check(&[beside(3)], &paid).is_err_and(|why| why.contains("duplicate uncle")));
         // Since the merge there are none, and the header says which there are.
         let merged = Genesis::dev(7, &[], 30_000_000);
         let ommers = [beside(1)];

@@ -15,22 +15,24 @@ use revm::state::AccountInfo;
 /// What one thread collected out of its shards.
 #[derive(Default)]
 pub(super) struct Part {
-    accounts: Vec<(Address, AccountChange)>,
+    accounts: Vec<(Address, Option<AccountInfo>)>,
     slots: Vec<(Address, U256, WriterIndex, U256)>,
     wipes: Vec<(Address, WriterIndex)>,
 }
 
 /// One thread's part: every `threads`th shard.
 pub(super) fn collect<D: DatabaseRef>(memory: &Memory<'_, D>, thread: usize, threads: usize) -> Part {
-    let mut part = Part::default();
-    for index in (thread..SHARDS).step_by(threads) {
-        let mut shard = memory.shard(index);
+    let shards = || (thread..SHARDS).step_by(threads);
+    // Growing would copy them all several times over, and in a block of transfers there is little else to do.
+    let count = shards().map(|index| memory.shard(index).cells.len()).sum();
+    let mut part = Part { accounts: Vec::with_capacity(count), ..Part::default() };
+    for index in shards() {
+        let shard = memory.shard(index);
         part.slots.extend(shard.storage_written());
         part.wipes.extend(shard.wiped());
-        for cell in &mut shard.cells {
+        for cell in &shard.cells {
             if let Some(held) = cell.written() {
-                let info = held.map(|held| account_info(memory, held));
-                part.accounts.push((cell.address, AccountChange { info, ..AccountChange::default() }));
+                part.accounts.push((cell.address, held.map(|held| account_info(memory, held))));
             }
         }
     }
@@ -49,7 +51,8 @@ pub(super) fn merge<D: DatabaseRef>(memory: &Memory<'_, D>, parts: Vec<Part>) ->
     let mut accounts: HashMap<Address, AccountChange> = HashMap::with_capacity_and_hasher(count, Default::default());
     let (mut slots, mut wipes) = (Vec::new(), HashMap::<Address, WriterIndex>::default());
     for part in parts {
-        accounts.extend(part.accounts);
+        let changed = part.accounts.into_iter();
+        accounts.extend(changed.map(|(address, info)| (address, AccountChange { info, ..AccountChange::default() })));
         slots.push(part.slots);
         wipes.extend(part.wipes);
     }

@@ -12,8 +12,6 @@ use revm::bytecode::Bytecode;
 
 /// The number of the code of an account without code.
 pub(crate) const NO_CODE: u32 = 0;
-/// First number of codes that are not kept: of a state that is made only for its root.
-pub(crate) const PASSING: u32 = 1 << 31;
 /// Entries of the first chunk, as a power of two.
 const FIRST_CHUNK_BITS: u32 = 6;
 const CHUNKS: usize = (u32::BITS - FIRST_CHUNK_BITS) as usize;

@@ -64,8 +64,9 @@ pub enum StateError {
         /// The newest block.
         head: u64,
     },
-    /// The state of this block is readable, but the tries that prove it are not kept any more.
-    #[error("proofs of block {0} are not kept any more")]
+    /// The state of this block is readable, but the nodes of its tries are not kept any more: it can neither be proven
+    /// nor changed hypothetically.
+    #[error("the trie nodes of block {0} are not kept any more")]
     NoProofs(u64),
     /// A change sets a code by its hash alone, and the code has never been seen.
     #[error("the code {hash} of account {address} is unknown")]

@@ -37,6 +37,7 @@ pub use code::bytecode;
 pub use disk::Syncer;
 pub use dump::{Dump, Entry};
 pub use error::StateError;
+pub use hypothetical::HypotheticalState;
 pub use open::BlockZero;
 pub use persist::FinalCheckpoint;
 pub use proof::{AccountProof, StorageProof};
@@ -99,11 +100,19 @@ pub struct State {
 /// A file with a whole state, being read: an iterator of its entries.
 pub struct StateFile(Checkpoint);
 
+/// Which changes something was prepared of.
+enum ChangesId {
+    /// These: nobody can change them while they are shared.
+    Shared(Arc<Changes>),
+    /// Those with this fingerprint.
+    Hashed(u128),
+}
+
 /// What changes come to, computed before they are committed.
 struct PreparedCommit {
     /// The version that they change.
     on: Arc<Version>,
-    of: u128,
+    of: ChangesId,
     applied: WriteBatch,
     prepared: PreparedNodes,
 }
@@ -132,7 +141,17 @@ impl State {
     /// Returns the root of the state that `changes` would make of the head, and caches the work for [`State::commit`].
     /// Panics if a change names an unknown code without carrying it.
     pub fn root_after(&self, changes: &Changes) -> B256 {
-        let ahead = self.prepare(changes).expect("a new code comes with the change that sets it");
+        self.prepare_ahead(changes, None)
+    }
+
+    /// As [`State::root_after`], for [`State::commit_shared`]: that recognizes the same changes without a look at each
+    /// of them.
+    pub fn root_after_shared(&self, changes: &Arc<Changes>) -> B256 {
+        self.prepare_ahead(changes, Some(changes))
+    }
+
+    fn prepare_ahead(&self, changes: &Changes, shared: Option<&Arc<Changes>>) -> B256 {
+        let ahead = self.prepare(changes, shared).expect("a new code comes with the change that sets it");
         let root = ahead.prepared.root();
         let before = self.ahead.lock().replace(ahead);
         self.forget(before);
@@ -143,11 +162,26 @@ impl State {
     /// written, so it survives this process' end; a power failure only after [`State::sync`]. If it cannot be written,
     /// nothing changes.
     pub fn commit(&mut self, number: u64, block_hash: B256, changes: impl Borrow<Changes>) -> Result<B256, StateError> {
+        self.commit_changes(number, block_hash, changes.borrow(), None)
+    }
+
+    /// As [`State::commit`] of the changes that [`State::root_after_shared`] was given, or of others.
+    pub fn commit_shared(&mut self, number: u64, block_hash: B256, changes: &Arc<Changes>) -> Result<B256, StateError> {
+        self.commit_changes(number, block_hash, changes, Some(changes))
+    }
+
+    fn commit_changes(
+        &mut self,
+        number: u64,
+        block_hash: B256,
+        changes: &Changes,
+        shared: Option<&Arc<Changes>>,
+    ) -> Result<B256, StateError> {
         let head = self.head();
         if Some(number) != head.number().checked_add(1) {
             return Err(StateError::NotNext { number, head: head.number() });
         }
-        let PreparedCommit { applied, prepared, .. } = self.prepare(changes.borrow())?;
+        let PreparedCommit { applied, prepared, .. } = self.prepare(changes, shared)?;
         let root = prepared.root();
         self.write_and_advance(number, head.version.hashes().with(block_hash), applied, prepared)?;
         Ok(root)
@@ -286,18 +320,30 @@ impl State {
         Sizes { accounts, slots, codes: self.tables.flat.codes.count() as usize - 1, trie_bytes, retired_bytes }
     }
 
-    /// Prepares `changes` of the head, or takes the cached work if it is of the same changes.
-    fn prepare(&self, changes: &Changes) -> Result<PreparedCommit, StateError> {
-        let (on, of) = (self.head().version, self.fingerprint.of(changes));
+    /// Prepares `changes` of the head, or takes the cached work if it is of the same changes. `shared` is where they
+    /// are shared.
+    fn prepare(&self, changes: &Changes, shared: Option<&Arc<Changes>>) -> Result<PreparedCommit, StateError> {
+        let on = self.head().version;
         let known = self.ahead.lock().take();
         match known {
-            Some(known) if known.of == of && Arc::ptr_eq(&known.on, &on) => return Ok(known),
+            Some(known) if Arc::ptr_eq(&known.on, &on) && self.is_of(&known.of, changes, shared) => return Ok(known),
             other => self.forget(other),
         }
+        let hashed = || ChangesId::Hashed(self.fingerprint.of(changes));
+        let of = shared.map_or_else(hashed, |shared| ChangesId::Shared(shared.clone()));
         let Tables { flat, tries, .. } = &*self.tables;
         let applied = WriteBatch::new(&self.tables, &on, changes)?;
         let prepared = tries.prepare(flat, &on.top, &applied.accounts, &applied.slots);
         Ok(PreparedCommit { on, of, applied, prepared })
+    }
+
+    /// Whether work that was prepared of `known` is of `changes`.
+    fn is_of(&self, known: &ChangesId, changes: &Changes, shared: Option<&Arc<Changes>>) -> bool {
+        match (known, shared) {
+            (ChangesId::Shared(known), Some(shared)) => Arc::ptr_eq(known, shared),
+            (ChangesId::Shared(known), None) => self.fingerprint.of(known) == self.fingerprint.of(changes),
+            (ChangesId::Hashed(known), _) => *known == self.fingerprint.of(changes),
+        }
     }
 
     fn forget(&self, ahead: Option<PreparedCommit>) {

@@ -139,10 +139,17 @@ fn check_blocks(blocks: &[Block], archive_from: Option<usize>) {
         }
         let head = state.head().number();
         let mut all = model[&head].clone();
-        let changes = changes_of(&all, block);
+        let changes = Arc::new(changes_of(&all, block));
         rebuild::apply(&mut all, &changes);
-        let root = ahead.then(|| state.root_after(&changes));
-        let committed = state.commit(head + 1, hash_of(head + 1, fork as u8), changes).expect("it follows");
+        let is_shared = fork % 2 == 0;
+        let root_after = || if is_shared { state.root_after_shared(&changes) } else { state.root_after(&changes) };
+        let root = ahead.then(root_after);
+        let (number, hash) = (head + 1, hash_of(head + 1, fork as u8));
+        let committed = match fork % 3 {
+            0 => state.commit(number, hash, &*changes),
+            _ => state.commit_shared(number, hash, &changes),
+        };
+        let committed = committed.expect("it follows");
         assert!(root.is_none_or(|root| root == committed));
         model.insert(head + 1, all);
         if *back == 1 && head > 2 {
@@ -159,7 +166,20 @@ fn check_blocks(blocks: &[Block], archive_from: Option<usize>) {
         check_proof(&head, &who, &slots);
     }
     for (number, all) in &model {
-        check_proofs(&state.at(*number).expect("kept"), all);
+        let view = state.at(*number).expect("kept");
+        check_proofs(&view, all);
+        check_hypothetical(&view, all, blocks);
+    }
+}
+
+/// Applies all blocks to a view, without committing them.
+fn check_hypothetical(view: &StateView, all: &AllAccounts, blocks: &[Block]) {
+    let (mut all, mut after) = (all.clone(), view.hypothetical().expect("kept"));
+    for (block, ..) in blocks {
+        let changes = changes_of(&all, block);
+        rebuild::apply(&mut all, &changes);
+        after.apply(&changes).expect("kept");
+        assert_eq!(after.root(), rebuild::root(&all), "block {}", view.number());
     }
 }
 

@@ -9,8 +9,10 @@
 //! source  what only older versions need is freed after 128 newer ones, or when it takes too much memory; with a longer
 //!         history, when the state releases them ([`Tries::release`])
 
+mod pinned;
+
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -21,7 +23,7 @@ use hearth_crypto::keccak::{keccak256, keccak256_burst};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::WINDOW;
-use super::code::{NO_CODE, PASSING};
+use super::code::NO_CODE;
 use super::flat_state::{FlatState, SlimAccount, SlotKey, Word};
 use super::version_index::VersionIndex;
 use crate::trie::{self, Arena, Change, Child, Key, Leaf, Nodes, Overlay, Patch, ReservedNodes, Source, Undo, View};
@@ -124,6 +126,8 @@ struct RetiredQueue {
     oldest: u64,
     /// With a longer history: which version replaced which child.
     replaced: Option<ReplacedNodes>,
+    /// Versions whose nodes are in use, each with how many use it.
+    pins: BTreeMap<u64, usize>,
 }
 
 /// By a child's node and its place there, the versions that replaced it.
@@ -227,19 +231,6 @@ impl Tries {
         accounts: &[(Address, Option<SlimAccount>)],
         slots: &[(SlotKey, Word)],
     ) -> PreparedNodes {
-        self.prepare_with(flat, from, accounts, slots, &[])
-    }
-
-    /// The same, where accounts may have codes that the state does not keep: `passing` are their hashes, and their
-    /// numbers begin at [`PASSING`].
-    pub(crate) fn prepare_with(
-        &self,
-        flat: &FlatState,
-        from: &TrieTop,
-        accounts: &[(Address, Option<SlimAccount>)],
-        slots: &[(SlotKey, Word)],
-        passing: &[B256],
-    ) -> PreparedNodes {
         let arena = self.accounts.read();
         let slot_arena = self.slots.read();
         let touched = touched(flat, accounts, slots);
@@ -253,7 +244,7 @@ impl Tries {
             Change { key, leaf, live: after.is_some(), at }
         };
         let changes: Vec<Change<AccountLeaf>> = in_order(&keys).map(change).collect();
-        let source = AccountSource { flat, touched: &touched, storages: &storages, slots: &slot_arena, passing };
+        let source = AccountSource { flat, touched: &touched, storages: &storages, slots: &slot_arena };
         let overlay = trie::update(&arena, from.child, &changes, &source, threads);
         PreparedNodes { accounts: overlay, slots: slot_overlay }
     }
@@ -287,7 +278,7 @@ impl Tries {
             size,
         });
         let mut gone = Vec::new();
-        while kept.replaced.is_none() && (kept.retired.len() > WINDOW || kept.size > RETIRED_MAX) {
+        while kept.replaced.is_none() && (kept.retired.len() > WINDOW || kept.size > RETIRED_MAX) && kept.may_free() {
             let Some(oldest) = kept.retired.pop_front() else { break };
             kept.free(&oldest, &mut arena, &mut slot_arena);
             gone.push(oldest);
@@ -560,16 +551,17 @@ impl Storage<'_> {
     }
 }
 
-fn encode_account(flat: &FlatState, passing: &[B256], slim: &SlimAccount, storage_root: B256, out: &mut Vec<u8>) {
+/// Appends an account as its leaf has it.
+pub(super) fn encode_account(flat: &FlatState, slim: &SlimAccount, storage_root: B256, out: &mut Vec<u8>) {
     let code_hash = match slim.code() {
         NO_CODE => KECCAK_EMPTY,
-        number @ PASSING.. => passing[(number - PASSING) as usize],
         number => flat.codes.get(number).0,
     };
     TrieAccount::new(slim.nonce(), slim.balance(), storage_root, code_hash).encode(out);
 }
 
-fn encode_slot(value: &Word, out: &mut Vec<u8>) {
+/// Appends the value of a slot as its leaf has it.
+pub(super) fn encode_slot(value: &Word, out: &mut Vec<u8>) {
     let zeros = value.iter().take_while(|byte| **byte == 0).count();
     value[zeros..].encode(out);
 }
@@ -579,7 +571,6 @@ struct AccountSource<'a> {
     touched: &'a [ChangedAccount<'a>],
     storages: &'a [StorageRoot],
     slots: &'a Arena<SlotLeaf>,
-    passing: &'a [B256],
 }
 
 impl Source<AccountLeaf> for AccountSource<'_> {
@@ -598,7 +589,7 @@ impl Source<AccountLeaf> for AccountSource<'_> {
         };
         let slim = slim.expect("a leaf's account is there");
         let root = new.or_else(|| storage_top(self.slots, leaf.storage).map(|top| top.reference().root()));
-        encode_account(self.flat, self.passing, &slim, root.unwrap_or(EMPTY_ROOT_HASH), out);
+        encode_account(self.flat, &slim, root.unwrap_or(EMPTY_ROOT_HASH), out);
     }
 }
 
@@ -665,7 +656,7 @@ impl<A: Fn(&Address) -> Option<SlimAccount> + Sync, S: Sync> Source<AccountLeaf>
     fn value(&self, leaf: &AccountLeaf, _: u32, out: &mut Vec<u8>) {
         let root = storage_top(self.slots, leaf.storage).map_or(EMPTY_ROOT_HASH, |top| top.reference().root());
         let slim = (self.account)(&leaf.address).expect("a leaf's account is there");
-        encode_account(self.flat, &[], &slim, root, out);
+        encode_account(self.flat, &slim, root, out);
     }
 }
 

@@ -7,6 +7,7 @@
 //!         were
 
 use alloy_primitives::map::HashMap;
+use hearth_crypto::prefetch::prefetch;
 use hearth_ring::prefer_large_pages;
 use parking_lot::Mutex;
 
@@ -22,6 +23,8 @@ const FIRST: usize = 1 << 10;
 const CHUNK: usize = 1 << 16;
 /// Places of one size that change hands together.
 const HANDFUL: usize = 64;
+/// How many patches before its turn the place of a patch is loaded.
+const PATCHES_AHEAD: usize = 16;
 /// How many children there can be, and none.
 const COUNTS: usize = 17;
 /// Approximate bytes of a prefix besides its nibbles: its entry in the map, and the allocator's.
@@ -161,7 +164,13 @@ impl<L: Copy> Arena<L> {
 
     /// Puts children into the places of others; those are in `patches` afterwards.
     pub(crate) fn patch(&mut self, patches: &mut [Patch<L>]) {
-        for Patch { id, index, child } in patches {
+        for at in 0..patches.len() {
+            // In a large state each place is cold, and nothing here waits for the one before.
+            if let Some(Patch { id, index, .. }) = patches.get(at + PATCHES_AHEAD) {
+                let (chunk, from) = place(*id);
+                prefetch(&self.sizes[count(*id)][chunk][from + usize::from(*index)]);
+            }
+            let Patch { id, index, child } = &mut patches[at];
             let (chunk, from) = place(*id);
             std::mem::swap(child, &mut self.sizes[count(*id)][chunk][from + usize::from(*index)]);
         }

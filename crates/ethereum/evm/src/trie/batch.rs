@@ -56,6 +56,13 @@ impl<'a, L: Leaf> Batch<'a, L> {
         Self { arena, entries: Vec::new(), values: Vec::new(), retired: Vec::new(), met: Vec::new() }
     }
 
+    /// Makes room for so many changes: about half as many branches change with their leaves, and an account's value has
+    /// some 80 bytes.
+    pub(super) fn reserve(&mut self, changes: usize) {
+        self.entries.reserve(changes + changes / 2);
+        self.values.reserve(80 * changes);
+    }
+
     /// Puts `changes`, sorted by key and of one key each, below the place `at`, which is `depth` nibbles deep.
     pub(super) fn apply<S: Source<L>>(
         &mut self,

@@ -15,6 +15,7 @@ mod nodes;
 mod ordered;
 mod prefetch;
 mod rlp;
+mod sparse;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -30,6 +31,7 @@ use alloy_trie::EMPTY_ROOT_HASH;
 pub(crate) use arena::{Arena, ReservedNodes};
 pub(crate) use nodes::{Child, Nodes, Patch, Ref, Undo};
 pub(crate) use ordered::ordered_root;
+pub(crate) use sparse::{Base, SparseTrie, StoredNode};
 pub(crate) use update::{Overlay, update, update_many};
 pub(crate) use view::View;
 #[cfg(test)]

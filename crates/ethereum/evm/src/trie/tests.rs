@@ -108,6 +108,24 @@ fn put(model: &mut Model, block: &BTreeMap<Key, Option<Vec<u8>>>) {
     }
 }
 
+/// A version's nodes, and the values of its leaves.
+struct VersionBase<'a> {
+    view: View<'a, Key>,
+    model: &'a Model,
+}
+
+impl Base<Key> for VersionBase<'_> {
+    type Error = std::convert::Infallible;
+
+    fn node(&self, id: u32) -> Result<StoredNode<Key>, Self::Error> {
+        Ok(StoredNode::of(&self.view, id))
+    }
+
+    fn leaf(&self, leaf: &Key) -> Result<(Key, Vec<u8>), Self::Error> {
+        Ok((*leaf, self.model.0[leaf].clone()))
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..Default::default() })]
 
@@ -139,6 +157,19 @@ proptest! {
                 prop_assert_eq!(found.is_some(), value.is_some());
                 let proof = prove(&view, root.as_ref(), key, model);
                 verify_proof(model.root(), Nibbles::unpack(key), value, &proof).expect("the proof holds");
+            }
+        }
+        // Each version with the blocks applied to it once more, of which nothing is put into the arena.
+        for (at, (root, model)) in versions.iter().enumerate() {
+            let base = VersionBase { view: View::before(&arena, undos[at + 1..].iter()), model };
+            let (mut sparse, mut after) = (SparseTrie::new(*root), model.clone());
+            prop_assert_eq!(sparse.root(), model.root());
+            for block in &blocks {
+                put(&mut after, block);
+                for (key, value) in block {
+                    sparse.set(*key, value.clone(), &base).expect("in memory");
+                }
+                prop_assert_eq!(sparse.root(), after.root());
             }
         }
         // Emptied, nothing is left in the arena.

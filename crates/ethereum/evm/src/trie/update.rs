@@ -93,6 +93,7 @@ fn update_at<L: Leaf, S: Source<L>>(
         parts.iter().flat_map(|part| &part.nodes).for_each(|nodes| arena.give_back_ids(nodes.ids()));
     }
     let mut batch = Batch::new(arena);
+    batch.reserve(changes.len());
     batch.meet(root, depth, changes, source);
     let place = batch.apply(PlaceContents::from(root), depth, changes, source);
     let done = batch.finish(&[place], depth);

@@ -96,7 +96,7 @@ impl Api {
         }
         let withdrawals = order.attributes.withdrawals.unwrap_or_default();
         credit(&view, &mut changes, &withdrawals).map_err(Failure::state)?;
-        let state_root = self.chain.root_on(&view, &changes).map_err(Failure::chain)?;
+        let state_root = view.root_with(&changes).map_err(|why| Failure::chain(why.into()))?;
         let body = Body { withdrawals, ..Body::new(&txs, verdicts, env.base_fee) };
         let roots = Roots::of(&body);
         let block = Block::seal(&env, body, roots, requests.clone(), state_root, order.extra_data);

@@ -162,9 +162,10 @@ impl Caller<'_> {
     ) -> Result<String, Failure> {
         let api = Arc::clone(self.api);
         let bytes = api.config.limits.answer_bytes;
-        let work = move |deadline| {
+        let work = move |deadline: Deadline| {
             let (block, only) = find(&api)?;
-            let traces = api.traces(&block, only, &options, Budget { bytes, deadline })?;
+            let budget = Budget { bytes, deadline: deadline.of_trace() };
+            let traces = api.traces(&block, only, &options, budget)?;
             Ok(finish(traces, &block))
         };
         self.api.heavy.run(work).await
@@ -179,13 +180,14 @@ impl Caller<'_> {
         let overrides = StateOverrides::read(more.state_overrides.map(|json| json.get()), 2)?;
         let block_overrides = more.block_overrides.unwrap_or_default();
         let api = Arc::clone(self.api);
-        let work = move |deadline| {
+        let work = move |deadline: Deadline| {
             let (mut env, view) = api.scene(id)?;
             let (db, extras) = overrides.apply(view, &block_overrides, &mut env, api.chain.genesis())?;
             let limits = api.config.limits;
             let tx = message.to_env(api.chain_id(), limits.call_gas)?;
             let subject = Subject { db: &db, env: &env, extras: &extras, tx, checks: Checks::Call, place: None };
-            options.trace(&subject, Budget { bytes: limits.answer_bytes, deadline }).map(|(trace, _)| trace)
+            let budget = Budget { bytes: limits.answer_bytes, deadline: deadline.of_trace() };
+            options.trace(&subject, budget).map(|(trace, _)| trace)
         };
         self.api.heavy.run(work).await
     }

@@ -25,9 +25,14 @@ impl Selectors {
         Self { clock: Clock::new(budget), counts: BTreeMap::new() }
     }
 
+    /// The estimated length of the counts' text.
+    fn bytes(&self) -> usize {
+        64 * self.counts.len()
+    }
+
     /// Returns the counts as JSON.
     pub fn finish(self) -> Result<String, Failure> {
-        self.clock.check(0)?;
+        self.clock.check(self.bytes())?;
         Ok(json::object(|object| {
             for ((selector, length), count) in &self.counts {
                 object.decimal(&format!("0x{}-{length}", alloy_primitives::hex::encode(selector)), *count);
@@ -38,7 +43,7 @@ impl Selectors {
 
 impl<CTX: ContextTr> Inspector<CTX> for Selectors {
     fn step(&mut self, interpreter: &mut Interpreter, _: &mut CTX) {
-        self.clock.tick(interpreter, 64 * self.counts.len());
+        self.clock.tick(interpreter, self.bytes());
     }
 
     fn call(&mut self, context: &mut CTX, inputs: &mut CallInputs) -> Option<CallOutcome> {

@@ -11,6 +11,7 @@ mod calls;
 mod dashboard;
 mod dev;
 mod durable;
+mod endless;
 mod explorer;
 mod history;
 mod instant;

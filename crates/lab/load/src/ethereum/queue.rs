@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256};
 use hearth_crypto::secp256k1::Signer;
 
@@ -90,11 +91,47 @@ impl<'a> Queue<'a> {
         }
     }
 
-    fn sign_with(&self, shared: &Shared<'_>, terms: &Terms, nonce: u64) -> SignedTx {
+    fn build(&self, shared: &Shared<'_>, terms: &Terms, nonce: u64) -> TxEip1559 {
         let index = self.first.1 + nonce.saturating_sub(self.first.0) as usize;
         let target = shared.targets[index % shared.targets.len()];
-        let (raw, hash) = sign(shared.workload.build(terms, nonce, self.address, target), self.signer);
+        shared.workload.build(terms, nonce, self.address, target)
+    }
+
+    fn sign_with(&self, shared: &Shared<'_>, terms: &Terms, nonce: u64) -> SignedTx {
+        let (raw, hash) = sign(self.build(shared, terms, nonce), self.signer);
         SignedTx { nonce, raw, hash, max_fee: terms.max_fee, again: nonce < self.fresh }
+    }
+
+    /// Returns the signer of the account.
+    pub fn signer(&self) -> &'a Signer {
+        self.signer
+    }
+
+    /// Whether the next transaction is signed already.
+    pub fn is_signed_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// Builds the next `count` transactions to be signed in advance and given to [`Queue::add_signed`].
+    pub fn build_ahead(&self, shared: &Shared<'_>, count: u64) -> Vec<TxEip1559> {
+        let terms = shared.fees.today();
+        (0..count).map(|step| self.build(shared, &terms, self.unsigned.saturating_add(step))).collect()
+    }
+
+    /// Builds the transaction that [`Queue::next`] would sign now, to be signed together with those of other accounts
+    /// and given to [`Queue::add_signed`]. None if the account has no new transaction to send now.
+    pub fn unsigned(&self, shared: &Shared<'_>, now: Instant) -> Option<TxEip1559> {
+        let rests = self.rests_until.is_some_and(|until| now < until);
+        if rests || self.is_signed_ahead() || self.unsigned < self.fresh || self.fresh_left(shared) == 0 {
+            return None;
+        }
+        Some(self.build(shared, &shared.fees.today(), self.unsigned))
+    }
+
+    /// Adds the next of what [`Queue::build_ahead`] or [`Queue::unsigned`] built, signed: its bytes and their hash.
+    pub fn add_signed(&mut self, max_fee: u128, raw: Vec<u8>, hash: B256) {
+        self.ahead.push_back(SignedTx { nonce: self.unsigned, raw, hash, max_fee, again: false });
+        self.unsigned = self.unsigned.saturating_add(1);
     }
 
     /// Rebuilds the transaction sent with this nonce, with its original fees; none if it has ended.

@@ -2,7 +2,7 @@
 //!
 //! reads   the node's verdicts; the nonce that it waits for
 //! writes  batches of raw transactions, each with at most one of an account
-//! memory  transactions signed in advance; a batch
+//! memory  transactions signed in advance; a batch; what signing many at once needs, 50 KB
 //! drops   nothing: a transaction that finds the pool full is kept and sent again with its original due time; after any
 //!         other refusal the account's nonce is queried; transactions that the pool lost are sent again
 //!
@@ -13,11 +13,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_primitives::B256;
-use hearth_crypto::secp256k1::Signer;
+use hearth_crypto::secp256k1::{BurstSigner, SignItem, Signer};
 
 use super::queue::{Queue, SignedTx};
 use super::shared::Shared;
+use super::workload::with_signature;
 use crate::outcome::record;
 use crate::refusal::Reason;
 use crate::rpc::{Refusal, Retryable, Rpc, RpcError};
@@ -27,6 +29,8 @@ use crate::run_clock::{SenderTally, Stopwatch, Timetable};
 const BACK_OFF: Duration = Duration::from_millis(20);
 /// The longest such wait, after repeated failures.
 const BACK_OFF_MAX: Duration = Duration::from_secs(1);
+/// How many transactions of one account are signed together in advance.
+const SIGNED_TOGETHER: u64 = 128;
 /// How often a waiting sender checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often a sender checks whether the pool has lost some of its transactions: while it sends, and afterwards.
@@ -39,6 +43,8 @@ struct Sender<'a> {
     nodes: (Vec<Rpc>, usize),
     shared: &'a Shared<'a>,
     queues: Vec<Queue<'a>>,
+    /// Signs the transactions of a batch together.
+    signer: BurstSigner,
     /// Index of the account whose turn it is.
     turn: usize,
     watch: Stopwatch,
@@ -69,19 +75,12 @@ pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Sign
         nodes: (nodes, first),
         shared,
         queues,
+        signer: BurstSigner::default(),
         turn: 0,
         watch: Stopwatch::default(),
         tally: SenderTally::default(),
     };
-    for queue in &mut sender.queues {
-        for _ in 0..shared.pace.presign {
-            if shared.course.stopped() {
-                break;
-            }
-            queue.sign_ahead(shared);
-            shared.course.signed.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    sender.presign();
     shared.course.is_ready();
     sender.run(index);
     sender.tally.spent = sender.watch.end().unwrap_or_default();
@@ -93,6 +92,20 @@ pub fn send(nodes: Vec<Rpc>, shared: &Shared<'_>, index: usize, signers: &[(Sign
 }
 
 impl<'a> Sender<'a> {
+    /// Signs transactions of each account in advance.
+    fn presign(&mut self) {
+        for index in 0..self.queues.len() {
+            let mut left = self.shared.pace.presign;
+            while left > 0 && !self.shared.course.stopped() {
+                let count = left.min(SIGNED_TOGETHER);
+                let txs = self.queues[index].build_ahead(self.shared, count);
+                self.sign(txs.into_iter().map(|tx| (index, tx)).collect());
+                self.shared.course.signed.fetch_add(count, Ordering::Relaxed);
+                left -= count;
+            }
+        }
+    }
+
     fn rpc(&self) -> &Rpc {
         &self.nodes.0[self.nodes.1]
     }
@@ -202,6 +215,7 @@ impl<'a> Sender<'a> {
 
     /// Takes the next transactions, at most one of each account, with the account's index.
     fn take(&mut self, count: usize, now: Instant) -> Vec<(usize, SignedTx)> {
+        self.sign_together(count, now);
         let mut batch = Vec::with_capacity(count);
         for _ in 0..self.queues.len() {
             if batch.len() == count {
@@ -212,6 +226,41 @@ impl<'a> Sender<'a> {
             batch.extend(self.queues[index].next(self.shared, now).map(|signed| (index, signed)));
         }
         batch
+    }
+
+    /// Signs what the accounts whose turn it is have to send next and have not signed yet. Together that takes a
+    /// fraction of the time that one after the other would take.
+    fn sign_together(&mut self, count: usize, now: Instant) {
+        let (mut ready, mut unsigned) = (0, Vec::new());
+        for step in 0..self.queues.len() {
+            if ready + unsigned.len() == count {
+                break;
+            }
+            let index = (self.turn + step) % self.queues.len();
+            let queue = &self.queues[index];
+            ready += usize::from(queue.is_signed_ahead());
+            unsigned.extend(queue.unsigned(self.shared, now).map(|tx| (index, tx)));
+        }
+        if self.shared.pace.presign > 0 {
+            unsigned.iter().for_each(|(index, _)| self.queues[*index].signed_late.count(now));
+        }
+        self.sign(unsigned);
+    }
+
+    /// Signs transactions together, each of the account with this index, and adds them to their queues in order.
+    fn sign(&mut self, unsigned: Vec<(usize, TxEip1559)>) {
+        let item = |(index, tx): &(usize, TxEip1559)| SignItem {
+            signer: self.queues[*index].signer(),
+            hash: tx.signature_hash().0,
+        };
+        let items: Vec<SignItem<'a>> = unsigned.iter().map(item).collect();
+        let mut signatures = Vec::with_capacity(items.len());
+        self.signer.sign_burst(&items, &mut signatures);
+        for ((index, tx), signature) in unsigned.into_iter().zip(&signatures) {
+            let max_fee = tx.max_fee_per_gas;
+            let (raw, hash) = with_signature(tx, signature);
+            self.queues[index].add_signed(max_fee, raw, hash);
+        }
     }
 
     fn unanswered(&mut self, why: RpcError) {

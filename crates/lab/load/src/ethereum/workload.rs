@@ -8,7 +8,7 @@
 use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
-use hearth_crypto::secp256k1::Signer;
+use hearth_crypto::secp256k1::{self, Signer};
 
 use crate::tx_mix::TxKinds;
 
@@ -189,6 +189,11 @@ fn empty(terms: &Terms, nonce: u64, gas_limit: u64) -> TxEip1559 {
 /// Signs a transaction; returns its serialized bytes and their hash.
 pub fn sign(transaction: TxEip1559, signer: &Signer) -> (Vec<u8>, B256) {
     let signed = signer.sign(&transaction.signature_hash());
+    with_signature(transaction, &signed)
+}
+
+/// Returns a transaction's serialized bytes with its signature, and their hash.
+pub fn with_signature(transaction: TxEip1559, signed: &secp256k1::Signature) -> (Vec<u8>, B256) {
     let signature = Signature::new(U256::from_be_bytes(signed.r), U256::from_be_bytes(signed.s), signed.odd);
     let raw = transaction.into_signed(signature).encoded_2718();
     let hash = keccak256(&raw);

@@ -79,60 +79,137 @@ fn execution_ahead_comes_to_the_same() {
     }
 }
 
-/// What changes one field of a header, and which field the error names.
-type Slip = (&'static str, fn(&mut Header));
+/// What changes one field of a header, which field the error names, and how its words in geth begin.
+type Slip = (&'static str, &'static str, fn(&mut Header));
 
-const SLIPS: [Slip; 23] = [
-    ("parentHash", |header| header.parent_hash.0[31] ^= 1),
-    ("sha3Uncles", |header| header.ommers_hash.0[31] ^= 1),
-    ("stateRoot", |header| header.state_root.0[31] ^= 1),
+const SLIPS: [Slip; 31] = [
+    ("parentHash", "unknown ancestor", |header| header.parent_hash.0[31] ^= 1),
+    ("sha3Uncles", "invalid uncle hash", |header| header.ommers_hash.0[31] ^= 1),
+    ("stateRoot", "invalid merkle root (remote: ", |header| header.state_root.0[31] ^= 1),
     // Only the state root depends on the fee recipient, and on `PREVRANDAO` as contracts read it.
-    ("stateRoot", |header| header.beneficiary.0.0[19] ^= 1),
-    ("transactionsRoot", |header| header.transactions_root.0[31] ^= 1),
-    ("receiptsRoot", |header| header.receipts_root.0[31] ^= 1),
-    ("logsBloom", |header| header.logs_bloom.0.0[255] ^= 1),
-    ("difficulty", |header| header.difficulty = U256::ONE),
-    ("number", |header| header.number += 1),
-    ("number", |header| header.number -= 1),
-    ("gasLimit", |header| header.gas_limit += header.gas_limit / 1_024),
-    ("gasUsed", |header| header.gas_used += 1),
-    ("gasUsed", |header| header.gas_used = header.gas_limit + 1),
-    ("timestamp", |header| header.timestamp = 0),
-    ("extraData", |header| header.extra_data = Bytes::from_static(&[7; 33])),
-    ("nonce", |header| header.nonce = B64::with_last_byte(1)),
-    ("baseFeePerGas", |header| header.base_fee_per_gas = header.base_fee_per_gas.map(|fee| fee + 1)),
-    ("withdrawalsRoot", |header| header.withdrawals_root = header.transactions_root.into()),
-    ("blobGasUsed", |header| header.blob_gas_used = Some(1)),
-    ("blobGasUsed", |header| header.blob_gas_used = Some(DATA_GAS_PER_BLOB)),
-    ("excessBlobGas", |header| header.excess_blob_gas = Some(1)),
-    ("parentBeaconBlockRoot", |header| header.parent_beacon_block_root = None),
-    ("requestsHash", |header| header.requests_hash = header.transactions_root.into()),
+    ("stateRoot", "invalid merkle root (remote: ", |header| header.beneficiary.0.0[19] ^= 1),
+    ("transactionsRoot", "transaction root hash mismatch (header value ", |header| {
+        header.transactions_root.0[31] ^= 1;
+    }),
+    ("receiptsRoot", "invalid receipt root hash (remote: ", |header| header.receipts_root.0[31] ^= 1),
+    ("logsBloom", "invalid bloom", |header| header.logs_bloom.0.0[255] ^= 1),
+    ("difficulty", "invalid difficulty: have 1, want 0", |header| header.difficulty = U256::ONE),
+    ("number", "invalid block number", |header| header.number += 1),
+    ("number", "invalid block number", |header| header.number -= 1),
+    ("gasLimit", "invalid gas limit: have 500488281, want 500000000 +-= 488280", |header| {
+        header.gas_limit += header.gas_limit / 1_024;
+    }),
+    ("gasLimit", "invalid gas limit: have 499511719, want 500000000 +-= 488280", |header| {
+        header.gas_limit -= header.gas_limit / 1_024;
+    }),
+    ("gasLimit", "invalid gasLimit: have 9223372036854775808, max 9223372036854775807", |header| {
+        header.gas_limit = 1 << 63;
+    }),
+    ("gasUsed", "invalid gas used (remote: ", |header| header.gas_used += 1),
+    ("gasUsed", "invalid gas used (remote: ", |header| header.gas_used -= 1),
+    ("gasUsed", "invalid gasUsed: have 500000001, gasLimit 500000000", |header| {
+        header.gas_used = header.gas_limit + 1;
+    }),
+    ("timestamp", "invalid timestamp", |header| header.timestamp = 0),
+    ("extraData", "extra-data longer than 32 bytes (33)", |header| {
+        header.extra_data = Bytes::from_static(&[7; 33]);
+    }),
+    ("nonce", "invalid nonce", |header| header.nonce = B64::with_last_byte(1)),
+    ("baseFeePerGas", "invalid baseFee: have ", |header| {
+        header.base_fee_per_gas = header.base_fee_per_gas.map(|fee| fee + 1);
+    }),
+    ("baseFeePerGas", "invalid baseFee: have ", |header| {
+        header.base_fee_per_gas = header.base_fee_per_gas.map(|fee| fee - 1);
+    }),
+    ("baseFeePerGas", "header is missing baseFee", |header| header.base_fee_per_gas = None),
+    ("withdrawalsRoot", "withdrawals root hash mismatch (header value ", |header| {
+        header.withdrawals_root = header.transactions_root.into();
+    }),
+    ("blobGasUsed", "blob gas used 1 not a multiple of blob gas per blob 131072", |header| {
+        header.blob_gas_used = Some(1);
+    }),
+    ("blobGasUsed", "blob gas used mismatch (header 131072, calculated 0)", |header| {
+        header.blob_gas_used = Some(DATA_GAS_PER_BLOB);
+    }),
+    ("blobGasUsed", "blob gas used 131072000 exceeds maximum allowance ", |header| {
+        header.blob_gas_used = Some(1_000 * DATA_GAS_PER_BLOB);
+    }),
+    ("excessBlobGas", "invalid excessBlobGas: have 1, want 0", |header| header.excess_blob_gas = Some(1)),
+    ("excessBlobGas", "header is missing excessBlobGas", |header| header.excess_blob_gas = None),
+    ("parentBeaconBlockRoot", "header is missing beaconRoot", |header| header.parent_beacon_block_root = None),
+    ("requestsHash", "invalid requests hash (remote: ", |header| {
+        header.requests_hash = header.transactions_root.into();
+    }),
+    ("requestsHash", "header is missing requestsHash", |header| header.requests_hash = None),
 ];
 
-fn field_of(error: ImportError) -> &'static str {
+/// The field that the error names, and its words.
+fn field_and_words(error: ImportError) -> (&'static str, String) {
     match error {
-        ImportError::Invalid { why: InvalidBlock::Field { field, .. }, .. } => field,
+        ImportError::Invalid { why: InvalidBlock::Field { field, words }, .. } => (field, words),
         other => panic!("no field is named: {other}"),
     }
 }
 
+fn field_of(error: ImportError) -> &'static str {
+    field_and_words(error).0
+}
+
 #[test]
-fn each_wrong_field_is_named_and_leaves_nothing() {
+fn each_wrong_field_is_named_in_geths_words_and_leaves_nothing() {
     let from = made();
     let to = fresh(&from);
-    for (index, (field, slip)) in SLIPS.iter().enumerate() {
+    for (index, (field, words, slip)) in SLIPS.iter().enumerate() {
         let mut block = given(&from, 1);
         slip(&mut block.header);
-        let error = to.import(block, Paths::Both(2)).expect_err(field);
-        assert_eq!(field_of(error), *field, "slip {index}");
+        let (found, said) = field_and_words(to.import(block, Paths::Both(2)).expect_err(field));
+        assert_eq!(found, *field, "slip {index}");
+        assert!(said.starts_with(words), "slip {index}: {said}");
         assert_eq!(to.head().number(), 0);
     }
     let mut without = given(&from, 1);
     without.withdrawals = None;
-    assert_eq!(field_of(to.import(without, Paths::Serial).expect_err("they are missing")), "withdrawals");
+    let missing = field_and_words(to.import(without, Paths::Serial).expect_err("they are missing"));
+    assert_eq!(missing, ("withdrawals", "missing withdrawals in block body".into()));
     let missing = to.import(given(&from, 2), Paths::Serial).expect_err("block 1 is missing");
     assert_eq!(field_of(missing), "number");
     to.import(given(&from, 1), Paths::Serial).expect("what was given before has left nothing");
+}
+
+#[test]
+fn a_field_of_a_later_fork_is_refused() {
+    let forks = Forks::all_until(SpecId::LONDON);
+    let genesis = Genesis { forks, difficulty: U256::from(1 << 20), ..Genesis::dev(31337, &[], 30_000_000) };
+    let zero = Header { difficulty: genesis.difficulty, gas_limit: 30_000_000, ..Default::default() };
+    let hash = zero.hash_slow();
+    let after = Header {
+        parent_hash: hash,
+        number: 1,
+        timestamp: 15,
+        difficulty: zero.difficulty,
+        // The first block with a base fee has twice the limit.
+        gas_limit: 60_000_000,
+        base_fee_per_gas: Some(1_000_000_000),
+        ..Default::default()
+    };
+    assert_eq!(check_header(&after, &zero, hash, &genesis), Ok(()));
+    let said = |slip: fn(&mut Header)| {
+        let mut header = after.clone();
+        slip(&mut header);
+        check_header(&header, &zero, hash, &genesis).expect_err("it is refused").to_string()
+    };
+    assert_eq!(said(|header| header.blob_gas_used = Some(7)), "invalid blobGasUsed: have 7, expected nil");
+    assert_eq!(said(|header| header.excess_blob_gas = Some(7)), "invalid excessBlobGas: have 7, expected nil");
+    assert!(said(|header| header.withdrawals_root = Some(B256::ZERO)).starts_with("invalid withdrawalsHash: have 000"));
+    assert!(said(|header| header.requests_hash = Some(B256::ZERO)).starts_with("invalid requestsHash: have 000"));
+    assert_eq!(said(|header| header.timestamp = 0), "timestamp older than parent");
+    assert_eq!(said(|header| header.extra_data = vec![0; 33].into()), "extra-data too long: 33 > 32");
+    let fee = "invalid baseFee: have 1000000001, want 1000000000, parentBaseFee <nil>, parentGasUsed 0";
+    assert_eq!(said(|header| header.base_fee_per_gas = Some(1_000_000_001)), fee);
+    let early = Genesis { forks: Forks::all_until(SpecId::BERLIN), ..genesis.clone() };
+    let header = Header { gas_limit: 30_000_000, ..after.clone() };
+    let why = check_header(&header, &zero, hash, &early).expect_err("Berlin has no base fee").to_string();
+    assert_eq!(why, "invalid baseFee before fork: have 1000000000, expected 'nil'");
 }
 
 #[test]
@@ -166,7 +243,7 @@ fn a_block_of_proof_of_work_pays_for_it_and_is_made_by_others() {
         timestamp: 1_015,
         difficulty,
         gas_limit: zero.header.gas_limit,
-        state_root: chain.root_on(&view, &changes).expect("it is kept"),
+        state_root: view.root_with(&changes).expect("it is kept"),
         ..Default::default()
     };
     let given = |header: Header| {
@@ -191,7 +268,7 @@ fn a_transaction_that_cannot_be_there_is_named() {
     let txs = senders(block.txs.clone()).expect("signed");
     block.header.transactions_root = crate::block::transactions_root(&txs);
     let error = to.import(block, Paths::Both(2)).expect_err("a nonce is too high").to_string();
-    assert!(error.contains("block 1 (0x") && error.contains("transaction 0: nonce too high"), "{error}");
+    assert!(error.contains("block 1 (0x") && error.contains("could not apply tx 0: nonce too high"), "{error}");
 }
 
 #[test]

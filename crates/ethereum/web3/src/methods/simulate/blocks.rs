@@ -1,8 +1,10 @@
 //! The simulated blocks, executed one on the other.
 //!
-//! reads   the state after the base block
+//! reads   the state after the base block, which stays while other blocks are made: nothing here waits for the writer,
+//!         or makes it wait for longer than one node of a trie
 //! writes  the JSON of each block
-//! memory  what all blocks change; of the block that is executed its transactions, logs and outputs
+//! memory  what all blocks change, and the nodes of the tries above it; of the block that is executed its transactions,
+//!         logs and outputs
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,7 +19,7 @@ use hearth_evm::exec::{
 };
 use hearth_evm::genesis::FIRST_BASE_FEE;
 use hearth_evm::import::rewards;
-use hearth_evm::state::{StateError, StateView};
+use hearth_evm::state::{Changes, HypotheticalState, StateError, StateView};
 use hearth_evm::tx::{SharedTx, Tx, to_tx_env};
 use revm::DatabaseRef;
 use revm::context::TxEnv;
@@ -89,6 +91,8 @@ struct Run<'a> {
     bytes_left: usize,
     parent: Arc<Block>,
     hashes: BTreeMap<u64, B256>,
+    /// The state after the blocks so far, for their roots.
+    after: HypotheticalState,
 }
 
 /// Executes the blocks on the state `view` after `base`, and returns their JSON.
@@ -102,15 +106,23 @@ pub(super) fn run(
 ) -> Result<String, Failure> {
     let limits = api.config.limits;
     let mut db = BlockDb::new(view, SpecId::MERGE);
-    let (gas_left, bytes_left) = (limits.call_gas, limits.answer_bytes);
-    let mut run = Run { api, options, deadline, gas_left, bytes_left, parent: base, hashes: BTreeMap::new() };
+    let mut run = Run {
+        api,
+        options,
+        deadline,
+        gas_left: limits.call_gas,
+        bytes_left: limits.answer_bytes,
+        parent: base,
+        hashes: BTreeMap::new(),
+        after: view.hypothetical().map_err(no_root)?,
+    };
     let mut out = String::from("[");
     for asked in planned {
         deadline.check()?;
         if out.len() > 1 {
             out.push(',');
         }
-        let text = run.block(&mut db, view, &asked)?;
+        let text = run.block(&mut db, &asked)?;
         run.bytes_left = run.bytes_left.checked_sub(text.len()).ok_or_else(Failure::too_large)?;
         out.push_str(&text);
     }
@@ -119,18 +131,13 @@ pub(super) fn run(
 }
 
 impl Run<'_> {
-    fn block(
-        &mut self,
-        db: &mut BlockDb<'_, StateView>,
-        view: &StateView,
-        asked: &BlockRequest,
-    ) -> Result<String, Failure> {
+    fn block(&mut self, db: &mut BlockDb<'_, StateView>, asked: &BlockRequest) -> Result<String, Failure> {
         let env = self.env(&asked.overrides);
         let accounts = &asked.state.0;
         let precompiles = PrecompileOverrides::new(env.spec, accounts).map_err(Failure::server)?;
         let extras = BlockExtras { blob_base_fee: asked.overrides.blob_base_fee()?, precompiles };
         let changes = overridden(&*db, accounts).map_err(Failure::state)?;
-        db.append(changes);
+        self.append(db, changes)?;
         let hashes = std::mem::take(&mut self.hashes);
         let before = SimulatedParent { db: &*db, hashes: &hashes };
         let mut executor = BlockExecutor::new(&before, &env);
@@ -154,8 +161,8 @@ impl Run<'_> {
         credit(&before, &mut changes, &withdrawals).map_err(Failure::state)?;
         credit_wei(&before, &mut changes, self.rewards(&env)).map_err(Failure::state)?;
         self.hashes = hashes;
-        db.append(changes);
-        let state_root = self.api.chain.root_on(view, &db.changes).map_err(Failure::chain)?;
+        self.append(db, changes)?;
+        let state_root = self.after.root();
         let body = Body { withdrawals, ..Body::new(&txs, verdicts, env.base_fee) };
         let roots = Roots::of(&body);
         let block = Block::seal(&env, body, roots, requests, state_root, Bytes::new());
@@ -163,6 +170,14 @@ impl Run<'_> {
         let text = encode_block(&block, &calls, self.options.whole);
         self.parent = block;
         Ok(text)
+    }
+
+    /// Adds changes to the state that the next block sees.
+    fn append(&mut self, db: &mut BlockDb<'_, StateView>, changes: Changes) -> Result<(), Failure> {
+        self.deadline.check()?;
+        self.after.apply(&changes).map_err(no_root)?;
+        db.append(changes);
+        Ok(())
     }
 
     /// The block reward, before the merge.
@@ -272,6 +287,11 @@ impl Run<'_> {
         let gas_most = gas.total_gas_spent().max(gas.floor_gas());
         Ok((CallOutcome { output, logs, gas_used, gas_most, failure }, result, done.state))
     }
+}
+
+/// Converts the error of a state root.
+fn no_root(why: StateError) -> Failure {
+    Failure::chain(why.into())
 }
 
 /// The progress of a block.
