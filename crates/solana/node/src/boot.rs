@@ -51,6 +51,7 @@ use hearth_wire::gossip::SocketKind;
 use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
+use crate::apart;
 use crate::archives::{Archives, announce};
 use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator, huge_pages, workspace_path};
 use crate::developer::{FlagError, GenesisOverrides};
@@ -315,6 +316,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     if config.follows() {
         let mut topology = topology::build_follower(&config.name, counts, &affinity.node, cores)?;
         topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
+        apart::place(&config.security, &mut topology);
         return Ok(topology);
     }
     let counts = match affinity.is_auto() {
@@ -323,6 +325,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     };
     let mut topology = topology::build(&config.name, counts, &affinity, cores, hashing)?;
     topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
+    apart::place(&config.security, &mut topology);
     Ok(topology)
 }
 
@@ -411,7 +414,7 @@ fn identity(config: &Config, folder: &Path) -> Result<Identity, KeyError> {
     let given = config.expand(&config.consensus.identity_path);
     match given.as_os_str().is_empty() {
         true => keys::read_or_create(&folder.join("identity.json")),
-        false => keys::read(&given),
+        false => keys::read_private(&given),
     }
 }
 
@@ -686,9 +689,11 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let voters = consensus.as_mut().and_then(|consensus| consensus.desk.take()).map(Arc::new);
     let ended = Failure::default();
     let part = tiles::Participation { cluster, consensus, ended: ended.clone() };
-    let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
+    let (tiles, sign) = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
     let huge_pages = huge_pages(&config.hugetlbfs);
-    let node_config = NodeConfig { workspace: workspace_path(config), huge_pages, idle: idle(&config.layout), tiles };
+    let apart = sign.map(|sign| apart::starter(sign, &config.security));
+    let (workspace, idle) = (workspace_path(config), idle(&config.layout));
+    let node_config = NodeConfig { workspace, huge_pages, idle, tiles, apart };
     let mut node = Node::boot(topology, clock, node_config)?;
     let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link)).expect("every topology has one of them");
     let board = peers.as_ref().map(|peers| Arc::clone(&peers.board));

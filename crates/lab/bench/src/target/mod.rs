@@ -197,6 +197,7 @@ fn boot_load(
         huge_pages: HugePages::None,
         idle: boot::idle(&config.layout),
         tiles: boot::load_configs(TileConfigs::default(), &topology, benchg, benchs, bencho),
+        apart: None,
     };
     Ok(Node::boot(topology, Clock::real(), config).map_err(BootError::from)?)
 }

@@ -66,6 +66,7 @@ pub(super) struct Participation {
     pub ended: Failure<SlotError>,
 }
 
+/// Returns the configurations of the tiles, and separately that of sign if it is apart.
 pub(super) fn tile_configs(
     config: &Config,
     bound: &mut BoundPorts,
@@ -74,7 +75,7 @@ pub(super) fn tile_configs(
     load: Option<Load>,
     fates: Arc<DropTable>,
     part: Participation,
-) -> Result<TileConfigs, PortError> {
+) -> Result<(TileConfigs, Option<sign::Config>), PortError> {
     let ports = bound.ports;
     let Participation { cluster, consensus, ended } = part;
     let cluster = cluster.as_ref();
@@ -124,14 +125,23 @@ pub(super) fn tile_configs(
     });
     let confirmed = consensus.as_ref().and_then(|consensus| consensus.confirmed);
     let (sign, consensus) = sign_config(keypair, consensus);
+    let (configs, apart) = with_sign(configs, topology, sign);
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
-        .one::<Sign>(sign)
         .one::<Metric>(metric_config(workspace_path(config), &ports, metrics, folder))
         .one::<Store>(store_config(store::Config::new(store, ledger), history, confirmed));
-    Ok(match load {
+    let configs = match load {
         Some(load) => with_load(configs, bench, topology, &ports, load),
         None => configs,
-    })
+    };
+    Ok((configs, apart))
+}
+
+/// Adds the configuration of sign, or returns it if the tile is apart.
+fn with_sign(configs: TileConfigs, topology: &Topology, sign: sign::Config) -> (TileConfigs, Option<sign::Config>) {
+    match topology.apart() {
+        Some(_) => (configs, Some(sign)),
+        None => (configs.one::<Sign>(sign), None),
+    }
 }
 
 /// Takes the keys that may sign votes from the configuration of consensus.

@@ -74,6 +74,14 @@ choices! {
         Production = "production",
     }
 
+    /// Which tiles have a process of their own.
+    pub enum Isolation {
+        /// None.
+        None = "none",
+        /// The tile sign, which has the key, where the program can start it.
+        Auto = "auto",
+    }
+
     /// How pack fills a block.
     pub enum ScheduleStrategy {
         /// As fast as the banks go.
@@ -162,7 +170,7 @@ macro_rules! as_text {
     };
 }
 
-as_text!(PageSize, SlotTiming, PeerLimits, ScheduleStrategy, Address, Entrypoint, Validator);
+as_text!(PageSize, SlotTiming, PeerLimits, Isolation, ScheduleStrategy, Address, Entrypoint, Validator);
 
 /// Reads an IP address.
 pub fn ip<'de, D: Deserializer<'de>>(from: D) -> Result<IpAddr, D::Error> {

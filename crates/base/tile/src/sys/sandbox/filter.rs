@@ -16,6 +16,8 @@ pub enum Call {
     ReadAt,
     /// `write`, to descriptors that are open.
     Write,
+    /// `close`.
+    Close,
     /// `ppoll`.
     Poll,
     /// `futex`.
@@ -52,6 +54,7 @@ impl Call {
             Self::Read => &[libc::SYS_read],
             Self::ReadAt => &[libc::SYS_pread64],
             Self::Write => &[libc::SYS_write],
+            Self::Close => &[libc::SYS_close],
             Self::Poll => &[libc::SYS_ppoll],
             Self::Futex => &[libc::SYS_futex],
             Self::Time => &[libc::SYS_clock_gettime],
