@@ -3,13 +3,12 @@
 //! reads   an eventfd, and the descriptors that its tiles wait for
 //! writes  the eventfd of a parked core
 //! memory  one descriptor per core
-//!
-//! Where a tile runs in a process of its own, each process has a [`Waker`] of every core: their flags are in words that
-//! both map, and the other process inherits the descriptors.
-//!
 //! source  Dekker's handshake: the sleeper sets `parked`, then checks its inputs once more; the waker publishes, then
 //!         checks `parked`. Both have a sequentially consistent fence in between, so at least one of them sees the
 //!         other.
+//!
+//! Where a tile runs in a process of its own, each process has a [`Waker`] of every core: their flags are in words that
+//! both map, and the other process inherits the descriptors.
 
 use std::os::fd::RawFd;
 use std::sync::{Arc, OnceLock};
