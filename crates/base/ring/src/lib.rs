@@ -8,8 +8,8 @@
 //! [`EventCount`] is where threads of one process sleep until a condition holds.
 //!
 //! Another process may map the file read-only with [`Observer`], without privileges, while the node runs and
-//! after it crashed. A process of the node itself may [attach](Workspace::attach) the parts that it works with, which are
-//! on pages of their own.
+//! after it crashed. A process of the node itself may [attach](Workspace::attach) the parts that it works with, which
+//! are on pages of their own.
 //!
 //! reads   the workspace file of a stale or running node
 //! writes  the workspace file

@@ -63,8 +63,9 @@ impl Region {
         Ok(Self { base, size, backing: Backing::Mapped })
     }
 
-    /// Reserves addresses for `size` bytes, which nothing can be read from or written to, and maps `parts` of files there:
-    /// a file, its range and the place's, and whether it may be written. Ranges are of whole pages of `page` bytes.
+    /// Reserves addresses for `size` bytes, which nothing can be read from or written to, and maps `parts` of files
+    /// there: a file, its range and the place's, and whether it may be written. Ranges are of whole pages of `page`
+    /// bytes.
     pub(crate) fn map_parts(size: u64, page: u64, parts: &[(&File, Range<u64>, bool)]) -> io::Result<Self> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
         let size = usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(wrong)?;

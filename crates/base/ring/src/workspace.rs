@@ -1,5 +1,5 @@
-//! workspace: a workspace that this process creates or has a part of, and from which its tiles take their ends of links by
-//! [`Workspace::producer`] and [`Workspace::consumer`], which are defined with these ends.
+//! workspace: a workspace that this process creates or has a part of, and from which its tiles take their ends of
+//! links by [`Workspace::producer`] and [`Workspace::consumer`], which are defined with these ends.
 //!
 //! reads   a plan
 //! writes  the workspace file, removed when the last handle is dropped

@@ -5,9 +5,10 @@
 //! memory  in the tile's process: its parts of the workspace, a locked page for each key
 //! source  Firedancer, which runs each tile in a process with a sandbox
 //!
-//! The node executes its own program again as `hearth tile sign`, with pipes for standard input and output and the events
-//! of its cores. On the input come a [`StartMessage`], then the keys, which the node then no longer has, and later changes
-//! of the voters' keys. On the output goes a [`Report`] just before the first turn, and a second one if the tile dies.
+//! The node executes its own program again as `hearth tile sign`, with pipes for standard input and output and the
+//! events of its cores. On the input come a [`StartMessage`], then the keys, which the node then no longer has, and
+//! later changes of the voters' keys. On the output goes a `Report` just before the first turn, and a second one if
+//! the tile dies.
 //!
 //! The process makes everything that it needs, and gives up what it does not need any more, before it handles the first
 //! request. The node's process asks it to stop after all other tiles; it ignores requests of a terminal.
@@ -47,8 +48,8 @@ const FIRST_STEPS: [Step; 2] = [Step::NoNewPrivileges, Step::NoDumps];
 /// Whether this program is the process of a tile where it is asked to.
 static CAN_START: AtomicBool = AtomicBool::new(false);
 
-/// Becomes the process of a tile if this process was started for that, and then does not return. A program that calls it,
-/// first of all, can run nodes with a tile apart.
+/// Becomes the process of a tile if this process was started for that, and then does not return. A program that calls
+/// it, first of all, can run nodes with a tile apart.
 pub fn become_tile_if_asked() {
     let arguments: Vec<String> = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok()).collect();
     if arguments == ARGUMENTS {

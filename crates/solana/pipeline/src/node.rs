@@ -271,8 +271,8 @@ pub(crate) struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// Makes every tile of this process, in the order of their numbers: the first net tile makes sure that the ports are
-    /// free, the others join it.
+    /// Makes every tile of this process, in the order of their numbers: the first net tile makes sure that the ports
+    /// are free, the others join it.
     pub(crate) fn make(
         &self,
         TileConfigs(mut makers): TileConfigs,

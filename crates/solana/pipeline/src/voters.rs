@@ -9,9 +9,8 @@
 //! voters whose keys sign has, but for a vote that is on its way while its key is removed: sign refuses that one. Sign
 //! takes changes over at each vote and at each housekeeping, so that removed keys are gone a moment later.
 //!
-//! Where sign has a process of its own, its keys are [handed over](VoterKeys::hand_over) before it runs, and changes
-//! follow on the same pipe, each in one piece: a kind, and a seed, which is written from one locked page and read into
-//! another.
+//! Where sign has a process of its own, its keys are handed over before it runs, and changes follow on the same pipe,
+//! each in one piece: a kind, and a seed, which is written from one locked page and read into another.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;

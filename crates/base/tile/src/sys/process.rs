@@ -14,8 +14,9 @@ use std::process::{Child, Command, Stdio};
 /// the one that started it, after all that need it.
 const REQUESTS_TO_END: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// Starts this program with `arguments` and nothing of the environment. The process has pipes for its standard input and
-/// output, inherits `descriptors` by their numbers, ignores requests to end, and is killed when the calling thread ends.
+/// Starts this program with `arguments` and nothing of the environment. The process has pipes for its standard input
+/// and output, inherits `descriptors` by their numbers, ignores requests to end, and is killed when the calling thread
+/// ends.
 ///
 /// # Errors
 /// The system starts no process.

@@ -4,9 +4,9 @@
 //! writes  the tile's links and counters, in the parts of the workspace that its process maps
 //! memory  those parts, and the tile's own
 //!
-//! Both processes have the same topology and so the same order of cores. Each has a waker of every core, on flags in the
-//! workspace and events that the tile's process inherits: waking costs the same as within one process. Which process
-//! starts the other, and how, is the host's: [`StartApart`].
+//! Both processes have the same topology and so the same order of cores. Each has a waker of every core, on flags in
+//! the workspace and events that the tile's process inherits: waking costs the same as within one process. Which
+//! process starts the other, and how, is the host's: [`StartApart`].
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;

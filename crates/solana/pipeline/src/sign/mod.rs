@@ -43,8 +43,8 @@ use crate::links::{
 };
 use crate::voters::{TakeOverError, VoterKeys, read_key};
 
-/// The system calls of its process, where it has one of its own: it waits, keeps time, has memory, and takes keys from a
-/// pipe. It opens nothing.
+/// The system calls of its process, where it has one of its own: it waits, keeps time, has memory, and takes keys from
+/// a pipe. It opens nothing.
 pub const SYSTEM_CALLS: [Call; 18] = [
     Call::Read,
     Call::ReadAt,

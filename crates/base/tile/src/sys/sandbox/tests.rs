@@ -1,6 +1,6 @@
-//! Each attempt is made by a process of its own, in a sandbox of some steps. With all steps every one fails. To show that
-//! each step is worth something, and that these tests can fail, an attempt is also made with one step alone, and with
-//! none, where it succeeds.
+//! Each attempt is made by a process of its own, in a sandbox of some steps. With all steps every one fails. To show
+//! that each step is worth something, and that these tests can fail, an attempt is also made with one step alone, and
+//! with none, where it succeeds.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
