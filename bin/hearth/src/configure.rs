@@ -9,6 +9,7 @@ use hearth_command::exit_code::{ExitCode, FAILED};
 use hearth_command::output::CommandOutput;
 use hearth_machine::Machine;
 use hearth_machine::configure::{self, ConfigureError, MachineRequirements, Outcome, Pages, Seat, Stage, Step};
+use hearth_node::apart;
 use hearth_node::boot::{self, BootError};
 use hearth_node::config::{Config, ConfigFile, huge_pages, workspace_path};
 use hearth_pipeline::kinds::Kind;
@@ -128,6 +129,9 @@ pub fn run(config: &Config, command: &Command, say: &CommandOutput) -> Result<()
             let machine = Machine::read(&root);
             let reports = configure::check(&root, &machine, &wants(config, &machine)?, &stages);
             say.text(configure::reports(&reports));
+            if options.root.root.is_none() && options.stages.is_empty() {
+                say.line(format_args!("a tile's process: this machine has {}", apart::abilities()));
+            }
             let faulty = reports.iter().filter(|report| !report.faults.is_empty()).count();
             if faulty > 0 {
                 say.line(format_args!("not ideal: {faulty} of {} stages", reports.len()));

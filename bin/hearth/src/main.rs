@@ -32,11 +32,13 @@ use hearth_command::exit_code::{Failure, INTERRUPTED};
 use hearth_command::output::{CommandOutput, note};
 use hearth_command::stop::{self, StopSignal};
 use hearth_evm_node::EvmCommand;
-use hearth_node::{catchup, config, genesis_command, ledger_command, run, validator};
+use hearth_node::{apart, catchup, config, genesis_command, ledger_command, run, validator};
 
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
+    // Before anything else, since it has its own rules for panics and may have one thread.
+    apart::become_tile_if_asked();
     panics::install();
     let command = Cli::of_args().command;
     let starts_validator = matches!(&command, Command::Validator(options) if options.starts_node());

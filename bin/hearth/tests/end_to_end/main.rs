@@ -26,6 +26,7 @@ mod follow;
 mod history;
 mod hostile;
 mod idle;
+mod isolation;
 mod keys;
 mod kills;
 mod load_ethereum;

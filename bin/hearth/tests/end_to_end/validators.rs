@@ -1,6 +1,7 @@
 //! A cluster of four nodes with equal stake: they lead in turn, continue without one, stall without two, and heal.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use hearth_crypto::ed25519::SigningKey;
@@ -20,6 +21,7 @@ pub fn key(folder: &std::path::Path, name: &str, seed: u8) -> (PathBuf, String) 
     let bytes = [[seed; 32], key.public_key()].concat();
     let path = folder.join(name);
     std::fs::write(&path, json!(bytes).to_string()).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     (path, encode_32(&key.public_key()).to_string())
 }
 

@@ -13,7 +13,7 @@ mod keypair;
 use std::fmt;
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::Deserializer;
@@ -25,6 +25,9 @@ pub use keypair::{Keypair, LockError};
 /// Buffer for the text of a key file, allocated up front: a growing buffer leaves copies behind. A key's text has 320
 /// bytes at most.
 const TEXT_MAX: usize = 4096;
+
+/// The bit of a file's mode by which users who are neither its owner nor in its group may read it.
+const READABLE_BY_OTHERS: u32 = 0o004;
 
 /// Why a key cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +57,19 @@ pub enum KeyError {
         path: PathBuf,
         /// Why it is invalid.
         why: String,
+    },
+    /// Every user of the machine can read the file.
+    #[error(
+        "the key {} can be read by every user of this machine (mode {mode:o}), so it is no secret; `chmod 600 {}` keeps \
+         it to its owner",
+        path.display(),
+        path.display()
+    )]
+    Readable {
+        /// Path of the file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
     },
     /// There is no locked page for it.
     #[error(transparent)]
@@ -116,8 +132,24 @@ pub fn create(path: &Path) -> Result<Identity, KeyError> {
 /// Reads a key file.
 pub fn read(path: &Path) -> Result<Identity, KeyError> {
     let io = |source| KeyError::Io { action: "read", path: path.into(), source };
+    read_file(fs::File::open(path).map_err(io)?, path)
+}
+
+/// Reads the file of a key that a node is to sign with: one that every user can read is refused.
+pub fn read_private(path: &Path) -> Result<Identity, KeyError> {
+    let io = |source| KeyError::Io { action: "read", path: path.into(), source };
+    let file = fs::File::open(path).map_err(io)?;
+    let mode = file.metadata().map_err(io)?.mode() & 0o777;
+    if mode & READABLE_BY_OTHERS != 0 {
+        return Err(KeyError::Readable { path: path.into(), mode });
+    }
+    read_file(file, path)
+}
+
+fn read_file(file: fs::File, path: &Path) -> Result<Identity, KeyError> {
+    let io = |source| KeyError::Io { action: "read", path: path.into(), source };
     let mut text = Zeroizing::new(String::with_capacity(TEXT_MAX));
-    fs::File::open(path).and_then(|file| file.take(TEXT_MAX as u64).read_to_string(&mut text)).map_err(io)?;
+    file.take(TEXT_MAX as u64).read_to_string(&mut text).map_err(io)?;
     let form = |why: String| KeyError::Form { path: path.into(), why };
     let mut public = [0; 32];
     let keypair = Keypair::new(|seed| {
@@ -156,9 +188,9 @@ impl<'de> Visitor<'de> for Numbers<'_> {
     }
 }
 
-/// Reads a key, or makes it if the file is not there.
+/// Reads a key that a node is to sign with, or makes it if the file is not there.
 pub fn read_or_create(path: &Path) -> Result<Identity, KeyError> {
-    if path.exists() { read(path) } else { create(path) }
+    if path.exists() { read_private(path) } else { create(path) }
 }
 
 #[cfg(test)]
@@ -178,6 +210,26 @@ mod tests {
         assert!(matches!(read(&path), Err(KeyError::Form { .. })));
         fs::write(&path, serde_json::to_string(&vec![7u8; 64]).unwrap()).unwrap();
         assert!(read(&path).is_err_and(|e| e.to_string().contains("second half")));
+    }
+
+    #[test]
+    fn a_key_that_everybody_can_read_is_refused_for_signing() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("id.json");
+        let made = create(&path).unwrap();
+        for (mode, is_private) in [(0o600, true), (0o640, true), (0o644, false), (0o604, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let read_so = read_private(&path).map(|identity| identity.public);
+            match read_so {
+                Ok(public) => assert!(is_private && public == made.public, "{mode:o}"),
+                Err(why) => {
+                    assert!(!is_private && why.to_string().contains(&format!("mode {mode:o}")), "{mode:o}: {why}");
+                }
+            }
+            assert_eq!(read(&path).unwrap().public, made.public, "its address is no secret");
+        }
+        assert!(matches!(read_or_create(&path), Err(KeyError::Readable { .. })));
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! [`EventCount`] is where threads of one process sleep until a condition holds.
 //!
 //! Another process may map the file read-only with [`Observer`], without privileges, while the node runs and
-//! after it crashed.
+//! after it crashed. A process of the node itself may [attach](Workspace::attach) the parts that it works with, which
+//! are on pages of their own.
 //!
 //! reads   the workspace file of a stale or running node
 //! writes  the workspace file
@@ -72,7 +73,7 @@ pub use observer::{ConsumerView, LinkView, Observer};
 #[cfg(not(loom))]
 pub use pages::prefer_large_pages;
 #[cfg(not(loom))]
-pub use plan::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, WorkspacePlan};
+pub use plan::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, SharePlan, WorkspacePlan};
 #[cfg(not(loom))]
 pub use producer::Producer;
 pub use unix_time::unix_time;

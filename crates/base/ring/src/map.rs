@@ -11,6 +11,7 @@ use crate::sync::AtomicU64;
 use std::alloc;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::{NonNull, null_mut};
 
@@ -60,6 +61,40 @@ impl Region {
         }
         let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::Other)?;
         Ok(Self { base, size, backing: Backing::Mapped })
+    }
+
+    /// Reserves addresses for `size` bytes, which nothing can be read from or written to, and maps `parts` of files
+    /// there: a file, its range and the place's, and whether it may be written. Ranges are of whole pages of `page`
+    /// bytes.
+    pub(crate) fn map_parts(size: u64, page: u64, parts: &[(&File, Range<u64>, bool)]) -> io::Result<Self> {
+        let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
+        let size = usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(wrong)?;
+        let page = usize::try_from(page).map_err(|_| wrong())?;
+        let (nothing, kind) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+        // One page more, so that the first can be aligned.
+        let reserved = size.checked_add(page).ok_or_else(wrong)?;
+        // SAFETY: a fresh mapping at an address of the kernel's choice; it touches no memory of ours.
+        let start = unsafe { libc::mmap(null_mut(), reserved, nothing, kind, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = start.cast::<u8>();
+        let base = NonNull::new(start.wrapping_add(start.align_offset(page))).ok_or(io::ErrorKind::Other)?;
+        // Dropping it unmaps all but what the alignment skips, which no memory is behind.
+        let region = Self { base, size, backing: Backing::Mapped };
+        for (file, range, writable) in parts.iter().filter(|(_, range, _)| !range.is_empty()) {
+            let length = usize::try_from(range.end - range.start).map_err(|_| wrong())?;
+            let at = region.start_of(range.start, length).ok_or_else(wrong)?;
+            let protection = if *writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+            let offset = libc::off_t::try_from(range.start).map_err(|_| wrong())?;
+            let kind = libc::MAP_SHARED | libc::MAP_FIXED;
+            // SAFETY: inside the addresses reserved above, which are ours and not used yet.
+            let mapped = unsafe { libc::mmap(at.as_ptr().cast(), length, protection, kind, file.as_raw_fd(), offset) };
+            if mapped == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(region)
     }
 
     /// Populates the page table, with larger pages if possible, so that no tile takes a page fault later.

@@ -6,6 +6,7 @@
 
 use crate::error::WorkspaceError;
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// Bytes in a chunk, the unit of payload addresses.
 pub(crate) const CHUNK: usize = 64;
@@ -35,6 +36,21 @@ pub struct WorkspacePlan {
     pub topology: Vec<u8>,
     /// The kind of pages to use.
     pub huge_pages: HugePages,
+    /// The parts that another process maps, if one does.
+    pub share: Option<SharePlan>,
+}
+
+/// The parts of a workspace that another process maps, without the rest of the file: they are on pages of their own.
+///
+/// Of a link that it reads, metadata and payloads are on pages that it maps read-only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharePlan {
+    /// Names of the links that it reads, as their only consumer.
+    pub reads: Vec<String>,
+    /// Names of the links that it writes.
+    pub writes: Vec<String>,
+    /// Names of the counters regions that it writes.
+    pub counters: Vec<String>,
 }
 
 /// One link: a producer, its ring and payloads, and its consumers.
@@ -97,19 +113,18 @@ impl WorkspacePlan {
         Layout::of(self).size
     }
 
-    /// Each part's name and size, in file order; the sizes sum to [`WorkspacePlan::size`].
+    /// Each part's name and size; the sizes sum to [`WorkspacePlan::size`].
     pub fn parts(&self) -> Vec<(String, u64)> {
         let layout = Layout::of(self);
-        let links = layout.links.iter().map(|link| link.start);
-        let counters = layout.counters.iter().copied();
-        let starts: Vec<u64> = [0, layout.topology].into_iter().chain(links).chain(counters).collect();
-        let links = self.links.iter().map(|link| format!("link {}", link.name));
-        let counters = self.counters.iter().map(|region| format!("counters {}", region.name));
-        let names = ["header and directory".to_owned(), "topology".to_owned()].into_iter().chain(links).chain(counters);
-        let ends = starts.iter().skip(1).copied().chain([layout.end]);
-        let mut parts: Vec<_> =
-            names.zip(starts.iter().zip(ends)).map(|(name, (start, end))| (name, end - start)).collect();
-        parts.push(("rounding to whole pages".to_owned(), layout.size - layout.end));
+        let topology = aligned(self.topology.len() as u64);
+        let mut parts = vec![
+            ("header and directory".to_owned(), HEADER + aligned(layout.directory_size)),
+            ("topology".to_owned(), topology),
+        ];
+        parts.extend(self.links.iter().map(|link| (format!("link {}", link.name), link.size())));
+        parts.extend(self.counters.iter().map(|region| (format!("counters {}", region.name), region.size())));
+        let sum: u64 = parts.iter().map(|(_, size)| size).sum();
+        parts.push(("rounding to whole pages".to_owned(), layout.size - sum));
         parts
     }
 
@@ -139,6 +154,9 @@ impl WorkspacePlan {
         for region in &self.counters {
             check_name("counters region", &region.name, &mut regions)?;
         }
+        if let Some(share) = &self.share {
+            share.check(&links, &regions)?;
+        }
         if self.size() > i64::MAX as u64 {
             return refuse(format!("{} bytes in all are more than a file can have", self.size()));
         }
@@ -157,6 +175,51 @@ impl LinkPlan {
     pub(crate) fn payload_size(&self) -> u64 {
         (u64::from(self.depth) + 1).saturating_mul(self.stride()).saturating_mul(CHUNK as u64)
     }
+
+    /// Bytes of all its parts in the file.
+    fn size(&self) -> u64 {
+        let lines = PRODUCER_LINES + self.consumers.len() as u64 * CONSUMER_LINES;
+        lines + aligned(u64::from(self.depth) * ENTRY) + aligned(self.payload_size())
+    }
+}
+
+impl CountersPlan {
+    /// Bytes in the file.
+    fn size(&self) -> u64 {
+        aligned((self.words as u64).saturating_mul(8))
+    }
+}
+
+impl SharePlan {
+    /// Checks that the workspace has each part, and that no link is both read and written.
+    fn check(&self, links: &HashSet<&str>, counters: &HashSet<&str>) -> Result<(), WorkspaceError> {
+        let shared = self.reads.iter().chain(&self.writes);
+        let absent = shared.filter(|name| !links.contains(name.as_str()));
+        let absent = absent.chain(self.counters.iter().filter(|name| !counters.contains(name.as_str()))).next();
+        if let Some(name) = absent {
+            return refuse(format!("{name} is shared with another process, and not there"));
+        }
+        match self.reads.iter().find(|name| self.writes.contains(name)) {
+            Some(name) => refuse(format!("link {name}: another process reads and writes it")),
+            None => Ok(()),
+        }
+    }
+
+    fn access(&self, link: &str) -> Option<Access> {
+        let is_in = |names: &[String]| names.iter().any(|name| name == link);
+        match (is_in(&self.reads), is_in(&self.writes)) {
+            (true, _) => Some(Access::Reads),
+            (_, true) => Some(Access::Writes),
+            _ => None,
+        }
+    }
+}
+
+/// What another process does with a link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Reads,
+    Writes,
 }
 
 fn check_name<'a>(what: &str, name: &'a str, seen: &mut HashSet<&'a str>) -> Result<(), WorkspaceError> {
@@ -174,7 +237,7 @@ fn refuse(reason: String) -> Result<(), WorkspaceError> {
 }
 
 /// Offsets of the parts of one link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LinkLayout {
     pub(crate) start: u64,
     pub(crate) entries: u64,
@@ -189,8 +252,16 @@ pub(crate) struct Layout {
     pub(crate) topology: u64,
     pub(crate) links: Vec<LinkLayout>,
     pub(crate) counters: Vec<u64>,
-    pub(crate) end: u64,
+    /// What another process maps, if one does.
+    pub(crate) shared: Option<SharedRanges>,
     pub(crate) size: u64,
+}
+
+/// Ranges of the file that another process maps: whole pages, which hold nothing else.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedRanges {
+    pub(crate) read: Range<u64>,
+    pub(crate) written: Range<u64>,
 }
 
 impl Layout {
@@ -199,11 +270,45 @@ impl Layout {
         let mut place = LayoutCursor(HEADER);
         place.take(directory_size);
         let topology = place.take(plan.topology.len() as u64);
-        let links = plan.links.iter().map(|link| LinkLayout::of(link, &mut place)).collect();
-        let counters = plan.counters.iter().map(|region| place.take((region.words as u64).saturating_mul(8))).collect();
-        let end = place.0;
-        let size = end.checked_next_multiple_of(plan.huge_pages.page_size()).unwrap_or(u64::MAX);
-        Self { directory_size, topology, links, counters, end, size }
+        let mut links = vec![LinkLayout::default(); plan.links.len()];
+        let mut counters = vec![0; plan.counters.len()];
+        let page = plan.huge_pages.page_size();
+        let access = |link: &LinkPlan| plan.share.as_ref().and_then(|share| share.access(&link.name));
+        let is_shared =
+            |region: &CountersPlan| plan.share.as_ref().is_some_and(|share| share.counters.contains(&region.name));
+        for (link, at) in plan.links.iter().zip(&mut links) {
+            match access(link) {
+                None => at.take(link, &mut place),
+                // The producer's lines are for observers: the other process does not need them.
+                Some(Access::Reads) => at.start = place.take(PRODUCER_LINES),
+                Some(Access::Writes) => {}
+            }
+        }
+        for (region, at) in plan.counters.iter().zip(&mut counters).filter(|(region, _)| !is_shared(region)) {
+            *at = place.take(region.size());
+        }
+        let shared = plan.share.is_some().then(|| {
+            let read = place.pages(page, |place| {
+                for (link, at) in plan.links.iter().zip(&mut links).filter(|(l, _)| access(l) == Some(Access::Reads)) {
+                    at.take_frags(link, place);
+                }
+            });
+            let written = place.pages(page, |place| {
+                for (link, at) in plan.links.iter().zip(&mut links) {
+                    match access(link) {
+                        None => {}
+                        Some(Access::Reads) => at.take_consumers(link, place),
+                        Some(Access::Writes) => at.take(link, place),
+                    }
+                }
+                for (region, at) in plan.counters.iter().zip(&mut counters).filter(|(region, _)| is_shared(region)) {
+                    *at = place.take(region.size());
+                }
+            });
+            SharedRanges { read, written }
+        });
+        let size = place.0.checked_next_multiple_of(page).unwrap_or(u64::MAX);
+        Self { directory_size, topology, links, counters, shared, size }
     }
 }
 
@@ -217,13 +322,27 @@ fn directory_size(plan: &WorkspacePlan) -> u64 {
 }
 
 impl LinkLayout {
-    fn of(link: &LinkPlan, place: &mut LayoutCursor) -> Self {
-        let start = place.take(PRODUCER_LINES);
-        let consumers = link.consumers.iter().map(|_| place.take(CONSUMER_LINES)).collect();
-        let entries = place.take(u64::from(link.depth) * ENTRY);
-        let payload = place.take(link.payload_size());
-        Self { start, entries, payload, consumers }
+    /// Places all parts of a link.
+    fn take(&mut self, link: &LinkPlan, place: &mut LayoutCursor) {
+        self.start = place.take(PRODUCER_LINES);
+        self.take_consumers(link, place);
+        self.take_frags(link, place);
     }
+
+    fn take_consumers(&mut self, link: &LinkPlan, place: &mut LayoutCursor) {
+        self.consumers = link.consumers.iter().map(|_| place.take(CONSUMER_LINES)).collect();
+    }
+
+    /// Places what the producer writes and its consumers read.
+    fn take_frags(&mut self, link: &LinkPlan, place: &mut LayoutCursor) {
+        self.entries = place.take(u64::from(link.depth) * ENTRY);
+        self.payload = place.take(link.payload_size());
+    }
+}
+
+/// Bytes that a part of this size takes.
+fn aligned(size: u64) -> u64 {
+    size.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX)
 }
 
 /// Allocates aligned space, one part after another.
@@ -234,5 +353,15 @@ impl LayoutCursor {
         let start = self.0;
         self.0 = start.saturating_add(size).checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX);
         start
+    }
+
+    /// Allocates parts on pages of their own, and returns the range of these.
+    fn pages(&mut self, page: u64, take: impl FnOnce(&mut Self)) -> Range<u64> {
+        let whole = |at: u64| at.checked_next_multiple_of(page).unwrap_or(u64::MAX);
+        self.0 = whole(self.0);
+        let start = self.0;
+        take(self);
+        self.0 = whole(self.0);
+        start..self.0
     }
 }

@@ -232,8 +232,12 @@ fn the_parts_of_a_plan_sum_to_its_size() {
     let mut plan = plan(64, 1232, &[("b", true), ("c", false)]);
     plan.topology = vec![7; 1000];
     plan.counters = vec![CountersPlan { name: "net".into(), words: 3 }];
-    for pages in [HugePages::None, HugePages::TwoMiB, HugePages::OneGiB] {
+    let share = SharePlan { reads: vec!["a_b".into()], counters: vec!["net".into()], ..SharePlan::default() };
+    let shares = [None, Some(share)];
+    let all = [HugePages::None, HugePages::TwoMiB, HugePages::OneGiB];
+    for (pages, share) in all.into_iter().flat_map(|pages| shares.clone().map(|share| (pages, share))) {
         plan.huge_pages = pages;
+        plan.share = share;
         let parts = plan.parts();
         assert_eq!(parts.iter().map(|(_, bytes)| bytes).sum::<u64>(), plan.size());
         assert!(plan.size().is_multiple_of(pages.page_size()));
@@ -263,6 +267,14 @@ fn plans_that_cannot_be_are_refused() {
     assert!(refused(&|plan| plan.links[0].name.clear()));
     assert!(refused(&|plan| plan.links[0].consumers[0].name = "b".repeat(256)));
     assert!(refused(&|plan| plan.counters = vec![CountersPlan { name: "net".into(), words: usize::MAX }]));
+    let share = |reads: &[&str], writes: &[&str]| {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        SharePlan { reads: owned(reads), writes: owned(writes), counters: vec![] }
+    };
+    assert!(!refused(&|plan| plan.share = Some(share(&["a_b"], &[]))));
+    assert!(refused(&|plan| plan.share = Some(share(&["b_a"], &[]))));
+    assert!(refused(&|plan| plan.share = Some(share(&["a_b"], &["a_b"]))));
+    assert!(refused(&|plan| plan.share = Some(SharePlan { counters: vec!["net".into()], ..SharePlan::default() })));
 }
 
 #[derive(Clone, Debug)]

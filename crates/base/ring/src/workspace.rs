@@ -1,5 +1,5 @@
-//! workspace: a workspace that this process creates, and from which its tiles take their ends of links by
-//! [`Workspace::producer`] and [`Workspace::consumer`], which are defined with these ends.
+//! workspace: a workspace that this process creates or has a part of, and from which its tiles take their ends of
+//! links by [`Workspace::producer`] and [`Workspace::consumer`], which are defined with these ends.
 //!
 //! reads   a plan
 //! writes  the workspace file, removed when the last handle is dropped
@@ -15,6 +15,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::unix_time::unix_time;
 use parking_lot::Mutex;
 use std::collections::HashSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -61,6 +62,30 @@ impl Workspace {
         let mut inner = Arc::into_inner(workspace.0).expect("nobody else has it yet");
         inner._file = Some(file);
         Ok(Self(Arc::new(inner)))
+    }
+
+    /// Maps the parts of another process's workspace that its plan [shares](crate::SharePlan), and nothing else of the
+    /// file. The plan must be the one that the workspace was created with, and ends of links that this process takes
+    /// must not be taken there.
+    ///
+    /// `read` and `write` are the file at `path`, opened for reading and for both: what may only be read is mapped from
+    /// `read`, so that nothing can make it writable. Both may be closed afterwards.
+    pub fn attach(path: &Path, read: &File, write: &File, plan: &WorkspacePlan) -> Result<Self, WorkspaceError> {
+        plan.check()?;
+        let layout = Layout::of(plan);
+        let Some(shared) = &layout.shared else {
+            return Err(WorkspaceError::Unknown { what: "part for another process".to_owned() });
+        };
+        for file in [read, write] {
+            let found = file.metadata().map_err(|e| WorkspaceError::io(path, "look at the workspace", e))?;
+            if found.len() != layout.size {
+                return Err(WorkspaceError::Torn { path: path.to_owned(), what: "its size is not that of its plan" });
+            }
+        }
+        let parts = [(read, shared.read.clone(), false), (write, shared.written.clone(), true)];
+        let region = Region::map_parts(layout.size, plan.huge_pages.page_size(), &parts)
+            .map_err(|e| WorkspaceError::io(path, "map parts of the workspace", e))?;
+        Ok(Self::laid_out(region, path, plan, layout))
     }
 
     /// A workspace in plain memory of this process, without a file and so without observers: for simulations of many

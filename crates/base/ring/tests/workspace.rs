@@ -1,10 +1,12 @@
 //! The workspace file: which processes may create or observe it, and what happens to damaged ones.
 
 use hearth_ring::{
-    ConsumerPlan, CountersPlan, HugePages, LinkPlan, Observer, PollResult, Workspace, WorkspaceError, WorkspacePlan,
+    ConsumerPlan, CountersPlan, HugePages, LinkPlan, Observer, PollResult, SharePlan, Workspace, WorkspaceError,
+    WorkspacePlan,
 };
 use hearth_testkit::{wait_for, wait_until};
 use proptest::prelude::*;
+use std::fs::File;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -39,7 +41,7 @@ fn plan() -> WorkspacePlan {
     let links = vec![LinkPlan { name: "source_sink".into(), depth: 16, mtu: 100, consumers }];
     let counters =
         vec![CountersPlan { name: "source".into(), words: 2 }, CountersPlan { name: "sink".into(), words: 1 }];
-    WorkspacePlan { links, counters, topology: b"source -> sink".to_vec(), huge_pages: HugePages::None }
+    WorkspacePlan { links, counters, topology: b"source -> sink".to_vec(), ..WorkspacePlan::default() }
 }
 
 /// Publishes and consumes on a workspace at `path`, in lockstep, until `go_on` returns false.
@@ -58,6 +60,73 @@ fn run_node(path: &Path, mut go_on: impl FnMut(u64) -> bool) -> Workspace {
         consumer.release();
     }
     workspace
+}
+
+/// A mapping of the file at a path in this process: its addresses, its access (`rw-s`), its flags (`mw`: it may be made
+/// writable).
+fn mappings(path: &Path) -> Vec<(String, String, String)> {
+    let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut found: Vec<(String, String, String)> = vec![];
+    let mut is_of_file = false;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.first().is_some_and(|first| first.contains('-')) {
+            is_of_file = words.get(5).is_some_and(|name| Path::new(name) == path);
+            if is_of_file {
+                found.push((words[0].into(), words[1].into(), String::new()));
+            }
+        } else if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| is_of_file) {
+            found.last_mut().unwrap().2 = flags.into();
+        }
+    }
+    found
+}
+
+#[test]
+fn another_process_maps_only_its_parts() {
+    let path = TestPath::new();
+    let link = |name: &str, consumer: &str| {
+        let consumers = vec![ConsumerPlan { name: consumer.into(), reliable: true }];
+        LinkPlan { name: name.into(), depth: 16, mtu: 100, consumers }
+    };
+    let links = vec![link("private", "own"), link("question", "other"), link("answer", "own")];
+    let counters = ["own", "other"].map(|name| CountersPlan { name: name.into(), words: 3 }).to_vec();
+    let share =
+        SharePlan { reads: vec!["question".into()], writes: vec!["answer".into()], counters: vec!["other".into()] };
+    let plan = WorkspacePlan { links, counters, share: Some(share), ..WorkspacePlan::default() };
+    let own = Workspace::create(&path.0, &plan).unwrap();
+    let whole = mappings(&path.0);
+    let open = |write| File::options().read(true).write(write).open(&path.0).unwrap();
+    let other = Workspace::attach(&path.0, &open(false), &open(true), &plan).unwrap();
+
+    let parts: Vec<_> = mappings(&path.0).into_iter().filter(|mapping| !whole.contains(mapping)).collect();
+    let access: Vec<_> = parts.iter().map(|(_, access, _)| access.as_str()).collect();
+    assert_eq!(access, ["r--s", "rw-s"], "{parts:?}");
+    let may_be_written: Vec<_> = parts.iter().map(|(.., flags)| flags.split(' ').any(|flag| flag == "mw")).collect();
+    assert_eq!(may_be_written, [false, true], "{parts:?}");
+
+    let mut questions = own.producer("question").unwrap();
+    questions.send(b"question", 7, 0, 0, 0);
+    let mut asked = other.consumer("question", "other").unwrap();
+    let PollResult::Ready(meta) = asked.poll() else { panic!("a question was sent") };
+    assert_eq!(asked.payload(&meta).unwrap(), b"question");
+    asked.advance();
+    asked.release();
+    assert_eq!(questions.queued(), 0, "its progress is seen");
+    other.producer("answer").unwrap().send(b"answer", 8, 0, 0, 0);
+    let mut answers = own.consumer("answer", "own").unwrap();
+    let PollResult::Ready(meta) = answers.poll() else { panic!("an answer was sent") };
+    assert_eq!(answers.payload(&meta).unwrap(), b"answer");
+    other.counters("other").unwrap().words()[2].store(9, Ordering::Relaxed);
+    assert_eq!(own.counters("other").unwrap().words()[2].load(Ordering::Relaxed), 9);
+    let seen = Observer::attach(&path.0).unwrap().links();
+    assert_eq!(seen.iter().map(|link| link.producer_seq).collect::<Vec<_>>(), [0, 1, 1]);
+
+    let larger = WorkspacePlan { topology: vec![0; 10_000], ..plan.clone() };
+    let refused = Workspace::attach(&path.0, &open(false), &open(true), &larger);
+    assert!(matches!(refused, Err(WorkspaceError::Torn { .. })), "{refused:?}");
+    let refused = Workspace::attach(&path.0, &open(false), &open(true), &WorkspacePlan { share: None, ..plan });
+    assert!(matches!(refused, Err(WorkspaceError::Unknown { .. })), "{refused:?}");
 }
 
 /// On its own, a test of a node that ends cleanly; given a path, the child process that other tests start and kill.

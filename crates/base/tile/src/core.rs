@@ -10,16 +10,17 @@
 //! all cores have little to do, it [lends](lending) its tiles to another.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
+use crate::flag::Flag;
 use crate::panics;
 use crate::runner::Runnable;
 use crate::sys;
-use crate::wake::Waker;
+use crate::wake::{StopRequest, Waker};
 
 mod cpu;
 mod lending;
@@ -84,7 +85,7 @@ pub struct TilePanic {
 }
 
 struct Shared {
-    stop: AtomicBool,
+    stop: Flag,
     died: Mutex<Option<TilePanic>>,
     /// One per core.
     shared_states: Vec<CoreShared>,
@@ -116,7 +117,7 @@ impl Fleet {
             }
         }
         let shared_states = cores.iter().map(|core| CoreShared::new(core.waker.clone(), core.lends)).collect();
-        let shared = Shared { stop: AtomicBool::new(false), died: Mutex::new(None), shared_states, borrower };
+        let shared = Shared { stop: Flag::own(), died: Mutex::new(None), shared_states, borrower };
         let mut fleet = Fleet { shared: Arc::new(shared), threads: vec![] };
         for (index, core) in cores.into_iter().enumerate() {
             let (shared, (report, started)) = (fleet.shared.clone(), std::sync::mpsc::channel());
@@ -126,7 +127,7 @@ impl Fleet {
                 // The starting thread waits for this report.
                 let _ = report.send(pinned);
                 if !failed {
-                    run(index, core, &shared);
+                    run(index, core, &shared, || {});
                 }
             })?;
             fleet.threads.push(thread);
@@ -164,10 +165,25 @@ impl Drop for Fleet {
     }
 }
 
-fn run(index: usize, core: Core, shared: &Shared) {
+/// Returns the core that borrows the tiles of the others in a [`Fleet`] of these cores.
+pub fn borrower_of(cores: &[Core]) -> Option<usize> {
+    lending::choose_borrower(cores)
+}
+
+/// Runs the tiles of the only core of a process on the calling thread until another process [asks](StopRequest) it to
+/// stop. The thread is not pinned here. Nothing is opened any more once `begin` is called, just before the first turn.
+pub fn run_alone(core: Core, stop: &StopRequest, begin: impl FnOnce()) -> Result<(), TilePanic> {
+    let shared_states = vec![CoreShared::new(core.waker.clone(), false)];
+    let shared = Shared { stop: stop.flag(), died: Mutex::new(None), shared_states, borrower: None };
+    run(0, core, &shared, begin);
+    shared.died.into_inner().map_or(Ok(()), Err)
+}
+
+fn run(index: usize, core: Core, shared: &Shared, begin: impl FnOnce()) {
     let mut tiles = Tiles::new(index, core.tiles);
     tiles.list.iter_mut().for_each(|tile| tile.started());
     let mut thread = CoreThread::new(index, tiles, shared, core.clock, core.idle);
+    begin();
     let outcome = panics::catch(|| thread.run());
     if let Err(panic) = outcome {
         let (list, place) = thread.running;

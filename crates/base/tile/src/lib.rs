@@ -22,6 +22,7 @@ pub mod core;
 pub mod counters;
 #[cfg(not(loom))]
 pub mod external_tile;
+mod flag;
 #[cfg(not(loom))]
 pub mod latency;
 #[cfg(all(test, loom))]

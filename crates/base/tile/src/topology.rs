@@ -7,13 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hearth_ring::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, WorkspacePlan};
+use hearth_ring::{ConsumerPlan, CountersPlan, HugePages, LinkPlan, SharePlan, WorkspacePlan};
 use serde::{Deserialize, Serialize};
 
 use crate::bandwidth;
 use crate::counters::{CounterDecl, CounterKind, CounterSet, LoopCounters};
 use crate::latency::{self, LatencyDecl};
 use crate::tile::Tile;
+use crate::wake::{self, WAKERS};
 
 /// The tiles, links and services of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +60,9 @@ pub struct TileSpec {
     /// Places in its table of peers, after the histograms: [`bandwidth::words`] in all.
     #[serde(default)]
     pub peers: usize,
+    /// Whether it runs in a process of its own, which maps its links and counters and no other part of the workspace.
+    #[serde(default)]
+    pub is_apart: bool,
 }
 
 /// A histogram's declaration, for observers.
@@ -106,6 +110,7 @@ impl TileSpec {
             counters,
             latencies: vec![],
             peers: 0,
+            is_apart: false,
         }
     }
 
@@ -220,13 +225,47 @@ impl Topology {
         });
         let tiles = self.tiles.iter().map(|t| CountersPlan { name: t.name(), words: t.words() });
         let services = self.services.iter().map(|s| CountersPlan { name: s.name.clone(), words: s.counters.len() });
-        let counters = tiles.chain(services);
+        let share = self.share_plan();
+        let cores = self.by_core().len();
+        let wakers = share.iter().map(|_| CountersPlan { name: WAKERS.into(), words: wake::words(cores) });
+        let counters = tiles.chain(services).chain(wakers);
         WorkspacePlan {
             links: links.collect(),
             counters: counters.collect(),
             topology: serde_json::to_vec(self).expect("a topology is plain data"),
             huge_pages,
+            share,
         }
+    }
+
+    /// Lets the tile with this full name run in a process of its own. It keeps its core if no other tile is there; else
+    /// it floats, since two threads on one core would wait for each other.
+    ///
+    /// Only one tile can be apart. Panics if the topology has no such tile, or another is apart.
+    pub fn set_apart(&mut self, name: &str) {
+        assert!(self.tiles.iter().all(|tile| !tile.is_apart), "two tiles in processes of their own");
+        let at = self.tiles.iter().position(|tile| tile.name() == name);
+        let at = at.unwrap_or_else(|| panic!("there is no tile {name}"));
+        let core = self.tiles[at].core;
+        let is_alone = self.tiles.iter().enumerate().all(|(other, tile)| other == at || tile.core != core);
+        let tile = &mut self.tiles[at];
+        tile.is_apart = true;
+        tile.core = core.filter(|_| is_alone);
+    }
+
+    /// The tile that runs in a process of its own, if one does.
+    pub fn apart(&self) -> Option<&TileSpec> {
+        self.tiles.iter().find(|tile| tile.is_apart)
+    }
+
+    /// What the process of the tile that is apart maps.
+    fn share_plan(&self) -> Option<SharePlan> {
+        let name = self.apart()?.name();
+        Some(SharePlan {
+            reads: self.inputs(&name).map(|link| link.name.clone()).collect(),
+            writes: self.outputs(&name).map(|link| link.name.clone()).collect(),
+            counters: vec![name, WAKERS.into()],
+        })
     }
 
     /// Decodes the description in a workspace.
@@ -290,6 +329,32 @@ mod tests {
         let topology = small();
         topology.check().unwrap();
         let plan = topology.workspace_plan(HugePages::None);
+        assert_eq!(Topology::from_workspace(&plan.topology).unwrap(), topology);
+    }
+
+    #[test]
+    fn a_tile_apart_shares_its_links_alone() {
+        let mut topology = small();
+        topology.tiles.push(TileSpec::new::<()>("sign", 0));
+        topology.links.push(link("pack_sign", "pack:0", "sign:0"));
+        topology.links.push(link("sign_pack", "sign:0", "pack:0"));
+        assert_eq!(topology.workspace_plan(HugePages::None).share, None);
+        topology.tiles[0].core = Some(1);
+        topology.tiles[2].core = Some(1);
+        let mut alone = topology.clone();
+        alone.tiles[2].core = Some(2);
+        alone.set_apart("sign:0");
+        assert_eq!(alone.tiles[2].core, Some(2));
+        topology.set_apart("sign:0");
+        assert_eq!(topology.tiles[2].core, None, "the core has another tile");
+        let plan = topology.workspace_plan(HugePages::None);
+        let share = plan.share.as_ref().expect("a tile is apart");
+        assert_eq!(share.reads, ["pack_sign"]);
+        assert_eq!(share.writes, ["sign_pack"]);
+        assert_eq!(share.counters, ["sign:0", WAKERS]);
+        // Core 1, pack and sign.
+        let wakers = plan.counters.iter().find(|region| region.name == WAKERS).expect("the cores' flags");
+        assert_eq!(wakers.words, wake::words(3));
         assert_eq!(Topology::from_workspace(&plan.topology).unwrap(), topology);
     }
 

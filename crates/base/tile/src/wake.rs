@@ -6,19 +6,36 @@
 //! source  Dekker's handshake: the sleeper sets `parked`, then checks its inputs once more; the waker publishes, then
 //!         checks `parked`. Both have a sequentially consistent fence in between, so at least one of them sees the
 //!         other.
+//!
+//! Where a tile runs in a process of its own, each process has a [`Waker`] of every core: their flags are in words that
+//! both map, and the other process inherits the descriptors.
 
 use std::os::fd::RawFd;
 use std::sync::{Arc, OnceLock};
 
-use crate::sync::{AtomicBool, Ordering, fence};
+#[cfg(not(loom))]
+use hearth_ring::Counters;
+
+use crate::flag::Flag;
+use crate::sync::{Ordering, fence};
 use crate::sys::event::{EventFd, wait_readable};
+
+/// Name of the region with the flags of all cores, in a workspace that several processes map.
+pub const WAKERS: &str = "wakers";
+/// Words of that region for each core: two cache lines, so that no two cores share one.
+const WORDS: usize = 16;
+
+/// Number of words in the region of the flags of `cores` cores, and of the flag that stops the other process.
+pub const fn words(cores: usize) -> usize {
+    (cores + 1) * WORDS
+}
 
 #[derive(Debug)]
 struct Inner {
-    parked: AtomicBool,
+    parked: Flag,
     event: EventFd,
     /// Whether the core's tiles run on the borrower's thread, which is woken in its place.
-    lent: AtomicBool,
+    lent: Flag,
     borrower: OnceLock<Waker>,
 }
 
@@ -41,12 +58,25 @@ pub struct Neighbours {
 impl Waker {
     /// Creates a waker for a core that is awake. Fails if the process is out of descriptors.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self(Arc::new(Inner {
-            parked: AtomicBool::new(false),
-            event: EventFd::new()?,
-            lent: AtomicBool::new(false),
-            borrower: OnceLock::new(),
-        })))
+        Ok(Self::of(Flag::own(), Flag::own(), EventFd::new()?))
+    }
+
+    /// Creates a waker for the core with this index, which processes share: its flags are in `region`, of which
+    /// [`words`] gives the size, and each process has the descriptor `event`.
+    #[cfg(not(loom))]
+    pub fn shared(region: &Counters, index: usize, event: EventFd) -> Self {
+        let flag = |word| Flag::Shared(region.clone(), index * WORDS + word);
+        Self::of(flag(0), flag(1), event)
+    }
+
+    fn of(parked: Flag, lent: Flag, event: EventFd) -> Self {
+        Self(Arc::new(Inner { parked, event, lent, borrower: OnceLock::new() }))
+    }
+
+    /// The descriptor by which the core is woken.
+    #[cfg(not(loom))]
+    pub fn event(&self) -> &EventFd {
+        &self.0.event
     }
 
     /// Wakes the core that runs the tiles if it is parked. Call after publishing.
@@ -74,7 +104,7 @@ impl Waker {
     }
 
     /// Names the core that may borrow this one's tiles. Call once, before any thread runs.
-    pub(crate) fn set_borrower(&self, borrower: &Waker) {
+    pub fn set_borrower(&self, borrower: &Waker) {
         let is_first = self.0.borrower.set(borrower.clone()).is_ok();
         assert!(is_first, "a core has one borrower");
     }
@@ -137,18 +167,65 @@ impl Waker {
     }
 }
 
+/// Asks the core of another process to stop: a flag in the region of the wakers' flags.
+#[cfg(not(loom))]
+#[derive(Clone, Debug)]
+pub struct StopRequest {
+    region: Counters,
+    cores: usize,
+}
+
+#[cfg(not(loom))]
+impl StopRequest {
+    /// The request to the process that shares this region of the flags of `cores` cores.
+    pub fn new(region: Counters, cores: usize) -> Self {
+        Self { region, cores }
+    }
+
+    /// Asks the process to stop, and wakes its core.
+    pub fn send(&self, core: &Waker) {
+        self.flag().store(true, Ordering::Release);
+        core.interrupt();
+    }
+
+    pub(crate) fn flag(&self) -> Flag {
+        Flag::Shared(self.region.clone(), self.cores * WORDS)
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
     use std::time::{Duration, Instant};
 
+    use hearth_ring::{CountersPlan, Workspace, WorkspacePlan};
     use hearth_testkit::PATIENCE;
 
     #[test]
     fn no_wake_up_is_lost() {
-        let (waker, work) = (Waker::new().unwrap(), Arc::new(AtomicU64::new(0)));
-        let (their_waker, their_work) = (waker.clone(), work.clone());
+        let waker = Waker::new().unwrap();
+        no_wake_up_between_is_lost(&waker, waker.clone());
+    }
+
+    /// As processes do: each has a waker of its own, on the same words and the same event.
+    #[test]
+    fn no_wake_up_is_lost_between_processes() {
+        let counters = vec![CountersPlan { name: WAKERS.into(), words: words(2) }];
+        let plan = WorkspacePlan { counters, ..WorkspacePlan::default() };
+        let region = Workspace::in_heap(&plan).unwrap().counters(WAKERS).unwrap();
+        let event = EventFd::new().unwrap();
+        let same = event.try_clone().unwrap();
+        no_wake_up_between_is_lost(&Waker::shared(&region, 1, event), Waker::shared(&region, 1, same));
+        let stop = StopRequest::new(region.clone(), 2);
+        assert!(!StopRequest::new(region.clone(), 2).flag().load(Ordering::Acquire));
+        stop.send(&Waker::shared(&region, 0, EventFd::new().unwrap()));
+        assert!(StopRequest::new(region, 2).flag().load(Ordering::Acquire));
+    }
+
+    fn no_wake_up_between_is_lost(waker: &Waker, their_waker: Waker) {
+        let work = Arc::new(AtomicU64::new(0));
+        let their_work = work.clone();
         let rounds = 20_000u64;
         let giver = std::thread::spawn(move || {
             for _ in 0..rounds {

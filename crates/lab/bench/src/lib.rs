@@ -338,6 +338,9 @@ fn measure(
     if running.has_dashboard {
         progress(&format!("dashboard: http://{}/dashboard", reachable(running.rpc)));
     }
+    if let Some(isolation) = running.node.isolation() {
+        progress(&format!("isolated: {isolation}"));
+    }
     witness.booted(&workspace_path(config));
     let cores = machine::cores().map_err(BootError::Cores)?;
     let seen = BenchObservations::default();

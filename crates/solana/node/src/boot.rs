@@ -52,6 +52,7 @@ use hearth_wire::gossip::SocketKind;
 use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
+use crate::apart;
 use crate::archives::{Archives, announce};
 use crate::capture::{Capture, CaptureError};
 use crate::config::{self, ClusterPorts, Config, Gossip, Layout, Ports, Rpc, Validator};
@@ -320,6 +321,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     if config.follows() {
         let mut topology = topology::build_follower(&config.name, counts, &affinity.node, cores)?;
         topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
+        apart::place(&config.security, &mut topology);
         return Ok(topology);
     }
     let counts = match affinity.is_auto() {
@@ -328,6 +330,7 @@ pub fn topology(config: &Config, cores: &Cores, with_load: bool) -> Result<Topol
     };
     let mut topology = topology::build(&config.name, counts, &affinity, cores, hashing)?;
     topology.services.push(ServiceSpec { name: RPC.into(), counters: counters() });
+    apart::place(&config.security, &mut topology);
     Ok(topology)
 }
 
@@ -416,7 +419,7 @@ fn identity(config: &Config, folder: &Path) -> Result<Identity, KeyError> {
     let given = config.expand(&config.consensus.identity_path);
     match given.as_os_str().is_empty() {
         true => keys::read_or_create(&folder.join("identity.json")),
-        false => keys::read(&given),
+        false => keys::read_private(&given),
     }
 }
 
@@ -693,8 +696,9 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let session = session::begin(config, &chain, peers.as_mut(), consensus.as_ref(), &clock)?;
     let seed = session.as_ref().map(|session| session.seed);
     let part = tiles::Participation { cluster, consensus, ended: ended.clone(), session };
-    let tiles = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
-    let mut node = Node::boot(topology, clock, tiles::node_config(config, tiles, seed))?;
+    let (tiles, sign) = tile_configs(config, &mut bound, &topology, chain, load, fates.clone(), part)?;
+    let apart = sign.map(|sign| apart::starter(sign, &config.security));
+    let mut node = Node::boot(topology, clock, tiles::node_config(config, tiles, seed, apart))?;
     let inlet = RPC_LINKS.iter().find_map(|link| node.take_inlet(link)).expect("every topology has one of them");
     let board = peers.as_ref().map(|peers| Arc::clone(&peers.board));
     let calls = node.take_inlet(RPC_POH).map(Mutex::new);

@@ -31,6 +31,8 @@ use catch_up::CatchUp;
 
 /// Interval of health checks. A stop request interrupts the wait.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The same where a tile is apart: the end of its process shows at such a check alone.
+const LOOK_AT_PROCESS_EVERY: Duration = Duration::from_millis(50);
 /// Interval of progress reports during replay.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 
@@ -141,6 +143,9 @@ pub fn run(
     let moved = (!bound.moved.is_empty()).then(|| bound.ports.numbers(&bound.moved));
     let running = boot::boot(config, NodeParts { topology, bound, chain, instruments }, None)?;
     say.line(addresses(config, &running));
+    if let Some(isolation) = running.node.isolation() {
+        say.line(format_args!("  isolated  {isolation}"));
+    }
     if let Some(others) = moved {
         note(format_args!("notice: other programs use the usual ports, so this node has others: {others}"));
     }
@@ -214,8 +219,9 @@ fn wait_for_end(
     mut catch_up: Option<CatchUp>,
 ) -> Option<DivergenceError> {
     let mut failure = None;
+    let look_every = if running.node.topology.apart().is_some() { LOOK_AT_PROCESS_EVERY } else { LOOK_EVERY };
     while !stop.is_set() && running.node.died().is_none() && failure.is_none() {
-        stop.wait(LOOK_EVERY);
+        stop.wait(look_every);
         manager.alive();
         catch_up.iter_mut().for_each(|catch_up| catch_up.look(running.slots()));
         failure = running.failure();

@@ -7,7 +7,7 @@
 //! generate load, `bencho` observes it.
 //!
 //! [`kinds`] declares each kind of tile; [`topology`] defines which links join them; [`links`] defines the messages on
-//! each link.
+//! each link; [`node::apart`] runs a tile in a process of its own.
 
 pub mod bank;
 pub mod benchg;

@@ -7,19 +7,27 @@
 //! All tiles are created before any thread starts, so that a port in use or an invalid file is one clear error and
 //! nothing is half running.
 
+pub mod apart;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use hearth_crypto::sha256::sha256;
 use hearth_ring::{HugePages, Producer, Workspace, WorkspaceError};
-use hearth_tile::core::{Core, Fleet, IdlePolicy, TilePanic};
+use hearth_tile::core::{Core, Fleet, IdlePolicy, TilePanic, borrower_of};
 use hearth_tile::latency::stamp;
 use hearth_tile::runner::{Parts, Runnable, Runner};
+use hearth_tile::sys::event::EventFd;
 use hearth_tile::topology::{LinkSpec, TileSpec, Topology};
-use hearth_tile::wake::{Neighbours, Waker};
+use hearth_tile::wake::{Neighbours, StopRequest, WAKERS, Waker};
 use hearth_tile::{Clock, Entropy, InitError, Tile};
+use parking_lot::Mutex;
 
 use crate::links::AGAIN;
+use apart::{ApartError, ApartProcess, StartApart, StartMessage};
+
+/// By a tile's name: the core that runs it, and what wakes that core.
+pub(crate) type Wakers = BTreeMap<String, (Option<usize>, Waker)>;
 
 /// Creates one tile from its configuration.
 type Maker = Box<dyn FnOnce(Parts) -> Result<Box<dyn Runnable>, InitError>>;
@@ -60,11 +68,13 @@ pub struct NodeConfig {
     pub huge_pages: HugePages,
     /// When idle cores park.
     pub idle: IdlePolicy,
-    /// The tiles' configurations.
+    /// The tiles' configurations, but for that of a tile that is apart.
     pub tiles: TileConfigs,
     /// Seeds the secrets of all tiles, if the session is recorded, so that a replay has the same ones. `None`: the
     /// operating system draws them.
     pub seed: Option<[u8; 32]>,
+    /// Starts the process of the tile that is apart, if the topology has one.
+    pub apart: Option<StartApart>,
 }
 
 /// What seeds the secrets of a tile (`verify:1`) in a node whose session is recorded.
@@ -85,6 +95,9 @@ pub enum BootError {
     /// A thread or a descriptor could not be created.
     #[error("cannot start the node's threads: {0}")]
     Threads(#[from] std::io::Error),
+    /// The process of a tile could not be started.
+    #[error(transparent)]
+    Apart(#[from] ApartError),
 }
 
 /// A node without threads, sockets and workspace file, whose tiles are turned by hand: for simulations.
@@ -113,7 +126,7 @@ impl SteppedNode {
         let waker = Waker::new()?;
         let wakers = topology.tiles.iter().map(|tile| (tile.name(), (None, waker.clone()))).collect();
         let launcher = Launcher { topology: &topology, workspace: &workspace, clock, wakers: &wakers };
-        let mut made = launcher.make(configs, entropy)?;
+        let mut made = launcher.make(configs, |_| true, entropy)?;
         let tiles = topology.tiles.iter().map(|tile| made.remove(&tile.name()).expect("made above")).collect();
         let inlets = launcher.inlets()?;
         Ok(Self { tiles, inlets, topology, workspace })
@@ -129,6 +142,15 @@ pub struct Node {
     workspace: Workspace,
     fleet: Fleet,
     inlets: BTreeMap<String, Inlet>,
+    /// The process of the tile that is apart. It goes after the tiles that need it.
+    apart: Option<Apart>,
+}
+
+/// The process of a tile that is apart, and what stops it.
+struct Apart {
+    process: Mutex<Box<dyn ApartProcess>>,
+    stop: StopRequest,
+    waker: Waker,
 }
 
 /// A producer for threads that are not tiles, such as the RPC's.
@@ -174,32 +196,38 @@ impl Inlet {
 impl Node {
     /// Creates every tile and starts every core.
     ///
-    /// Panics if the topology has a tile without a configuration.
+    /// Panics if the topology has a tile without a configuration, or one that is apart and nothing that starts it.
     pub fn boot(topology: Topology, clock: Clock, config: NodeConfig) -> Result<Self, BootError> {
-        let NodeConfig { workspace, huge_pages, idle, tiles: configs, seed } = config;
+        let NodeConfig { workspace, huge_pages, idle, tiles: configs, seed, apart } = config;
         let workspace = Workspace::create(&workspace, &topology.workspace_plan(huge_pages))?;
-        let mut wakers = BTreeMap::new();
-        for (core, tiles) in topology.by_core() {
-            let waker = Waker::new()?;
-            for tile in tiles {
-                wakers.insert(tile.name(), (core, waker.clone()));
-            }
-        }
+        let wakers = wakers(&topology, &workspace)?;
         let launcher = Launcher { topology: &topology, workspace: &workspace, clock: &clock, wakers: &wakers };
         let entropy = |tile: &str| seed.as_ref().map_or(Entropy::System, |seed| seeded(seed, tile));
-        let mut made = launcher.make(configs, entropy)?;
+        let mut made = launcher.make(configs, |tile| !tile.is_apart, entropy)?;
         let mut cores = vec![];
-        for (pin, tiles) in topology.by_core() {
+        // The place of each in the topology's order, which a tile that is apart has a part in.
+        let mut places = vec![];
+        for (place, (pin, tiles)) in topology.by_core().into_iter().enumerate().filter(|(_, (_, t))| !t[0].is_apart) {
             let waker = wakers[&tiles[0].name()].1.clone();
             let name = pin.map_or_else(|| tiles[0].name(), |core| format!("core {core}"));
             let tiles = tiles.iter().map(|t| made.remove(&t.name()).expect("made above, on one core")).collect();
             let is_pinned = pin.is_some();
             let idle = idle.for_core(is_pinned);
             cores.push(Core { name, pin, tiles, waker, clock: clock.clone(), idle, lends: is_pinned });
+            places.push(place);
         }
         let inlets = launcher.inlets()?;
+        let apart = match topology.apart() {
+            None => None,
+            Some(spec) => {
+                let lends = cores.iter().zip(&places).filter(|(core, _)| core.lends).map(|(_, place)| *place).collect();
+                let borrower = borrower_of(&cores).map(|core| places[core]);
+                let start = apart.expect("a tile that is apart has something that starts it");
+                Some(launcher.start_apart(spec, start, (huge_pages, idle), lends, borrower)?)
+            }
+        };
         let fleet = Fleet::start(cores)?;
-        Ok(Self { topology, clock, workspace, fleet, inlets })
+        Ok(Self { topology, clock, workspace, fleet, inlets, apart })
     }
 
     /// Takes the producer of a link that no tile writes, if the topology has it. There is only one.
@@ -214,38 +242,87 @@ impl Node {
 
     /// The first tile that died, if any.
     pub fn died(&self) -> Option<TilePanic> {
-        self.fleet.died()
+        self.fleet.died().or_else(|| self.apart.as_ref()?.process.lock().ended())
     }
 
-    /// Stops every tile and joins its thread.
+    /// How far the tile that is apart is isolated, in one line, if there is one.
+    pub fn isolation(&self) -> Option<String> {
+        self.apart.as_ref().map(|apart| apart.process.lock().summary())
+    }
+
+    /// Stops every tile and joins its thread; at last the tile that is apart, which the others need.
     pub fn stop(self) -> Result<(), TilePanic> {
-        self.fleet.stop()
+        let stopped = self.fleet.stop();
+        let Some(Apart { process, stop, waker }) = self.apart else { return stopped };
+        stop.send(&waker);
+        stopped.and(process.into_inner().wait())
     }
 }
 
-struct Launcher<'a> {
-    topology: &'a Topology,
-    workspace: &'a Workspace,
-    clock: &'a Clock,
-    wakers: &'a BTreeMap<String, (Option<usize>, Waker)>,
+/// A waker for the core of each tile, by the tile's name. Where a tile is apart its process shares them.
+fn wakers(topology: &Topology, workspace: &Workspace) -> Result<Wakers, BootError> {
+    let region = topology.apart().map(|_| workspace.counters(WAKERS)).transpose()?;
+    let mut wakers = Wakers::new();
+    for (index, (core, tiles)) in topology.by_core().into_iter().enumerate() {
+        let waker = match &region {
+            Some(region) => Waker::shared(region, index, EventFd::new()?),
+            None => Waker::new()?,
+        };
+        wakers.extend(tiles.iter().map(|tile| (tile.name(), (core, waker.clone()))));
+    }
+    Ok(wakers)
+}
+
+/// What the tiles of a process are made with.
+pub(crate) struct Launcher<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) clock: &'a Clock,
+    pub(crate) wakers: &'a Wakers,
 }
 
 impl Launcher<'_> {
-    /// Makes every tile, in the order of their numbers: the first net tile makes sure that the ports are free, the
-    /// others join it.
-    fn make(
+    /// Makes every tile of this process, in the order of their numbers: the first net tile makes sure that the ports
+    /// are free, the others join it.
+    pub(crate) fn make(
         &self,
         TileConfigs(mut makers): TileConfigs,
+        is_here: impl Fn(&TileSpec) -> bool,
         mut entropy: impl FnMut(&str) -> Entropy,
     ) -> Result<BTreeMap<String, Box<dyn Runnable>>, BootError> {
         let mut made = BTreeMap::new();
-        for tile in &self.topology.tiles {
+        for tile in self.topology.tiles.iter().filter(|tile| is_here(tile)) {
             let name = tile.name();
             let make = makers.remove(&name).unwrap_or_else(|| panic!("{name} has no configuration"));
             let secrets = entropy(&name);
             made.insert(name, make(self.parts(tile, secrets)?)?);
         }
         Ok(made)
+    }
+
+    /// Starts the process of the tile that is apart; `lends` and `borrower` are cores in the topology's order.
+    fn start_apart(
+        &self,
+        spec: &TileSpec,
+        start: StartApart,
+        (huge_pages, idle): (HugePages, IdlePolicy),
+        lends: Vec<usize>,
+        borrower: Option<usize>,
+    ) -> Result<Apart, BootError> {
+        let groups = self.topology.by_core();
+        let waker_of = |tile: &TileSpec| self.wakers[&tile.name()].1.clone();
+        let message = StartMessage {
+            topology: self.topology.clone(),
+            workspace: self.workspace.path().to_owned(),
+            events: groups.iter().map(|(_, tiles)| waker_of(tiles[0]).event().raw_fd()).collect(),
+            lends,
+            borrower,
+            page_size: huge_pages.page_size(),
+            park_after_ns: idle.park_after_ns,
+            sleep_max_ns: idle.sleep_max_ns,
+        };
+        let stop = StopRequest::new(self.workspace.counters(WAKERS)?, groups.len());
+        Ok(Apart { process: Mutex::new(start(message)?), stop, waker: waker_of(spec) })
     }
 
     /// The ways onto links that no tile writes.

@@ -8,11 +8,15 @@
 //! before tower learns its address, and removes addresses from tower before sign drops the keys. So tower names only
 //! voters whose keys sign has, but for a vote that is on its way while its key is removed: sign refuses that one. Sign
 //! takes changes over at each vote and at each housekeeping, so that removed keys are gone a moment later.
+//!
+//! Where sign has a process of its own, its keys are handed over before it runs, and changes follow on the same pipe,
+//! each in one piece: a kind, and a seed, which is written from one locked page and read into another.
 
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use hearth_keys::Keypair;
+use hearth_keys::{Keypair, LockError};
 use hearth_wire::Pubkey;
 use parking_lot::Mutex;
 
@@ -36,6 +40,88 @@ pub enum VoterError {
 enum Change {
     Add(Keypair),
     RemoveAll,
+}
+
+/// Bytes of a seed.
+const SEED: usize = 32;
+/// Kinds of changes on a pipe.
+const ADD: u8 = 1;
+const REMOVE_ALL: u8 = 2;
+
+/// Why keys do not arrive in the process that takes them over.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeOverError {
+    /// The pipe fails, or ends early.
+    #[error("cannot receive keys: {0}")]
+    Pipe(#[from] io::Error),
+    /// There is no locked page for a key.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+/// Where changes go.
+enum Outlet {
+    /// To the tile, in this process.
+    Tile(Sender<Change>),
+    /// To the process of the tile.
+    Process(Box<dyn Write + Send>),
+}
+
+impl Outlet {
+    fn send(&mut self, change: Change) -> Result<(), VoterError> {
+        let sent = match self {
+            Self::Tile(tile) => return tile.send(change).map_err(|_| VoterError::Stopped),
+            Self::Process(pipe) => match &change {
+                Change::Add(key) => send(pipe, ADD, key.seed()),
+                Change::RemoveAll => send(pipe, REMOVE_ALL, &[0; SEED]),
+            },
+        };
+        sent.map_err(|_| VoterError::Stopped)
+    }
+}
+
+/// Writes a kind and a seed to a pipe. The system writes so few bytes in one piece, or none.
+fn send(pipe: &mut dyn Write, kind: u8, seed: &[u8; SEED]) -> io::Result<()> {
+    match pipe.write_vectored(&[IoSlice::new(&[kind]), IoSlice::new(seed)])? {
+        written if written == 1 + SEED => Ok(()),
+        _ => Err(ErrorKind::WriteZero.into()),
+    }
+}
+
+/// Reads a seed from a pipe into a locked page.
+pub(crate) fn read_key(pipe: &mut dyn Read) -> Result<Keypair, TakeOverError> {
+    Keypair::new(|seed| pipe.read_exact(seed).map_err(TakeOverError::Pipe))
+}
+
+/// Where changes come from.
+enum Changes {
+    None,
+    Here(Receiver<Change>),
+    /// From the process that handed the keys over; never waits.
+    Pipe(Box<dyn Read + Send>),
+}
+
+impl Changes {
+    /// Panics if a key has come over the pipe, and there is no locked page for it: votes would be refused from then on.
+    fn next(&mut self) -> Option<Change> {
+        match self {
+            Self::None => None,
+            Self::Here(changes) => changes.try_recv().ok(),
+            Self::Pipe(pipe) => {
+                let mut kind = [0];
+                // Nothing is there, or the other end is gone, which ends this process.
+                if pipe.read(&mut kind).ok()? == 0 {
+                    return None;
+                }
+                if kind == [ADD] {
+                    return Some(Change::Add(read_key(pipe).unwrap_or_else(|why| panic!("{why}"))));
+                }
+                assert_eq!(kind, [REMOVE_ALL], "a change of another form");
+                pipe.read_exact(&mut [0; SEED]).expect("a change comes in one piece");
+                Some(Change::RemoveAll)
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -78,18 +164,51 @@ pub struct VoterKeys {
     /// Whether the identity may.
     has_identity: bool,
     keys: Vec<Keypair>,
-    changes: Option<Receiver<Change>>,
+    changes: Changes,
+    /// The desk's outlet, if there is a desk.
+    outlet: Option<Arc<Mutex<Outlet>>>,
 }
 
 impl VoterKeys {
     /// The identity alone, for ever.
     pub fn identity_alone() -> Self {
-        Self { has_identity: true, keys: vec![], changes: None }
+        Self { has_identity: true, keys: vec![], changes: Changes::None, outlet: None }
+    }
+
+    /// Writes these keys to the process that takes them over, and has the desk's changes follow them on the same pipe.
+    /// The keys are wiped here.
+    ///
+    /// # Errors
+    /// The pipe fails.
+    pub(crate) fn hand_over(mut self, mut pipe: Box<dyn Write + Send>) -> io::Result<()> {
+        let outlet = self.outlet.take();
+        // The desk waits meanwhile.
+        let mut outlet = outlet.as_ref().map(|outlet| outlet.lock());
+        self.update();
+        pipe.write_all(&[u8::from(self.has_identity), self.keys.len() as u8])?;
+        self.keys.iter().try_for_each(|key| pipe.write_all(key.seed()))?;
+        if let Some(outlet) = &mut outlet {
+            **outlet = Outlet::Process(pipe);
+        }
+        Ok(())
+    }
+
+    /// Reads what [`VoterKeys::hand_over`] writes, and takes changes from the pipe from then on: reads from it must not
+    /// wait once this has returned.
+    ///
+    /// # Errors
+    /// The pipe fails, or there is no locked page for a key.
+    pub(crate) fn take_over(mut pipe: Box<dyn Read + Send>) -> Result<Self, TakeOverError> {
+        let mut head = [0; 2];
+        pipe.read_exact(&mut head)?;
+        let [has_identity, count] = head;
+        let keys = (0..count).map(|_| read_key(&mut pipe)).collect::<Result<_, _>>()?;
+        Ok(Self { has_identity: has_identity != 0, keys, changes: Changes::Pipe(pipe), outlet: None })
     }
 
     /// Takes over what the operator has changed.
     pub(crate) fn update(&mut self) {
-        while let Some(change) = self.changes.as_ref().and_then(|changes| changes.try_recv().ok()) {
+        while let Some(change) = self.changes.next() {
             match change {
                 Change::Add(key) => self.keys.push(key),
                 Change::RemoveAll => {
@@ -110,7 +229,7 @@ impl VoterKeys {
 /// Where the operator changes which keys may sign votes.
 pub struct VoterDesk {
     voters: Voters,
-    changes: Sender<Change>,
+    outlet: Arc<Mutex<Outlet>>,
 }
 
 impl VoterDesk {
@@ -122,8 +241,9 @@ impl VoterDesk {
             true => Voters::one(identity),
             false => Voters::of(keys.iter().map(Keypair::public_key).collect()),
         };
-        let keys = VoterKeys { has_identity, keys, changes: Some(received) };
-        (Self { voters: voters.clone(), changes }, voters, keys)
+        let outlet = Arc::new(Mutex::new(Outlet::Tile(changes)));
+        let keys = VoterKeys { has_identity, keys, changes: Changes::Here(received), outlet: Some(outlet.clone()) };
+        (Self { voters: voters.clone(), outlet }, voters, keys)
     }
 
     /// Lets a key sign votes from the next one on.
@@ -140,7 +260,7 @@ impl VoterDesk {
             return Err(VoterError::TooMany);
         }
         // Before tower can name it.
-        self.changes.send(Change::Add(key)).map_err(|_| VoterError::Stopped)?;
+        self.outlet.lock().send(Change::Add(key))?;
         list.voters.push(address);
         Ok(())
     }
@@ -153,7 +273,7 @@ impl VoterDesk {
         let mut list = self.voters.0.lock();
         list.voters.clear();
         list.is_cut = true;
-        self.changes.send(Change::RemoveAll).map_err(|_| VoterError::Stopped)
+        self.outlet.lock().send(Change::RemoveAll)
     }
 }
 
@@ -183,6 +303,60 @@ mod tests {
         assert_eq!((voters.choose(Some(&own), &own), voters.choose(None, &own)), (None, None));
         assert!(!found(&keys, &identity, &own) && found(&keys, &identity, &other));
         assert!(!voters.were_removed());
+    }
+
+    /// A pipe of this process, whose end that is read never waits.
+    #[derive(Clone, Default)]
+    struct Pipe(Arc<Mutex<std::collections::VecDeque<u8>>>);
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+
+        fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+            // In one piece, as the system does.
+            parts.iter().map(|part| self.0.lock().write(part)).sum()
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Read for Pipe {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            match self.0.lock().read(bytes)? {
+                0 if !bytes.is_empty() => Err(ErrorKind::WouldBlock.into()),
+                read => Ok(read),
+            }
+        }
+    }
+
+    #[test]
+    fn keys_and_changes_reach_another_process() {
+        let identity = key(1);
+        let own = identity.public_key();
+        let (desk, _, keys) = VoterDesk::new(own, vec![key(2)]);
+        desk.add(key(3)).unwrap();
+        let pipe = Pipe::default();
+        keys.hand_over(Box::new(pipe.clone())).unwrap();
+        let mut taken = VoterKeys::take_over(Box::new(pipe.clone())).unwrap();
+        let has = |keys: &VoterKeys, seed: u8| found(keys, &identity, &key(seed).public_key());
+        assert!(has(&taken, 2) && has(&taken, 3), "what was added before is handed over");
+        assert!(!has(&taken, 1), "the identity is no voter");
+        desk.remove_all().unwrap();
+        desk.add(key(4)).unwrap();
+        assert!(has(&taken, 2) && !has(&taken, 4), "changes wait until they are taken");
+        taken.update();
+        assert!(has(&taken, 4) && !has(&taken, 2) && !has(&taken, 3));
+        assert!(pipe.0.lock().is_empty());
+        let (_, _, alone) = VoterDesk::new(own, vec![]);
+        alone.hand_over(Box::new(pipe.clone())).unwrap();
+        assert!(has(&VoterKeys::take_over(Box::new(pipe)).unwrap(), 1));
+        const CUT: &[u8] = &[0, 1, 7];
+        let cut = VoterKeys::take_over(Box::new(CUT));
+        assert!(matches!(cut, Err(TakeOverError::Pipe(_))));
     }
 
     #[test]

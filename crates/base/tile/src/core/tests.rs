@@ -1,6 +1,6 @@
 //! A core's thread: turns, parking and waking of the tiles that share it.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use hearth_testkit::{PATIENCE, wait_until};

@@ -18,6 +18,21 @@ impl EventFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// An eventfd that was opened elsewhere: by the process from which this one inherited it.
+    pub fn from_owned(event: OwnedFd) -> Self {
+        Self(event)
+    }
+
+    /// A second descriptor of the same event. Fails if the process is out of descriptors.
+    pub fn try_clone(&self) -> std::io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    /// The descriptor's number, for a process that inherits it.
+    pub fn raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
     /// Makes the descriptor readable. A counter already at its ceiling is readable too, so errors do not matter.
     pub fn signal(&self) {
         let one = 1u64.to_ne_bytes();

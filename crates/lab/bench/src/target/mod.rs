@@ -198,6 +198,7 @@ fn boot_load(
         idle: boot::idle(&config.layout),
         tiles: boot::load_configs(TileConfigs::default(), &topology, benchg, benchs, bencho),
         seed: None,
+        apart: None,
     };
     Ok(Node::boot(topology, Clock::real(), config).map_err(BootError::from)?)
 }

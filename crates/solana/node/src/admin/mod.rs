@@ -227,7 +227,8 @@ impl AdminState {
                 if path.metadata().is_ok_and(|found| !found.is_file()) {
                     return Err(Refusal::new(INVALID_PARAMS, format!("{} is not a file", path.display())));
                 }
-                let key = keys::read(path).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))?.keypair;
+                let key =
+                    keys::read_private(path).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))?.keypair;
                 let added = self.voters()?.add(key);
                 added.map(|()| Value::Null).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))
             }

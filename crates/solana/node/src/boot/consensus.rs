@@ -201,7 +201,7 @@ fn vote_account(config: &Config, folder: &Path) -> Result<Option<Pubkey>, BootEr
 /// The keys of authorized voters that the configuration names.
 fn authorized_voters(config: &Config) -> Result<Vec<Keypair>, BootError> {
     let given = config.consensus.authorized_voter_paths.iter();
-    let read = given.map(|path| keys::read(&config.expand(path)).map(|identity| identity.keypair));
+    let read = given.map(|path| keys::read_private(&config.expand(path)).map(|identity| identity.keypair));
     Ok(read.collect::<Result<Vec<Keypair>, KeyError>>()?)
 }
 

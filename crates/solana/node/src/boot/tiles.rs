@@ -24,6 +24,7 @@ use hearth_pipeline::gossip::Gossip;
 use hearth_pipeline::metric::{self, Metric};
 use hearth_pipeline::net::links::LinksConfig;
 use hearth_pipeline::net::{self, Net};
+use hearth_pipeline::node::apart::StartApart;
 use hearth_pipeline::node::{NodeConfig, TileConfigs};
 use hearth_pipeline::pack::{self, Pack};
 use hearth_pipeline::poh::{self, Poh};
@@ -70,6 +71,7 @@ pub(super) struct Participation {
     pub session: Option<Recording>,
 }
 
+/// Returns the configurations of the tiles, and separately that of sign if it is apart.
 pub(super) fn tile_configs(
     config: &Config,
     bound: &mut BoundPorts,
@@ -78,7 +80,7 @@ pub(super) fn tile_configs(
     load: Option<Load>,
     fates: Arc<DropTable>,
     part: Participation,
-) -> Result<TileConfigs, PortError> {
+) -> Result<(TileConfigs, Option<sign::Config>), PortError> {
     let ports = bound.ports;
     let Participation { cluster, consensus, ended, session } = part;
     let tap = session.as_ref().and_then(|session| session.tap.clone());
@@ -131,14 +133,23 @@ pub(super) fn tile_configs(
     });
     let confirmed = consensus.as_ref().and_then(|consensus| consensus.confirmed);
     let (sign, consensus) = sign_config(keypair, consensus);
+    let (configs, apart) = with_sign(configs, topology, sign);
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
-        .one::<Sign>(sign)
         .one::<Metric>(metric_config(workspace_path(config), &ports, metrics, folder))
         .one::<Store>(store_config(store::Config::new(store, ledger), history, confirmed));
-    Ok(match load {
+    let configs = match load {
         Some(load) => with_load(configs, bench, topology, &ports, load),
         None => configs,
-    })
+    };
+    Ok((configs, apart))
+}
+
+/// Adds the configuration of sign, or returns it if the tile is apart.
+fn with_sign(configs: TileConfigs, topology: &Topology, sign: sign::Config) -> (TileConfigs, Option<sign::Config>) {
+    match topology.apart() {
+        Some(_) => (configs, Some(sign)),
+        None => (configs.one::<Sign>(sign), None),
+    }
 }
 
 /// Takes the keys that may sign votes from the configuration of consensus.
@@ -292,14 +303,21 @@ fn receiver_limits(bench: &Bench) -> shred::ReceiverConfig {
     }
 }
 
-/// The configuration of the whole node; `seed` draws the tiles' secrets, if its session is recorded.
-pub(super) fn node_config(config: &Config, tiles: TileConfigs, seed: Option<[u8; 32]>) -> NodeConfig {
+/// The configuration of the whole node; `seed` draws the tiles' secrets, if its session is recorded, and `apart` starts
+/// the tile that is a process of its own.
+pub(super) fn node_config(
+    config: &Config,
+    tiles: TileConfigs,
+    seed: Option<[u8; 32]>,
+    apart: Option<StartApart>,
+) -> NodeConfig {
     NodeConfig {
         workspace: workspace_path(config),
         huge_pages: huge_pages(&config.hugetlbfs),
         idle: idle(&config.layout),
         tiles,
         seed,
+        apart,
     }
 }
 

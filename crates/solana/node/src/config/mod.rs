@@ -31,7 +31,7 @@ pub use load::{
 pub use option::ConfigFile;
 pub use ports::{ClusterPorts, Ports};
 pub use validator::Validator;
-pub use values::{Address, Entrypoint, PageSize, PeerLimits, ScheduleStrategy, SlotTiming};
+pub use values::{Address, Entrypoint, Isolation, PageSize, PeerLimits, ScheduleStrategy, SlotTiming};
 pub use workspace::{LocalNode, huge_pages, workspace_path};
 
 /// Writes one key of the annotated default file.
@@ -84,6 +84,7 @@ plain_values!(
     SlotTiming,
     PeerLimits,
     ScheduleStrategy,
+    Isolation,
     Vec<Address>,
     Vec<Entrypoint>,
     Vec<Validator>
@@ -155,6 +156,8 @@ tables! {
         pub layout: Layout = Layout::default(),
         /// Pages of the shared-memory workspace.
         pub hugetlbfs: HugeTlbFs = HugeTlbFs::default(),
+        /// What a tile that is taken over could reach.
+        pub security: Security = Security::default(),
         /// `hearth configure`.
         pub configure: Configure = Configure::default(),
         /// Blocks on disk.
@@ -208,6 +211,17 @@ tables! {
         pub mount_path: PathBuf = "/dev/hugepages".into(),
         /// Folder of the workspace file with normal pages.
         pub workspace_path: PathBuf = hearth_ring::WORKSPACE_FOLDER.into(),
+    }
+
+    /// `[security]`
+    pub struct Security {
+        /// `none`: all tiles are threads of one process. `auto`: the tile sign, which has the identity key, runs in a
+        /// process of its own, in a sandbox: it maps its own links and nothing else of the node. It floats unless it
+        /// has a core to itself.
+        pub isolation: Isolation = Isolation::None,
+        /// With `auto`: the node ends with an error where this machine lacks a step of the sandbox. Without, it names
+        /// the step and goes on.
+        pub require_isolation: bool = false,
     }
 
     /// `[configure]`

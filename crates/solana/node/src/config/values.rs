@@ -83,6 +83,38 @@ choices! {
     }
 }
 
+/// Which tiles have a process of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// None.
+    None,
+    /// The tile sign, which has the key.
+    Auto,
+}
+
+impl FromStr for Isolation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "auto" => Ok(Self::Auto),
+            // A process for each group of tiles.
+            "groups" => Err("`groups` is not supported yet; `auto` gives the tile sign a process of its own".into()),
+            _ => Err(format!("`{text}` is neither `none` nor `auto`")),
+        }
+    }
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Auto => "auto",
+        })
+    }
+}
+
 /// An address of the chain, in base58.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address(pub Pubkey);
@@ -162,7 +194,7 @@ macro_rules! as_text {
     };
 }
 
-as_text!(PageSize, SlotTiming, PeerLimits, ScheduleStrategy, Address, Entrypoint, Validator);
+as_text!(PageSize, SlotTiming, PeerLimits, Isolation, ScheduleStrategy, Address, Entrypoint, Validator);
 
 /// Reads an IP address.
 pub fn ip<'de, D: Deserializer<'de>>(from: D) -> Result<IpAddr, D::Error> {
@@ -186,6 +218,15 @@ fn parsed<T: FromStr, E: Error>(text: &str, what: &str) -> Result<T, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn isolation_is_a_word_of_those_that_there_are() {
+        for word in ["none", "auto"] {
+            assert_eq!(word.parse::<Isolation>().unwrap().to_string(), word);
+        }
+        assert!("groups".parse::<Isolation>().unwrap_err().contains("not supported yet"));
+        assert!("all".parse::<Isolation>().unwrap_err().contains("neither `none` nor `auto`"));
+    }
 
     #[test]
     fn entrypoints_may_have_names() {

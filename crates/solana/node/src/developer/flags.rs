@@ -92,6 +92,9 @@ pub struct Flags {
     /// may still bind, so this risks a lockout violation.
     #[arg(long, help_heading = "How the node runs")]
     pub vote_without_tower: bool,
+    /// End with an error where this machine lacks a step of the sandbox of a tile that has a process of its own.
+    #[arg(long, help_heading = "How the node runs")]
+    pub require_isolation: bool,
     /// The identity of a node whose word on snapshots counts when this node joins a cluster, in addition to the
     /// configuration's. May be repeated.
     #[arg(long, value_name = "ADDRESS", help_heading = "How the node runs")]

@@ -35,6 +35,7 @@ impl Flags {
             config.development.slots = SlotTiming::OnDemand;
         }
         config.consensus.vote_without_tower |= self.vote_without_tower;
+        config.security.require_isolation |= self.require_isolation;
         config.consensus.hard_forks = union(&config.consensus.hard_forks, &self.hard_fork);
         config.snapshots.known_validators.extend(&self.known_validator);
         config.snapshots.only_known_rpc |= self.only_known_rpc;

@@ -43,6 +43,9 @@ pub struct NodeOptions {
     /// bind, so this risks a lockout violation.
     #[arg(long)]
     pub vote_without_tower: bool,
+    /// End with an error where this machine lacks a step of the sandbox of a tile that has a process of its own.
+    #[arg(long)]
+    pub require_isolation: bool,
     /// A node of the cluster, to begin with. May be repeated.
     #[arg(short = 'n', long, value_name = "HOST:PORT")]
     pub entrypoint: Vec<Entrypoint>,
@@ -185,6 +188,7 @@ impl NodeOptions {
         consensus.vote_without_tower |= self.vote_without_tower;
         consensus.hard_forks = union(&consensus.hard_forks, &self.hard_fork);
         set(&mut config.development.capture.folder, &self.capture);
+        config.security.require_isolation |= self.require_isolation;
     }
 
     fn apply_snapshots(&self, config: &mut Config) {

@@ -25,6 +25,9 @@
 
 mod gossip;
 
+use std::io::{self, Read, Write};
+
+use hearth_tile::sys::sandbox::Call;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 
 use hearth_gossip::{SignKind, pong_hash};
@@ -38,7 +41,30 @@ use crate::links::{
     GOSSIP_SIGN, PING_NONCE, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE,
     SIGN_SHRED, SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
-use crate::voters::VoterKeys;
+use crate::voters::{TakeOverError, VoterKeys, read_key};
+
+/// The system calls of its process, where it has one of its own: it waits, keeps time, has memory, and takes keys from
+/// a pipe. It opens nothing.
+pub const SYSTEM_CALLS: [Call; 18] = [
+    Call::Read,
+    Call::ReadAt,
+    Call::Write,
+    Call::Close,
+    Call::Poll,
+    Call::Futex,
+    Call::Time,
+    Call::Sleep,
+    Call::Yield,
+    Call::Usage,
+    Call::ThreadId,
+    Call::MapMemory,
+    Call::Unmap,
+    Call::Advise,
+    Call::Lock,
+    Call::Break,
+    Call::Resume,
+    Call::Exit,
+];
 
 hearth_tile::counters! {
     /// What sign counts.
@@ -74,6 +100,35 @@ pub struct Config {
     pub vote_account: Option<Pubkey>,
     /// The keys of which one must be that account's authorized voter.
     pub voters: VoterKeys,
+}
+
+impl Config {
+    /// Writes all of it to the process that takes the tile over; changes of the voters' keys follow on the same pipe.
+    /// No key remains in this process.
+    ///
+    /// # Errors
+    /// The pipe fails.
+    pub fn hand_over(self, mut pipe: Box<dyn Write + Send>) -> io::Result<()> {
+        pipe.write_all(&[u8::from(self.vote_account.is_some())])?;
+        pipe.write_all(&self.vote_account.unwrap_or_default())?;
+        pipe.write_all(self.key.seed())?;
+        drop(self.key);
+        self.voters.hand_over(pipe)
+    }
+
+    /// Reads what [`Config::hand_over`] writes. Reads from the pipe must not wait once this has returned.
+    ///
+    /// # Errors
+    /// The pipe fails, or there is no locked page for a key.
+    pub fn take_over(mut pipe: Box<dyn Read + Send>) -> Result<Self, TakeOverError> {
+        let mut votes = [0];
+        pipe.read_exact(&mut votes)?;
+        let mut account = [0; 32];
+        pipe.read_exact(&mut account)?;
+        let key = read_key(&mut pipe)?;
+        let voters = VoterKeys::take_over(pipe)?;
+        Ok(Self { key, vote_account: (votes != [0]).then_some(account), voters })
+    }
 }
 
 /// The links and rules for tower's requests.
@@ -250,6 +305,18 @@ mod tests {
     fn config() -> Config {
         let key = Keypair::from_seed(&[7; 32]).expect("a page may be locked");
         Config { key, vote_account: None, voters: VoterKeys::identity_alone() }
+    }
+
+    #[test]
+    fn another_process_takes_over_the_same() {
+        for vote_account in [None, Some(ACCOUNT)] {
+            let (reads, writes) = io::pipe().unwrap();
+            Config { vote_account, ..config() }.hand_over(Box::new(writes)).unwrap();
+            let taken = Config::take_over(Box::new(reads)).unwrap();
+            assert_eq!(taken.key.public_key(), config().key.public_key());
+            assert_eq!(taken.vote_account, vote_account);
+            assert!(taken.voters.find(&taken.key, |_| true).is_some());
+        }
     }
 
     /// Takes the answers on a link: the signatures, and the tags of the refused requests.
