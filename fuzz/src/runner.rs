@@ -135,13 +135,15 @@ fn mutate_one(target: &'static Target, seed: u64, time: Duration, progress: &Pro
     let mut mutator = Mutator::new(seed ^ hash(target.name.as_bytes()), &corpus, target.tokens);
     let mut summary = Summary { target: target.name, inputs: 0, slowest: Duration::ZERO };
     let (mut input, start) = (Vec::new(), Instant::now());
-    while start.elapsed() < time {
+    loop {
         mutator.next(&mut input);
         if let Err(why) = check(target, &input, progress, &mut summary) {
             return Err(Broken { target: target.name, input: keep(target.name, &input), why });
         }
+        if start.elapsed() >= time {
+            return Ok(summary);
+        }
     }
-    Ok(summary)
 }
 
 /// Runs one input; the error is the message of its panic.

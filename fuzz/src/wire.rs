@@ -5,9 +5,8 @@
 //! memory  as much as the parsers use
 //! source  the documentation of the parsers
 //!
-//! The fuzz targets call these functions under coverage guidance (nightly compiler); the test
-//! `crates/solana/wire/tests/wire/replay_corpus.rs` takes this file as a module and calls them on the committed
-//! corpus and on seeded mutations of it (stable compiler, in CI).
+//! The test `crates/solana/wire/tests/wire/replay_corpus.rs` takes this file as a module, too, and calls the functions
+//! on mutations near the fields of each format.
 
 use hearth_wire::entry::{Entries, Entry, write_batch_header, write_entry};
 use hearth_wire::gossip::{CrdsData, CrdsValue, Protocol, write_prune};

@@ -89,7 +89,8 @@ fn each_target_has_a_corpus_and_a_row_of_the_page() {
     assert!(folders.iter().eq(&names), "{folders:?}");
     let page = String::from_utf8(runner::read(&runner::package().join(PAGE))).expect("UTF-8");
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
-    let wanted: Vec<String> = TARGETS.iter().map(|target| format!("| `{}` | {} |", target.name, target.drives)).collect();
+    let wanted: Vec<String> =
+        TARGETS.iter().map(|target| format!("| `{}` | {} |", target.name, target.drives)).collect();
     assert_eq!(rows, wanted, "the table of targets in docs/fuzzing.md");
 }
 
