@@ -14,6 +14,6 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| (hearth_fuzz::selected().run)(input))
 
 #[cfg(not(fuzzing))]
 fn main() {
-    eprintln!("built without cargo-fuzz; `cargo test --release --package hearth-fuzz` runs the targets");
+    eprintln!("built without cargo-fuzz; `cargo test --release --workspace --test fuzz` runs the targets");
     std::process::exit(2);
 }

@@ -44,7 +44,7 @@ impl std::fmt::Display for Broken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { target, input, why } = self;
         write!(f, "{target}: {why}\n  again: HEARTH_FUZZ_TARGET={target} HEARTH_FUZZ_INPUT={} ", input.display())?;
-        f.write_str("cargo test --release --package hearth-fuzz --test fuzz")
+        f.write_str("cargo test --release --workspace --test fuzz")
     }
 }
 

@@ -5,6 +5,8 @@
 //! - `HEARTH_FUZZ_TARGET`: one target in place of all.
 //! - `HEARTH_FUZZ_INPUT`: one file in place of corpus and mutations; a path from the top of the repository, or absolute.
 
+mod mutate;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,7 +46,7 @@ fn properties_hold_on_the_corpus_and_on_mutations() {
     assert!(!is_one || targets.len() == 1, "HEARTH_FUZZ_TARGET names the target of HEARTH_FUZZ_INPUT");
     let mut broken: Vec<Broken> = targets.iter().copied().filter_map(replay).collect();
     if broken.is_empty() && !is_one {
-        broken = mutate(&targets);
+        broken = try_mutations(&targets);
     }
     scratch::remove();
     let lines: Vec<String> = broken.iter().map(Broken::to_string).collect();
@@ -63,7 +65,7 @@ fn replay(target: &'static Target) -> Option<Broken> {
     }
 }
 
-fn mutate(targets: &[&'static Target]) -> Vec<Broken> {
+fn try_mutations(targets: &[&'static Target]) -> Vec<Broken> {
     let seconds = set("HEARTH_FUZZ_SECONDS").map_or(5, |text| text.parse().expect("a number of seconds"));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let plan = Plan { seed: seed(), time: Duration::from_secs(seconds), threads };
