@@ -5,9 +5,8 @@
 //! memory  bounded by the reader's limits
 //! source  the documentation of `hearth_ledger::archive`
 //!
-//! It is no module of the library beside it, which tests of `hearth-wire` take in: those do not have the ledger. The
-//! test `crates/solana/ledger/tests/archives.rs` takes this file as a module and calls it on the committed corpus,
-//! which `make_archive.py` writes, and on seeded mutations of it.
+//! The test `crates/solana/ledger/tests/hostile/archives.rs` takes this file as a module, too, and calls it on the
+//! committed corpus, which `make_archive.py` writes, and on mutations whose checksums are right.
 
 use std::collections::BTreeMap;
 

@@ -5,9 +5,7 @@
 //! memory  bounded by the readers' limits
 //! source  the documentation of `hearth_ledger::genesis`
 //!
-//! It is no module of the library beside it, which tests of `hearth-wire` take in: those do not have the ledger. The
-//! test `crates/solana/ledger/tests/genesis.rs` takes this file as a module and calls it on the committed corpus and on
-//! seeded mutations of it.
+//! The test `crates/solana/ledger/tests/hostile/genesis.rs` takes this file as a module, too.
 
 use hearth_ledger::Genesis;
 use hearth_ledger::genesis::{pack, unpack};

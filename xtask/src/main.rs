@@ -9,6 +9,7 @@ mod cometbft;
 mod debian;
 mod dependencies;
 mod dist;
+mod fuzz;
 mod generated;
 mod node;
 mod official;

@@ -9,7 +9,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::run::{self, Args, cargo, cargo_nightly, run_seeing, target_dir};
-use crate::{clients, cometbft, dependencies, dist, generated, official, prometheus, redis, tidy};
+use crate::{clients, cometbft, dependencies, dist, fuzz, generated, official, prometheus, redis, tidy};
+
+/// How long mutations are tried, over all fuzz targets together.
+const FUZZ_SECONDS: u64 = 60;
 
 /// Tests that have passed and failed, over all runners.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -125,7 +128,9 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
             Ok(())
         }
     })?;
-    steps.step("fuzz: the targets compile", |_| run::run(&mut fuzz()))?;
+    steps.step("fuzz: the corpus, and a minute of mutations", |tally| {
+        run_seeing(&mut fuzz::mutations(FUZZ_SECONDS), |line| tally.see(line))
+    })?;
     steps.step("doc: no warnings", |_| {
         // With private items, since the crates' pages link to them.
         let flags = with_flags("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
@@ -171,16 +176,6 @@ fn all(steps: &mut Steps<'_>) -> Result<(), String> {
 fn with_flags(name: &str, more: &str) -> String {
     let set = std::env::var(name).unwrap_or_default();
     if set.is_empty() { more.into() } else { format!("{set} {more}") }
-}
-
-/// A workspace of its own, since running its targets needs a nightly compiler; checking them works on stable. It links
-/// no runtime, so that no C++ compiler is needed.
-fn fuzz() -> Command {
-    let mut command = cargo();
-    let manifest = run::root().join("fuzz/Cargo.toml");
-    command.args(["check", "--release", "--locked", "--bins", "--manifest-path"]).arg(manifest);
-    command.env("CUSTOM_LIBFUZZER_PATH", "/nowhere/libfuzzer.a");
-    command
 }
 
 /// Loom replaces atomics in the whole build, so it has its own target folder.

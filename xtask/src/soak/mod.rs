@@ -94,7 +94,7 @@ const SOAKS: [Soak; 18] = [
     Soak {
         name: "fuzz",
         options: "--minutes N (10)",
-        about: "the parsers' fuzz targets: cargo-fuzz where it is installed, else mutations with ever new seeds",
+        about: "the fuzz targets: with coverage where cargo-fuzz and a nightly toolchain are installed, else seeded mutations",
         run: fuzz::run,
     },
     Soak {

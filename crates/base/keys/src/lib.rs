@@ -150,10 +150,18 @@ fn read_file(file: fs::File, path: &Path) -> Result<Identity, KeyError> {
     let io = |source| KeyError::Io { action: "read", path: path.into(), source };
     let mut text = Zeroizing::new(String::with_capacity(TEXT_MAX));
     file.take(TEXT_MAX as u64).read_to_string(&mut text).map_err(io)?;
+    parse(&text, path)
+}
+
+/// Reads the text of a key file; `path` is for the messages.
+///
+/// # Errors
+/// The text is not a key, or there is no locked page for one.
+pub fn parse(text: &str, path: &Path) -> Result<Identity, KeyError> {
     let form = |why: String| KeyError::Form { path: path.into(), why };
     let mut public = [0; 32];
     let keypair = Keypair::new(|seed| {
-        let mut json = serde_json::Deserializer::from_str(&text);
+        let mut json = serde_json::Deserializer::from_str(text);
         let parsed = json.deserialize_seq(Numbers { seed, public: &mut public }).and_then(|()| json.end());
         parsed.map_err(|why| form(why.to_string()))
     })?;

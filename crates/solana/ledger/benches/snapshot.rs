@@ -114,7 +114,7 @@ fn measure_incremental(genesis: &Genesis, ledger: &Ledger, full: &Path) {
         account.lamports -= 1;
         ledger.accounts().store(key, account.clone());
     }
-    ledger.end_slot(last + 1, [last as u8 + 1; 32]).expect("the slot ends");
+    ledger.end_slot(last + 1, [(last as u8).wrapping_add(1); 32]).expect("the slot ends");
     ledger.hash_all();
     let start = Instant::now();
     let changes = Changes::since(full, ledger, &mut |_, _| {}).expect("a whole archive");

@@ -90,7 +90,7 @@ impl EpochSchedule {
         if slot < self.first_normal_slot {
             return self.epoch(slot) + 1;
         }
-        let after = slot - self.first_normal_slot + self.leader_schedule_slot_offset;
+        let after = (slot - self.first_normal_slot).saturating_add(self.leader_schedule_slot_offset);
         self.first_normal_epoch + after / self.slots_per_epoch
     }
 }

@@ -67,7 +67,7 @@ impl Samples {
     pub(crate) fn note(&mut self, now: Mark, votes: u64) {
         let began = self.began;
         self.votes += votes;
-        let seconds = now.unix_timestamp - began.unix_timestamp;
+        let seconds = now.unix_timestamp.saturating_sub(began.unix_timestamp);
         if seconds < SAMPLE_SECONDS {
             return;
         }

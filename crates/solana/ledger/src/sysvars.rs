@@ -234,7 +234,7 @@ pub(crate) fn add_slot_hash(accounts: &Accounts, slot: u64, hash: &Hash) {
 fn slot_hashes_with(accounts: &Accounts, slot: u64, hash: &Hash) -> Vec<u8> {
     let before = accounts.with(&SYSVAR_SLOT_HASHES, |account| account.data().to_vec());
     let mut data = before.unwrap_or_else(|| vec![0; SLOT_HASHES_BYTES]);
-    let count = (u64_at(&data, 0) as usize + 1).min(MAX_SLOT_HASHES);
+    let count = (u64_at(&data, 0) as usize).saturating_add(1).min(MAX_SLOT_HASHES);
     data.copy_within(8..8 + (count - 1) * SLOT_HASH_BYTES, 8 + SLOT_HASH_BYTES);
     data[..8].copy_from_slice(&(count as u64).to_le_bytes());
     data[8..16].copy_from_slice(&slot.to_le_bytes());

@@ -388,7 +388,7 @@ fn estimate<D: DatabaseRef>(
             low = tried;
         }
     }
-    while low + 1 < high && (high - low) * 1_000 > high * ESTIMATE_PRECISION {
+    while low + 1 < high && (high - low).saturating_mul(1_000) > high.saturating_mul(ESTIMATE_PRECISION) {
         // The limit is most often near the gas used.
         let middle = (low + (high - low) / 2).min(low.saturating_mul(2));
         if succeeds(middle)? {

@@ -185,7 +185,7 @@ impl ArchiveParts {
         if fields.slot != name.slot {
             return Err(Fault::Slot { place: "the bank", found: fields.slot, expected: name.slot });
         }
-        let last_tick = (fields.slot + 1).checked_mul(fields.ticks_per_slot);
+        let last_tick = fields.slot.checked_add(1).and_then(|slots| slots.checked_mul(fields.ticks_per_slot));
         if last_tick != Some(fields.max_tick_height) {
             return Err(Fault::Malformed("the bank ends with a tick that is not the last of its slot"));
         }

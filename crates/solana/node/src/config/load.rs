@@ -80,7 +80,6 @@ pub fn load(path: &Path) -> Result<LoadedConfig, ConfigError> {
 }
 
 /// Parses a file's text; `path` is for the messages.
-#[cfg(test)]
 pub fn load_str(text: &str, path: &Path) -> Result<LoadedConfig, ConfigError> {
     survey_str(text, path)?.end()
 }

@@ -26,7 +26,8 @@ use hearth_tile::affinity::{Affinity, Blocklist};
 use serde::{Deserialize, Serialize};
 
 pub use load::{
-    ConfigError, EPOCH_LEAST, LOG_BYTES_MAX, LoadedConfig, Survey, TICKS_LEAST, check, idle_keys, load, survey,
+    ConfigError, EPOCH_LEAST, LOG_BYTES_MAX, LoadedConfig, Survey, TICKS_LEAST, check, idle_keys, load, load_str,
+    survey,
 };
 pub use option::ConfigFile;
 pub use ports::{ClusterPorts, Ports};

@@ -136,8 +136,16 @@ fn unpacked(path: &Path) -> io::Result<impl Read + use<>> {
 }
 
 pub(super) fn read_blocks(path: &Path) -> Result<Vec<Block>, RecordedError> {
+    let lines = unpacked(path).map_err(|source| RecordedError::Io { path: path.into(), source })?;
+    parse_blocks(BufReader::new(lines), path)
+}
+
+/// Reads the unpacked lines of a file of blocks, and checks their order; `path` is for the messages.
+///
+/// # Errors
+/// A line is no block, or the blocks are out of order.
+pub fn parse_blocks(mut lines: impl BufRead, path: &Path) -> Result<Vec<Block>, RecordedError> {
     let failed = |source| RecordedError::Io { path: path.into(), source };
-    let mut lines = BufReader::new(unpacked(path).map_err(failed)?);
     let mut blocks = vec![];
     loop {
         let mut line = vec![];

@@ -25,7 +25,9 @@ use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
 use hearth_wire::Pubkey;
 
 use crate::links::{Datagram, Outgoing, PortKind, RSERVE_NET, RSERVE_SIGN, SIGN_RSERVE, TOWER_RSERVE};
-use server::{ANSWERS_MAX, PingDraft, Server};
+use server::ANSWERS_MAX;
+
+pub use server::{PingDraft, Reply, Server};
 
 hearth_tile::counters! {
     /// What rserve counts.

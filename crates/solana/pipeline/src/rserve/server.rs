@@ -68,7 +68,7 @@ pub(super) const fn memory() -> u64 {
 
 /// The reply to a datagram, all of it for its sender.
 #[derive(Debug, Default)]
-pub(super) struct Reply {
+pub struct Reply {
     /// At most [`ANSWERS_MAX`] datagrams.
     pub answers: Vec<Vec<u8>>,
     /// A ping to sign and send.
@@ -77,7 +77,7 @@ pub(super) struct Reply {
 
 /// A ping without its signature.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PingDraft {
+pub struct PingDraft {
     /// Its destination.
     pub to: SocketAddr,
     /// The random bytes of its token: [`ping_token`].
@@ -95,7 +95,7 @@ impl PingDraft {
 }
 
 /// Decides the reply to each datagram.
-pub(super) struct Server {
+pub struct Server {
     own: Pubkey,
     verifier: Verifier,
     /// When each node answered a ping.

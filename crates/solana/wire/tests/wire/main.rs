@@ -1,6 +1,6 @@
 //! The parsers and builders: against the cluster's own crates, and on the corpus of the fuzz targets.
 
-#[path = "../../../../../fuzz/src/lib.rs"]
+#[path = "../../../../../fuzz/src/wire.rs"]
 mod checks;
 mod gossip;
 #[path = "../../examples/make_corpus.rs"]

@@ -84,7 +84,8 @@ impl BlockStore {
 
     /// Marks the oldest segments until the others take `bytes` or contain blocks after slot `held_after`.
     pub(super) fn drop_oldest(&mut self, held_after: u64, bytes: u64) {
-        let kept = |shared: &Shared| shared.disk_bytes.load(SeqCst) - shared.doomed_bytes.load(SeqCst);
+        // While the keeper deletes a segment, the first count lacks it for a moment and the second still has it.
+        let kept = |shared: &Shared| shared.disk_bytes.load(SeqCst).saturating_sub(shared.doomed_bytes.load(SeqCst));
         if kept(&self.shared) <= bytes {
             return;
         }

@@ -104,7 +104,7 @@ impl World {
     /// Adds a TPU client with one connection to the server; its number.
     pub fn add_client(&mut self, config: ClientConfig) -> usize {
         let n = self.nodes.len();
-        self.add_client_at(config, Self::address(n), Some([n as u8 + 1; 32]))
+        self.add_client_at(config, Self::address(n), Some([(n as u8).wrapping_add(1); 32]))
     }
 
     pub fn add_client_at(&mut self, config: ClientConfig, address: SocketAddr, seed: Option<[u8; 32]>) -> usize {
