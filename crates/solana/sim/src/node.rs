@@ -358,7 +358,13 @@ fn shred_cluster(setup: &Setup, place: &NodeStart<'_>, own: Pubkey, opened: &Ope
         sets_max: 128,
     };
     let nonces = NonceKey(secret(place.seed ^ place.starts, place.number, "nonces"));
-    shred::Cluster { receiver, ledger: Arc::clone(&opened.ledger), blocks: opened.store.reader(), nonces }
+    shred::Cluster {
+        identity: own.into(),
+        receiver,
+        ledger: Arc::clone(&opened.ledger),
+        blocks: opened.store.reader(),
+        nonces,
+    }
 }
 
 /// Configurations of the tiles that make blocks.
@@ -412,16 +418,22 @@ fn following(
     let version = setup.genesis.shred_version();
     configs
         .one::<Repair>(repair::Config {
-            own,
+            own: own.into(),
             ledger: Arc::clone(ledger),
             blocks: blocks.clone(),
             nonces: shreds.nonces,
         })
-        .one::<Rserve>(rserve::Config { own, shred_version: version, blocks: blocks.clone() })
-        .one::<TxSend>(txsend::Config { identity: own, votes: true, ledger: Arc::clone(ledger), drops: drops.clone() })
+        .one::<Rserve>(rserve::Config { own: own.into(), shred_version: version, blocks: blocks.clone() })
+        .one::<TxSend>(txsend::Config {
+            identity: own.into(),
+            votes: true,
+            ledger: Arc::clone(ledger),
+            drops: drops.clone(),
+        })
         .one::<Gossip>(gossip::Config {
             protocol,
             own: contact(setup, place, own, clock),
+            identity: own.into(),
             ledger: Arc::clone(ledger),
             blocks,
             archives: Arc::default(),
@@ -472,6 +484,7 @@ impl Node {
                 key: keypair(seed, number),
                 vote_account: Some(vote),
                 voters: VoterKeys::identity_alone(),
+                identity: own.into(),
             })
             .one::<Store>(store::Config::new(store, Arc::clone(&ledger)).in_cluster(confirmed));
         let mut chance = fastrand::Rng::with_seed(secret_word(seed ^ place.starts << 32, number, "entropy"));

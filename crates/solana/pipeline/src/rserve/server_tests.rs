@@ -118,7 +118,7 @@ impl Asker {
 fn server(store: &BlockStore) -> ServerFixture {
     let key = SigningKey::from_seed(&[1; 32]);
     let own = key.public_key();
-    let config = Config { own, shred_version: VERSION, blocks: store.reader() };
+    let config = Config { own: own.into(), shred_version: VERSION, blocks: store.reader() };
     ServerFixture { server: Server::new(&config, [9; 32]), counts: Counters::default(), key }
 }
 
