@@ -49,6 +49,12 @@ impl Consensus {
         self.adopt(self.forks.heaviest());
     }
 
+    /// Lets the node lead only once a vote made from now on is rooted: blocks that its identity made elsewhere may not be
+    /// here.
+    pub fn lead_after_a_rooted_vote(&mut self) {
+        self.is_vote_rooted = false;
+    }
+
     /// Whether the node casts no vote for now: see [`Self::settle_first`].
     pub fn is_settling(&self) -> bool {
         self.is_settling

@@ -13,6 +13,7 @@ mod contact_info;
 mod exit;
 mod options;
 mod restart_window;
+mod set_identity;
 #[cfg(test)]
 mod tests;
 
@@ -88,6 +89,11 @@ pub enum Command {
     AuthorizedVoter(authorized_voter::AuthorizedVoter),
     /// Show what the node says of itself in gossip.
     ContactInfo(contact_info::ContactInfoOptions),
+    /// Give the node another identity while it runs.
+    ///
+    /// It votes with that identity's tower if the ledger folder has it, else with the votes that the chain has of its
+    /// vote account. The change lasts until the node ends; --identity names the key of its next start.
+    SetIdentity(set_identity::SetIdentity),
 }
 
 /// Why the node does not start, or a subcommand fails.
@@ -172,6 +178,14 @@ pub enum ValidatorError {
         /// The answer.
         answer: String,
     },
+    /// The node refuses another identity.
+    #[error("the identity stays {identity}: {why}")]
+    IdentityStays {
+        /// The identity.
+        identity: String,
+        /// The node's words.
+        why: String,
+    },
     /// The node leads too often for the requested idle time.
     #[error(
         "the node has no idle window of at least {wanted} slots; its longest one until slot {to} has {longest} slots \
@@ -245,6 +259,7 @@ pub fn run(options: &Options, instruments: Option<Instruments>, say: &CommandOut
         Command::WaitForRestartWindow(wait) => wait.run(&folder, say),
         Command::AuthorizedVoter(command) => command.run(&folder, say),
         Command::ContactInfo(info) => info.run(&folder, say),
+        Command::SetIdentity(set) => set.run(&folder, say),
     }
 }
 

@@ -190,7 +190,7 @@ impl Shared {
         loop {
             if let Some((number, bytes)) = jobs.tower.take() {
                 drop(jobs);
-                let result = make_way(folder, &bytes, &mut owner).and_then(|()| save_tower(folder, &bytes));
+                let result = make_way(folder, &bytes, &mut owner).and_then(|()| write_tower(folder, &bytes));
                 jobs = self.lock();
                 // A tower that a newer one has replaced meanwhile needs no result.
                 if jobs.tower.is_none() {
@@ -367,11 +367,16 @@ fn put_away(folder: &Path) -> Result<(), SavedError> {
     removed.map_err(|source| SavedError::Io { doing: "remove", file, source })
 }
 
-/// Writes a tower to disk.
+/// Writes a tower to disk. Another node's that is in its place is put away.
 ///
 /// # Errors
 /// The write failed: the tower's vote must not be sent.
 pub fn save_tower(folder: &Path, bytes: &[u8]) -> Result<(), SavedError> {
+    make_way(folder, bytes, &mut None)?;
+    write_tower(folder, bytes)
+}
+
+fn write_tower(folder: &Path, bytes: &[u8]) -> Result<(), SavedError> {
     save(&folder.join(TOWER), bytes, true)
 }
 

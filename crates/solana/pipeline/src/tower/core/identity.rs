@@ -46,6 +46,10 @@ impl Core {
     /// For a node whose tower may lack votes of its account: it takes these, and votes once they are old.
     pub fn settle_first(&mut self) {
         self.consensus.settle_first();
+        // A node that alone has stake would wait for ever.
+        if self.join_wait.is_some() {
+            self.consensus.lead_after_a_rooted_vote();
+        }
     }
 
     /// Warns if votes of the account were taken that another process cast.
