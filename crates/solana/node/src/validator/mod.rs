@@ -33,7 +33,7 @@ use hearth_wire::base58::decode_32;
 
 use crate::admin::{AdminError, AdminState};
 use crate::boot::{self, BootError, Instruments};
-use crate::config::{self, Config, ConfigError, ConfigFile, LoadedConfig};
+use crate::config::{self, Config, ConfigError, ConfigFile, LoadedConfig, LocalNode};
 use crate::developer::Flags;
 use crate::peers::join::JoinError;
 use crate::restore::Declared;
@@ -164,6 +164,14 @@ pub enum ValidatorError {
     /// The node does not answer on its admin socket.
     #[error(transparent)]
     Admin(#[from] AdminError),
+    /// The same, and others run.
+    #[error("{why}; these nodes run on this machine: {}", running.join(", "))]
+    OtherNode {
+        /// Why the node does not answer.
+        why: AdminError,
+        /// The names of those that run, for `--name`.
+        running: Vec<String>,
+    },
     /// The node's RPC does not answer.
     #[error(transparent)]
     Rpc(#[from] RpcError),
@@ -232,6 +240,16 @@ impl NodeSelector {
         Ok(loaded)
     }
 
+    /// Names the nodes that run if the one that was meant does not.
+    fn with_running(&self, why: ValidatorError) -> ValidatorError {
+        let ValidatorError::Admin(why @ AdminError::NoNode { .. }) = why else { return why };
+        let running = self.load().map(|loaded| LocalNode::of(&loaded.config).running()).unwrap_or_default();
+        match running.is_empty() {
+            true => ValidatorError::Admin(why),
+            false => ValidatorError::OtherNode { why, running },
+        }
+    }
+
     /// The ledger folder of the node.
     fn folder(&self) -> Result<PathBuf, ValidatorError> {
         let config = self.load()?.config;
@@ -254,13 +272,14 @@ pub fn run(options: &Options, instruments: Option<Instruments>, say: &CommandOut
         return Err(ValidatorError::Misplaced);
     }
     let folder = options.node.folder()?;
-    match command {
+    let done = match command {
         Command::Exit(exit) => exit.run(&folder, say),
         Command::WaitForRestartWindow(wait) => wait.run(&folder, say),
         Command::AuthorizedVoter(command) => command.run(&folder, say),
         Command::ContactInfo(info) => info.run(&folder, say),
         Command::SetIdentity(set) => set.run(&folder, say),
-    }
+    };
+    done.map_err(|why| options.node.with_running(why))
 }
 
 fn start(options: &Options, instruments: Option<Instruments>, say: &CommandOutput) -> Result<(), ValidatorError> {
