@@ -94,6 +94,11 @@ impl IdentityDesk {
         Ok(())
     }
 
+    /// Forgets why the last change was refused: the operator asks for what the node has.
+    pub fn forget_failure(&self) {
+        self.0.state.lock().failure = None;
+    }
+
     /// How far the last change is.
     pub fn status(&self) -> IdentityStatus {
         let state = self.0.state.lock();
@@ -232,6 +237,8 @@ mod tests {
         let failure = Some("no room".to_owned());
         assert_eq!(desk.status(), IdentityStatus { identity: old, is_changing: false, failure });
         assert!(sign.take_key().is_none() && sign.changed().is_none());
+        desk.forget_failure();
+        assert_eq!(desk.status().failure, None);
         // Another one may succeed.
         desk.request(request(3)).unwrap();
         assert!(tower.take_request().is_some());

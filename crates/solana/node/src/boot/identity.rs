@@ -91,6 +91,7 @@ impl IdentitySwitch {
             return Err(SwitchError::NoTower { node, folder: self.folder.clone() });
         }
         if self.status().identity == node {
+            self.desk.forget_failure();
             return Ok(());
         }
         let vote_account = self.vote_account.filter(|account| (self.node_of)(account) == Some(node));

@@ -120,7 +120,7 @@ impl Core {
         let Role { vote_account, leads, tower } = role;
         let has_tower = tower.is_some();
         // Blocks that the identity made elsewhere may not be here.
-        let waits_for_rooted_vote = self.have_others_stake(&node);
+        let waits_for_rooted_vote = vote_account.is_some() && self.have_others_stake(&node);
         let new = NewIdentity { node, vote_account, tower, waits_for_rooted_vote };
         if let Err(why) = self.consensus.set_identity(new) {
             return self.refuse(format!("the tower of the new identity does not fit this node's chain: {why}"));
