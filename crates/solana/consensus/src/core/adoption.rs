@@ -55,7 +55,7 @@ impl Consensus {
         self.is_vote_rooted = false;
     }
 
-    /// Whether the node casts no vote for now: see [`Self::settle_first`].
+    /// Whether the node casts no vote yet: see [`Self::settle_first`].
     pub fn is_settling(&self) -> bool {
         self.is_settling
     }

@@ -122,7 +122,7 @@ impl Tile for Sign {
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
-        // Who asks may know of a change already.
+        // The requester may know of a change already.
         self.take_key();
         if self.tower.as_ref().is_some_and(|role| role.input == frag.input()) {
             return self.tower_vote(&frag, out);
