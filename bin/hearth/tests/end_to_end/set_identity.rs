@@ -135,10 +135,12 @@ fn survivor_with_an_old_tower_votes_again() {
     let first = Member::start("twice", gossip, &id, &vote);
     votes_after(&leader, &vote, 0);
     let tower = first.setup.ledger().join("tower.bin");
-    let copy = fs::read(&tower).unwrap();
-    // Its root passes what the copy knows.
-    votes_after(&leader, &vote, slot(leader.rpc()) + 48);
+    let (copy, copied_at) = (fs::read(&tower).unwrap(), slot(leader.rpc()));
     let Member { setup, node } = first;
+    wait_until("the root passes what the copy knows", || match node.metrics().gauge("tower_root_slot") {
+        root if root > copied_at + 8 => Ok(()),
+        root => Err(format!("the root is {root}, and the copy is of slot {copied_at}")),
+    });
     node.stop();
     // As if the identity had run elsewhere since.
     fs::write(&tower, copy).unwrap();
