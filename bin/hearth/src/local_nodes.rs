@@ -4,21 +4,11 @@
 
 use hearth_command::shell;
 use hearth_node::config::LocalNode;
-use hearth_ring::Observer;
 
 /// Returns the names of the nodes that run on this machine and whose workspace is readable. They use the same
 /// configuration as this one.
 pub fn running(node: &LocalNode) -> Vec<String> {
-    let at = node.named("").workspace();
-    let (Some(folder), Some(prefix)) = (at.parent(), at.file_name().and_then(|name| name.to_str())) else {
-        return vec![];
-    };
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = files.filter_map(|file| Some(file.file_name().to_str()?.strip_prefix(prefix)?.to_owned()));
-    let is_alive = |name: &String| Observer::attach(&node.named(name).workspace()).is_ok_and(|node| node.is_alive());
-    let mut names: Vec<String> = names.filter(is_alive).collect();
-    names.sort();
-    names
+    node.running()
 }
 
 /// That no node of this name runs, which ones do, and how to start one.

@@ -38,6 +38,7 @@ mod node;
 mod profile;
 mod restart;
 mod service;
+mod set_identity;
 mod storm;
 mod target;
 mod terminal;

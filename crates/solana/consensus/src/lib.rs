@@ -30,7 +30,7 @@ mod tower;
 mod tracker;
 mod types;
 
-pub use core::{Clock, Config, Consensus, InputError, Start, StartError};
+pub use core::{Adoption, Clock, Config, Consensus, InputError, NewIdentity, SETTLED_SLOTS, Start, StartError};
 pub use decide::{Refusal, Switch};
 pub use forks::{ForkError, Forks};
 pub use leader::{
@@ -70,7 +70,7 @@ pub const fn memory(accounts: u64, banks: u64) -> u64 {
     let of_account_in_bank = state + 8 + 32;
     // Its node in fork choice, and the state of its slot.
     let of_bank = 200 + 100 + accounts * of_account_in_bank;
-    accounts * of_account + banks * of_bank
+    accounts * of_account + banks * of_bank + 16 * core::MAX_ROOTED as u64
 }
 
 /// Whether a part of the stake exceeds a threshold. In floating point, as every node of the cluster computes it;

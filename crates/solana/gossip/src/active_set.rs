@@ -35,6 +35,12 @@ impl ActiveSet {
         Self { own, lists: std::array::from_fn(|_| Vec::new()) }
     }
 
+    /// The node has another key.
+    pub fn set_own(&mut self, own: Pubkey) {
+        self.own = own;
+        self.retain(|node| *node != own);
+    }
+
     fn list_of(&self, origin: &Pubkey, stakes: &Stakes) -> usize {
         bucket(stakes.of(&self.own).min(stakes.of(origin)))
     }

@@ -13,11 +13,11 @@ use hearth_wire::gossip::{
 };
 use hearth_wire::{Hash, Pubkey};
 
-use super::Gossip;
 use super::config::TIMEOUT_MS;
 use super::duplicate;
 use super::proofs::{CHUNK_SIZE, DuplicateProof, encode};
 use super::signing::{Purpose, unsigned};
+use super::{Event, Gossip};
 
 /// Maximum size of an EpochSlots value.
 const EPOCH_SLOTS_SIZE_MAX: usize = 928;
@@ -70,6 +70,21 @@ impl Gossip {
         let ContactInfo { pubkey, outset, wallclock, .. } = self.own;
         self.own = ContactInfo { pubkey, outset, wallclock, ..contact };
         self.timers.refresh = 0;
+    }
+
+    /// Takes another key, at the same addresses. The start time is that of a process that began now, later than that of
+    /// any known one with this key: that one must stop. What was published by the old key stays until it expires.
+    pub fn set_identity(&mut self, pubkey: Pubkey, now: u64) {
+        let known = self.table.contact(&pubkey).map_or(0, |contact| contact.outset.saturating_add(1));
+        let outset = known.max(now.saturating_mul(1_000));
+        self.own = ContactInfo { pubkey, outset, ..self.own };
+        self.instance = outset;
+        self.active.set_own(pubkey);
+        self.own_slots = OwnSlots::default();
+        self.signing.forget();
+        self.events.retain(|event| !matches!(event, Event::DuplicateInstance { .. }));
+        self.timers.refresh = 0;
+        self.table.touch_peers();
     }
 
     /// Requests a new signature of the contact info.

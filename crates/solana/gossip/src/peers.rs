@@ -47,7 +47,13 @@ impl Gossip {
     /// All known nodes, including this one, for getClusterNodes.
     pub fn contact_infos(&self) -> impl Iterator<Item = &ContactInfo> {
         let contacts = self.table.kind_since(CrdsKind::ContactInfo, 0).filter_map(|entry| entry.contact.as_deref());
-        contacts.filter(|contact| self.gossip_address(contact).is_some())
+        contacts.filter(|contact| self.gossip_address(contact).is_some() && !self.is_former(contact))
+    }
+
+    /// Whether a contact info is of this node, by a key that it has had before: it names this node's gossip socket.
+    pub(super) fn is_former(&self, contact: &ContactInfo) -> bool {
+        let own = self.own.socket(SocketKind::Gossip);
+        contact.pubkey != self.own.pubkey && own.is_some() && contact.socket(SocketKind::Gossip) == own
     }
 
     /// The contact info of a node.

@@ -167,7 +167,8 @@ impl Gossip {
         for entry in self.table.kind_since(CrdsKind::ContactInfo, 0) {
             let Some(contact) = entry.contact.as_deref() else { continue };
             let Some(address) = self.gossip_address(contact) else { continue };
-            let is_peer = contact.pubkey != self.own.pubkey && contact.shred_version == self.own.shred_version;
+            let is_other = contact.pubkey != self.own.pubkey && !self.is_former(contact);
+            let is_peer = is_other && contact.shred_version == self.own.shred_version;
             let stake = self.stakes.of(&contact.pubkey);
             if is_peer && (entry.local_ms + ACTIVE_MS >= now || stake > 0 && self.random.below(RETRY_ODDS) == 0) {
                 found.push((address, stake, contact.pubkey));

@@ -137,6 +137,11 @@ impl SignatureRequests {
         self.next_tag += 1;
     }
 
+    /// Forgets all requests: another key signs from now on. Those handed out stay in flight.
+    pub fn forget(&mut self) {
+        self.pending.clear();
+    }
+
     fn take(&mut self, tag: u64) -> Option<PendingSignature> {
         self.pending.remove(&tag)
     }

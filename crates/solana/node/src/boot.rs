@@ -5,6 +5,8 @@
 //! memory  printed by `hearth config show --memory`
 
 mod consensus;
+mod downloads;
+mod identity;
 mod liveness;
 mod outlook;
 mod session;
@@ -28,21 +30,21 @@ use hearth_keys::{self as keys, Identity, KeyError};
 use hearth_ledger::blockstore::{self, BlockStore, Recovery, StoreError, SyncPolicy};
 use hearth_ledger::genesis::{ARCHIVE_NAME, CHAIN_NAME, GENESIS_NAME, forget_hard_forks, save_hard_forks};
 use hearth_ledger::history::{self, History, HistoryError};
-use hearth_ledger::snapshot::{SnapshotError, Snapshots};
+use hearth_ledger::snapshot::SnapshotError;
 use hearth_ledger::snapshot_taker::Taker;
 use hearth_ledger::stakes::genesis_accounts;
 use hearth_ledger::{Account, DropTable, FeatureError, Genesis, GenesisConfig, GenesisError, Ledger, SlotError};
 use hearth_machine::port::{PortError, reachable};
 use hearth_pipeline::failure::Failure;
+use hearth_pipeline::identity::IdentityWatch;
 use hearth_pipeline::links::{RPC_POH, RPC_TXSEND, RPC_VERIFY};
 use hearth_pipeline::node::{BootError as NodeError, Inlet, Node};
 use hearth_pipeline::shred::Slot0;
 use hearth_pipeline::topology::{self, Affinity, LayoutError};
 use hearth_pipeline::tower::{self, SavedError, TowerError};
-use hearth_pipeline::voters::VoterDesk;
 use hearth_pipeline::{benchg, bencho, gossip};
 use hearth_ring::unix_time;
-use hearth_rpc::{Admin, Counters, Download, Limits, NewestSnapshot, Offer, Profiler, RpcError, RpcNode, RpcServer};
+use hearth_rpc::{Admin, Counters, Limits, Profiler, RpcError, RpcNode, RpcServer};
 use hearth_serve::dashboard::{LookAt, View};
 use hearth_tile::Clock;
 use hearth_tile::affinity::{self, Cores, Mistake};
@@ -72,10 +74,12 @@ use crate::replay::{
 use crate::restore::{self, Declared, RestoreError, RestoredState, StateFolders};
 use crate::start_checks::PreflightError;
 use consensus::Consensus;
+use downloads::{newest_snapshot, offer};
 use liveness::Tiles;
 use outlook::Position;
 use tiles::tile_configs;
 
+pub use identity::{Desks, IdentitySwitch, SwitchError};
 pub use tiles::{block_limits, idle, load_configs, pack_config, server_config, shred_memory};
 
 /// Name of the RPC among the services.
@@ -215,6 +219,8 @@ pub struct Chain {
     pub replayed: ReplaySummary,
     folder: PathBuf,
     identity: Identity,
+    /// Where its identity changes while it runs.
+    watch: IdentityWatch,
     faucet: Identity,
     store: BlockStore,
     history: Option<History>,
@@ -264,8 +270,8 @@ pub struct RunningNode {
     pub has_dashboard: bool,
     /// The tiles as seen from outside.
     pub tiles: Tiles,
-    /// In a cluster: where the operator changes which keys sign votes.
-    pub voters: Option<Arc<VoterDesk>>,
+    /// Where the operator changes its keys.
+    pub desks: Desks,
     at: Position,
     rpc_server: RpcServer,
     taker: Option<Taker>,
@@ -466,10 +472,9 @@ fn open_files(
     let missing = history.as_mut().map(|history| (history, config.rpc.extended_tx_metadata_storage));
     // Above the root there may be forks, whose blocks are replayed when the node runs. Without a root all blocks may
     // be.
-    let root = if config.gossip.enabled {
-        Some(final_slot(folder, &identity).map_err(|why| DivergenceError::from(TowerError::from(why)))?)
-    } else {
-        None
+    let root = match config.gossip.enabled {
+        true => Some(final_slot(folder, &identity).map_err(|why| DivergenceError::from(TowerError::from(why)))?),
+        false => None,
     };
     let root = root.map(|root| root.max(plan.final_slot));
     let newest = root.or(recovery.last_whole_slot).unwrap_or(0);
@@ -502,7 +507,8 @@ fn open_files(
     let (announced, archived) = announce(Archives::served(config, folder));
     let taker = restore::take_snapshots(config, folder, (&genesis, &ledger), store.reader(), archived)?;
     let folder = folder.to_owned();
-    Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, faucet, store, history, taker, announced })
+    let watch = identity.public.into();
+    Ok(Chain { genesis, ledger, recovery, replayed, folder, identity, watch, faucet, store, history, taker, announced })
 }
 
 /// The genesis in `folder`, which must match `beginning`, or a new one.
@@ -677,7 +683,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let ports = bound.ports;
     let faucet_key = SigningKey::from_seed(chain.faucet.keypair.seed());
     let (ledger, genesis) = (chain.ledger.clone(), chain.genesis.clone());
-    let (identity, faucet) = (chain.identity.public, chain.faucet.public);
+    let (own, faucet) = (chain.watch.clone(), chain.faucet.public);
     let blocks = chain.store.reader();
     let taker = chain.taker.take();
     let admin = instruments.map(|instruments| admin(&config.rpc, &ledger, &topology, instruments));
@@ -691,7 +697,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let clock = Clock::real();
     let others = peers.as_ref().zip(cluster.as_ref());
     let (mut consensus, watch) = Consensus::begin(config, &chain, others, &clock)?;
-    let voters = consensus.as_mut().and_then(|consensus| consensus.desk.take()).map(Arc::new);
+    let desks = consensus.as_mut().map(Consensus::take_desks).unwrap_or_default();
     let ended = Failure::default();
     let session = session::begin(config, &chain, peers.as_mut(), consensus.as_ref(), &clock)?;
     let seed = session.as_ref().map(|session| session.seed);
@@ -711,7 +717,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
         shred_version: ledger.shred_version(),
         ledger: ledger.clone(),
         inlet: Box::new(RpcInlet(inlet)),
-        identity,
+        identity: Box::new(move || own.newest()),
         faucet,
         chain_faucet: genesis.config().faucet,
         sign_as_faucet: Box::new(move |message| faucet_key.sign(message)),
@@ -739,7 +745,7 @@ pub fn boot(config: &Config, unbooted: NodeParts, load: Option<Load>) -> Result<
     let rpc_server = RpcServer::start_on(bound.rpc()?, rpc_limits(config), rpc_node)?;
     let rpc = rpc_server.local_addr();
     let at = Position { ledger, blocks };
-    Ok(RunningNode { node, ports, rpc, has_dashboard, tiles, voters, at, rpc_server, taker, watch, ended, peers })
+    Ok(RunningNode { node, ports, rpc, has_dashboard, tiles, desks, at, rpc_server, taker, watch, ended, peers })
 }
 
 /// The genesis accounts of the additional validators.
@@ -754,44 +760,6 @@ const RPC_LINKS: [&str; 2] = [RPC_TXSEND, RPC_VERIFY];
 /// will come.
 fn call_for_slot(calls: &Mutex<Inlet>, slot: u64) {
     let _ = calls.lock().send_tag(slot);
-}
-
-/// Downloads for joining nodes: the genesis, which is packed at the first request, what is known beside it, and
-/// snapshots, the cluster's archives of them among these.
-fn offer(folder: &Path, snapshots: Option<Arc<Snapshots>>, archives: Option<Archives>) -> Offer {
-    let files = [ARCHIVE_NAME, CHAIN_NAME].map(|name| (format!("/{name}"), folder.join(name)));
-    // Until it cannot be packed: who asks again does not make the node try again.
-    let unpacked = Mutex::new(Some(folder.join(GENESIS_NAME)));
-    Box::new(move |path| {
-        let file = files.iter().find(|(name, _)| *name == path).map(|(_, file)| file.clone());
-        if file.as_ref().is_some_and(|file| file.ends_with(ARCHIVE_NAME)) {
-            let mut unpacked = unpacked.lock();
-            let packed = unpacked.as_ref().map_or(Ok(()), |genesis| Genesis::write_archive(genesis));
-            if let Err(why) = packed {
-                tracing::warn!("the genesis cannot be offered: {why}");
-                *unpacked = None;
-            }
-        }
-        let snapshot = || snapshots.as_ref()?.file(peers::join::snapshot_slot(path)?);
-        let archive = || archives.as_ref()?.download(path);
-        file.or_else(snapshot).map(Download::File).or_else(archive)
-    })
-}
-
-/// The newest snapshot that is announced: an archive, if these are served.
-fn newest_snapshot(
-    archives: Option<Archives>,
-    ledger: &Ledger,
-) -> Box<dyn Fn() -> Option<NewestSnapshot> + Send + Sync> {
-    let own: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(restore::newest_slot(ledger.snapshots()));
-    Box::new(move || {
-        let newest = archives.as_ref().and_then(Archives::newest);
-        let archive = newest.map(|newest| {
-            let incremental = newest.incremental.map(|name| name.slot);
-            NewestSnapshot { full: newest.full.slot, incremental }
-        });
-        archive.or_else(|| own().map(|full| NewestSnapshot { full, incremental: None }))
-    })
 }
 
 /// The parts that make a node a member of a cluster, besides its tiles.
@@ -835,6 +803,7 @@ impl Peers {
         let gossip = gossip::Config {
             protocol: peers::gossip::config((*at.gossip.ip()).into(), peers::entrypoints(&config.gossip.entrypoints)?),
             own,
+            identity: chain.watch.clone(),
             ledger: chain.ledger.clone(),
             blocks: chain.store.reader(),
             archives: Arc::clone(&chain.announced),

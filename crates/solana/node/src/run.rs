@@ -197,7 +197,8 @@ fn facts(config: &Config, running: &RunningNode) -> Facts {
         rpc: running.rpc,
         takes_snapshots: running.takes_snapshots() && shows_new,
         gossip: running.gossip(),
-        voters: running.voters.clone(),
+        voters: running.desks.voters.clone(),
+        identity: running.desks.identity.clone(),
     }
 }
 

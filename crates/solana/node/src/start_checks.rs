@@ -28,7 +28,7 @@ pub enum PreflightError {
 }
 
 /// How to name a node of `hearth run`.
-pub const NAME_OF_RUN: &str = "`hearth run --name`, or `name` in the configuration";
+pub const NAME_OF_RUN: &str = "`--name` gives this one another, or `name` in the configuration";
 /// How to name the node of a bench.
 pub const NAME_OF_BENCH: &str = "`name = \"…\"` in a file that --config names; or wait until that one has ended";
 

@@ -109,7 +109,8 @@ fn net_sends(bench: &Bench) {
 fn sign_requests(bench: &Bench) {
     let (from, to) = (format!("{SHRED_SIGN}:0"), format!("{SIGN_SHRED}:0"));
     let key = Keypair::from_seed(&[7; 32]).unwrap();
-    let config = sign::Config { key, vote_account: None, voters: VoterKeys::identity_alone() };
+    let identity = key.public_key().into();
+    let config = sign::Config { key, vote_account: None, voters: VoterKeys::identity_alone(), identity };
     let mut rig = Rig::<Sign>::new(config, &[&from], &[&to]);
     let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
     let requests = || {

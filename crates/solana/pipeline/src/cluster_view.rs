@@ -41,6 +41,13 @@ impl View {
         Self { own, own_tvu: None, tvu: vec![], repair: vec![], number: 0 }
     }
 
+    /// The node has another identity, at the same addresses.
+    pub fn set_own(&mut self, own: Pubkey) {
+        self.remove(&own);
+        self.own = own;
+        self.number += 1;
+    }
+
     /// Applies gossip's latest state of a node.
     pub fn put(&mut self, peer: &Peer) {
         let identity = peer.identity;
@@ -131,6 +138,19 @@ mod tests {
         assert_eq!((view.number(), view.repair()[1].lowest), (number, 7), "the tree is the same");
         view.put(&peer(2, 9_000));
         assert_eq!((view.number(), view.tvu()[0].address), (number + 1, peer(2, 9_000).tvu.map(Into::into)));
+    }
+
+    #[test]
+    fn another_identity_is_no_other_node() {
+        let mut view = View::new([1; 32]);
+        [1, 2, 3].into_iter().for_each(|node| view.put(&peer(node, 8_000)));
+        let number = view.number();
+        view.set_own([2; 32]);
+        assert_eq!(nodes(&view), (vec![3], vec![3]));
+        assert!(view.number() > number, "trees are made again");
+        assert_eq!(view.own_tvu(), peer(1, 8_000).tvu, "it is where it was");
+        view.put(&peer(2, 8_500));
+        assert_eq!((nodes(&view), view.own_tvu()), ((vec![3], vec![3]), peer(2, 8_500).tvu));
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod drops;
 pub mod exec;
 pub mod failure;
 pub mod gossip;
+pub mod identity;
 pub mod kinds;
 pub mod links;
 pub mod metric;

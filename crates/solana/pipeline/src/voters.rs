@@ -127,6 +127,8 @@ impl Changes {
 #[derive(Debug)]
 struct List {
     voters: Vec<Pubkey>,
+    /// Whether the identity's key is among them because it is the identity.
+    has_identity: bool,
     /// Whether keys were ever removed.
     is_cut: bool,
 }
@@ -137,13 +139,13 @@ pub struct Voters(Arc<Mutex<List>>);
 
 impl Voters {
     /// These and no other, unless the operator changes it.
-    fn of(voters: Vec<Pubkey>) -> Self {
-        Self(Arc::new(Mutex::new(List { voters, is_cut: false })))
+    fn of(voters: Vec<Pubkey>, has_identity: bool) -> Self {
+        Self(Arc::new(Mutex::new(List { voters, has_identity, is_cut: false })))
     }
 
     /// One key alone, as the identity.
     pub fn one(voter: Pubkey) -> Self {
-        Self::of(vec![voter])
+        Self::of(vec![voter], true)
     }
 
     /// The key that signs a vote: the account's authorized voter or, if that is not known, the identity. `None` if its
@@ -151,6 +153,17 @@ impl Voters {
     pub fn choose(&self, authorized: Option<&Pubkey>, identity: &Pubkey) -> Option<Pubkey> {
         let voter = *authorized.unwrap_or(identity);
         self.0.lock().voters.contains(&voter).then_some(voter)
+    }
+
+    /// The node has another identity. It may sign votes if the old one could without being named a voter.
+    pub(crate) fn set_identity(&self, old: &Pubkey, new: Pubkey) {
+        let mut list = self.0.lock();
+        if list.has_identity {
+            list.voters.retain(|voter| voter != old && *voter != new);
+            list.voters.push(new);
+        }
+        // A vote on its way names the old one.
+        list.is_cut = true;
     }
 
     /// Whether sign may lack a key that a vote on its way names.
@@ -239,7 +252,7 @@ impl VoterDesk {
         let has_identity = keys.is_empty();
         let voters = match has_identity {
             true => Voters::one(identity),
-            false => Voters::of(keys.iter().map(Keypair::public_key).collect()),
+            false => Voters::of(keys.iter().map(Keypair::public_key).collect(), false),
         };
         let outlet = Arc::new(Mutex::new(Outlet::Tile(changes)));
         let keys = VoterKeys { has_identity, keys, changes: Changes::Here(received), outlet: Some(outlet.clone()) };
@@ -272,6 +285,7 @@ impl VoterDesk {
     pub fn remove_all(&self) -> Result<(), VoterError> {
         let mut list = self.voters.0.lock();
         list.voters.clear();
+        list.has_identity = false;
         list.is_cut = true;
         self.outlet.lock().send(Change::RemoveAll)
     }
@@ -357,6 +371,25 @@ mod tests {
         const CUT: &[u8] = &[0, 1, 7];
         let cut = VoterKeys::take_over(Box::new(CUT));
         assert!(matches!(cut, Err(TakeOverError::Pipe(_))));
+    }
+
+    #[test]
+    fn another_identity_signs_where_the_old_one_did() {
+        let [own, new] = [key(1).public_key(), key(3).public_key()];
+        let (desk, voters, keys) = VoterDesk::new(own, vec![]);
+        voters.set_identity(&own, new);
+        assert_eq!(voters.choose(None, &new), Some(new));
+        assert_eq!(voters.choose(Some(&own), &new), None, "its key is gone");
+        assert!(found(&keys, &key(3), &new) && !found(&keys, &key(3), &own));
+        assert!(voters.were_removed());
+        desk.remove_all().unwrap();
+        voters.set_identity(&new, own);
+        assert_eq!(voters.choose(None, &own), None);
+        // Keys that were named stay, and the identity is not among them.
+        let (_, voters, _) = VoterDesk::new(own, vec![key(2)]);
+        voters.set_identity(&own, new);
+        assert_eq!((voters.choose(None, &new), voters.choose(Some(&new), &new)), (None, None));
+        assert_eq!(voters.choose(Some(&key(2).public_key()), &new), Some(key(2).public_key()));
     }
 
     #[test]

@@ -181,6 +181,15 @@ impl Client {
         Self::with_identity(config, Identity::Elsewhere(public_key), entropy)
     }
 
+    /// Shows the identity of another public key from the next handshake on, if the caller has handshakes signed. Those
+    /// that are under way fail: its key does not sign what the old one began.
+    pub fn set_identity(&mut self, public_key: [u8; 32]) {
+        if let Identity::Elsewhere(known) = &mut self.identity {
+            *known = public_key;
+            self.to_sign.clear();
+        }
+    }
+
     fn with_identity(config: ClientConfig, identity: Identity, entropy: &[u8; 32]) -> Result<Self, ConfigError> {
         config.check()?;
         let entropy = Entropy::new(entropy);

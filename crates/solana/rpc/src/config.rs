@@ -175,6 +175,9 @@ pub struct NewestSnapshot {
     pub incremental: Option<u64>,
 }
 
+/// Names the node, whose identity may change while it runs.
+pub type IdentitySource = Box<dyn Fn() -> Pubkey + Send + Sync>;
+
 /// The node that the RPC serves.
 pub struct RpcNode {
     /// The chain's state.
@@ -182,7 +185,7 @@ pub struct RpcNode {
     /// The pipeline's input for transactions.
     pub inlet: Box<dyn TransactionInlet>,
     /// The node's identity.
-    pub identity: Pubkey,
+    pub identity: IdentitySource,
     /// Address that pays for airdrops.
     pub faucet: Pubkey,
     /// The faucet that the genesis funded. It differs from `faucet` if another node created the chain and holds its

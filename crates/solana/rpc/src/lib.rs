@@ -31,8 +31,8 @@ mod subscriptions;
 mod websocket;
 
 pub use config::{
-    Busy, ClusterNode, ClusterNodes, Download, FaucetSigner, Limits, Liveness, NewestSnapshot, Offer, RpcConfig,
-    RpcNode, TransactionInlet,
+    Busy, ClusterNode, ClusterNodes, Download, FaucetSigner, IdentitySource, Limits, Liveness, NewestSnapshot, Offer,
+    RpcConfig, RpcNode, TransactionInlet,
 };
 pub use counters::Counters;
 pub use methods::PROFILE_HZ_MAX;

@@ -446,7 +446,13 @@ fn shred_cluster(setup: &Setup, place: &NodeStart<'_>, own: Pubkey, opened: &Ope
         sets_max: 128,
     };
     let nonces = place.nonces();
-    shred::Cluster { receiver, ledger: Arc::clone(&opened.ledger), blocks: opened.store.reader(), nonces }
+    shred::Cluster {
+        identity: own.into(),
+        receiver,
+        ledger: Arc::clone(&opened.ledger),
+        blocks: opened.store.reader(),
+        nonces,
+    }
 }
 
 /// Configurations of the tiles that make blocks.
@@ -505,14 +511,14 @@ fn following(
     let version = setup.shred_version;
     configs
         .one::<Repair>(repair::Config {
-            own,
+            own: own.into(),
             ledger: Arc::clone(ledger),
             blocks: blocks.clone(),
             nonces: shreds.nonces,
         })
-        .one::<Rserve>(rserve::Config { own, shred_version: version, blocks: blocks.clone() })
+        .one::<Rserve>(rserve::Config { own: own.into(), shred_version: version, blocks: blocks.clone() })
         .one::<TxSend>(txsend::Config {
-            identity: own,
+            identity: own.into(),
             votes: place.vote.is_some(),
             ledger: Arc::clone(ledger),
             drops: drops.clone(),
@@ -520,6 +526,7 @@ fn following(
         .one::<Gossip>(gossip::Config {
             protocol,
             own: contact(setup, place, own, clock),
+            identity: own.into(),
             ledger: Arc::clone(ledger),
             blocks,
             archives: Arc::default(),
@@ -570,6 +577,7 @@ impl Node {
                 key: place.keypair(),
                 vote_account: place.vote,
                 voters: VoterKeys::identity_alone(),
+                identity: own.into(),
             })
             .one::<Store>(store::Config::new(store, Arc::clone(&ledger)).in_cluster(confirmed));
         let mut chance = fastrand::Rng::with_seed(secret_word(seed ^ place.starts << 32, number, "entropy"));

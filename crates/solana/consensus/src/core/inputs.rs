@@ -13,7 +13,6 @@ use hearth_wire::Pubkey;
 
 use super::{Action, Bank, BankId, Consensus, FrozenBank, Refusal};
 use crate::stakes::VoteWeights;
-use crate::tower::LastVote;
 use crate::tracker::VoteError;
 use crate::{DUPLICATE_THRESHOLD, MAX_ELSEWHERE, MAX_SLOTS_AHEAD, exceeds};
 
@@ -246,26 +245,5 @@ impl Consensus {
     /// The stakes of the epoch that begins at a slot are known.
     pub fn on_epoch(&mut self, first_slot: u64, stakes: Arc<VoteWeights>) {
         self.stakes.insert(first_slot, stakes);
-    }
-
-    /// Adopts our own account's votes from a bank if they are newer than the tower's, and in any case the account's
-    /// last timestamp.
-    fn adopt(&mut self, id: BankId) {
-        let Some(account) = self.config.vote_account.and_then(|key| self.banks.get(&id)?.account(&key)) else { return };
-        let (slot, unix_s) = account.last_timestamp;
-        self.tower.adopt_timestamp(slot, unix_s);
-        let newest = self.tower.newest_slot();
-        let Some(last) = account.last_vote().filter(|last| newest.is_none_or(|newest| *last > newest)) else { return };
-        let Some(voted) = self.forks.on_chain(&id, last) else { return };
-        let Some(block_id) = self.banks.get(&voted).map(|bank| bank.block_id) else { return };
-        // An older root than the tower's stays out: a fork that descends from it may leave out the tower's.
-        let own_root = self.tower.lockouts().root;
-        let root = account.root.filter(|root| own_root.is_none_or(|own| own <= *root));
-        let root = root.and_then(|root| self.forks.on_chain(&id, root));
-        let votes = account.votes.clone();
-        self.tower.adopt(&votes, root, LastVote { id: voted, block_id });
-        if let Some(root) = root.filter(|root| root.slot > self.root().slot) {
-            self.set_root(root);
-        }
     }
 }

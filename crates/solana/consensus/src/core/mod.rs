@@ -10,9 +10,13 @@
 //! Events are passed to the `on_` methods in the order in which they happened; [`Consensus::step`] then returns the
 //! actions. It is called after every event or batch of them, and at every tick.
 
+mod adoption;
+mod identity;
 mod inputs;
 mod step;
 
+pub use adoption::{Adoption, SETTLED_SLOTS};
+pub use identity::NewIdentity;
 pub use inputs::InputError;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,8 +110,17 @@ pub struct Consensus {
     rebroadcast_in: Option<u64>,
     refusal: Option<Refusal>,
     is_changed: bool,
+    /// The last adoption that the caller has not taken.
+    adoption: Option<Adoption>,
+    /// No vote is cast until those of the account are old enough.
+    is_settling: bool,
+    /// The newest rooted slots, that of the root included, for the tower of another identity.
+    rooted: BTreeSet<u64>,
     actions: Vec<Action>,
 }
+
+/// Rooted slots that are remembered, 27 minutes of them: a tower whose root is older is no measure of what binds.
+pub(crate) const MAX_ROOTED: usize = 4_096;
 
 impl Consensus {
     /// A node that starts from a bank, with its saved tower, if any.
@@ -120,6 +133,8 @@ impl Consensus {
         let mut tower = tower.unwrap_or_else(|| Tower::new(root));
         tower.align(root, &start.ancestors)?;
         let awaited = tower.root().filter(|own| own.slot > root.slot);
+        let mut rooted: BTreeSet<u64> = start.ancestors.into_iter().chain([root.slot]).collect();
+        trim(&mut rooted);
         let FrozenBank { block_id, leader, votes, .. } = start.bank;
         let bank = Bank::new(root.slot, (block_id, leader), None, votes, |slot| slot == root.slot);
         let mut duplicates = Duplicates::default();
@@ -151,6 +166,9 @@ impl Consensus {
             rebroadcast_in: None,
             refusal: None,
             is_changed: true,
+            adoption: None,
+            is_settling: false,
+            rooted,
             actions: Vec::new(),
         })
     }
@@ -241,6 +259,8 @@ impl Consensus {
         let before = self.forks.root();
         let mut rooted: Vec<BankId> = self.forks.chain(&root).take_while(|id| *id != before).collect();
         rooted.reverse();
+        self.rooted.extend(rooted.iter().map(|id| id.slot));
+        trim(&mut self.rooted);
         self.forks.set_root(root);
         self.tower.set_root(root);
         self.banks.retain(|id, _| self.forks.contains(id));
@@ -256,6 +276,13 @@ impl Consensus {
         self.is_vote_rooted |= self.first_vote.is_some_and(|first| own.is_some_and(|own| own >= first));
         self.actions.push(Action::Root(rooted));
         self.is_changed = true;
+    }
+}
+
+/// Forgets the oldest rooted slots beyond [`MAX_ROOTED`].
+fn trim(rooted: &mut BTreeSet<u64>) {
+    while rooted.len() > MAX_ROOTED {
+        rooted.pop_first();
     }
 }
 

@@ -23,11 +23,14 @@ impl Consensus {
         if self.awaited.is_some() {
             return std::mem::take(&mut self.actions);
         }
+        if self.is_settling {
+            self.settle();
+        }
         if std::mem::take(&mut self.is_changed) {
             let decision = self.view().decide();
             self.refusal = decision.vote.err();
             let mut reset = decision.reset;
-            if let Ok((id, is_switch)) = decision.vote {
+            if let (Ok((id, is_switch)), false) = (decision.vote, self.is_settling) {
                 self.vote(id, is_switch, clock.now_ms);
                 reset = Some(id);
             }
@@ -107,6 +110,9 @@ impl Consensus {
 
     /// Sends the last vote again if it did not land and its transaction is old.
     fn refresh(&mut self, now_ms: u64) {
+        if self.is_settling {
+            return;
+        }
         let (Some(last), true) = (self.tower.last_vote(), self.config.vote_account.is_some()) else { return };
         let sent = self.sent.unwrap_or(SentVote { blockhash_of: last.id, at_ms: 0, is_switch: false });
         if now_ms.saturating_sub(sent.at_ms) < REFRESH_MS {

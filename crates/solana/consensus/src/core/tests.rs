@@ -9,6 +9,8 @@ use super::super::types::{AccountVotes, TowerVote};
 use super::*;
 use crate::{MAX_ELSEWHERE, VoteError};
 
+mod identity;
+
 const NODES: u8 = 4;
 
 fn id(slot: u64) -> BankId {

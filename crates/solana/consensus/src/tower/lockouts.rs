@@ -58,6 +58,30 @@ impl Lockouts {
         }
     }
 
+    /// Whether the vote program takes these votes in place of those that an account has, which lie at or below the
+    /// newest of these. It does not if a vote of the account is missing here and binds at the next one here, binds for
+    /// longer than the same vote here, or if the account's root is newer.
+    pub fn extends(&self, votes: &[Lockout], root: Option<u64>) -> bool {
+        let is_kept = |vote: &Lockout| match self.votes.binary_search_by_key(&vote.slot, |own| own.slot) {
+            Ok(at) => self.votes[at].confirmation_count >= vote.confirmation_count,
+            Err(at) => self.votes.get(at).is_some_and(|next| !vote.binds_at(next.slot)),
+        };
+        root <= self.root && votes.iter().filter(|vote| Some(vote.slot) > self.root).all(is_kept)
+    }
+
+    /// Whether these votes keep what those of `own` forbid, wherever they bind at `slot` or later: each of them is of an
+    /// ancestor, and rooted here, or a vote here for it or for a descendant binds as long.
+    pub fn keep(&self, own: &Self, slot: u64, is_ancestor: impl Fn(u64) -> bool) -> bool {
+        let is_covered = |vote: &Lockout| {
+            let binds_as_long = |other: &Lockout| {
+                other.slot >= vote.slot && other.last_locked_out_slot() >= vote.last_locked_out_slot()
+            };
+            self.root >= Some(vote.slot) || self.votes.iter().any(binds_as_long)
+        };
+        let mut binding = own.votes.iter().filter(|vote| vote.binds_at(slot));
+        binding.all(|vote| is_ancestor(vote.slot) && is_covered(vote))
+    }
+
     /// Whether a vote for `slot` is forbidden: it is not newer than the last or the root, or its ancestors lack the
     /// root or a vote that would still bind.
     pub fn is_locked_out(&self, slot: u64, is_ancestor: impl Fn(u64) -> bool) -> bool {

@@ -91,6 +91,11 @@ impl Tower {
         out
     }
 
+    /// Whose tower these bytes are, if they are one; the rest of them is not checked.
+    pub fn node_of(bytes: &[u8]) -> Option<Pubkey> {
+        bytes.strip_prefix(&MAGIC)?.first_chunk().copied()
+    }
+
     /// Parses the tower of `node`.
     ///
     /// # Errors

@@ -127,6 +127,44 @@ fn newer_own_votes_are_adopted_above_root() {
 }
 
 #[test]
+fn votes_extend_those_that_landed() {
+    let extends = |own: &Tower, landed: &Tower| {
+        let Lockouts { votes, root } = landed.lockouts();
+        own.lockouts().extends(votes, *root)
+    };
+    for slots in [0, 1, 5, 31, 40] {
+        for later in [0, 1, 31, 60] {
+            assert!(extends(&voted(1..=slots + later), &voted(1..=slots)), "{slots} and {later} more");
+        }
+    }
+    // A vote has expired before the next one.
+    assert!(extends(&voted([1, 2, 3, 9]), &voted([1, 2, 3])));
+    assert!(!extends(&voted([1, 2, 4]), &voted([1, 2, 3])), "3 binds up to 5");
+    assert!(!extends(&voted([1, 2]), &voted([1, 2, 3])), "no vote here is as new");
+    assert!(!extends(&voted([1, 2, 4, 5]), &voted([1, 2, 3, 4])), "3 is missing");
+    let fewer = voted((1..=10).chain(20..=22));
+    assert!(!extends(&fewer, &voted(1..=20)), "of 1 the account has the longer lockout");
+    assert!(!extends(&voted(1..=31), &voted(1..=40)), "an older root");
+}
+
+#[test]
+fn votes_keep_what_others_forbid() {
+    let keep = |new: &Tower, own: &Tower, slot, chain: &[u64]| {
+        new.lockouts().keep(own.lockouts(), slot, |slot| chain.contains(&slot))
+    };
+    let chain: Vec<u64> = (1..=20).collect();
+    assert!(keep(&voted(1..=9), &voted(1..=9), 10, &chain));
+    assert!(keep(&voted(1..=9), &voted([]), 10, &chain));
+    // 4 is missing, and a vote above it binds as long.
+    assert!(keep(&voted([1, 5, 6, 7]), &voted([1, 4, 5]), 8, &chain));
+    assert!(!keep(&voted([1, 7]), &voted([1, 4, 5, 6]), 8, &chain), "4 binds longer than 7");
+    assert!(keep(&voted([1, 20]), &voted([1, 4, 5, 6]), 20, &chain), "none binds any more");
+    assert!(!keep(&voted([1, 2, 3]), &voted([1, 2, 3]), 4, &[1, 2]), "3 is on another fork");
+    let rooted = voted(1..=40);
+    assert!(keep(&rooted, &voted(1..=9), 41, &chain), "all are rooted or there");
+}
+
+#[test]
 fn only_a_whole_saved_tower_is_restored() {
     let node = [3; 32];
     for tower in [Tower::default(), Tower::new(bank(7)), voted([5]), voted(1..=60), voted([1, 2, 3, 90])] {

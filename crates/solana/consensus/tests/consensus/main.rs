@@ -164,6 +164,27 @@ fn four_nodes_survive_one_death_not_two() {
 }
 
 #[test]
+fn node_with_an_old_copy_of_its_tower_votes_again() {
+    by_seeds("node_with_an_old_copy", 20, |seed| {
+        let mut network = Network::new(vec![1_000; 4], seed)?;
+        network.run_slots(50 + seed)?;
+        let copy = network.nodes[0].disk.tower.clone();
+        network.run_slots(60)?;
+        network.crash(0);
+        network.nodes[0].disk.tower = copy;
+        network.start(0, StartPoint::OldTower)?;
+        let running = network.nodes[0].running.as_ref().expect("it was started");
+        if !running.consensus.is_settling() {
+            return Err("it votes before it knows its votes".into());
+        }
+        goes_on(&mut network)?;
+        let running = network.nodes[0].running.as_mut().expect("it runs");
+        let adoption = running.consensus.take_adoption();
+        adoption.map(|_| ()).ok_or_else(|| "it has taken no votes from its account".into())
+    });
+}
+
+#[test]
 fn three_nodes_continue_without_a_deaf_one() {
     by_seeds("three_of_four", 20, |seed| {
         let mut network = Network::new(vec![1_000; 4], seed)?;

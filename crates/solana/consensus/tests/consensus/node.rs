@@ -80,6 +80,8 @@ impl LeaderView for View<'_> {
 pub enum StartPoint {
     /// Its own newest root.
     Root,
+    /// The same with a copy of its tower from before its last votes.
+    OldTower,
     /// An older root of its own.
     Older(usize),
     /// The root of another node: its own blocks are lost.
@@ -94,7 +96,7 @@ impl Node {
 
     pub fn start(&mut self, world: &World, from: StartPoint, now_us: u64) -> Result<(), String> {
         let root = match from {
-            StartPoint::Root => *self.disk.roots.last().expect("genesis"),
+            StartPoint::Root | StartPoint::OldTower => *self.disk.roots.last().expect("genesis"),
             StartPoint::Older(back) => self.disk.roots[self.disk.roots.len().saturating_sub(back + 1)],
             StartPoint::Other(root) => {
                 self.disk.blocks.clear();
@@ -117,7 +119,10 @@ impl Node {
         let stakes = Stakes::new(0, Arc::new(world.vote_weights()));
         let ancestors = world.chain(root).skip(1).map(|id| id.slot).collect();
         let start = Start { bank: world.blocks[&root].frozen(true), ancestors };
-        let consensus = Consensus::new(config, start, stakes, tower).map_err(|error| error.to_string())?;
+        let mut consensus = Consensus::new(config, start, stakes, tower).map_err(|error| error.to_string())?;
+        if matches!(from, StartPoint::OldTower) {
+            consensus.settle_first();
+        }
         self.running = Some(RunningNode {
             consensus,
             frozen: [(root.slot, root)].into(),

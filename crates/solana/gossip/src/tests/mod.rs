@@ -1,6 +1,7 @@
 //! Gossip among many nodes, on virtual time.
 
 mod hostile;
+mod hot_swap;
 mod network;
 mod signing;
 mod spread;

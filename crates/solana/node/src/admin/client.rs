@@ -52,6 +52,15 @@ impl AdminClient {
     ///
     /// The node refuses, or gives no answer.
     pub fn call_with(&mut self, method: &str, params: &[&str]) -> Result<Value, AdminError> {
+        self.call_json(method, &json!(params))
+    }
+
+    /// The same for a method that takes other parameters, too: an array of them.
+    ///
+    /// # Errors
+    ///
+    /// The node refuses, or gives no answer.
+    pub fn call_json(&mut self, method: &str, params: &Value) -> Result<Value, AdminError> {
         let no_answer =
             |path: &Path, why: String| AdminError::NoAnswer { path: path.to_owned(), method: method.to_owned(), why };
         let answer = self.exchange(method, params).map_err(|why| no_answer(&self.path, why.to_string()))?;
@@ -64,7 +73,7 @@ impl AdminClient {
         result.ok_or_else(|| no_answer(&self.path, format!("it says {answer}")))
     }
 
-    fn exchange(&mut self, method: &str, params: &[&str]) -> io::Result<Value> {
+    fn exchange(&mut self, method: &str, params: &Value) -> io::Result<Value> {
         let request = json!({ "jsonrpc": "2.0", "method": method, "params": params, "id": 1 });
         self.stream.get_mut().write_all(format!("{request}\n").as_bytes())?;
         let mut line = vec![];

@@ -25,12 +25,15 @@ use hearth_command::exit_code::ExitCode;
 use hearth_command::stop::StopSignal;
 use hearth_gossip::board::Board;
 use hearth_keys as keys;
+use hearth_pipeline::identity::IdentityStatus;
 use hearth_pipeline::voters::VoterDesk;
 use hearth_ring::unix_time;
 use hearth_wire::base58::encode_32;
 use hearth_wire::gossip::{ContactInfo, SocketKind};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+
+use crate::boot::IdentitySwitch;
 
 pub use client::AdminClient;
 pub use server::AdminServer;
@@ -121,6 +124,8 @@ pub struct Facts {
     pub gossip: Option<(ContactInfo, Arc<Board>)>,
     /// In a cluster: where the keys change that sign its votes.
     pub voters: Option<Arc<VoterDesk>>,
+    /// In a cluster: where its identity changes.
+    pub identity: Option<Arc<IdentitySwitch>>,
 }
 
 /// How far the node's start is.
@@ -222,11 +227,7 @@ impl AdminState {
     fn call(&self, method: &str, params: &[String]) -> Result<Value, Refusal> {
         match method {
             "addAuthorizedVoter" => {
-                let path = params.first().map(Path::new).ok_or_else(|| params_of(method, 1))?;
-                // A pipe would hold up the thread that serves all, and with it the node's end.
-                if path.metadata().is_ok_and(|found| !found.is_file()) {
-                    return Err(Refusal::new(INVALID_PARAMS, format!("{} is not a file", path.display())));
-                }
+                let path = file_of(params).ok_or_else(|| params_of(method, 1))??;
                 let key =
                     keys::read_private(path).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))?.keypair;
                 let added = self.voters()?.add(key);
@@ -236,6 +237,8 @@ impl AdminState {
                 let removed = self.voters()?.remove_all();
                 removed.map(|()| Value::Null).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))
             }
+            "setIdentity" => self.set_identity(params),
+            "identityStatus" => self.identity().map(|switch| status_json(&switch.status())),
             // The server sets the signal once the answer is sent.
             "exit" => Ok(Value::Null),
             "pid" => Ok(json!(std::process::id())),
@@ -247,11 +250,28 @@ impl AdminState {
             "rpcAddress" => Ok(self.facts().map_or(Value::Null, |facts| json!(facts.rpc))),
             "isGeneratingSnapshots" => self.running().map(|facts| json!(facts.takes_snapshots)),
             "contactInfo" => match self.running()?.gossip {
-                Some((own, board)) => Ok(contact_json(&newest(own, &board))),
+                Some((own, board)) => {
+                    let pubkey = self.identity().map_or(own.pubkey, |switch| switch.status().identity);
+                    Ok(contact_json(&newest(ContactInfo { pubkey, ..own }, &board)))
+                }
                 None => Err(Refusal::new(INVALID_PARAMS, NO_CLUSTER)),
             },
             _ => Err(Refusal::new(METHOD_NOT_FOUND, "Method not found")),
         }
+    }
+
+    /// Asks the node to take another identity, of which the second parameter says whether it must have a tower. The
+    /// third is about votes of a kind that there are none of here.
+    fn set_identity(&self, params: &[String]) -> Result<Value, Refusal> {
+        let wrong = || params_of("setIdentity", 3);
+        let path = file_of(params).ok_or_else(wrong)??;
+        let requires_tower = params.get(1).and_then(|param| param.parse().ok()).ok_or_else(wrong)?;
+        let requested = self.identity()?.request(path, requires_tower);
+        requested.map(|()| Value::Null).map_err(|why| Refusal::new(INVALID_PARAMS, why.to_string()))
+    }
+
+    fn identity(&self) -> Result<Arc<IdentitySwitch>, Refusal> {
+        self.running()?.identity.ok_or_else(|| Refusal::new(INVALID_PARAMS, NO_CLUSTER))
     }
 
     fn voters(&self) -> Result<Arc<VoterDesk>, Refusal> {
@@ -286,7 +306,7 @@ impl Request {
         let Some(method) = request["method"].as_str() else { return Err(invalid("it has no method")) };
         let params: Option<Vec<String>> = match request.get("params") {
             None | Some(Value::Null) => Some(vec![]),
-            Some(Value::Array(params)) => params.iter().map(|param| param.as_str().map(str::to_owned)).collect(),
+            Some(Value::Array(params)) => params.iter().map(text_of).collect(),
             Some(Value::Object(params)) => params.is_empty().then(Vec::new),
             Some(_) => None,
         };
@@ -302,8 +322,8 @@ impl Request {
     }
 }
 
-/// The methods that are served, and how many texts each takes as parameters.
-const METHODS: [(&str, usize); 9] = [
+/// The methods that are served, and how many parameters each takes: texts, or truth values.
+const METHODS: [(&str, usize); 11] = [
     ("exit", 0),
     ("pid", 0),
     ("startTime", 0),
@@ -313,12 +333,38 @@ const METHODS: [(&str, usize); 9] = [
     ("contactInfo", 0),
     ("addAuthorizedVoter", 1),
     ("removeAllAuthorizedVoters", 0),
+    ("setIdentity", 3),
+    ("identityStatus", 0),
 ];
 /// Why a node alone refuses what is about a cluster.
 const NO_CLUSTER: &str = "The node is in no cluster";
 
+/// A parameter as a text.
+fn text_of(param: &Value) -> Option<String> {
+    let truth = || param.as_bool().map(|truth| truth.to_string());
+    param.as_str().map(str::to_owned).or_else(truth)
+}
+
+/// The file that the first parameter names; `None` without one. A pipe would hold up the thread that serves all, and
+/// with it the node's end.
+fn file_of(params: &[String]) -> Option<Result<&Path, Refusal>> {
+    let path = Path::new(params.first()?);
+    Some(match path.metadata().is_ok_and(|found| !found.is_file()) {
+        true => Err(Refusal::new(INVALID_PARAMS, format!("{} is not a file", path.display()))),
+        false => Ok(path),
+    })
+}
+
+fn status_json(status: &IdentityStatus) -> Value {
+    json!({
+        "identity": encode_32(&status.identity).to_string(),
+        "isChanging": status.is_changing,
+        "failure": status.failure,
+    })
+}
+
 fn params_of(method: &str, count: usize) -> Refusal {
-    Refusal::new(INVALID_PARAMS, format!("Invalid params: {method} takes {count} texts"))
+    Refusal::new(INVALID_PARAMS, format!("Invalid params: {method} takes {count} parameters"))
 }
 
 fn refused(Refusal { code, message }: &Refusal, id: &Value) -> Reply {

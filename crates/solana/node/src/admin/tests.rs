@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use hearth_pipeline::identity::IdentityWatch;
 use hearth_testkit::wait_until;
 use hearth_wire::gossip::Version;
 
@@ -46,6 +47,7 @@ fn facts() -> Facts {
         takes_snapshots: true,
         gossip: Some((own, Arc::new(Board::default()))),
         voters: None,
+        identity: None,
     }
 }
 
@@ -112,7 +114,7 @@ fn what_is_no_request_gets_an_error() {
     ] {
         assert_eq!(code(&state, line), INVALID_REQUEST, "{line}");
     }
-    for method in ["", "Exit", "exit ", "setIdentity", "getSlot"] {
+    for method in ["", "Exit", "exit ", "setPublicAddress", "getSlot"] {
         assert_eq!(code(&state, &request(method)), METHOD_NOT_FOUND, "{method}");
     }
     for params in ["[1]", "{\"a\":1}", "7", "\"a\""] {
@@ -131,7 +133,9 @@ fn what_is_no_request_gets_an_error() {
 fn every_listed_method_is_served() {
     let (state, _) = state();
     state.enter(Stage::Running(facts()));
-    for (method, count) in METHODS.iter().filter(|(method, _)| !method.ends_with("AuthorizedVoters")) {
+    // These two need a desk.
+    let has_desk = |method: &str| method.ends_with("AuthorizedVoters") || method == "identityStatus";
+    for (method, count) in METHODS.iter().filter(|(method, _)| !has_desk(method)) {
         assert_eq!(state.call(method, &[]).is_ok(), *count == 0, "{method}");
     }
 }
@@ -161,6 +165,37 @@ fn voters_are_added_and_removed() {
     assert_eq!(code(&state, r#"{"method":"addAuthorizedVoter","params":[7],"id":1}"#), INVALID_PARAMS);
     assert_eq!(result(&state, "removeAllAuthorizedVoters"), Value::Null);
     assert_eq!(voters.choose(Some(&voter), &[3; 32]), None);
+}
+
+#[test]
+fn identity_is_changed_by_tower() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("id.json");
+    let new = encode_32(&keys::create(&path).unwrap().public).to_string();
+    let old = encode_32(&[3; 32]).to_string();
+    let (state, _) = state();
+    let set = |path: &Path, requires_tower: Value| {
+        let params = json!([path, requires_tower, true]);
+        answered(&state, &json!({ "method": "setIdentity", "params": params, "id": 1 }).to_string())
+    };
+    assert_eq!(set(&path, json!(false))["error"]["message"], "Retry once validator start up is complete");
+    state.enter(Stage::Running(facts()));
+    assert_eq!(set(&path, json!(false))["error"]["message"], NO_CLUSTER);
+    assert_eq!(code(&state, &request("identityStatus")), INVALID_PARAMS);
+    let watch = IdentityWatch::from([3; 32]);
+    let switch = IdentitySwitch::new(watch.desk(), folder.path(), Box::new(|_| None), None, false);
+    state.enter(Stage::Running(Facts { identity: Some(Arc::new(switch)), ..facts() }));
+    let refused = set(&path, json!(true));
+    assert!(refused["error"]["message"].as_str().is_some_and(|why| why.contains("tower-1_9-")), "{refused}");
+    assert_eq!(set(Path::new("/dev/null"), json!(false))["error"]["message"], "/dev/null is not a file");
+    assert_eq!(set(&path, json!("perhaps"))["error"]["code"], INVALID_PARAMS);
+    assert_eq!(code(&state, r#"{"method":"setIdentity","params":["a",true],"id":1}"#), INVALID_PARAMS);
+    let status = |is_changing| json!({ "identity": old, "isChanging": is_changing, "failure": null });
+    assert_eq!(result(&state, "identityStatus"), status(false));
+    assert_eq!(set(&path, json!(false))["result"], Value::Null);
+    assert_eq!(result(&state, "identityStatus"), status(true));
+    assert_eq!(result(&state, "contactInfo")["id"], old);
+    assert_ne!(old, new);
 }
 
 fn connect(folder: &Path) -> UnixStream {

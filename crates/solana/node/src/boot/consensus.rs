@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hearth_consensus::Tower as VoteTower;
 use hearth_keys::{self as keys, KeyError, Keypair};
-use hearth_ledger::{Ledger, VoteState};
+use hearth_ledger::Ledger;
 use hearth_pipeline::bank::RecorderConfig;
 use hearth_pipeline::exec::{self, Exec, WorkerConfig};
 use hearth_pipeline::failure::Failure;
@@ -26,6 +26,7 @@ use hearth_tile::{Clock, Tile};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::{decode_32, encode_32};
 
+use super::identity::{Desks, IdentitySwitch, node_of};
 use super::voting::{self, VotingDecision};
 use super::{BootError, Chain, Peers};
 use crate::config::Config;
@@ -48,8 +49,8 @@ pub(super) struct Consensus {
     pub vote_account: Option<Pubkey>,
     /// The keys that may sign votes, for sign, if they are others than the identity alone.
     pub voters: Option<VoterKeys>,
-    /// In a cluster: where the operator changes these.
-    pub desk: Option<VoterDesk>,
+    /// In a cluster: where the operator changes the node's keys.
+    desks: Desks,
     /// In a cluster: the newest confirmed slot at startup, for store, which is that of the root.
     pub confirmed: Option<u64>,
 }
@@ -100,7 +101,9 @@ impl Consensus {
         let start = position::start(ledger, block_id, &blocks, rooted);
         let root = start.block.bank.id.slot;
         let own = given.filter(|account| is_of_node(ledger, account, &node));
-        let account = own.filter(|account| may_vote(config, folder, account, saved.as_ref(), &start));
+        let decision = own.map(|account| decision(config, folder, &account, saved.as_ref(), &start));
+        let settles_first = matches!(decision, Some(VotingDecision::Settles { .. }));
+        let account = own.filter(|_| !matches!(decision, Some(VotingDecision::Follows { .. })));
         // Where it lacks votes it is no measure of what to root.
         let saved = saved.filter(|_| account == given);
         let (desk, voters, keys) = VoterDesk::new(node, authorized_voters(config)?);
@@ -118,14 +121,11 @@ impl Consensus {
             slot: Duration::from_millis(genesis.config().slot_ms),
         };
         let core = Core::new(core, start, saved, Clocks::of(clock)).map_err(DivergenceError::from)?;
-        let watch = DivergenceWatch {
-            node,
-            ledger: ledger.clone(),
-            board: peers.board.clone(),
-            replay: Failure::default(),
-            tower: Failure::default(),
-            asking: HashQuery::default(),
-        };
+        let mut core = core.with_identity(chain.watch.clone());
+        if settles_first {
+            core.settle_first();
+        }
+        let watch = divergence_watch(chain, peers);
         let replay = replay::Config {
             ledger: ledger.clone(),
             block_id,
@@ -140,9 +140,16 @@ impl Consensus {
             failure: watch.tower.clone(),
             membership: Membership::Cluster,
         };
-        let confirmed = Some(root);
-        let desk = Some(desk);
-        Ok((Self { replay: Some(replay), tower, vote_account: account, voters: Some(keys), desk, confirmed }, watch))
+        let identity = Some(Arc::new(identity_switch(chain, given, cluster.leads)));
+        let desks = Desks { voters: Some(Arc::new(desk)), identity };
+        // Sign takes the account although this identity may not vote: another one may.
+        let (replay, voters, confirmed) = (Some(replay), Some(keys), Some(root));
+        Ok((Self { replay, tower, vote_account: given, voters, desks, confirmed }, watch))
+    }
+
+    /// Takes what the operator changes the node's keys by.
+    pub fn take_desks(&mut self) -> Desks {
+        std::mem::take(&mut self.desks)
     }
 
     /// For a node that is a cluster of one. Continues from the ledger's last block, which is the root.
@@ -155,8 +162,27 @@ impl Consensus {
         let files = Box::new(NoFiles);
         let membership = Membership::Alone(alone);
         let tower = tower::Config { core, files, failure: Failure::default(), membership };
-        Self { replay: None, tower, vote_account, voters: None, desk: None, confirmed: None }
+        Self { replay: None, tower, vote_account, voters: None, desks: Desks::default(), confirmed: None }
     }
+}
+
+/// Explains why this node can no longer be in its cluster, once it cannot.
+fn divergence_watch(chain: &Chain, peers: &Peers) -> DivergenceWatch {
+    DivergenceWatch {
+        node: chain.watch.clone(),
+        ledger: chain.ledger.clone(),
+        board: peers.board.clone(),
+        replay: Failure::default(),
+        tower: Failure::default(),
+        asking: HashQuery::default(),
+    }
+}
+
+/// Where the operator changes the identity of a node with this vote account.
+fn identity_switch(chain: &Chain, vote_account: Option<Pubkey>, leads: bool) -> IdentitySwitch {
+    let ledger = chain.ledger.clone();
+    let node_of = Box::new(move |account: &Pubkey| node_of(&ledger, account));
+    IdentitySwitch::new(chain.watch.desk(), &chain.folder, node_of, vote_account, leads)
 }
 
 /// Adds the tower tile and, in a cluster, replay and the exec tiles.
@@ -221,21 +247,34 @@ fn tell_absent_voter(start: &Start, account: &Pubkey, node: &Pubkey, voters: &Vo
 
 /// Whether a vote account names this node; reports if it names another. One that does not exist so far may name it.
 fn is_of_node(ledger: &Ledger, account: &Pubkey, node: &Pubkey) -> bool {
-    let state = ledger.accounts().with(account, VoteState::of_account).flatten();
-    let other = state.filter(|state| state.node != *node);
-    other.iter().for_each(|state| hearth_command::output::note(voting::notice_of_other(account, &state.node)));
+    let other = node_of(ledger, account).filter(|other| other != node);
+    other.iter().for_each(|other| hearth_command::output::note(voting::notice_of_other(account, other)));
     other.is_none()
 }
 
-/// Whether the node may vote with an account; reports why not.
-fn may_vote(config: &Config, folder: &Path, account: &Pubkey, saved: Option<&VoteTower>, start: &Start) -> bool {
+/// Whether the node may vote with an account; reports why not, or what it takes from the account first.
+fn decision(
+    config: &Config,
+    folder: &Path,
+    account: &Pubkey,
+    saved: Option<&VoteTower>,
+    start: &Start,
+) -> VotingDecision {
     let votes = start.block.bank.votes.iter().find(|votes| votes.key == *account);
     let tower = saved.map(|tower| tower.newest_slot().unwrap_or(0));
-    match voting::verdict(tower, config.consensus.vote_without_tower, votes) {
-        VotingDecision::Votes => true,
-        VotingDecision::Follows { newest } => {
+    let fits = |tower: &VoteTower| tower.clone().align(start.block.bank.id, &start.ancestors).is_ok();
+    let decision = match voting::verdict(tower, config.consensus.vote_without_tower, votes) {
+        VotingDecision::Settles { newest } if !saved.is_some_and(fits) => VotingDecision::Follows { newest },
+        decision => decision,
+    };
+    match (decision, tower) {
+        (VotingDecision::Votes, _) => {}
+        (VotingDecision::Settles { newest }, Some(tower)) => {
+            hearth_command::output::note(voting::notice_of_settling(folder, account, newest, tower));
+        }
+        (VotingDecision::Settles { newest } | VotingDecision::Follows { newest }, _) => {
             hearth_command::output::note(voting::notice(folder, account, newest, tower));
-            false
         }
     }
+    decision
 }

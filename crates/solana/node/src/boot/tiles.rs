@@ -21,6 +21,7 @@ use hearth_pipeline::dedup::{self, Dedup};
 use hearth_pipeline::drops::DropLog;
 use hearth_pipeline::failure::Failure;
 use hearth_pipeline::gossip::Gossip;
+use hearth_pipeline::identity::IdentityWatch;
 use hearth_pipeline::metric::{self, Metric};
 use hearth_pipeline::net::links::LinksConfig;
 use hearth_pipeline::net::{self, Net};
@@ -89,6 +90,7 @@ pub(super) fn tile_configs(
     let takes_turns = cluster.is_some_and(|cluster| cluster.leads);
     let bench = &config.development.bench;
     let shreds = cluster.map(|_| shred_cluster(config, &chain, nonce_key(session.as_ref())));
+    let watch = chain.watch.clone();
     let Chain {
         genesis, ledger, folder, identity: Identity { keypair, public: own }, store, replayed, history, ..
     } = chain;
@@ -126,13 +128,14 @@ pub(super) fn tile_configs(
             tap: tap.clone(),
         });
     let configs = cluster.into_iter().fold(configs, |configs, cluster| {
-        configs.one::<TxSend>(txsend_config(config, own, &ledger, &drops)).one::<Gossip>(cluster.gossip.clone())
+        let txsend = txsend_config(config, watch.clone(), &ledger, &drops);
+        configs.one::<TxSend>(txsend).one::<Gossip>(cluster.gossip.clone())
     });
     let configs = shreds.iter().fold(configs, |configs, shreds| {
         configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
     });
     let confirmed = consensus.as_ref().and_then(|consensus| consensus.confirmed);
-    let (sign, consensus) = sign_config(keypair, consensus);
+    let (sign, consensus) = sign_config(keypair, watch, consensus);
     let (configs, apart) = with_sign(configs, topology, sign);
     let configs = with_consensus(configs, topology, consensus, recording.as_ref())
         .one::<Metric>(metric_config(workspace_path(config), &ports, metrics, folder))
@@ -153,19 +156,23 @@ fn with_sign(configs: TileConfigs, topology: &Topology, sign: sign::Config) -> (
 }
 
 /// Takes the keys that may sign votes from the configuration of consensus.
-fn sign_config(key: Keypair, mut consensus: Option<Consensus>) -> (sign::Config, Option<Consensus>) {
+fn sign_config(
+    key: Keypair,
+    identity: IdentityWatch,
+    mut consensus: Option<Consensus>,
+) -> (sign::Config, Option<Consensus>) {
     let vote_account = consensus.as_ref().and_then(|consensus| consensus.vote_account);
     let voters = consensus.as_mut().and_then(|consensus| consensus.voters.take());
     // A node that does not vote has no use for any.
     let voters = voters.unwrap_or_else(VoterKeys::identity_alone);
-    (sign::Config { key, vote_account, voters }, consensus)
+    (sign::Config { key, vote_account, voters, identity }, consensus)
 }
 
 fn bank_config(ledger: &Arc<Ledger>, drops: &DropLog, recording: Option<bank::RecorderConfig>) -> bank::Config {
     bank::Config { ledger: ledger.clone(), drops: drops.clone(), recording }
 }
 
-fn txsend_config(config: &Config, identity: Pubkey, ledger: &Arc<Ledger>, drops: &DropLog) -> txsend::Config {
+fn txsend_config(config: &Config, identity: IdentityWatch, ledger: &Arc<Ledger>, drops: &DropLog) -> txsend::Config {
     let votes = config.consensus.vote && !config.follows();
     txsend::Config { identity, votes, ledger: ledger.clone(), drops: drops.clone() }
 }
@@ -247,6 +254,7 @@ fn net_config(config: &NetTile, makes_blocks: bool, links: Option<LinksConfig>, 
 /// How shred handles other nodes' shreds.
 fn shred_cluster(config: &Config, chain: &Chain, nonces: NonceKey) -> shred::Cluster {
     shred::Cluster {
+        identity: chain.watch.clone(),
         receiver: receiver_config(config, chain),
         ledger: chain.ledger.clone(),
         blocks: chain.store.reader(),
@@ -256,7 +264,7 @@ fn shred_cluster(config: &Config, chain: &Chain, nonces: NonceKey) -> shred::Clu
 
 fn repair_config(shreds: &shred::Cluster) -> repair::Config {
     repair::Config {
-        own: shreds.receiver.own,
+        own: shreds.identity.clone(),
         ledger: shreds.ledger.clone(),
         blocks: shreds.blocks.clone(),
         nonces: shreds.nonces,
@@ -264,7 +272,8 @@ fn repair_config(shreds: &shred::Cluster) -> repair::Config {
 }
 
 fn rserve_config(shreds: &shred::Cluster) -> rserve::Config {
-    rserve::Config { own: shreds.receiver.own, shred_version: shreds.receiver.version, blocks: shreds.blocks.clone() }
+    let (own, shred_version) = (shreds.identity.clone(), shreds.receiver.version);
+    rserve::Config { own, shred_version, blocks: shreds.blocks.clone() }
 }
 
 /// The secret by which repair and shred recognize responses.

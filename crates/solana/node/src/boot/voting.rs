@@ -6,11 +6,12 @@
 //! An account that has voted has binding votes, and the newest may not be in the bank yet. A node without a tower does
 //! not know them and could violate their lockouts, so an identity from another machine or from Agave must bring its
 //! tower along. A tower is saved before its vote is sent, so one that is older than the account's votes is a copy from
-//! before the last of them, and lacks votes too.
+//! before the last of them: the identity has voted elsewhere since. Such a node takes the account's votes, as Agave
+//! does, and begins to vote once these are so old that none that it does not know can still land below its own.
 
 use std::path::Path;
 
-use hearth_consensus::AccountVotes;
+use hearth_consensus::{AccountVotes, SETTLED_SLOTS};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 
@@ -19,7 +20,12 @@ use hearth_wire::base58::encode_32;
 pub(super) enum VotingDecision {
     /// It votes.
     Votes,
-    /// It only follows: its account has voted up to this slot, or rooted it, and the tower does not reach it.
+    /// It votes once it has taken the votes of its account: these go up to this slot, and the tower does not reach it.
+    Settles {
+        /// The newest slot voted for or rooted.
+        newest: u64,
+    },
+    /// It only follows: its account has voted up to this slot, or rooted it, and there is no tower.
     Follows {
         /// The newest slot voted for or rooted.
         newest: u64,
@@ -30,8 +36,10 @@ pub(super) enum VotingDecision {
 /// account. `tower` is the newest slot of the tower, if there is one; `is_told`: the operator allows voting without a
 /// tower.
 pub(super) fn verdict(tower: Option<u64>, is_told: bool, votes: Option<&AccountVotes>) -> VotingDecision {
-    match votes.and_then(|votes| votes.last_vote().max(votes.root)) {
-        Some(newest) if tower.is_none_or(|tower| tower < newest) && !is_told => VotingDecision::Follows { newest },
+    let newest = votes.and_then(|votes| votes.last_vote().max(votes.root)).filter(|_| !is_told);
+    match (newest, tower) {
+        (Some(newest), None) => VotingDecision::Follows { newest },
+        (Some(newest), Some(tower)) if tower < newest => VotingDecision::Settles { newest },
         _ => VotingDecision::Votes,
     }
 }
@@ -50,12 +58,24 @@ pub(super) fn notice(folder: &Path, account: &Pubkey, newest: u64, tower: Option
     )
 }
 
+/// The notice that the node lacks votes of its account, and takes them.
+pub(super) fn notice_of_settling(folder: &Path, account: &Pubkey, newest: u64, tower: u64) -> String {
+    format!(
+        "notice: the vote account {} has voted up to slot {newest}, and the tower.bin in {} goes only to slot {tower}: \
+         this identity has voted elsewhere since. The node takes the account's votes, and votes once the newest of \
+         them is {SETTLED_SLOTS} slots old. One identity is one node: no other process may vote with it",
+        encode_32(account),
+        folder.display()
+    )
+}
+
 /// The notice that the node only follows, since the vote account names another node. A spare has the keys of the node
 /// whose place it may take, and must not vote beside it.
 pub(super) fn notice_of_other(account: &Pubkey, node: &Pubkey) -> String {
     format!(
         "notice: this node does not vote, it only follows: its vote account {} is that of the node {}; to take its \
-         place, end that node and start this one with its identity and its tower",
+         place, give that one another identity or end it, and then this one its identity by `hearth validator \
+         set-identity`",
         encode_32(account),
         encode_32(node)
     )
@@ -69,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_node_votes_where_its_tower_goes_as_far_as_its_account() {
-        use VotingDecision::{Follows, Votes};
+        use VotingDecision::{Follows, Settles, Votes};
         let account = |slot: Option<u64>, root: Option<u64>| {
             let votes = slot.map(|slot| Lockout { slot, confirmation_count: 1 }).into_iter().collect();
             Some(AccountVotes { votes, root, ..AccountVotes::default() })
@@ -89,7 +109,8 @@ mod tests {
                 assert_eq!(verdict(tower, is_told, account.as_ref()), Votes, "{account:?}");
             }
         }
-        assert_eq!(verdict(Some(6), false, account(Some(7), Some(5)).as_ref()), Follows { newest: 7 });
+        assert_eq!(verdict(Some(6), false, account(Some(7), Some(5)).as_ref()), Settles { newest: 7 });
+        assert_eq!(verdict(Some(6), true, account(Some(7), Some(5)).as_ref()), Votes);
     }
 
     #[test]
@@ -101,5 +122,8 @@ mod tests {
             }
             assert_eq!(said.lines().count(), 1);
         }
+        let said = notice_of_settling(Path::new("my chain"), &[1; 32], 77, 70);
+        assert!(said.contains("up to slot 77,") && said.contains("only to slot 70:"), "{said}");
+        assert_eq!(said.lines().count(), 1);
     }
 }

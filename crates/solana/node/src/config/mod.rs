@@ -303,9 +303,10 @@ tables! {
         /// each vote is signed by the one that the account names in its epoch. Empty: the identity is the authorized
         /// voter. A node alone takes no other.
         pub authorized_voter_paths: Vec<PathBuf> = vec![],
-        /// Votes in a cluster although the vote account has voted before and the ledger folder has no tower, or one
-        /// that is older than the account's votes. The node then takes the votes in the account for its tower; a vote
-        /// that did not land may still lock it out. Without this option such a node only follows.
+        /// Votes in a cluster at once although the vote account has voted before and the ledger folder has no tower, or
+        /// one that is older than the account's votes. The node then takes the votes in the account for its tower; a
+        /// vote that did not land may still lock it out. Without this option a node without a tower only follows, and
+        /// one with an older tower votes once the account's newest vote is 32 slots old.
         pub vote_without_tower: bool = false,
         /// Slots of the chain's hard forks, as after a restart of the cluster. Every node must have the same ones:
         /// they change bank hashes from the slot on, and the shred version at once.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use hearth_ring::HugePages;
+use hearth_ring::{HugePages, Observer};
 
 use super::{Config, HugeTlbFs, PageSize, Ports};
 
@@ -31,6 +31,21 @@ impl LocalNode {
     /// A node of another name with the same configuration.
     pub fn named(&self, name: &str) -> Self {
         Self { name: name.into(), ..self.clone() }
+    }
+
+    /// The names of the nodes that run on this machine with the same configuration, and whose workspace is readable.
+    pub fn running(&self) -> Vec<String> {
+        let at = self.named("").workspace();
+        let (Some(folder), Some(prefix)) = (at.parent(), at.file_name().and_then(|name| name.to_str())) else {
+            return vec![];
+        };
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = files.filter_map(|file| Some(file.file_name().to_str()?.strip_prefix(prefix)?.to_owned()));
+        let is_alive =
+            |name: &String| Observer::attach(&self.named(name).workspace()).is_ok_and(|node| node.is_alive());
+        let mut names: Vec<String> = names.filter(is_alive).collect();
+        names.sort();
+        names
     }
 
     /// Its workspace file.

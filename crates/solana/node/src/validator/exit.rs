@@ -42,7 +42,7 @@ impl Exit {
         let pid =
             answer.as_u64().ok_or_else(|| ValidatorError::Garbled { method: "pid", answer: answer.to_string() })?;
         admin.call("exit")?;
-        say.line("Exit request sent");
+        say.line(format_args!("Exit request sent to process {pid}, whose ledger is {}", folder.display()));
         if self.no_wait_for_exit {
             return Ok(());
         }

@@ -13,6 +13,7 @@ mod contact_info;
 mod exit;
 mod options;
 mod restart_window;
+mod set_identity;
 #[cfg(test)]
 mod tests;
 
@@ -32,7 +33,7 @@ use hearth_wire::base58::decode_32;
 
 use crate::admin::{AdminError, AdminState};
 use crate::boot::{self, BootError, Instruments};
-use crate::config::{self, Config, ConfigError, ConfigFile, LoadedConfig};
+use crate::config::{self, Config, ConfigError, ConfigFile, LoadedConfig, LocalNode};
 use crate::developer::Flags;
 use crate::peers::join::JoinError;
 use crate::restore::Declared;
@@ -88,6 +89,11 @@ pub enum Command {
     AuthorizedVoter(authorized_voter::AuthorizedVoter),
     /// Show what the node says of itself in gossip.
     ContactInfo(contact_info::ContactInfoOptions),
+    /// Give the node another identity while it runs.
+    ///
+    /// It votes with that identity's tower if the ledger folder has it, else with the votes that the chain has of its
+    /// vote account. The change lasts until the node ends; --identity names the key of its next start.
+    SetIdentity(set_identity::SetIdentity),
 }
 
 /// Why the node does not start, or a subcommand fails.
@@ -158,6 +164,14 @@ pub enum ValidatorError {
     /// The node does not answer on its admin socket.
     #[error(transparent)]
     Admin(#[from] AdminError),
+    /// The same, and others run.
+    #[error("{why}; these nodes run on this machine: {}", running.join(", "))]
+    OtherNode {
+        /// Why the node does not answer.
+        why: AdminError,
+        /// The names of those that run, for `--name`.
+        running: Vec<String>,
+    },
     /// The node's RPC does not answer.
     #[error(transparent)]
     Rpc(#[from] RpcError),
@@ -171,6 +185,14 @@ pub enum ValidatorError {
         method: &'static str,
         /// The answer.
         answer: String,
+    },
+    /// The node refuses another identity.
+    #[error("the identity stays {identity}: {why}")]
+    IdentityStays {
+        /// The identity.
+        identity: String,
+        /// The node's words.
+        why: String,
     },
     /// The node leads too often for the requested idle time.
     #[error(
@@ -218,6 +240,16 @@ impl NodeSelector {
         Ok(loaded)
     }
 
+    /// Names the nodes that run if the one that was meant does not.
+    fn with_running(&self, why: ValidatorError) -> ValidatorError {
+        let ValidatorError::Admin(why @ AdminError::NoNode { .. }) = why else { return why };
+        let running = self.load().map(|loaded| LocalNode::of(&loaded.config).running()).unwrap_or_default();
+        match running.is_empty() {
+            true => ValidatorError::Admin(why),
+            false => ValidatorError::OtherNode { why, running },
+        }
+    }
+
     /// The ledger folder of the node.
     fn folder(&self) -> Result<PathBuf, ValidatorError> {
         let config = self.load()?.config;
@@ -240,12 +272,14 @@ pub fn run(options: &Options, instruments: Option<Instruments>, say: &CommandOut
         return Err(ValidatorError::Misplaced);
     }
     let folder = options.node.folder()?;
-    match command {
+    let done = match command {
         Command::Exit(exit) => exit.run(&folder, say),
         Command::WaitForRestartWindow(wait) => wait.run(&folder, say),
         Command::AuthorizedVoter(command) => command.run(&folder, say),
         Command::ContactInfo(info) => info.run(&folder, say),
-    }
+        Command::SetIdentity(set) => set.run(&folder, say),
+    };
+    done.map_err(|why| options.node.with_running(why))
 }
 
 fn start(options: &Options, instruments: Option<Instruments>, say: &CommandOutput) -> Result<(), ValidatorError> {

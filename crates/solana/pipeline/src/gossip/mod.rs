@@ -37,6 +37,7 @@ use hearth_wire::gossip::{ContactInfo, CrdsData, CrdsKind, CrdsValue};
 use hearth_wire::{Hash, Pubkey};
 use parking_lot::Mutex;
 
+use crate::identity::IdentityWatch;
 use crate::links::{
     Datagram, GOSSIP_NET, GOSSIP_REPAIR, GOSSIP_SHRED, GOSSIP_SIGN, GOSSIP_SIGN_DEPTH, GOSSIP_TOWER, GOSSIP_TXSEND,
     NET_GOSSIP, Outgoing, PortKind, SHRED_GOSSIP, SIGN_GOSSIP, SlotNews, Statement, TOWER_GOSSIP, TowerNews,
@@ -82,6 +83,8 @@ pub struct Config {
     pub protocol: protocol::Config,
     /// This node's contact info.
     pub own: ContactInfo,
+    /// Its identity; it begins with that of the contact info.
+    pub identity: IdentityWatch,
     /// The ledger, for stakes, leaders and the final slot.
     pub ledger: Arc<Ledger>,
     /// Reads the blocks that the node serves to others.
@@ -120,6 +123,7 @@ impl AnnouncedArchives {
 /// Runs the state machine between its links.
 pub struct Gossip {
     machine: protocol::Gossip,
+    identity: IdentityWatch,
     ledger: Arc<Ledger>,
     blocks: Reader,
     archives: Arc<AnnouncedArchives>,
@@ -176,9 +180,10 @@ impl Tile for Gossip {
         host.input(NET_GOSSIP)?;
         [net, sign].into_iter().chain(readers).for_each(|port| host.elective(port));
         let now_ms = host.clock().wall_ns() / MS;
-        let Config { protocol, own, ledger, blocks, archives, board } = config;
+        let Config { protocol, own, identity, ledger, blocks, archives, board } = config;
         Ok(Self {
             machine: protocol::Gossip::new(protocol, own, host.secret(), now_ms),
+            identity,
             root: ledger.slot(Commitment::Finalized),
             ledger,
             blocks,
@@ -267,6 +272,13 @@ impl Tile for Gossip {
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        if let Some(identity) = self.identity.changed() {
+            self.machine.set_identity(identity, out.wall_ns() / MS);
+            self.is_double = false;
+            // What it says of itself is due.
+            self.tick_ns = 0;
+            self.stakes_ns = 0;
+        }
         out.count.protocol = *self.machine.counters();
     }
 

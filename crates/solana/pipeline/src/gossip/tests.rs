@@ -74,6 +74,7 @@ impl Node {
                 verifier_bytes_max: 0,
                 ..protocol::Config::default()
             },
+            identity: own.pubkey.into(),
             own,
             ledger: ledger(),
             blocks: store.reader(),

@@ -40,6 +40,7 @@ use hearth_wire::repair::{self, AncestorHashes, Answer, Request, RequestContent}
 use hearth_wire::{Hash, Pubkey, Signature};
 
 use crate::cluster_view::{RepairPeer, View};
+use crate::identity::IdentityWatch;
 use crate::links::{
     AncestorAnswer, AncestorQuestion, Datagram, GAPS_MAX, GOSSIP_REPAIR, NET_REPAIR, Outgoing, PONG, PeerNews,
     PortKind, REPAIR_NET, REPAIR_SIGN, REPAIR_TOWER, SHRED_REPAIR, SIGN_REPAIR, SLOT_GAPS, SLOT_WHOLE, SlotGaps,
@@ -112,7 +113,7 @@ const REQUESTS_MAX: usize = UNSIGNED_MAX * (AGAIN_NS / LOOK_NS) as usize;
 #[derive(Clone)]
 pub struct Config {
     /// This node's identity.
-    pub own: Pubkey,
+    pub own: IdentityWatch,
     /// The ledger, for the executed and final slots.
     pub ledger: Arc<Ledger>,
     /// Reads stored blocks.
@@ -190,7 +191,7 @@ impl Tile for Repair {
         let (net, tower) = (host.output(REPAIR_NET)?, host.output(REPAIR_TOWER)?);
         [net, tower].into_iter().for_each(|port| host.elective(port));
         Ok(Self {
-            view: View::new(config.own),
+            view: View::new(config.own.known()),
             config,
             begun: BTreeMap::new(),
             whole: BTreeMap::new(),
@@ -257,6 +258,9 @@ impl Tile for Repair {
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        if let Some(own) = self.config.own.changed() {
+            self.view.set_own(own);
+        }
         out.count.slots = self.begun.len() as u64;
     }
 
@@ -416,7 +420,7 @@ impl Repair {
         out: &mut Out<'_, Self>,
     ) {
         // The peer compares it with its own clock.
-        let (sender, time_ms) = (self.config.own, out.wall_ns() / 1_000_000);
+        let (sender, time_ms) = (self.config.own.known(), out.wall_ns() / 1_000_000);
         let bytes = Request { sender, recipient, time_ms, nonce, wanted }.write();
         let question = repair::signed_bytes(&bytes);
         self.ask_signature(UnsignedMessage::Request { to, bytes }, &question, out);
@@ -536,7 +540,7 @@ impl Repair {
                 (to, bytes)
             }
             UnsignedMessage::Pong { to, hash } => {
-                let pong = Pong { from: self.config.own, hash, signature: *signature };
+                let pong = Pong { from: self.config.own.known(), hash, signature: *signature };
                 (to, repair::write_pong(&pong))
             }
         };

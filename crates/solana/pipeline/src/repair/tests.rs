@@ -59,7 +59,7 @@ impl Bench {
             lowest: 0,
         };
         let (own, blocks) = (key(1).public_key(), store.reader());
-        let config = Config { own, ledger, blocks, nonces: NONCES };
+        let config = Config { own: own.into(), ledger, blocks, nonces: NONCES };
         let mut bench = Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), _folder: folder };
         bench.hear(PeerNews::Known(peer));
         bench

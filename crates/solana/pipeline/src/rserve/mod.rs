@@ -22,8 +22,8 @@ use std::collections::VecDeque;
 use hearth_consensus::BankId;
 use hearth_ledger::blockstore::Reader;
 use hearth_tile::{Frag, Host, In, InitError, Out, Port, Tile};
-use hearth_wire::Pubkey;
 
+use crate::identity::IdentityWatch;
 use crate::links::{Datagram, Outgoing, PortKind, RSERVE_NET, RSERVE_SIGN, SIGN_RSERVE, TOWER_RSERVE};
 use server::ANSWERS_MAX;
 
@@ -71,7 +71,7 @@ const UNSIGNED_MAX: usize = 64;
 #[derive(Clone)]
 pub struct Config {
     /// This node's identity.
-    pub own: Pubkey,
+    pub own: IdentityWatch,
     /// The cluster's shred version.
     pub shred_version: u16,
     /// Reads stored blocks.
@@ -86,6 +86,7 @@ pub const fn memory() -> u64 {
 /// Serves repair requests.
 pub struct Rserve {
     server: Server,
+    own: IdentityWatch,
     /// Pings in the order in which they were sent to sign.
     unsigned: VecDeque<PingDraft>,
     next_tag: u64,
@@ -106,6 +107,7 @@ impl Tile for Rserve {
     fn new(config: Config, host: &mut Host<'_>) -> Result<Self, InitError> {
         Ok(Self {
             server: Server::new(&config, host.secret()),
+            own: config.own,
             unsigned: VecDeque::with_capacity(UNSIGNED_MAX),
             next_tag: 0,
             signatures: host.input(SIGN_RSERVE)?,
@@ -134,6 +136,12 @@ impl Tile for Rserve {
             self.ask_signature(ping, out);
         } else if reply.answers.is_empty() {
             out.filtered();
+        }
+    }
+
+    fn housekeep(&mut self, _: &mut Out<'_, Self>) {
+        if let Some(own) = self.own.changed() {
+            self.server.set_own(own);
         }
     }
 }

@@ -117,7 +117,7 @@ impl Server {
     /// Creates a server without any known nodes.
     pub fn new(config: &Config, secret: [u8; 32]) -> Self {
         Self {
-            own: config.own,
+            own: config.own.known(),
             verifier: Verifier::new(VerifierConfig { cache_bytes: TABLE_BYTES, ..VerifierConfig::default() }),
             proved: Bounded::new(NODES_MAX),
             hosts: Bounded::new(HOSTS_MAX),
@@ -139,6 +139,11 @@ impl Server {
     /// This node's identity.
     pub fn own(&self) -> Pubkey {
         self.own
+    }
+
+    /// The node has another identity: requests are for that one.
+    pub fn set_own(&mut self, own: Pubkey) {
+        self.own = own;
     }
 
     /// Sets whether a ping can be signed now. Pings that cannot are counted; the node is pinged when it sends another

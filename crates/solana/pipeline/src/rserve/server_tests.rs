@@ -118,7 +118,7 @@ impl Asker {
 fn server(store: &BlockStore) -> ServerFixture {
     let key = SigningKey::from_seed(&[1; 32]);
     let own = key.public_key();
-    let config = Config { own, shred_version: VERSION, blocks: store.reader() };
+    let config = Config { own: own.into(), shred_version: VERSION, blocks: store.reader() };
     ServerFixture { server: Server::new(&config, [9; 32]), counts: Counters::default(), key }
 }
 
@@ -148,6 +148,22 @@ fn shreds_are_served_as_they_were_made() {
         assert!(ask(nothing).is_empty());
     }
     assert_eq!((server.counts.served, server.counts.not_found), (7, 2));
+}
+
+#[test]
+fn requests_are_for_the_current_identity() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = store(folder.path());
+    let mut server = server(&store);
+    let asker = Asker { key: SigningKey::from_seed(&[2; 32]), from: "127.0.0.1:9".parse().unwrap() };
+    asker.prove(&mut server, 1_000);
+    let wanted = RequestContent::Shred { slot: 2, index: 3 };
+    let old = asker.request(&server, wanted, 1_000);
+    server.set_own([8; 32]);
+    assert!(server.answer(asker.from, &old, 1_000).is_empty());
+    assert_eq!(server.counts.dropped_misdirected, 1);
+    let new = asker.request(&server, wanted, 1_000);
+    assert_eq!(server.answer(asker.from, &new, 1_000).len(), 1);
 }
 
 #[test]

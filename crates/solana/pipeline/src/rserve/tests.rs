@@ -32,7 +32,7 @@ impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (store, shreds) = store(folder.path());
-        let config = Config { own: key(1).public_key(), shred_version: VERSION, blocks: store.reader() };
+        let config = Config { own: key(1).public_key().into(), shred_version: VERSION, blocks: store.reader() };
         Self { rig: Rig::new(config, &INPUTS, &OUTPUTS), shreds, _folder: folder }
     }
 

@@ -6,11 +6,14 @@ use hearth_ledger::Ledger;
 use hearth_ledger::blockstore::Reader;
 
 use super::receiver::ReceiverConfig;
+use crate::identity::IdentityWatch;
 use crate::repair::nonce::NonceKey;
 
 /// Handles to the cluster's state, shared by the stages.
 #[derive(Clone)]
 pub struct Cluster {
+    /// The node's identity; it begins with that of the receiver.
+    pub identity: IdentityWatch,
     /// Rules of the receiver.
     pub receiver: ReceiverConfig,
     /// The ledger, for leaders and stakes.

@@ -168,9 +168,10 @@ impl World {
                 sets_max,
             };
             let nonces = NonceKey([node as u8; 32]);
-            let cluster = Cluster { receiver, ledger: ledger.clone(), blocks: store.reader(), nonces };
-            let repair_config =
-                repair::Config { own: key(node).public_key(), ledger: ledger.clone(), blocks: store.reader(), nonces };
+            let identity = receiver.own.into();
+            let cluster = Cluster { identity, receiver, ledger: ledger.clone(), blocks: store.reader(), nonces };
+            let own = || key(node).public_key().into();
+            let repair_config = repair::Config { own: own(), ledger: ledger.clone(), blocks: store.reader(), nonces };
             let repair = repair_rig(&repair_config, nodes);
             let config = Config {
                 shred_version: VERSION,
@@ -183,7 +184,7 @@ impl World {
                 tap: None,
             };
             let rig = rig(&config, nodes);
-            let server = rserve::Config { own: key(node).public_key(), shred_version: VERSION, blocks: store.reader() };
+            let server = rserve::Config { own: own(), shred_version: VERSION, blocks: store.reader() };
             let server = Rig::new(server, &SERVER_INPUTS, &SERVER_OUTPUTS);
             Peer {
                 config,

@@ -245,6 +245,11 @@ impl Receiver {
         }
     }
 
+    /// The node has another identity.
+    pub fn set_own(&mut self, own: Pubkey) {
+        self.config.own = own;
+    }
+
     /// Slots up to this one are refused.
     pub fn root(&self) -> u64 {
         self.root

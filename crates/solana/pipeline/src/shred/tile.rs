@@ -269,6 +269,9 @@ impl Tile for Shred {
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        if let Some(ingress) = &mut self.ingress {
+            ingress.look_at_identity();
+        }
         out.count.unsigned = self.unsigned.len() as u64;
     }
 

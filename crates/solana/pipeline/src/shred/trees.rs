@@ -66,6 +66,13 @@ impl Trees {
         }
     }
 
+    /// The node has another identity, and another place in the trees.
+    pub fn set_own(&mut self, own: Pubkey) {
+        self.own = own;
+        self.view.set_own(own);
+        self.nodes.clear();
+    }
+
     /// Applies gossip's news of a node.
     pub fn peer(&mut self, news: PeerNews) {
         match news {

@@ -110,6 +110,14 @@ impl Ingress {
         if self.has_news { self.look_at.min(self.wake_at) } else { self.wake_at }
     }
 
+    /// Takes over another identity of the node, if there is one.
+    pub fn look_at_identity(&mut self) {
+        if let Some(own) = self.cluster.identity.changed() {
+            self.receiver.set_own(own);
+            self.trees.set_own(own);
+        }
+    }
+
     /// Applies gossip's news of a node.
     pub fn peer(&mut self, news: PeerNews) {
         self.trees.peer(news);

@@ -6,7 +6,8 @@
 //!         `txsend_sign`: the handshake of a QUIC client
 //! writes  `sign_shred` ×S, `sign_tower`, `sign_repair`, `sign_gossip`, `sign_rserve`, `sign_txsend`, reliable: the
 //!         signature, or nothing if the request is refused, with the request's tag
-//! memory  the key, in a locked page that is excluded from core dumps: [`Keypair`]
+//! memory  the key, in a locked page that is excluded from core dumps: [`Keypair`]. Another identity's takes its place,
+//!         and the page of the old one is wiped
 //! drops   requests whose form does not match the role of their link, counted as refused: each gets an empty answer, so
 //!         that the requester knows which of its requests are still pending
 //! source  Firedancer's keyguard: this tile decides what may be signed, not the requester
@@ -37,6 +38,7 @@ use hearth_wire::Pubkey;
 use hearth_wire::repair::is_repair_request;
 use hearth_wire::vote::is_vote_message_by;
 
+use crate::identity::IdentityWatch;
 use crate::links::{
     GOSSIP_SIGN, PING_NONCE, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE,
     SIGN_SHRED, SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
@@ -100,6 +102,8 @@ pub struct Config {
     pub vote_account: Option<Pubkey>,
     /// The keys of which one must be that account's authorized voter.
     pub voters: VoterKeys,
+    /// Has the key of another identity.
+    pub identity: IdentityWatch,
 }
 
 impl Config {
@@ -141,6 +145,7 @@ struct TowerRole {
 /// Signs requests according to the role of their link.
 pub struct Sign {
     key: Keypair,
+    identity: IdentityWatch,
     voters: VoterKeys,
     shred: Vec<(In, Port)>,
     tower: Option<TowerRole>,
@@ -167,10 +172,13 @@ impl Tile for Sign {
         let repair = host.inputs_named(REPAIR_SIGN).into_iter().zip(host.outputs(SIGN_REPAIR)).next();
         let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
         let rserve = host.inputs_named(RSERVE_SIGN).into_iter().zip(host.outputs(SIGN_RSERVE)).next();
-        Ok(Self { key: config.key, voters: config.voters, shred, tower, handshakes, repair, gossip, rserve })
+        let Config { key, voters, identity, .. } = config;
+        Ok(Self { key, identity, voters, shred, tower, handshakes, repair, gossip, rserve })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
+        // The requester may know of a change already.
+        self.take_key();
         if self.tower.as_ref().is_some_and(|role| role.input == frag.input()) {
             return self.tower_vote(&frag, out);
         }
@@ -207,12 +215,20 @@ impl Tile for Sign {
     }
 
     fn housekeep(&mut self, _: &mut Out<'_, Self>) {
+        self.take_key();
         // Tower asks for nothing once all keys are removed, and they must not stay.
         self.voters.update();
     }
 }
 
 impl Sign {
+    /// Takes the key of another identity; the old one is wiped.
+    fn take_key(&mut self) {
+        if let Some(key) = self.identity.take_key() {
+            self.key = key;
+        }
+    }
+
     /// Whether this is the signed part of a repair request, and cannot be a gossip value.
     fn is_request(&self, bytes: &[u8]) -> bool {
         let own = self.key.public_key();
@@ -304,7 +320,8 @@ mod tests {
 
     fn config() -> Config {
         let key = Keypair::from_seed(&[7; 32]).expect("a page may be locked");
-        Config { key, vote_account: None, voters: VoterKeys::identity_alone() }
+        let identity = key.public_key().into();
+        Config { key, vote_account: None, voters: VoterKeys::identity_alone(), identity }
     }
 
     #[test]
@@ -447,6 +464,36 @@ mod tests {
         rig.run();
         let identity = Keypair::from_seed(&[7; 32]).unwrap();
         assert!(rig.tile().voters.find(&identity, |_| true).is_none());
+    }
+
+    #[test]
+    fn another_identity_signs_from_its_commit_on() {
+        use crate::identity::{IdentityRequest, Role};
+        let config = config();
+        let [old, new] = [7, 9].map(|seed| Keypair::from_seed(&[seed; 32]).unwrap());
+        let mut tower = config.identity.clone();
+        let inputs = ["shred_sign:0", "repair_sign"];
+        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_repair"]);
+        let request = |sender: &Keypair| [&9u32.to_le_bytes()[..], &sender.public_key(), &[1; 60]].concat();
+        let mut signer = |tag: u64| {
+            rig.give("shred_sign:0", tag, &[1; 32]);
+            rig.give("repair_sign", tag, &request(&old));
+            rig.give("repair_sign", tag + 1, &request(&new));
+            rig.run();
+            let (roots, _) = answers(&mut rig, "sign_shred:0");
+            let signature: [u8; 64] = roots[0].1.as_slice().try_into().unwrap();
+            let is_by = |key: &Keypair| verify_strict(&key.public_key(), &signature, &[1; 32]).is_ok();
+            let (requests, refused) = answers(&mut rig, "sign_repair");
+            assert_eq!((requests.len(), refused.len()), (1, 1));
+            (is_by(&old), is_by(&new), requests[0].0)
+        };
+        assert_eq!(signer(1), (true, false, 1));
+        let role = Role { vote_account: None, leads: false, tower: None };
+        let key = Keypair::from_seed(&[9; 32]).unwrap();
+        tower.desk().request(IdentityRequest { key, role }).unwrap();
+        assert_eq!(signer(3), (true, false, 3), "tower has not committed it");
+        tower.commit();
+        assert_eq!(signer(5), (false, true, 6));
     }
 
     #[test]

@@ -27,7 +27,11 @@ use super::join_wait::{JoinWait, VoteRefresh, VoteTally, Wait};
 use super::messages::{Command, Event, FrozenBlock, Start, StoredBlock};
 use super::saved::{Files, SavedError};
 use super::votes::{self, VoteReader};
+use crate::identity::IdentityWatch;
 use crate::voters::Voters;
+use identity::Leaving;
+
+mod identity;
 
 /// How far above the executed slots tower requests a slot that has votes and is missing here.
 const ASKED_AHEAD: u64 = 1_024;
@@ -63,6 +67,10 @@ hearth_tile::counters! {
         answered_ancestors: Counter,
         /// Answers dropped since they are not waited for any more.
         dropped_ancestors: Counter,
+        /// Times that the tower took votes from the vote account that this process had not cast.
+        adopted_towers: Counter,
+        /// Changes of the node's identity.
+        identity_changes: Counter,
         /// The newest slot that this node has rooted: it will not leave it.
         root_slot: Gauge,
         /// Blocks above the root, of all forks.
@@ -141,6 +149,8 @@ pub enum Output {
     Root(u64),
     /// More than two thirds of the stake voted for this block or one above it.
     Confirmed(BankId),
+    /// The node has this identity now: what waits in the name of the old one is of no use.
+    Identity(Pubkey),
 }
 
 /// A vote that is waiting for its signatures.
@@ -196,6 +206,11 @@ pub struct Core {
     tally: VoteTally,
     /// Slots with enough votes to request them.
     wanted: BTreeSet<u64>,
+    /// Where the operator asks for another identity, if that is possible, and a change that is under way.
+    identity: Option<IdentityWatch>,
+    leaving: Option<Leaving>,
+    /// When the operator was last warned of votes that were cast elsewhere.
+    warned_at: Option<Duration>,
     out: Vec<Output>,
     /// The tile's counters.
     pub count: Counters,
@@ -262,6 +277,9 @@ impl Core {
             refresh: None,
             tally: VoteTally::default(),
             wanted: BTreeSet::new(),
+            identity: None,
+            leaving: None,
+            warned_at: None,
             out: vec![],
             count: Counters { root_slot: root, ..Counters::default() },
         };
@@ -451,6 +469,9 @@ impl Core {
         {
             self.out.push(Output::Gossip(refresh.transaction.clone()));
         }
+        if self.is_leaving(now, files)? {
+            return Ok(());
+        }
         let is_joining = self.is_joining(now);
         let (bank, since) = self.reset;
         let elapsed = now.monotonic.saturating_sub(since).as_nanos();
@@ -464,6 +485,7 @@ impl Core {
         for action in consensus.step(clock, &view) {
             self.act(action, now, files)?;
         }
+        self.note_adoption(now);
         self.count.unrooted_blocks = self.blocks.count() as u64 - 1;
         Ok(())
     }

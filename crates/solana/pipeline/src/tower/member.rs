@@ -262,6 +262,10 @@ impl Member {
                 }
                 self.confirmed.push_back(id);
             }
+            Output::Identity(node) => {
+                self.vote = None;
+                self.nodes.set_own(node);
+            }
             Output::Sign { .. } | Output::Vote(_) => unreachable!("the tile does these itself"),
         }
     }

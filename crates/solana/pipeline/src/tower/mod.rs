@@ -48,8 +48,8 @@ pub(crate) use codec::Pieces;
 pub(crate) use codec::pieces;
 pub use messages::{Command, Event, FrozenBlock, SLOTS_MAX, Start, StoredBlock};
 pub use saved::{
-    Files, SavedError, Writer, final_slot, is_root_damaged, root as saved_root, root_saved_at, save_file, save_root,
-    save_tower, tower as saved_tower,
+    Files, SavedError, Writer, file_of as tower_file, final_slot, is_root_damaged, root as saved_root, root_saved_at,
+    save_file, save_root, save_tower, tower as saved_tower, tower_of as found_tower,
 };
 pub use solo::{NoFiles, SoloDriver};
 

@@ -1,7 +1,8 @@
 //! saved: the tower and the root on disk.
 //!
-//! reads   `tower.bin`, `root.bin` in the ledger's folder
-//! writes  the same, each atomically
+//! reads   `tower.bin`, `root.bin` in the ledger's folder; `tower-IDENTITY.bin` of an identity that the node has had,
+//!         `tower-1_9-IDENTITY.bin` of Agave
+//! writes  the same but Agave's, each atomically
 //! memory  four towers of 481 B
 //! drops   a damaged root file: the tower's root serves as well, and that of a snapshot or the genesis is only older
 //! source  `hearth_consensus`, `tower/saved.rs`
@@ -20,10 +21,11 @@ use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use hearth_consensus::{BankId, SavedError as TowerError, SavedErrorKind, Tower};
+use hearth_consensus::{AgaveError, BankId, SavedError as TowerError, SavedErrorKind, Tower};
 use hearth_crypto::sha256::sha256;
 use hearth_tile::wake::Waker;
 use hearth_wire::Pubkey;
+use hearth_wire::base58::encode_32;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 const TOWER: &str = "tower.bin";
@@ -44,6 +46,15 @@ pub trait Files {
     /// The write failed, or the previous one did.
     fn save_root(&mut self, root: BankId) -> Result<(), SavedError>;
 
+    /// Puts the tower of a node away that takes another identity, durably, for the day on which it takes this one again.
+    /// While that is pending, the caller continues and calls again.
+    ///
+    /// # Errors
+    /// The tower stays where it is.
+    fn leave(&mut self, _node: &Pubkey) -> Poll<Result<(), SavedError>> {
+        Poll::Ready(Ok(()))
+    }
+
     /// Whether a pending write of a tower has finished, successfully or not, and the caller has not asked since.
     fn has_finished(&self) -> bool {
         false
@@ -59,6 +70,9 @@ struct Jobs {
     /// The newest tower, with its number.
     tower: Option<(u64, Vec<u8>)>,
     root: Option<BankId>,
+    /// The identity whose tower is put away, and the result of that.
+    leaving: Option<Pubkey>,
+    left: Option<Result<(), SavedError>>,
     /// The result for the tower with this number.
     saved: Option<(u64, Result<(), SavedError>)>,
     root_refused: Option<SavedError>,
@@ -81,6 +95,8 @@ pub struct Writer {
     thread: Option<JoinHandle<()>>,
     /// The tower last requested, and its number.
     asked: (u64, Vec<u8>),
+    /// Whether a tower is put away whose result the caller has not.
+    is_leaving: bool,
 }
 
 impl Writer {
@@ -94,7 +110,7 @@ impl Writer {
             let shared = Arc::clone(&shared);
             move || shared.write_all(&folder)
         })?;
-        Ok(Self { shared, thread: Some(thread), asked: (0, vec![]) })
+        Ok(Self { shared, thread: Some(thread), asked: (0, vec![]), is_leaving: false })
     }
 }
 
@@ -128,6 +144,20 @@ impl Files for Writer {
         jobs.root_refused.take().map_or(Ok(()), Err)
     }
 
+    fn leave(&mut self, node: &Pubkey) -> Poll<Result<(), SavedError>> {
+        let mut jobs = self.shared.lock();
+        if let Some(left) = jobs.left.take() {
+            self.is_leaving = false;
+            return Poll::Ready(left);
+        }
+        if !self.is_leaving {
+            self.is_leaving = true;
+            jobs.leaving = Some(*node);
+            self.shared.changed.notify_one();
+        }
+        Poll::Pending
+    }
+
     fn has_finished(&self) -> bool {
         self.shared.has_finished.load(SeqCst)
     }
@@ -155,11 +185,12 @@ impl Shared {
 
     /// Body of the thread: writes until the writer is dropped.
     fn write_all(&self, folder: &Path) {
+        let mut owner = None;
         let mut jobs = self.lock();
         loop {
             if let Some((number, bytes)) = jobs.tower.take() {
                 drop(jobs);
-                let result = save_tower(folder, &bytes);
+                let result = make_way(folder, &bytes, &mut owner).and_then(|()| write_tower(folder, &bytes));
                 jobs = self.lock();
                 // A tower that a newer one has replaced meanwhile needs no result.
                 if jobs.tower.is_none() {
@@ -172,6 +203,12 @@ impl Shared {
                 let result = save_root(folder, root);
                 jobs = self.lock();
                 jobs.root_refused = result.err();
+            } else if let Some(node) = jobs.leaving.take() {
+                drop(jobs);
+                let result = leave(folder, &node);
+                owner = None;
+                jobs = self.lock();
+                jobs.left = Some(result);
             } else if jobs.must_end {
                 return;
             } else {
@@ -206,6 +243,14 @@ pub enum SavedError {
         /// The decoding error.
         source: TowerError,
     },
+    /// A tower of Agave is invalid.
+    #[error("{}: {source}", file.display())]
+    Agave {
+        /// The path of the file.
+        file: PathBuf,
+        /// The reason.
+        source: AgaveError,
+    },
 }
 
 /// What to do about a tower's file.
@@ -226,25 +271,112 @@ impl SavedError {
     }
 }
 
-/// Reads the tower in a folder, if there is one.
+/// Reads the tower in a folder, if there is one. One that was put away counts too, if it is newer, or if the node has
+/// run with another identity since.
 ///
 /// # Errors
 /// It cannot be read, or is not a tower of this node.
 pub fn tower(folder: &Path, node: &Pubkey) -> Result<Option<Tower>, SavedError> {
-    let file = folder.join(TOWER);
-    let bytes = match fs::read(&file) {
-        Err(source) if source.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(SavedError::Io { doing: "read", file, source }),
-        Ok(bytes) => bytes,
-    };
-    Tower::restore(&bytes, node).map(Some).map_err(|source| SavedError::Tower { file, source })
+    let (file, away) = (folder.join(TOWER), file_of(folder, node));
+    let put_away = read(&away)?;
+    let has_left = put_away.is_some();
+    let older = restore_away(away, put_away, node)?;
+    let Some(bytes) = read(&file)? else { return Ok(older) };
+    match Tower::restore(&bytes, node) {
+        Ok(tower) => Ok(newest([Some(tower), older])),
+        Err(TowerError { kind: SavedErrorKind::Node, .. }) if has_left => Ok(older),
+        Err(source) => Err(SavedError::Tower { file, source }),
+    }
 }
 
-/// Writes a tower to disk.
+/// Reads the newest tower of a node in the folder of a node that may run with another identity: its own, one that was
+/// put away or that the operator has put there under that name, or Agave's.
+///
+/// # Errors
+/// One of them cannot be read, or is invalid.
+pub fn tower_of(folder: &Path, node: &Pubkey) -> Result<Option<Tower>, SavedError> {
+    let (file, away) = (folder.join(TOWER), file_of(folder, node));
+    let own = read(&file)?.filter(|bytes| Tower::node_of(bytes) == Some(*node));
+    let own = own.map(|bytes| Tower::restore(&bytes, node)).transpose();
+    let own = own.map_err(|source| SavedError::Tower { file, source })?;
+    let put_away = read(&away)?;
+    let put_away = restore_away(away, put_away, node)?;
+    let file = folder.join(format!("tower-1_9-{}.bin", encode_32(node)));
+    let agave = read(&file)?.map(|bytes| Tower::from_agave(&bytes, node)).transpose();
+    let agave = agave.map_err(|source| SavedError::Agave { file, source })?;
+    Ok(newest([own, put_away, agave]))
+}
+
+/// Where the tower of a node is while the node runs with another identity. It is empty if the node had none.
+pub fn file_of(folder: &Path, node: &Pubkey) -> PathBuf {
+    folder.join(format!("tower-{}.bin", encode_32(node)))
+}
+
+fn restore_away(file: PathBuf, bytes: Option<Vec<u8>>, node: &Pubkey) -> Result<Option<Tower>, SavedError> {
+    let bytes = bytes.filter(|bytes| !bytes.is_empty());
+    let restored = bytes.map(|bytes| Tower::restore(&bytes, node)).transpose();
+    restored.map_err(|source| SavedError::Tower { file, source })
+}
+
+/// The tower with the newest vote or root.
+fn newest<const N: usize>(towers: [Option<Tower>; N]) -> Option<Tower> {
+    towers.into_iter().flatten().max_by_key(Tower::newest_slot)
+}
+
+/// Reads a file, if it is there.
+fn read(file: &Path) -> Result<Option<Vec<u8>>, SavedError> {
+    match fs::read(file) {
+        Err(source) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(SavedError::Io { doing: "read", file: file.into(), source }),
+        Ok(bytes) => Ok(Some(bytes)),
+    }
+}
+
+/// Puts away the tower of a node that takes another identity.
+fn leave(folder: &Path, node: &Pubkey) -> Result<(), SavedError> {
+    put_away(folder)?;
+    let file = file_of(folder, node);
+    // It says that the node has had this identity, and no tower.
+    if file.exists() { Ok(()) } else { save(&file, &[], true) }
+}
+
+/// Moves another node's tower out of the way of one that is about to be written. `owner` is whose was written last.
+fn make_way(folder: &Path, bytes: &[u8], owner: &mut Option<Pubkey>) -> Result<(), SavedError> {
+    let node = Tower::node_of(bytes);
+    if *owner != node {
+        let found = read(&folder.join(TOWER))?.and_then(|bytes| Tower::node_of(&bytes));
+        if found.is_some() && found != node {
+            put_away(folder)?;
+        }
+        *owner = node;
+    }
+    Ok(())
+}
+
+/// Moves a tower to the file with its node's name, unless a newer one is there.
+fn put_away(folder: &Path) -> Result<(), SavedError> {
+    let file = folder.join(TOWER);
+    let Some(bytes) = read(&file)? else { return Ok(()) };
+    let Some(node) = Tower::node_of(&bytes) else { return Ok(()) };
+    let away = file_of(folder, &node);
+    let newest = |bytes: &[u8]| Tower::restore(bytes, &node).ok().and_then(|tower| tower.newest_slot());
+    if read(&away)?.is_none_or(|known| newest(&known) <= newest(&bytes)) {
+        save(&away, &bytes, true)?;
+    }
+    let removed = fs::remove_file(&file);
+    removed.map_err(|source| SavedError::Io { doing: "remove", file, source })
+}
+
+/// Writes a tower to disk. Another node's that is in its place is put away.
 ///
 /// # Errors
 /// The write failed: the tower's vote must not be sent.
 pub fn save_tower(folder: &Path, bytes: &[u8]) -> Result<(), SavedError> {
+    make_way(folder, bytes, &mut None)?;
+    write_tower(folder, bytes)
+}
+
+fn write_tower(folder: &Path, bytes: &[u8]) -> Result<(), SavedError> {
     save(&folder.join(TOWER), bytes, true)
 }
 
@@ -374,6 +506,79 @@ mod tests {
         writer.save_root(BankId { slot: 7, hash: [3; 32] }).unwrap();
         drop(writer);
         assert_eq!(root(folder.path()), Some(BankId { slot: 7, hash: [3; 32] }), "it was asked for");
+    }
+
+    /// A tower of a node whose newest slot is this one.
+    fn tower_at(slot: u64) -> Tower {
+        Tower::new(BankId { slot, hash: [3; 32] })
+    }
+
+    #[test]
+    fn tower_of_each_identity_waits_under_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (folder, [a, b]) = (folder.path(), [[1; 32], [2; 32]]);
+        let mut writer = Writer::start(folder.into()).unwrap();
+        let mut done = |action: &mut dyn FnMut(&mut Writer) -> Poll<Result<(), SavedError>>| {
+            let mut done = None;
+            hearth_testkit::wait_until("the disk", || {
+                if let Poll::Ready(result) = action(&mut writer) {
+                    done = Some(result);
+                }
+                done.is_some()
+            });
+            done.expect("it is ready").unwrap();
+        };
+        done(&mut |writer| writer.save_tower(&tower_at(7).save(&a)));
+        done(&mut |writer| writer.leave(&a));
+        assert!(!folder.join(TOWER).exists());
+        assert_eq!(fs::read(file_of(folder, &a)).unwrap(), tower_at(7).save(&a));
+        assert_eq!(tower_of(folder, &a).unwrap(), Some(tower_at(7)));
+        assert_eq!((tower(folder, &a).unwrap(), tower(folder, &b).unwrap()), (Some(tower_at(7)), None));
+        // The other one has no tower so far, and then one.
+        done(&mut |writer| writer.leave(&b));
+        assert_eq!((tower(folder, &b).unwrap(), tower_of(folder, &b).unwrap()), (None, None));
+        done(&mut |writer| writer.save_tower(&tower_at(9).save(&b)));
+        assert_eq!(tower(folder, &b).unwrap(), Some(tower_at(9)));
+        assert_eq!(tower(folder, &a).unwrap(), Some(tower_at(7)), "it has run here");
+        assert!(matches!(tower(folder, &[3; 32]), Err(SavedError::Tower { .. })), "it has not");
+        // A start with the first identity moves the tower of the other one out of the way.
+        let mut writer = Writer::start(folder.into()).unwrap();
+        let bytes = tower_at(10).save(&a);
+        hearth_testkit::wait_until("the disk", || writer.save_tower(&bytes).is_ready());
+        assert_eq!(fs::read(folder.join(TOWER)).unwrap(), bytes);
+        assert_eq!(tower(folder, &b).unwrap(), Some(tower_at(9)));
+        // The newer file counts, whichever it is.
+        fs::write(file_of(folder, &a), tower_at(12).save(&a)).unwrap();
+        assert_eq!(tower(folder, &a).unwrap(), Some(tower_at(12)));
+        assert_eq!(tower_of(folder, &a).unwrap(), Some(tower_at(12)));
+        hearth_testkit::wait_until("the disk", || writer.leave(&a).is_ready());
+        assert_eq!(tower(folder, &a).unwrap(), Some(tower_at(12)), "the older one does not replace it");
+        fs::write(file_of(folder, &a), [7; 90]).unwrap();
+        assert!(matches!(tower_of(folder, &a), Err(SavedError::Tower { .. })));
+    }
+
+    #[test]
+    fn tower_of_agave_is_found_by_its_signature() {
+        use hearth_crypto::ed25519::SigningKey;
+        use hearth_wire::tower_file::{SavedTower, SavedVote};
+        use hearth_wire::vote::Lockout;
+        let folder = tempfile::tempdir().unwrap();
+        let key = SigningKey::from_seed(&[4; 32]);
+        let node = key.public_key();
+        let saved = SavedTower {
+            node,
+            votes: vec![Lockout { slot: 30, confirmation_count: 1 }],
+            root: Some(20),
+            last: Some(SavedVote { slot: 30, bank_hash: [5; 32], block_id: None }),
+            timestamp: (0, 0),
+        };
+        let file = folder.path().join(format!("tower-1_9-{}.bin", encode_32(&node)));
+        fs::write(&file, saved.write(|bytes| key.sign(bytes))).unwrap();
+        assert_eq!(tower_of(folder.path(), &node).unwrap().and_then(|tower| tower.newest_slot()), Some(30));
+        let other = SigningKey::from_seed(&[5; 32]);
+        fs::write(&file, saved.write(|bytes| other.sign(bytes))).unwrap();
+        let why = tower_of(folder.path(), &node).unwrap_err().to_string();
+        assert!(why.contains("tower-1_9-") && why.contains("its signature is not that of"), "{why}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::{CoreConfig as Config, *};
 use crate::voters::{VoterDesk, Voters};
 
 mod alone;
+mod identity;
 mod tile;
 
 const NODES: u8 = 4;

@@ -206,6 +206,11 @@ impl Tower {
                     let before = self.vote.replace(transaction);
                     self.core.count.replaced_votes += u64::from(before.is_some());
                 }
+                (Output::Identity(node), Links::Cluster(member)) => {
+                    self.unsigned = None;
+                    self.vote = None;
+                    member.apply(Output::Identity(node), &mut self.core);
+                }
                 (output, Links::Cluster(member)) => member.apply(output, &mut self.core),
                 (output, Links::Alone(alone)) => alone.apply(&output),
             }

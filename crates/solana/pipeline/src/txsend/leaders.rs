@@ -164,6 +164,12 @@ impl Leaders {
         all.into_iter().for_each(|address| self.close(now, address));
     }
 
+    /// Makes all connections again, with another identity; what waits for them is dropped.
+    pub(super) fn set_identity(&mut self, now: Instant, identity: [u8; 32]) {
+        self.close_all(now);
+        self.client.set_identity(identity);
+    }
+
     /// Closes connections that were unused for a while.
     pub(super) fn close_idle(&mut self, now: Instant) {
         let is_idle = |leader: &Leader| now.saturating_duration_since(leader.wanted_at) > KEPT_FOR;
@@ -192,6 +198,17 @@ mod tests {
 
     fn leaders() -> (Leaders, Instant) {
         (Leaders::new(Client::with_signer(ClientConfig::default(), [1; 32], &[2; 32]).unwrap()), Instant::now())
+    }
+
+    #[test]
+    fn another_identity_makes_its_own_connections() {
+        let (mut leaders, now) = leaders();
+        leaders.send(now, address(1), &[7], true);
+        let before = leaders.by_address[&address(1)].connection;
+        leaders.set_identity(now, [3; 32]);
+        assert_eq!((leaders.len(), leaders.take_dropped()), (0, vec![vec![7]]));
+        leaders.connect(now, address(1));
+        assert_ne!(leaders.by_address[&address(1)].connection, before);
     }
 
     #[test]

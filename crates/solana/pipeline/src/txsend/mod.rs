@@ -31,6 +31,7 @@ use hearth_tile::{Clock, Filter, Frag, FragMeta, Host, In, InitError, Out, Poll,
 use hearth_wire::Pubkey;
 
 use crate::drops::DropLog;
+use crate::identity::IdentityWatch;
 use crate::links::{
     Datagram, GOSSIP_TXSEND, NET_TXSEND, OUTGOING_MTU, Outgoing, PeerNews, PortKind, SIGN_TXSEND, TOWER_TXSEND,
     TXN_MTU, TXSEND_NET, TXSEND_QUIC, TXSEND_SIGN, TXSEND_VERIFY,
@@ -92,7 +93,7 @@ const PER_TURN: usize = 128;
 /// What txsend is built from.
 pub struct Config {
     /// The node's identity.
-    pub identity: Pubkey,
+    pub identity: IdentityWatch,
     /// Whether it votes: then connections to the next leaders are kept ready.
     pub votes: bool,
     /// The ledger, for the leader schedule.
@@ -143,7 +144,7 @@ impl Tile for TxSend {
         let quic = host.outputs(TXSEND_QUIC).first().copied();
         [net, sign].into_iter().chain(verify).chain(quic).for_each(|port| host.elective(port));
         let client = leaders::client_config();
-        let client = Client::with_signer(client, config.identity, &host.secret()).map_err(|e| host.error(e))?;
+        let client = Client::with_signer(client, config.identity.known(), &host.secret()).map_err(|e| host.error(e))?;
         Ok(Self {
             config,
             leaders: Leaders::new(client),
@@ -212,6 +213,10 @@ impl Tile for TxSend {
     }
 
     fn housekeep(&mut self, out: &mut Out<'_, Self>) {
+        if let Some(identity) = self.config.identity.changed() {
+            // Leaders count a connection by the identity that it was made with.
+            self.leaders.set_identity(self.clock.instant(out.now()), identity);
+        }
         let counted = self.leaders.client.counters();
         (out.count.sent, out.count.acknowledged) = (counted.sent, counted.acknowledged);
         (out.count.stopped, out.count.lost) = (counted.stopped, counted.lost);
@@ -270,7 +275,7 @@ impl TxSend {
         }
         let (now, first) = (self.clock.instant(out.now()), self.next_slot());
         for turn in 0..TURNS_AHEAD {
-            let leader = self.leader(first + turn * TURN).filter(|leader| *leader != self.config.identity);
+            let leader = self.leader(first + turn * TURN).filter(|leader| *leader != self.config.identity.known());
             let addresses = leader.and_then(|leader| self.nodes.get(&leader));
             if let Some(address) = addresses.and_then(|addresses| addresses.votes.or(addresses.transactions)) {
                 self.leaders.connect(now, address);
@@ -288,7 +293,7 @@ impl TxSend {
         let (mut sent, mut is_own): (Option<SocketAddr>, bool) = (None, false);
         for slot in [first, first + TURN] {
             let Some(leader) = self.leader(slot) else { continue };
-            if leader == self.config.identity {
+            if leader == self.config.identity.known() {
                 is_own = self.verify.is_some();
                 continue;
             }

@@ -37,7 +37,7 @@ fn rig_with_drops(leader: &Pubkey, votes: bool, outputs: &[&str], drops: DropLog
     let extra_accounts = stakes::genesis_accounts(&[3; 32], &[4; 32], leader).to_vec();
     let genesis = GenesisConfig { extra_accounts, ..GenesisConfig::development(*leader, [2; 32], 1_700_000_000) };
     let ledger = Ledger::new(&Genesis::create(genesis, |_| {}).unwrap(), LedgerConfig::default());
-    let config = Config { identity: own().public_key(), votes, ledger, drops };
+    let config = Config { identity: own().public_key().into(), votes, ledger, drops };
     Rig::new(config, &INPUTS, outputs)
 }
 

@@ -25,22 +25,23 @@ impl Api {
 
     pub fn get_identity(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
-        Ok(json!({ "identity": *encode_32(&self.identity) }))
+        Ok(json!({ "identity": *encode_32(&(self.identity)()) }))
     }
 
     pub fn get_cluster_nodes(&self, params: Params<'_>) -> Result<Value, Failure> {
         params.at_most(0)?;
-        let others = (self.cluster_nodes)();
-        let others = others.iter().filter(|node| node.identity != self.identity).map(node_json);
+        let (identity, others) = ((self.identity)(), (self.cluster_nodes)());
+        let others = others.iter().filter(|node| node.identity != identity).map(node_json);
         let own = ClusterNode { rpc: Some(self.http), pubsub: Some(self.websocket), ..self.own() };
         Ok([node_json(&own)].into_iter().chain(others).collect())
     }
 
     /// This node's contact info: the published one, or defaults outside a cluster.
     fn own(&self) -> ClusterNode {
-        let contact = (self.cluster_nodes)().into_iter().find(|node| node.identity == self.identity);
+        let identity = (self.identity)();
+        let contact = (self.cluster_nodes)().into_iter().find(|node| node.identity == identity);
         ClusterNode {
-            identity: self.identity,
+            identity,
             gossip: contact.as_ref().map_or(Some(self.gossip), |contact| contact.gossip),
             // Votes share the port of other transactions.
             tpu_vote: contact.as_ref().map_or(Some(self.tpu), |contact| contact.tpu_vote),

@@ -144,6 +144,6 @@ impl Api {
 
     /// The leader of a slot by the stake-weighted schedule; this node if there is no stake or no known leader.
     fn leader_of(&self, slot: u64) -> Pubkey {
-        self.ledger.leader_at(slot).map_or(self.identity, |leader| leader.node)
+        self.ledger.leader_at(slot).map_or_else(|| (self.identity)(), |leader| leader.node)
     }
 }

@@ -37,13 +37,13 @@ use hearth_serve::dashboard::{self, Dashboard};
 use hearth_serve::file::Downloads;
 use hearth_serve::jsonrpc::{Answerer, Call};
 use hearth_serve::rate::RateLimit;
-use hearth_wire::{Pubkey, Txn};
+use hearth_wire::Txn;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::config::{ClusterNodes, Limits, Liveness, NewestSnapshot, Offer, RpcNode, TransactionInlet};
+use crate::config::{ClusterNodes, IdentitySource, Limits, Liveness, NewestSnapshot, Offer, RpcNode, TransactionInlet};
 use crate::counters::Counters;
 use crate::history::HistoryView;
 use crate::jsonrpc::{self, Failure, Request};
@@ -78,7 +78,7 @@ pub struct Api {
     resend: ResendQueue,
     /// Idle executors for simulations.
     executors: Mutex<Vec<Executor>>,
-    identity: Pubkey,
+    identity: IdentitySource,
     faucet: Faucet,
     verify: fn(&Txn<'_>) -> bool,
     shred_version: u16,

@@ -15,10 +15,11 @@ use hearth_gossip::board::Board;
 use hearth_ledger::blockstore::StoreError;
 use hearth_ledger::{Ledger, RewindError, SlotError};
 use hearth_pipeline::failure::Failure;
+use hearth_pipeline::identity::IdentityWatch;
 use hearth_pipeline::replay::ReplayError;
 use hearth_pipeline::replay::position::PositionError;
 use hearth_pipeline::tower::TowerError;
-use hearth_wire::{Hash, Pubkey};
+use hearth_wire::Hash;
 
 use super::gossip;
 use first_difference::DivergentBlock;
@@ -77,7 +78,7 @@ pub enum DivergenceError {
 /// Explains the errors with which replay and tower end a node that has diverged from its cluster.
 pub struct DivergenceWatch {
     /// The node's identity.
-    pub node: Pubkey,
+    pub node: IdentityWatch,
     /// The chain.
     pub ledger: Arc<Ledger>,
     /// The cluster's nodes, posted by gossip.
@@ -130,7 +131,7 @@ impl DivergenceWatch {
         note(format_args!(
             "slot {slot} has another bank hash here than its leader voted for: asking which account differs"
         ));
-        let (ledger, board, node) = (Arc::clone(&self.ledger), Arc::clone(&self.board), self.node);
+        let (ledger, board, node) = (Arc::clone(&self.ledger), Arc::clone(&self.board), self.node.newest());
         let (answer, differs) = channel();
         let ask = move || {
             let leader = ledger.leader_at(slot).map(|leader| leader.node).unwrap_or_default();

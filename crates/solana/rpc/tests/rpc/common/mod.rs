@@ -228,7 +228,7 @@ impl Chain {
         let node = RpcNode {
             ledger: Arc::clone(&ledger),
             inlet: Box::new(inlet),
-            identity: address(500),
+            identity: Box::new(|| address(500)),
             faucet: address(FAUCET),
             chain_faucet: extra.chain_faucet.unwrap_or(address(FAUCET)),
             sign_as_faucet: Box::new(move |message| key.sign(message)),

@@ -1,0 +1,248 @@
+//! identity: the node's identity, which its operator can change while the node runs.
+//!
+//! reads   a key that the operator hands over
+//! writes  the address for every tile that names the node; the key for sign
+//! memory  a key in a locked page, from the request until sign takes it
+//! drops   a request that tower cannot carry out: its reason is kept for the operator
+//!
+//! Tower decides when the identity changes: it lets a block in progress end, and puts the old identity's tower away. It
+//! then commits. From that moment sign finds the new key before it answers anything else, and every tile finds the new
+//! address the next time it looks. Whatever is on its way in the name of the old identity is refused by sign, as any
+//! request is that does not name its key, and is lost as a lost packet is.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use hearth_consensus::Tower;
+use hearth_keys::Keypair;
+use hearth_wire::Pubkey;
+use parking_lot::Mutex;
+
+/// Why the identity is not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// Another change is under way.
+    #[error("Another change of the identity is under way")]
+    Busy,
+}
+
+/// The identity that the operator wants.
+pub struct IdentityRequest {
+    /// Its key.
+    pub key: Keypair,
+    /// Its role in the cluster.
+    pub role: Role,
+}
+
+/// What a node does with an identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// The account that it votes with, if it votes.
+    pub vote_account: Option<Pubkey>,
+    /// Whether it makes blocks in its leader slots.
+    pub leads: bool,
+    /// Its tower, if it has one here.
+    pub tower: Option<Tower>,
+}
+
+/// How far a change is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityStatus {
+    /// The current identity.
+    pub identity: Pubkey,
+    /// Whether a change of it is under way.
+    pub is_changing: bool,
+    /// Why the last change was refused, if it was.
+    pub failure: Option<String>,
+}
+
+struct State {
+    current: Pubkey,
+    wanted: Option<IdentityRequest>,
+    /// The current identity's key, until sign takes it.
+    key: Option<Keypair>,
+    failure: Option<String>,
+}
+
+struct Shared {
+    /// How often the identity was changed.
+    changes: AtomicU64,
+    /// How many requests were made: tower looks at them if there is a new one.
+    requests: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// Where the operator changes the identity.
+#[derive(Clone)]
+pub struct IdentityDesk(Arc<Shared>);
+
+impl IdentityDesk {
+    /// Asks for another identity.
+    ///
+    /// # Errors
+    /// Another change is under way.
+    pub fn request(&self, request: IdentityRequest) -> Result<(), IdentityError> {
+        let mut state = self.0.state.lock();
+        if state.wanted.is_some() {
+            return Err(IdentityError::Busy);
+        }
+        state.failure = None;
+        state.wanted = Some(request);
+        self.0.requests.fetch_add(1, Release);
+        Ok(())
+    }
+
+    /// Forgets why the last change was refused: the operator asks for what the node has.
+    pub fn forget_failure(&self) {
+        self.0.state.lock().failure = None;
+    }
+
+    /// How far the last change is.
+    pub fn status(&self) -> IdentityStatus {
+        let state = self.0.state.lock();
+        let (is_changing, failure) = (state.wanted.is_some(), state.failure.clone());
+        IdentityStatus { identity: state.current, is_changing, failure }
+    }
+}
+
+/// The identity, as one tile or thread knows it.
+#[derive(Clone)]
+pub struct IdentityWatch {
+    shared: Arc<Shared>,
+    current: Pubkey,
+    /// Up to which change this one has looked, and up to which request.
+    changes: u64,
+    requests: u64,
+}
+
+impl fmt::Debug for IdentityWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("IdentityWatch").field(&self.current).finish()
+    }
+}
+
+/// An identity that nobody changes.
+impl From<Pubkey> for IdentityWatch {
+    fn from(current: Pubkey) -> Self {
+        let state = Mutex::new(State { current, wanted: None, key: None, failure: None });
+        let shared = Shared { changes: AtomicU64::new(0), requests: AtomicU64::new(0), state };
+        Self { shared: Arc::new(shared), current, changes: 0, requests: 0 }
+    }
+}
+
+impl IdentityWatch {
+    /// Where the operator changes it.
+    pub fn desk(&self) -> IdentityDesk {
+        IdentityDesk(Arc::clone(&self.shared))
+    }
+
+    /// The identity when this one last looked.
+    pub fn known(&self) -> Pubkey {
+        self.current
+    }
+
+    /// The identity now, for threads that look seldom.
+    pub fn newest(&self) -> Pubkey {
+        self.shared.state.lock().current
+    }
+
+    /// Looks, and returns the identity if it has changed since.
+    pub fn changed(&mut self) -> Option<Pubkey> {
+        let changes = self.shared.changes.load(Acquire);
+        if changes == self.changes {
+            return None;
+        }
+        self.changes = changes;
+        self.current = self.shared.state.lock().current;
+        Some(self.current)
+    }
+
+    /// Looks, and takes the identity's key if it has changed since: for sign alone.
+    pub(crate) fn take_key(&mut self) -> Option<Keypair> {
+        self.changed()?;
+        self.shared.state.lock().key.take()
+    }
+
+    /// The role that the operator asks for and its address, once for each request: for tower alone.
+    pub(crate) fn take_request(&mut self) -> Option<(Pubkey, Role)> {
+        let requests = self.shared.requests.load(Acquire);
+        if requests == self.requests {
+            return None;
+        }
+        self.requests = requests;
+        let state = self.shared.state.lock();
+        state.wanted.as_ref().map(|wanted| (wanted.key.public_key(), wanted.role.clone()))
+    }
+
+    /// Carries the request out.
+    pub(crate) fn commit(&mut self) {
+        let mut state = self.shared.state.lock();
+        let Some(IdentityRequest { key, .. }) = state.wanted.take() else { return };
+        state.current = key.public_key();
+        state.key = Some(key);
+        self.current = state.current;
+        self.changes = self.shared.changes.fetch_add(1, Release) + 1;
+    }
+
+    /// Refuses the request.
+    pub(crate) fn refuse(&self, why: String) {
+        let mut state = self.shared.state.lock();
+        state.wanted = None;
+        state.failure = Some(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(seed: u8) -> Keypair {
+        Keypair::from_seed(&[seed; 32]).expect("a page may be locked")
+    }
+
+    fn request(seed: u8) -> IdentityRequest {
+        IdentityRequest { key: key(seed), role: Role { vote_account: None, leads: false, tower: None } }
+    }
+
+    #[test]
+    fn every_watch_sees_a_change_once_it_is_committed() {
+        let [old, new] = [1, 2].map(|seed| key(seed).public_key());
+        let mut tower = IdentityWatch::from(old);
+        let (desk, mut sign, mut other) = (tower.desk(), tower.clone(), tower.clone());
+        assert_eq!((tower.take_request(), other.changed()), (None, None));
+        desk.request(request(2)).unwrap();
+        assert_eq!(desk.request(request(3)), Err(IdentityError::Busy));
+        assert_eq!(tower.take_request().map(|(node, _)| node), Some(new));
+        assert_eq!((tower.take_request(), other.changed(), other.newest()), (None, None, old));
+        assert!(sign.take_key().is_none() && desk.status().is_changing);
+        tower.commit();
+        assert_eq!((tower.changed(), tower.known()), (None, new), "it knows");
+        assert_eq!((other.changed(), other.changed(), other.known()), (Some(new), None, new));
+        assert_eq!(sign.take_key().map(|key| key.public_key()), Some(new));
+        assert!(sign.take_key().is_none(), "there is one");
+        assert_eq!(desk.status(), IdentityStatus { identity: new, is_changing: false, failure: None });
+    }
+
+    #[test]
+    fn a_refused_change_leaves_the_identity() {
+        let old = key(1).public_key();
+        let mut tower = IdentityWatch::from(old);
+        let mut sign = tower.clone();
+        let desk = tower.desk();
+        desk.request(request(2)).unwrap();
+        assert!(tower.take_request().is_some());
+        tower.refuse("no room".into());
+        let failure = Some("no room".to_owned());
+        assert_eq!(desk.status(), IdentityStatus { identity: old, is_changing: false, failure });
+        assert!(sign.take_key().is_none() && sign.changed().is_none());
+        desk.forget_failure();
+        assert_eq!(desk.status().failure, None);
+        // Another one may succeed.
+        desk.request(request(3)).unwrap();
+        assert!(tower.take_request().is_some());
+        tower.commit();
+        assert_eq!(desk.status().identity, key(3).public_key());
+    }
+}
