@@ -36,7 +36,7 @@ pub fn repair_server(input: &[u8]) {
     let client = SigningKey::from_seed(&[2; 32]);
     let own = SigningKey::from_seed(&[1; 32]).public_key();
     let from = SocketAddr::from(([10, 0, 0, 2], 8_000));
-    let config = Config { own, shred_version: SHRED_VERSION, blocks: blocks() };
+    let config = Config { own: own.into(), shred_version: SHRED_VERSION, blocks: blocks() };
     let (mut server, mut count) = (Server::new(&config, [9; 32]), Counters::default());
     let (mut now, mut ping) = (START, None);
     for piece in pieces(input).take(STEPS_MAX) {

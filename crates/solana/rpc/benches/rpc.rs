@@ -54,7 +54,7 @@ fn server(accounts: u64) -> RpcServer {
     let node = RpcNode {
         ledger,
         inlet: Box::new(Refusing),
-        identity: Box::new(|| key(1)),
+        identity: Box::new(|| funded_account_key(1).public_key()),
         faucet: key(2),
         chain_faucet: key(2),
         sign_as_faucet: Box::new(move |message| faucet.sign(message)),

@@ -131,7 +131,8 @@ impl Config {
         pipe.read_exact(&mut account)?;
         let key = read_key(&mut pipe)?;
         let voters = VoterKeys::take_over(pipe)?;
-        Ok(Self { key, vote_account: (votes != [0]).then_some(account), voters })
+        let identity = key.public_key().into();
+        Ok(Self { key, vote_account: (votes != [0]).then_some(account), voters, identity })
     }
 }
 

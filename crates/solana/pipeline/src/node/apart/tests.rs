@@ -109,7 +109,8 @@ fn run(message: &StartMessage, events: Vec<EventFd>) -> Result<(), TilePanic> {
     let open = |write| File::options().read(true).write(write).open(&message.workspace).unwrap();
     let plan = message.plan();
     let workspace = Workspace::attach(&message.workspace, &open(false), &open(true), &plan).unwrap();
-    let config = sign::Config { key: key(), vote_account: None, voters: VoterKeys::identity_alone() };
+    let identity = key().public_key().into();
+    let config = sign::Config { key: key(), vote_account: None, voters: VoterKeys::identity_alone(), identity };
     let configs = TileConfigs::default().one::<Sign>(config);
     let tile = ApartTile::make(message, &workspace, events, &Clock::real(), configs).unwrap();
     assert_eq!(tile.pin(), None);
