@@ -50,7 +50,7 @@ pub enum LedgerError {
         options: String,
     },
     /// The range of slots is empty.
-    #[error("--from {from} lies after --to {to}")]
+    #[error("--from {from} is after --to {to}")]
     Range {
         /// First slot of the range.
         from: u64,
