@@ -82,8 +82,8 @@ impl Sidecars {
     }
 
     /// Stores the sidecar of the transaction `hash`, which is or will be pending. Returns whether there was room
-    /// beside the sidecars of other pending ones. It evicts nothing, since the pool may refuse the transaction at no cost
-    /// for the sender. Until [`Sidecars::make_room`] the bytes may exceed the limit.
+    /// beside the sidecars of other pending ones. It evicts nothing, since the pool may refuse the transaction at no
+    /// cost for the sender. Until [`Sidecars::make_room`] the bytes may exceed the limit.
     pub fn put(&self, hash: B256, sidecar: SharedSidecar) -> bool {
         let mut kept = self.kept.lock();
         if kept.entries.contains_key(&hash) {
