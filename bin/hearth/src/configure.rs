@@ -92,7 +92,7 @@ impl Command {
 pub enum CommandFailure {
     /// `check` has already reported the settings to correct.
     #[error("some settings are not ideal")]
-    ToMend,
+    NotIdeal,
     /// The configuration's layout does not fit the machine.
     #[error(transparent)]
     Boot(#[from] BootError),
@@ -105,12 +105,12 @@ impl ExitCode for CommandFailure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Boot(why) => why.exit_code(),
-            Self::ToMend | Self::Configure(_) => FAILED,
+            Self::NotIdeal | Self::Configure(_) => FAILED,
         }
     }
 
     fn is_printed(&self) -> bool {
-        matches!(self, Self::ToMend)
+        matches!(self, Self::NotIdeal)
     }
 }
 
@@ -131,7 +131,7 @@ pub fn run(config: &Config, command: &Command, say: &CommandOutput) -> Result<()
             let faulty = reports.iter().filter(|report| !report.faults.is_empty()).count();
             if faulty > 0 {
                 say.line(format_args!("not ideal: {faulty} of {} stages", reports.len()));
-                return Err(CommandFailure::ToMend);
+                return Err(CommandFailure::NotIdeal);
             }
         }
         Command::Init(_) => {

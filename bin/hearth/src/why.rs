@@ -105,7 +105,7 @@ pub enum WhyError {
     #[error("the node at {0} refuses: {1}")]
     Refused(String, String),
     /// Something other than a node answered.
-    #[error("what {0} answers is not a node's answer: {1}")]
+    #[error("the answer of {0} is not that of a node: {1}")]
     Answer(String, String),
     /// The answer cannot be written to its file.
     #[error(transparent)]

@@ -62,7 +62,7 @@ pub enum ProfileError {
     #[error("the node took no profile: {0}")]
     Failed(String),
     /// It does not end.
-    #[error("profile {id} is still under way after {seconds} s, longer than it can take; is the node stuck?")]
+    #[error("profile {id} still runs after {seconds} s, longer than it can take; is the node stuck?")]
     Late {
         /// Number of the profile that already runs.
         id: u64,

@@ -95,7 +95,7 @@ pub enum CommandError {
     Funder(#[from] hearth_keys::KeyError),
     /// Ctrl-C while the new accounts of a run were funded.
     #[error(
-        "stopped: {done} of {count} new accounts had their money, and nobody has their keys any more; \
+        "stopped: {done} of {count} new accounts were funded, and their keys are lost; \
          `hearth load fund` keeps keys, and goes on where it was stopped"
     )]
     Stopped {

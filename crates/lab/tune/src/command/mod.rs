@@ -191,10 +191,10 @@ pub enum TuneError {
     #[error("--fail-on-worse: {0}")]
     Undecided(String),
     /// `--fail-on-worse` with the median rule, whose error rate is unknown.
-    #[error("--fail-on-worse goes by the intervals of --rule bootstrap; leave out --rule article")]
+    #[error("--fail-on-worse needs the intervals of --rule bootstrap; leave out --rule article")]
     Medians,
     /// Signal handlers cannot be installed.
-    #[error("Ctrl-C cannot be taken over: {0}")]
+    #[error("cannot handle Ctrl-C: {0}")]
     Signals(io::Error),
     /// The answer cannot be written.
     #[error(transparent)]

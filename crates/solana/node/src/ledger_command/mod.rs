@@ -204,7 +204,7 @@ fn to_do(options: &str, by_verify: bool) -> String {
 
 /// Advice for a damaged chain, which these options select.
 pub fn advice(options: &str) -> String {
-    format!("`hearth ledger verify{options}` says all that is wrong there; {}", way_out(options))
+    format!("`hearth ledger verify{options}` lists everything that is wrong there; {}", way_out(options))
 }
 
 fn way_out(options: &str) -> String {
@@ -377,7 +377,7 @@ mod tests {
         let options = format!("--name mine --ledger '{}'", place.display());
         let way_out =
             format!("ut back a copy of the ledger folder, or begin a new chain with `hearth run {options} --reset`");
-        let verify = format!(". `hearth ledger verify {options}` says all that is wrong there; p{way_out}");
+        let verify = format!(". `hearth ledger verify {options}` lists everything that is wrong there; p{way_out}");
         let [missing, _] = said(&config);
         assert!(missing.contains("genesis.bin is missing") && missing.ends_with(&verify), "{missing}");
         std::fs::write(place.join(GENESIS_NAME), "{").unwrap();
@@ -397,6 +397,6 @@ mod tests {
         assert!(said.ends_with("`hearth run --name mine --reset`"), "{said}");
         let damaged = LedgerError::Damaged { damage: Box::new(wrong("")), options: String::new(), by_verify: false };
         let said = damaged.of_file(&file).to_string();
-        assert!(said.contains("`hearth ledger verify --config 'my node.toml'` says all"), "{said}");
+        assert!(said.contains("`hearth ledger verify --config 'my node.toml'` lists everything"), "{said}");
     }
 }

@@ -122,7 +122,7 @@ pub enum ValidatorError {
     },
     /// Options of the node come with a subcommand.
     #[error(
-        "options that start a node do not go with a subcommand; which node is meant say --ledger, --name and --config"
+        "a subcommand takes no options that start a node; choose the node by --ledger, --name or --config"
     )]
     Misplaced,
     /// There is neither a chain nor a cluster to take one from.
