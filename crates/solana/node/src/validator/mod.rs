@@ -121,9 +121,7 @@ pub enum ValidatorError {
         source: std::io::Error,
     },
     /// Options of the node come with a subcommand.
-    #[error(
-        "a subcommand takes no options that start a node; choose the node by --ledger, --name or --config"
-    )]
+    #[error("a subcommand takes no options that start a node; choose the node by --ledger, --name or --config")]
     Misplaced,
     /// There is neither a chain nor a cluster to take one from.
     #[error(
