@@ -62,9 +62,9 @@ counters! {
     preflight_refused: Counter,
     /// Transactions for which the pipeline had no room.
     refused_busy: Counter,
-    /// Transactions handed over again because they had not landed.
+    /// Transactions resent because they had not landed.
     resent: Counter,
-    /// Transactions that wait to be handed over again.
+    /// Transactions that wait to be resent.
     resend_waiting: Gauge,
     /// Transactions that are no longer handed over: their blockhash has expired, or that was often enough.
     resend_given_up: Counter,

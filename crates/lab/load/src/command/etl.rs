@@ -52,7 +52,7 @@ pub struct Etl {
     /// The last height.
     #[arg(long, value_name = "HEIGHT")]
     pub to: Option<u64>,
-    /// Continue until Ctrl-C: follows growing and rotated logs, new blocks, and targets that are away for a while.
+    /// Continue until Ctrl-C: follows growing and rotated logs, new blocks, and targets that fail for a while.
     #[arg(long)]
     pub follow: bool,
     /// Milliseconds between two polls.

@@ -262,7 +262,7 @@ tables! {
         /// those in the folder of the snapshots, where `hearth ledger snapshot create` puts them. Gossip announces the
         /// newest in place of the snapshots that nodes of Hearth take.
         pub serve_archives: bool = false,
-        /// Slots that a peer's snapshot is ahead of what is final here, at least, for a node that starts to take it.
+        /// Minimum slots by which a peer's snapshot must be ahead of the newest final block, for a start to take it.
         pub maximum_local_snapshot_age: u64 = 2500,
         /// Identities of the nodes whose word on snapshots counts, each one's; empty: that of more than a third of the
         /// stake of the genesis together.
@@ -340,7 +340,7 @@ tables! {
         /// Dropped transactions that are remembered for `hearth why` and `getTransactionFate`, 30 B each, taken as
         /// drops come; the oldest goes first. 0 remembers none.
         pub fate_capacity: usize = 900_000,
-        /// HTTP connections at once. For one more the longest idle one is closed; where all have a request under way,
+        /// Maximum HTTP connections. For one more the longest idle one is closed; if all have a request in progress,
         /// the new one is answered with 503.
         pub max_http_connections: usize = 512,
         /// The same for WebSocket connections, which are idle while they have no subscription and ask nothing.

@@ -65,8 +65,8 @@ pub enum Command {
 pub enum SnapshotCommand {
     /// Write the state as an archive, which nodes of Hearth and of Agave read.
     ///
-    /// Goes on from the newest snapshot up to the slot, and executes the blocks since. No node may run on the chain.
-    /// An archive that is there is not replaced; one that does not become whole is removed.
+    /// Starts from the newest snapshot up to the slot, and executes the blocks after it. No node may run on the chain.
+    /// An existing archive is not replaced; an unfinished one is removed.
     Create {
         /// Which chain.
         #[command(flatten)]

@@ -43,7 +43,7 @@ pub struct NodeOptions {
     /// bind, so this risks a lockout violation.
     #[arg(long)]
     pub vote_without_tower: bool,
-    /// A node of the cluster, to begin with. May be repeated.
+    /// A node of the cluster at which gossip begins. May be repeated.
     #[arg(short = 'n', long, value_name = "HOST:PORT")]
     pub entrypoint: Vec<Entrypoint>,
     /// Take no other genesis than the one with this hash.
@@ -79,7 +79,7 @@ pub struct NodeOptions {
     /// Snapshots that are kept.
     #[arg(long, value_name = "NUMBER", value_parser = at_least_one)]
     pub maximum_full_snapshots_to_retain: Option<usize>,
-    /// Take a peer's snapshot at the start if it is at least this many slots ahead of what is final here.
+    /// Take a peer's snapshot at the start if it is at least this many slots ahead of the newest final block.
     #[arg(long, value_name = "SLOTS")]
     pub maximum_local_snapshot_age: Option<u64>,
     /// Disk space for blocks, in data shreds of 1,203 bytes.
