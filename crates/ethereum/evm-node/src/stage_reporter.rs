@@ -54,11 +54,11 @@ hearth_tile::counters! {
         held_bytes: Gauge,
         /// Transactions taken.
         added: Counter,
-        /// Transactions not taken: the pool had them.
+        /// Transactions refused: the pool has them already.
         known: Counter,
-        /// Transactions not taken: there was no room for what they pay.
+        /// Transactions refused: the pool is full of better-paying ones.
         dropped_full: Counter,
-        /// Transactions not taken: nonce, funds, gas or fees.
+        /// Transactions refused: nonce, funds, gas or fees.
         dropped_refused: Counter,
         /// Transactions given up for others of the same nonce that pay more.
         dropped_replaced: Counter,
