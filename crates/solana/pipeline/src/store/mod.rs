@@ -395,13 +395,13 @@ impl Store {
     /// Handles a full disk: no slot starts until there is room, and that is logged once.
     fn stand(&mut self, why: &dyn std::error::Error) {
         if !std::mem::replace(&mut self.stands, true) {
-            tracing::error!("{why}; the chain stands until then");
+            tracing::error!("{why}; the chain halts until then");
         }
     }
 
     fn go_on(&mut self) {
         if self.retry_at.is_none() && !self.record_stuck && std::mem::take(&mut self.stands) {
-            tracing::warn!("blocks are stored again, the chain goes on");
+            tracing::warn!("blocks are stored again, the chain continues");
         }
     }
 
