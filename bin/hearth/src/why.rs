@@ -96,7 +96,7 @@ pub enum WhyError {
         node: &'static str,
     },
     /// No node of that name.
-    #[error("{}", local_nodes::nobody(.0, .1))]
+    #[error("{}", local_nodes::no_node_text(.0, .1))]
     NoNode(String, Vec<String>),
     /// Several nodes run, none with the configuration's name.
     #[error("several nodes run on this machine: {}; --name says which to ask", .0.join(", "))]

@@ -139,7 +139,7 @@ pub enum LedgerError {
         source: std::io::Error,
     },
     /// The chain has problems, which were reported.
-    #[error("{} wrong with this chain; {}", things(*count), way_out(options))]
+    #[error("{} wrong with this chain; {}", problem_count(*count), recovery_advice(options))]
     Wrong {
         /// Number of problems.
         count: u64,
@@ -199,15 +199,15 @@ impl LedgerError {
 
 /// Advice for a damaged chain. `verify` has already reported all its problems.
 fn to_do(options: &str, by_verify: bool) -> String {
-    if by_verify { capital(&way_out(options)) } else { advice(options) }
+    if by_verify { capital(&recovery_advice(options)) } else { advice(options) }
 }
 
 /// Advice for a damaged chain, which these options select.
 pub fn advice(options: &str) -> String {
-    format!("`hearth ledger verify{options}` lists everything that is wrong there; {}", way_out(options))
+    format!("`hearth ledger verify{options}` lists everything that is wrong there; {}", recovery_advice(options))
 }
 
-fn way_out(options: &str) -> String {
+fn recovery_advice(options: &str) -> String {
     format!("put back a copy of the ledger folder, or begin a new chain with `hearth run{options} --reset`")
 }
 
@@ -217,7 +217,7 @@ fn capital(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
-fn things(count: u64) -> String {
+fn problem_count(count: u64) -> String {
     if count == 1 { "one thing is".into() } else { format!("{count} things are") }
 }
 
