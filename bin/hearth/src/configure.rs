@@ -31,8 +31,8 @@ pub enum Command {
     Check(Options),
     /// Correct what a command can, and remember the previous values. Needs root if there is something to change.
     ///
-    /// What is ideal already is left alone. What takes a reboot or a decision of yours is only listed. Exit code 1:
-    /// something could not be done, or may not be.
+    /// Ideal settings are left alone. Changes that need a reboot or your decision are only listed. Exit code 1: a
+    /// change failed, or is not permitted.
     Init(Options),
     /// Restore what `init` changed, except settings that were changed since. Needs root.
     Fini(Options),

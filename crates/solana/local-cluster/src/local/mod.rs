@@ -70,7 +70,7 @@ pub struct UpOptions {
     /// The first node's loopback address; the others get the next ones [default: 127.0.0.2, or that of the folder].
     #[arg(long, value_name = "IP")]
     pub address: Option<Ipv4Addr>,
-    /// Start a new cluster: stop the one of the folder, and delete what is there.
+    /// Stop the cluster of the folder, delete it, and start a new one.
     #[arg(long)]
     pub reset: bool,
 }

@@ -77,7 +77,7 @@ pub enum SnapshotCommand {
         /// Write an incremental archive: what changed since this full one, which is verified.
         #[arg(long, value_name = "FILE")]
         base: Option<PathBuf>,
-        /// Write into this folder, which is made if it is not there [default: that of the chain's snapshots].
+        /// Write into this folder, which is created if it is missing [default: the folder of the chain's snapshots].
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
