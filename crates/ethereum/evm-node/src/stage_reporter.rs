@@ -60,9 +60,9 @@ hearth_tile::counters! {
         dropped_full: Counter,
         /// Transactions refused: nonce, funds, gas or fees.
         dropped_refused: Counter,
-        /// Transactions given up for others of the same nonce that pay more.
+        /// Transactions replaced by better-paying ones of the same nonce.
         dropped_replaced: Counter,
-        /// Transactions given up for others that pay more, or because too many came behind a gap.
+        /// Transactions evicted for better-paying ones, or because too many wait behind a nonce gap.
         dropped_evicted: Counter,
         /// Transactions given up because they had waited too long.
         dropped_expired: Counter,

@@ -128,7 +128,7 @@ fn of_pool(page: &mut Page, chain: &Metrics) {
         ("known", "Transactions refused: the pool has them already.", stats.known),
         ("full", "Transactions refused: the pool is full of better-paying ones.", stats.full),
         ("refused", "Transactions refused: nonce, funds, gas or fees.", stats.refused),
-        ("replaced", "Transactions given up for others of the same nonce that pay more.", stats.replaced),
+        ("replaced", "Transactions replaced by better-paying ones of the same nonce.", stats.replaced),
         ("evicted", "Transactions evicted for others, or because too many wait behind a nonce gap.", stats.evicted),
         ("expired", "Transactions given up because they had waited too long.", stats.expired),
         ("invalid", "Transactions given up because no block could hold them any more.", stats.invalid),
