@@ -86,7 +86,7 @@ fn node(ledger: Arc<Ledger>) -> RpcNode {
     RpcNode {
         ledger,
         inlet: Box::new(Discarding),
-        identity: key(1),
+        identity: Box::new(move || key(1)),
         faucet: key(2),
         chain_faucet: key(2),
         sign_as_faucet: Box::new(move |message| faucet.sign(message)),

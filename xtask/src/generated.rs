@@ -49,7 +49,7 @@ fn tiles(binary: &Path) -> Result<String, String> {
 
 fn commands(binary: &Path) -> Result<String, String> {
     let mut page = format!(
-        "{GENERATED}\n\n# Commands\n\nWhat each prints with `--help`; with `-h` it is shorter. Exit code 0: it went well; 2: wrong \
+        "{GENERATED}\n\n# Commands\n\nWhat each command prints with `--help`; with `-h` it is shorter. Exit code 0: success; 2: wrong \
          use; 1: anything else,\nunless a command lists its own.\n"
     );
     add_command(binary, &[], &mut page)?;

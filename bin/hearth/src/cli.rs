@@ -91,24 +91,24 @@ pub enum Command {
     Catchup(catchup::Options),
     /// Say where a transaction landed or was dropped.
     ///
-    /// Asks a running node, which also says why.
+    /// The answer comes from a running node and names the reason.
     ///
-    /// Exit codes: 0 it landed successfully, or waits to be handed over again; 3 it landed and failed; 4 it was
-    /// dropped, or refused; 5 nothing is known of it; 1 no node answers; 2 wrong use.
+    /// Exit codes: 0 it landed successfully, or waits to be resent; 3 it landed and failed; 4 it was dropped or
+    /// refused; 5 it is unknown; 1 no node answers; 2 wrong use.
     Why(why::Options),
     /// Watch a running node: where the time goes.
     ///
     /// Shows tiles, links, and what limits the node.
     ///
-    /// When the node goes away its last second stays, and the node of that name that starts next is shown; Ctrl-C or
-    /// `q` ends it. With --count a node that is gone is an error (exit code 1).
+    /// When the node ends, its last second stays on the screen until a node of that name starts. Ctrl-C or `q` ends the
+    /// monitor. With --count, a node that has ended is an error (exit code 1).
     #[cfg(feature = "lab")]
     Monitor(monitor::Options),
     /// Draw a flame graph of a node's CPU time.
     ///
     /// The node samples itself, asked over its RPC: from this machine, or with `rpc.admin_token` from another. Writes
     /// an SVG and the stacks for other tools, and says which tile used how much. Ctrl-C ends it early. With too few
-    /// samples to tell anything the exit code is 1. `hearth profile bench` profiles a bench.
+    /// samples for a result the exit code is 1. `hearth profile bench` profiles a bench.
     #[cfg(feature = "lab")]
     Profile(profile::Options),
     /// Make the genesis of a cluster, or show one.
@@ -139,7 +139,7 @@ pub enum Command {
     Evm(EvmCommand),
     /// Describe this machine, and what competes for it.
     ///
-    /// Shows cores, caches, memory, network, settings, and who else wants the cores.
+    /// Shows cores, caches, memory, network, settings, and competition for the cores.
     Machine(machine::Options),
     /// Set this machine up for a node, or check it.
     #[command(subcommand)]
@@ -161,7 +161,7 @@ pub enum Command {
     Completions(shell_files::Completions),
     /// Write the man pages to a folder.
     ///
-    /// Writes one page for each command and subcommand, as `hearth-evm-run.1`. Pages that are there are replaced.
+    /// Writes one page for each command and subcommand, as `hearth-evm-run.1`. Existing pages are replaced.
     Man(shell_files::Man),
 }
 

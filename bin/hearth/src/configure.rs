@@ -32,8 +32,8 @@ pub enum Command {
     Check(Options),
     /// Correct what a command can, and remember the previous values. Needs root if there is something to change.
     ///
-    /// What is ideal already is left alone. What takes a reboot or a decision of yours is only listed. Exit code 1:
-    /// something could not be done, or may not be.
+    /// Ideal settings are left alone. Changes that need a reboot or your decision are only listed. Exit code 1: a
+    /// change failed, or is not permitted.
     Init(Options),
     /// Restore what `init` changed, except settings that were changed since. Needs root.
     Fini(Options),
@@ -93,7 +93,7 @@ impl Command {
 pub enum CommandFailure {
     /// `check` has already reported the settings to correct.
     #[error("some settings are not ideal")]
-    ToMend,
+    NotIdeal,
     /// The configuration's layout does not fit the machine.
     #[error(transparent)]
     Boot(#[from] BootError),
@@ -106,12 +106,12 @@ impl ExitCode for CommandFailure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Boot(why) => why.exit_code(),
-            Self::ToMend | Self::Configure(_) => FAILED,
+            Self::NotIdeal | Self::Configure(_) => FAILED,
         }
     }
 
     fn is_printed(&self) -> bool {
-        matches!(self, Self::ToMend)
+        matches!(self, Self::NotIdeal)
     }
 }
 
@@ -135,7 +135,7 @@ pub fn run(config: &Config, command: &Command, say: &CommandOutput) -> Result<()
             let faulty = reports.iter().filter(|report| !report.faults.is_empty()).count();
             if faulty > 0 {
                 say.line(format_args!("not ideal: {faulty} of {} stages", reports.len()));
-                return Err(CommandFailure::ToMend);
+                return Err(CommandFailure::NotIdeal);
             }
         }
         Command::Init(_) => {

@@ -12,7 +12,7 @@ pub fn running(node: &LocalNode) -> Vec<String> {
 }
 
 /// That no node of this name runs, which ones do, and how to start one.
-pub fn nobody(name: &str, running: &[String]) -> String {
+pub fn no_node_text(name: &str, running: &[String]) -> String {
     let runs = match running {
         [] => "none does".into(),
         names => format!("these do: {}", names.join(", ")),
@@ -33,11 +33,15 @@ mod tests {
 
     #[test]
     fn who_does_not_run_is_told_with_those_that_do() {
-        let message = nobody("evm-8546", &["bench".into(), "evm-8545".into()]);
+        let message = no_node_text("evm-8546", &["bench".into(), "evm-8545".into()]);
         assert_eq!(
             message,
             "no node `evm-8546` runs on this machine; these do: bench, evm-8545; `hearth evm run --rpc-port 8546` starts one"
         );
-        assert!(nobody("x", &[]).contains("none does; `hearth run --name x` starts one"), "{}", nobody("x", &[]));
+        assert!(
+            no_node_text("x", &[]).contains("none does; `hearth run --name x` starts one"),
+            "{}",
+            no_node_text("x", &[])
+        );
     }
 }

@@ -24,7 +24,7 @@ pub struct Completions {
 /// `hearth man`
 #[derive(Args)]
 pub struct Man {
-    /// The folder, which is made if it is missing.
+    /// The folder, which is created if it is missing.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -7,7 +7,7 @@ use crate::why::WhyError;
 
 #[test]
 fn printed_result_needs_no_message() {
-    for (failure, code) in [(Failure::from(WhyError::Verdict(4)), 4), (CommandFailure::ToMend.into(), FAILED)] {
+    for (failure, code) in [(Failure::from(WhyError::Verdict(4)), 4), (CommandFailure::NotIdeal.into(), FAILED)] {
         assert_eq!(failure.exit_code(), code, "{failure}");
         assert!(failure.is_printed(), "{failure}");
     }

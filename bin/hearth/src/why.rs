@@ -96,7 +96,7 @@ pub enum WhyError {
         node: &'static str,
     },
     /// No node of that name.
-    #[error("{}", local_nodes::nobody(.0, .1))]
+    #[error("{}", local_nodes::no_node_text(.0, .1))]
     NoNode(String, Vec<String>),
     /// Several nodes run, none with the configuration's name.
     #[error("several nodes run on this machine: {}; --name says which to ask", .0.join(", "))]
@@ -105,7 +105,7 @@ pub enum WhyError {
     #[error("the node at {0} refuses: {1}")]
     Refused(String, String),
     /// Something other than a node answered.
-    #[error("what {0} answers is not a node's answer: {1}")]
+    #[error("the answer of {0} is not that of a node: {1}")]
     Answer(String, String),
     /// The answer cannot be written to its file.
     #[error(transparent)]

@@ -44,7 +44,7 @@ pub enum MonitorError {
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// No node of that name runs.
-    #[error("{}", local_nodes::nobody(.0, .1))]
+    #[error("{}", local_nodes::no_node_text(.0, .1))]
     Unknown(String, Vec<String>),
     /// The terminal screen could not be set up.
     #[error(transparent)]

@@ -353,7 +353,7 @@ fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
         fs::write(&state, text).expect("written");
         for (command, arguments) in [("status", &[][..]), ("up", &["--reset"]), ("demo", &[])] {
             let (code, _, said) = cluster.command(command, arguments);
-            assert!(code == Some(FAILED) && said.contains("another cluster needs another folder"), "{said}");
+            assert!(code == Some(FAILED) && said.contains("name another one by --folder"), "{said}");
         }
         assert!(beside.exists());
     }

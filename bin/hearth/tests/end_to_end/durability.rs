@@ -116,7 +116,7 @@ fn a_chain_outlives_its_first_blocks() {
     assert_eq!(verified.last().unwrap(), "nothing is wrong", "{verified:#?}");
     for command in ["blocks", "export"] {
         let failed = ledger(&setup, command, &["--from", "5", "--to", "3"]);
-        assert!(String::from_utf8_lossy(&failed.stderr).contains("--from 5 lies after --to 3"), "{failed:?}");
+        assert!(String::from_utf8_lossy(&failed.stderr).contains("--from 5 is after --to 3"), "{failed:?}");
     }
     let failed = ledger(&setup, "replay", &[]);
     assert_eq!(failed.status.code(), Some(1));

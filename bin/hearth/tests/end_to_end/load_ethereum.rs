@@ -236,7 +236,7 @@ fn without_a_node_there_are_no_keys_that_stand_in_the_way() {
         assert!(!keys.exists());
     }
     let why = error(2, "fund", "127.0.0.1:8545", &["--keys", &keys.display().to_string()]);
-    assert!(why.contains("is no URL of a node's RPC") && !why.contains("listening"), "{why}");
+    assert!(why.contains("is not the URL of a node's RPC") && !why.contains("listening"), "{why}");
     let why = error(2, "fund", &url, &["--funder", "x", "--keys", &keys.display().to_string()]);
     assert!(why.contains("--funder") && !keys.exists(), "{why}");
     let why = error(2, "run", &url, &["--duration", "9223372036854775808"]);

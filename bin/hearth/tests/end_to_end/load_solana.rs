@@ -245,5 +245,5 @@ fn who_stops_the_funding_of_a_run_is_told_that_its_keys_are_gone() {
     process.signal(Signal::INT);
     let (status, text) = process.wait_with_errors();
     assert!(status.code() == Some(1) && text.contains("0 of 5 new accounts had their money"), "{status}: {text}");
-    assert!(text.contains("nobody has their keys any more") && !text.contains("goes on from there"), "{text}");
+    assert!(text.contains("their keys are lost") && !text.contains("goes on from there"), "{text}");
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RpcError {
     /// The address is not a URL, or has another scheme.
-    #[error("`{url}` is no URL of a node's RPC: expected {expected}")]
+    #[error("`{url}` is not the URL of a node's RPC: expected {expected}")]
     Url {
         /// The address that was given.
         url: String,

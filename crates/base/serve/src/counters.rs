@@ -20,11 +20,11 @@ pub enum CountedEvent {
     ConnectionsRefused,
     /// Idle connections closed to make room for new ones.
     ConnectionsIdleClosed,
-    /// Times that a connection could not be taken because the process has no room for one more file.
+    /// Connections that could not be accepted, because the process cannot open another file.
     AcceptsFailed,
     /// WebSocket connections closed because the client did not read or did not answer.
     WebsocketsDropped,
-    /// Streams of dashboards begun.
+    /// Dashboard streams started.
     Dashboards,
     /// Streams of dashboards open now.
     DashboardsOpen,

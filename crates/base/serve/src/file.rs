@@ -42,7 +42,7 @@ impl Downloads {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "too many downloads are under way; try again\n");
         };
-        let Some((size, mut file)) = opened(path) else { return gone() };
+        let Some((size, mut file)) = opened(path) else { return not_found() };
         let (sender, pieces) = mpsc::channel(1);
         let patience = self.patience;
         tokio::spawn(async move {
@@ -67,7 +67,7 @@ impl Downloads {
 
     /// The answer to a HEAD request for the file at `path`: that to a GET request, without its body.
     pub fn head(&self, path: &Path) -> Response<Body> {
-        opened(path).map_or_else(gone, |(size, _)| announced(Body::empty(), size))
+        opened(path).map_or_else(not_found, |(size, _)| announced(Body::empty(), size))
     }
 }
 
@@ -78,7 +78,7 @@ fn opened(path: &Path) -> Option<(u64, File)> {
     Some((about.len(), file))
 }
 
-fn gone() -> Response<Body> {
+fn not_found() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, "there is no such file, or no more\n")
 }
 

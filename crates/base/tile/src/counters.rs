@@ -131,8 +131,8 @@ counters! {
         tid: Gauge,
         /// 1 running, 2 stopped cleanly, 3 died.
         state: Gauge,
-        /// Time in which the tile's thread was ready to run and its core ran something else, nanoseconds. The tiles of
-        /// a core share its thread, and tell the same. 0 where the kernel does not tell.
+        /// Time in which the tile's thread was ready to run and its core ran something else, nanoseconds. Tiles that
+        /// share a thread report the same value; 0 if the kernel does not report it.
         waited_for_core_ns: Counter,
         /// Time in housekeeping, nanoseconds.
         regime_hkeep_ns: Counter,

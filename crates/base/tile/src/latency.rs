@@ -42,7 +42,7 @@ pub struct LatencyDecl {
 /// Latency until a frag is handed to the tile; recorded by the loop.
 pub const TAKEN: LatencyDecl = LatencyDecl {
     name: "received_to_taken",
-    help: "Time from the receipt of a transaction until this tile takes it in hand.",
+    help: "Time from the receipt of a transaction until this tile reads it.",
     by_loop: true,
 };
 

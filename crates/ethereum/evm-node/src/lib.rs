@@ -55,8 +55,8 @@ pub enum EvmCommand {
     Testnet(Box<testnet::EvmTestnet>),
     /// Append a file of blocks to a chain; each block is verified by every rule and executed.
     ///
-    /// The chain is that of --genesis, in the folder of --data-dir, which need not be there yet. It may begin before
-    /// the merge. Where a block is wrong the command says which, and what is wrong with it; the blocks before it stay.
+    /// The chain is that of --genesis, in the folder of --data-dir, which is created if it is missing. It may begin
+    /// before the merge. If a block is invalid, the command names the block and the fault; the blocks before it stay.
     Import(Box<chain_file::EvmImport>),
     /// Write a chain's blocks to a file, which `hearth evm import` and geth read.
     Export(Box<chain_file::EvmExport>),
@@ -135,7 +135,7 @@ pub struct EvmRun {
     pub allow_origin: Vec<String>,
     /// Maximum connections of one IP address; 0 is no limit.
     ///
-    /// One connection more closes its longest idle one, or gets a 503 if all have a request under way.
+    /// One connection more closes its longest idle one, or gets a 503 if all have a request in progress.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub max_connections_per_address: usize,
     /// Do not serve the dashboard at that address.

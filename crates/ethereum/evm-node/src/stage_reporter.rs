@@ -54,15 +54,15 @@ hearth_tile::counters! {
         held_bytes: Gauge,
         /// Transactions taken.
         added: Counter,
-        /// Transactions not taken: the pool had them.
+        /// Transactions refused: the pool has them already.
         known: Counter,
-        /// Transactions not taken: there was no room for what they pay.
+        /// Transactions refused: the pool is full of better-paying ones.
         dropped_full: Counter,
-        /// Transactions not taken: nonce, funds, gas or fees.
+        /// Transactions refused: nonce, funds, gas or fees.
         dropped_refused: Counter,
-        /// Transactions given up for others of the same nonce that pay more.
+        /// Transactions replaced by better-paying ones of the same nonce.
         dropped_replaced: Counter,
-        /// Transactions given up for others that pay more, or because too many came behind a gap.
+        /// Transactions evicted for better-paying ones, or because too many wait behind a nonce gap.
         dropped_evicted: Counter,
         /// Transactions given up because they had waited too long.
         dropped_expired: Counter,

@@ -41,7 +41,7 @@ pub struct EvmTestnet {
     /// Number of followers, which do not vote [default: 0, or those of the existing network].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=99))]
     pub followers: Option<u16>,
-    /// Where the nodes' homes are; a network that is there already goes on.
+    /// Folder of the nodes' homes. An existing network continues.
     #[arg(long, alias = "dir", value_name = "DIR", default_value = "hearth-testnet")]
     pub folder: PathBuf,
     /// Node I is at 127.0.0.I: peers at this port, CometBFT's RPC at the next, ours at the one after it.

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! A case runs in order, on two threads, and, where it has a parent in the same case, ahead of its parent's hash. It
-//! passes if all agree and come to what the test says. A listed failure that passes fails the run, so that the list
+//! passes if all agree and reach the test's result. A listed failure that passes fails the run, so that the list
 //! stays true.
 
 mod accounts;
@@ -84,7 +84,7 @@ fn run(folder: &Path, page: Option<&Path>) -> Result<bool, String> {
             Ok(cases) => cases,
             Err(why) => {
                 let ending = match why {
-                    NoCases::Pointer => Ending::Unrun("a Git LFS pointer stands in the place of its file"),
+                    NoCases::Pointer => Ending::Unrun("its file is only a Git LFS pointer"),
                     NoCases::Unreadable(why) => Ending::Failed(why),
                 };
                 score.add(Suite::Unknown, "", &file.name, ending, &expected);

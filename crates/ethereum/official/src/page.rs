@@ -15,8 +15,8 @@ API](https://github.com/ethereum/execution-apis) against the EVM ledger. `cargo 
 that `HEARTH_OFFICIAL_TESTS` names, and `cargo xtask soak official DIR` whole trees.
 
 Each case runs in order and on two threads, and a block whose parent is in the same case also ahead of its parent's
-hash. It passes if all paths agree and come to what the test says: the root of the state and the logs, the block's
-hash, or that it is refused.
+hash. It passes if all paths agree and reach the test's result: the state root and the logs, the block's hash, or a
+refusal.
 
 ";
 

@@ -1,13 +1,13 @@
 //! State tests: one transaction in one state, under one fork after the other.
 //!
-//! reads   a case: accounts, a block, a transaction's bytes, and what it must come to
-//! writes  how each of its entries ended
+//! reads   a case: accounts, a block, a transaction's bytes, and the expected result
+//! writes  the result of each of its entries
 //! memory  the state
 //! source  the formats of ethereum/tests and of execution-spec-tests; in both, the hash of block `n` is the hash of the
 //!         digits of `n`
 //!
-//! No block is sealed here, and the system's contracts are not called. For the parallel path they are: there the
-//! block's execution in order, with the calls, is what it is compared with.
+//! No block is sealed here, and the system contracts are not called. The parallel path calls them, so it is compared
+//! with an execution in order that calls them, too.
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use hearth_evm::blobs::BlobEnv;
@@ -26,7 +26,7 @@ use crate::{accounts, forks, hex};
 /// Threads of the parallel path.
 const THREADS: usize = 2;
 
-/// A state whose hashes of blocks are those that the tests have.
+/// A state whose block hashes are those of the tests.
 struct View(StateView);
 
 impl DatabaseRef for View {
@@ -73,7 +73,7 @@ pub fn run(case: &Value) -> Vec<(String, String, Ending)> {
     endings
 }
 
-/// What tells an entry from others: the fork, its place, and which data, gas and value it takes.
+/// Formats what identifies an entry: the fork, its index, and the indexes of its data, gas and value.
 fn part(fork: &str, index: usize, entry: &Value) -> String {
     let of = |name: &str| entry.pointer(&format!("/indexes/{name}")).and_then(Value::as_u64).unwrap_or_default();
     format!(" [{fork} {index}: d{} g{} v{}]", of("data"), of("gas"), of("value"))
@@ -92,7 +92,7 @@ fn entry_of(case: &Value, entry: &Value, rules: &Genesis) -> Result<(), String> 
         Err(_) if is_refused => return same("state", state.root_after(&Changes::default()), root),
         Err(why) => return Err(format!("the transaction is refused: {why}")),
     };
-    // In order, without the system's calls.
+    // In order, without system calls.
     let mut executor = BlockExecutor::new(&view, &env);
     let verdict = executor.run(&tx);
     let changes = executor.database().changes.clone();
@@ -109,9 +109,9 @@ fn entry_of(case: &Value, entry: &Value, rules: &Genesis) -> Result<(), String> 
 /// Compares a block's execution in order with that on two threads.
 fn both(state: &State, view: &View, env: &BlockEnv, txs: &[SharedTx]) -> Result<(), String> {
     let (serial, parallel) = (execute(view, env, txs), execute_on(view, env, txs, THREADS));
-    let said = |it: &BlockExecution| (it.verdicts.clone(), it.gas_used, it.requests.clone(), it.fault.clone());
-    if said(&serial) != said(&parallel) {
-        return Err(format!("on {THREADS} threads it ends otherwise"));
+    let results = |it: &BlockExecution| (it.verdicts.clone(), it.gas_used, it.requests.clone(), it.fault.clone());
+    if results(&serial) != results(&parallel) {
+        return Err(format!("on {THREADS} threads the result differs"));
     }
     let (in_order, on_threads) = (state.root_after(&serial.changes), state.root_after(&parallel.changes));
     same("state on threads", on_threads, in_order)
@@ -120,7 +120,7 @@ fn both(state: &State, view: &View, env: &BlockEnv, txs: &[SharedTx]) -> Result<
 fn transaction(bytes: &[u8]) -> Result<SharedTx, String> {
     let decoded = decode_in_block(bytes).map_err(|error| error.to_string())?;
     let mut recovered = recover(vec![decoded]);
-    let tx = recovered.pop().ok_or("there is none")?;
+    let tx = recovered.pop().ok_or("there is no transaction")?;
     tx.map_err(|error| error.to_string())
 }
 

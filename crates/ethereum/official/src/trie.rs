@@ -15,8 +15,8 @@ use crate::score::Ending;
 pub fn run(keys: Keys, case: &Value) -> Ending {
     match keys {
         Keys::Hashed => hashed(case).into(),
-        Keys::Plain => Ending::Unrun("the tries here have hashed keys, of 32 bytes, and no others"),
-        Keys::Neighbours => Ending::Unrun("nobody asks a trie for a key's neighbours here"),
+        Keys::Plain => Ending::Unrun("tries here have only hashed keys of 32 bytes"),
+        Keys::Neighbours => Ending::Unrun("tries here have no query for a key's neighbours"),
     }
 }
 

@@ -1,12 +1,12 @@
-//! How long common calls take over HTTP on a chain with many accounts, beside one with ten thousand.
+//! Measures common calls over HTTP on a chain with many accounts, and on one with ten thousand.
 //!
 //! reads   a number of accounts from the command line (1,000,000; the goal is of 10,000,000); `--turns N` (2,000)
 //! writes  microseconds of each call on both chains, median and 99th percentile, and their ratios beside the goal
 //! memory  both chains: some 250 B an account, and as much for its line of the genesis
 //!
-//! Each turn asks each call of both chains in turn, about accounts drawn from all, over one connection to each; a block
-//! of what was sent is made each hundred turns. The token's storage has as many holders as there are accounts, a
-//! million at most. Client and servers share the cores.
+//! Each turn sends each call to both chains, over one connection to each, about accounts drawn from all. Every hundred
+//! turns the chains make a block of the sent transactions. The token has as many holders as there are accounts, at most
+//! a million. Client and servers share the cores.
 //!
 //! cargo bench -p hearth-web3 --bench latency [-- 10000000 --turns 2000]
 
@@ -33,10 +33,11 @@ const FEW: u64 = 10_000;
 const HOLDERS_MAX: u64 = 1_000_000;
 /// Turns between two blocks.
 const BLOCK: usize = 100;
-/// Many accounts over few, at most.
+/// Maximum ratio of the times with many accounts and with few.
 const GOAL: f64 = 2.0;
 const TOKEN: Address = Address::repeat_byte(0x70);
-/// `balanceOf`, whatever the selector: the word at the hash of the argument and zero, where solc has a first mapping.
+/// Answers every call as `balanceOf`: returns the word at the hash of the argument and zero, where solc stores the
+/// first mapping.
 const CODE: [u8; 20] = hex!("6004355f525f60205260405f20545f5260205ff3");
 const CALLS: [&str; 6] = [
     "eth_getBalance",
@@ -47,17 +48,17 @@ const CALLS: [&str; 6] = [
     "eth_sendRawTransaction",
 ];
 
-/// Account `number`, which can be one that signs.
+/// Returns the address of account `number`.
 fn address(number: u64) -> Address {
     Address::from_slice(&keccak256(&number.to_le_bytes())[..20])
 }
 
-/// Who sends the transaction of a turn.
+/// Returns the sender of a turn's transaction.
 fn sender(turn: usize) -> Signer {
     Signer::new(&keccak256(&[&b"sender"[..], &turn.to_le_bytes()].concat())).expect("a hash is a secret")
 }
 
-/// Where the token keeps the balances of the accounts of these numbers.
+/// Returns the storage slots with the token balances of these accounts.
 fn slots(numbers: std::ops::Range<u64>) -> Vec<B256> {
     let place = |number: u64| [B256::left_padding_from(address(number).as_slice()).0, [0; 32]].concat();
     let places: Vec<Vec<u8>> = numbers.map(place).collect();
@@ -66,7 +67,7 @@ fn slots(numbers: std::ops::Range<u64>) -> Vec<B256> {
     slots.into_iter().map(B256::from).collect()
 }
 
-/// A chain with so many accounts, its server, and a client of it.
+/// A chain, its server, and a client.
 struct Node {
     chain: Chain,
     server: Server,
@@ -102,7 +103,7 @@ impl Node {
         address(self.random.below(self.accounts))
     }
 
-    /// What is asked in a turn, of each call.
+    /// Returns the request bodies of a turn, one for each call.
     fn bodies(&mut self, turn: usize) -> [String; CALLS.len()] {
         let holder = address(self.random.below(self.accounts.min(HOLDERS_MAX)));
         let balance_of = [&hex!("70a08231")[..], B256::left_padding_from(holder.as_slice()).as_slice()].concat();
@@ -128,7 +129,7 @@ impl Node {
         CALLS.map(|method| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params.next()}).to_string())
     }
 
-    /// Asks, and notes how long the answer takes.
+    /// Sends a request and records the time until its answer.
     fn ask(&mut self, call: usize, body: &str) {
         let mut request = vec![];
         write_post(&mut request, body);
@@ -142,7 +143,7 @@ impl Node {
     }
 }
 
-/// The median and the 99th percentile.
+/// Returns the median and the 99th percentile.
 fn median_and_p99(times: &[f64]) -> [f64; 2] {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -159,12 +160,12 @@ fn main() {
         }
     }
     let mut nodes = [Node::new(FEW, turns), Node::new(many, turns)];
-    // While the second was made the first has hung up on who said nothing.
+    // The first node closed its idle connection while the second was created.
     nodes.iter_mut().for_each(|node| node.connection = BufReader::new(connect(node.server.address())));
     for turn in 0..turns {
         let bodies = nodes.each_mut().map(|node| node.bodies(turn));
         for call in 0..CALLS.len() {
-            // The method that comes second finds the caches full of the other's data.
+            // Alternate the order: the second request finds the caches full of the first one's data.
             for at in [turn % 2, 1 - turn % 2] {
                 nodes[at].ask(call, &bodies[at][call]);
             }

@@ -85,13 +85,13 @@ fn of_blocks(page: &mut Page, chain: &Metrics) {
         ("transactions", "Transactions in blocks made here.", chain.txs),
         ("gas", "Gas that transactions in blocks made here used.", chain.gas),
         ("submitted", "Transactions that were submitted.", chain.submitted),
-        ("refused", "Transactions that were submitted and not taken.", chain.refused),
+        ("refused", "Submitted transactions that were refused.", chain.refused),
     ] {
         page.one(&format!("hearth_evm_{name}_total"), "counter", help, value as f64);
     }
     for (name, help, ns) in [
         ("recover", "Time of decoding transactions and recovering their senders; threads add up.", chain.recover_ns),
-        ("pool", "Time of the pool's looking at what was submitted; threads add up.", chain.pool_ns),
+        ("pool", "Time in which the pool checked submitted transactions, summed over threads.", chain.pool_ns),
     ] {
         page.one(&format!("hearth_evm_{name}_seconds_total"), "counter", help, ns as f64 / 1e9);
     }
@@ -106,7 +106,7 @@ fn of_states(page: &mut Page, states: &RetentionWindow) {
     for (name, help, value) in [
         ("states", "Blocks whose state is kept in memory.", states.blocks),
         ("states_oldest", "Height of the oldest block whose state is kept.", states.oldest),
-        ("states_bytes", "Memory of what only older states need.", states.bytes),
+        ("states_bytes", "Memory that only older states need.", states.bytes),
     ] {
         page.one(&format!("hearth_evm_{name}"), "gauge", help, value as f64);
     }
@@ -124,12 +124,12 @@ fn of_pool(page: &mut Page, chain: &Metrics) {
         page.one(&format!("hearth_pool_{name}"), "gauge", help, value as f64);
     }
     for (name, help, value) in [
-        ("added", "Transactions taken into the pool.", stats.added),
-        ("known", "Transactions not taken: the pool had them.", stats.known),
-        ("full", "Transactions not taken: there was no room for what they pay.", stats.full),
-        ("refused", "Transactions not taken: nonce, funds, gas or fees.", stats.refused),
-        ("replaced", "Transactions given up for others of the same nonce that pay more.", stats.replaced),
-        ("evicted", "Transactions given up for others, or because too many came behind a gap.", stats.evicted),
+        ("added", "Transactions accepted into the pool.", stats.added),
+        ("known", "Transactions refused: the pool has them already.", stats.known),
+        ("full", "Transactions refused: the pool is full of better-paying ones.", stats.full),
+        ("refused", "Transactions refused: nonce, funds, gas or fees.", stats.refused),
+        ("replaced", "Transactions replaced by better-paying ones of the same nonce.", stats.replaced),
+        ("evicted", "Transactions evicted for others, or because too many wait behind a nonce gap.", stats.evicted),
         ("expired", "Transactions given up because they had waited too long.", stats.expired),
         ("invalid", "Transactions given up because no block could hold them any more.", stats.invalid),
         ("removed", "Transactions given up on demand.", stats.removed),

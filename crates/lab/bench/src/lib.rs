@@ -356,7 +356,7 @@ fn measure(
 }
 
 /// The load's settings for the report.
-fn asked(genesis: &Genesis, options: &Options) -> LoadSettings {
+fn load_settings(genesis: &Genesis, options: &Options) -> LoadSettings {
     let total = genesis.fund_initial_accounts;
     LoadSettings {
         rate: options.rate,
@@ -432,7 +432,7 @@ impl BenchObservations {
             measured: self.is_measured(),
             duration_s: elapsed,
             warmup_s: options.warmup as f64,
-            asked: asked(&config.development.genesis, options),
+            asked: load_settings(&config.development.genesis, options),
             sent_per_s: self.sent_per_s(),
             lag_s_max: options.rate.map(|_| self.lag_s_max()),
             sent: self.last.sent(),

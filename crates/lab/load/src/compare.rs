@@ -44,7 +44,7 @@ pub enum CompareError {
         after: usize,
     },
     /// A file is not a report.
-    #[error("report {0} of {1} is none of `hearth load run --json`: it has no `tps` and `kind`")]
+    #[error("report {0} of {1} is not one of `hearth load run --json`: it has no `tps` and `kind`")]
     NoReport(usize, &'static str),
     /// A report is of a search that found no rate.
     #[error("report {0} of {1} is of a search in which no rate was good, so there is nothing to compare")]

@@ -36,7 +36,7 @@ pub enum LoadError {
         theirs: String,
     },
     /// A further node does not support the requests of this chain.
-    #[error("{url} is not a node of the chain that {first} is of: {why}")]
+    #[error("{url} and {first} are nodes of different chains: {why}")]
     OtherKind {
         /// URL of the further node.
         url: String,

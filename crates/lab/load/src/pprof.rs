@@ -34,7 +34,7 @@ pub enum PprofError {
     #[error("it is not a profile: {0}")]
     Decode(#[from] prost::DecodeError),
     /// The profile refers to an id that it does not define.
-    #[error("it is not a profile: it names {0} that it has not")]
+    #[error("it is not a profile: it refers to {0} that it lacks")]
     Unknown(&'static str),
 }
 

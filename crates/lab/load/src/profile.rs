@@ -90,7 +90,7 @@ pub enum ProfileError {
     #[error("the node took no profile: {0}")]
     Failed(String),
     /// The profile does not finish.
-    #[error("the node's profile is still under way after {0} s")]
+    #[error("the node's profile still runs after {0} s")]
     Late(u64),
     /// The URL serves no pprof.
     #[error("no pprof at {url}: {why}")]

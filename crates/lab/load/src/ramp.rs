@@ -80,7 +80,7 @@ impl Step {
         let bound_ms = p99.as_secs_f64() * 1e3;
         let ended_else = report.rejected + report.dropped + report.unknown;
         let is_unsent = report.unsent as f64 > (rate * UNSENT_S).max(1.0);
-        let gone = gone(report);
+        let gone = node_failure(report);
         let (limit, wrong) = match p99_ms {
             _ if report.limit == Limit::Funds => (Limit::Funds, Some("the load's accounts had no money left".into())),
             _ if gone.is_some() => (Limit::Node, gone),
@@ -110,7 +110,7 @@ impl Step {
 }
 
 /// When the node stopped answering, or why else it was the limit, if its blocks could not be read to the end.
-fn gone(report: &Report) -> Option<String> {
+fn node_failure(report: &Report) -> Option<String> {
     report.reading_ended.as_ref()?;
     let reason = report.limit_reason.as_ref().filter(|_| report.limit == Limit::Node)?;
     Some(format!("the node: {reason}"))

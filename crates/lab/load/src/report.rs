@@ -161,7 +161,7 @@ impl Limit {
                 "what may be under way, of which blocks took all: with a higher --under-way the node may give more"
             }
             Self::Rate => "the rate asked for, which was kept",
-            Self::Funds => "the money of the load's accounts: take more --accounts, or fund them by `hearth load fund`",
+            Self::Funds => "the funds of the load's accounts: take more --accounts, or fund them by `hearth load fund`",
             Self::Unknown => "not known: nothing was measured",
         }
     }

@@ -16,7 +16,7 @@ use crate::threads;
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// There is no workspace, or none that can be read.
-    #[error("{}{}", nobody(tried), lines(tried))]
+    #[error("{}{}", no_node_text(tried), lines(tried))]
     NoNode {
         /// The error of each attempt.
         tried: Vec<WorkspaceError>,
@@ -34,7 +34,7 @@ impl AttachError {
 }
 
 /// Says whether there was no node, or one that cannot be watched.
-fn nobody(tried: &[WorkspaceError]) -> &'static str {
+fn no_node_text(tried: &[WorkspaceError]) -> &'static str {
     if tried.iter().all(|why| kind(why) == Some(ErrorKind::NotFound)) {
         "no running node to watch; start one with `hearth run`, `hearth evm run` or `hearth bench`"
     } else {

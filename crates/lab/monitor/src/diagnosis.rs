@@ -129,7 +129,7 @@ impl std::fmt::Display for Diagnosis {
 
 /// Returns what limits the node, or that nothing does.
 pub fn diagnose(sample: &Sample) -> Diagnosis {
-    let of_slots = [dead, slots_late, block_full, taken, chain, full_core, overrun, conflicts];
+    let of_slots = [dead, slots_late, block_full, taken_cores, chain, full_core, overrun, conflicts];
     let of_blocks = [dead, evm::making_blocks, evm::gas, evm::refused, evm::nonce_gaps, evm::room];
     let rules = if sample.evm.is_some() { &of_blocks[..] } else { &of_slots[..] };
     rules.iter().find_map(|rule| rule(sample)).unwrap_or_else(|| room(sample))
@@ -156,7 +156,7 @@ fn dead(sample: &Sample) -> Option<Diagnosis> {
 }
 
 /// A tile's time continues while its thread waits for the core, so that the tile seems busy.
-fn taken(sample: &Sample) -> Option<Diagnosis> {
+fn taken_cores(sample: &Sample) -> Option<Diagnosis> {
     let worst = sample.cores.iter().max_by(|a, b| a.taken.total_cmp(&b.taken))?;
     if worst.taken < NOTABLE || worst.busy < FULL && worst.taken < MOSTLY {
         return None;

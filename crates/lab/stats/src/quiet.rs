@@ -171,7 +171,7 @@ pub fn disturbed(
     let waited = before.waited_us.zip(after.waited_us);
     let pressure = waited.map_or(0.0, |(before, after)| after.saturating_sub(before) as f64 / 1e6 / wall);
     if why.is_empty() && !is_elsewhere && left_one_free && pressure > limits.pressure && limits.pressure < 1.0 {
-        why.push(format!("somebody waited for a core {:.0} % of the time, though one was left free", pressure * 100.0));
+        why.push(format!("a thread waited for a core {:.0} % of the time, though one was left free", pressure * 100.0));
     }
     (!why.is_empty()).then(|| why.join("; "))
 }

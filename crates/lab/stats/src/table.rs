@@ -21,7 +21,7 @@ const VALUES_MAX: usize = 1 << 27;
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The input is not valid CSV.
-    #[error("the results are no CSV: {0}")]
+    #[error("the results are not CSV: {0}")]
     Csv(#[from] csv::Error),
     /// A required column is missing.
     #[error("there is no column `{wanted}`; the columns are {}", list(columns))]
@@ -499,6 +499,6 @@ mod tests {
         let options = "build,lto,metric,value\na,off,x,1\na,fat,x,1\n";
         assert_eq!(error(options), "line 3: build `a` has lto = `fat`, and had `off` before");
         assert_eq!(error("build,metric,value\n"), "there are no values in the results");
-        assert!(error("build,metric,value\na,x\n").starts_with("the results are no CSV"));
+        assert!(error("build,metric,value\na,x\n").starts_with("the results are not CSV"));
     }
 }

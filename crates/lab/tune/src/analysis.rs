@@ -62,7 +62,7 @@ pub enum QuestionError {
     #[error("there is no build `{0}`")]
     NoBuild(String),
     /// A metric is named twice, or both to maximize and to minimize.
-    #[error("metric `{0}` is named twice: it is to be great, or small, once")]
+    #[error("metric `{0}` is named twice: name it once, by --max or --min")]
     Twice(String),
     /// No metric is to be maximized or minimized.
     #[error("say with --max or --min which metrics matter; they are {0}")]
@@ -81,7 +81,7 @@ pub enum QuestionError {
         metric: String,
     },
     /// More goals than are supported.
-    #[error("{0} metrics are to be great or small: {GOALS_MAX} at most")]
+    #[error("--max and --min name {0} metrics: {GOALS_MAX} at most")]
     TooMany(usize),
     /// Every build is excluded.
     #[error("no build is left")]

@@ -24,7 +24,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Datagrams that came.
+    /// Datagrams received.
     datagrams,
     /// Datagrams that are no message: cut, oversize, not canonical, out of range.
     malformed,
@@ -36,17 +36,17 @@ counters! {
     source_refused,
     /// Datagrams with a signature that does not match.
     bad_signature,
-    /// Pings that came.
+    /// Pings received.
     pings_received,
     /// Pings that went.
     pings_sent,
-    /// Pongs that came and answered a ping.
+    /// Pongs received that answer a ping.
     pongs_received,
     /// Pongs that answer no ping that is waited for.
     pongs_unexpected,
     /// Pongs that went.
     pongs_sent,
-    /// Pull requests that came.
+    /// Pull requests received.
     pull_requests_received,
     /// Pull requests that went.
     pull_requests_sent,
@@ -58,19 +58,19 @@ counters! {
     pull_unverified,
     /// Pull requests of callers whose clock is off.
     pull_wallclock,
-    /// Pull requests beyond what a host may have scanned.
+    /// Pull requests beyond the scan budget of their host.
     pull_scan_budget,
     /// Values that were not sent, because the bytes for answers had run out.
     pull_over_budget,
     /// Values that were sent in answers.
     pull_values_sent,
-    /// Pull responses that came.
+    /// Pull responses received.
     pull_responses_received,
-    /// Pushes that came.
+    /// Pushes received.
     pushes_received,
     /// Values times nodes that were pushed.
     push_values_sent,
-    /// Prune messages that came and count.
+    /// Valid prune messages received.
     prunes_received,
     /// Prune messages for another node.
     prune_destination,
@@ -78,13 +78,13 @@ counters! {
     prune_wallclock,
     /// Prune messages that went.
     prunes_sent,
-    /// Values that came.
+    /// Values received.
     values_received,
     /// Values that were new.
     values_new,
     /// Values that were there already.
     values_duplicate,
-    /// Values older than what is there.
+    /// Values older than the stored ones.
     values_stale,
     /// Values of kinds that are read but not used.
     values_unused_kind,
@@ -124,8 +124,8 @@ counters! {
     clock_set_back,
     /// Events that nobody took in time.
     events_lost,
-    /// What this node was to say and did not, because too much waited for its signature.
+    /// Own values not published, because too many waited for a signature.
     unsigned_full,
-    /// What this node was to say and did not, because the signature did not come within five seconds.
+    /// Own values not published, because the signature did not come within five seconds.
     unsigned_late,
 }

@@ -43,8 +43,8 @@ pub enum Command {
     /// Start a cluster on this machine: a leader and followers, each a process with an address of its own, with the
     /// latency, jitter, loss and rate of a map between them.
     ///
-    /// Each node's configuration, log and chain are in the cluster's folder. Where there is one already, it goes on. If
-    /// a node does not come up, or it is interrupted, no node is left running.
+    /// Each node's configuration, log and chain are in the cluster's folder. An existing cluster continues. If a node
+    /// does not come up, or the command is interrupted, no node is left running.
     ///
     /// Exit codes: 0 all nodes serve; 1 one does not come up, or a file cannot be read or written; 2 the command line
     /// or the map is wrong.
@@ -64,11 +64,11 @@ pub enum Command {
     Start(local::Node),
     /// Partition the network between nodes, for all UDP traffic.
     ///
-    /// Exit codes: 0 it is cut; 1 there is no cluster; 2 there is no such node, or one is on both sides.
+    /// Exit codes: 0 the network is cut; 1 there is no cluster; 2 there is no such node, or one is on both sides.
     Partition(local::Partition),
     /// Remove all partitions.
     ///
-    /// Exit codes: 0 they are removed; 1 there is no cluster.
+    /// Exit codes: 0 no partition is left; 1 there is no cluster.
     Heal(local::ClusterSelector),
     /// Stop all nodes.
     ///
@@ -77,9 +77,9 @@ pub enum Command {
     /// Demonstrate a cluster end to end: a leader and followers all over a map, a load within the limits of a block,
     /// then the limits lifted.
     ///
-    /// The demo first measures what leader and followers hold together on this machine. If that is less than the
-    /// cluster's limits, the first load is half of it, and labelled so. The report gives the rates of the leader and of
-    /// each follower in the same time, whether each kept up, and whether all have the same block at the end.
+    /// The demo first measures the rate at which leader and followers keep up on this machine. If that is less than
+    /// the cluster's limits, the first load is half of it, and labelled so. The report has the rates of the leader and
+    /// of each follower in the same time, whether each kept up, and whether all have the same block at the end.
     ///
     /// Exit codes: 0 done; 1 a node ended or did not come up, or a file cannot be written; 2 the command line or the
     /// map is wrong.

@@ -39,7 +39,7 @@ pub struct Options {
     /// Continue to compare after the node has caught up.
     #[arg(long)]
     pub follow: bool,
-    /// Which slot is compared.
+    /// The commitment of the compared slots.
     #[arg(long, value_name = "LEVEL", default_value = "confirmed")]
     pub commitment: Level,
 }

@@ -20,16 +20,16 @@ use hearth_keys::{Keypair, LockError};
 use hearth_wire::Pubkey;
 use parking_lot::Mutex;
 
-/// Keys at once.
+/// Maximum number of keys.
 pub const VOTERS_MAX: usize = 4;
 
 /// Why a key is not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VoterError {
-    /// It is there.
+    /// The key is already there.
     #[error("Authorized voter already present")]
     Present,
-    /// There are too many.
+    /// The maximum number of keys is reached.
     #[error("There are {VOTERS_MAX} authorized voters already: remove all first")]
     TooMany,
     /// Sign has stopped.
@@ -138,18 +138,18 @@ struct List {
 pub struct Voters(Arc<Mutex<List>>);
 
 impl Voters {
-    /// These and no other, unless the operator changes it.
+    /// Starts with these addresses; `has_identity`: the identity is one of them.
     fn of(voters: Vec<Pubkey>, has_identity: bool) -> Self {
         Self(Arc::new(Mutex::new(List { voters, has_identity, is_cut: false })))
     }
 
-    /// One key alone, as the identity.
+    /// Starts with a single key, such as the identity.
     pub fn one(voter: Pubkey) -> Self {
         Self::of(vec![voter], true)
     }
 
-    /// The key that signs a vote: the account's authorized voter or, if that is not known, the identity. `None` if its
-    /// key is not here: the vote program would refuse a vote of any other, and take its fee.
+    /// Returns the key that signs a vote: the account's authorized voter, or the identity if that is unknown. `None` if
+    /// the node lacks the key: the vote program would refuse another key's vote, but charge its fee.
     pub fn choose(&self, authorized: Option<&Pubkey>, identity: &Pubkey) -> Option<Pubkey> {
         let voter = *authorized.unwrap_or(identity);
         self.0.lock().voters.contains(&voter).then_some(voter)
@@ -166,7 +166,7 @@ impl Voters {
         list.is_cut = true;
     }
 
-    /// Whether sign may lack a key that a vote on its way names.
+    /// Returns whether sign may lack the key that a vote in flight names.
     pub fn were_removed(&self) -> bool {
         self.0.lock().is_cut
     }
@@ -174,7 +174,7 @@ impl Voters {
 
 /// The keys that may sign votes, for sign.
 pub struct VoterKeys {
-    /// Whether the identity may.
+    /// Whether the identity may sign.
     has_identity: bool,
     keys: Vec<Keypair>,
     changes: Changes,
@@ -183,7 +183,7 @@ pub struct VoterKeys {
 }
 
 impl VoterKeys {
-    /// The identity alone, for ever.
+    /// Creates a set that always holds only the identity.
     pub fn identity_alone() -> Self {
         Self { has_identity: true, keys: vec![], changes: Changes::None, outlet: None }
     }
@@ -219,7 +219,7 @@ impl VoterKeys {
         Ok(Self { has_identity: has_identity != 0, keys, changes: Changes::Pipe(pipe), outlet: None })
     }
 
-    /// Takes over what the operator has changed.
+    /// Applies the operator's changes.
     pub(crate) fn update(&mut self) {
         while let Some(change) = self.changes.next() {
             match change {
@@ -232,21 +232,22 @@ impl VoterKeys {
         }
     }
 
-    /// The key whose address satisfies a condition, among these and the identity's, if that may sign.
+    /// Returns the key whose address satisfies a condition, among these keys and the identity's if that may sign.
     pub(crate) fn find<'a>(&'a self, identity: &'a Keypair, is_voter: impl Fn(&Pubkey) -> bool) -> Option<&'a Keypair> {
         let identity = Some(identity).filter(|_| self.has_identity);
         identity.into_iter().chain(&self.keys).find(|key| is_voter(&key.public_key()))
     }
 }
 
-/// Where the operator changes which keys may sign votes.
+/// The operator's interface to the keys that may sign votes.
 pub struct VoterDesk {
     voters: Voters,
     outlet: Arc<Mutex<Outlet>>,
 }
 
 impl VoterDesk {
-    /// Begins with these keys, or, without any, with the identity alone. Returns the parts for tower and for sign, too.
+    /// Starts with these keys, or with the identity alone if there are none. Also returns the parts for tower and for
+    /// sign.
     pub fn new(identity: Pubkey, keys: Vec<Keypair>) -> (Self, Voters, VoterKeys) {
         let (changes, received) = channel();
         let has_identity = keys.is_empty();
@@ -262,7 +263,7 @@ impl VoterDesk {
     /// Lets a key sign votes from the next one on.
     ///
     /// # Errors
-    /// It may already, there are too many, or the node is stopping.
+    /// The key may already sign, there are too many keys, or the node is stopping.
     pub fn add(&self, key: Keypair) -> Result<(), VoterError> {
         let mut list = self.voters.0.lock();
         let address = key.public_key();
@@ -278,7 +279,7 @@ impl VoterDesk {
         Ok(())
     }
 
-    /// Lets no key sign votes any more, the identity's neither.
+    /// Removes all keys, the identity's included.
     ///
     /// # Errors
     /// The node is stopping.

@@ -62,9 +62,9 @@ counters! {
     preflight_refused: Counter,
     /// Transactions for which the pipeline had no room.
     refused_busy: Counter,
-    /// Transactions handed over again because they had not landed.
+    /// Transactions resent because they had not landed.
     resent: Counter,
-    /// Transactions that wait to be handed over again.
+    /// Transactions that wait to be resent.
     resend_waiting: Gauge,
     /// Transactions that are no longer handed over: their blockhash has expired, or that was often enough.
     resend_given_up: Counter,
@@ -82,7 +82,7 @@ counters! {
     connections_refused: Counter,
     /// Idle connections closed to make room for new ones.
     connections_idle_closed: Counter,
-    /// Times that a connection could not be taken because the process has no room for one more file.
+    /// Connections that could not be accepted, because the process cannot open another file.
     accepts_failed: Counter,
     /// Subscriptions that clients have made.
     subscriptions: Counter,
@@ -96,7 +96,7 @@ counters! {
     notifications_missed: Counter,
     /// WebSocket connections closed because the client did not read or did not answer.
     websockets_dropped: Counter,
-    /// Streams of dashboards begun.
+    /// Dashboard streams started.
     dashboards: Counter,
     /// Streams of dashboards open now.
     dashboards_open: Gauge,

@@ -38,7 +38,7 @@ impl ChainService {
 impl Profiler for ChainService {
     fn start(&self, span: Span, hz: u32) -> Result<Value, String> {
         let chain = self.chain.clone();
-        self.control.start(asked(span), move |under_way| take(&chain, under_way, span, hz))
+        self.control.start(request_of(span), move |under_way| take(&chain, under_way, span, hz))
     }
 
     fn fetch(&self, format: ProfileFormat, id: Option<u64>) -> Result<Value, String> {
@@ -56,7 +56,7 @@ impl Profiler for ChainService {
 }
 
 /// Translates a requested span into the profiler's terms.
-fn asked(span: Span) -> ProfileRequest {
+fn request_of(span: Span) -> ProfileRequest {
     let (words, lasts) = match span {
         Span::Seconds(seconds) => (format!("{seconds} s"), Some(Duration::from_secs(seconds))),
         Span::Block => ("until the next block".into(), None),

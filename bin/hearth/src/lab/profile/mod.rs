@@ -58,21 +58,21 @@ pub enum ProfileError {
         /// Advice to the user; may be empty.
         hint: &'static str,
     },
-    /// It could not be taken.
+    /// The node could not take the profile.
     #[error("the node took no profile: {0}")]
     Failed(String),
-    /// It does not end.
-    #[error("profile {id} is still under way after {seconds} s, longer than it can take; is the node stuck?")]
+    /// The profile does not end.
+    #[error("profile {id} still runs after {seconds} s, longer than it can take; is the node stuck?")]
     Late {
         /// Number of the profile that already runs.
         id: u64,
-        /// How long it was waited for.
+        /// How long the command waited.
         seconds: u64,
     },
     /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The node's process does not run on.
+    /// The node's process is stopped.
     #[error("the node (pid {0}) is stopped, and does not answer: `kill -CONT {0}` continues it")]
     Stopped(u32),
     /// The profile was written, but holds too few samples to be useful.
@@ -126,7 +126,7 @@ pub fn run(
     say: &CommandOutput,
 ) -> Result<(), ProfileError> {
     let folded = options.folded.clone().unwrap_or_else(|| options.flame.with_extension("folded"));
-    // Better known now than after the profile.
+    // Check before the profile that its files can be written.
     [&options.flame, &folded].into_iter().try_for_each(|path| output::can_be_written(path))?;
     let mut node = ProfiledNode::of(node, admin_token, options)?;
     let id = node.start(options)?;
@@ -181,7 +181,7 @@ impl ProfiledNode {
         if let Some(token) = &self.token {
             options["token"] = token.clone().into();
         }
-        // It would not refuse a connection, and never answer.
+        // A stopped process accepts connections, but never answers.
         if let Some(pid) = self.pid.filter(|pid| is_stopped(*pid)) {
             return Err(ProfileError::Stopped(pid));
         }

@@ -18,10 +18,10 @@ pub struct Options {
     pub node: NodeOptions,
 }
 
-/// What else can be profiled.
+/// Targets of a profile other than a running node.
 #[derive(Subcommand)]
 pub enum ProfileTarget {
-    /// Profile a bench, and write one report of it: an HTML file that needs nothing else.
+    /// Profile a bench, and write one report of it: a self-contained HTML file.
     ///
     /// Takes the options of `hearth bench`. The report has the rate over time, what limited it, tiles, links, latency
     /// by stage, the flame graph of node and load, the configuration and the machine.
@@ -50,7 +50,7 @@ pub struct NodeOptions {
         value_parser = clap::value_parser!(u64).range(1..=600)
     )]
     pub duration: u64,
-    /// The next block, from its begin to its end.
+    /// The next block, from its start to its end.
     #[arg(long)]
     pub next_block: bool,
     /// Profile only this kind of tile.

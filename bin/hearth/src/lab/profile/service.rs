@@ -48,7 +48,7 @@ impl Profiler for Service {
             return Err(format!("there is no tile `{tile}`; there are {}", self.kinds.join(", ")));
         }
         let ledger = self.ledger.clone();
-        self.control.start(asked(&plan), move |under_way| take(&ledger, &plan, under_way))
+        self.control.start(request_of(&plan), move |under_way| take(&ledger, &plan, under_way))
     }
 
     fn fetch(&self, format: ProfileFormat, id: Option<u64>) -> Result<Value, String> {
@@ -66,7 +66,7 @@ impl Profiler for Service {
 }
 
 /// Translates a plan into the profiler's terms.
-fn asked(plan: &ProfilePlan) -> ProfileRequest {
+fn request_of(plan: &ProfilePlan) -> ProfileRequest {
     let (span, lasts) = match plan.span {
         ProfileSpan::Seconds(seconds) => (format!("{seconds} s"), Some(BEFORE + Duration::from_secs(seconds))),
         ProfileSpan::Block => ("the next block".into(), None),
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_told_in_words() {
         let plan = |span, tile: Option<&str>| ProfilePlan { span, tile: tile.map(Into::into), hz: 99 };
-        let seconds = asked(&plan(ProfileSpan::Seconds(60), Some("sign")));
+        let seconds = request_of(&plan(ProfileSpan::Seconds(60), Some("sign")));
         assert_eq!((seconds.words.as_str(), seconds.lasts), ("60 s of sign", Some(Duration::from_secs(61))));
-        let block = asked(&plan(ProfileSpan::Block, None));
+        let block = request_of(&plan(ProfileSpan::Block, None));
         assert_eq!((block.words.as_str(), block.lasts), ("the next block", None));
     }
 

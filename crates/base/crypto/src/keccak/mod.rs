@@ -18,7 +18,7 @@ pub const BLOCK_SIZE: usize = 136;
 const BLOCK_WORDS: usize = BLOCK_SIZE / 8;
 /// Messages that are hashed together.
 const LANES: usize = 8;
-/// From how many messages on lanes are faster than one message after the other.
+/// Minimum number of messages for which lanes are faster than one message after the other.
 const LANES_MIN: usize = 2;
 
 /// Returns the digest of one message.
@@ -32,8 +32,8 @@ pub fn keccak256(message: &[u8]) -> [u8; 32] {
     std::array::from_fn(|i| state[i / 8].to_le_bytes()[i % 8])
 }
 
-/// The digests of many messages, of whatever lengths. Fastest where those of about equal length are many.
-/// Panics unless there is a digest for each message.
+/// Computes the digests of many messages of any lengths. It is fastest if many have about the same length. Panics
+/// unless there is a digest for each message.
 pub fn keccak256_burst(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
     assert_eq!(messages.len(), digests.len(), "a digest for each message");
     #[cfg(target_arch = "x86_64")]
@@ -45,12 +45,12 @@ pub fn keccak256_burst(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
     }
 }
 
-/// Blocks of a message, the padded one included.
+/// Returns the number of blocks of a message, including the padded one.
 fn block_count(message: &[u8]) -> usize {
     message.len() / BLOCK_SIZE + 1
 }
 
-/// Eight at a time, those of equally many blocks together.
+/// Hashes eight messages at a time, grouped by their number of blocks.
 #[cfg(target_arch = "x86_64")]
 fn in_lanes(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
     let mut order: Vec<u32> = Vec::new();
@@ -67,7 +67,7 @@ fn in_lanes(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
             continue;
         }
         let lanes = std::array::from_fn(|l| messages[index(start + l.min(count - 1))]);
-        // SAFETY: the caller saw that the instructions are available.
+        // SAFETY: the caller checked that the instructions are available.
         #[allow(unsafe_code)]
         let hashes = unsafe { avx512::hash(&lanes) };
         for (l, hash) in hashes[..count].iter().enumerate() {
@@ -83,7 +83,7 @@ fn absorb(state: &mut [u64; 25], block: &[u8; BLOCK_SIZE]) {
     keccak::f1600(state);
 }
 
-/// The last block: `rest`, which is shorter than a block, a 1, zeros, and a 1 in the topmost bit.
+/// Builds the last block: `rest`, which is shorter than a block, a 1, zeros, and a 1 in the topmost bit.
 fn padded(rest: &[u8]) -> [u8; BLOCK_SIZE] {
     let mut block = [0; BLOCK_SIZE];
     block[..rest.len()].copy_from_slice(rest);

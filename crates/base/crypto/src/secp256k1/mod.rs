@@ -89,7 +89,7 @@ pub enum RecoverError {
     #[error("s is in the upper half of the group's order")]
     HighS,
     /// No point of the curve has the abscissa r.
-    #[error("r is the abscissa of no point")]
+    #[error("r is not the x-coordinate of a point")]
     NoPoint,
     /// The key would be the point at infinity.
     #[error("the key is the point at infinity")]

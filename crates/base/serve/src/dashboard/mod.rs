@@ -61,7 +61,8 @@ impl Dashboard {
         self.live.watch(stopped).await;
     }
 
-    /// The answer, where the request is for the dashboard. `is_foreign`: by a name at which it is not to be read.
+    /// Answers a request for the dashboard; `None` for other requests. `is_foreign`: the request came under a foreign
+    /// host name.
     pub fn answer(&self, request: &Request<Body>, is_foreign: bool) -> Option<Response<Body>> {
         if !is_asked(request) {
             return None;
@@ -100,13 +101,13 @@ impl Dashboard {
     }
 }
 
-/// The name of the first parameter of a query, its beginning where it is long.
+/// Returns the name of the first parameter of a query, truncated if it is long.
 fn parameter(request: &Request<Body>) -> Option<String> {
     let first = request.uri().query()?.split('&').find(|pair| !pair.is_empty())?;
     Some(first.split('=').next().unwrap_or_default().chars().take(40).collect())
 }
 
-/// Whether the client is a browser, rather than a program that checks for a server.
+/// Returns whether the client is a browser and not a program that checks for a server.
 fn wants_html(request: &Request<Body>) -> bool {
     let accepts = request.headers().get_all(header::ACCEPT);
     accepts.iter().any(|accepts| accepts.as_bytes().windows(9).any(|part| part == b"text/html"))

@@ -26,18 +26,18 @@ pub const SIDECAR_BLOCKS: u64 = 4096;
 #[derive(Debug)]
 struct Entry {
     sidecar: SharedSidecar,
-    /// The block that has its transaction; nothing while that waits.
+    /// The block that has its transaction; `None` while the transaction is pending.
     block: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 struct RetainedSidecars {
     entries: B256Map<Entry>,
-    /// Block and transaction of those in blocks, the oldest first. One that came into another block since is here
-    /// twice; its entry says which holds.
+    /// Block number and hash of included transactions, the oldest first. A transaction that moved to another block is
+    /// listed twice; its entry has the block that counts.
     included: VecDeque<(u64, B256)>,
     bytes: usize,
-    /// Of these, the bytes of pending transactions.
+    /// The part of `bytes` that belongs to pending transactions.
     waiting_bytes: usize,
 }
 
@@ -50,7 +50,7 @@ impl RetainedSidecars {
         }
     }
 
-    /// Forgets the oldest of an included transaction; says whether there was one.
+    /// Removes the oldest sidecar of an included transaction. Returns whether there was one.
     fn remove_oldest(&mut self) -> bool {
         let Some((number, hash)) = self.included.pop_front() else { return false };
         if self.entries.get(&hash).is_some_and(|entry| entry.block == Some(number)) {
@@ -75,14 +75,15 @@ impl Default for Sidecars {
 }
 
 impl Sidecars {
-    /// None yet, and at most `bytes_max` of them; those of a block for the `blocks_max` blocks after it.
+    /// Creates an empty store of at most `bytes_max` bytes. It keeps the sidecars of a block until `blocks_max` more
+    /// blocks follow.
     pub fn new(bytes_max: usize, blocks_max: u64) -> Self {
         Self { bytes_max, blocks_max, kept: Mutex::default() }
     }
 
-    /// Stores the sidecar of the transaction `hash`, which is or will be pending; returns whether there was room
-    /// besides those of other pending ones. It evicts nothing, since the pool may refuse the transaction at no cost for
-    /// the sender. Until [`Sidecars::make_room`] the bytes may exceed the limit.
+    /// Stores the sidecar of the transaction `hash`, which is or will be pending. Returns whether there was room
+    /// beside the sidecars of other pending ones. It evicts nothing, since the pool may refuse the transaction at no
+    /// cost for the sender. Until [`Sidecars::make_room`] the bytes may exceed the limit.
     pub fn put(&self, hash: B256, sidecar: SharedSidecar) -> bool {
         let mut kept = self.kept.lock();
         if kept.entries.contains_key(&hash) {
@@ -98,13 +99,13 @@ impl Sidecars {
         true
     }
 
-    /// Forgets the oldest of included transactions until the rest is within the bound.
+    /// Removes the oldest sidecars of included transactions until the rest is within the bound.
     pub fn make_room(&self) {
         let mut kept = self.kept.lock();
         while kept.bytes > self.bytes_max && kept.remove_oldest() {}
     }
 
-    /// Forgets the sidecar of a transaction that waits no longer, unless a block has it.
+    /// Removes the sidecar of a transaction that is no longer pending, unless a block has it.
     pub fn forget(&self, hash: &B256) {
         let mut kept = self.kept.lock();
         if kept.entries.get(hash).is_some_and(|entry| entry.block.is_none()) {
@@ -112,7 +113,7 @@ impl Sidecars {
         }
     }
 
-    /// The newest block is `number` and has these transactions.
+    /// Records that the newest block is `number` and has these transactions.
     pub fn include<'a>(&self, number: u64, hashes: impl IntoIterator<Item = &'a B256>) {
         let mut kept = self.kept.lock();
         for hash in hashes {
@@ -129,7 +130,7 @@ impl Sidecars {
         }
     }
 
-    /// The blocks after `number` are no more, nor are their sidecars.
+    /// Removes the sidecars of the blocks after `number`, which were undone.
     pub fn rewind(&self, number: u64) {
         let mut kept = self.kept.lock();
         let is_gone = |entry: &Entry| entry.block.is_some_and(|block| block > number);
@@ -138,12 +139,12 @@ impl Sidecars {
         kept.included.retain(|(block, _)| *block <= number);
     }
 
-    /// The sidecar of a transaction, while it is kept.
+    /// Returns the sidecar of a transaction if it is still stored.
     pub fn get(&self, hash: &B256) -> Option<SharedSidecar> {
         self.kept.lock().entries.get(hash).map(|entry| Arc::clone(&entry.sidecar))
     }
 
-    /// A sidecar that has the blob of this versioned hash, and which of its blobs that is.
+    /// Finds a sidecar with the blob of this versioned hash. Returns it with the blob's index.
     pub fn find_blob(&self, versioned: &B256) -> Option<(SharedSidecar, usize)> {
         let all: Vec<SharedSidecar> =
             self.kept.lock().entries.values().map(|entry| Arc::clone(&entry.sidecar)).collect();

@@ -16,7 +16,7 @@ pub(super) const GROUP: u64 = 16;
 pub(super) struct Blooms(Vec<Option<Box<Bloom>>>);
 
 impl Blooms {
-    /// Block `number` has this bloom.
+    /// Records the bloom of block `number`.
     pub(super) fn add(&mut self, number: u64, bloom: &Bloom) {
         let group = usize::try_from(number / GROUP).expect("fewer blocks than bytes in memory");
         if self.0.len() <= group {
@@ -38,8 +38,8 @@ impl Blooms {
         self.0[..groups].fill(None);
     }
 
-    /// Returns the first blocks from `from` to `to`, of one group, that may match, if there are some among the next
-    /// `groups` groups; else the block from which to continue.
+    /// Returns the first range of blocks from `from` to `to`, within one group, that may match. If none of the next
+    /// `groups` groups may match, the error is the block from which to continue.
     pub(super) fn next(
         &self,
         from: u64,
@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_block_that_is_meant_is_left_out(
+        fn no_matching_block_is_left_out(
             blocks in prop::collection::vec(prop::option::of(0u8..6), 1..400),
             from in 0u64..200, length in 0u64..300, wanted in 0u8..6, groups in 0u64..4, cut in 0u64..400,
         ) {

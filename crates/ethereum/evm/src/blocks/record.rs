@@ -25,19 +25,19 @@ pub(super) struct Hashes {
     pub bloom: Bloom,
 }
 
-/// Where in a header's payload the bloom's bytes begin: behind five hashes of 33 B, an address of 21 B, and three bytes
-/// that tell its length.
+/// Offset of the bloom in a header's payload: after five hashes of 33 B, an address of 21 B, and the three bytes of its
+/// length.
 const BLOOM_AT: usize = 5 * 33 + 21 + 3;
-/// From a record's begin on, this much holds the bloom: two lists' heads are before the header's payload.
+/// The first bytes of a record that contain the bloom: two list heads come before the header's payload.
 pub(super) const BLOOM_WITHIN: usize = 9 + 9 + BLOOM_AT + 256;
 
-/// The bloom of a block, out of the record's first [`BLOOM_WITHIN`] bytes.
+/// Reads the bloom of a block from the record's first [`BLOOM_WITHIN`] bytes.
 pub(super) fn bloom(record: &[u8]) -> Option<Bloom> {
     let header = list(list(record)?)?;
     header.get(BLOOM_AT..BLOOM_AT + 256).map(Bloom::from_slice)
 }
 
-/// From a record's begin on, this much holds the header as Ethereum's chains have it, and room to spare.
+/// The first bytes of a record that contain the header of any known fork, with room to spare.
 pub(super) const HEADER_WITHIN: usize = 1024;
 
 /// Decodes the header from a record's first bytes; `None` if it is longer than these.
@@ -60,7 +60,7 @@ impl Hashes {
         Self { block: block.hash, txs: block.txs.iter().map(|tx| tx.hash).collect(), bloom: block.header.logs_bloom }
     }
 
-    /// Of a record, without decoding all of it.
+    /// Reads the hashes of a record without decoding all of it.
     pub(super) fn read(mut record: &[u8]) -> alloy_rlp::Result<Self> {
         let bloom = bloom(record).ok_or(alloy_rlp::Error::InputTooShort)?;
         let record = &mut alloy_rlp::Header::decode_bytes(&mut record, true)?;
@@ -83,22 +83,22 @@ impl Hashes {
 #[rlp(trailing)]
 struct Record {
     header: Header,
-    /// Sender and raw transaction, by turns.
+    /// For each transaction its sender (20 B), followed by its raw bytes.
     txs: Vec<Bytes>,
     receipts: Vec<Outcome>,
     withdrawals: Vec<Withdrawal>,
     altered: Vec<AccountUpdate>,
-    /// 20 B for each tuple: its authority; zeros if the signature is invalid.
+    /// For each transaction with an authorization list, 20 B a tuple: its authority, zeros if the signature is invalid.
     authorities: Vec<Bytes>,
-    /// Nothing of a block without ommers from Byzantium on.
+    /// Parts that only blocks before the merge have; `None` from Byzantium on if there are no ommers.
     work: Option<Work>,
 }
 
-/// What blocks before the merge have besides.
+/// The additional parts of a block before the merge.
 #[derive(Default, RlpEncodable, RlpDecodable)]
 struct Work {
     ommers: Vec<Header>,
-    /// Those of the state after each transaction; nothing from Byzantium on.
+    /// The state root after each transaction; empty from Byzantium on.
     roots: Vec<B256>,
 }
 
@@ -110,7 +110,7 @@ impl Work {
     }
 }
 
-/// What of a receipt does not follow from the transactions.
+/// The fields of a receipt that do not follow from the transactions.
 #[derive(RlpEncodable, RlpDecodable)]
 struct Outcome {
     status: bool,
@@ -118,7 +118,7 @@ struct Outcome {
     logs: Vec<Log>,
 }
 
-/// An account that was set to this.
+/// An account that was set outside of transactions, with its new content.
 #[derive(RlpEncodable, RlpDecodable)]
 struct AccountUpdate {
     address: Address,
@@ -200,7 +200,8 @@ fn count(bytes: &mut &[u8]) -> alloy_rlp::Result<u64> {
     Ok(count)
 }
 
-/// Decodes a record into the block and those of its changes that no execution makes, or returns what is wrong with it.
+/// Decodes a record into the block and the account changes that execution does not produce. The error says what is
+/// wrong.
 pub(super) fn decode(mut bytes: &[u8]) -> Result<(Block, Changes), &'static str> {
     let record = Record::decode(&mut bytes).map_err(|_| "the record is not a block")?;
     if !bytes.is_empty() || record.txs.len() != record.receipts.len() {
@@ -216,7 +217,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<(Block, Changes), &'static str>
         let signed = match envelope.authorization_list().unwrap_or_default().len() {
             0 => Vec::new(),
             count => {
-                let wrong = "who signed an authorization list is not there";
+                let wrong = "the authorities of an authorization list are missing";
                 let all = authorities.next().filter(|all| all.len() == count * Address::len_bytes()).ok_or(wrong)?;
                 let each = all.chunks_exact(Address::len_bytes()).map(Address::from_slice);
                 each.map(|address| (!address.is_zero()).then_some(address)).collect()

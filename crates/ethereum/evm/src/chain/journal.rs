@@ -104,7 +104,7 @@ fn read(records: &[(u64, &[u8])]) -> Result<AcceptedTxs, u64> {
     for (at, body) in records {
         match body.split_first() {
             Some((&TAKEN, rest)) => {
-                let (tx, sidecar) = taken(rest).ok_or(*at)?;
+                let (tx, sidecar) = decode_entry(rest).ok_or(*at)?;
                 places.insert(tx.hash, all.len());
                 all.push(Some((tx, sidecar)));
             }
@@ -124,7 +124,7 @@ fn read(records: &[(u64, &[u8])]) -> Result<AcceptedTxs, u64> {
     Ok(waiting)
 }
 
-fn taken(bytes: &[u8]) -> Option<(SharedTx, Option<SharedSidecar>)> {
+fn decode_entry(bytes: &[u8]) -> Option<(SharedTx, Option<SharedSidecar>)> {
     let (sender, raw) = bytes.split_at_checked(Address::len_bytes())?;
     let with_sidecar = split_network(raw).ok()?;
     let signed = with_sidecar.as_ref().map_or(raw, |(signed, _)| &signed[..]);

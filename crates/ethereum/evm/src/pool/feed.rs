@@ -19,7 +19,7 @@ pub const RING: usize = 16_384;
 #[derive(Debug, Default)]
 struct Ring {
     hashes: VecDeque<B256>,
-    /// The number of the first of them.
+    /// The number of the first hash in `hashes`, counted from the start of the pool.
     first: u64,
 }
 
@@ -60,7 +60,7 @@ impl Source {
         true
     }
 
-    /// Wakes the readers, when no lock is held any more.
+    /// Wakes the readers. The caller holds no lock.
     pub(super) fn wake(&self) {
         self.news.notify_all();
         // A reader's function may subscribe or leave: none of our locks is held while it runs.
@@ -68,7 +68,7 @@ impl Source {
         wakes.iter().for_each(|wake| wake());
     }
 
-    /// How many hashes there have been.
+    /// Returns the number of hashes so far.
     pub(super) fn hashes(&self) -> u64 {
         self.ring.lock().end()
     }
@@ -90,9 +90,9 @@ impl Source {
 pub struct FeedBatch {
     /// The hashes, in order.
     pub hashes: Vec<B256>,
-    /// How many there were before them in all.
+    /// Number of hashes before these, lost ones included.
     pub before: u64,
-    /// How many of those before them were lost, because the reader came too late.
+    /// Number of hashes that were lost because this reader was too slow.
     pub missed: u64,
 }
 
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Feed {
 }
 
 impl Feed {
-    /// All there is; never waits.
+    /// Takes all new hashes without waiting.
     pub fn take(&mut self) -> FeedBatch {
         let ring = self.source.ring.lock();
         let missed = ring.first.saturating_sub(self.next);
@@ -121,7 +121,7 @@ impl Feed {
         FeedBatch { hashes, before, missed }
     }
 
-    /// Waits until there is something, at most for `timeout`; says whether there is.
+    /// Waits for new hashes, at most for `timeout`. Returns whether there are any.
     pub fn wait(&self, timeout: Duration) -> bool {
         let mut ring = self.source.ring.lock();
         self.source.news.wait_while_for(&mut ring, |ring| ring.end() == self.next, timeout);

@@ -17,26 +17,26 @@ use super::tries::TrieTop;
 /// Hashes of blocks that a contract can ask for.
 pub const HASHES: usize = 256;
 
-/// Hashes that versions which follow each other do not share.
+/// Maximum number of hashes that successive versions do not share.
 const APART: usize = 32;
 
-/// The hashes of the last blocks, [`HASHES`] of them at most. Neighbours share nearly all of them: a version that is
-/// held keeps all that come after it in memory.
+/// The hashes of the last [`HASHES`] blocks. Successive versions share most of them, since a version in use keeps all
+/// later ones in memory.
 #[derive(Clone, Default)]
 pub(crate) struct Hashes {
-    /// At least those that are missing in `newer`, newest last.
+    /// The hashes before those of `newer`, newest last. It may have more than are needed.
     older: Arc<[B256]>,
-    /// Fewer than [`APART`], newest last.
+    /// Fewer than [`APART`] hashes, newest last.
     newer: Arc<[B256]>,
 }
 
 impl Hashes {
-    /// Those of `hashes`, newest last.
+    /// Takes the last ones of `hashes`, which has the newest last.
     pub(crate) fn of(hashes: &[B256]) -> Self {
         Self { older: hashes[hashes.len().saturating_sub(HASHES)..].into(), newer: Arc::default() }
     }
 
-    /// These, and that of the block after them.
+    /// Returns these hashes and that of the next block.
     pub(crate) fn with(&self, hash: B256) -> Self {
         if self.newer.len() + 1 < APART {
             let newer = self.newer.iter().copied().chain([hash]).collect();
@@ -45,7 +45,7 @@ impl Hashes {
         Self::of(&[&self.older[..], &self.newer, &[hash]].concat())
     }
 
-    /// All of them, newest last.
+    /// Returns all hashes, newest last.
     pub(crate) fn to_vec(&self) -> Vec<B256> {
         let all = [&self.older[..], &self.newer].concat();
         all[all.len().saturating_sub(HASHES)..].to_vec()
@@ -81,14 +81,14 @@ pub(crate) struct Version {
     pub(crate) number: u64,
     pub(crate) block_hash: B256,
     pub(crate) state_root: B256,
-    /// The top of its tries.
+    /// The top levels of the tries.
     pub(crate) top: TrieTop,
     /// The hashes of the last blocks, this one's last.
     hashes: Hashes,
-    /// The same and more of them, where not all were known at first.
+    /// The completed list, if `hashes` did not have all of them at first.
     completed: OnceLock<Hashes>,
     pub(crate) replaced: ReplacedValues,
-    /// What all versions from the first on take in memory, in bytes.
+    /// Memory of all versions from the first to this one, in bytes.
     bytes: u64,
     next: OnceLock<Arc<Version>>,
 }
@@ -112,12 +112,12 @@ impl Version {
         next
     }
 
-    /// The version after this one, if there is one.
+    /// Returns the next version, if there is one.
     pub(crate) fn next(&self) -> Option<Arc<Self>> {
         self.next.get().cloned()
     }
 
-    /// Whether there is no version after this one.
+    /// Returns whether no version follows this one.
     pub(crate) fn is_newest(&self) -> bool {
         self.next.get().is_none()
     }
@@ -127,12 +127,12 @@ impl Version {
         self.completed.get().unwrap_or(&self.hashes)
     }
 
-    /// Whether there are more hashes that a contract could ask for.
+    /// Returns whether hashes are missing that a contract could ask for.
     pub(crate) fn lacks_hashes(&self) -> bool {
         (self.hashes().to_vec().len() as u64) < (self.number + 1).min(HASHES as u64)
     }
 
-    /// Learns the hashes of the last blocks, this one's last.
+    /// Adds the missing hashes. `hashes` are those of the last blocks, this version's last.
     pub(crate) fn complete(&self, hashes: &[B256]) {
         assert!(hashes.ends_with(&self.hashes.to_vec()), "what is known stays");
         // Only the opening of the state does so, and only once.
@@ -159,7 +159,7 @@ impl Version {
     /// Returns many accounts in this version, in their order.
     pub(crate) fn accounts(&self, flat: &FlatState, addresses: &[Address]) -> Vec<Option<SlimAccount>> {
         let mut found = flat.accounts_of(addresses.iter());
-        // After the tables were read, as for one; and for the newest version there is nothing to look through.
+        // The tables were read before, as in `account`. The newest version has no later ones to search.
         if self.next.get().is_some() {
             for (address, found) in addresses.iter().zip(&mut found) {
                 if let Some(was) = self.later().find_map(|version| find(&version.replaced.accounts, address)) {
@@ -177,14 +177,14 @@ impl Version {
         was.unwrap_or(newest)
     }
 
-    /// Everything that later versions replaced, each key with its value in this version; sorted by key.
+    /// Returns all keys that later versions replaced, with their values in this version, sorted by key.
     pub(crate) fn replaced_since(&self) -> ReplacedValues {
         let (mut accounts, mut slots) = (Vec::new(), Vec::new());
         for version in self.later() {
             accounts.extend_from_slice(&version.replaced.accounts);
             slots.extend_from_slice(&version.replaced.slots);
         }
-        // Stable: of equal keys the one of the earliest version comes first, and that is the value here.
+        // The sort is stable: of equal keys the earliest version comes first, which has the value of this version.
         accounts.sort_by_key(|(address, _)| *address);
         accounts.dedup_by_key(|(address, _)| *address);
         slots.sort_by_key(|(key, _)| *key);
@@ -202,7 +202,7 @@ pub(crate) fn find<K: Ord, V: Copy>(sorted: &[(K, V)], key: &K) -> Option<V> {
 }
 
 impl Drop for Version {
-    /// One after the other: a long chain of versions would else be a long chain of calls.
+    /// Drops the versions in a loop: recursion over a long chain would overflow the stack.
     fn drop(&mut self) {
         let mut next = self.next.take();
         while let Some(version) = next {

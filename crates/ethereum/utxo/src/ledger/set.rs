@@ -17,15 +17,15 @@ use crate::output::{OutPoint, Output};
 /// Running totals of the native asset, in units, and counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// In unspent outputs now.
+    /// Units in unspent outputs.
     pub native: u128,
-    /// That came from the EVM, ever.
+    /// Units that ever came from the EVM.
     pub received: u128,
-    /// That went to the EVM, ever.
+    /// Units that ever went to the EVM.
     pub withdrawn: u128,
-    /// Burnt as fees, ever.
+    /// Units that were ever burnt as fees.
     pub burnt: u128,
-    /// Withdrawals, ever: the index of the next.
+    /// Number of withdrawals so far, which is the index of the next.
     pub withdrawals: u64,
     /// Number of unspent outputs of all assets.
     pub outputs: u64,
@@ -34,7 +34,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Whether every unit that came is in an output, was burnt, or went back.
+    /// Returns whether every received unit is in an output, was burnt, or went back to the EVM.
     pub fn balanced(&self) -> bool {
         self.received == self.native + self.withdrawn + self.burnt
     }
@@ -43,11 +43,11 @@ impl Totals {
 /// Changes of a block or of the pool on top of a set that stays unchanged.
 #[derive(Default, Debug, Clone)]
 pub struct Overlay {
-    /// Outputs of the set that are spent.
+    /// Spent outputs of the set.
     pub spent: HashMap<OutPoint, Output>,
-    /// Outputs that are made, and not spent again.
+    /// New outputs that are still unspent.
     pub created: HashMap<OutPoint, Output>,
-    /// Assets that are new, or other.
+    /// New or changed assets.
     pub assets: HashMap<AssetId, Asset>,
 }
 
@@ -57,7 +57,7 @@ pub type Balance = (u128, usize);
 /// Outputs that one key may spend.
 #[derive(Default)]
 pub struct OwnerOutputs {
-    /// The names of its outputs.
+    /// The outpoints of its outputs.
     pub outputs: BTreeSet<OutPoint>,
     /// Balances by asset.
     pub balances: BTreeMap<AssetId, Balance>,
@@ -114,14 +114,14 @@ impl Set {
         &self.assets
     }
 
-    /// Puts an output in that is not there; the totals are not touched.
+    /// Inserts a new output without changing the totals.
     pub(super) fn load_output(&mut self, at: OutPoint, output: Output) {
         self.sum.add(&output.element(&at));
         self.by_owner.entry(output.owner).or_default().add(at, &output);
         self.outputs.insert(at, output);
     }
 
-    /// Puts an asset in that is not there; the totals are not touched.
+    /// Inserts a new asset without changing the totals.
     pub(super) fn load_asset(&mut self, id: AssetId, asset: Asset) {
         self.sum.add(&asset.element(&id));
         self.assets.insert(id, asset);

@@ -40,7 +40,7 @@ use super::drive::Driver;
 use super::observe::{BenchObservations, Snapshot};
 use super::report::{LoadSettings, Rate, Report, Target, WaitEnd};
 use super::summary::is_kept;
-use super::{BenchError, NullObserver, Options, asked, machine, presign_count, progress};
+use super::{BenchError, NullObserver, Options, load_settings, machine, presign_count, progress};
 use fund::{Payer, Purse, text};
 use probe::{Plan, Prober};
 
@@ -140,7 +140,7 @@ pub fn run(
     let (probes, others) = (target.latency.confirmed(), transaction_count(&rpc)?.saturating_sub(count + landed));
     let others = others.saturating_sub(probes) as f64 / begun.elapsed().as_secs_f64();
     target.others_per_s = others + probes as f64 / seen.measured_s().max(1.0);
-    let asked = (asked(&config.development.genesis, options), options);
+    let asked = (load_settings(&config.development.genesis, options), options);
     Ok(seen.report_of_target(target, landed, asked, cores))
 }
 

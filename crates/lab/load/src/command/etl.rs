@@ -52,7 +52,7 @@ pub struct Etl {
     /// The last height.
     #[arg(long, value_name = "HEIGHT")]
     pub to: Option<u64>,
-    /// Continue until Ctrl-C: follows growing and rotated logs, new blocks, and targets that are away for a while.
+    /// Continue until Ctrl-C: follows growing and rotated logs, new blocks, and targets that fail for a while.
     #[arg(long)]
     pub follow: bool,
     /// Milliseconds between two polls.
@@ -151,7 +151,7 @@ pub fn run(options: &Etl, stop: &StopSignal, say: &CommandOutput) -> Result<(), 
         return Ok(read?);
     }
     // What was read is reported even if a source failed.
-    tell(options, &sources, &mut *store, say)?;
+    print_summary(options, &sources, &mut *store, say)?;
     Ok(read?)
 }
 
@@ -205,7 +205,12 @@ fn follow(options: &Etl, sources: &mut Sources, store: &mut dyn Store, stop: &St
 }
 
 /// Writes the tables and the summary.
-fn tell(options: &Etl, sources: &Sources, store: &mut dyn Store, say: &CommandOutput) -> Result<(), EtlCommandError> {
+fn print_summary(
+    options: &Etl,
+    sources: &Sources,
+    store: &mut dyn Store,
+    say: &CommandOutput,
+) -> Result<(), EtlCommandError> {
     let heights = options.from.unwrap_or(0)..=options.to.unwrap_or(u64::MAX);
     if let Some(path) = &options.csv {
         table::csv(path, store, heights.clone())?;

@@ -95,7 +95,7 @@ pub enum CommandError {
     Funder(#[from] hearth_keys::KeyError),
     /// Ctrl-C while the new accounts of a run were funded.
     #[error(
-        "stopped: {done} of {count} new accounts had their money, and nobody has their keys any more; \
+        "stopped: {done} of {count} new accounts were funded, and their keys are lost; \
          `hearth load fund` keeps keys, and goes on where it was stopped"
     )]
     Stopped {
@@ -421,7 +421,7 @@ fn drive(options: &Run, stop: &StopSignal, say: &CommandOutput) -> Result<(), Co
         fund_for_run(options, &mix, &node, &payer, &signers, stop)?;
     }
     let pool = Pool::of(&options.target.url[0], options.comet_rpc.as_deref())?;
-    let asked = asked(options, mix, pool, stop);
+    let asked = run_options(options, mix, pool, stop);
     let mut progress = watch(say);
     let stopped = || stop.is_set();
     let contracts = run::set_up(&node, &payer, &signers, &asked.mix, &stopped, &mut progress)?;
@@ -541,7 +541,7 @@ fn fund_for_run(
     }
 }
 
-fn asked<K>(options: &Run, mix: crate::tx_mix::Mix<K>, pool: Pool, stop: &StopSignal) -> RunOptions<K> {
+fn run_options<K>(options: &Run, mix: crate::tx_mix::Mix<K>, pool: Pool, stop: &StopSignal) -> RunOptions<K> {
     let stop = stop.clone();
     RunOptions {
         networks: options.target.url.clone(),

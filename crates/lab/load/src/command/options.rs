@@ -189,7 +189,7 @@ pub struct Run {
     #[arg(long, value_name = "MILLISECONDS", conflicts_with = "count")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub ramp: Option<u64>,
-    /// Maximum transactions under way, if no rate is given.
+    /// Maximum transactions in flight, if no rate is given.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub under_way: usize,
     /// Maximum transactions per account. There is no warm-up then, and the run ends when all are in blocks.

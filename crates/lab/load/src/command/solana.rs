@@ -13,7 +13,7 @@ use hearth_wire::base58::{decode_32, decode_64};
 
 use super::key_file::{KeyFile, Keys};
 use super::options::{Block, Fund, Run};
-use super::{CommandError, asked, check_chains, measure, note_keys, progress, say_others, say_stopped, watch};
+use super::{CommandError, check_chains, measure, note_keys, progress, run_options, say_others, say_stopped, watch};
 use crate::account::KeyLock;
 use crate::retry::{Caller, NoAnswer};
 use crate::series::Pool;
@@ -135,7 +135,7 @@ pub fn drive(node: &Node, options: &Run, stop: &StopSignal, say: &CommandOutput)
     // Held until the run ends: another load with these keys would send the same transactions.
     let _lock = options.keys.as_deref().map(KeyLock::take).transpose()?;
     let accounts = accounts(node, options, &mix, stop)?;
-    let asked = asked(options, mix, Pool::Silent, stop);
+    let asked = run_options(options, mix, Pool::Silent, stop);
     let mut progress = watch(say);
     let stopped = || stop.is_set();
     let tokens = run::set_up(node, &accounts, &asked.mix, &stopped, &mut progress)?;

@@ -56,7 +56,7 @@ pub enum FundError {
         count: usize,
     },
     /// The node refused a transfer.
-    #[error("the node refuses a transfer that funds: {0}")]
+    #[error("the node refuses a funding transfer: {0}")]
     Refused(String),
     /// The keys cannot be saved, so nothing is paid.
     #[error(transparent)]
@@ -71,7 +71,7 @@ pub enum FundError {
     },
     /// Transactions of an earlier call are still pending.
     #[error(
-        "no block has taken what {account} sent before for {} s, nor that of {others} other accounts; `hearth why \
+        "earlier transactions of {account} and of {others} other accounts are in no block after {} s; `hearth why \
          HASH` says what one of its transactions waits for, `txpool_contentFrom` lists them",
         PATIENCE.as_secs()
     )]
@@ -82,7 +82,7 @@ pub enum FundError {
         others: usize,
     },
     /// Transfers are not in a block after [`PATIENCE`].
-    #[error("{missing} of {count} transfers that fund are in no block after {} s", PATIENCE.as_secs())]
+    #[error("{missing} of {count} funding transfers are in no block after {} s", PATIENCE.as_secs())]
     Late {
         /// How many accounts still wait.
         missing: usize,

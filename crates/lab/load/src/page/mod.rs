@@ -34,7 +34,7 @@ pub struct PageReport {
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// The JSON is not a report.
-    #[error("{0}: none of `hearth load run --json`: it has no `tps` and `kind`")]
+    #[error("{0} is not a report of `hearth load run --json`: it has no `tps` and `kind`")]
     NoReport(String),
     /// A field has the wrong type.
     #[error("{0}: {1}")]

@@ -42,7 +42,7 @@ pub fn all(reports: &[PageReport]) -> String {
     html.push_str("</div>\n");
     let _ = errors(&mut html, reports);
     let _ = profiles(&mut html, reports);
-    let _ = asked(&mut html, reports);
+    let _ = options_section(&mut html, reports);
     html.push_str("</main>\n");
     html
 }
@@ -360,7 +360,7 @@ fn profiles(html: &mut String, reports: &[PageReport]) -> std::fmt::Result {
     Ok(())
 }
 
-fn asked(html: &mut String, reports: &[PageReport]) -> std::fmt::Result {
+fn options_section(html: &mut String, reports: &[PageReport]) -> std::fmt::Result {
     html.push_str(
         "<section class=\"card\" id=\"configuration\"><h2>Configuration and machine</h2>\n<div class=\"beside\">",
     );

@@ -72,7 +72,7 @@ pub enum FundError {
     #[error("the airdrop of {} ({} lamports) is in no block after two minutes", sol(*.0), .0)]
     Late(u64),
     /// A transfer failed.
-    #[error("a transfer that funds failed: {0}")]
+    #[error("a funding transfer failed: {0}")]
     Failed(String),
     /// The keys cannot be saved, so nothing is paid.
     #[error(transparent)]

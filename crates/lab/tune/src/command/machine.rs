@@ -131,7 +131,7 @@ pub fn run(
     let to_stdout = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     let file = options.json.as_deref().filter(|_| !to_stdout);
     file.map_or(Ok(()), can_be_written)?;
-    let asked = options.requirements.as_deref().map(|path| asked(path, options.tolerance)).transpose()?;
+    let asked = options.requirements.as_deref().map(|path| read_requirements(path, options.tolerance)).transpose()?;
     let kinds = if options.only.is_empty() { Kind::ALL.to_vec() } else { options.only.clone() };
     asked.as_ref().map_or(Ok(()), |asked| asks_of_any(asked, &kinds))?;
     let plan = Plan {
@@ -162,7 +162,7 @@ pub fn run(
     ended(&report, options.allow_fail).map_err(Into::into)
 }
 
-fn asked(path: &Path, tolerance: f64) -> Result<ScoreRequirements, MachineError> {
+fn read_requirements(path: &Path, tolerance: f64) -> Result<ScoreRequirements, MachineError> {
     let name = path.display().to_string();
     let text = match path.to_str() {
         Some(POLKADOT_NAME) => POLKADOT.to_owned(),

@@ -78,8 +78,8 @@ pub enum Command {
     /// Measure this machine, and compare it with requirements.
     ///
     /// BLAKE2-256, SR25519-Verify, memory copy and disk writes compare number for number with `polkadot benchmark
-    /// machine`; beside them what a node here computes most, UDP over the loopback, and the way from core to core. A
-    /// score that others disturb is given by CPU time where that means anything, and says so. Score names:
+    /// machine`; the others are the most frequent computations of a node, UDP over loopback, and the latency between
+    /// cores. A disturbed score is given by CPU time where possible, and says so. Score names:
     /// blake2-256, blake2-256-parallel-8, sr25519-verify, copy, disk-sequential-write, disk-random-write, ed25519-sign,
     /// ed25519-verify, sha256-chain, reed-solomon-32-32, secp256k1-recover, udp-loopback, core-to-core.
     ///
@@ -191,10 +191,10 @@ pub enum TuneError {
     #[error("--fail-on-worse: {0}")]
     Undecided(String),
     /// `--fail-on-worse` with the median rule, whose error rate is unknown.
-    #[error("--fail-on-worse goes by the intervals of --rule bootstrap; leave out --rule article")]
+    #[error("--fail-on-worse needs the intervals of --rule bootstrap; leave out --rule article")]
     Medians,
     /// Signal handlers cannot be installed.
-    #[error("Ctrl-C cannot be taken over: {0}")]
+    #[error("cannot handle Ctrl-C: {0}")]
     Signals(io::Error),
     /// The answer cannot be written.
     #[error(transparent)]

@@ -72,14 +72,14 @@ impl Toolchain {
             llvm: 0,
             sysroot: PathBuf::new(),
         };
-        found.version = said(found.command("rustc", project).arg("-vV")).map_err(|why| match name {
+        found.version = output_of(found.command("rustc", project).arg("-vV")).map_err(|why| match name {
             Some(name) => format!("toolchain `{name}` is not installed (`rustup toolchain install {name}`): {why}"),
             None => format!("rustc does not run: {why}"),
         })?;
         let field = |key: &str| found.version.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         let host = field("host:").ok_or("rustc does not say for which machine it is")?.to_owned();
         let llvm = field("LLVM version:").and_then(|text| text.split('.').next()?.parse().ok()).unwrap_or(0);
-        let sysroot = said(found.command("rustc", project).args(["--print", "sysroot"]))?.trim().into();
+        let sysroot = output_of(found.command("rustc", project).args(["--print", "sysroot"]))?.trim().into();
         (found.host, found.llvm, found.sysroot) = (host, llvm, sysroot);
         Ok(found)
     }
@@ -101,13 +101,13 @@ impl Toolchain {
 
     /// Returns the version line of the system's linker; empty if there is none.
     pub fn linker(&self) -> String {
-        said(Command::new("cc").arg("--version")).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
+        output_of(Command::new("cc").arg("--version")).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
     }
 
     /// Returns an LLVM tool's path and version; empty if it is missing.
     pub fn tool_version(&self, tool: &str) -> String {
         let Ok(path) = self.llvm_tool(tool) else { return String::new() };
-        format!("{} {}", path.display(), said(Command::new(&path).arg("--version")).unwrap_or_default())
+        format!("{} {}", path.display(), output_of(Command::new(&path).arg("--version")).unwrap_or_default())
     }
 
     /// Finds an LLVM tool of rustc's version or slightly newer.
@@ -138,12 +138,12 @@ fn on_path(name: &str) -> Option<PathBuf> {
 }
 
 fn version(tool: &Path) -> Option<u32> {
-    let text = said(Command::new(tool).arg("--version")).ok()?;
+    let text = output_of(Command::new(tool).arg("--version")).ok()?;
     text.split("version ").nth(1)?.split('.').next()?.trim().parse().ok()
 }
 
 /// Returns a command's output, or why it failed, in one line.
-fn said(command: &mut Command) -> Result<String, String> {
+fn output_of(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|why| why.to_string())?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -171,7 +171,7 @@ pub fn program(spec: &Spec) -> Result<Program, String> {
     let mut command = Command::new("cargo");
     without_ours(&mut command);
     command.current_dir(&spec.project).args(["metadata", "--format-version", "1"]);
-    let text = said(&mut command).map_err(|why| format!("cargo says of {}: {why}", spec.project.display()))?;
+    let text = output_of(&mut command).map_err(|why| format!("cargo says of {}: {why}", spec.project.display()))?;
     let all: Value = serde_json::from_str(&text).map_err(|why| format!("cargo metadata: {why}"))?;
     let none = Vec::new();
     let list = |value: &'_ Value| -> Vec<Value> { value.as_array().unwrap_or(&none).clone() };

@@ -62,7 +62,7 @@ pub enum StudyError {
         source: std::io::Error,
     },
     /// Another study uses the folder.
-    #[error("another `hearth tune build` is at work in {}", .0.display())]
+    #[error("another `hearth tune build` runs in {}", .0.display())]
     Locked(PathBuf),
     /// The folder holds results of another study.
     #[error(

@@ -54,12 +54,12 @@ impl Retention {
 fn keep(archives: &mut Vec<(u64, PathBuf)>, most: usize) -> Result<(), ArchiveError> {
     archives.sort_unstable();
     archives.reverse();
-    archives.drain(most.min(archives.len())..).try_for_each(|(_, path)| gone(&path))
+    archives.drain(most.min(archives.len())..).try_for_each(|(_, path)| remove_if_exists(&path))
 }
 
 /// Removes the files that a kill left unfinished: only one process may write into the folder.
 pub(super) fn clear_unfinished(folder: &Path) -> Result<(), ArchiveError> {
-    files(folder)?.iter().filter(|path| is_unfinished(path)).try_for_each(|path| gone(path))
+    files(folder)?.iter().filter(|path| is_unfinished(path)).try_for_each(|path| remove_if_exists(path))
 }
 
 fn is_unfinished(path: &Path) -> bool {
@@ -71,7 +71,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
     list().map_err(|e| ArchiveError::of(folder, Fault::Read(e)))
 }
 
-fn gone(path: &Path) -> Result<(), ArchiveError> {
+fn remove_if_exists(path: &Path) -> Result<(), ArchiveError> {
     match fs::remove_file(path) {
         Err(why) if why.kind() != io::ErrorKind::NotFound => Err(ArchiveError::of(path, Fault::Write(why))),
         _ => Ok(()),

@@ -55,8 +55,8 @@ impl Rules {
         }
     }
 
-    /// The lamports per byte once these features were activated. One that is active from the start, or whose account
-    /// names the slot in advance, changes nothing.
+    /// Returns the lamports per byte after these features were activated. A feature that is active from the start, or
+    /// whose account names the slot in advance, changes nothing.
     pub(super) fn lamports_per_byte_after(&self, activated: &[Pubkey]) -> u64 {
         let newest = RENTS.iter().rev().find(|(feature, _)| activated.contains(feature));
         newest.map_or(self.lamports_per_byte, |(_, lamports)| *lamports)

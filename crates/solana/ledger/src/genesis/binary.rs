@@ -3,7 +3,7 @@
 //! reads   the bytes of a file, of any origin
 //! writes  the same bytes as the cluster's tools for the same chain
 //! memory  the accounts; a length that the file does not hold allocates nothing
-//! drops   a file that is cut, has more than a genesis, or says what this program cannot run: a text that says what
+//! drops   a file that is truncated, has extra bytes, or has settings that this program cannot run: the error names them
 //! source  `solana-genesis-config` 4.0: the bincode of `GenesisConfig`
 //!
 //! ```text
@@ -32,7 +32,7 @@ use crate::account::Account;
 use crate::epoch::EpochSchedule;
 use crate::rent::MAX_DATA_BYTES;
 
-/// The value of a field that nobody reads any more.
+/// The value of a field that is no longer read.
 const UNUSED: u64 = 1024;
 
 /// What follows the accounts, in the file's order.
@@ -180,7 +180,7 @@ impl<'a> Bytes<'a> {
         for _ in 0..count {
             let key = self.key("an account's address")?;
             if accounts.last().is_some_and(|(before, _)| *before >= key) {
-                return Err(format!("the account {} is not behind those with lower addresses", encode_32(&key)));
+                return Err(format!("the account {} comes before one with a lower address", encode_32(&key)));
             }
             let account = self.account().map_err(|why| format!("the account {}: {why}", encode_32(&key)))?;
             accounts.push((key, account));
@@ -196,7 +196,7 @@ impl<'a> Bytes<'a> {
         let executable = match self.take(1, "whether it is a program")? {
             [0] => false,
             [1] => true,
-            other => return Err(format!("whether it is a program is {}, neither 0 nor 1", other[0])),
+            other => return Err(format!("its executable flag is {}, neither 0 nor 1", other[0])),
         };
         let rent_epoch = self.number("its rent epoch")?;
         if lamports == 0 {

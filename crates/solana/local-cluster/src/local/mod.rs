@@ -70,7 +70,7 @@ pub struct UpOptions {
     /// The first node's loopback address; the others get the next ones [default: 127.0.0.2, or that of the folder].
     #[arg(long, value_name = "IP")]
     pub address: Option<Ipv4Addr>,
-    /// Start a new cluster: stop the one of the folder, and delete what is there.
+    /// Stop the cluster of the folder, delete it, and start a new one.
     #[arg(long)]
     pub reset: bool,
 }
@@ -147,7 +147,7 @@ pub enum LocalError {
         source: io::Error,
     },
     /// A file of the cluster's folder is invalid.
-    #[error("{}: {why}; where it cannot be mended, another cluster needs another folder, or this one deleted", path.display())]
+    #[error("{}: {why}. Repair it, delete this folder, or name another one by --folder", path.display())]
     State {
         /// The file's path.
         path: PathBuf,
@@ -491,7 +491,7 @@ pub fn partition(options: &Partition, say: &CommandOutput) -> Result<(), LocalEr
     cluster.cut(cuts)?;
     let names = |side: &[usize]| side.iter().map(|at| cluster.nodes[*at].name.as_str()).collect::<Vec<_>>().join(" ");
     say.line(format_args!(
-        "cut: {} | {}; `hearth cluster heal{}` mends it",
+        "cut: {} | {}; `hearth cluster heal{}` ends it",
         names(&a),
         names(&b),
         options.which.options()
@@ -505,7 +505,7 @@ pub fn heal(which: &ClusterSelector, say: &CommandOutput) -> Result<(), LocalErr
     let cuts = cluster.cuts().map(|cuts| cuts.len());
     cluster.cut(vec![])?;
     match cuts {
-        Ok(cuts) => say.line(format_args!("{} {} mended", count(cuts, "cut"), if cuts == 1 { "is" } else { "are" })),
+        Ok(cuts) => say.line(format_args!("{} {} healed", count(cuts, "cut"), if cuts == 1 { "is" } else { "are" })),
         Err(_) => say.line("the file of links could not be read, and is written again, without cuts"),
     }
     Ok(())

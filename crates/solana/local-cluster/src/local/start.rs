@@ -140,7 +140,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Some nodes exist even then.
+    /// Some processes still exist after the time limit.
     pub fn stop(&mut self, numbers: &[usize]) -> Result<usize, LocalError> {
         let processes: Vec<Process> = numbers.iter().filter_map(|number| self.nodes[*number].process).collect();
         processes.iter().for_each(|process| process.signal(Signal::TERM));
@@ -164,7 +164,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// It exists even then.
+    /// The process still exists after the time limit.
     pub fn kill(&mut self, number: usize) -> Result<(), LocalError> {
         if let Some(process) = self.nodes[number].process {
             process.signal(Signal::KILL);

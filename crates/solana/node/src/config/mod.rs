@@ -151,7 +151,7 @@ macro_rules! tables {
 tables! {
     /// The whole configuration.
     pub struct Config {
-        /// The node's name: names its workspace and, where a path holds `{name}`, its folders.
+        /// The node's name. It names the workspace and replaces `{name}` in paths.
         pub name: String = "hearth".into(),
         /// Which tiles run where.
         pub layout: Layout = Layout::default(),
@@ -165,7 +165,7 @@ tables! {
         pub ledger: Ledger = Ledger::default(),
         /// The state on disk.
         pub snapshots: Snapshots = Snapshots::default(),
-        /// Who the node is.
+        /// Identity, votes and hard forks.
         pub consensus: Consensus = Consensus::default(),
         /// The cluster that the node is in.
         pub gossip: Gossip = Gossip::default(),
@@ -173,7 +173,7 @@ tables! {
         pub rpc: Rpc = Rpc::default(),
         /// Settings of single tiles.
         pub tiles: Tiles = Tiles::default(),
-        /// Settings that only a development chain may have.
+        /// Settings for development chains only.
         pub development: Development = Development::default(),
     }
 
@@ -199,8 +199,8 @@ tables! {
         pub shred_tile_count: usize = 0,
         /// Number of exec tiles, which execute blocks of others in a cluster.
         pub exec_tile_count: usize = 0,
-        /// An idle core sleeps after this many microseconds, and sooner where work comes seldom. At little load one
-        /// core runs the tiles of all that sleep. 0: no core sleeps.
+        /// An idle core sleeps after this many microseconds, and sooner if work is rare. At little load one core runs
+        /// the tiles of all sleeping ones. 0: no core sleeps.
         pub park_after_micros: u64 = 50,
     }
 
@@ -227,8 +227,7 @@ tables! {
 
     /// `[configure]`
     pub struct Configure {
-        /// Folder in which `hearth configure init` remembers what it changed, for `fini`. All nodes of
-        /// a machine share it.
+        /// Folder in which `hearth configure init` records its changes for `fini`. All nodes of a machine share it.
         pub path: PathBuf = "/var/lib/hearth".into(),
     }
 
@@ -236,72 +235,76 @@ tables! {
     pub struct Ledger {
         /// Folder of genesis, keys and blocks of `hearth run`.
         pub path: PathBuf = ".hearth/{name}/ledger".into(),
-        /// The block store's size on disk, bytes; the oldest blocks go first. What the next start needs is kept: when
-        /// there is nothing else to drop the chain stands, and says so.
+        /// Maximum size of the block store on disk, bytes; the oldest blocks are dropped first. The next start's blocks
+        /// are never dropped: if nothing else is left to drop, the chain halts and says so.
         pub limit_size: u64 = 8_000_000_000,
-        /// Lets a slot's blocks be confirmed only when they are on disk (fdatasync), and not just with the kernel.
+        /// Confirms a block only once it is on disk (fdatasync), and not merely in the kernel's cache.
         pub sync: bool = true,
     }
 
     /// `[snapshots]`
     pub struct Snapshots {
-        /// Takes snapshots of the state beside the running chain. A start goes on from the newest and executes only the
-        /// blocks since. Without, it executes all blocks since genesis, and a chain cannot be started again once
+        /// Takes snapshots of the state while the chain runs. A start loads the newest and executes only the later
+        /// blocks. Without snapshots it executes all blocks since genesis, and a chain cannot be started again once
         /// `ledger.limit_size` has dropped its first blocks.
         pub enabled: bool = true,
-        /// A snapshot is taken of the first block from each multiple of so many slots on, so that all nodes of a
-        /// cluster have the same ones, and with `write_archives` a full archive; one more snapshot where the blocks
-        /// since the last take a quarter of `ledger.limit_size`.
+        /// Slots between snapshots: one is taken at the first block from each multiple on, so that all nodes of a
+        /// cluster have the same ones, and with `write_archives` a full archive. Another is taken when the later blocks
+        /// fill a quarter of `ledger.limit_size`.
         pub full_snapshot_interval_slots: u64 = 1000,
-        /// Snapshots that are kept: a start takes the one before when the newest is damaged. As many full archives are.
+        /// Snapshots to keep: if the newest is damaged, a start loads the one before. The same number of full archives
+        /// is kept.
         pub maximum_full_snapshots_to_retain: usize = 2,
-        /// Writes the cluster's archives (`snapshot-SLOT-HASH.tar.zst`, `incremental-snapshot-BASE-SLOT-HASH.tar.zst`)
-        /// beside the running chain, too, into `archives` in the folder of the snapshots: for nodes of Agave, or to
-        /// start another node from. Off, since it takes time of a core and of the disk: for restarts the snapshots do.
+        /// Also writes archives in Agave's format (`snapshot-SLOT-HASH.tar.zst`,
+        /// `incremental-snapshot-BASE-SLOT-HASH.tar.zst`) while the chain runs, into `archives` in the snapshot folder,
+        /// for Agave or for another node to start from. Off by default, since it costs time of a core and disk space,
+        /// and restarts do not need it.
         pub write_archives: bool = false,
-        /// With `write_archives`: an incremental archive is written of the first block from each multiple of so many
-        /// slots on; a full one, if none was written since the start. 0: none is.
+        /// With `write_archives`: slots between incremental archives, each at the first block from a multiple on. If no
+        /// full archive was written since the start, it is a full one. 0: no incremental archives.
         pub incremental_snapshot_interval_slots: u64 = 200,
-        /// Incremental archives on the newest full one that are kept; on an older one that is kept, the newest.
+        /// Incremental archives to keep on the newest full one. On each older full one the newest is kept.
         pub maximum_incremental_snapshots_to_retain: usize = 4,
-        /// Folder of the snapshots; empty: `snapshots` in the ledger's.
+        /// Folder of the snapshots. Empty: `snapshots` in the ledger folder.
         pub path: PathBuf = PathBuf::new(),
-        /// A node that joins a cluster with an empty folder, or is far behind when it starts, takes the newest snapshot
-        /// of a peer. Without, it executes the chain from its first block, or from where it is.
+        /// Downloads the newest snapshot of a peer if the node joins a cluster with an empty folder, or is far behind
+        /// when it starts. Otherwise the node executes the chain from its first block, or from its newest one.
         pub download: bool = true,
-        /// A full archive that such a node takes in place of what nodes announce in gossip:
-        /// `http://HOST:PORT/snapshot-SLOT-HASH.tar.zst`, as the RPC of a node of Agave serves it. The hash in its name
-        /// is enough. If it cannot be taken the node ends with an error. Empty: gossip decides.
+        /// A full archive to download in place of announced ones: `http://HOST:PORT/snapshot-SLOT-HASH.tar.zst`, as the
+        /// RPC of an Agave node serves it. It needs no voucher but the hash in its name. If the download fails, the
+        /// node ends with an error. Empty: gossip decides.
         pub url: String = String::new(),
-        /// Serves the cluster's archives over the RPC port, to nodes of Agave, too: those of `write_archives`, and
-        /// those in the folder of the snapshots, where `hearth ledger snapshot create` puts them. Gossip announces the
-        /// newest in place of the snapshots that nodes of Hearth take.
+        /// Serves archives in Agave's format over the RPC port: those of `write_archives`, and those in the snapshot
+        /// folder, where `hearth ledger snapshot create` writes them. Gossip announces the newest in place of the
+        /// node's own snapshots, which only Hearth reads.
         pub serve_archives: bool = false,
-        /// Slots that a peer's snapshot is ahead of what is final here, at least, for a node that starts to take it.
+        /// Minimum slots by which a peer's snapshot must be ahead of the newest final block, for a start to take it.
         pub maximum_local_snapshot_age: u64 = 2500,
-        /// Identities of the nodes whose word on snapshots counts, each one's; empty: that of more than a third of the
-        /// stake of the genesis together.
+        /// Identities of nodes each of which may vouch for a snapshot. Empty: nodes with more than a third of the
+        /// genesis stake together vouch for one.
         pub known_validators: Vec<Address> = vec![],
-        /// Downloads snapshots from `known_validators` only. Without, any node may serve what one of these announces.
+        /// Downloads snapshots from `known_validators` only. Otherwise any node may serve a snapshot that one of them
+        /// announces.
         pub only_known_rpc: bool = false,
-        /// Without `known_validators`: takes a snapshot on the word of any node if too little of that stake announces
-        /// one. An attacker who controls what this node hears can then give it a made-up state.
+        /// Without `known_validators`: accepts a snapshot that any node announces, if too little stake vouches for one.
+        /// An attacker who controls this node's network can then give it a false state.
         pub take_unvouched: bool = false,
     }
 
     /// `[consensus]`
     pub struct Consensus {
-        /// The identity key, a JSON file as the Solana tools write it; empty: one is made beside the ledger.
+        /// The identity key, a JSON file of Solana's tools. Empty: `identity.json` in the ledger folder, made if it is
+        /// missing.
         pub identity_path: PathBuf = PathBuf::new(),
-        /// Votes for every block once it is durable. Without votes blocks become final by their depth.
+        /// Votes for blocks. Without votes, the blocks of a node alone become final by their depth.
         pub vote: bool = true,
-        /// The vote account, a JSON file as the Solana tools write it, of a node that joins a cluster to make blocks
-        /// and vote there, or the account's address itself. Empty: it only follows. The node that begins a chain makes
-        /// one beside the ledger.
+        /// The vote account of a node that makes blocks and votes in a cluster: a JSON file of Solana's tools, or the
+        /// address. Empty: a joining node only follows, and the node that begins a chain makes one in the ledger
+        /// folder.
         pub vote_account_path: PathBuf = PathBuf::new(),
-        /// The keys of the vote account's authorized voters, JSON files as the Solana tools write them, at most four;
-        /// each vote is signed by the one that the account names in its epoch. Empty: the identity is the authorized
-        /// voter. A node alone takes no other.
+        /// The keys of the vote account's authorized voters, JSON files of Solana's tools, at most four. The account
+        /// names the one that signs the votes of an epoch. Empty, and for a node alone: the identity is the authorized
+        /// voter.
         pub authorized_voter_paths: Vec<PathBuf> = vec![],
         /// Votes in a cluster at once although the vote account has voted before and the ledger folder has no tower, or
         /// one that is older than the account's votes. The node then takes the votes in the account for its tower; a
@@ -311,22 +314,21 @@ tables! {
         /// Slots of the chain's hard forks, as after a restart of the cluster. Every node must have the same ones:
         /// they change bank hashes from the slot on, and the shred version at once.
         pub hard_forks: Vec<u64> = vec![],
-        /// The genesis hash of the cluster, in base58. A node that joins takes no other genesis, and refuses a ledger
-        /// folder that has another. Empty: the shred version of the entrypoint decides alone.
+        /// The genesis hash of the cluster, in base58. A joining node accepts no other genesis, and refuses a ledger
+        /// folder with another one. Empty: the shred version of the entrypoint decides.
         pub expected_genesis_hash: String = String::new(),
-        /// The cluster's shred version. A node that joins ends with an error where its entrypoint tells another one,
-        /// before it takes anything. 0: any.
+        /// The cluster's shred version. If the entrypoint has another one, a joining node ends with an error before it
+        /// downloads anything. 0: any.
         pub expected_shred_version: u16 = 0,
     }
 
     /// `[gossip]`
     pub struct Gossip {
-        /// Whether the node is in a cluster: it tells others of itself, sends its blocks down Turbine's tree, and
-        /// serves them.
+        /// Whether the node is in a cluster: it gossips, sends its blocks along the turbine tree, and serves repair.
         pub enabled: bool = false,
-        /// Gossip addresses (`host:port`, the host an IPv4 address or a name) of nodes to begin with. Names are
-        /// resolved when the node starts. A node that has some takes the genesis from there, and follows the cluster;
-        /// with `consensus.vote_account_path` it makes blocks and votes, too.
+        /// Entrypoints: gossip addresses (`host:port`, the host an IPv4 address or a name). Names are resolved when the
+        /// node starts. A node with entrypoints takes the genesis from their cluster and follows it; with
+        /// `consensus.vote_account_path` it also makes blocks and votes.
         pub entrypoints: Vec<Entrypoint> = vec![],
         /// IPv4 address on which the node receives gossip, shreds and repair requests, and which it advertises.
         #[serde(deserialize_with = "values::ipv4")]
@@ -342,54 +344,54 @@ tables! {
         pub bind_address: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST),
         /// JSON-RPC over HTTP; WebSocket is one port higher.
         pub port: u16 = 8899,
-        /// Keeps the addresses of JSON-RPC and WebSocket out of gossip: other nodes do not learn of them, and take no
-        /// genesis and no snapshot from here.
+        /// Keeps the addresses of JSON-RPC and WebSocket out of gossip. Other nodes then take no genesis and no
+        /// snapshot from this one.
         pub private: bool = false,
         /// Serves a page about the node at the address of JSON-RPC, for browsers.
         pub dashboard: bool = true,
-        /// Keeps the status of landed transactions for `getSignatureStatuses`, and on disk what became of each for
+        /// Keeps the status of landed transactions for `getSignatureStatuses`, and their history on disk for
         /// `getTransaction`, `getBlock` and `getSignaturesForAddress`.
         pub transaction_history: bool = true,
-        /// Landed transactions for which memory is taken at the start, about 71 B each; more are remembered where
-        /// needed, and the memory then grows.
+        /// Landed transactions for which memory is allocated at the start, about 71 B each. If more are needed, the
+        /// memory grows.
         pub status_capacity: usize = 1 << 20,
-        /// Dropped transactions that are remembered for `hearth why` and `getTransactionFate`, 30 B each, taken as
-        /// drops come; the oldest goes first. 0 remembers none.
+        /// Dropped transactions to remember for `hearth why` and `getTransactionFate`, 30 B each, allocated as drops
+        /// come; the oldest is forgotten first. 0 remembers none.
         pub fate_capacity: usize = 900_000,
-        /// HTTP connections at once. For one more the longest idle one is closed; where all have a request under way,
+        /// Maximum HTTP connections. For one more the longest idle one is closed; if all have a request in progress,
         /// the new one is answered with 503.
         pub max_http_connections: usize = 512,
-        /// The same for WebSocket connections, which are idle while they have no subscription and ask nothing.
+        /// The same for WebSocket connections, which are idle without a subscription or a request.
         pub max_websocket_connections: usize = 256,
         /// The same for connections of one IP address, at each of the two ports; 0 is no limit. Clients behind one
         /// proxy or router have one address.
         pub max_connections_per_address: usize = 0,
-        /// Bytes of a request.
+        /// Maximum bytes of a request.
         pub max_http_request_length: usize = 51_200,
-        /// Bytes of an answer, and of the account data it is made from.
+        /// Maximum bytes of an answer, and of the account data in it.
         pub max_answer_length: usize = 64 << 20,
-        /// Requests in one batch.
+        /// Maximum requests in one batch.
         pub max_batch_length: usize = 1_024,
-        /// Requests that one address may make in a second, each of a batch counted; 0 is no limit.
+        /// Maximum requests of one address per second, counting each of a batch; 0 is no limit.
         pub requests_per_second: u32 = 0,
-        /// Subscriptions at once, of all connections.
+        /// Maximum subscriptions of all connections.
         pub max_subscriptions: usize = 16_384,
-        /// Transactions of `sendTransaction` that wait to be handed to the pipeline again until their block is
-        /// confirmed; more are handed over once.
+        /// Maximum transactions of `sendTransaction` that are resent until their block is confirmed; more are sent only
+        /// once.
         pub max_resent_transactions: usize = 10_000,
-        /// Bytes on disk for the transaction history; the oldest goes first. 0 keeps none: then only the statuses of
-        /// the last 300 blocks are known.
+        /// Maximum bytes of the transaction history on disk; the oldest is dropped first. 0 keeps none: then only the
+        /// statuses of the last 300 blocks are known.
         pub history_limit_size: u64 = 2_000_000_000,
-        /// Stores log lines, calls between programs and return data in the history too.
+        /// Also stores log lines, calls between programs and return data in the history.
         pub extended_tx_metadata_storage: bool = true,
-        /// Bytes of log lines that are kept of one transaction, at most 1,000,000; the rest is cut.
+        /// Bytes of log lines to keep for one transaction, at most 1,000,000; the rest is cut.
         pub log_messages_bytes_limit: usize = hearth_svm::LOG_BYTES,
-        /// What requests for the node's owner (`hearth_profileStart` and its like) must carry as `token`,
-        /// wherever they come from. Empty: they are answered for loopback addresses alone, and need none.
+        /// The `token` that the owner's requests (`hearth_profileStart` and similar ones) must carry from any address.
+        /// Empty: they need none, and only loopback addresses may send them.
         pub admin_token: String = String::new(),
-        /// Lamports that one airdrop may ask for; 0 is no limit.
+        /// Maximum lamports of one airdrop; 0 is no limit.
         pub max_airdrop_lamports: u64 = 0,
-        /// Lamports that all airdrops of a time slice may take; 0 is no limit.
+        /// Maximum lamports of all airdrops in a time slice; 0 is no limit.
         pub max_airdrop_lamports_per_slice: u64 = 0,
         /// Length of that time slice, seconds.
         pub airdrop_slice_secs: u64 = 60,
@@ -420,7 +422,7 @@ tables! {
         /// Address to listen on.
         #[serde(deserialize_with = "values::ip")]
         pub bind_address: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST),
-        /// Kernel buffer asked for per socket and direction, bytes.
+        /// Requested kernel buffer per socket and direction, bytes.
         pub socket_buffer_bytes: usize = 4 << 20,
     }
 
@@ -430,9 +432,9 @@ tables! {
         pub regular_transaction_listen_port: u16 = 9001,
         /// TPU port over QUIC.
         pub quic_transaction_listen_port: u16 = 9007,
-        /// Limits on peers: `local` throttles nobody, `production` has the cluster's values, by stake.
+        /// Limits on peers: `local` sets none, `production` has the cluster's values, by stake.
         pub limits: PeerLimits = PeerLimits::Local,
-        /// Connections at once; 0 takes the value of `limits`.
+        /// Maximum connections; 0 takes the value of `limits`.
         pub max_concurrent_connections: usize = 0,
     }
 
@@ -440,28 +442,28 @@ tables! {
     pub struct VerifyTile {
         /// Transactions that each verify tile remembers, each for about a second at most.
         pub signature_cache_size: usize = 16_384,
-        /// Bytes for the tables of keys that sign again and again, all verify tiles together.
+        /// Bytes for the tables of frequent signers, for all verify tiles together.
         pub table_bytes: usize = 256 << 20,
     }
 
     /// `[tiles.dedup]`
     pub struct DedupTile {
-        /// Transactions remembered, each for about a second at most: later its block may have been left for another
-        /// fork, and it is sent again. What has landed is refused by the bank.
+        /// Transactions to remember, each for about a second at most: later its block may have been abandoned, and the
+        /// transaction is sent again. The bank refuses those that have landed.
         pub signature_cache_size: usize = dedup::Config::default().history,
     }
 
     /// `[tiles.pack]`
     pub struct PackTile {
-        /// Transactions that wait to be scheduled, at most.
+        /// Maximum transactions that wait to be scheduled.
         pub max_pending_transactions: usize = pack::Config::default().capacity,
         /// A full pool holds its senders back (over QUIC they wait). `false` drops the worst-paying transaction
         /// instead, as a leader of the cluster must.
         pub hold_when_full: bool = pack::Config::default().hold_when_full,
         /// Gives compute units that a transaction did not use back to its block.
         pub use_consumed_cus: bool = pack::Config::default().use_consumed_cus,
-        /// `perf` fills a block as fast as the banks go; `balanced` over the whole slot, so that what pays better and
-        /// comes late finds room.
+        /// `perf` fills a block as fast as the banks execute. `balanced` spreads it over the slot, so that
+        /// better-paying late transactions find room.
         pub schedule_strategy: ScheduleStrategy = ScheduleStrategy::Perf,
     }
 
@@ -470,15 +472,15 @@ tables! {
         /// Addresses (`ip:port`) that get every shred this node makes as leader.
         #[serde(deserialize_with = "values::sockets")]
         pub additional_shred_destinations: Vec<SocketAddr> = vec![],
-        /// Port of the shreds that others send on, where `gossip.enabled`.
+        /// Port for retransmitted shreds, with `gossip.enabled`.
         pub shred_listen_port: u16 = 8003,
     }
 
     /// `[tiles.repair]`
     pub struct RepairTile {
-        /// Port from which shreds are asked for, where `gossip.enabled`.
+        /// Port of the repair client, with `gossip.enabled`.
         pub repair_client_listen_port: u16 = 8005,
-        /// Port where others ask for shreds, where `gossip.enabled`.
+        /// Port of the repair server, with `gossip.enabled`.
         pub repair_serve_listen_port: u16 = 8007,
     }
 
@@ -493,16 +495,16 @@ tables! {
 
     /// `[development]`
     pub struct Development {
-        /// When slots come: `clock`, one after the other; `on-demand`, when there is work, and after it as many as make
-        /// it final, each as short as it can be. Then the chain stands, and nothing ages.
+        /// When slots begin: `clock`, one after the other; `on-demand`, when there is work, then as many short ones as
+        /// make it final. Then the chain pauses, and nothing ages.
         pub slots: SlotTiming = SlotTiming::Clock,
-        /// With `on-demand`, a slot without work comes so many milliseconds after the last; 0: none does.
+        /// With `on-demand`: milliseconds after which a slot without work begins; 0: none does.
         pub idle_slot_ms: u64 = 0,
-        /// What is between nodes of one machine.
+        /// The emulated network between nodes of one machine.
         pub links: Links = Links::default(),
         /// Records what the node receives, to run it again.
         pub capture: Capture = Capture::default(),
-        /// What a new chain begins with.
+        /// The settings of a new chain.
         pub genesis: Genesis = Genesis::default(),
         /// The load generator of `hearth bench`.
         pub bench: Bench = Bench::default(),
@@ -510,9 +512,9 @@ tables! {
 
     /// `[development.links]`
     pub struct Links {
-        /// File of who is where and what is cut, as `hearth cluster up` writes it: with it the node's datagrams to
-        /// each other node take as long, and get lost as often, as the file's map says of their regions. It is read
-        /// again when it changes. Empty: nothing is emulated.
+        /// File of the nodes' regions and the cuts between them, as `hearth cluster up` writes it. Datagrams to other
+        /// nodes get the delay and the loss that the file's map has for the two regions. It is read again when it
+        /// changes. Empty: no emulation.
         pub file: PathBuf = PathBuf::new(),
     }
 
@@ -529,11 +531,11 @@ tables! {
 
     /// `[development.genesis]`
     pub struct Genesis {
-        /// Accounts with public keys that are funded for load and trying.
+        /// Funded accounts with published keys, for load and experiments.
         pub fund_initial_accounts: usize = 1024,
-        /// Lamports of each.
+        /// Lamports of each of these accounts.
         pub fund_initial_amount_lamports: u64 = 500_000_000_000,
-        /// Hashes in a tick; 62500 is the cluster's. 0 is low power: a tick is timed and costs one hash.
+        /// Hashes per tick; 62500 is the cluster's. 0 is low-power mode: ticks are timed and cost one hash.
         pub hashes_per_tick: u64 = 0,
         /// Ticks in a slot.
         pub ticks_per_slot: u64 = 64,
@@ -541,12 +543,12 @@ tables! {
         pub target_tick_duration_micros: u64 = 6250,
         /// Slots in an epoch, at least 32.
         pub slots_per_epoch: u64 = 432_000,
-        /// The slot after which the chain begins: programs see a later slot and epoch.
+        /// The slot after which the chain begins, so that programs see a later slot and epoch.
         pub warp_slot: u64 = 0,
-        /// Lamports that the faucet has to give away.
+        /// Lamports of the faucet.
         pub faucet_lamports: u64 = 500_000_000_000_000_000,
-        /// Nodes that have stake from the beginning beside the one that begins the chain, each as
-        /// `identity vote-account SOL`: two addresses, and how much is staked. That one has 1,000,000 SOL.
+        /// Further nodes with stake from the beginning, each as `identity vote-account SOL`: two addresses and the
+        /// stake. The node that begins the chain has 1,000,000 SOL.
         pub validators: Vec<Validator> = vec![],
     }
 
@@ -558,8 +560,8 @@ tables! {
         pub benchs_tile_count: usize = 0,
         /// Cores of the load's tiles in the order bencho, benchg, benchs, in the form of `layout.affinity`.
         pub affinity: Affinity = Affinity::default(),
-        /// Compute units that a block holds at most; the cluster's are 100,000,000. Less makes blocks full on a machine
-        /// that does not come to the cluster's. Where the limit is lifted it does not count.
+        /// Maximum compute units of a block; the cluster's are 100,000,000. A lower value fills blocks on a slow
+        /// machine. Without effect if the limit is lifted.
         pub max_cost_per_block: u64 = 100_000_000,
         /// Lifts the block's compute limit (to 13 times the cluster's).
         pub larger_max_cost_per_block: bool = false,
@@ -567,7 +569,7 @@ tables! {
         pub larger_shred_limits_per_block: bool = false,
         /// Stores no block from this slot on; 0 stores all.
         pub disable_blockstore_from_slot: u64 = 0,
-        /// Does not remember which transactions have landed: a duplicate lands again.
+        /// Does not remember landed transactions, so that duplicates land again.
         pub disable_status_cache: bool = false,
         /// QUIC connections of each benchs tile.
         pub connections: usize = 4,
@@ -582,7 +584,7 @@ impl Development {
 }
 
 impl Config {
-    /// How many tiles of each kind there are to be; 0 chooses.
+    /// Returns the configured number of tiles of each kind; 0 chooses.
     pub fn tile_counts(&self) -> Counts {
         let mut config = self.clone();
         let mut counts = Counts::default();
@@ -594,7 +596,7 @@ impl Config {
         counts
     }
 
-    /// The key that says how many tiles of a kind there are to be, where there may be several.
+    /// Returns the key for the number of tiles of a kind, if there may be several.
     pub fn tile_count_mut(&mut self, kind: &Kind) -> Option<&mut usize> {
         let key = kind.count_key()?;
         Some(self.count_mut(&key).unwrap_or_else(|| panic!("the configuration has no key `{key}`")))

@@ -3,7 +3,7 @@
 //! reads   options; the feature accounts of the node at `--url`
 //! writes  features that are active from slot 0 on
 //! memory  their addresses
-//! drops   what is active at that node and not supported here, with a notice
+//! drops   features that are active at that node and not supported here, with a notice
 //! source  `--deactivate-feature` and `--clone-feature-set` of `solana-test-validator` 4.2
 
 use hearth_ledger::Genesis;

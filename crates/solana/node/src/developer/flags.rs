@@ -22,7 +22,7 @@ const DECIMALS: usize = 9;
 
 /// How the chain begins, and how the node runs.
 #[derive(Args, Default)]
-#[command(next_help_heading = "How a new chain begins (given for a chain that exists, they must be as it began)")]
+#[command(next_help_heading = "A new chain (an existing chain must have the same values)")]
 pub struct Flags {
     /// A program that cannot be upgraded. May be repeated.
     #[arg(long, value_names = ["ADDRESS_OR_KEYPAIR", "PROGRAM.SO"], num_args = 2)]
@@ -85,7 +85,7 @@ pub struct Flags {
     /// Delete the chain, but not its keys, and begin a new one.
     #[arg(short = 'r', long, help_heading = "How the node runs")]
     pub reset: bool,
-    /// Make slots on demand: when there is work, and until it is final; then the chain stands.
+    /// Make slots on demand: when there is work, and until it is final; then the chain pauses.
     #[arg(long, help_heading = "How the node runs")]
     pub slots_on_demand: bool,
     /// Vote in a cluster although the vote account has voted before and the tower here is missing or older; lost votes
@@ -95,7 +95,7 @@ pub struct Flags {
     /// End with an error where this machine lacks a step of the sandbox of a tile that has a process of its own.
     #[arg(long, help_heading = "How the node runs")]
     pub require_isolation: bool,
-    /// The identity of a node whose word on snapshots counts when this node joins a cluster, in addition to the
+    /// The identity of a node that may vouch for snapshots when this node joins a cluster, in addition to the
     /// configuration's. May be repeated.
     #[arg(long, value_name = "ADDRESS", help_heading = "How the node runs")]
     pub known_validator: Vec<Address>,

@@ -31,22 +31,22 @@ pub fn reset(config: &Config, folder: &Path) -> Result<(), FlagError> {
     BlockStore::clear(&folder.join("blocks"))?;
     snapshots(&restore::folder(config, folder))?;
     snapshots(&restore::archive_folder(config, folder))?;
-    gone(&folder.join("history"), |path| std::fs::remove_dir_all(path))?;
+    remove_if_exists(&folder.join("history"), |path| std::fs::remove_dir_all(path))?;
     // With the old chain's root, a start would take the new chain's blocks up to that slot for final.
-    gone(&folder.join("root.bin"), |path| std::fs::remove_file(path))?;
+    remove_if_exists(&folder.join("root.bin"), |path| std::fs::remove_file(path))?;
     // A new chain has no block of the tower's, and the node would wait for the tower's root for ever. A node that joins
     // may join the same chain again, where its votes bind.
     if !config.joins() {
-        gone(&folder.join("tower.bin"), |path| std::fs::remove_file(path))?;
+        remove_if_exists(&folder.join("tower.bin"), |path| std::fs::remove_file(path))?;
     }
     // A genesis without the file beside it would be taken for one of the cluster's tools, so that file goes later. The
     // last two are of older versions; another program's file of that name stays.
     let older = folder.join("genesis.json");
     let is_older = is_ours(&older);
     for name in [HARD_FORKS_NAME, ARCHIVE_NAME, GENESIS_NAME, CHAIN_NAME, "genesis.accounts"] {
-        gone(&folder.join(name), |path| std::fs::remove_file(path))?;
+        remove_if_exists(&folder.join(name), |path| std::fs::remove_file(path))?;
     }
-    if is_older { gone(&older, |path| std::fs::remove_file(path)) } else { Ok(()) }
+    if is_older { remove_if_exists(&older, |path| std::fs::remove_file(path)) } else { Ok(()) }
 }
 
 /// Whether the folder is empty, or has or had a chain of this program. `history`, `blocks`, `genesis.bin` and a
@@ -72,13 +72,13 @@ fn snapshots(folder: &Path) -> Result<(), FlagError> {
         let ours = ["snapshot", "part", "refused"].iter().any(|ours| path.extension().is_some_and(|e| e == *ours));
         // Those of the cluster's kind that are there are of this chain: this program made them.
         if (is_slot && ours) || ArchiveName::of_path(&path).is_ok() {
-            gone(&path, |path| std::fs::remove_file(path))?;
+            remove_if_exists(&path, |path| std::fs::remove_file(path))?;
         }
     }
     Ok(())
 }
 
-fn gone(path: &Path, remove: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), FlagError> {
+fn remove_if_exists(path: &Path, remove: impl Fn(&Path) -> std::io::Result<()>) -> Result<(), FlagError> {
     match remove(path) {
         Err(source) if source.kind() != ErrorKind::NotFound => Err(FlagError::Remove { path: path.into(), source }),
         _ => Ok(()),

@@ -115,13 +115,13 @@ pub struct Options {
 /// The kind of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// One of one's own.
+    /// A cluster of your own.
     Development,
-    /// The public one for developers.
+    /// The public cluster for developers.
     Devnet,
-    /// The public one for operators.
+    /// The public cluster for operators.
     Testnet,
-    /// The main one.
+    /// The main public cluster.
     MainnetBeta,
 }
 

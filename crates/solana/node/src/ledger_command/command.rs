@@ -65,8 +65,8 @@ pub enum Command {
 pub enum SnapshotCommand {
     /// Write the state as an archive, which nodes of Hearth and of Agave read.
     ///
-    /// Goes on from the newest snapshot up to the slot, and executes the blocks since. No node may run on the chain.
-    /// An archive that is there is not replaced; one that does not become whole is removed.
+    /// Starts from the newest snapshot up to the slot, and executes the blocks after it. No node may run on the chain.
+    /// An existing archive is not replaced; an unfinished one is removed.
     Create {
         /// Which chain.
         #[command(flatten)]
@@ -77,7 +77,7 @@ pub enum SnapshotCommand {
         /// Write an incremental archive: what changed since this full one, which is verified.
         #[arg(long, value_name = "FILE")]
         base: Option<PathBuf>,
-        /// Write into this folder, which is made if it is not there [default: that of the chain's snapshots].
+        /// Write into this folder, which is created if it is missing [default: the folder of the chain's snapshots].
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },

@@ -29,11 +29,11 @@ use crate::config::Config;
 use crate::replay::{self, ReplayControl, ReplaySummary};
 use crate::restore::{self, RestoredState, StateFolders, archive_progress};
 
-/// Accounts after which progress is shown again.
+/// Number of accounts between two progress updates.
 const SHOWN_EVERY: u64 = 1 << 16;
 
-/// Writes the state at the end of `slot`, or of the last block that is final, into `out`, or into the folder of the
-/// chain's snapshots: with `base`, what of it is not as in that full archive.
+/// Writes the state at the end of `slot`, or of the last final block, as an archive into `out`, or into the chain's
+/// snapshot folder. With `base` it writes an incremental archive on that full one.
 pub fn run(
     chain: &OfflineChain,
     config: &Config,
@@ -79,7 +79,7 @@ pub fn run(
     Ok(())
 }
 
-/// The folder for the archive, which is made if it is not there.
+/// Returns the folder for the archive. Creates it if it is missing.
 fn folder(chain: &OfflineChain, config: &Config, given: Option<&Path>) -> Result<PathBuf, ArchiveError> {
     let folder = given.map_or_else(|| restore::folder(config, &chain.folder), Path::to_path_buf);
     std::fs::create_dir_all(&folder).map_err(|e| ArchiveError::of(&folder, Fault::Write(e)))?;
@@ -97,13 +97,13 @@ fn last(chain: &OfflineChain, config: &Config, wanted: Option<u64>) -> Result<Op
     // The node takes snapshots of final blocks alone.
     let root = chain.snapshots.first().map_or(root, |newest| newest.slot.max(root));
     match wanted {
-        Some(slot) if !is_on_way(chain, root, slot) => Err(LedgerError::NotFinal { slot, root }),
+        Some(slot) if !is_ancestor_or_self(chain, root, slot) => Err(LedgerError::NotFinal { slot, root }),
         wanted => Ok(Some(wanted.unwrap_or(root))),
     }
 }
 
-/// The final slot of a chain whose folder shows that its node was in a cluster, though the configuration does not say
-/// so: that of its root, of its tower, or of its newest snapshot. `None` for a node alone.
+/// Returns the final slot of a chain whose folder shows that its node was in a cluster, although the configuration does
+/// not say so: the slot of its root, its tower, or its newest snapshot. `None` for a node alone.
 fn saved_final(chain: &OfflineChain, config: &Config) -> Result<Option<u64>, LedgerError> {
     let root = match tower::saved_root(&chain.folder) {
         Some(root) => root.slot,
@@ -118,8 +118,8 @@ fn saved_final(chain: &OfflineChain, config: &Config) -> Result<Option<u64>, Led
     Ok(Some(root))
 }
 
-/// Whether the block of `slot` is that of `root`, or one on which that is built.
-fn is_on_way(chain: &OfflineChain, root: u64, slot: u64) -> bool {
+/// Returns whether the block of `slot` is that of `root` or one of its ancestors.
+fn is_ancestor_or_self(chain: &OfflineChain, root: u64, slot: u64) -> bool {
     let mut at = root;
     while at > slot
         && let Some(info) = chain.reader.slot(at).filter(|info| info.parent_slot < at)
@@ -129,7 +129,7 @@ fn is_on_way(chain: &OfflineChain, root: u64, slot: u64) -> bool {
     at == slot
 }
 
-/// The ledger at the end of the block of `until`, or of the last one, as far as the blocks lead there.
+/// Rebuilds the ledger at the end of block `until`, or of the last block that can be reached.
 fn state(
     chain: &OfflineChain,
     config: &Config,

@@ -50,7 +50,7 @@ pub enum LedgerError {
         options: String,
     },
     /// The range of slots is empty.
-    #[error("--from {from} lies after --to {to}")]
+    #[error("--from {from} is after --to {to}")]
     Range {
         /// First slot of the range.
         from: u64,
@@ -139,7 +139,7 @@ pub enum LedgerError {
         source: std::io::Error,
     },
     /// The chain has problems, which were reported.
-    #[error("{} wrong with this chain; {}", things(*count), way_out(options))]
+    #[error("{} wrong with this chain; {}", problem_count(*count), recovery_advice(options))]
     Wrong {
         /// Number of problems.
         count: u64,
@@ -199,15 +199,15 @@ impl LedgerError {
 
 /// Advice for a damaged chain. `verify` has already reported all its problems.
 fn to_do(options: &str, by_verify: bool) -> String {
-    if by_verify { capital(&way_out(options)) } else { advice(options) }
+    if by_verify { capital(&recovery_advice(options)) } else { advice(options) }
 }
 
 /// Advice for a damaged chain, which these options select.
 pub fn advice(options: &str) -> String {
-    format!("`hearth ledger verify{options}` says all that is wrong there; {}", way_out(options))
+    format!("`hearth ledger verify{options}` lists everything that is wrong there; {}", recovery_advice(options))
 }
 
-fn way_out(options: &str) -> String {
+fn recovery_advice(options: &str) -> String {
     format!("put back a copy of the ledger folder, or begin a new chain with `hearth run{options} --reset`")
 }
 
@@ -217,7 +217,7 @@ fn capital(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
-fn things(count: u64) -> String {
+fn problem_count(count: u64) -> String {
     if count == 1 { "one thing is".into() } else { format!("{count} things are") }
 }
 
@@ -377,7 +377,7 @@ mod tests {
         let options = format!("--name mine --ledger '{}'", place.display());
         let way_out =
             format!("ut back a copy of the ledger folder, or begin a new chain with `hearth run {options} --reset`");
-        let verify = format!(". `hearth ledger verify {options}` says all that is wrong there; p{way_out}");
+        let verify = format!(". `hearth ledger verify {options}` lists everything that is wrong there; p{way_out}");
         let [missing, _] = said(&config);
         assert!(missing.contains("genesis.bin is missing") && missing.ends_with(&verify), "{missing}");
         std::fs::write(place.join(GENESIS_NAME), "{").unwrap();
@@ -397,6 +397,6 @@ mod tests {
         assert!(said.ends_with("`hearth run --name mine --reset`"), "{said}");
         let damaged = LedgerError::Damaged { damage: Box::new(wrong("")), options: String::new(), by_verify: false };
         let said = damaged.of_file(&file).to_string();
-        assert!(said.contains("`hearth ledger verify --config 'my node.toml'` says all"), "{said}");
+        assert!(said.contains("`hearth ledger verify --config 'my node.toml'` lists everything"), "{said}");
     }
 }

@@ -53,7 +53,7 @@ fn held(file: &Path) -> Result<Vec<String>, LedgerError> {
     lines.extend(about(&contents));
     let (files, versions) = (contents.fields.storages.len() as u64, contents.accounts);
     let (files, accounts) = (counted(files, "file"), counted(versions, "account"));
-    lines.push(format!("contents  {accounts} in {files}, older versions included; not added up: `verify` does"));
+    lines.push(format!("contents  {accounts} in {files}, older versions included; `verify` adds them up"));
     Ok(lines)
 }
 

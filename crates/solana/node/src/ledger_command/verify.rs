@@ -9,7 +9,6 @@
 //! snapshot's checksums, and that its accounts match its bank hash; every record of the history and every page of its
 //! tables and, outside a cluster, that it has each block with all its transactions. It does not check that a set's
 //! Merkle root is that of its shreds, which are not stored.
-//! checked is that a set's Merkle root is that of its shreds: those are not kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -109,7 +109,7 @@ pub enum JoinError {
     /// The entrypoint is in another cluster than the operator named.
     #[error(
         "the entrypoint {entrypoint} is in a cluster of shred version {theirs}, and {key} asks for {expected}: name an \
-         entrypoint of that cluster, or mend the key; nothing was fetched"
+         entrypoint of that cluster, or correct the key; nothing was fetched"
     )]
     OtherCluster {
         /// The entrypoint's address.

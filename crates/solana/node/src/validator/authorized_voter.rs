@@ -22,7 +22,7 @@ pub enum AuthorizedVoter {
         #[arg(value_name = "KEYPAIR")]
         path: PathBuf,
     },
-    /// Remove all keys, that of the identity too: the node sends no votes until one is added.
+    /// Remove all keys, the identity's too: the node sends no votes until one is added.
     RemoveAll,
 }
 

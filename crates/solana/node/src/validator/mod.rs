@@ -79,15 +79,15 @@ pub enum Command {
     Exit(exit::Exit),
     /// Wait for a good time to restart the node.
     ///
-    /// That is when the node is healthy and not leader for a while, has taken a snapshot since the wait began, and
-    /// enough stake votes to carry the cluster without it. With an exit code other than 0 it is no good time.
+    /// At such a time the node is healthy and does not lead for a while, has taken a snapshot since the wait began, and
+    /// enough other stake votes to carry the cluster. With another exit code than 0 there was no such time.
     WaitForRestartWindow(restart_window::WaitForRestartWindow),
     /// Change which keys sign the node's votes while it runs.
     ///
     /// A change lasts until the node ends; --authorized-voter names the keys of its next start.
     #[command(subcommand)]
     AuthorizedVoter(authorized_voter::AuthorizedVoter),
-    /// Show what the node says of itself in gossip.
+    /// Show the node's contact info in gossip.
     ContactInfo(contact_info::ContactInfoOptions),
     /// Give the node another identity while it runs.
     ///
@@ -127,9 +127,7 @@ pub enum ValidatorError {
         source: std::io::Error,
     },
     /// Options of the node come with a subcommand.
-    #[error(
-        "options that start a node do not go with a subcommand; which node is meant say --ledger, --name and --config"
-    )]
+    #[error("a subcommand takes no options that start a node; choose the node by --ledger, --name or --config")]
     Misplaced,
     /// There is neither a chain nor a cluster to take one from.
     #[error(

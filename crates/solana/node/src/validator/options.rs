@@ -46,19 +46,19 @@ pub struct NodeOptions {
     /// End with an error where this machine lacks a step of the sandbox of a tile that has a process of its own.
     #[arg(long)]
     pub require_isolation: bool,
-    /// A node of the cluster, to begin with. May be repeated.
+    /// A node of the cluster at which gossip begins. May be repeated.
     #[arg(short = 'n', long, value_name = "HOST:PORT")]
     pub entrypoint: Vec<Entrypoint>,
-    /// Take no other genesis than the one with this hash.
+    /// Accept only the genesis with this hash.
     #[arg(long, value_name = "HASH", value_parser = hash)]
     pub expected_genesis_hash: Option<String>,
-    /// Join no cluster with another shred version.
+    /// Join only a cluster with this shred version.
     #[arg(long, value_name = "VERSION", value_parser = clap::value_parser!(u16).range(1..))]
     pub expected_shred_version: Option<u16>,
     /// A hard fork's slot, in addition to the configuration's. May be repeated.
     #[arg(long, value_name = "SLOT")]
     pub hard_fork: Vec<u64>,
-    /// A node whose word on snapshots counts; with one, no other's does. May be repeated.
+    /// A node that may vouch for snapshots; with one, no other node may. May be repeated.
     #[arg(long, value_name = "ADDRESS")]
     pub known_validator: Vec<Address>,
     /// Download snapshots from known validators only.
@@ -82,7 +82,7 @@ pub struct NodeOptions {
     /// Snapshots that are kept.
     #[arg(long, value_name = "NUMBER", value_parser = at_least_one)]
     pub maximum_full_snapshots_to_retain: Option<usize>,
-    /// Take a peer's snapshot at the start if it is at least this many slots ahead of what is final here.
+    /// Take a peer's snapshot at the start if it is at least this many slots ahead of the newest final block.
     #[arg(long, value_name = "SLOTS")]
     pub maximum_local_snapshot_age: Option<u64>,
     /// Disk space for blocks, in data shreds of 1,203 bytes.
@@ -105,7 +105,7 @@ pub struct NodeOptions {
     /// The address of JSON-RPC and WebSocket.
     #[arg(long, value_name = "ADDRESS")]
     pub rpc_bind_address: Option<IpAddr>,
-    /// Do not tell other nodes where the RPC is.
+    /// Keep the RPC's address out of gossip.
     #[arg(long)]
     pub private_rpc: bool,
     /// Record the session into this folder, the identity key too: with test keys only.

@@ -31,13 +31,13 @@ const SLOT_MS_DEFAULT: u64 = 400;
 /// What a restart window is.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Window {
-    /// How long the node must not be leader after the restart begins.
+    /// How long the node must not lead, from the restart on.
     #[arg(long, value_name = "MINUTES", default_value_t = 10)]
     pub min_idle_time: u64,
     /// The stake that may be delinquent then, in per cent.
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub max_delinquent_stake: u8,
-    /// Do not wait for a new snapshot, from which the restart would go on.
+    /// Do not wait for a new snapshot to restart from.
     #[arg(long)]
     pub skip_new_snapshot_check: bool,
     /// Do not ask whether the node is healthy.

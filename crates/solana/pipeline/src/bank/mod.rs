@@ -57,7 +57,7 @@ hearth_tile::counters! {
         dropped_unsupported: Counter,
         /// Transactions dropped: the block had ended.
         dropped_slot_ended: Counter,
-        /// Compute units of what was committed.
+        /// Compute units of committed transactions.
         compute_units: Counter,
         /// The node's own votes that landed, and are not counted otherwise.
         votes: Counter,
@@ -69,7 +69,7 @@ hearth_tile::counters! {
 /// Latency from a transaction's entry into the node to its commit.
 pub const EXECUTED: LatencyDecl = LatencyDecl {
     name: "received_to_executed",
-    help: "Time from the receipt of a transaction until it is executed and what it changed is committed.",
+    help: "Time from the receipt of a transaction until its changes are committed.",
     by_loop: false,
 };
 

@@ -19,7 +19,7 @@ use http::{Answer, HttpClient};
 hearth_tile::counters! {
     /// What bencho counts.
     pub struct Counters {
-        /// Answers received from the RPC that is asked how far the chain is.
+        /// Answers of the RPC about the progress of the chain.
         answers: Counter,
         /// Requests to the RPC that failed: no connection, no answer within 2 s, an answer that makes no sense.
         failed: Counter,

@@ -18,7 +18,7 @@ use crate::links::{OUTGOING_MTU, TXN_MTU};
 hearth_tile::counters! {
     /// What benchs counts.
     pub struct Counters {
-        /// Transactions taken by the transport.
+        /// Transactions accepted by the transport.
         sent: Counter,
         /// Transactions that the server's transport acknowledged in full.
         acknowledged: Counter,

@@ -169,7 +169,7 @@ impl Tile for Gossip {
     /// A datagram may need ten signature checks, and other tiles may share the core.
     const FRAGS_PER_RUN: usize = 4;
     const LATENCIES: &'static [LatencyDecl] =
-        &[LatencyDecl { help: "Time from the receipt of a datagram until this tile takes it in hand.", ..TAKEN }];
+        &[LatencyDecl { help: "Time from the receipt of a datagram until this tile reads it.", ..TAKEN }];
     type Config = Config;
     type Counters = Counters;
 

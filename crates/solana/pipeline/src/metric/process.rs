@@ -93,15 +93,9 @@ impl Process {
                 "Resident memory of the process, the workspace's links included.",
             ),
             Process::Start => ("process_start_time_seconds", Type::Gauge, "When the node began, Unix time."),
-            Process::Version => {
-                ("hearth_build_info", Type::Gauge, "Always 1; its label tells the version of the node.")
-            }
-            Process::DiskFree => {
-                ("hearth_disk_free_bytes", Type::Gauge, "Room left on the file system that the ledger lies on.")
-            }
-            Process::DiskSize => {
-                ("hearth_disk_size_bytes", Type::Gauge, "Size of the file system that the ledger lies on.")
-            }
+            Process::Version => ("hearth_build_info", Type::Gauge, "Always 1; its label has the version of the node."),
+            Process::DiskFree => ("hearth_disk_free_bytes", Type::Gauge, "Free space of the ledger's file system."),
+            Process::DiskSize => ("hearth_disk_size_bytes", Type::Gauge, "Size of the ledger's file system."),
         };
         let labels = self.label_values().into_iter().map(|(label, _)| label).collect();
         Metric { name: name.into(), kind, help: help.into(), labels }

@@ -73,7 +73,7 @@ hearth_tile::counters! {
         links_cut: Counter,
         /// Datagrams dropped because too many bytes were under way on emulated links.
         dropped_links_full: Counter,
-        /// Files of emulated links that were wrong, so that what the last one said stayed.
+        /// Invalid files of emulated links; the rules of the last valid one stay.
         links_files_refused: Counter,
     }
 }

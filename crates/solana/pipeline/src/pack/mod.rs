@@ -72,7 +72,7 @@ hearth_tile::counters! {
         accounts: Gauge,
         /// Transactions dropped: their lookup tables do not give the accounts, nor did so two slots later.
         dropped_lookups: Counter,
-        /// Transactions dropped: the compute budget asked for is invalid.
+        /// Transactions dropped: the requested compute budget is invalid.
         dropped_budget: Counter,
         /// Transactions dropped: too long, or too many accounts.
         dropped_size: Counter,
@@ -88,7 +88,7 @@ hearth_tile::counters! {
         dropped_accounts_full: Counter,
         /// Pending transactions dropped for one that pays better.
         dropped_evicted: Counter,
-        /// Transactions dropped: their blockhash became too old, or was never one.
+        /// Transactions dropped: their blockhash is too old or unknown.
         dropped_expired: Counter,
         /// Times a transaction was put off to the next block by an account's write limit.
         put_off_account_limit: Counter,

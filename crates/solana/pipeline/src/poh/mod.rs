@@ -63,7 +63,7 @@ hearth_tile::counters! {
         ticks: Counter,
         /// Slots that have ended.
         slots: Counter,
-        /// Microblocks taken from banks, those of which nothing was committed included.
+        /// Microblocks received from banks, including those without committed transactions.
         microblocks: Counter,
         /// Transactions mixed into the chain.
         transactions: Counter,

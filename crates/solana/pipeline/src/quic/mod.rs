@@ -76,7 +76,7 @@ with_server_counters! {
     refused_half_open,
     /// First packets of connections dropped unread: too many a second.
     initials_dropped,
-    /// Connection attempts refused: all connections taken and none idle.
+    /// Connection attempts refused: all connections are in use and none is idle.
     refused_connections_max,
     /// Connection attempts left unanswered: too many new connections in all.
     refused_rate,
@@ -90,7 +90,7 @@ with_server_counters! {
     refused_malformed,
     /// Connections closed after the handshake: too many with the same key.
     refused_key_count,
-    /// Handshakes of connections begun.
+    /// Handshakes started.
     handshakes_begun,
     /// Handshakes that failed: wrong protocol name, bad signature, transport error.
     handshakes_failed,
@@ -114,7 +114,7 @@ with_server_counters! {
     connections_over_memory,
     /// Open connections closed because a stream, or the handshake, came in too many frames.
     connections_fragmented,
-    /// Streams that peers have opened and the server has taken up.
+    /// Streams that peers opened and the server reads.
     streams_accepted,
     /// Transactions read from streams.
     transactions,

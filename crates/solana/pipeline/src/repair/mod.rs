@@ -62,7 +62,7 @@ hearth_tile::counters! {
         ancestor_answers: Counter,
         /// Pings of repair's servers that were answered.
         pongs: Counter,
-        /// Slots of which shreds have come, and not all.
+        /// Slots with some of their shreds.
         slots: Gauge,
         /// Datagrams dropped: neither a ping nor hashes of ancestors.
         dropped_malformed: Counter,
@@ -72,11 +72,11 @@ hearth_tile::counters! {
         dropped_signature: Counter,
         /// Requests and pongs dropped because net had no room.
         dropped_no_room: Counter,
-        /// Slots dropped: too many have begun, or are voted for and not here.
+        /// Slots dropped: too many are incomplete, or voted for and missing.
         dropped_slots: Counter,
         /// Tower's questions for ancestors dropped: the node serves no repair, or too many wait for an answer.
         dropped_questions: Counter,
-        /// Hashes of ancestors dropped: this node did not ask for them.
+        /// Ancestor hashes dropped: not requested.
         dropped_unasked: Counter,
         /// Hashes of ancestors dropped because tower had no room.
         dropped_answers: Counter,

@@ -47,7 +47,7 @@ hearth_tile::counters! {
         executed_again_blocks: Counter,
         /// Slots whose block here is not the one that the cluster has, and was dropped.
         dumped_slots: Counter,
-        /// Transactions whose metadata was dropped: that of their block did not fit beside what store had not taken.
+        /// Transactions whose metadata was dropped, because store had not yet read earlier metadata.
         dropped_metadata: Counter,
         /// The newest slot that is executed.
         head_slot: Gauge,

@@ -55,8 +55,7 @@ hearth_tile::counters! {
         dropped_over_budget: Counter,
         /// Pings dropped: too many wait for their signature.
         dropped_pings: Counter,
-        /// Nodes forgotten that had proved their addresses, since their host had too many, or there were too many
-        /// hosts.
+        /// Verified nodes forgotten, because their host had too many or there were too many hosts.
         evicted_nodes: Counter,
         /// Bytes of the block store read for requests.
         read_bytes: Counter,

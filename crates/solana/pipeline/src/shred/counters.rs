@@ -3,7 +3,7 @@
 hearth_tile::counters! {
     /// What shred counts.
     pub struct Counters {
-        /// Entries taken from poh.
+        /// Entries received from poh.
         entries: Counter,
         /// Batches of entries ended.
         batches: Counter,
@@ -11,7 +11,7 @@ hearth_tile::counters! {
         sets: Counter,
         /// FEC sets signed and stored.
         signed: Counter,
-        /// FEC sets of own blocks sent again, since too few nodes were seen to have them.
+        /// FEC sets of own blocks sent again, because too few nodes have them.
         sets_resent: Counter,
         /// Bytes of entries that were cut into FEC sets.
         bytes: Counter,
@@ -23,68 +23,68 @@ hearth_tile::counters! {
         unsigned: Gauge,
         /// Shreds given to net, each destination counted.
         shreds_sent: Counter,
-        /// Shreds not sent since net had no room, or this node's signature that they need was not to be had in time.
+        /// Shreds not sent: net had no room, or this node's signature did not come in time.
         dropped_shreds: Counter,
-        /// Datagrams that came down Turbine's tree.
+        /// Datagrams received along the turbine tree.
         shreds_received: Counter,
-        /// Shreds that came since they were asked for.
+        /// Shreds received as answers to repair requests.
         shreds_repaired: Counter,
-        /// Shreds of others that were right and new.
+        /// Valid new shreds of other nodes.
         shreds_taken: Counter,
-        /// Shreds of others that did not come, and were recovered from those that did.
+        /// Shreds of other nodes that were recovered from the rest of their set.
         shreds_recovered: Counter,
-        /// Shreds of others sent on down the tree, each child counted.
+        /// Shreds of other nodes retransmitted, counted for each child.
         shreds_sent_on: Counter,
-        /// FEC sets of others that became complete.
+        /// FEC sets of other nodes that were completed.
         sets_completed: Counter,
-        /// Datagrams dropped: no shred.
+        /// Datagrams dropped: not a shred.
         dropped_malformed: Counter,
         /// Shreds dropped: of another shred version.
         dropped_version: Counter,
-        /// Shreds dropped: too far ahead of what is final.
+        /// Shreds dropped: too far ahead of the newest final slot.
         dropped_ahead: Counter,
-        /// Shreds dropped: of a slot that is final, or on a parent that cannot be.
+        /// Shreds dropped: their slot is final, or their parent is impossible.
         dropped_old: Counter,
         /// Shreds dropped: they break the rules of FEC sets.
         dropped_rules: Counter,
-        /// Shreds dropped: who leads their slot is not known.
+        /// Shreds dropped: the leader of their slot is unknown.
         dropped_no_leader: Counter,
         /// Shreds dropped: this node made them.
         dropped_own: Counter,
-        /// Shreds dropped: there already, or no longer needed.
+        /// Shreds dropped: already stored, or no longer needed.
         dropped_duplicate: Counter,
         /// Shreds dropped: their proof leads to no root.
         dropped_proof: Counter,
         /// Shreds dropped: the slot's leader did not sign their root.
         dropped_signature: Counter,
-        /// Shreds dropped: the slot's leader signed them, and something else in their place.
+        /// Shreds dropped: the slot's leader signed different ones in their place.
         dropped_equivocation: Counter,
-        /// Shreds dropped: there was no room for another set or slot; they come again by repair.
+        /// Shreds dropped: no room for another set or slot. Repair requests them again.
         dropped_no_room: Counter,
-        /// FEC sets dropped: they are not chained to their neighbours. Parity dropped: it is none of the data of its
-        /// set, of which only data shreds are taken then; and the set, once.
+        /// FEC sets dropped: they do not chain to their neighbours. Also each parity shred, and once its set, if the
+        /// parity does not match the data; then only data shreds are accepted.
         dropped_broken_set: Counter,
-        /// Shreds dropped: of a block that was dumped, or not beside what is there of the one that is taken instead.
+        /// Shreds dropped: they belong to a dumped block, or do not fit the version that replaces it.
         dropped_dumped: Counter,
-        /// Shreds dropped: who sent them on has not signed for them.
+        /// Shreds dropped: the retransmitter's signature is missing or wrong.
         dropped_sender: Counter,
-        /// Answers of repair dropped: nobody asked for them, or they have come.
+        /// Repair answers dropped: not requested, or already received.
         dropped_unasked: Counter,
-        /// FEC sets that were begun and had to make room for those of other slots; they come again by repair.
+        /// Unfinished FEC sets evicted for those of other slots. Repair requests them again.
         evicted_sets: Counter,
-        /// Slots of which something was known and that had to make room for others; they come again by repair.
+        /// Slots evicted for others. Repair requests them again.
         evicted_slots: Counter,
-        /// Roots of FEC sets of dumped blocks that were forgotten for want of room: such a block is taken again where
-        /// it comes again, and dumped again.
+        /// Merkle roots of dumped blocks that were forgotten for lack of room. Such a block is accepted again if it
+        /// arrives again, and dumped again.
         forgotten_roots: Counter,
-        /// Slots of which sets were stored before a start, or before the slot had to make room: what is stored is void
-        /// and comes again by repair, since it may be of another block than what comes.
+        /// Slots whose stored sets were voided, after a start or an eviction, since they may be of another version than
+        /// new shreds. Repair requests them again.
         voided_slots: Counter,
-        /// Slots whose leader was found to have made two blocks.
+        /// Slots whose leader equivocated.
         duplicate_slots: Counter,
-        /// Slots whose block was given up so that another one is taken.
+        /// Slots whose version of the block was dumped for another one.
         slots_dumped: Counter,
-        /// News of single slots to gossip that were lost since there was no room.
+        /// Reports to gossip about single slots that were lost for lack of room.
         reports_lost: Counter,
     }
 }

@@ -50,7 +50,7 @@ hearth_tile::counters! {
         sets: Counter,
         /// Bytes of entries appended to the block store.
         bytes: Counter,
-        /// Blocks of which all FEC sets are stored.
+        /// Blocks with all FEC sets stored.
         blocks: Counter,
         /// FEC sets dropped: stored before.
         dropped_duplicate: Counter,
@@ -69,7 +69,7 @@ hearth_tile::counters! {
         disk_bytes: Gauge,
         /// Bytes of the transaction history on disk.
         history_bytes: Gauge,
-        /// Pieces of transaction metadata taken, of own blocks and of others'.
+        /// Pieces of transaction metadata received, of own blocks and of others'.
         history_pieces: Counter,
         /// Blocks recorded without their transactions, for which there was no room while the cluster had not confirmed
         /// them.
@@ -395,13 +395,13 @@ impl Store {
     /// Handles a full disk: no slot starts until there is room, and that is logged once.
     fn stand(&mut self, why: &dyn std::error::Error) {
         if !std::mem::replace(&mut self.stands, true) {
-            tracing::error!("{why}; the chain stands until then");
+            tracing::error!("{why}; the chain halts until then");
         }
     }
 
     fn go_on(&mut self) {
         if self.retry_at.is_none() && !self.record_stuck && std::mem::take(&mut self.stands) {
-            tracing::warn!("blocks are stored again, the chain goes on");
+            tracing::warn!("blocks are stored again, the chain continues");
         }
     }
 

@@ -49,9 +49,9 @@ hearth_tile::counters! {
         replaced_votes: Counter,
         /// Votes of others heard in gossip that count.
         heard_votes: Counter,
-        /// Votes of others heard in gossip that do not: not signed by who may, or old.
+        /// Votes of others in gossip that do not count: old, or not signed by the authorized voter.
         refused_votes: Counter,
-        /// Turns as a leader that were begun, each of one slot.
+        /// Leader slots begun.
         begun_slots: Counter,
         /// Own blocks that too few were seen to have.
         unseen_blocks: Counter,
@@ -61,7 +61,7 @@ hearth_tile::counters! {
         unsaved: Counter,
         /// Votes that a newer one replaced before gossip had room for them.
         unpublished_votes: Counter,
-        /// Questions to others for the ancestors of a block that is not executed here, again ones included.
+        /// Requests to other nodes for the ancestors of a block that is not executed here, repeated ones included.
         asked_ancestors: Counter,
         /// Answers to these questions.
         answered_ancestors: Counter,

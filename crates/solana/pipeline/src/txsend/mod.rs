@@ -66,7 +66,7 @@ hearth_tile::counters! {
         replaced_own_votes: Counter,
         /// Transactions and votes that wait for a connection.
         waiting: Gauge,
-        /// Connections, of which some are being made.
+        /// Connections, including those being opened.
         connections: Gauge,
         /// Handshakes done with leaders.
         connected: Counter,

@@ -111,7 +111,7 @@ impl Api {
 
 /// The pseudo-tile of transactions that the RPC refuses before they reach a tile.
 const RPC: &str = "rpc";
-const WAITS: &str = "It came over RPC and has neither landed nor been dropped yet. It is handed over again until it lands or its blockhash expires.";
+const WAITS: &str = "It came over RPC and has neither landed nor been dropped yet. It is resent until it lands or its blockhash expires.";
 const UNKNOWN_HINT: &str =
     "It may be on its way still, or never have come here: was it sent to this node, and is this its first signature?";
 
@@ -139,7 +139,7 @@ fn waits_text(dropped: &DropEntry) -> String {
         tile => {
             let (counter, why) = (dropped.reason.counter(), dropped.reason.text());
             format!(
-                "{tile} dropped it ({counter}). {why} It came over RPC and is handed over again until it lands or its blockhash expires."
+                "{tile} dropped it ({counter}). {why} It came over RPC and is resent until it lands or its blockhash expires."
             )
         }
     }

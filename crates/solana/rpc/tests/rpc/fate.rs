@@ -106,14 +106,14 @@ fn refusals_of_the_rpc_are_told() {
     note(&chain, &signature_of(&waiting), DropReason::PackPoolFull, None);
     let (name, counter, said) = of(&waiting);
     assert_eq!((&*name, &*counter), ("pending", "pack_dropped_pool_full"));
-    assert!(said.starts_with("pack dropped it") && said.contains("handed over again"), "{said}");
+    assert!(said.starts_with("pack dropped it") && said.contains("is resent"), "{said}");
 
     // Without a preflight it is sent on.
     send(&forged, true);
     assert_eq!(of(&forged).0, "pending");
     let signature = signature_of(&forged);
     note(&chain, &signature, DropReason::VerifySignature, None);
-    assert!(!of(&forged).2.contains("handed over again"), "{:?}", of(&forged));
+    assert!(!of(&forged).2.contains("is resent"), "{:?}", of(&forged));
     send(&failing, true);
     assert_eq!(of(&failing).0, "landed");
 }

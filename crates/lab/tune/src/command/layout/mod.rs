@@ -104,7 +104,7 @@ pub enum LayoutError {
         source: io::Error,
     },
     /// Another search uses the folder.
-    #[error("another `hearth tune layout` is at work in {}", .0.display())]
+    #[error("another `hearth tune layout` runs in {}", .0.display())]
     Locked(PathBuf),
     /// The folder holds another search.
     #[error(

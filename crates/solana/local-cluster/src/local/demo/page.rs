@@ -30,7 +30,7 @@ pub fn of(report: &Report) -> String {
         body += &stacked(load, &names, "Mb/s that each node receives, stacked", |second| &second.received_bps);
         body += "</section>\n";
     }
-    body += &talk(report);
+    body += &talk_section(report);
     document("A cluster on one machine", STYLE, "", &body)
 }
 
@@ -111,7 +111,7 @@ fn stacked(load: &LoadReport, names: &[String], what: &str, of: impl Fn(&Second)
 type Bands = [Option<f64>; 3];
 
 /// Compares this demonstration with the ten machines of a public talk, each bandwidth in the same direction.
-fn talk(report: &Report) -> String {
+fn talk_section(report: &Report) -> String {
     let cell = |bps: &Option<f64>| bps.map_or("–".into(), |bps| format!("{:.1}", bps / 1e6));
     let row = |what: &str, tps: f64, bands: &Bands| {
         let cells: String = bands.iter().map(|bps| format!("<td>{}</td>", cell(bps))).collect();

@@ -34,7 +34,7 @@ const PAGE: usize = 1_000;
 
 /// A block with two hashes.
 pub struct DivergentBlock<'a> {
-    /// The chain as it is here.
+    /// This node's state of the chain.
     pub ledger: &'a Ledger,
     /// This node.
     pub node: Pubkey,
@@ -47,7 +47,7 @@ pub struct DivergentBlock<'a> {
 }
 
 impl DivergentBlock<'_> {
-    /// A sentence, without its full stop, about the first account that differs as far as the known nodes can tell.
+    /// Returns a sentence, without its full stop, about the first differing account as far as the known nodes can tell.
     pub fn first_difference(&self, nodes: impl Fn() -> Vec<ClusterNode>) -> String {
         let begun = Instant::now();
         let deadline = begun + ALL_FOR;
@@ -80,7 +80,7 @@ impl DivergentBlock<'_> {
     }
 }
 
-/// The point of divergence.
+/// The first difference found.
 #[derive(Debug, PartialEq)]
 struct FirstDifference {
     /// The first block that differs, among those that are kept.
@@ -95,9 +95,9 @@ struct FirstDifference {
 #[derive(Debug, PartialEq)]
 struct AccountDifference {
     key: Pubkey,
-    /// Its state here; `None` if the block has not changed it.
+    /// Its state on this node; `None` if the block did not change it here.
     here: Option<ChangedAccount>,
-    /// Its state there.
+    /// Its state on the other node; `None` if the block did not change it there.
     there: Option<ChangedAccount>,
 }
 

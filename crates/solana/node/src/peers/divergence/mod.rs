@@ -56,7 +56,7 @@ pub enum DivergenceError {
     /// A block that the cluster has executed cannot be executed here.
     #[error(
         "slot {slot}: the cluster has voted for this very block, and here it cannot be executed: {why}. This node's state \
-         is not the cluster's, or its program does otherwise. Keep the ledger folder as evidence"
+         is not the cluster's, or its program has other rules. Keep the ledger folder as evidence"
     )]
     Dead {
         /// The block's slot.
@@ -65,7 +65,7 @@ pub enum DivergenceError {
         why: String,
     },
     /// A block's hash differs from its first replay.
-    #[error("slot {0} has come to another bank hash than when it was executed first: the node cannot trust its state")]
+    #[error("slot {0} has another bank hash than at its first execution: the node cannot trust its state")]
     NotTheSame(u64),
     /// The chain has a feature that this program lacks.
     #[error(transparent)]

@@ -28,7 +28,7 @@ use crate::restore::archive_progress;
 pub struct ArchiveUrl {
     /// Host and port.
     host: String,
-    /// A full one.
+    /// The archive's name; a full archive.
     archive: ArchiveName,
 }
 
@@ -109,11 +109,11 @@ pub(super) fn fetch_archives(
     let full = name(None, served.slot, served.hash);
     let incremental = served.incremental.map(|(slot, hash)| name(Some(served.slot), slot, hash));
     let files: Vec<String> = std::iter::once(full).chain(incremental).collect();
-    // An earlier start has kept them, or the operator has put them there.
+    // An earlier start kept them, or the operator copied them there.
     if files.iter().all(|file| snapshots.join(file).exists()) {
         return Ok(true);
     }
-    // In the folder where they stay: a file is not renamed into another file system.
+    // Download into a subfolder: a rename must stay within the file system.
     let joining = snapshots.join("joining");
     let write = |source| Fetch::Write(joining.display().to_string(), source);
     std::fs::create_dir_all(&joining).map_err(write)?;
@@ -126,7 +126,7 @@ pub(super) fn fetch_archives(
         }
         let parts: Vec<PathBuf> = files.iter().map(|file| joining.join(file)).collect();
         verify(&parts[0], parts.get(1).map(PathBuf::as_path), genesis, hard_forks)?;
-        // The full one first: without it an incremental one is of no use.
+        // Move the full one first: an incremental one is useless without it.
         for (part, file) in parts.iter().zip(&files) {
             std::fs::rename(part, snapshots.join(file)).map_err(write)?;
         }
