@@ -103,7 +103,7 @@ pub struct Config {
     pub unstaked_per_host_max: u32,
     /// Bytes of tables that speed up the verification of nodes' signatures, at 17 KB per node.
     pub verifier_bytes_max: usize,
-    /// Whether every address counts as verified. Only for the replay of a recorded session, whose pongs answer the pings
+    /// Whether every address counts as verified. Only for the replay of a recorded session: its pongs answer the pings
     /// of the recorded node.
     pub trusts_addresses: bool,
 }
