@@ -302,7 +302,7 @@ impl RunningNode {
     /// Stops the RPC and the tiles.
     pub fn stop(self) -> Result<(), hearth_tile::core::TilePanic> {
         self.rpc_server.stop();
-        drop(self.peers);
+        let _capture = self.peers.map(|peers| peers.capture); // Last: it takes seconds, and needs no tile.
         // Abandons a snapshot in progress.
         drop(self.taker);
         self.node.stop()
@@ -769,7 +769,7 @@ struct Peers {
     board: Arc<Board>,
     _echo: EchoServer,
     /// Where the session is recorded, if it is: it ends when this is dropped.
-    _capture: Option<Capture>,
+    capture: Option<Capture>,
     ip: Ipv4Addr,
 }
 
@@ -811,7 +811,7 @@ impl Peers {
         };
         let echo = bound.echo().listen().and_then(|listener| EchoServer::start(listener, version));
         let echo = echo.map_err(|source| JoinError::Listen { address: at.gossip, source })?;
-        Ok(Self { gossip, board, _echo: echo, _capture: None, ip: *at.gossip.ip() })
+        Ok(Self { gossip, board, _echo: echo, capture: None, ip: *at.gossip.ip() })
     }
 }
 

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use crate::links::{Datagram, PortKind};
 
-/// Maximum bytes of the queue, each packet with [`PACKET_BYTES`] beside its own.
+/// Maximum bytes of the queue, with those that each packet takes beside its own.
 pub const QUEUE_BYTES_MAX: usize = 16 << 20;
 /// Bytes that a packet takes in the queue beside its own.
 const PACKET_BYTES: usize = size_of::<CapturedPacket>();
@@ -130,9 +130,10 @@ impl Tap {
         self.0.dropped.load(Relaxed)
     }
 
-    /// Ends the recording: later packets are neither copied nor counted.
+    /// Ends the recording: the queue is emptied, and later packets are neither copied nor counted.
     pub fn end(&self) {
         self.0.has_ended.store(true, Relaxed);
+        drop(self.take());
     }
 }
 

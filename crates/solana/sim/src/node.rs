@@ -304,6 +304,11 @@ impl NodeStart<'_> {
         self.session.as_ref()?.tap.clone()
     }
 
+    /// Whether it runs a recorded session again.
+    fn is_replay(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.tap.is_none())
+    }
+
     /// The secret by which its tiles recognize responses.
     fn nonces(&self) -> NonceKey {
         match &self.session {
@@ -506,6 +511,7 @@ fn following(
     let others = setup.entrypoints.iter().filter(|at| **at != port_at(place.ip, PortKind::Gossip));
     let protocol = hearth_gossip::Config {
         verifier_bytes_max: TABLE_BYTES,
+        trusts_addresses: place.is_replay(),
         ..peers::gossip::config(place.ip.into(), others.copied().collect())
     };
     let version = setup.shred_version;

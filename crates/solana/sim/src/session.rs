@@ -9,7 +9,7 @@
 //! time. Each packet comes when it came. What the node sends goes nowhere. It makes no blocks: those that it made are
 //! in the session, and come as responses to repair, as they do to a node that has lost them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,10 @@ use crate::node::{Node, NodeStart, Setup, StartError, secret, validator};
 
 /// A replay goes on for so long after the session's end, if it has not rooted all by then, nanoseconds.
 const LONGER_NS: u64 = 5_000 * MS;
+/// Requests for repair that are so far apart have different nonces, nanoseconds.
+const REQUESTS_APART_NS: u64 = 200 * MS;
+/// Requests for an own shred that its nonce is chosen from.
+const REQUESTS: u64 = 8;
 /// Blocks that are looked at for new roots.
 const LOOK_BACK: usize = 512;
 /// A simulated session has no limit of its own.
@@ -53,7 +57,7 @@ impl RecordedNode {
     /// Writes what the node begins with into the folder of its session.
     ///
     /// # Panics
-    /// The folder has a session, or cannot be written.
+    /// The folder is not empty, or cannot be written.
     pub fn new(setup: &Setup, seed: u64, node: usize, folder: &Path) -> Self {
         let ledger = folders();
         let genesis = ledger.path().join(GENESIS_NAME);
@@ -219,14 +223,21 @@ fn run(node: &mut Node, session: &Session, goal: u64) -> Result<Replayed, Sessio
     });
     let mut packets = packets.peekable();
     let mut replayed = Replayed { rooted: BTreeMap::new(), votes: vec![], compared: 0, packets: 0, virtual_ns: 0 };
+    let mut given = BTreeSet::new();
     let mut now = 0;
-    let mut root = 0;
+    // What a snapshot has rooted is no part of the session.
+    let mut root = node.ledger.root().unwrap_or(0);
     loop {
         let due = packets.peek().map_or(u64::MAX, |packet| packet.at_ns);
         now = due.min(node.wake_at).max(now);
         while let Some(packet) = packets.next_if(|packet| packet.at_ns <= now) {
             replayed.packets += 1;
-            let arrived = arrived(packet, |wanted| nonces.nonce(wanted, &identity, now));
+            // Of two responses with the same nonce the second is refused, and now and then two shreds have the same.
+            let arrived = arrived(packet, |wanted| {
+                let times = (0..REQUESTS).map(|ago| now.saturating_sub(ago * REQUESTS_APART_NS));
+                let mut nonces = times.map(|asked_at| nonces.nonce(wanted, &identity, asked_at));
+                nonces.find(|nonce| given.insert(*nonce)).unwrap_or(0)
+            });
             node.wire.lock().arrived.extend(arrived);
         }
         node.run(now).map_err(SessionError::Ends)?;

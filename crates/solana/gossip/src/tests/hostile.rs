@@ -201,6 +201,16 @@ fn another_shred_version_never_gets_in() {
 }
 
 #[test]
+fn in_a_replay_a_node_enters_without_a_pong() {
+    for trusts_addresses in [false, true] {
+        let mut alone = SingleNode::new(Config { trusts_addresses, ..config(&[]) });
+        let node = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };
+        alone.hear(address(1), &push(1, &[signed(1, &CrdsData::ContactInfo(node))]));
+        assert_eq!(alone.gossip.contact_info(&identity(1)).is_some(), trusts_addresses);
+    }
+}
+
+#[test]
 fn private_addresses_are_refused() {
     let mut alone = SingleNode::new(Config { allow_private: false, ..config(&[]) });
     let node = ContactInfo { wallclock: alone.now, ..contact(1, alone.now) };

@@ -25,7 +25,7 @@ const VOTED: [&str; 2] = ["tower.bin", "root.bin"];
 /// Begins the recording, which `peers` then holds. Returns what the tiles need of it. `clock` is the tiles'.
 ///
 /// # Errors
-/// The node is alone, or not new; the folder has a session; a file cannot be written.
+/// The node is alone, or not new; the session's folder is not empty; a file cannot be written.
 pub(super) fn begin(
     config: &Config,
     chain: &Chain,
@@ -52,7 +52,7 @@ pub(super) fn begin(
     let limits = Limits { slots: Some(options.slots).filter(|slots| *slots > 0), bytes: options.limit_size };
     let capture = Capture::start(&folder, header, chain.ledger.clone(), limits, clock.clone())?;
     let recording = capture.recording().clone();
-    peers._capture = Some(capture);
+    peers.capture = Some(capture);
     Ok(Some(recording))
 }
 

@@ -11,8 +11,9 @@
 //! | `identity.json` | the node's identity key |
 //! | `snapshots/`, `snapshot-*`, `incremental-snapshot-*` | what the node began with beside, if anything |
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use hearth_ledger::genesis::{CHAIN_NAME, GENESIS_BYTES_MAX, GENESIS_NAME, HARD_FORKS_NAME};
@@ -25,6 +26,8 @@ use super::parity;
 pub const SESSION: &str = "session.bin";
 /// The same while the session is recorded.
 pub const UNFINISHED: &str = "session.part";
+/// The same while it is written without parity, at the end.
+pub(super) const SHORTENED: &str = "session.new";
 /// The file of the identity key.
 pub const IDENTITY: &str = "identity.json";
 const GENESIS: &str = "genesis.bin.zst";
@@ -51,15 +54,12 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Captur
 }
 
 impl Beginning<'_> {
-    /// Copies the files into the folder of a new session.
+    /// Copies the files into the folder of a new session, which is not there yet or empty.
     ///
     /// # Errors
-    /// The folder has a session, or a file cannot be copied.
+    /// Something is in the folder, or a file cannot be copied.
     pub fn copy_to(&self, folder: &Path) -> Result<(), CaptureError> {
-        if [SESSION, UNFINISHED].iter().any(|name| folder.join(name).exists()) {
-            return Err(CaptureError::Exists(folder.to_owned()));
-        }
-        fs::create_dir_all(folder).map_err(failed("write", folder))?;
+        make_empty(folder)?;
         let genesis = self.ledger.join(GENESIS_NAME);
         let bytes = fs::read(&genesis).map_err(failed("read", &genesis))?;
         let packed = folder.join(GENESIS);
@@ -67,7 +67,7 @@ impl Beginning<'_> {
         written.map_err(failed("write", &packed))?;
         copy_beside(self.ledger, folder)?;
         let identity = folder.join(IDENTITY);
-        fs::copy(self.identity, &identity).map_err(failed("write", &identity))?;
+        copy_key(self.identity, &identity).map_err(failed("write", &identity))?;
         copy_files(self.snapshots, &folder.join(SNAPSHOTS), |_| true)?;
         copy_files(self.ledger, folder, is_archive)
     }
@@ -80,7 +80,7 @@ impl Beginning<'_> {
 pub fn restore_ledger(session: &Path, ledger: &Path) -> Result<(), CaptureError> {
     fs::create_dir_all(ledger).map_err(failed("write", ledger))?;
     let packed = session.join(GENESIS);
-    let file = fs::File::open(&packed).map_err(failed("read", &packed))?;
+    let file = File::open(&packed).map_err(failed("read", &packed))?;
     let mut bytes = vec![];
     let unpacked = zstd::Decoder::new(file).and_then(|from| from.take(GENESIS_BYTES_MAX).read_to_end(&mut bytes));
     unpacked.map_err(failed("read", &packed))?;
@@ -122,6 +122,25 @@ pub fn sessions_below(folder: &Path) -> Result<Vec<PathBuf>, CaptureError> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Makes a file that its owner alone can read. It is an error if the file is there.
+pub(super) fn create_private(path: &Path) -> io::Result<File> {
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Makes the folder of a new session. A snapshot that lay there would be taken for one that the node began with.
+fn make_empty(folder: &Path) -> Result<(), CaptureError> {
+    fs::create_dir_all(folder).map_err(failed("write", folder))?;
+    let mut entries = fs::read_dir(folder).map_err(failed("read", folder))?;
+    if entries.next().is_some() { Err(CaptureError::NotEmpty(folder.to_owned())) } else { Ok(()) }
+}
+
+/// Copies the file of a key. The copy is private even if the first file is not.
+fn copy_key(from: &Path, to: &Path) -> io::Result<()> {
+    let mut from = File::open(from)?;
+    let mut to = create_private(to)?;
+    io::copy(&mut from, &mut to).map(drop)
 }
 
 fn is_archive(name: &str) -> bool {

@@ -32,9 +32,9 @@ pub enum CaptureError {
     /// The node has blocks or votes already, which a replay would not have.
     #[error("a recorded session begins with a new ledger folder, and {} has blocks or votes: name another", .0.display())]
     NotNew(PathBuf),
-    /// The folder has a session.
-    #[error("{} has a session already: name another folder, or remove it", .0.display())]
-    Exists(PathBuf),
+    /// The session's folder has files.
+    #[error("{} is not empty: a recorded session needs a folder of its own", .0.display())]
+    NotEmpty(PathBuf),
     /// A file cannot be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {

@@ -2,7 +2,7 @@
 //!
 //! reads   the queue of a [`Tap`], the ledger's roots
 //! writes  `session.part` while the node runs, `session.bin` at the end, without the parity that can be made again
-//! memory  a chunk; at the end all packets, at most twice [`Limits::bytes`]
+//! memory  a chunk; at the end all packets, at most three times [`Limits::bytes`]
 //! drops   nothing by itself: what the queue dropped is counted in the session
 //!
 //! A full disk, or any other error, ends the recording with a line in the log. The node goes on.
@@ -19,7 +19,7 @@ use hearth_ledger::Ledger;
 use hearth_pipeline::capture::Tap;
 use hearth_tile::Clock;
 
-use super::folder::{self, SESSION, UNFINISHED};
+use super::folder::{self, SESSION, SHORTENED, UNFINISHED, create_private};
 use super::format::{SessionEvent, SessionHeader, SessionWriter, read};
 use super::{CaptureError, Recording, parity};
 
@@ -79,7 +79,7 @@ impl Recorder {
         limits: Limits,
     ) -> Result<Self, CaptureError> {
         let path = folder.join(UNFINISHED);
-        let file = File::create_new(&path).map(BufWriter::new);
+        let file = create_private(&path).map(BufWriter::new);
         let writer = file.and_then(|file| SessionWriter::new(file, header, LEVEL));
         let writer = writer.map_err(|source| CaptureError::Io { action: "write", path, source })?;
         let root = ledger.root().unwrap_or(0);
@@ -135,10 +135,14 @@ impl Recorder {
             fs::read(&path)
         });
         let bytes = ended.map_err(|source| CaptureError::Io { action: "write", path: path.clone(), source })?;
-        let session = read(&bytes).map_err(|why| CaptureError::Format { path: path.clone(), why })?;
+        let session = read(&bytes);
+        drop(bytes);
+        let session = session.map_err(|why| CaptureError::Format { path: path.clone(), why })?;
         let events = parity::leave_out(&session.events);
-        let whole = self.folder.join(SESSION);
-        let bytes = write_whole(&whole, &session.header, &events, (end_ns, session.dropped))
+        // Until it is whole it does not have its name.
+        let (shortened, whole) = (self.folder.join(SHORTENED), self.folder.join(SESSION));
+        let bytes = write_whole(&shortened, &session.header, &events, (end_ns, session.dropped))
+            .and_then(|bytes| fs::rename(&shortened, &whole).map(|()| bytes))
             .and_then(|bytes| fs::remove_file(&path).map(|()| bytes))
             .map_err(|source| CaptureError::Io { action: "write", path: whole, source })?;
         let count = |is: fn(&SessionEvent) -> bool| events.iter().filter(|event| is(event)).count();
@@ -156,7 +160,7 @@ impl Recorder {
 fn abandon(folder: &Path, tap: &Tap) {
     tap.end();
     // It is reported that there is no session; a file that cannot be removed either has no end, and is refused.
-    for name in [UNFINISHED, SESSION] {
+    for name in [UNFINISHED, SHORTENED, SESSION] {
         let _ = fs::remove_file(folder.join(name));
     }
 }
@@ -168,7 +172,7 @@ fn write_whole(
     events: &[SessionEvent],
     (end_ns, dropped): (u64, u64),
 ) -> io::Result<u64> {
-    let mut writer = SessionWriter::new(BufWriter::new(File::create(path)?), header, folder::LEVEL)?;
+    let mut writer = SessionWriter::new(BufWriter::new(create_private(path)?), header, folder::LEVEL)?;
     for event in events {
         writer.add(event)?;
     }

@@ -1,6 +1,7 @@
 //! A session is read as it was written, and whatever is cut or changed in its file is named.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use hearth_pipeline::capture::{CapturedPacket, PacketSource, UNKNOWN};
 use hearth_pipeline::shred::{FecSet, Shredder, ShredderConfig};
@@ -110,11 +111,11 @@ fn changed_byte_is_refused_wherever_it_is() {
 
 #[test]
 fn full_disk_is_an_error() {
-    let mut room = [0; 100];
+    let mut room = [0u8; 100];
     let mut writer = SessionWriter::new(&mut room[..], &header(), 3).unwrap();
     writer.add(&events()[0]).unwrap();
     assert_eq!(writer.end(1, 0).unwrap_err().kind(), std::io::ErrorKind::WriteZero);
-    assert!(SessionWriter::new(&mut [0; 5][..], &header(), 3).is_err());
+    assert!(SessionWriter::new(&mut [0u8; 5][..], &header(), 3).is_err());
 }
 
 /// The same file, with other lengths in its only chunk and the checksum that goes with them.
@@ -251,6 +252,8 @@ fn folder_gives_back_what_the_node_began_with() {
         assert_eq!(fs::read_to_string(again.join(name)).unwrap(), **name);
     }
     assert_eq!(fs::read_to_string(session.join(folder::IDENTITY)).unwrap(), "identity.json");
+    let mode = fs::metadata(session.join(folder::IDENTITY)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "the key is private, although the first file is not");
     assert!(!session.join("faucet.json").exists());
     // Without packets it is no session.
     let parent = session.parent().unwrap();
@@ -258,6 +261,6 @@ fn folder_gives_back_what_the_node_began_with() {
     fs::write(session.join(folder::SESSION), file(&header(), &events()[..3], 0)).unwrap();
     assert_eq!(folder::sessions_below(parent).unwrap(), [session.clone()]);
     assert_eq!(folder::read(&session).unwrap().events, events()[..3]);
-    assert!(matches!(beginning.copy_to(&session), Err(CaptureError::Exists(_))));
+    assert!(matches!(beginning.copy_to(&session), Err(CaptureError::NotEmpty(_))));
     assert!(folder::sessions_below(&session.join("nowhere")).unwrap().is_empty());
 }

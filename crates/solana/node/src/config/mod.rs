@@ -521,11 +521,12 @@ tables! {
     /// `[development.capture]`
     pub struct Capture {
         /// Folder into which the node records its session: what it receives from its cluster, its genesis and its
-        /// identity key. Use it with test keys only. The ledger folder must be new. Empty: nothing is recorded.
+        /// identity key. Use it with test keys only. Both this folder and the ledger's must be new. Empty: nothing is
+        /// recorded.
         pub folder: PathBuf = PathBuf::new(),
         /// Ends the session when the root is so many slots higher; 0: it ends with the node.
         pub slots: u64 = 0,
-        /// Ends the session at so many bytes, before compression. As many are in memory twice when it ends.
+        /// Ends the session at so many bytes, before compression. Three times as many are in memory when it ends.
         pub limit_size: u64 = 128 << 20,
     }
 
