@@ -11,7 +11,7 @@ use super::Lab;
 use super::nodes::{OURS, Process, RPC_PORT, Remote};
 
 /// Rooted slots of a recorded session.
-const SESSION_SLOTS: u64 = 150;
+const SESSION_SLOTS: u64 = 48;
 
 /// A node of ours.
 #[derive(Clone, Copy)]
