@@ -2,7 +2,7 @@
 //!
 //! reads   a key that the operator hands over
 //! writes  the address for every tile that names the node; the key for sign
-//! memory  a key in a locked page, from the request until sign takes it
+//! memory  a key in a locked page, from the request until sign takes it, or until it is on its way to sign's process
 //! drops   a request that tower cannot carry out: its reason is kept for the operator
 //!
 //! Tower decides when the identity changes: it lets a block in progress end, and puts the old identity's tower away. It
@@ -19,6 +19,8 @@ use hearth_consensus::Tower;
 use hearth_keys::Keypair;
 use hearth_wire::Pubkey;
 use parking_lot::Mutex;
+
+use crate::voters::IdentityPipe;
 
 /// Why the identity is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +65,8 @@ struct State {
     wanted: Option<IdentityRequest>,
     /// The current identity's key, until sign takes it.
     key: Option<Keypair>,
+    /// Where keys go instead if sign has a process of its own.
+    pipe: Option<IdentityPipe>,
     failure: Option<String>,
 }
 
@@ -126,7 +130,7 @@ impl fmt::Debug for IdentityWatch {
 /// An identity that nobody changes.
 impl From<Pubkey> for IdentityWatch {
     fn from(current: Pubkey) -> Self {
-        let state = Mutex::new(State { current, wanted: None, key: None, failure: None });
+        let state = Mutex::new(State { current, wanted: None, key: None, pipe: None, failure: None });
         let shared = Shared { changes: AtomicU64::new(0), requests: AtomicU64::new(0), state };
         Self { shared: Arc::new(shared), current, changes: 0, requests: 0 }
     }
@@ -159,6 +163,11 @@ impl IdentityWatch {
         Some(self.current)
     }
 
+    /// Has the key of each other identity go to the process of sign.
+    pub(crate) fn send_keys_by(&self, pipe: IdentityPipe) {
+        self.shared.state.lock().pipe = Some(pipe);
+    }
+
     /// Looks, and takes the identity's key if it has changed since: for sign alone.
     pub(crate) fn take_key(&mut self) -> Option<Keypair> {
         self.changed()?;
@@ -181,7 +190,15 @@ impl IdentityWatch {
         let mut state = self.shared.state.lock();
         let Some(IdentityRequest { key, .. }) = state.wanted.take() else { return };
         state.current = key.public_key();
-        state.key = Some(key);
+        let kept = match &state.pipe {
+            Some(pipe) => {
+                // It fails if the process of sign has ended; then the node ends, too.
+                let _ = pipe.send(key);
+                None
+            }
+            None => Some(key),
+        };
+        state.key = kept;
         self.current = state.current;
         self.changes = self.shared.changes.fetch_add(1, Release) + 1;
     }

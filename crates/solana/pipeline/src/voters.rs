@@ -10,7 +10,8 @@
 //! takes changes over at each vote and at each housekeeping, so that removed keys are gone a moment later.
 //!
 //! Where sign has a process of its own, its keys are handed over before it runs, and changes follow on the same pipe,
-//! each in one piece: a kind, and a seed, which is written from one locked page and read into another.
+//! each in one piece: a kind, and a seed, which is written from one locked page and read into another. The key of
+//! another identity takes the same way: [`IdentityPipe`].
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub enum VoterError {
 enum Change {
     Add(Keypair),
     RemoveAll,
+    /// The node has another identity, whose key this is. It is no change of the voters.
+    Identity(Keypair),
 }
 
 /// Bytes of a seed.
@@ -47,6 +50,7 @@ const SEED: usize = 32;
 /// Kinds of changes on a pipe.
 const ADD: u8 = 1;
 const REMOVE_ALL: u8 = 2;
+const IDENTITY: u8 = 3;
 
 /// Why keys do not arrive in the process that takes them over.
 #[derive(Debug, thiserror::Error)]
@@ -74,9 +78,23 @@ impl Outlet {
             Self::Process(pipe) => match &change {
                 Change::Add(key) => send(pipe, ADD, key.seed()),
                 Change::RemoveAll => send(pipe, REMOVE_ALL, &[0; SEED]),
+                Change::Identity(key) => send(pipe, IDENTITY, key.seed()),
             },
         };
         sent.map_err(|_| VoterError::Stopped)
+    }
+}
+
+/// The way of another identity's key to the process of sign.
+pub(crate) struct IdentityPipe(Arc<Mutex<Outlet>>);
+
+impl IdentityPipe {
+    /// Sends the key, which is wiped here. Sign has it before it reads a request that is made after this.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub(crate) fn send(&self, key: Keypair) -> Result<(), VoterError> {
+        self.0.lock().send(Change::Identity(key))
     }
 }
 
@@ -113,12 +131,16 @@ impl Changes {
                 if pipe.read(&mut kind).ok()? == 0 {
                     return None;
                 }
-                if kind == [ADD] {
-                    return Some(Change::Add(read_key(pipe).unwrap_or_else(|why| panic!("{why}"))));
+                let mut key = || read_key(pipe).unwrap_or_else(|why| panic!("{why}"));
+                match kind {
+                    [ADD] => Some(Change::Add(key())),
+                    [IDENTITY] => Some(Change::Identity(key())),
+                    [kind] => {
+                        assert_eq!(kind, REMOVE_ALL, "a change of another form");
+                        pipe.read_exact(&mut [0; SEED]).expect("a change comes in one piece");
+                        Some(Change::RemoveAll)
+                    }
                 }
-                assert_eq!(kind, [REMOVE_ALL], "a change of another form");
-                pipe.read_exact(&mut [0; SEED]).expect("a change comes in one piece");
-                Some(Change::RemoveAll)
             }
         }
     }
@@ -178,6 +200,8 @@ pub struct VoterKeys {
     has_identity: bool,
     keys: Vec<Keypair>,
     changes: Changes,
+    /// Another identity's key that has come over a pipe, until sign takes it.
+    identity: Option<Keypair>,
     /// The desk's outlet, if there is a desk.
     outlet: Option<Arc<Mutex<Outlet>>>,
 }
@@ -185,25 +209,24 @@ pub struct VoterKeys {
 impl VoterKeys {
     /// Creates a set that always holds only the identity.
     pub fn identity_alone() -> Self {
-        Self { has_identity: true, keys: vec![], changes: Changes::None, outlet: None }
+        Self { has_identity: true, keys: vec![], changes: Changes::None, identity: None, outlet: None }
     }
 
-    /// Writes these keys to the process that takes them over, and has the desk's changes follow them on the same pipe.
-    /// The keys are wiped here.
+    /// Writes these keys to the process that takes them over, and has the desk's changes follow them on the same pipe,
+    /// as does the key of another identity. The keys are wiped here.
     ///
     /// # Errors
     /// The pipe fails.
-    pub(crate) fn hand_over(mut self, mut pipe: Box<dyn Write + Send>) -> io::Result<()> {
-        let outlet = self.outlet.take();
+    pub(crate) fn hand_over(mut self, mut pipe: Box<dyn Write + Send>) -> io::Result<IdentityPipe> {
+        let outlet = self.outlet.take().unwrap_or_else(|| Arc::new(Mutex::new(Outlet::Tile(channel().0))));
         // The desk waits meanwhile.
-        let mut outlet = outlet.as_ref().map(|outlet| outlet.lock());
+        let mut way = outlet.lock();
         self.update();
         pipe.write_all(&[u8::from(self.has_identity), self.keys.len() as u8])?;
         self.keys.iter().try_for_each(|key| pipe.write_all(key.seed()))?;
-        if let Some(outlet) = &mut outlet {
-            **outlet = Outlet::Process(pipe);
-        }
-        Ok(())
+        *way = Outlet::Process(pipe);
+        drop(way);
+        Ok(IdentityPipe(outlet))
     }
 
     /// Reads what [`VoterKeys::hand_over`] writes, and takes changes from the pipe from then on: reads from it must not
@@ -216,7 +239,8 @@ impl VoterKeys {
         pipe.read_exact(&mut head)?;
         let [has_identity, count] = head;
         let keys = (0..count).map(|_| read_key(&mut pipe)).collect::<Result<_, _>>()?;
-        Ok(Self { has_identity: has_identity != 0, keys, changes: Changes::Pipe(pipe), outlet: None })
+        let changes = Changes::Pipe(pipe);
+        Ok(Self { has_identity: has_identity != 0, keys, changes, identity: None, outlet: None })
     }
 
     /// Applies the operator's changes.
@@ -228,8 +252,17 @@ impl VoterKeys {
                     self.keys.clear();
                     self.has_identity = false;
                 }
+                Change::Identity(key) => self.identity = Some(key),
             }
         }
+    }
+
+    /// Takes the key of another identity, if one has come from the node's process: of the last one, if several have.
+    pub(crate) fn take_identity(&mut self) -> Option<Keypair> {
+        if matches!(self.changes, Changes::Pipe(_)) {
+            self.update();
+        }
+        self.identity.take()
     }
 
     /// Returns the key whose address satisfies a condition, among these keys and the identity's if that may sign.
@@ -256,7 +289,8 @@ impl VoterDesk {
             false => Voters::of(keys.iter().map(Keypair::public_key).collect(), false),
         };
         let outlet = Arc::new(Mutex::new(Outlet::Tile(changes)));
-        let keys = VoterKeys { has_identity, keys, changes: Changes::Here(received), outlet: Some(outlet.clone()) };
+        let (changes, own) = (Changes::Here(received), Some(outlet.clone()));
+        let keys = VoterKeys { has_identity, keys, changes, identity: None, outlet: own };
         (Self { voters: voters.clone(), outlet }, voters, keys)
     }
 
@@ -372,6 +406,23 @@ mod tests {
         const CUT: &[u8] = &[0, 1, 7];
         let cut = VoterKeys::take_over(Box::new(CUT));
         assert!(matches!(cut, Err(TakeOverError::Pipe(_))));
+    }
+
+    #[test]
+    fn key_of_another_identity_reaches_another_process() {
+        let (_desk, _, with_desk) = VoterDesk::new(key(1).public_key(), vec![]);
+        for keys in [with_desk, VoterKeys::identity_alone()] {
+            let pipe = Pipe::default();
+            let way = keys.hand_over(Box::new(pipe.clone())).unwrap();
+            let mut taken = VoterKeys::take_over(Box::new(pipe.clone())).unwrap();
+            assert!(taken.take_identity().is_none());
+            way.send(key(8)).unwrap();
+            way.send(key(9)).unwrap();
+            let wanted = key(9).public_key();
+            assert_eq!(taken.take_identity().map(|key| key.public_key()), Some(wanted), "the last one");
+            assert!(taken.take_identity().is_none() && pipe.0.lock().is_empty());
+            assert!(found(&taken, &key(9), &wanted), "it may sign votes as the old one could");
+        }
     }
 
     #[test]

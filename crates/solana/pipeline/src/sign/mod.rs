@@ -107,17 +107,19 @@ pub struct Config {
 }
 
 impl Config {
-    /// Writes all of it to the process that takes the tile over; changes of the voters' keys follow on the same pipe.
-    /// No key remains in this process.
+    /// Writes all of it to the process that takes the tile over; changes of the voters' keys and of the identity follow
+    /// on the same pipe. No key remains in this process.
     ///
     /// # Errors
     /// The pipe fails.
     pub fn hand_over(self, mut pipe: Box<dyn Write + Send>) -> io::Result<()> {
-        pipe.write_all(&[u8::from(self.vote_account.is_some())])?;
-        pipe.write_all(&self.vote_account.unwrap_or_default())?;
-        pipe.write_all(self.key.seed())?;
-        drop(self.key);
-        self.voters.hand_over(pipe)
+        let Self { key, vote_account, voters, identity } = self;
+        pipe.write_all(&[u8::from(vote_account.is_some())])?;
+        pipe.write_all(&vote_account.unwrap_or_default())?;
+        pipe.write_all(key.seed())?;
+        drop(key);
+        identity.send_keys_by(voters.hand_over(pipe)?);
+        Ok(())
     }
 
     /// Reads what [`Config::hand_over`] writes. Reads from the pipe must not wait once this has returned.
@@ -131,6 +133,7 @@ impl Config {
         pipe.read_exact(&mut account)?;
         let key = read_key(&mut pipe)?;
         let voters = VoterKeys::take_over(pipe)?;
+        // In this process nobody changes it: the key of another one comes by the pipe.
         let identity = key.public_key().into();
         Ok(Self { key, vote_account: (votes != [0]).then_some(account), voters, identity })
     }
@@ -225,7 +228,7 @@ impl Tile for Sign {
 impl Sign {
     /// Takes the key of another identity; the old one is wiped.
     fn take_key(&mut self) {
-        if let Some(key) = self.identity.take_key() {
+        if let Some(key) = self.identity.take_key().or_else(|| self.voters.take_identity()) {
             self.key = key;
         }
     }
@@ -467,14 +470,14 @@ mod tests {
         assert!(rig.tile().voters.find(&identity, |_| true).is_none());
     }
 
-    #[test]
-    fn another_identity_signs_from_its_commit_on() {
+    /// A tile that `place` makes of its configuration signs by another identity once tower has committed that one.
+    fn signs_by_another_identity(place: impl FnOnce(Config) -> Config) {
         use crate::identity::{IdentityRequest, Role};
         let config = config();
         let [old, new] = [7, 9].map(|seed| Keypair::from_seed(&[seed; 32]).unwrap());
         let mut tower = config.identity.clone();
         let inputs = ["shred_sign:0", "repair_sign"];
-        let mut rig = Rig::<Sign>::new(config, &inputs, &["sign_shred:0", "sign_repair"]);
+        let mut rig = Rig::<Sign>::new(place(config), &inputs, &["sign_shred:0", "sign_repair"]);
         let request = |sender: &Keypair| [&9u32.to_le_bytes()[..], &sender.public_key(), &[1; 60]].concat();
         let mut signer = |tag: u64| {
             rig.give("shred_sign:0", tag, &[1; 32]);
@@ -495,6 +498,24 @@ mod tests {
         assert_eq!(signer(3), (true, false, 3), "tower has not committed it");
         tower.commit();
         assert_eq!(signer(5), (false, true, 6));
+    }
+
+    #[test]
+    fn another_identity_signs_from_its_commit_on() {
+        signs_by_another_identity(|config| config);
+    }
+
+    #[test]
+    fn another_identity_signs_in_another_process() {
+        use std::os::fd::AsRawFd;
+        signs_by_another_identity(|config| {
+            let (reads, writes) = io::pipe().unwrap();
+            config.hand_over(Box::new(writes)).unwrap();
+            let descriptor = reads.as_raw_fd();
+            let taken = Config::take_over(Box::new(reads)).unwrap();
+            hearth_tile::sys::process::never_wait_for(descriptor).unwrap();
+            taken
+        });
     }
 
     #[test]
