@@ -7,8 +7,8 @@
 //!
 //! The node executes its own program again as `hearth tile sign`, with pipes for standard input and output and the
 //! events of its cores. On the input come a [`StartMessage`], then the keys, which the node then no longer has, and
-//! later changes of the voters' keys and the key of another identity. On the output goes a `Report` just before the first turn, and a second one if
-//! the tile dies.
+//! later changes of the voters' keys and the key of another identity. On the output goes a `Report` just before the
+//! first turn, and a second one if the tile dies.
 //!
 //! The process makes everything that it needs, and gives up what it does not need any more, before it handles the first
 //! request. The node's process asks it to stop after all other tiles; it ignores requests of a terminal.

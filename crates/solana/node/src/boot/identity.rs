@@ -13,6 +13,7 @@ use hearth_pipeline::tower::{SavedError, found_tower};
 use hearth_pipeline::voters::VoterDesk;
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
+use parking_lot::Mutex;
 
 /// Where the operator changes the keys of a node in a cluster.
 #[derive(Clone, Default)]
@@ -26,7 +27,7 @@ pub struct Desks {
 /// Why a node does not take an identity.
 #[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
-    /// Its key cannot be read.
+    /// Its key cannot be read, or everybody can read it.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// Its tower cannot be read, or is damaged.
@@ -64,6 +65,8 @@ pub struct IdentitySwitch {
     vote_account: Option<Pubkey>,
     /// Whether it makes blocks in its leader slots where its identity may vote.
     leads: bool,
+    /// One request at a time: see [`Self::request`].
+    requests: Mutex<()>,
 }
 
 impl IdentitySwitch {
@@ -75,7 +78,7 @@ impl IdentitySwitch {
         vote_account: Option<Pubkey>,
         leads: bool,
     ) -> Self {
-        Self { desk, folder: folder.to_owned(), node_of, vote_account, leads }
+        Self { desk, folder: folder.to_owned(), node_of, vote_account, leads, requests: Mutex::new(()) }
     }
 
     /// Asks the node to take the identity of a key's file. [`Self::status`] says when it has.
@@ -84,13 +87,19 @@ impl IdentitySwitch {
     ///
     /// The key or its tower cannot be read; there is no tower, and one is required; another change is under way.
     pub fn request(&self, path: &Path, requires_tower: bool) -> Result<(), SwitchError> {
-        let identity = keys::read(path)?;
+        let identity = keys::read_private(path)?;
         let node = identity.public;
+        // From here on no change begins. One that ends while the tower is read would leave one that lacks the last votes.
+        let _one = self.requests.lock();
+        let status = self.status();
+        if status.is_changing {
+            return Err(IdentityError::Busy.into());
+        }
         let tower = found_tower(&self.folder, &node)?;
         if requires_tower && tower.is_none() {
             return Err(SwitchError::NoTower { node, folder: self.folder.clone() });
         }
-        if self.status().identity == node {
+        if status.identity == node {
             self.desk.forget_failure();
             return Ok(());
         }
@@ -136,6 +145,15 @@ mod tests {
         switch.request(&path, true).unwrap();
         assert!(switch.status().is_changing);
         assert!(matches!(switch.request(&path, true), Err(SwitchError::Busy(IdentityError::Busy))));
+        // Nor is the current identity taken for what was asked for meanwhile.
+        let current = folder.path().join("current.json");
+        let own = keys::create(&current).unwrap().public;
+        let watch = IdentityWatch::from(own);
+        let switch = IdentitySwitch::new(watch.desk(), folder.path(), Box::new(|_| None), None, true);
+        switch.request(&current, false).unwrap();
+        assert!(!switch.status().is_changing, "it has this one");
+        switch.request(&path, true).unwrap();
+        assert!(matches!(switch.request(&current, false), Err(SwitchError::Busy(IdentityError::Busy))));
         let missing = switch.request(&folder.path().join("none.json"), false).unwrap_err();
         assert!(matches!(missing, SwitchError::Key(KeyError::Io { .. })), "{missing}");
     }

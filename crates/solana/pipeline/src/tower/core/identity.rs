@@ -33,6 +33,8 @@ pub(super) struct Leaving {
     since: Duration,
     /// Since when no own block is in progress.
     unled_since: Option<Duration>,
+    /// Whether the tower is being put away: from then on nothing but its result decides.
+    is_tower_moving: bool,
 }
 
 impl Core {
@@ -76,24 +78,32 @@ impl Core {
     pub(super) fn is_leaving(&mut self, now: Clocks, files: &mut dyn Files) -> Result<bool, TowerError> {
         if let Some((node, role)) = self.identity.as_mut().and_then(IdentityWatch::take_request) {
             match role.tower.clone().map(|tower| self.consensus.aligned(tower)).transpose() {
-                Ok(_) => self.leaving = Some(Leaving { node, role, since: now.monotonic, unled_since: None }),
+                Ok(_) => {
+                    let (since, unled_since) = (now.monotonic, None);
+                    self.leaving = Some(Leaving { node, role, since, unled_since, is_tower_moving: false });
+                }
                 Err(why) => self.refuse(format!("the tower of the new identity does not fit this node's chain: {why}")),
             }
         }
-        let Some(since) = self.leaving.as_ref().map(|leaving| leaving.since) else { return Ok(false) };
-        self.save(files)?;
-        if !self.has_ended_blocks(now) {
-            if now.monotonic >= since + BLOCK_FOR {
-                self.refuse("an own block does not end; try again".to_owned());
+        let Some(Leaving { since, is_tower_moving, .. }) = self.leaving else { return Ok(false) };
+        if !is_tower_moving {
+            self.save(files)?;
+            if !self.has_ended_blocks(now) {
+                if now.monotonic >= since + BLOCK_FOR {
+                    self.refuse("an own block does not end; try again".to_owned());
+                }
+                return Ok(self.leaving.is_some());
             }
-            return Ok(self.leaving.is_some());
-        }
-        let is_unsaved = self.unsaved.is_some() && now.monotonic < since + BLOCK_FOR;
-        if is_unsaved {
-            return Ok(true);
+            let is_unsaved = self.unsaved.is_some() && now.monotonic < since + BLOCK_FOR;
+            if is_unsaved {
+                return Ok(true);
+            }
         }
         match files.leave(&self.config.node) {
-            Poll::Pending => return Ok(true),
+            Poll::Pending => {
+                self.leaving.iter_mut().for_each(|leaving| leaving.is_tower_moving = true);
+                return Ok(true);
+            }
             Poll::Ready(Err(why)) => self.refuse(why.to_string()),
             Poll::Ready(Ok(())) => self.enter(),
         }
