@@ -148,6 +148,11 @@ impl Tracker {
         self.blocks.get(id).into_iter().flat_map(|count| &count.voters)
     }
 
+    /// The newest slot for which an account's vote was seen, whether its block is here or not.
+    pub fn newest(&self, account: &Pubkey) -> Option<u64> {
+        self.by_account.get(account)?.last().map(|id| id.slot)
+    }
+
     /// Removes votes at and below a root.
     pub fn set_root(&mut self, root: u64) {
         self.root = root;
@@ -197,6 +202,7 @@ mod tests {
         assert_eq!(vote(6, 1, 0), Err(VoteError::NoStake));
         assert_eq!([vote(6, 1, 1), vote(6, 1, 1), vote(6, 2, 1)], [Ok(()), Err(VoteError::Known), Ok(())]);
         assert_eq!(vote(6, 3, 1), Err(VoteError::ThirdVersion));
+        assert_eq!((tracker.newest(&[1; 32]), tracker.newest(&[2; 32])), (Some(6), None));
         tracker.set_root(6);
         assert!(tracker.blocks.is_empty() && tracker.by_account.is_empty());
     }

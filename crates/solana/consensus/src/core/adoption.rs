@@ -9,7 +9,8 @@
 //! Agave adopts an account's votes if the newest of them is newer than the tower's. A node that runs twice for a moment
 //! may end with a newer vote than its account, and lack older ones all the same: the vote program refuses each of its
 //! votes from then on. So here the tower's newer votes are cast again on top of the account's. Agave adopts without
-//! conditions; here nothing is adopted while a vote of the tower forbids more than the votes that would replace it.
+//! conditions; here nothing is adopted while a vote of the tower forbids more than the votes that would replace it, and
+//! no slot is voted for that lies before the bank of an adoption: votes of the tower that ended there may forbid it.
 
 use super::{BankId, Consensus};
 use crate::tower::{LastVote, Lockouts};
@@ -43,10 +44,13 @@ impl Consensus {
     }
 
     /// For a node that may lack votes of its identity: takes the votes of its account, and casts none until the newest
-    /// is [`SETTLED_SLOTS`] old on the heaviest fork. While another process votes with the account that never happens.
+    /// is [`SETTLED_SLOTS`] older than the heaviest fork's tip. One that was heard and has not landed counts, too. While
+    /// another process votes with the account that never happens.
     pub fn settle_first(&mut self) {
         self.is_settling = true;
-        self.adopt(self.forks.heaviest());
+        // The newest votes may be on another fork than the heaviest. A root that is adopted removes banks.
+        let banks: Vec<BankId> = self.banks.keys().copied().collect();
+        banks.into_iter().for_each(|id| self.adopt(id));
     }
 
     /// Lets the node lead only once a vote made from now on is rooted: blocks that its identity made elsewhere may not be
@@ -62,15 +66,19 @@ impl Consensus {
 
     /// Lets the node vote once its account's votes are old enough.
     pub(super) fn settle(&mut self) {
-        let heaviest = self.forks.heaviest();
-        let Some(account) = self.config.vote_account else { return };
-        let landed = self.banks.get(&heaviest).and_then(|bank| bank.account(&account)?.last_vote());
-        let seen = self.seen.get(&account).map(|id| id.slot);
-        let newest = landed.max(seen);
-        if newest.is_none_or(|newest| heaviest.slot >= newest.saturating_add(SETTLED_SLOTS)) {
+        let tip = self.forks.heaviest().slot;
+        if self.newest_of_account().is_none_or(|newest| tip >= newest.saturating_add(SETTLED_SLOTS)) {
             self.is_settling = false;
             self.is_changed = true;
         }
+    }
+
+    /// The newest slot that the account is known to have voted for or rooted, on any fork, landed or only heard.
+    pub(super) fn newest_of_account(&self) -> Option<u64> {
+        let key = self.config.vote_account.as_ref()?;
+        let landed = self.banks.values().filter_map(|bank| bank.account(key));
+        let landed = landed.filter_map(|account| account.last_vote().max(account.root)).max();
+        landed.max(self.tracker.newest(key))
     }
 
     /// Adopts our own account's votes from a bank if the tower lacks some of them, and in any case the account's last
@@ -90,6 +98,7 @@ impl Consensus {
         let Adopted { lockouts, root, last } = adopted;
         self.tower.adopt(&lockouts.votes, root, last);
         self.adoption = Some(Adoption { bank: id, landed, newest });
+        self.votes_from = self.votes_from.max(id.slot);
         self.is_changed = true;
         if let Some(root) = root.filter(|root| root.slot > self.root().slot) {
             self.set_root(root);

@@ -38,7 +38,7 @@ impl Consensus {
 
     /// Takes another identity. No own block may be in progress.
     ///
-    /// A tower that reaches the newest vote of its account counts at once. Otherwise the node takes the votes of the
+    /// A tower that reaches the newest known vote of its account counts at once. Otherwise the node takes the votes of the
     /// account, and casts none until these are old: see [`Self::settle_first`].
     ///
     /// # Errors
@@ -67,8 +67,9 @@ impl Consensus {
         self.banks.values_mut().for_each(|bank| bank.own = None);
         self.await_root(tower.root().filter(|own| own.slot > root.slot), tower);
         self.is_settling = false;
-        let landed = self.newest_landed();
-        if vote_account.is_some() && known.is_none_or(|known| landed.is_some_and(|landed| known < landed)) {
+        self.votes_from = 0;
+        let newest = self.newest_of_account();
+        if vote_account.is_some() && known.is_none_or(|known| newest.is_some_and(|newest| known < newest)) {
             self.settle_first();
         }
         self.is_changed = true;
@@ -87,11 +88,5 @@ impl Consensus {
             (Some(here), None) => self.set_root(here),
             (None, _) => {}
         }
-    }
-
-    /// The newest slot that the account has voted for or rooted on the heaviest fork.
-    fn newest_landed(&self) -> Option<u64> {
-        let account = self.banks.get(&self.forks.heaviest())?.account(self.config.vote_account.as_ref()?)?;
-        account.last_vote().max(account.root)
     }
 }

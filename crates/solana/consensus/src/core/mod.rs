@@ -114,6 +114,8 @@ pub struct Consensus {
     adoption: Option<Adoption>,
     /// No vote is cast until those of the account are old enough.
     is_settling: bool,
+    /// No vote is cast for a slot before this one: that of the last adoption's bank.
+    votes_from: u64,
     /// The newest rooted slots, that of the root included, for the tower of another identity.
     rooted: BTreeSet<u64>,
     actions: Vec<Action>,
@@ -168,6 +170,7 @@ impl Consensus {
             is_changed: true,
             adoption: None,
             is_settling: false,
+            votes_from: 0,
             rooted,
             actions: Vec::new(),
         })

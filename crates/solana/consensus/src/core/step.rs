@@ -30,7 +30,8 @@ impl Consensus {
             let decision = self.view().decide();
             self.refusal = decision.vote.err();
             let mut reset = decision.reset;
-            if let (Ok((id, is_switch)), false) = (decision.vote, self.is_settling) {
+            let may_vote = |slot: u64| !self.is_settling && slot >= self.votes_from;
+            if let Some((id, is_switch)) = decision.vote.ok().filter(|(id, _)| may_vote(id.slot)) {
                 self.vote(id, is_switch, clock.now_ms);
                 reset = Some(id);
             }

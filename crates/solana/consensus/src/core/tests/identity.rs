@@ -77,6 +77,25 @@ fn nothing_is_adopted_while_a_vote_for_another_fork_binds() {
 }
 
 #[test]
+fn no_slot_before_the_bank_of_an_adoption_is_voted_for() {
+    let mut consensus = started(config(), 0, None);
+    line(&mut consensus, 1, 3);
+    let others = (1..NODES).map(|name| account(name, 1..4)).collect();
+    consensus.on_frozen(frozen(id(4), id(3), others), 0).expect("frozen");
+    assert_eq!(votes(&step(&mut consensus, 2_000)).len(), 1);
+    // The vote for 4 binds up to 6. In 7 the account has one for 5, on the other fork, which 6 is on, too.
+    consensus.on_frozen(frozen(id(5), id(3), vec![]), 0).expect("frozen");
+    consensus.on_frozen(frozen(id(6), id(5), vec![]), 0).expect("frozen");
+    consensus.on_frozen(frozen(id(7), id(5), vec![account(0, [1, 2, 3, 5])]), 0).expect("frozen");
+    assert_eq!(slots(&consensus), [1, 2, 3, 5]);
+    assert_eq!(consensus.forks().heaviest(), id(6), "the older one where nobody has voted");
+    assert_eq!(votes(&step(&mut consensus, 3_000)).len(), 0);
+    consensus.on_frozen(frozen(id(8), id(6), vec![]), 0).expect("frozen");
+    let voted: Vec<u64> = votes(&step(&mut consensus, 3_400)).iter().map(|vote| vote.id.slot).collect();
+    assert_eq!(voted, [8]);
+}
+
+#[test]
 fn a_longer_lockout_is_not_given_up() {
     let mut consensus = started(config(), 0, None);
     line(&mut consensus, 1, 9);
@@ -127,6 +146,38 @@ fn another_identity_without_a_tower_waits_for_its_votes_to_settle() {
         panic!("{actions:?}")
     };
     assert!(Tower::restore(saved, &node(1)).is_ok());
+}
+
+#[test]
+fn newest_votes_of_another_identity_are_taken_from_any_fork() {
+    let mut consensus = started(config(), 0, None);
+    line(&mut consensus, 1, 5);
+    let mut freeze = |slot, parent, votes| consensus.on_frozen(frozen(id(slot), id(parent), votes), 0).expect("frozen");
+    freeze(6, 5, vec![]);
+    // Node 1 voted for 7, which leaves out 6; all others vote for 6.
+    freeze(7, 5, vec![]);
+    freeze(8, 7, vec![account(1, [1, 2, 3, 4, 5, 7])]);
+    freeze(9, 6, [0, 2, 3].map(|name| account(name, 1..=6)).into());
+    assert_eq!(consensus.forks().heaviest(), id(9));
+    consensus.set_identity(other_identity(None)).expect("no tower is always right");
+    assert_eq!((consensus.is_settling(), slots(&consensus)), (true, vec![1, 2, 3, 4, 5, 7]));
+}
+
+#[test]
+fn vote_that_was_heard_and_has_not_landed_is_waited_for() {
+    let mut consensus = started(config(), 0, None);
+    line(&mut consensus, 1, 20);
+    // The tower goes as far as the votes that landed.
+    consensus.on_vote(&[1; 32], id(30)).expect("it counts, although its block is not here");
+    consensus.set_identity(other_identity(Some(tower_of(1..20)))).expect("it fits");
+    assert!(consensus.is_settling());
+    for slot in 21..30 + SETTLED_SLOTS {
+        freeze(&mut consensus, slot, Some(account(1, 1..20)));
+        assert_eq!(votes(&step(&mut consensus, slot * 400)).len(), 0, "{slot}");
+    }
+    freeze(&mut consensus, 30 + SETTLED_SLOTS, Some(account(1, 1..20)));
+    let voted: Vec<u64> = votes(&step(&mut consensus, 90_000)).iter().map(|vote| vote.id.slot).collect();
+    assert_eq!(voted, [30 + SETTLED_SLOTS]);
 }
 
 #[test]
