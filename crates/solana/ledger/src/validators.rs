@@ -45,13 +45,17 @@ impl Ledger {
     /// stake in that epoch.
     pub fn vote_accounts_at(&self, commitment: Commitment) -> Vec<VoteAccount> {
         let view = self.state(commitment);
-        let stakes = self.epoch_stakes(self.epoch_schedule().epoch(view.slot));
+        let epoch = self.epoch_schedule().epoch(view.slot);
+        let (counted, active) = (self.epoch_stakes(epoch), self.epoch_stakes(epoch + 1));
         let mut keys = self.shared.hashing.stake_index().votes;
-        keys.extend(stakes.iter().flat_map(|stakes| stakes.votes.iter().map(|vote| vote.vote)));
+        keys.extend(counted.iter().chain(&active).flat_map(|stakes| stakes.votes.iter().map(|vote| vote.vote)));
+        let stake_of = |stakes: &Option<Arc<EpochStakes>>, key: &Pubkey| {
+            stakes.as_ref().and_then(|stakes| stakes.vote(key)).map_or(0, |vote| vote.stake)
+        };
         let read = |key: Pubkey| {
             let state = view.with(&key, VoteState::of_account)??;
-            let stake = stakes.as_ref().and_then(|stakes| stakes.vote(&key)).map_or(0, |vote| vote.stake);
-            Some(VoteAccount { key, stake, epoch_vote_account: stake > 0, state })
+            let (stake, activated_stake) = (stake_of(&counted, &key), stake_of(&active, &key));
+            Some(VoteAccount { key, stake, activated_stake, state })
         };
         keys.into_iter().filter_map(read).collect()
     }

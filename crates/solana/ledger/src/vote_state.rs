@@ -44,15 +44,15 @@ pub struct VoteState {
     pub last_timestamp: (u64, i64),
 }
 
-/// A vote account, with its stake in the current epoch.
+/// A vote account, with its stake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VoteAccount {
     /// Its address.
     pub key: Pubkey,
-    /// Active stake in lamports.
+    /// The stake by which it leads and votes in the current epoch, in lamports: it was counted an epoch ago.
     pub stake: u64,
-    /// Whether it has stake in the current epoch.
-    pub epoch_vote_account: bool,
+    /// The stake that is active since the current epoch began, in lamports: it counts in the next one.
+    pub activated_stake: u64,
     /// The parsed state.
     pub state: VoteState,
 }

@@ -30,9 +30,9 @@ const COLUMNS: [&str; 16] = [
     "cpu_us_ours",
     "cpu_us_agave",
 ];
-const HEAD: &str = "| Part | Held | Slots compared, equal | Sent, landed | Skipped by Hearth, by Agave \
-                    | CPU, µs a transaction: Hearth, Agave | More |\n|---|---|---|---|---|---|---|\n";
-/// Of a line that says what did not hold, so many characters are shown.
+const HEAD: &str = "| Part | Held | Slots compared, equal | Sent, landed | Skipped: Hearth, Agave \
+                    | CPU: Hearth, Agave | More |\n|---|---|---|---|---|---|---|\n";
+/// Maximum characters of a line that says what did not hold.
 const LINE_MAX: usize = 300;
 
 /// Puts the results of a scenario into the file, in place of its earlier ones, and prints their table.
@@ -65,15 +65,15 @@ pub fn save(file: &Path, scenario: &str, lab: &Lab, outcome: &Outcome) -> Result
 /// The page of a file of results.
 pub fn page(text: &str) -> Result<String, String> {
     let all: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let mut page = "# What was seen beside Agave\n\n[Beside Agave](agave.md) says what each scenario does and how to \
-                    run it. These are the results in `docs/agave.json`.\n\n\
-                    - *Held*: everything that the scenario asks for.\n\
-                    - *Slots compared, equal*: slots of which both nodes have a bank hash, and those whose hashes are \
-                    the same.\n\
+    let mut page = "# What was seen beside Agave\n\n[Beside Agave](agave.md) describes each scenario and how to run \
+                    it. This page shows the results in `docs/agave.json`.\n\n\
+                    - *Held*: whether everything held that the scenario checks.\n\
+                    - *Slots compared, equal*: slots for which both nodes have a bank hash, and those with the same \
+                    hash.\n\
                     - *Sent, landed*: transactions of all loads.\n\
-                    - *Skipped*: leader slots without a confirmed block, of those that the node led.\n\
-                    - *CPU*: user and system time of the whole process by the transactions that landed; votes, shreds \
-                    and RPC are in it.\n"
+                    - *Skipped*: leader slots without a confirmed block, of all slots that the node led.\n\
+                    - *CPU*: user and system time of the whole process for each transaction that landed, in \
+                    microseconds.\n  It includes votes, shreds and RPC.\n"
         .to_owned();
     for (scenario, result) in all["scenarios"].as_object().into_iter().flatten() {
         page += "\n";

@@ -53,8 +53,8 @@ impl Consensus {
         banks.into_iter().for_each(|id| self.adopt(id));
     }
 
-    /// Lets the node lead only once a vote made from now on is rooted: blocks that its identity made elsewhere may not be
-    /// here.
+    /// Lets the node lead only once a vote made from now on is rooted: blocks that its identity made elsewhere may not
+    /// be here.
     pub fn lead_after_a_rooted_vote(&mut self) {
         self.is_vote_rooted = false;
     }

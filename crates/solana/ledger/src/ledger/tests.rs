@@ -321,6 +321,25 @@ fn epochs_turn() {
 }
 
 #[test]
+fn stake_is_active_an_epoch_before_it_leads() {
+    let (ledger, _, stake) = staked();
+    let counts = stakes::GENESIS_STAKE_LAMPORTS - rent::minimum_balance(stakes::STAKE_STATE_BYTES);
+    let stakes = || {
+        let account = ledger.vote_accounts().remove(0);
+        (account.stake, account.activated_stake)
+    };
+    ledger.begin_slot(1, 0).unwrap();
+    // Another account of the same delegation, which is active without warming up.
+    ledger.accounts().store(&wallet(0), ledger.account(&stake).unwrap());
+    ledger.end_slot(1, [1; 32]).unwrap();
+    assert_eq!(stakes(), (counts, counts));
+    (2..=32).for_each(|slot| make_slot(&ledger, slot));
+    assert_eq!(stakes(), (counts, 2 * counts));
+    (33..=64).for_each(|slot| make_slot(&ledger, slot));
+    assert_eq!(stakes(), (2 * counts, 2 * counts));
+}
+
+#[test]
 fn fees_go_to_who_leads() {
     use hearth_wire::consts::VOTE_PROGRAM;
     let (ledger, vote, _) = staked();

@@ -127,13 +127,7 @@ pub(super) fn tile_configs(
             cluster: shreds.clone(),
             tap: tap.clone(),
         });
-    let configs = cluster.into_iter().fold(configs, |configs, cluster| {
-        let txsend = txsend_config(config, watch.clone(), &ledger, &drops);
-        configs.one::<TxSend>(txsend).one::<Gossip>(cluster.gossip.clone())
-    });
-    let configs = shreds.iter().fold(configs, |configs, shreds| {
-        configs.one::<Repair>(repair_config(shreds)).one::<Rserve>(rserve_config(shreds))
-    });
+    let configs = with_peers(configs, cluster.zip(shreds), || txsend_config(config, watch.clone(), &ledger, &drops));
     let confirmed = consensus.as_ref().and_then(|consensus| consensus.confirmed);
     let (sign, consensus) = sign_config(keypair, watch, consensus);
     let (configs, apart) = with_sign(configs, topology, sign);
@@ -145,6 +139,17 @@ pub(super) fn tile_configs(
         None => configs,
     };
     Ok((configs, apart))
+}
+
+/// Adds the tiles that a node in a cluster has besides.
+fn with_peers(
+    configs: TileConfigs,
+    cluster: Option<(&Cluster, shred::Cluster)>,
+    txsend: impl FnOnce() -> txsend::Config,
+) -> TileConfigs {
+    let Some((cluster, shreds)) = cluster else { return configs };
+    let configs = configs.one::<TxSend>(txsend()).one::<Gossip>(cluster.gossip.clone());
+    configs.one::<Repair>(repair_config(&shreds)).one::<Rserve>(rserve_config(&shreds))
 }
 
 /// Adds the configuration of sign, or returns it if the tile is apart.

@@ -39,7 +39,7 @@ impl Api {
             |accounts: &mut dyn Iterator<Item = &VoteAccount>| accounts.map(vote_account_json).collect::<Value>();
         Ok(json!({
             "current": json(&mut current.iter()),
-            "delinquent": json(&mut delinquent.iter().filter(|account| keep_unstaked || account.stake > 0)),
+            "delinquent": json(&mut delinquent.iter().filter(|account| keep_unstaked || account.activated_stake > 0)),
         }))
     }
 
@@ -95,10 +95,10 @@ fn vote_account_json(account: &VoteAccount) -> Value {
     json!({
         "votePubkey": &*encode_32(&account.key),
         "nodePubkey": &*encode_32(&state.node),
-        "activatedStake": account.stake,
+        "activatedStake": account.activated_stake,
         "commission": state.commission_bps.div_ceil(100).min(255),
         "inflationRewardsCommissionBps": state.commission_bps,
-        "epochVoteAccount": account.epoch_vote_account,
+        "epochVoteAccount": account.stake > 0,
         "epochCredits": credits,
         "lastVote": state.last_vote().unwrap_or(0),
         "rootSlot": state.root.unwrap_or(0),

@@ -114,7 +114,7 @@ fn voters_are_current_or_delinquent() {
         let all =
             [found["current"].as_array().unwrap().clone(), found["delinquent"].as_array().unwrap().clone()].concat();
         assert_eq!((all.len(), &all[0]["votePubkey"]), (1, &json!(text(&account.key))));
-        assert_eq!((&all[0]["activatedStake"], &all[0]["lastVote"]), (&json!(account.stake), &json!(0)));
+        assert_eq!((&all[0]["activatedStake"], &all[0]["lastVote"]), (&json!(account.activated_stake), &json!(0)));
     }
     let nobody = chain.call("getVoteAccounts", json!([{ "votePubkey": text(&[1; 32]) }]));
     assert_eq!(nobody, json!({ "current": [], "delinquent": [] }));
