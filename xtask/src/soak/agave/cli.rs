@@ -15,7 +15,7 @@ use super::genesis::Genesis;
 use super::handover::{QUARTER, handed};
 use super::load::BY_RPC;
 use super::nodes::{AGAVE, OURS, Remote};
-use super::solana::{self, Said};
+use super::solana::{self, Said, TIMED_OUT};
 use super::{Lab, Outcome};
 use crate::clients::assemble;
 use crate::run;
@@ -97,6 +97,11 @@ struct Compared {
 }
 
 impl Compared {
+    /// Whether it ran and ended at both nodes: two that could not run say the same.
+    fn has_run(&self) -> bool {
+        self.codes.iter().all(|code| code.is_some_and(|code| code != TIMED_OUT))
+    }
+
     fn line(&self) -> String {
         let code = |code: Option<i32>| code.map_or("none".to_owned(), |code| code.to_string());
         let result = self.difference.as_ref().map_or("equal".to_owned(), |line| format!("differs: {line}"));
@@ -104,8 +109,11 @@ impl Compared {
         format!("| `{}` | {} | {ours}, {theirs} |", self.command, result.replace('|', "\\|"))
     }
 
-    /// What is wrong: other exit codes, or an output that differs and may not.
+    /// What is wrong: it did not run or end, it has other exit codes, or an output that differs and may not.
     fn wrong(&self) -> Option<String> {
+        if !self.has_run() {
+            return Some(format!("`{}` did not run, or did not end in time", self.command));
+        }
         if self.codes[0] != self.codes[1] {
             return Some(format!(
                 "`{}`: exit codes {:?} here, {:?} at Agave",
@@ -204,7 +212,7 @@ fn finished(cluster: &mut Cluster, all: &[Compared]) {
     all.iter().for_each(|compared| println!("{}", compared.line()));
     let differ: Vec<&str> =
         all.iter().filter(|compared| compared.difference.is_some()).map(|compared| compared.command).collect();
-    let codes = all.iter().filter(|compared| compared.codes[0] == compared.codes[1]).count();
+    let codes = all.iter().filter(|compared| compared.has_run() && compared.codes[0] == compared.codes[1]).count();
     let row: Value = json!({
         "commands": all.len(), "equal_outputs": all.len() - differ.len(), "equal_exit_codes": codes,
         "outputs_that_differ": differ,
@@ -227,6 +235,9 @@ mod tests {
         assert!(compared("slot", [0, 1], None).wrong().is_some_and(|why| why.contains("exit codes")));
         assert!(compared("slot", [0, 0], Some("x")).wrong().is_some());
         assert_eq!(compared("cluster-version", [0, 0], Some("x")).wrong(), None);
+        assert!(compared("slot", [TIMED_OUT; 2], None).wrong().is_some());
+        let missing = Compared { command: "slot", codes: [None; 2], difference: None };
+        assert!(missing.wrong().is_some_and(|why| why.contains("did not run")));
         assert_eq!(compared("slot", [0, 0], Some("a|b")).line(), "| `slot` | differs: a\\|b | 0, 0 |");
     }
 }

@@ -17,15 +17,25 @@ const ENTRY: usize = 40;
 /// The hashes that were seen of two nodes.
 #[derive(Default)]
 pub struct Hashes {
+    /// Slots before this one do not count.
+    first: u64,
     ours: BTreeMap<u64, [u8; 32]>,
     theirs: BTreeMap<u64, [u8; 32]>,
 }
 
 impl Hashes {
+    /// Those of a slot and of later ones.
+    pub fn since(first: u64) -> Self {
+        Self { first, ..Self::default() }
+    }
+
     /// Adds what both nodes have now. A node that does not answer adds nothing.
     pub fn look(&mut self, ours: &Remote, theirs: &Remote) {
-        self.ours.extend(hashes(ours).unwrap_or_default());
-        self.theirs.extend(hashes(theirs).unwrap_or_default());
+        let first = self.first;
+        let counts = move |(slot, _): &(u64, [u8; 32])| *slot >= first;
+        let [here, there] = [ours, theirs].map(|node| hashes(node).unwrap_or_default().into_iter().filter(counts));
+        self.ours.extend(here);
+        self.theirs.extend(there);
     }
 
     /// The number of slots of which both nodes' hashes are known, and those of them that differ.
@@ -89,6 +99,7 @@ mod tests {
     #[test]
     fn a_different_hash_is_wrong() {
         let hashes = Hashes {
+            first: 0,
             ours: BTreeMap::from([(1, [1; 32]), (2, [2; 32])]),
             theirs: BTreeMap::from([(2, [3; 32]), (4, [4; 32])]),
         };

@@ -66,6 +66,11 @@ impl Chain {
         }
     }
 
+    /// The slot up to which its blocks are known.
+    pub const fn read_to(&self) -> u64 {
+        self.next
+    }
+
     /// The slots of its blocks.
     pub fn slots(&self) -> impl Iterator<Item = u64> {
         self.blocks.keys().copied()

@@ -88,8 +88,10 @@ fn partition(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
     let begin = AGAVE.slot("confirmed").ok_or("Agave does not answer")?;
     net::cut()?;
     let goes_on = cluster.agave.reaches(begin + CUT, lab.within(2 * CUT));
+    let alone = OURS.slot("confirmed");
     net::heal()?;
     goes_on?;
+    let wrong = alone.and_then(|slot| not_apart(begin, slot)).into_iter().collect();
     let start = Instant::now();
     caught_up(lab, &mut cluster.ours, AGAVE)?;
     let caught_up_s = start.elapsed().as_secs();
@@ -98,8 +100,14 @@ fn partition(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
     let before = credits(&id);
     cluster.ours.wait("votes again", lab.within(VOTES_AGAIN), |_| (credits(&id) > before + CUT).then_some(()))?;
     let row = json!({ "slots": [begin, begin + CUT], "caught_up_s": caught_up_s, "votes_again_s": start.elapsed().as_secs() });
-    cluster.add("partition", row, vec![]);
+    cluster.add("partition", row, wrong);
     cluster.together(lab, "after the partition", lab.part(PARTS), &BY_RPC)
+}
+
+/// What is wrong if our node, whose stake is too little to confirm anything alone, confirmed slots all the same.
+fn not_apart(begin: u64, confirmed: u64) -> Option<String> {
+    (confirmed > begin + CUT / 2)
+        .then(|| format!("the nodes were not apart: ours confirmed slot {confirmed}, from slot {begin} on"))
 }
 
 fn kill_ours(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
@@ -138,4 +146,15 @@ fn joins_meanwhile(lab: &Lab, cluster: &mut Cluster) -> Result<(), String> {
     }
     cluster.add("a node joins meanwhile", hashes.figures(), wrong);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smaller_side_of_a_partition_confirms_nothing() {
+        assert_eq!(not_apart(100, 102), None);
+        assert!(not_apart(100, 100 + CUT).is_some());
+    }
 }

@@ -104,7 +104,7 @@ fn same_slot(found: &mut Differences, method: &str, params: &Value, slot_of: fn(
     let mut why = "the nodes never answered for the same slot".to_owned();
     for _ in 0..TRIES {
         match (OURS.call(method, params.clone()), AGAVE.call(method, params.clone())) {
-            (Ok(mut ours), Ok(mut theirs)) if slot_of(&ours) == slot_of(&theirs) => {
+            (Ok(mut ours), Ok(mut theirs)) if slot_of(&ours).is_some() && slot_of(&ours) == slot_of(&theirs) => {
                 sort_votes(&mut ours);
                 sort_votes(&mut theirs);
                 return found.compare(method, &ours, &theirs);
@@ -171,6 +171,12 @@ fn blocks(found: &mut Differences) -> Result<(), String> {
             }
             (Err(why), _) | (_, Err(why)) => found.failed("getBlock", &format!("slot {slot}: {why}")),
         }
+    }
+    if slots.is_empty() {
+        found.failed("getBlock", "there is no block that is final on both");
+    }
+    if signatures.is_empty() {
+        found.failed("getTransaction", "these blocks have no transactions");
     }
     let every = signatures.len().div_ceil(TRANSACTIONS).max(1);
     for signature in signatures.iter().step_by(every) {

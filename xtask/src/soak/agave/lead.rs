@@ -51,6 +51,11 @@ fn agave_begins(lab: &Lab) -> Result<Outcome, String> {
         if let Some(why) = no_boundary(&cluster.last()["slots"], lab.epoch_slots(EPOCH_SLOTS)) {
             cluster.fail(why);
         }
+        for led in ["led_ours", "led_agave"] {
+            if cluster.last()[led].as_u64().unwrap_or(0) == 0 {
+                cluster.fail(format!("{led}: no slot"));
+            }
+        }
         if !solana::is_there(lab) {
             println!("priority fees: skipped, there is no `solana` in {}", lab.programs.display());
             return Ok(());

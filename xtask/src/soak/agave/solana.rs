@@ -12,7 +12,10 @@ use super::nodes::Remote;
 /// A command must end within so many seconds.
 const WITHIN_S: u64 = 90;
 
-/// What a command printed, and its exit code: 124 if it did not end in time.
+/// The exit code of a command that did not end in time: that of `timeout`.
+pub const TIMED_OUT: i32 = 124;
+
+/// What a command printed, and its exit code: [`TIMED_OUT`] if it did not end in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     pub code: Option<i32>,

@@ -50,7 +50,7 @@ impl Window {
             begin,
             start: Instant::now(),
             cpu: nodes.map(Process::cpu_s),
-            hashes: Hashes::default(),
+            hashes: Hashes::since(begin),
             ours: Chain::from(OURS, begin),
             theirs: Chain::from(AGAVE, begin),
             credits: credits(&ids),
@@ -77,6 +77,10 @@ impl Window {
         let at_least = usize::try_from((end - self.begin) / 2).unwrap_or(usize::MAX).max(1);
         let mut wrong = self.hashes.wrong(at_least);
         let lost = self.ours.lost(&self.theirs);
+        let read = self.ours.read_to().min(self.theirs.read_to());
+        if read + BEHIND_MAX < end.min(theirs) {
+            wrong.push(format!("the confirmed blocks of one node are known up to slot {read} alone"));
+        }
         if end.abs_diff(theirs) > BEHIND_MAX {
             wrong.push(format!("our node has confirmed slot {end}, Agave's {theirs}"));
         }
