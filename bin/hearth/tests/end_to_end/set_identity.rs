@@ -29,8 +29,13 @@ struct Member {
 impl Member {
     /// Starts a node with this identity, which may vote with an account.
     fn start(test: &str, gossip: u16, identity: &Path, vote: &str) -> Self {
+        Self::start_with(test, "none", gossip, identity, vote)
+    }
+
+    /// The same with this isolation of sign.
+    fn start_with(test: &str, isolation: &str, gossip: u16, identity: &Path, vote: &str) -> Self {
         let mut setup = joining(test);
-        setup.with("consensus.vote", true);
+        setup.with("consensus.vote", true).with("security.isolation", isolation);
         let entrypoint = format!("127.0.0.1:{gossip}");
         let identity = identity.to_str().unwrap();
         let node = start(&setup, &["--entrypoint", &entrypoint, "--identity", identity, "--vote-account", vote]);
@@ -121,6 +126,26 @@ fn identity_moves_to_a_spare_and_back() {
     assert!(spare.node.metrics().total("tower_adopted_towers") > 0);
     spare.node.stop();
     primary.node.stop();
+    leader.stop();
+}
+
+#[test]
+fn sign_in_a_process_of_its_own_takes_another_identity() {
+    let keys = tempfile::tempdir().unwrap();
+    let (id, address) = fresh_key(keys.path(), "id.json");
+    let (spare_id, _) = fresh_key(keys.path(), "spare.json");
+    let (_, vote) = key(keys.path(), "vote.json", 38);
+    let (mut setup, gossip) = leader("swap-apart-lead");
+    setup.with("development.genesis.validators", vec![format!("{address} {vote} 250000")]);
+    let leader = setup.start();
+    let spare = Member::start_with("swap-apart", "auto", gossip, &spare_id, &vote);
+    reaches(&spare.node, slot(leader.rpc()));
+    spare.becomes(&id, &address, &[]);
+    is_known_at(&leader, &address, &spare);
+    // The key of the account's voter has signed them.
+    votes_after(&leader, &vote, 0);
+    wait_until("the node's process has no key", || same(seeds_in(&spare.node, &id), 0));
+    spare.node.stop();
     leader.stop();
 }
 

@@ -121,6 +121,8 @@ struct Disk {
     /// How many calls a tower takes to be written.
     delay: usize,
     asked: usize,
+    /// How many more calls it takes to put a tower away.
+    leaves_after: usize,
 }
 
 impl Disk {
@@ -147,6 +149,12 @@ impl Files for Disk {
         self.check()?;
         self.roots.push(root);
         Ok(())
+    }
+
+    fn leave(&mut self, _: &Pubkey) -> Poll<Result<(), SavedError>> {
+        let Some(left) = self.leaves_after.checked_sub(1) else { return Poll::Ready(Ok(())) };
+        self.leaves_after = left;
+        Poll::Pending
     }
 }
 

@@ -87,6 +87,26 @@ fn a_block_that_does_not_end_keeps_the_identity() {
 }
 
 #[test]
+fn only_the_disk_decides_once_the_tower_is_being_put_away() {
+    let own = leader(1);
+    let next = (own + 1) % NODES;
+    let (mut tested, desk) = changeable(own);
+    tested.disk.leaves_after = 1;
+    assert_eq!(begun(&tested.step()), [(1, 0)]);
+    desk.request(request(next, None)).unwrap();
+    assert!(changes(&tested.step()).is_empty(), "slot 1 is being made");
+    tested.at += Duration::from_millis(4_900);
+    tested.made(id(1), id(0), own);
+    tested.store(1, 0);
+    assert!(changes(&tested.step()).is_empty(), "the tower is being put away");
+    // The time for the end of a block has gone by, and the block is not whole any more.
+    tested.event(Event::Voided(1));
+    tested.at += Duration::from_millis(200);
+    assert_eq!(changes(&tested.step()), [node(next)]);
+    assert_eq!(desk.status().failure, None);
+}
+
+#[test]
 fn tower_of_another_chain_is_refused() {
     let (mut tested, desk) = changeable(0);
     desk.request(request(1, Some(Tower::new(other(0))))).unwrap();
