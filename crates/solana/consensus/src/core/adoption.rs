@@ -57,6 +57,7 @@ impl Consensus {
     /// be here.
     pub fn lead_after_a_rooted_vote(&mut self) {
         self.is_vote_rooted = false;
+        self.first_vote = None;
     }
 
     /// Whether the node casts no vote yet: see [`Self::settle_first`].

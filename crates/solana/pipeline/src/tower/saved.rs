@@ -283,7 +283,7 @@ pub fn tower(folder: &Path, node: &Pubkey) -> Result<Option<Tower>, SavedError> 
     let older = restore_away(away, put_away, node)?;
     let Some(bytes) = read(&file)? else { return Ok(older) };
     match Tower::restore(&bytes, node) {
-        Ok(tower) => Ok(newest([Some(tower), older])),
+        Ok(tower) => Ok(newest([older, Some(tower)])),
         Err(TowerError { kind: SavedErrorKind::Node, .. }) if has_left => Ok(older),
         Err(source) => Err(SavedError::Tower { file, source }),
     }
@@ -304,7 +304,7 @@ pub fn tower_of(folder: &Path, node: &Pubkey) -> Result<Option<Tower>, SavedErro
     let file = folder.join(format!("tower-1_9-{}.bin", encode_32(node)));
     let agave = read(&file)?.map(|bytes| Tower::from_agave(&bytes, node)).transpose();
     let agave = agave.map_err(|source| SavedError::Agave { file, source })?;
-    Ok(newest([own, put_away, agave]))
+    Ok(newest([agave, put_away, own]))
 }
 
 /// Where the tower of a node is while the node runs with another identity. It is empty if the node had none.
@@ -318,7 +318,7 @@ fn restore_away(file: PathBuf, bytes: Option<Vec<u8>>, node: &Pubkey) -> Result<
     restored.map_err(|source| SavedError::Tower { file, source })
 }
 
-/// The tower with the newest vote or root.
+/// The tower with the newest vote or root; of several, the last. Agave's lacks the hash of its root.
 fn newest<const N: usize>(towers: [Option<Tower>; N]) -> Option<Tower> {
     towers.into_iter().flatten().max_by_key(Tower::newest_slot)
 }

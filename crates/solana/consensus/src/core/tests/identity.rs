@@ -61,6 +61,17 @@ fn votes_of_the_own_process_are_never_adopted() {
 }
 
 #[test]
+fn vote_that_lets_the_node_lead_is_one_cast_from_now_on() {
+    let begins = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Begin { .. }));
+    let mut consensus = started(config(), 0, None);
+    assert!(begins(&line(&mut consensus, 1, 40)));
+    consensus.lead_after_a_rooted_vote();
+    // Its turn from 64 on passes. The root must include the vote for 41: that is 42.
+    assert!(!begins(&line(&mut consensus, 41, 72)));
+    assert!(begins(&line(&mut consensus, 73, 90)));
+}
+
+#[test]
 fn nothing_is_adopted_while_a_vote_for_another_fork_binds() {
     let mut consensus = started(config(), 0, None);
     line(&mut consensus, 1, 3);

@@ -54,10 +54,14 @@ impl Core {
         }
     }
 
-    /// Warns if votes of the account were taken that another process cast.
+    /// Warns if votes of the account were taken that another process cast. That one may have made blocks, too, which are
+    /// not here: none is made before a vote that is cast from now on is rooted.
     pub(super) fn note_adoption(&mut self, now: Clocks) {
         let Some(Adoption { bank, landed, newest }) = self.consensus.take_adoption() else { return };
         self.count.adopted_towers += 1;
+        if self.have_others_stake(&self.config.node) {
+            self.consensus.lead_after_a_rooted_vote();
+        }
         if self.warned_at.is_some_and(|at| now.monotonic < at + WARN_EVERY) {
             return;
         }
