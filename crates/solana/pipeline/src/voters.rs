@@ -11,7 +11,7 @@
 //!
 //! Where sign has a process of its own, its keys are handed over before it runs, and changes follow on the same pipe,
 //! each in one piece: a kind, and a seed, which is written from one locked page and read into another. The key of
-//! another identity takes the same way: [`IdentityPipe`].
+//! another identity takes the same way.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;

@@ -38,8 +38,8 @@ impl Consensus {
 
     /// Takes another identity. No own block may be in progress.
     ///
-    /// A tower that reaches the newest known vote of its account counts at once. Otherwise the node takes the votes of the
-    /// account, and casts none until these are old: see [`Self::settle_first`].
+    /// A tower that reaches the newest known vote of its account counts at once. Otherwise the node takes the votes of
+    /// the account, and casts none until these are old: see [`Self::settle_first`].
     ///
     /// # Errors
     ///

@@ -89,7 +89,8 @@ impl IdentitySwitch {
     pub fn request(&self, path: &Path, requires_tower: bool) -> Result<(), SwitchError> {
         let identity = keys::read_private(path)?;
         let node = identity.public;
-        // From here on no change begins. One that ends while the tower is read would leave one that lacks the last votes.
+        // From here on no change begins. One that ends while the tower is read would leave a tower that lacks the last
+        // votes.
         let _one = self.requests.lock();
         let status = self.status();
         if status.is_changing {

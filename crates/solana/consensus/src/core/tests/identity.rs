@@ -71,15 +71,21 @@ fn vote_that_lets_the_node_lead_is_one_cast_from_now_on() {
     assert!(begins(&line(&mut consensus, 73, 90)));
 }
 
-#[test]
-fn nothing_is_adopted_while_a_vote_for_another_fork_binds() {
+/// A node that has voted for 1 to 4, and a fork that leaves out 4: its first block is 5.
+fn voted_for_four() -> Consensus {
     let mut consensus = started(config(), 0, None);
     line(&mut consensus, 1, 3);
     let others = (1..NODES).map(|name| account(name, 1..4)).collect();
     consensus.on_frozen(frozen(id(4), id(3), others), 0).expect("frozen");
     assert_eq!(votes(&step(&mut consensus, 2_000)).len(), 1);
-    // The other process votes for 5, which leaves out 4. That vote binds this node up to 6.
     consensus.on_frozen(frozen(id(5), id(3), vec![]), 0).expect("frozen");
+    consensus
+}
+
+#[test]
+fn nothing_is_adopted_while_a_vote_for_another_fork_binds() {
+    let mut consensus = voted_for_four();
+    // The other process votes for 5, which leaves out 4. That vote binds this node up to 6.
     consensus.on_frozen(frozen(id(6), id(5), vec![account(0, [1, 2, 3, 5])]), 0).expect("frozen");
     assert_eq!((consensus.take_adoption(), slots(&consensus)), (None, vec![1, 2, 3, 4]));
     consensus.on_frozen(frozen(id(7), id(6), vec![]), 0).expect("frozen");
@@ -89,13 +95,8 @@ fn nothing_is_adopted_while_a_vote_for_another_fork_binds() {
 
 #[test]
 fn no_slot_before_the_bank_of_an_adoption_is_voted_for() {
-    let mut consensus = started(config(), 0, None);
-    line(&mut consensus, 1, 3);
-    let others = (1..NODES).map(|name| account(name, 1..4)).collect();
-    consensus.on_frozen(frozen(id(4), id(3), others), 0).expect("frozen");
-    assert_eq!(votes(&step(&mut consensus, 2_000)).len(), 1);
+    let mut consensus = voted_for_four();
     // The vote for 4 binds up to 6. In 7 the account has one for 5, on the other fork, which 6 is on, too.
-    consensus.on_frozen(frozen(id(5), id(3), vec![]), 0).expect("frozen");
     consensus.on_frozen(frozen(id(6), id(5), vec![]), 0).expect("frozen");
     consensus.on_frozen(frozen(id(7), id(5), vec![account(0, [1, 2, 3, 5])]), 0).expect("frozen");
     assert_eq!(slots(&consensus), [1, 2, 3, 5]);

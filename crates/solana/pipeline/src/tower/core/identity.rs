@@ -54,8 +54,8 @@ impl Core {
         }
     }
 
-    /// Warns if votes of the account were taken that another process cast. That one may have made blocks, too, which are
-    /// not here: none is made before a vote that is cast from now on is rooted.
+    /// Warns if votes of the account were taken that another process cast. That one may have made blocks, too, which
+    /// are not here: none is made before a vote that is cast from now on is rooted.
     pub(super) fn note_adoption(&mut self, now: Clocks) {
         let Some(Adoption { bank, landed, newest }) = self.consensus.take_adoption() else { return };
         self.count.adopted_towers += 1;
