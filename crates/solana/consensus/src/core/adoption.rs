@@ -44,8 +44,8 @@ impl Consensus {
     }
 
     /// For a node that may lack votes of its identity: takes the votes of its account, and casts none until the newest
-    /// is [`SETTLED_SLOTS`] older than the heaviest fork's tip. One that was heard and has not landed counts, too. While
-    /// another process votes with the account that never happens.
+    /// is [`SETTLED_SLOTS`] older than the heaviest fork's tip. One that was heard and has not landed counts, too.
+    /// While another process votes with the account that never happens.
     pub fn settle_first(&mut self) {
         self.is_settling = true;
         // The newest votes may be on another fork than the heaviest. A root that is adopted removes banks.
