@@ -12,6 +12,10 @@
 //!         that the requester knows which of its requests are still pending
 //! source  Firedancer's keyguard: this tile decides what may be signed, not the requester
 //!
+//! Before it answers a request it takes the key of another identity, if there is one: from the node's
+//! [`IdentityWatch`], or from the [pipe](crate::key_pipe) where it has a process of its own. A tile that knows the new
+//! address finds its key here.
+//!
 //! Each link has one role, and no two roles share a form. Shred's requests are Merkle roots: 32 bytes without the zeros
 //! that end a ping's token. Repair's are requests, 88 or 96 bytes that name this node as the sender, and pongs, each
 //! over a hash computed here. Rserve's are pings, whose tokens are built here from 8 random bytes. A transaction's
@@ -39,11 +43,12 @@ use hearth_wire::repair::is_repair_request;
 use hearth_wire::vote::is_vote_message_by;
 
 use crate::identity::IdentityWatch;
+use crate::key_pipe::{TakeOverError, read_key};
 use crate::links::{
     GOSSIP_SIGN, PING_NONCE, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE,
     SIGN_SHRED, SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
 };
-use crate::voters::{TakeOverError, VoterKeys, read_key};
+use crate::voters::VoterKeys;
 
 /// The system calls of its process, where it has one of its own: it waits, keeps time, has memory, and takes keys from
 /// a pipe. It opens nothing.
@@ -102,22 +107,24 @@ pub struct Config {
     pub vote_account: Option<Pubkey>,
     /// The keys of which one must be that account's authorized voter.
     pub voters: VoterKeys,
-    /// Has the key of another identity.
+    /// Has the key of another identity. In a process of its own sign has it from the pipe by which it took this over,
+    /// and this one never changes.
     pub identity: IdentityWatch,
 }
 
 impl Config {
-    /// Writes all of it to the process that takes the tile over; changes of the voters' keys follow on the same pipe.
-    /// No key remains in this process.
+    /// Writes all of it to the process that takes the tile over; changes of the identity and of the voters' keys follow
+    /// on the same pipe: its writes should not wait from then on. No key remains in this process.
     ///
     /// # Errors
     /// The pipe fails.
     pub fn hand_over(self, mut pipe: Box<dyn Write + Send>) -> io::Result<()> {
-        pipe.write_all(&[u8::from(self.vote_account.is_some())])?;
-        pipe.write_all(&self.vote_account.unwrap_or_default())?;
-        pipe.write_all(self.key.seed())?;
-        drop(self.key);
-        self.voters.hand_over(pipe)
+        let Self { key, vote_account, voters, identity } = self;
+        pipe.write_all(&[u8::from(vote_account.is_some())])?;
+        pipe.write_all(&vote_account.unwrap_or_default())?;
+        pipe.write_all(key.seed())?;
+        drop(key);
+        identity.hand_over(voters.hand_over(pipe)?)
     }
 
     /// Reads what [`Config::hand_over`] writes. Reads from the pipe must not wait once this has returned.
@@ -216,16 +223,16 @@ impl Tile for Sign {
     }
 
     fn housekeep(&mut self, _: &mut Out<'_, Self>) {
-        self.take_key();
         // Tower asks for nothing once all keys are removed, and they must not stay.
         self.voters.update();
+        self.take_key();
     }
 }
 
 impl Sign {
     /// Takes the key of another identity; the old one is wiped.
     fn take_key(&mut self) {
-        if let Some(key) = self.identity.take_key() {
+        if let Some(key) = self.identity.take_key().or_else(|| self.voters.take_identity()) {
             self.key = key;
         }
     }
@@ -495,6 +502,46 @@ mod tests {
         assert_eq!(signer(3), (true, false, 3), "tower has not committed it");
         tower.commit();
         assert_eq!(signer(5), (false, true, 6));
+    }
+
+    #[test]
+    fn another_identity_signs_once_its_key_is_on_the_pipe() {
+        use crate::identity::{IdentityRequest, Role};
+        use hearth_tile::sys::process::never_wait_for;
+        use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
+        use std::os::fd::AsRawFd;
+        let [old, new] = [7, 9].map(|seed| Keypair::from_seed(&[seed; 32]).unwrap().public_key());
+        let votes = [Lockout { slot: 9, confirmation_count: 1 }];
+        let sync = TowerSync { votes: &votes, root: None, timestamp: None, is_switch: false };
+        let block = VotedBlock { slot: 9, bank_hash: [1; 32], block_id: [2; 32], blockhash: [3; 32] };
+        let vote = |voter: &Pubkey| sync.message_by(voter, voter, &ACCOUNT, &block).bytes().to_vec();
+        let (desk, _, voters) = VoterDesk::new(old, vec![]);
+        let config = Config { vote_account: Some(ACCOUNT), voters, ..config() };
+        let mut tower = config.identity.clone();
+        let (reads, writes) = io::pipe().unwrap();
+        let descriptor = reads.as_raw_fd();
+        config.hand_over(Box::new(writes)).unwrap();
+        let taken = Config::take_over(Box::new(reads)).unwrap();
+        never_wait_for(descriptor).unwrap();
+        let mut rig = Rig::<Sign>::new(taken, &["tower_sign"], &["sign_tower"]);
+        let mut signed = |tag: u64| {
+            rig.give("tower_sign", tag, &vote(&old));
+            rig.give("tower_sign", tag + 1, &vote(&new));
+            rig.run();
+            let (signed, refused) = answers(&mut rig, "sign_tower");
+            (signed.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), refused)
+        };
+        assert_eq!(signed(1), (vec![1], vec![2]));
+        let role = Role { vote_account: Some(ACCOUNT), leads: false, tower: None };
+        let key = Keypair::from_seed(&[9; 32]).unwrap();
+        tower.desk().request(IdentityRequest { key, role }).unwrap();
+        assert_eq!(signed(3), (vec![3], vec![4]), "tower has not sent it");
+        tower.send_key().unwrap();
+        tower.commit();
+        assert_eq!(signed(5), (vec![6], vec![5]), "the identity may sign votes as the old one could");
+        // Both desks have the pipe: changes of the voters' keys still come.
+        desk.remove_all().unwrap();
+        assert_eq!(signed(7), (vec![], vec![7, 8]));
     }
 
     #[test]
