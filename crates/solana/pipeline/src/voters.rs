@@ -205,7 +205,7 @@ impl VoterKeys {
         }
     }
 
-    /// Where sign has a process of its own: applies what is on the pipe, and returns the key of another identity if
+    /// Where sign has a process of its own: applies the changes on the pipe, and returns the key of another identity if
     /// one has come.
     pub(crate) fn take_identity(&mut self) -> Option<Keypair> {
         if matches!(self.changes, Changes::Pipe(_)) {
@@ -278,6 +278,9 @@ impl VoterDesk {
 #[cfg(test)]
 mod tests {
     use std::io::IoSlice;
+    use std::os::fd::AsRawFd;
+
+    use hearth_tile::sys::process::never_wait_for;
 
     use super::*;
 
@@ -357,6 +360,21 @@ mod tests {
         const CUT: &[u8] = &[0, 1, 7];
         let cut = VoterKeys::take_over(Box::new(CUT));
         assert!(matches!(cut, Err(TakeOverError::Pipe(_))));
+    }
+
+    #[test]
+    fn full_pipe_changes_nothing() {
+        let own = key(1).public_key();
+        let (desk, voters, keys) = VoterDesk::new(own, vec![]);
+        let (_reads, writes) = io::pipe().unwrap();
+        let same = writes.try_clone().unwrap();
+        keys.hand_over(Box::new(writes)).unwrap();
+        never_wait_for(same.as_raw_fd()).unwrap();
+        // It has room for some 64 KiB.
+        while desk.remove_all().is_ok() {}
+        assert_eq!(desk.remove_all(), Err(VoterError::Busy));
+        assert_eq!(desk.add(key(2)), Err(VoterError::Busy));
+        assert_eq!(voters.choose(Some(&key(2).public_key()), &own), None);
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn identity_stays_where_sign_does_not_take_the_key() {
     let status = desk.status();
     assert_eq!((status.identity, status.is_changing), (node(old), false));
     assert!(status.failure.is_some_and(|why| why.contains("does not take the new key")));
-    // It goes on as before.
+    // The old one still votes.
     tested.froze(id(1), id(0), vec![]);
     assert_eq!(voters(&tested.step()), [(node(old), account(old))]);
 }
