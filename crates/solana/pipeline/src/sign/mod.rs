@@ -16,6 +16,10 @@
 //! [`IdentityWatch`], or from the [pipe](crate::key_pipe) where it has a process of its own. A tile that knows the new
 //! address finds its key here.
 //!
+//! A request is copied before it is looked at, since code that has taken the node's process over may write to the link
+//! at any time. It could exchange bytes that were checked; and a signature reads its message twice, so that bytes which
+//! change in between reveal the key.
+//!
 //! Each link has one role, and no two roles share a form. Shred's requests are Merkle roots: 32 bytes without the zeros
 //! that end a ping's token. Repair's are requests, 88 or 96 bytes that name this node as the sender, and pongs, each
 //! over a hash computed here. Rserve's are pings, whose tokens are built here from 8 random bytes. A transaction's
@@ -46,7 +50,7 @@ use crate::identity::IdentityWatch;
 use crate::key_pipe::{TakeOverError, read_key};
 use crate::links::{
     GOSSIP_SIGN, PING_NONCE, PONG, REPAIR_SIGN, RSERVE_SIGN, SHRED_SIGN, SIGN_GOSSIP, SIGN_REPAIR, SIGN_RSERVE,
-    SIGN_SHRED, SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXSEND_SIGN, ping_token,
+    SIGN_SHRED, SIGN_TOWER, SIGN_TXSEND, TOWER_SIGN, TXN_MTU, TXSEND_SIGN, ping_token,
 };
 use crate::voters::VoterKeys;
 
@@ -165,6 +169,8 @@ pub struct Sign {
     gossip: Option<(In, Port)>,
     /// Pings, and their answers.
     rserve: Option<(In, Port)>,
+    /// The bytes of the request in progress.
+    request: Vec<u8>,
 }
 
 impl Tile for Sign {
@@ -181,45 +187,20 @@ impl Tile for Sign {
         let gossip = host.inputs_named(GOSSIP_SIGN).into_iter().zip(host.outputs(SIGN_GOSSIP)).next();
         let rserve = host.inputs_named(RSERVE_SIGN).into_iter().zip(host.outputs(SIGN_RSERVE)).next();
         let Config { key, voters, identity, .. } = config;
-        Ok(Self { key, identity, voters, shred, tower, handshakes, repair, gossip, rserve })
+        let request = Vec::with_capacity(TXN_MTU);
+        Ok(Self { key, identity, voters, shred, tower, handshakes, repair, gossip, rserve, request })
     }
 
     fn on_frag(&mut self, frag: Frag<'_>, out: &mut Out<'_, Self>) {
         // The requester may know of a change already.
         self.take_key();
-        if self.tower.as_ref().is_some_and(|role| role.input == frag.input()) {
-            return self.tower_vote(&frag, out);
-        }
-        if let Some((input, port)) = self.handshakes
-            && input == frag.input()
-        {
-            return self.handshake(port, &frag, out);
-        }
-        if let Some((input, port)) = self.repair
-            && input == frag.input()
-        {
-            return self.repair(port, &frag, out);
-        }
-        if let Some((input, port)) = self.gossip
-            && input == frag.input()
-        {
-            return self.gossip(port, &frag, out);
-        }
-        if let Some((input, port)) = self.rserve
-            && input == frag.input()
-        {
-            return self.ping(port, &frag, out);
-        }
-        let answer = self.shred.iter().find(|(input, _)| *input == frag.input()).map(|(_, port)| *port);
-        let Some(port) = answer else {
-            out.count.refused += 1;
-            return out.filtered();
-        };
-        if !is_root(frag.payload()) {
-            return refuse(port, &frag, out);
-        }
-        out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
-        out.count.signed_shred += 1;
+        let mut request = std::mem::take(&mut self.request);
+        request.clear();
+        request.extend_from_slice(frag.payload());
+        // The compiler must not read the link in place of the copy.
+        let request = std::hint::black_box(request);
+        self.answer(&frag.with_payload(&request), out);
+        self.request = request;
     }
 
     fn housekeep(&mut self, _: &mut Out<'_, Self>) {
@@ -235,6 +216,43 @@ impl Sign {
         if let Some(key) = self.identity.take_key().or_else(|| self.voters.take_identity()) {
             self.key = key;
         }
+    }
+
+    /// Answers a request by the role of its link.
+    fn answer(&mut self, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
+        if self.tower.as_ref().is_some_and(|role| role.input == frag.input()) {
+            return self.tower_vote(frag, out);
+        }
+        if let Some((input, port)) = self.handshakes
+            && input == frag.input()
+        {
+            return self.handshake(port, frag, out);
+        }
+        if let Some((input, port)) = self.repair
+            && input == frag.input()
+        {
+            return self.repair(port, frag, out);
+        }
+        if let Some((input, port)) = self.gossip
+            && input == frag.input()
+        {
+            return self.gossip(port, frag, out);
+        }
+        if let Some((input, port)) = self.rserve
+            && input == frag.input()
+        {
+            return self.ping(port, frag, out);
+        }
+        let answer = self.shred.iter().find(|(input, _)| *input == frag.input()).map(|(_, port)| *port);
+        let Some(port) = answer else {
+            out.count.refused += 1;
+            return out.filtered();
+        };
+        if !is_root(frag.payload()) {
+            return refuse(port, frag, out);
+        }
+        out.publish(port, frag.tag(), &self.key.sign(frag.payload()));
+        out.count.signed_shred += 1;
     }
 
     /// Whether this is the signed part of a repair request, and cannot be a gossip value.
