@@ -8,8 +8,9 @@
 //! Tower decides when the identity changes: it lets a block in progress end, and puts the old identity's tower away. It
 //! then commits. From that moment sign finds the new key before it answers anything else, and every tile finds the new
 //! address the next time it looks. Where sign has a process of its own, tower writes the key to its
-//! [pipe](crate::key_pipe) before it commits, and the page in this process is wiped. Whatever is on its way in the name of the old identity is refused by sign, as any
-//! request is that does not name its key, and is lost as a lost packet is.
+//! [pipe](crate::key_pipe) before it commits, and the page in this process is wiped. Whatever is on its way in the name
+//! of the old identity is refused by sign, as any request is that does not name its key, and is lost as a lost packet
+//! is.
 
 use std::fmt;
 use std::io;
