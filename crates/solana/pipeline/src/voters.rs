@@ -9,16 +9,18 @@
 //! voters whose keys sign has, but for a vote that is on its way while its key is removed: sign refuses that one. Sign
 //! takes changes over at each vote and at each housekeeping, so that removed keys are gone a moment later.
 //!
-//! Where sign has a process of its own, its keys are handed over before it runs, and changes follow on the same pipe,
-//! each in one piece: a kind, and a seed, which is written from one locked page and read into another.
+//! Where sign has a process of its own, its keys are handed over before it runs, and changes follow on the same
+//! [pipe](crate::key_pipe).
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use hearth_keys::{Keypair, LockError};
+use hearth_keys::Keypair;
 use hearth_wire::Pubkey;
 use parking_lot::Mutex;
+
+use crate::key_pipe::{KeyChange, KeySender, TakeOverError, next_change, read_key};
 
 /// Maximum number of keys.
 pub const VOTERS_MAX: usize = 4;
@@ -32,94 +34,60 @@ pub enum VoterError {
     /// The maximum number of keys is reached.
     #[error("There are {VOTERS_MAX} authorized voters already: remove all first")]
     TooMany,
+    /// The process of sign does not take changes now.
+    #[error("The tile sign does not take keys now: try again")]
+    Busy,
     /// Sign has stopped.
     #[error("The node is stopping")]
     Stopped,
 }
 
-enum Change {
-    Add(Keypair),
-    RemoveAll,
-}
-
-/// Bytes of a seed.
-const SEED: usize = 32;
-/// Kinds of changes on a pipe.
-const ADD: u8 = 1;
-const REMOVE_ALL: u8 = 2;
-
-/// Why keys do not arrive in the process that takes them over.
-#[derive(Debug, thiserror::Error)]
-pub enum TakeOverError {
-    /// The pipe fails, or ends early.
-    #[error("cannot receive keys: {0}")]
-    Pipe(#[from] io::Error),
-    /// There is no locked page for a key.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-}
-
 /// Where changes go.
 enum Outlet {
     /// To the tile, in this process.
-    Tile(Sender<Change>),
+    Tile(Sender<KeyChange>),
     /// To the process of the tile.
-    Process(Box<dyn Write + Send>),
+    Process(KeySender),
 }
 
 impl Outlet {
-    fn send(&mut self, change: Change) -> Result<(), VoterError> {
-        let sent = match self {
-            Self::Tile(tile) => return tile.send(change).map_err(|_| VoterError::Stopped),
-            Self::Process(pipe) => match &change {
-                Change::Add(key) => send(pipe, ADD, key.seed()),
-                Change::RemoveAll => send(pipe, REMOVE_ALL, &[0; SEED]),
-            },
-        };
-        sent.map_err(|_| VoterError::Stopped)
+    fn add(&self, key: Keypair) -> Result<(), VoterError> {
+        match self {
+            Self::Tile(tile) => tile.send(KeyChange::AddVoter(key)).map_err(|_| VoterError::Stopped),
+            Self::Process(pipe) => pipe.add_voter(&key).map_err(|why| failure(&why)),
+        }
+    }
+
+    fn remove_all(&self) -> Result<(), VoterError> {
+        match self {
+            Self::Tile(tile) => tile.send(KeyChange::RemoveVoters).map_err(|_| VoterError::Stopped),
+            Self::Process(pipe) => pipe.remove_voters().map_err(|why| failure(&why)),
+        }
     }
 }
 
-/// Writes a kind and a seed to a pipe. The system writes so few bytes in one piece, or none.
-fn send(pipe: &mut dyn Write, kind: u8, seed: &[u8; SEED]) -> io::Result<()> {
-    match pipe.write_vectored(&[IoSlice::new(&[kind]), IoSlice::new(seed)])? {
-        written if written == 1 + SEED => Ok(()),
-        _ => Err(ErrorKind::WriteZero.into()),
+/// What it means that a change cannot be written.
+fn failure(why: &io::Error) -> VoterError {
+    match why.kind() {
+        ErrorKind::WouldBlock => VoterError::Busy,
+        _ => VoterError::Stopped,
     }
-}
-
-/// Reads a seed from a pipe into a locked page.
-pub(crate) fn read_key(pipe: &mut dyn Read) -> Result<Keypair, TakeOverError> {
-    Keypair::new(|seed| pipe.read_exact(seed).map_err(TakeOverError::Pipe))
 }
 
 /// Where changes come from.
 enum Changes {
     None,
-    Here(Receiver<Change>),
+    Here(Receiver<KeyChange>),
     /// From the process that handed the keys over; never waits.
     Pipe(Box<dyn Read + Send>),
 }
 
 impl Changes {
-    /// Panics if a key has come over the pipe, and there is no locked page for it: votes would be refused from then on.
-    fn next(&mut self) -> Option<Change> {
+    fn next(&mut self) -> Option<KeyChange> {
         match self {
             Self::None => None,
             Self::Here(changes) => changes.try_recv().ok(),
-            Self::Pipe(pipe) => {
-                let mut kind = [0];
-                // Nothing is there, or the other end is gone, which ends this process.
-                if pipe.read(&mut kind).ok()? == 0 {
-                    return None;
-                }
-                if kind == [ADD] {
-                    return Some(Change::Add(read_key(pipe).unwrap_or_else(|why| panic!("{why}"))));
-                }
-                assert_eq!(kind, [REMOVE_ALL], "a change of another form");
-                pipe.read_exact(&mut [0; SEED]).expect("a change comes in one piece");
-                Some(Change::RemoveAll)
-            }
+            Self::Pipe(pipe) => next_change(pipe),
         }
     }
 }
@@ -178,6 +146,8 @@ pub struct VoterKeys {
     has_identity: bool,
     keys: Vec<Keypair>,
     changes: Changes,
+    /// The key of another identity of the node, which came on the pipe.
+    identity: Option<Keypair>,
     /// The desk's outlet, if there is a desk.
     outlet: Option<Arc<Mutex<Outlet>>>,
 }
@@ -185,25 +155,26 @@ pub struct VoterKeys {
 impl VoterKeys {
     /// Creates a set that always holds only the identity.
     pub fn identity_alone() -> Self {
-        Self { has_identity: true, keys: vec![], changes: Changes::None, outlet: None }
+        Self { has_identity: true, keys: vec![], changes: Changes::None, identity: None, outlet: None }
     }
 
-    /// Writes these keys to the process that takes them over, and has the desk's changes follow them on the same pipe.
-    /// The keys are wiped here.
+    /// Writes these keys to the process that takes them over, and has the desk's changes follow them on the same pipe,
+    /// as others may by what this returns. The keys are wiped here.
     ///
     /// # Errors
     /// The pipe fails.
-    pub(crate) fn hand_over(mut self, mut pipe: Box<dyn Write + Send>) -> io::Result<()> {
+    pub(crate) fn hand_over(mut self, mut pipe: Box<dyn Write + Send>) -> io::Result<KeySender> {
         let outlet = self.outlet.take();
         // The desk waits meanwhile.
         let mut outlet = outlet.as_ref().map(|outlet| outlet.lock());
         self.update();
         pipe.write_all(&[u8::from(self.has_identity), self.keys.len() as u8])?;
         self.keys.iter().try_for_each(|key| pipe.write_all(key.seed()))?;
+        let sender = KeySender::new(pipe);
         if let Some(outlet) = &mut outlet {
-            **outlet = Outlet::Process(pipe);
+            **outlet = Outlet::Process(sender.clone());
         }
-        Ok(())
+        Ok(sender)
     }
 
     /// Reads what [`VoterKeys::hand_over`] writes, and takes changes from the pipe from then on: reads from it must not
@@ -216,20 +187,31 @@ impl VoterKeys {
         pipe.read_exact(&mut head)?;
         let [has_identity, count] = head;
         let keys = (0..count).map(|_| read_key(&mut pipe)).collect::<Result<_, _>>()?;
-        Ok(Self { has_identity: has_identity != 0, keys, changes: Changes::Pipe(pipe), outlet: None })
+        let changes = Changes::Pipe(pipe);
+        Ok(Self { has_identity: has_identity != 0, keys, changes, identity: None, outlet: None })
     }
 
     /// Applies the operator's changes.
     pub(crate) fn update(&mut self) {
         while let Some(change) = self.changes.next() {
             match change {
-                Change::Add(key) => self.keys.push(key),
-                Change::RemoveAll => {
+                KeyChange::AddVoter(key) => self.keys.push(key),
+                KeyChange::RemoveVoters => {
                     self.keys.clear();
                     self.has_identity = false;
                 }
+                KeyChange::SetIdentity(key) => self.identity = Some(key),
             }
         }
+    }
+
+    /// Where sign has a process of its own: applies the changes on the pipe, and returns the key of another identity if
+    /// one has come.
+    pub(crate) fn take_identity(&mut self) -> Option<Keypair> {
+        if matches!(self.changes, Changes::Pipe(_)) {
+            self.update();
+        }
+        self.identity.take()
     }
 
     /// Returns the key whose address satisfies a condition, among these keys and the identity's if that may sign.
@@ -256,14 +238,15 @@ impl VoterDesk {
             false => Voters::of(keys.iter().map(Keypair::public_key).collect(), false),
         };
         let outlet = Arc::new(Mutex::new(Outlet::Tile(changes)));
-        let keys = VoterKeys { has_identity, keys, changes: Changes::Here(received), outlet: Some(outlet.clone()) };
+        let changes = Changes::Here(received);
+        let keys = VoterKeys { has_identity, keys, changes, identity: None, outlet: Some(outlet.clone()) };
         (Self { voters: voters.clone(), outlet }, voters, keys)
     }
 
     /// Lets a key sign votes from the next one on.
     ///
     /// # Errors
-    /// The key may already sign, there are too many keys, or the node is stopping.
+    /// The key may already sign, there are too many keys, or sign does not take it.
     pub fn add(&self, key: Keypair) -> Result<(), VoterError> {
         let mut list = self.voters.0.lock();
         let address = key.public_key();
@@ -274,7 +257,7 @@ impl VoterDesk {
             return Err(VoterError::TooMany);
         }
         // Before tower can name it.
-        self.outlet.lock().send(Change::Add(key))?;
+        self.outlet.lock().add(key)?;
         list.voters.push(address);
         Ok(())
     }
@@ -282,18 +265,23 @@ impl VoterDesk {
     /// Removes all keys, the identity's included.
     ///
     /// # Errors
-    /// The node is stopping.
+    /// Sign does not learn of it, but no vote is cast: tower names no voter any more.
     pub fn remove_all(&self) -> Result<(), VoterError> {
         let mut list = self.voters.0.lock();
         list.voters.clear();
         list.has_identity = false;
         list.is_cut = true;
-        self.outlet.lock().send(Change::RemoveAll)
+        self.outlet.lock().remove_all()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::IoSlice;
+    use std::os::fd::AsRawFd;
+
+    use hearth_tile::sys::process::never_wait_for;
+
     use super::*;
 
     fn key(seed: u8) -> Keypair {
@@ -372,6 +360,21 @@ mod tests {
         const CUT: &[u8] = &[0, 1, 7];
         let cut = VoterKeys::take_over(Box::new(CUT));
         assert!(matches!(cut, Err(TakeOverError::Pipe(_))));
+    }
+
+    #[test]
+    fn full_pipe_changes_nothing() {
+        let own = key(1).public_key();
+        let (desk, voters, keys) = VoterDesk::new(own, vec![]);
+        let (_reads, writes) = io::pipe().unwrap();
+        let same = writes.try_clone().unwrap();
+        keys.hand_over(Box::new(writes)).unwrap();
+        never_wait_for(same.as_raw_fd()).unwrap();
+        // It has room for some 64 KiB.
+        while desk.remove_all().is_ok() {}
+        assert_eq!(desk.remove_all(), Err(VoterError::Busy));
+        assert_eq!(desk.add(key(2)), Err(VoterError::Busy));
+        assert_eq!(voters.choose(Some(&key(2).public_key()), &own), None);
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl IdentitySwitch {
     ///
     /// The key or its tower cannot be read; there is no tower, and one is required; another change is under way.
     pub fn request(&self, path: &Path, requires_tower: bool) -> Result<(), SwitchError> {
-        let identity = keys::read(path)?;
+        let identity = keys::read_private(path)?;
         let node = identity.public;
         let tower = found_tower(&self.folder, &node)?;
         if requires_tower && tower.is_none() {
