@@ -97,6 +97,14 @@ fn each_target_has_a_corpus_and_a_row_of_the_page() {
 }
 
 #[test]
+fn a_busy_machine_makes_no_failure() {
+    let (second, busy) = (Duration::from_secs(1), 5 * runner::HANG);
+    assert_eq!(runner::hangs(runner::HANG, busy), None, "it had no core for most of the time");
+    assert!(runner::hangs(runner::HANG + second, busy).unwrap().contains("120 s of CPU time"));
+    assert!(runner::hangs(second, runner::STALL + second).unwrap().contains("not ended after 1800 s"));
+}
+
+#[test]
 fn the_corpus_is_small() {
     let files = TARGETS.iter().flat_map(|target| runner::corpus(target.name));
     let bytes: u64 = files.map(|(_, bytes)| bytes.len() as u64).sum();
