@@ -8,8 +8,8 @@
 //! k·G takes nearly all of the time. It is computed by the lanes that recover public keys, as (k − c)·G + c·G with a
 //! constant c: their formulas add multiples of two points, and here both are the generator.
 //!
-//! **The time depends on the secrets**: tables are read by their digits. Only for keys that guard nothing, such as the
-//! accounts of a load.
+//! **The time depends on the secrets**: tables are read by their digits. Only for keys that guard little, such as the
+//! accounts of a load: no wallet or node signs so.
 
 use super::{Arithmetic, SignItem, Signature};
 
