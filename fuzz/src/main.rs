@@ -4,8 +4,8 @@
 //! HEARTH_FUZZ_TARGET=txn cargo +nightly fuzz run hearth-fuzz fuzz/corpus/txn
 //! ```
 //!
-//! One program has all targets, since each program links the whole node. On the stable compiler the test of this package
-//! runs the targets; this program then only says so.
+//! One program has all targets, since each program links the whole node. On the stable compiler the test of this
+//! package runs the targets; this program then only says so.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -4,8 +4,8 @@
 //! writes  nothing; panics if a property does not hold
 //! memory  two chains and their servers, which live as long as the process
 //!
-//! The servers keep state between inputs: filters, transactions to send again, and the pool. A failure that depends on it needs the
-//! inputs before, so the seed of the run.
+//! The servers keep state between inputs: filters, transactions to send again, and the pool. A failure that depends on it
+//! needs the inputs before, so the seed of the run.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};

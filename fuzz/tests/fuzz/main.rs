@@ -3,8 +3,10 @@
 //! - `HEARTH_FUZZ_SECONDS`: how long to try mutations, over all targets together; 5 by default.
 //! - `HEARTH_SEED`: which mutations; one that differs from run to run by default.
 //! - `HEARTH_FUZZ_TARGET`: one target in place of all.
-//! - `HEARTH_FUZZ_INPUT`: one file in place of corpus and mutations; a path from the top of the repository, or absolute.
+//! - `HEARTH_FUZZ_INPUT`: one file in place of corpus and mutations; a path from the top of the repository, or
+//!   absolute.
 
+mod accepted;
 mod mutate;
 
 use std::collections::BTreeSet;

@@ -10,8 +10,8 @@
 //! [`genesis_command`] makes the genesis of a cluster, [`ledger_command`] inspects a chain offline, and [`recorded`]
 //! replays what the cluster's own bank did. [`capture`] records what a node receives, for the simulator. [`archives`]
 //! serves the cluster's snapshots. [`validator`] runs a node with Agave's options and controls it by the socket of
-//! [`admin`]; [`catchup`] compares two nodes. [`apart`] starts and is the process of a tile. The other modules are parts
-//! of `hearth config`.
+//! [`admin`]; [`catchup`] compares two nodes. [`apart`] starts and is the process of a tile. The other modules are
+//! parts of `hearth config`.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // `output` does not panic when nobody reads.
 

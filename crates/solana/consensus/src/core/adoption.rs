@@ -49,8 +49,8 @@ impl Consensus {
         self.adopt(self.forks.heaviest());
     }
 
-    /// Lets the node lead only once a vote made from now on is rooted: blocks that its identity made elsewhere may not be
-    /// here.
+    /// Lets the node lead only once a vote made from now on is rooted: blocks that its identity made elsewhere may not
+    /// be here.
     pub fn lead_after_a_rooted_vote(&mut self) {
         self.is_vote_rooted = false;
     }

@@ -69,8 +69,8 @@ impl Lockouts {
         root <= self.root && votes.iter().filter(|vote| Some(vote.slot) > self.root).all(is_kept)
     }
 
-    /// Whether these votes keep what those of `own` forbid, wherever they bind at `slot` or later: each of them is of an
-    /// ancestor, and rooted here, or a vote here for it or for a descendant binds as long.
+    /// Whether these votes keep what those of `own` forbid, wherever they bind at `slot` or later: each of them is of
+    /// an ancestor, and rooted here, or a vote here for it or for a descendant binds as long.
     pub fn keep(&self, own: &Self, slot: u64, is_ancestor: impl Fn(u64) -> bool) -> bool {
         let is_covered = |vote: &Lockout| {
             let binds_as_long = |other: &Lockout| {

@@ -46,8 +46,8 @@ pub trait Files {
     /// The write failed, or the previous one did.
     fn save_root(&mut self, root: BankId) -> Result<(), SavedError>;
 
-    /// Puts the tower of a node away that takes another identity, durably, for the day on which it takes this one again.
-    /// While that is pending, the caller continues and calls again.
+    /// Puts the tower of a node away that takes another identity, durably, for the day on which it takes this one
+    /// again. While that is pending, the caller continues and calls again.
     ///
     /// # Errors
     /// The tower stays where it is.
