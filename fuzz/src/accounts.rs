@@ -71,7 +71,7 @@ pub fn sysvar(input: &[u8]) {
                 black_box(history.get(epoch));
             }
             for (activation_epoch, deactivation_epoch) in [(0, u64::MAX), (1, 7), (7, 7), (100, 101), (u64::MAX, 2)] {
-                let (vote, stake, credits_observed) = ([1; 32], u64::MAX / 2, 0);
+                let (vote, stake, credits_observed) = ([1; 32], u64::MAX, 0);
                 check(&Delegation { vote, stake, activation_epoch, deactivation_epoch, credits_observed }, &history);
             }
         }

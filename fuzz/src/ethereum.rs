@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 
 use alloy_eips::eip2718::Encodable2718;
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, b256};
 use bytes::Bytes;
 use hearth_abci::request::{Request, Value};
 use hearth_abci::response::Response;
@@ -17,7 +17,7 @@ use hearth_comet::config_toml::Node;
 use hearth_comet::envelope::{self, Content, Sealer};
 use hearth_comet::snapshot::codec;
 use hearth_comet::{App, app};
-use hearth_crypto::ed25519::{Verifier, VerifierConfig};
+use hearth_crypto::ed25519::{SigningKey, Verifier, VerifierConfig};
 use hearth_evm::chain::{BlockTime, Chain, ChainConfig};
 use hearth_evm::exec::SpecId;
 use hearth_evm::genesis::Genesis;
@@ -33,6 +33,10 @@ const RICH: Address = Address::repeat_byte(0x11);
 const GAS_LIMIT: u64 = 30_000_000;
 /// The longest frame of CometBFT that is read.
 const FRAME_BYTES_MAX: u64 = 1 << 20;
+/// The seed of the owner who signs in the corpus: the first of RFC 8032, §7.1.
+const OWNER_SEED: B256 = b256!("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60");
+/// What an owner signs: this, and the transaction's id.
+const SPEND: &[u8] = b"hearth utxo spend 1";
 /// Forks under which a transaction is looked at.
 const FORKS: [SpecId; 4] = [SpecId::SHANGHAI, SpecId::CANCUN, SpecId::PRAGUE, SpecId::OSAKA];
 
@@ -109,18 +113,33 @@ pub fn evm_genesis(input: &[u8]) {
     }
 }
 
-/// A transaction of the ledger of outputs. It has one encoding.
-pub fn utxo_transaction(input: &[u8]) {
-    let Ok(unverified) = hearth_utxo::tx::decode(input, CHAIN_ID) else { return };
+/// A transaction of the ledger of outputs. It has one encoding. No mutation guesses a signature, so it is also looked
+/// at with the owner's in place of the last one. Returns whether its signatures are right then.
+pub fn fuzz_utxo(input: &[u8]) -> bool {
+    let Ok(unverified) = hearth_utxo::tx::decode(input, CHAIN_ID) else { return false };
+    let message = [SPEND, unverified.id().as_slice()].concat();
+    let mut signed = input.to_vec();
+    if let Some(last) = signed.last_chunk_mut::<64>() {
+        *last = SigningKey::from_seed(&OWNER_SEED.0).sign(&message);
+    }
+    verify_utxo(input);
+    verify_utxo(&signed)
+}
+
+/// Returns whether bytes are a transaction with right signatures.
+fn verify_utxo(raw: &[u8]) -> bool {
+    let Ok(unverified) = hearth_utxo::tx::decode(raw, CHAIN_ID) else { return false };
     let id = unverified.id();
     black_box(unverified.new_asset());
     let mut verifier = Verifier::new(VerifierConfig { cache_bytes: 0, ..VerifierConfig::default() });
     let verified = hearth_utxo::tx::verify(&mut verifier, vec![unverified]);
     assert_eq!(verified.len(), 1);
-    for tx in verified.into_iter().flatten() {
-        assert_eq!((&tx.raw[..], tx.id), (input, id));
-        assert!(tx.fee_min() >= input.len() as u64);
-    }
+    let right = verified.iter().flatten();
+    right.clone().for_each(|tx| {
+        assert_eq!((&tx.raw[..], tx.id), (raw, id));
+        assert!(tx.fee_min() >= raw.len() as u64);
+    });
+    right.count() == 1
 }
 
 /// An owner's address, or an amount, as a person writes it.

@@ -13,8 +13,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an answer may take: no busy machine takes so long, and the engine waits for longer than twice.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// WebSocket's opcode that ends a connection, with the bit of a last frame.
 const CLOSE: u8 = 0x88;
 /// The key of a WebSocket request: any 16 bytes in Base64.

@@ -1,13 +1,15 @@
 //! The stable engine: replays the corpus, then tries seeded mutations until the time is up.
 //!
-//! reads   the corpus; the clock
+//! reads   the corpus; the clock; the CPU time of threads, `/proc/PID/task/TID/schedstat`
 //! writes  the first input of each target that breaks a property, into `fuzz/artifacts/TARGET`; to standard error the
 //!         command that runs it again
 //! memory  a target's corpus, and an input per thread
 //!
-//! An input that takes longer than [`HANG`] counts as a failure: it is written, and the process ends, since a thread
-//! cannot be stopped. The sequence of inputs depends on seed and target alone, so a process that a target brings down
-//! (by a stack overflow, or for lack of memory) does the same again with the seed that was printed.
+//! An input on which its thread computes for longer than [`HANG`] counts as a failure, and so does one that has not
+//! ended after [`STALL`]: it is written, and the process ends, since a thread cannot be stopped. Computing is measured in
+//! CPU time, so a busy machine makes no failure. The sequence of inputs depends on seed and target alone, so a process
+//! that a target brings down (by a stack overflow, or for lack of memory) does the same again with the seed that was
+//! printed.
 
 use std::any::Any;
 use std::panic::catch_unwind;
@@ -22,8 +24,10 @@ use parking_lot::Mutex;
 use crate::Target;
 use crate::mutate::Mutator;
 
-/// An input may take this long.
+/// CPU time that the thread of an input may take.
 pub const HANG: Duration = Duration::from_secs(120);
+/// An input may take this long by the clock: its thread may wait for something that never comes.
+pub const STALL: Duration = Duration::from_secs(30 * 60);
 /// Stack of the threads that run targets: as much as the main thread has by default.
 const STACK_BYTES: usize = 8 << 20;
 /// How often it is checked whether an input hangs.
@@ -176,36 +180,69 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// The input that a thread runs.
+/// What a thread runs.
 #[derive(Default)]
-struct Progress(Mutex<Option<Running>>);
+struct Progress(Mutex<Watched>);
+
+#[derive(Default)]
+struct Watched {
+    /// The file in which the kernel says how long the thread has run.
+    times: Option<PathBuf>,
+    running: Option<Running>,
+}
 
 struct Running {
     target: &'static str,
     input: Vec<u8>,
     since: Instant,
+    /// The thread's CPU time when the input was first looked at.
+    ran_before: Option<Duration>,
 }
 
 impl Progress {
+    /// Says that the calling thread is the one that runs the inputs.
+    fn enter(&self) {
+        let own = std::fs::read_link("/proc/thread-self").ok();
+        self.0.lock().times = own.map(|own| Path::new("/proc").join(own).join("schedstat"));
+    }
+
     fn begin(&self, target: &'static str, input: &[u8]) -> Instant {
         let since = Instant::now();
-        *self.0.lock() = Some(Running { target, input: input.to_vec(), since });
+        self.0.lock().running = Some(Running { target, input: input.to_vec(), since, ran_before: None });
         since
     }
 
     fn end(&self) {
-        *self.0.lock() = None;
+        self.0.lock().running = None;
     }
 
     /// Ends the process if the input hangs.
     fn look(&self) {
-        let running = self.0.lock();
-        let Some(running) = running.as_ref().filter(|running| running.since.elapsed() > HANG) else { return };
+        let mut watched = self.0.lock();
+        let Watched { times, running } = &mut *watched;
+        let Some(running) = running else { return };
+        let ran = times.as_deref().and_then(ran);
+        running.ran_before = running.ran_before.or(ran);
+        let spent = ran.zip(running.ran_before).map_or(Duration::ZERO, |(ran, before)| ran.saturating_sub(before));
+        let Some(why) = hangs(spent, running.since.elapsed()) else { return };
         let input = keep(running.target, &running.input);
-        let why = format!("an input takes longer than {} s", HANG.as_secs());
         eprintln!("{}", Broken { target: running.target, input, why });
         std::process::exit(101);
     }
+}
+
+/// Returns the CPU time of a thread so far; `None` if the kernel does not say.
+fn ran(times: &Path) -> Option<Duration> {
+    let text = std::fs::read_to_string(times).ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// Returns why an input counts as a failure on which its thread has spent this CPU time, and which began so long ago.
+pub fn hangs(spent: Duration, elapsed: Duration) -> Option<String> {
+    if spent > HANG {
+        return Some(format!("an input takes more than {} s of CPU time", HANG.as_secs()));
+    }
+    (elapsed > STALL).then(|| format!("an input has not ended after {} s", STALL.as_secs()))
 }
 
 /// Runs jobs on threads of their own, and watches them. Results are in the order of the jobs.
@@ -230,6 +267,7 @@ fn in_threads<T: Send, J: FnOnce(&Progress) -> T + Send>(threads: usize, jobs: V
         for progress in &progress {
             let (work, done) = (&work, done.clone());
             let run = move || {
+                progress.enter();
                 work(progress);
                 drop(done);
             };

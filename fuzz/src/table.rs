@@ -220,7 +220,7 @@ pub static TARGETS: &[Target] = &[
     target("tower", "`wire::tower_file::TowerFile::parse`", wire::tower, NONE),
     target("txn", "`wire::Txn::parse`", wire::txn, NONE),
     target("utxo_text", "`utxo::OwnerKey` and `utxo::amount` as text", ethereum::utxo_text, NONE),
-    target("utxo_transaction", "`utxo::tx::decode` and `verify`", ethereum::utxo_transaction, NONE),
+    target("utxo_transaction", "`utxo::tx::decode` and `verify`", utxo_target, NONE),
     target("vote", "`wire::vote::voted_for`, `is_vote`, `is_vote_message_by`", messages::vote, NONE),
 ];
 
@@ -230,6 +230,10 @@ const fn target(name: &'static str, drives: &'static str, run: fn(&[u8]), tokens
 
 fn archive_target(input: &[u8]) {
     archive::fuzz_archive(input);
+}
+
+fn utxo_target(input: &[u8]) {
+    ethereum::fuzz_utxo(input);
 }
 
 fn genesis_target(input: &[u8]) {

@@ -3,9 +3,10 @@
 //! - `HEARTH_FUZZ_SECONDS`: how long to try mutations, over all targets together; 5 by default.
 //! - `HEARTH_SEED`: which mutations; one that differs from run to run by default.
 //! - `HEARTH_FUZZ_TARGET`: one target in place of all.
-//! - `HEARTH_FUZZ_INPUT`: one file in place of corpus and mutations; a path from the top of the repository, or an
-//!   absolute one.
+//! - `HEARTH_FUZZ_INPUT`: one file in place of corpus and mutations; a path from the top of the repository, or
+//!   absolute.
 
+mod accepted;
 mod mutate;
 
 use std::collections::BTreeSet;
@@ -95,6 +96,14 @@ fn each_target_has_a_corpus_and_a_row_of_the_page() {
     let wanted: Vec<String> =
         TARGETS.iter().map(|target| format!("| `{}` | {} |", target.name, target.drives)).collect();
     assert_eq!(rows, wanted, "the table of targets in docs/fuzzing.md");
+}
+
+#[test]
+fn a_busy_machine_makes_no_failure() {
+    let (second, busy) = (Duration::from_secs(1), 5 * runner::HANG);
+    assert_eq!(runner::hangs(runner::HANG, busy), None, "it had no core for most of the time");
+    assert!(runner::hangs(runner::HANG + second, busy).unwrap().contains("120 s of CPU time"));
+    assert!(runner::hangs(second, runner::STALL + second).unwrap().contains("not ended after 1800 s"));
 }
 
 #[test]

@@ -24,13 +24,17 @@ fn setup(test: &str) -> Setup {
 /// Starts the node; returns the line that says how far sign is isolated, too.
 fn start(setup: &Setup) -> (Node, String) {
     let process = Process::start(&mut setup.command("run"));
-    let lines = process.wait_for_line("ready;");
-    let isolated = lines.iter().find(|line| line.contains("isolated")).expect("it says so").clone();
+    let isolated = isolation_in(&process.wait_for_line("ready;"));
     (Node { process, ports: setup.ports }, isolated)
 }
 
+/// Among the lines of a node's start, the one that says how far sign is isolated.
+pub fn isolation_in(lines: &[String]) -> String {
+    lines.iter().find(|line| line.contains("isolated")).expect("it says so").clone()
+}
+
 /// The process that the line names.
-fn pid_of(isolated: &str) -> u32 {
+pub fn pid_of(isolated: &str) -> u32 {
     let number = isolated.split_once("process of its own (").and_then(|(_, rest)| rest.split_once(')'));
     number.and_then(|(number, _)| number.parse().ok()).unwrap_or_else(|| panic!("no process in `{isolated}`"))
 }

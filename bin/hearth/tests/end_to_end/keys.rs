@@ -153,10 +153,15 @@ pub fn key_is_in_places(pid: u32, ledger: &Path, count: usize) {
 
 /// How often the seed of a key's file is in a node's memory.
 pub fn seeds_in(node: &Node, key: &Path) -> usize {
+    seeds_of(node.process.id(), key)
+}
+
+/// How often the seed of a key's file is in a process's memory.
+pub fn seeds_of(pid: u32, key: &Path) -> usize {
     let text = std::fs::read_to_string(key).expect("a key's file");
     let numbers: Vec<u8> = serde_json::from_str(&text).expect("64 numbers");
     let mut count = 0;
-    Memory::of(node.process.id()).search(&[&numbers[..32]], |_, _| count += 1);
+    Memory::of(pid).search(&[&numbers[..32]], |_, _| count += 1);
     count
 }
 

@@ -7,8 +7,9 @@ use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
 
 use super::follow::{leader, reaches, slot};
-use super::keys::seeds_in;
-use super::node::{Node, Setup, hearth, output, same, wait_until};
+use super::isolation::{isolation_in, pid_of};
+use super::keys::{seeds_in, seeds_of};
+use super::node::{Node, Process, Setup, hearth, output, same, wait_until};
 use super::validator::{joining, listed, refused, said, start};
 use super::validators::key;
 
@@ -29,17 +30,20 @@ struct Member {
 impl Member {
     /// Starts a node with this identity, which may vote with an account.
     fn start(test: &str, gossip: u16, identity: &Path, vote: &str) -> Self {
-        Self::start_with(test, "none", gossip, identity, vote)
+        Self::start_isolated("none", test, gossip, identity, vote).0
     }
 
-    /// The same with this isolation of sign.
-    fn start_with(test: &str, isolation: &str, gossip: u16, identity: &Path, vote: &str) -> Self {
+    /// As [`Member::start`], with this isolation. Also returns what the node says.
+    fn start_isolated(isolation: &str, test: &str, gossip: u16, identity: &Path, vote: &str) -> (Self, Vec<String>) {
         let mut setup = joining(test);
         setup.with("consensus.vote", true).with("security.isolation", isolation);
         let entrypoint = format!("127.0.0.1:{gossip}");
         let identity = identity.to_str().unwrap();
-        let node = start(&setup, &["--entrypoint", &entrypoint, "--identity", identity, "--vote-account", vote]);
-        Self { setup, node }
+        let options = ["--entrypoint", &entrypoint, "--identity", identity, "--vote-account", vote];
+        let process = Process::start(setup.command("validator").args(options));
+        let lines = process.wait_for_line("ready;");
+        let node = Node { process, ports: setup.ports };
+        (Self { setup, node }, lines)
     }
 
     fn set_identity(&self, arguments: &[&str]) -> std::process::Output {
@@ -130,22 +134,37 @@ fn identity_moves_to_a_spare_and_back() {
 }
 
 #[test]
-fn sign_in_a_process_of_its_own_takes_another_identity() {
+fn identity_changes_in_the_process_of_sign() {
     let keys = tempfile::tempdir().unwrap();
     let (id, address) = fresh_key(keys.path(), "id.json");
-    let (spare_id, _) = fresh_key(keys.path(), "spare.json");
+    let (spare_id, spare_address) = fresh_key(keys.path(), "spare.json");
     let (_, vote) = key(keys.path(), "vote.json", 38);
     let (mut setup, gossip) = leader("swap-apart-lead");
     setup.with("development.genesis.validators", vec![format!("{address} {vote} 250000")]);
     let leader = setup.start();
-    let spare = Member::start_with("swap-apart", "auto", gossip, &spare_id, &vote);
-    reaches(&spare.node, slot(leader.rpc()));
-    spare.becomes(&id, &address, &[]);
-    is_known_at(&leader, &address, &spare);
-    // The key of the account's voter has signed them.
-    votes_after(&leader, &vote, 0);
-    wait_until("the node's process has no key", || same(seeds_in(&spare.node, &id), 0));
-    spare.node.stop();
+    let (member, lines) = Member::start_isolated("auto", "swap-apart", gossip, &spare_id, &vote);
+    let sign = pid_of(&isolation_in(&lines));
+    reaches(&member.node, slot(leader.rpc()));
+
+    member.becomes(&id, &address, &[]);
+    is_known_at(&leader, &address, &member);
+    votes_after(&leader, &vote, slot(leader.rpc()));
+    wait_until("the node's page is wiped", || same(seeds_in(&member.node, &id), 0));
+    // Root alone can look into a process that is in no dump.
+    let can_look = fs::File::open(format!("/proc/{sign}/mem")).is_ok();
+    let has_alone = |key: &Path, other: &Path| {
+        let seeds = || (seeds_of(sign, key), seeds_of(sign, other));
+        wait_until("sign has that key alone", || if can_look { same(seeds(), (1, 0)) } else { Ok(()) });
+    };
+    has_alone(&id, &spare_id);
+
+    // And back, by the same pipe.
+    member.becomes(&spare_id, &spare_address, &[]);
+    is_known_at(&leader, &spare_address, &member);
+    wait_until("the node's page is wiped", || same(seeds_in(&member.node, &spare_id), 0));
+    has_alone(&spare_id, &id);
+    assert_eq!(member.node.metrics().total("tower_identity_changes"), 2);
+    member.node.stop();
     leader.stop();
 }
 

@@ -17,6 +17,8 @@
 //!
 //! - [`ed25519::sign_burst`] with [`ed25519::TableAccess::Indexed`]: it reads tables at secret addresses. Only the load
 //!   generator uses it, for throwaway keys.
+//! - [`secp256k1::BurstSigner`], likewise: digits of the nonce are places in tables, and its arithmetic branches. Only
+//!   `hearth load` uses it, for the accounts that send.
 //! - All verification and recovery: [`ed25519::Verifier`], [`ed25519::verify_strict`], [`secp256k1::Recoverer`]. Keys,
 //!   signatures and messages are public there. The verifier's cache shows which keys were met before.
 //! - [`merkle`] and [`reed_solomon`]: shreds and signatures are public.

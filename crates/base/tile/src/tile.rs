@@ -130,6 +130,11 @@ impl<'a> Frag<'a> {
         self.payload
     }
 
+    /// The same frag with another payload, such as a copy that the producer cannot change.
+    pub fn with_payload<'b>(&self, payload: &'b [u8]) -> Frag<'b> {
+        Frag { meta: self.meta, input: self.input, payload }
+    }
+
     /// The input on which it arrived.
     pub fn input(&self) -> In {
         self.input

@@ -156,12 +156,12 @@ impl Delegation {
         }
         // An epoch that has left the history is long past.
         let Some(mut all) = history.get(self.activation_epoch) else { return (stake, 0) };
-        let mut came = 0;
+        let mut came = 0u64;
         for at in self.activation_epoch + 1..=epoch {
             if all.activating == 0 {
                 break;
             }
-            came = (came + share(stake - came, all.activating, all.effective).max(1)).min(stake);
+            came = came.saturating_add(share(stake - came, all.activating, all.effective).max(1)).min(stake);
             match history.get(at) {
                 Some(next) if came < stake && at < epoch && at < self.deactivation_epoch => all = next,
                 _ => break,

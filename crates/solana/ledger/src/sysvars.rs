@@ -292,7 +292,8 @@ pub(crate) fn write(accounts: &Accounts, key: &Pubkey, data: &[u8]) {
 
 /// The minimum balance in lamports of a sysvar with this many bytes, by the rent of now.
 fn least(accounts: &Accounts, data_len: usize) -> u64 {
-    (ACCOUNT_OVERHEAD_BYTES + data_len as u64) * lamports_per_byte(accounts).unwrap_or(LAMPORTS_PER_BYTE)
+    // The rent of another node's archive may be anything.
+    (ACCOUNT_OVERHEAD_BYTES + data_len as u64).saturating_mul(lamports_per_byte(accounts).unwrap_or(LAMPORTS_PER_BYTE))
 }
 
 fn with_data(accounts: &Accounts, key: &Pubkey, data: &[u8]) -> Account {

@@ -7,16 +7,17 @@
 //!
 //! The node executes its own program again as `hearth tile sign`, with pipes for standard input and output and the
 //! events of its cores. On the input come a [`StartMessage`], then the keys, which the node then no longer has, and
-//! later changes of the voters' keys and the key of another identity. On the output goes a `Report` just before the
-//! first turn, and a second one if the tile dies.
+//! later changes of the identity and of the voters' keys, by writes that never wait. On the output goes a `Report` just
+//! before the first turn, and a second one if the tile dies.
 //!
 //! The process makes everything that it needs, and gives up what it does not need any more, before it handles the first
 //! request. The node's process asks it to stop after all other tiles; it ignores requests of a terminal.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStdout, ExitStatus};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::{ExitStatusExt, parent_id};
+use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hearth_pipeline::node::TileConfigs;
@@ -142,12 +143,12 @@ impl SignProcess {
         let no_process = |why: io::Error| format!("cannot start a process: {why}");
         let mut child = start_self(&ARGUMENTS, message.events.clone()).map_err(no_process)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let (mut input, reports) = input.zip(output).expect("it has pipes");
+        let (input, reports) = input.zip(output).expect("it has pipes");
         // From here on it is ended where this returns early.
         let mut process = Self { child, reports, missing: vec![], end: None };
         let message = serde_json::to_vec(message).expect("a topology is plain data");
         // Where the process has ended it says why.
-        let sent = write_message(&mut input, &message).and_then(|()| config.hand_over(Box::new(input)));
+        let sent = hand_over(input, &message, config);
         let report = Report::read(&mut process.reports);
         match (sent, report) {
             (_, Ok(Report { error: Some(error), .. })) => return Err(error),
@@ -177,6 +178,16 @@ impl SignProcess {
         let message = said.unwrap_or_else(|| ending(status));
         self.end.insert(TilePanic { tile: TILE.into(), message }).clone()
     }
+}
+
+/// Writes to the process what it begins with. Later changes of keys follow on the same pipe.
+fn hand_over(mut input: ChildStdin, message: &[u8], config: sign::Config) -> io::Result<()> {
+    // Both are one pipe. This one is closed when this function returns, so that the process sees its end if it fails.
+    let same = input.as_fd().try_clone_to_owned()?;
+    write_message(&mut input, message)?;
+    config.hand_over(Box::new(input))?;
+    // A process that takes no keys must not stop the tile or the thread that changes them.
+    never_wait_for(same.as_raw_fd())
 }
 
 /// How a process ended that said nothing of it.
@@ -252,6 +263,7 @@ fn run(reports: &File) -> Result<(), String> {
             hearth_command::output::note(panic);
         }
     }));
+    let parent = parent_id();
     let mut missing = take(&FIRST_STEPS);
     let mut input = File::from(inherited(INPUT).map_err(|why| format!("it has no input: {why}"))?);
     let message = read_message(&mut input).map_err(|why| format!("cannot read the start message: {why}"))?;
@@ -273,9 +285,14 @@ fn run(reports: &File) -> Result<(), String> {
         let is_later = |step: &Step| !FIRST_STEPS.contains(step) && *step != Step::SystemCalls;
         let others: Vec<Step> = Step::ALL.into_iter().filter(is_later).collect();
         missing.extend(take(&others));
-        // Asked for again, since a change of rights may cancel it.
+        // Both are asked for again, since a change of rights may cancel them.
+        missing.extend(take(&[Step::NoDumps]));
         if let Err(why) = sandbox::end_with_parent() {
             missing.push(("end with its parent".into(), why.to_string()));
+        }
+        if parent_id() != parent {
+            // The node's process ended meanwhile: nobody would end this one.
+            end_now(1);
         }
         missing.extend(take(&[Step::SystemCalls]));
         // Where the node's process has ended nobody reads it.

@@ -2,15 +2,18 @@
 //!
 //! reads   a key that the operator hands over
 //! writes  the address for every tile that names the node; the key for sign
-//! memory  a key in a locked page, from the request until sign takes it, or until it is on its way to sign's process
+//! memory  a key in a locked page, from the request until sign takes it
 //! drops   a request that tower cannot carry out: its reason is kept for the operator
 //!
 //! Tower decides when the identity changes: it lets a block in progress end, and puts the old identity's tower away. It
 //! then commits. From that moment sign finds the new key before it answers anything else, and every tile finds the new
-//! address the next time it looks. Whatever is on its way in the name of the old identity is refused by sign, as any
-//! request is that does not name its key, and is lost as a lost packet is.
+//! address the next time it looks. Where sign has a process of its own, tower writes the key to its
+//! [pipe](crate::key_pipe) before it commits, and the page in this process is wiped. Whatever is on its way in the name
+//! of the old identity is refused by sign, as any request is that does not name its key, and is lost as a lost packet
+//! is.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -20,7 +23,7 @@ use hearth_keys::Keypair;
 use hearth_wire::Pubkey;
 use parking_lot::Mutex;
 
-use crate::voters::IdentityPipe;
+use crate::key_pipe::KeySender;
 
 /// Why the identity is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,8 +68,8 @@ struct State {
     wanted: Option<IdentityRequest>,
     /// The current identity's key, until sign takes it.
     key: Option<Keypair>,
-    /// Where keys go instead if sign has a process of its own.
-    pipe: Option<IdentityPipe>,
+    /// Where keys go if sign has a process of its own.
+    pipe: Option<KeySender>,
     failure: Option<String>,
 }
 
@@ -163,15 +166,23 @@ impl IdentityWatch {
         Some(self.current)
     }
 
-    /// Has the key of each other identity go to the process of sign.
-    pub(crate) fn send_keys_by(&self, pipe: IdentityPipe) {
-        self.shared.state.lock().pipe = Some(pipe);
-    }
-
     /// Looks, and takes the identity's key if it has changed since: for sign alone.
     pub(crate) fn take_key(&mut self) -> Option<Keypair> {
         self.changed()?;
         self.shared.state.lock().key.take()
+    }
+
+    /// From now on keys go to the process of sign: for sign alone. One that waits to be taken is the first.
+    ///
+    /// # Errors
+    /// The pipe fails.
+    pub(crate) fn hand_over(self, pipe: KeySender) -> io::Result<()> {
+        let mut state = self.shared.state.lock();
+        if let Some(key) = state.key.take() {
+            pipe.set_identity(&key)?;
+        }
+        state.pipe = Some(pipe);
+        Ok(())
     }
 
     /// The role that the operator asks for and its address, once for each request: for tower alone.
@@ -185,20 +196,26 @@ impl IdentityWatch {
         state.wanted.as_ref().map(|wanted| (wanted.key.public_key(), wanted.role.clone()))
     }
 
-    /// Carries the request out.
+    /// Writes the requested key to the process of sign, if it has one of its own. Sign has the new identity from then
+    /// on, so [`Self::commit`] must follow.
+    ///
+    /// # Errors
+    /// The pipe is full or broken: sign has the old identity.
+    pub(crate) fn send_key(&self) -> io::Result<()> {
+        let state = self.shared.state.lock();
+        match (&state.wanted, &state.pipe) {
+            (Some(wanted), Some(pipe)) => pipe.set_identity(&wanted.key),
+            _ => Ok(()),
+        }
+    }
+
+    /// Carries the request out. Where sign has a process of its own it has the key by [`Self::send_key`], and it is
+    /// wiped here.
     pub(crate) fn commit(&mut self) {
         let mut state = self.shared.state.lock();
         let Some(IdentityRequest { key, .. }) = state.wanted.take() else { return };
         state.current = key.public_key();
-        let kept = match &state.pipe {
-            Some(pipe) => {
-                // It fails if the process of sign has ended; then the node ends, too.
-                let _ = pipe.send(key);
-                None
-            }
-            None => Some(key),
-        };
-        state.key = kept;
+        state.key = state.pipe.is_none().then_some(key);
         self.current = state.current;
         self.changes = self.shared.changes.fetch_add(1, Release) + 1;
     }
@@ -214,6 +231,7 @@ impl IdentityWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key_pipe::{KeyChange, next_change};
 
     fn key(seed: u8) -> Keypair {
         Keypair::from_seed(&[seed; 32]).expect("a page may be locked")
@@ -240,6 +258,47 @@ mod tests {
         assert_eq!(sign.take_key().map(|key| key.public_key()), Some(new));
         assert!(sign.take_key().is_none(), "there is one");
         assert_eq!(desk.status(), IdentityStatus { identity: new, is_changing: false, failure: None });
+    }
+
+    #[test]
+    fn key_is_on_the_pipe_before_any_watch_sees_the_address() {
+        let [old, new] = [1, 2].map(|seed| key(seed).public_key());
+        let mut tower = IdentityWatch::from(old);
+        let (desk, mut other) = (tower.desk(), tower.clone());
+        let (mut reads, writes) = io::pipe().unwrap();
+        tower.clone().hand_over(KeySender::new(Box::new(writes))).unwrap();
+        desk.request(request(2)).unwrap();
+        assert!(tower.take_request().is_some());
+        tower.send_key().unwrap();
+        assert_eq!((other.changed(), other.newest()), (None, old));
+        let Some(KeyChange::SetIdentity(sent)) = next_change(&mut reads) else { panic!("the key is on the pipe") };
+        assert_eq!(sent.public_key(), new);
+        tower.commit();
+        assert_eq!(other.changed(), Some(new));
+        assert!(tower.shared.state.lock().key.is_none(), "this process has no key");
+    }
+
+    #[test]
+    fn key_that_waits_is_handed_over_too() {
+        let mut tower = IdentityWatch::from(key(1).public_key());
+        tower.desk().request(request(2)).unwrap();
+        tower.commit();
+        let (mut reads, writes) = io::pipe().unwrap();
+        tower.clone().hand_over(KeySender::new(Box::new(writes))).unwrap();
+        let sent = next_change(&mut reads);
+        assert!(matches!(sent, Some(KeyChange::SetIdentity(it)) if it.public_key() == tower.known()));
+        assert!(tower.shared.state.lock().key.is_none());
+    }
+
+    #[test]
+    fn pipe_without_room_leaves_the_identity() {
+        let old = key(1).public_key();
+        let tower = IdentityWatch::from(old);
+        let full = KeySender::new(Box::new(io::Cursor::new([0u8; 32])));
+        tower.clone().hand_over(full).unwrap();
+        tower.desk().request(request(2)).unwrap();
+        tower.send_key().unwrap_err();
+        assert_eq!(tower.desk().status().identity, old);
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod exec;
 pub mod failure;
 pub mod gossip;
 pub mod identity;
+pub mod key_pipe;
 pub mod kinds;
 pub mod links;
 pub mod metric;

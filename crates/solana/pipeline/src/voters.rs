@@ -9,17 +9,18 @@
 //! voters whose keys sign has, but for a vote that is on its way while its key is removed: sign refuses that one. Sign
 //! takes changes over at each vote and at each housekeeping, so that removed keys are gone a moment later.
 //!
-//! Where sign has a process of its own, its keys are handed over before it runs, and changes follow on the same pipe,
-//! each in one piece: a kind, and a seed, which is written from one locked page and read into another. The key of
-//! another identity takes the same way.
+//! Where sign has a process of its own, its keys are handed over before it runs, and changes follow on the same
+//! [pipe](crate::key_pipe).
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use hearth_keys::{Keypair, LockError};
+use hearth_keys::Keypair;
 use hearth_wire::Pubkey;
 use parking_lot::Mutex;
+
+use crate::key_pipe::{KeyChange, KeySender, TakeOverError, next_change, read_key};
 
 /// Maximum number of keys.
 pub const VOTERS_MAX: usize = 4;
@@ -33,115 +34,60 @@ pub enum VoterError {
     /// The maximum number of keys is reached.
     #[error("There are {VOTERS_MAX} authorized voters already: remove all first")]
     TooMany,
+    /// The process of sign does not take changes now.
+    #[error("The tile sign does not take keys now: try again")]
+    Busy,
     /// Sign has stopped.
     #[error("The node is stopping")]
     Stopped,
 }
 
-enum Change {
-    Add(Keypair),
-    RemoveAll,
-    /// The node has another identity, whose key this is. It is no change of the voters.
-    Identity(Keypair),
-}
-
-/// Bytes of a seed.
-const SEED: usize = 32;
-/// Kinds of changes on a pipe.
-const ADD: u8 = 1;
-const REMOVE_ALL: u8 = 2;
-const IDENTITY: u8 = 3;
-
-/// Why keys do not arrive in the process that takes them over.
-#[derive(Debug, thiserror::Error)]
-pub enum TakeOverError {
-    /// The pipe fails, or ends early.
-    #[error("cannot receive keys: {0}")]
-    Pipe(#[from] io::Error),
-    /// There is no locked page for a key.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-}
-
 /// Where changes go.
 enum Outlet {
     /// To the tile, in this process.
-    Tile(Sender<Change>),
+    Tile(Sender<KeyChange>),
     /// To the process of the tile.
-    Process(Box<dyn Write + Send>),
+    Process(KeySender),
 }
 
 impl Outlet {
-    fn send(&mut self, change: Change) -> Result<(), VoterError> {
-        let sent = match self {
-            Self::Tile(tile) => return tile.send(change).map_err(|_| VoterError::Stopped),
-            Self::Process(pipe) => match &change {
-                Change::Add(key) => send(pipe, ADD, key.seed()),
-                Change::RemoveAll => send(pipe, REMOVE_ALL, &[0; SEED]),
-                Change::Identity(key) => send(pipe, IDENTITY, key.seed()),
-            },
-        };
-        sent.map_err(|_| VoterError::Stopped)
+    fn add(&self, key: Keypair) -> Result<(), VoterError> {
+        match self {
+            Self::Tile(tile) => tile.send(KeyChange::AddVoter(key)).map_err(|_| VoterError::Stopped),
+            Self::Process(pipe) => pipe.add_voter(&key).map_err(|why| failure(&why)),
+        }
+    }
+
+    fn remove_all(&self) -> Result<(), VoterError> {
+        match self {
+            Self::Tile(tile) => tile.send(KeyChange::RemoveVoters).map_err(|_| VoterError::Stopped),
+            Self::Process(pipe) => pipe.remove_voters().map_err(|why| failure(&why)),
+        }
     }
 }
 
-/// The way of another identity's key to the process of sign.
-pub(crate) struct IdentityPipe(Arc<Mutex<Outlet>>);
-
-impl IdentityPipe {
-    /// Sends the key, which is wiped here. Sign has it before it reads a request that is made after this.
-    ///
-    /// # Errors
-    /// The process has ended.
-    pub(crate) fn send(&self, key: Keypair) -> Result<(), VoterError> {
-        self.0.lock().send(Change::Identity(key))
+/// What it means that a change cannot be written.
+fn failure(why: &io::Error) -> VoterError {
+    match why.kind() {
+        ErrorKind::WouldBlock => VoterError::Busy,
+        _ => VoterError::Stopped,
     }
-}
-
-/// Writes a kind and a seed to a pipe. The system writes so few bytes in one piece, or none.
-fn send(pipe: &mut dyn Write, kind: u8, seed: &[u8; SEED]) -> io::Result<()> {
-    match pipe.write_vectored(&[IoSlice::new(&[kind]), IoSlice::new(seed)])? {
-        written if written == 1 + SEED => Ok(()),
-        _ => Err(ErrorKind::WriteZero.into()),
-    }
-}
-
-/// Reads a seed from a pipe into a locked page.
-pub(crate) fn read_key(pipe: &mut dyn Read) -> Result<Keypair, TakeOverError> {
-    Keypair::new(|seed| pipe.read_exact(seed).map_err(TakeOverError::Pipe))
 }
 
 /// Where changes come from.
 enum Changes {
     None,
-    Here(Receiver<Change>),
+    Here(Receiver<KeyChange>),
     /// From the process that handed the keys over; never waits.
     Pipe(Box<dyn Read + Send>),
 }
 
 impl Changes {
-    /// Panics if a key has come over the pipe, and there is no locked page for it: votes would be refused from then on.
-    fn next(&mut self) -> Option<Change> {
+    fn next(&mut self) -> Option<KeyChange> {
         match self {
             Self::None => None,
             Self::Here(changes) => changes.try_recv().ok(),
-            Self::Pipe(pipe) => {
-                let mut kind = [0];
-                // Nothing is there, or the other end is gone, which ends this process.
-                if pipe.read(&mut kind).ok()? == 0 {
-                    return None;
-                }
-                let mut key = || read_key(pipe).unwrap_or_else(|why| panic!("{why}"));
-                match kind {
-                    [ADD] => Some(Change::Add(key())),
-                    [IDENTITY] => Some(Change::Identity(key())),
-                    [kind] => {
-                        assert_eq!(kind, REMOVE_ALL, "a change of another form");
-                        pipe.read_exact(&mut [0; SEED]).expect("a change comes in one piece");
-                        Some(Change::RemoveAll)
-                    }
-                }
-            }
+            Self::Pipe(pipe) => next_change(pipe),
         }
     }
 }
@@ -200,7 +146,7 @@ pub struct VoterKeys {
     has_identity: bool,
     keys: Vec<Keypair>,
     changes: Changes,
-    /// Another identity's key that has come over a pipe, until sign takes it.
+    /// The key of another identity of the node, which came on the pipe.
     identity: Option<Keypair>,
     /// The desk's outlet, if there is a desk.
     outlet: Option<Arc<Mutex<Outlet>>>,
@@ -213,20 +159,22 @@ impl VoterKeys {
     }
 
     /// Writes these keys to the process that takes them over, and has the desk's changes follow them on the same pipe,
-    /// as does the key of another identity. The keys are wiped here.
+    /// as others may by what this returns. The keys are wiped here.
     ///
     /// # Errors
     /// The pipe fails.
-    pub(crate) fn hand_over(mut self, mut pipe: Box<dyn Write + Send>) -> io::Result<IdentityPipe> {
-        let outlet = self.outlet.take().unwrap_or_else(|| Arc::new(Mutex::new(Outlet::Tile(channel().0))));
+    pub(crate) fn hand_over(mut self, mut pipe: Box<dyn Write + Send>) -> io::Result<KeySender> {
+        let outlet = self.outlet.take();
         // The desk waits meanwhile.
-        let mut way = outlet.lock();
+        let mut outlet = outlet.as_ref().map(|outlet| outlet.lock());
         self.update();
         pipe.write_all(&[u8::from(self.has_identity), self.keys.len() as u8])?;
         self.keys.iter().try_for_each(|key| pipe.write_all(key.seed()))?;
-        *way = Outlet::Process(pipe);
-        drop(way);
-        Ok(IdentityPipe(outlet))
+        let sender = KeySender::new(pipe);
+        if let Some(outlet) = &mut outlet {
+            **outlet = Outlet::Process(sender.clone());
+        }
+        Ok(sender)
     }
 
     /// Reads what [`VoterKeys::hand_over`] writes, and takes changes from the pipe from then on: reads from it must not
@@ -247,17 +195,18 @@ impl VoterKeys {
     pub(crate) fn update(&mut self) {
         while let Some(change) = self.changes.next() {
             match change {
-                Change::Add(key) => self.keys.push(key),
-                Change::RemoveAll => {
+                KeyChange::AddVoter(key) => self.keys.push(key),
+                KeyChange::RemoveVoters => {
                     self.keys.clear();
                     self.has_identity = false;
                 }
-                Change::Identity(key) => self.identity = Some(key),
+                KeyChange::SetIdentity(key) => self.identity = Some(key),
             }
         }
     }
 
-    /// Takes the key of another identity, if one has come from the node's process: of the last one, if several have.
+    /// Where sign has a process of its own: applies the changes on the pipe, and returns the key of another identity if
+    /// one has come.
     pub(crate) fn take_identity(&mut self) -> Option<Keypair> {
         if matches!(self.changes, Changes::Pipe(_)) {
             self.update();
@@ -289,15 +238,15 @@ impl VoterDesk {
             false => Voters::of(keys.iter().map(Keypair::public_key).collect(), false),
         };
         let outlet = Arc::new(Mutex::new(Outlet::Tile(changes)));
-        let (changes, own) = (Changes::Here(received), Some(outlet.clone()));
-        let keys = VoterKeys { has_identity, keys, changes, identity: None, outlet: own };
+        let changes = Changes::Here(received);
+        let keys = VoterKeys { has_identity, keys, changes, identity: None, outlet: Some(outlet.clone()) };
         (Self { voters: voters.clone(), outlet }, voters, keys)
     }
 
     /// Lets a key sign votes from the next one on.
     ///
     /// # Errors
-    /// The key may already sign, there are too many keys, or the node is stopping.
+    /// The key may already sign, there are too many keys, or sign does not take it.
     pub fn add(&self, key: Keypair) -> Result<(), VoterError> {
         let mut list = self.voters.0.lock();
         let address = key.public_key();
@@ -308,7 +257,7 @@ impl VoterDesk {
             return Err(VoterError::TooMany);
         }
         // Before tower can name it.
-        self.outlet.lock().send(Change::Add(key))?;
+        self.outlet.lock().add(key)?;
         list.voters.push(address);
         Ok(())
     }
@@ -316,18 +265,23 @@ impl VoterDesk {
     /// Removes all keys, the identity's included.
     ///
     /// # Errors
-    /// The node is stopping.
+    /// Sign does not learn of it, but no vote is cast: tower names no voter any more.
     pub fn remove_all(&self) -> Result<(), VoterError> {
         let mut list = self.voters.0.lock();
         list.voters.clear();
         list.has_identity = false;
         list.is_cut = true;
-        self.outlet.lock().send(Change::RemoveAll)
+        self.outlet.lock().remove_all()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::IoSlice;
+    use std::os::fd::AsRawFd;
+
+    use hearth_tile::sys::process::never_wait_for;
+
     use super::*;
 
     fn key(seed: u8) -> Keypair {
@@ -409,20 +363,18 @@ mod tests {
     }
 
     #[test]
-    fn key_of_another_identity_reaches_another_process() {
-        let (_desk, _, with_desk) = VoterDesk::new(key(1).public_key(), vec![]);
-        for keys in [with_desk, VoterKeys::identity_alone()] {
-            let pipe = Pipe::default();
-            let way = keys.hand_over(Box::new(pipe.clone())).unwrap();
-            let mut taken = VoterKeys::take_over(Box::new(pipe.clone())).unwrap();
-            assert!(taken.take_identity().is_none());
-            way.send(key(8)).unwrap();
-            way.send(key(9)).unwrap();
-            let wanted = key(9).public_key();
-            assert_eq!(taken.take_identity().map(|key| key.public_key()), Some(wanted), "the last one");
-            assert!(taken.take_identity().is_none() && pipe.0.lock().is_empty());
-            assert!(found(&taken, &key(9), &wanted), "it may sign votes as the old one could");
-        }
+    fn full_pipe_changes_nothing() {
+        let own = key(1).public_key();
+        let (desk, voters, keys) = VoterDesk::new(own, vec![]);
+        let (_reads, writes) = io::pipe().unwrap();
+        let same = writes.try_clone().unwrap();
+        keys.hand_over(Box::new(writes)).unwrap();
+        never_wait_for(same.as_raw_fd()).unwrap();
+        // It has room for some 64 KiB.
+        while desk.remove_all().is_ok() {}
+        assert_eq!(desk.remove_all(), Err(VoterError::Busy));
+        assert_eq!(desk.add(key(2)), Err(VoterError::Busy));
+        assert_eq!(voters.choose(Some(&key(2).public_key()), &own), None);
     }
 
     #[test]

@@ -181,7 +181,7 @@ pub fn replay_session(folder: &Path, session: &Session) -> Result<Replayed, Sess
 fn rooted(event: &SessionEvent) -> Option<(u64, Hash)> {
     match event {
         SessionEvent::Rooted { slot, bank_hash } => Some((*slot, *bank_hash)),
-        SessionEvent::Packet(_) | SessionEvent::Parity(_) => None,
+        SessionEvent::Packet(_) => None,
     }
 }
 
@@ -219,7 +219,7 @@ fn run(node: &mut Node, session: &Session, goal: u64) -> Result<Replayed, Sessio
     let nonces = nonces(&seed);
     let packets = session.events.iter().filter_map(|event| match event {
         SessionEvent::Packet(packet) => Some(packet),
-        SessionEvent::Parity(_) | SessionEvent::Rooted { .. } => None,
+        SessionEvent::Rooted { .. } => None,
     });
     let mut packets = packets.peekable();
     let mut replayed = Replayed { rooted: BTreeMap::new(), votes: vec![], compared: 0, packets: 0, virtual_ns: 0 };

@@ -8,8 +8,8 @@
 //! k·G takes nearly all of the time. It is computed by the lanes that recover public keys, as (k − c)·G + c·G with a
 //! constant c: their formulas add multiples of two points, and here both are the generator.
 //!
-//! **The time depends on the secrets**: tables are read by their digits. Only for keys that guard nothing, such as the
-//! accounts of a load.
+//! **The time depends on the secrets**: tables are read by their digits. Only for keys that guard little, such as the
+//! accounts of a load: no wallet or node signs so.
 
 use super::{Arithmetic, SignItem, Signature};
 
@@ -82,12 +82,13 @@ mod tests {
     #[test]
     fn edges_are_signed_alike() {
         let last = |byte: u8| std::array::from_fn(|i| if i == 31 { byte } else { 0 });
-        // The order of the group less one, and hashes at and above the order.
+        // The order of the group less one; as hashes also the order and what is above it.
         let order_high = 0xffff_ffff_ffff_ffff_ffff_ffff_ffff_fffe_u128.to_be_bytes();
         let order_low = 0xbaae_dce6_af48_a03b_bfd2_5e8c_d036_4140_u128.to_be_bytes();
         let greatest = std::array::from_fn(|i| if i < 16 { order_high[i] } else { order_low[i - 16] });
         let signers = [last(1), last(2), greatest].map(|secret| Signer::new(&secret).expect("a key"));
-        let hashes = [[0; 32], last(1), greatest];
+        let above = |more: u8| std::array::from_fn(|i| if i == 31 { greatest[31] + more } else { greatest[i] });
+        let hashes = [[0; 32], last(1), greatest, above(1), above(2), [0xff; 32]];
         let mut items = Vec::new();
         for signer in &signers {
             items.extend(hashes.map(|hash| SignItem { signer, hash }));

@@ -2,8 +2,8 @@
 //!
 //! reads   hashes, signatures (r, s and the parity of R's ordinate)
 //! writes  one public key per signature, or the reason for a failure
-//! memory  [`Recoverer`] and [`BurstSigner`]: 50 KB, and 104 B for each item of the largest burst; the process: the
-//!         generator's table, 49 KB
+//! memory  [`Recoverer`]: 50 KB, and 104 B for each item of the largest burst; [`BurstSigner`]: 56 KB at most; the
+//!         process: the generator's table, 49 KB
 //! drops   nothing; a rejected signature gets a [`RecoverError`]
 //! source  SEC 1 §4.1.6; the rules are those of Ethereum's yellow paper, appendix F, and of EIP-2; libsecp256k1 decides
 //!         where no vector lanes exist, and where the lanes leave the result open

@@ -21,6 +21,9 @@ const REQUESTS_TO_END: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SI
 /// # Errors
 /// The system starts no process.
 pub fn start_self(arguments: &[&str], descriptors: Vec<RawFd>) -> io::Result<Child> {
+    // Where this process was started with the signal ignored, the system would forget how the other one ends.
+    // SAFETY: it takes numbers alone, and no part of this program handles that signal.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     let mut command = Command::new("/proc/self/exe");
     command.arg0("hearth").args(arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped());
     let prepare = move || {
@@ -51,7 +54,8 @@ pub fn inherited(descriptor: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Lets reads from a pipe that this process has to itself return at once, where nothing is in it.
+/// Lets calls return at once on an end of a pipe that this process has to itself: reads where nothing is in the pipe,
+/// writes where it has no room. Every descriptor of that end changes.
 pub fn never_wait_for(descriptor: RawFd) -> io::Result<()> {
     // SAFETY: it takes numbers alone.
     match unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK) } {

@@ -191,6 +191,10 @@ fn check_presence(header: &Header, spec: SpecId) -> Result<(), InvalidBlock> {
         let words = match (found, spec.is_enabled_in(from)) {
             (None, true) if from == SpecId::SHANGHAI => format!("missing {name}"),
             (None, true) => format!("header is missing {name}"),
+            // The one field with its prefix, another name and a comma.
+            (Some(found), false) if name == "beaconRoot" => {
+                format!("invalid parentBeaconRoot, have 0x{found}, expected nil")
+            }
             (Some(found), false) => format!("invalid {name}: have {found}, expected nil"),
             _ => continue,
         };

@@ -52,6 +52,8 @@ impl StateView {
 impl HypotheticalState {
     /// Adds the changes of a block or of a transaction. After an error the state is incomplete, and of no more use.
     pub fn apply(&mut self, changes: &Changes) -> Result<(), StateError> {
+        // Blocks may have been made since the last time.
+        self.view.tables.tries.sort_later(&self.view.version.top);
         for (address, change) in &changes.accounts {
             let storage_root = self.storage_after(address, change)?;
             let value = change.info.as_ref().map(|info| {

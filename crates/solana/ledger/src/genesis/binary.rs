@@ -3,7 +3,8 @@
 //! reads   the bytes of a file, of any origin
 //! writes  the same bytes as the cluster's tools for the same chain
 //! memory  the accounts; a length that the file does not hold allocates nothing
-//! drops   a file that is truncated, has extra bytes, or has settings that cannot run here: the error names them
+//! drops   a file that is truncated, has extra bytes, or has settings that this program cannot run: the error names
+//!         them
 //! source  `solana-genesis-config` 4.0: the bincode of `GenesisConfig`
 //!
 //! ```text

@@ -110,7 +110,8 @@ impl EpochBoundary<'_> {
     /// Divides the lamports.
     pub(crate) fn calculate(&self) -> RewardCalculation {
         let (votes, earned) = self.earned();
-        let points = earned.iter().map(|(_, earned)| earned.points).sum();
+        // As those of one stake, these may be anything in another node's archive.
+        let points = earned.iter().fold(0u128, |sum, (_, earned)| sum.saturating_add(earned.points));
         self.redeem_all(&votes, earned, points)
     }
 

@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 use hearth_ledger::genesis::{CHAIN_NAME, GENESIS_BYTES_MAX, GENESIS_NAME, HARD_FORKS_NAME};
 
 use super::CaptureError;
-use super::format::{self, Session};
-use super::parity;
+use super::format::Session;
+use super::sets;
 
 /// The file of the packets.
 pub const SESSION: &str = "session.bin";
 /// The same while the session is recorded.
 pub const UNFINISHED: &str = "session.part";
-/// The same while it is written without parity, at the end.
+/// The same while it is written in short, at the end.
 pub(super) const SHORTENED: &str = "session.new";
 /// The file of the identity key.
 pub const IDENTITY: &str = "identity.json";
@@ -91,18 +91,14 @@ pub fn restore_ledger(session: &Path, ledger: &Path) -> Result<(), CaptureError>
     copy_files(session, ledger, is_archive)
 }
 
-/// Reads the packets of a session, parity among them.
+/// Reads a session, with all its packets.
 ///
 /// # Errors
 /// The file cannot be read or is damaged.
 pub fn read(session: &Path) -> Result<Session, CaptureError> {
     let path = session.join(SESSION);
     let bytes = fs::read(&path).map_err(failed("read", &path))?;
-    let read = format::read(&bytes).and_then(|session| {
-        let events = parity::restore(&session.events)?;
-        Ok(Session { events, ..session })
-    });
-    read.map_err(|why| CaptureError::Format { path, why })
+    sets::read(&bytes).map_err(|why| CaptureError::Format { path, why })
 }
 
 /// The folders of sessions directly below a folder, by name; none if there is no such folder.

@@ -10,8 +10,8 @@
 
 pub mod folder;
 pub mod format;
-pub mod parity;
 pub mod recorder;
+pub mod sets;
 
 use std::path::PathBuf;
 
@@ -69,5 +69,7 @@ pub fn nonces(seed: &[u8; 32]) -> NonceKey {
     NonceKey(sha256(&[seed, b"nonces"]))
 }
 
+#[cfg(test)]
+mod set_tests;
 #[cfg(test)]
 mod tests;

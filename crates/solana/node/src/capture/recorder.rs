@@ -1,7 +1,7 @@
 //! Records a session.
 //!
 //! reads   the queue of a [`Tap`], the ledger's roots
-//! writes  `session.part` while the node runs, `session.bin` at the end, without the parity that can be made again
+//! writes  `session.part` while the node runs, `session.bin` at the end, with whole FEC sets in short: [`sets`]
 //! memory  a chunk; at the end all packets, at most three times [`Limits::bytes`]
 //! drops   nothing by itself: what the queue dropped is counted in the session
 //!
@@ -20,8 +20,8 @@ use hearth_pipeline::capture::Tap;
 use hearth_tile::Clock;
 
 use super::folder::{self, SESSION, SHORTENED, UNFINISHED, create_private};
-use super::format::{SessionEvent, SessionHeader, SessionWriter, read};
-use super::{CaptureError, Recording, parity};
+use super::format::{SessionEvent, SessionHeader, SessionWriter, StoredEvent};
+use super::{CaptureError, Recording, sets};
 
 /// How often the queue is emptied.
 const EVERY: Duration = Duration::from_millis(20);
@@ -42,9 +42,9 @@ pub struct Limits {
 /// What was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionTotals {
-    /// Packets, parity that was left out among them.
+    /// Packets, those that are stored in short among them.
     pub packets: usize,
-    /// Parity shreds that were left out.
+    /// Packets whose shreds are left out, since their sets give them.
     pub left_out: usize,
     /// Rooted blocks.
     pub rooted: usize,
@@ -118,7 +118,7 @@ impl Recorder {
         events
     }
 
-    /// Ends the session at `end_ns` on the node's clock, and writes it without the parity that can be made again.
+    /// Ends the session at `end_ns` on the node's clock, and writes it in short.
     ///
     /// # Errors
     /// A file cannot be written: there is no session then.
@@ -135,21 +135,22 @@ impl Recorder {
             fs::read(&path)
         });
         let bytes = ended.map_err(|source| CaptureError::Io { action: "write", path: path.clone(), source })?;
-        let session = read(&bytes);
+        let session = sets::read(&bytes);
         drop(bytes);
         let session = session.map_err(|why| CaptureError::Format { path: path.clone(), why })?;
-        let events = parity::leave_out(&session.events);
+        let events = sets::shorten(session.events);
         // Until it is whole it does not have its name.
         let (shortened, whole) = (self.folder.join(SHORTENED), self.folder.join(SESSION));
         let bytes = write_whole(&shortened, &session.header, &events, (end_ns, session.dropped))
             .and_then(|bytes| fs::rename(&shortened, &whole).map(|()| bytes))
             .and_then(|bytes| fs::remove_file(&path).map(|()| bytes))
             .map_err(|source| CaptureError::Io { action: "write", path: whole, source })?;
-        let count = |is: fn(&SessionEvent) -> bool| events.iter().filter(|event| is(event)).count();
+        let count = |is: fn(&StoredEvent) -> bool| events.iter().filter(|event| is(event)).count();
+        let left_out = count(|event| matches!(event, StoredEvent::Shred(_)));
         Ok(SessionTotals {
-            packets: count(|event| !matches!(event, SessionEvent::Rooted { .. })),
-            left_out: count(|event| matches!(event, SessionEvent::Parity(_))),
-            rooted: count(|event| matches!(event, SessionEvent::Rooted { .. })),
+            packets: left_out + count(|event| matches!(event, StoredEvent::Event(SessionEvent::Packet(_)))),
+            left_out,
+            rooted: count(|event| matches!(event, StoredEvent::Event(SessionEvent::Rooted { .. }))),
             dropped: session.dropped,
             bytes,
         })
@@ -169,12 +170,12 @@ fn abandon(folder: &Path, tap: &Tap) {
 fn write_whole(
     path: &Path,
     header: &SessionHeader,
-    events: &[SessionEvent],
+    events: &[StoredEvent],
     (end_ns, dropped): (u64, u64),
 ) -> io::Result<u64> {
     let mut writer = SessionWriter::new(BufWriter::new(create_private(path)?), header, folder::LEVEL)?;
     for event in events {
-        writer.add(event)?;
+        writer.add_stored(event)?;
     }
     let mut file = writer.end(end_ns, dropped)?;
     file.flush()?;
@@ -247,7 +248,7 @@ fn record(mut recorder: Recorder, is_over: &AtomicBool, clock: &Clock) {
         Ok(totals) => {
             let SessionTotals { packets, left_out, rooted, dropped, bytes } = totals;
             tracing::info!(
-                "the session in {} has {packets} packets, of which {left_out} are left out as parity, {rooted} rooted \
+                "the session in {} has {packets} packets, of which {left_out} are stored in short, {rooted} rooted \
                  blocks and {bytes} bytes",
                 folder.display()
             );

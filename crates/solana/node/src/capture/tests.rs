@@ -4,14 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use hearth_pipeline::capture::{CapturedPacket, PacketSource, UNKNOWN};
-use hearth_pipeline::shred::{FecSet, Shredder, ShredderConfig};
-use hearth_wire::shred::DATA_PER_SET;
 
+use super::CaptureError;
 use super::folder::{self, Beginning};
-use super::format::{FormatError, HEADS, LeftOutParity, Session, SessionEvent, SessionHeader, SessionWriter, read};
-use super::{CaptureError, parity};
+use super::format::{FormatError, HEADS, Session, SessionEvent, SessionHeader, SessionWriter};
+use super::sets::read;
 
-fn header() -> SessionHeader {
+pub(super) fn header() -> SessionHeader {
     SessionHeader {
         seed: [1; 32],
         unix_ns: 1_700_000_000_000_000_007,
@@ -25,7 +24,7 @@ fn header() -> SessionHeader {
     }
 }
 
-fn packet(at_ns: u64, source: PacketSource, data: Vec<u8>) -> SessionEvent {
+pub(super) fn packet(at_ns: u64, source: PacketSource, data: Vec<u8>) -> SessionEvent {
     SessionEvent::Packet(CapturedPacket { at_ns, source, from: "[2001:db8::7]:4000".parse().unwrap(), data })
 }
 
@@ -34,21 +33,19 @@ fn events() -> Vec<SessionEvent> {
         packet(5, PacketSource::Turbine, vec![7; 1_203]),
         SessionEvent::Rooted { slot: 3, bank_hash: [8; 32] },
         packet(6, PacketSource::Gossip, vec![]),
-        SessionEvent::Parity(LeftOutParity {
-            at_ns: 8,
+        SessionEvent::Packet(CapturedPacket {
+            at_ns: 6,
             source: PacketSource::Turbine,
             from: UNKNOWN,
-            slot: 9,
-            set_index: 32,
-            position: 31,
-            rest: vec![6; 64],
+            data: vec![6; 64],
         }),
         packet(u64::MAX, PacketSource::Own, vec![1]),
+        packet(0, PacketSource::Transaction, vec![2; 300]),
     ]
 }
 
 /// The file of a session.
-fn file(header: &SessionHeader, events: &[SessionEvent], dropped: u64) -> Vec<u8> {
+pub(super) fn file(header: &SessionHeader, events: &[SessionEvent], dropped: u64) -> Vec<u8> {
     let mut writer = SessionWriter::new(vec![], header, 3).unwrap();
     events.iter().for_each(|event| writer.add(event).unwrap());
     writer.end(40, dropped).unwrap()
@@ -141,8 +138,14 @@ fn lying_length_is_refused() {
     assert_eq!(read(&with_lengths(&file, packed - 1, bytes)), Err(FormatError::Checksum(12)));
 }
 
+/// All records of a file with one chunk.
+pub(super) fn records(file: &[u8]) -> Vec<u8> {
+    let length = u32::from_le_bytes(*file[HEADS.0 + 4..].first_chunk().unwrap()) as usize;
+    zstd::bulk::decompress(&file[HEADS.0 + HEADS.1..], length).unwrap()
+}
+
 /// A file with one chunk of these bytes.
-fn of_bytes(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn of_bytes(bytes: &[u8]) -> Vec<u8> {
     let packed = zstd::bulk::compress(bytes, 3).unwrap();
     let whole = file(&header(), &[], 0);
     let chunk = [&whole[..HEADS.0], &[0u8; 40][..], &packed[..]].concat();
@@ -156,79 +159,20 @@ fn record_that_is_none_is_refused() {
     for bytes in wrong {
         assert_eq!(read(&of_bytes(bytes)), Err(FormatError::Record(12)), "{bytes:?}");
     }
-    let whole = file(&header(), &events()[..1], 0);
-    let length = u32::from_le_bytes(*whole[HEADS.0 + 4..].first_chunk().unwrap()) as usize;
-    let mut records = zstd::bulk::decompress(&whole[HEADS.0 + HEADS.1..], length).unwrap();
+    let mut records = records(&file(&header(), &events()[..1], 0));
     assert_eq!(read(&of_bytes(&records)).unwrap().events, events()[..1]);
-    // The packet is followed by the record of the end, of 17 bytes; its length precedes its 1,203 bytes.
-    let at = records.len() - 17 - 1_203 - 4;
-    assert_eq!(records[at..at + 4], 1_203u32.to_le_bytes());
-    records[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+    // The packet is followed by the record of the end, of 17 bytes; its length precedes its 1,203 bytes, as a varint.
+    let at = records.len() - 17 - 1_203 - 2;
+    assert_eq!(records[at..at + 2], [0xb3, 0x09]);
+    records[at + 1] = 0x7f;
     assert_eq!(read(&of_bytes(&records)), Err(FormatError::Record(12)));
+    // A varint of more than 64 bits.
+    let more = records[..at].iter().copied().chain([0xff; 20]).collect::<Vec<_>>();
+    assert_eq!(read(&of_bytes(&more)), Err(FormatError::Record(12)));
     // Something behind the end.
-    records[at..at + 4].copy_from_slice(&1_203u32.to_le_bytes());
+    records[at + 1] = 0x09;
     records.push(3);
     assert_eq!(read(&of_bytes(&records)), Err(FormatError::Record(12)));
-}
-
-/// All shreds of the two sets of a slot: the last set has room for a retransmitter's signature.
-fn sets(slot: u64) -> Vec<Vec<Vec<u8>>> {
-    let mut shredder = Shredder::new(ShredderConfig { batch_sets: 2, ..ShredderConfig::default() }, [0; 32]);
-    let mut entry = vec![];
-    hearth_wire::entry::write_entry(1, &[1; 32], 1, &[2; 40_000], &mut entry);
-    shredder.begin_slot(slot, slot - 1).unwrap();
-    shredder.push(&entry, 1).unwrap();
-    shredder.end_batch(true);
-    let mut sets = vec![];
-    let mut set = FecSet::new();
-    while shredder.next_set(&mut set) {
-        set.sign(&[6; 64]);
-        sets.push(set.shreds().map(<[u8]>::to_vec).collect());
-    }
-    assert_eq!(sets.len(), 2);
-    sets
-}
-
-#[test]
-fn parity_is_left_out_and_made_again() {
-    let mut sets = sets(9);
-    // Each shred of the last set has another retransmitter.
-    for (place, shred) in sets[1].iter_mut().enumerate() {
-        let end = shred.len();
-        shred[end - 64..].fill(place as u8);
-    }
-    // Parity comes before the data as well.
-    let mut shreds = sets.concat();
-    shreds.reverse();
-    let whole: Vec<_> = shreds.iter().map(|shred| packet(1, PacketSource::Turbine, shred.clone())).collect();
-    let short = parity::leave_out(&whole);
-    let left_out = short.iter().filter(|event| matches!(event, SessionEvent::Parity(_))).count();
-    assert_eq!(left_out, 2 * DATA_PER_SET);
-    assert_eq!(parity::restore(&short).unwrap(), whole);
-    let (long, short) = (file(&header(), &whole, 0).len(), file(&header(), &short, 0).len());
-    assert!(short < long, "{short} bytes in place of {long}");
-}
-
-#[test]
-fn parity_that_the_data_do_not_give_stays() {
-    let sets = sets(9);
-    let packets = |shreds: &[Vec<u8>]| -> Vec<_> {
-        shreds.iter().map(|shred| packet(1, PacketSource::Turbine, shred.clone())).collect()
-    };
-    // A data shred is missing.
-    let without_one = packets(&sets[0][1..]);
-    assert_eq!(parity::leave_out(&without_one), without_one);
-    // A parity shred is not what the data give, as a leader may sign it, or as it is damaged on its way.
-    let mut damaged = sets[0].clone();
-    damaged[40][600] ^= 1;
-    let damaged = packets(&damaged);
-    let short = parity::leave_out(&damaged);
-    assert_eq!(short[40], damaged[40]);
-    assert_eq!(short.iter().filter(|event| matches!(event, SessionEvent::Parity(_))).count(), DATA_PER_SET - 1);
-    assert_eq!(parity::restore(&short).unwrap(), damaged);
-    // What a session says that it has left out must be there.
-    let lost = short[32..].to_vec();
-    assert_eq!(parity::restore(&lost), Err(FormatError::Parity { slot: 9, set_index: 0 }));
 }
 
 #[test]

@@ -52,35 +52,6 @@ pub(super) enum SetYield {
     Lacks,
 }
 
-/// Makes all 64 shreds of a set from its 32 data shreds, with the leader's signature. `None` if they are not the data
-/// shreds of one set in order, or the leader signed parity that does not match them.
-pub fn remake_parity(data: &[&[u8]; DATA_PER_SET]) -> Option<FecSet> {
-    let mut assembly: Option<Assembly> = None;
-    for (place, bytes) in data.iter().enumerate() {
-        let shred = Shred::parse(bytes).ok().filter(|shred| shred.check_set(u32::MAX).is_ok())?;
-        if shred.shard_index() != place {
-            return None;
-        }
-        match &mut assembly {
-            None => {
-                let (leaf, proofs) = claim(&shred)?;
-                assembly = Some(Assembly::begin(&shred, (leaf, Box::new(proofs)), FecSet::new()));
-            }
-            Some(assembly) => {
-                let leaf = assembly.proves(&shred)?;
-                if !assembly.agrees(&shred) {
-                    return None;
-                }
-                assembly.keep(&shred, &leaf);
-            }
-        }
-    }
-    let mut assembly = assembly?;
-    let code = ReedSolomon::new(DATA_PER_SET, CODE_PER_SET).ok()?;
-    assembly.recover(&code).ok()?;
-    Some(assembly.set)
-}
-
 /// Hashes a shred and reads its proof. The leader's signature of the root is not verified yet.
 pub(super) fn claim(shred: &Shred<'_>) -> Option<(Hash, ShredProofs)> {
     let leaf = shred_leaf(shred.leaf_bytes());

@@ -49,7 +49,6 @@ pub use cluster::Cluster;
 pub use counters::Counters;
 pub use deshredder::{AddResult, Deshredder, merkle_root};
 pub use error::DeshredError;
-pub use fec_resolver::remake_parity;
 pub use finding::{Conflict, ContradictedShred, Finding};
 pub use receiver::{CompletedSet, EvictionTotals, MissingShreds, Receiver, ReceiverConfig, ResolvedShred, SetProgress};
 pub use set::{FecSet, LAST_SET_CAPACITY, SET_CAPACITY, SetHeader};

@@ -46,7 +46,7 @@ fn simulated_session_roots_the_same_blocks_again() {
     let mut changed = session.clone();
     let hash = changed.events.iter_mut().rev().find_map(|event| match event {
         SessionEvent::Rooted { bank_hash, .. } => Some(bank_hash),
-        SessionEvent::Packet(_) | SessionEvent::Parity(_) => None,
+        SessionEvent::Packet(_) => None,
     });
     hash.expect("blocks were rooted")[0] ^= 1;
     let why = replay_session(folder.path(), &changed).expect_err("a bank hash is another");

@@ -201,6 +201,8 @@ fn a_field_of_a_later_fork_is_refused() {
     assert_eq!(said(|header| header.blob_gas_used = Some(7)), "invalid blobGasUsed: have 7, expected nil");
     assert_eq!(said(|header| header.excess_blob_gas = Some(7)), "invalid excessBlobGas: have 7, expected nil");
     assert!(said(|header| header.withdrawals_root = Some(B256::ZERO)).starts_with("invalid withdrawalsHash: have 000"));
+    let early = said(|header| header.parent_beacon_block_root = Some(B256::ZERO));
+    assert_eq!(early, format!("invalid parentBeaconRoot, have 0x{}, expected nil", "0".repeat(64)));
     assert!(said(|header| header.requests_hash = Some(B256::ZERO)).starts_with("invalid requestsHash: have 000"));
     assert_eq!(said(|header| header.timestamp = 0), "timestamp older than parent");
     assert_eq!(said(|header| header.extra_data = vec![0; 33].into()), "extra-data too long: 33 > 32");

@@ -5,7 +5,7 @@ use revm::state::AccountInfo;
 
 use super::*;
 use crate::genesis::Genesis;
-use crate::state::{State, WINDOW, bytecode};
+use crate::state::{History, State, WINDOW, bytecode};
 
 fn change(balance: u64, code: &[u8], slots: &[(u64, u64)]) -> AccountChange {
     let code = bytecode(code.to_vec().into());
@@ -97,6 +97,33 @@ fn nodes_stay_while_a_hypothetical_state_needs_them() {
     state.commit(number, hash_of(number), block(number)).expect("it follows");
     assert!(state.sizes().retired_bytes < pinned, "what nobody needs any more is freed with the next block");
     assert!(matches!(view.root_with(&block(1)), Err(StateError::NoProofs(50))));
+}
+
+#[test]
+fn with_a_history_all_states_that_are_kept_can_be_changed() {
+    let (blocks, kept) = (WINDOW as u64 + 120, WINDOW as u64 + 60);
+    let mut state = open();
+    state.keep_history(History { blocks: kept, bytes: u64::MAX });
+    let mut views = vec![state.head()];
+    let mut early = None;
+    for number in 1..=blocks {
+        state.commit(number, hash_of(number), block(number)).expect("it follows");
+        views.push(state.head());
+        if number == 20 {
+            early = Some(state.head().hypothetical().expect("kept"));
+        }
+    }
+    let oldest = blocks + 1 - kept;
+    for number in 0..blocks {
+        let root = views[number as usize].root_with(&block(number + 1));
+        match number < oldest {
+            true => assert!(matches!(root, Err(StateError::NoProofs(of)) if of == number), "{number}: {root:?}"),
+            false => assert_eq!(root.expect("kept"), views[number as usize + 1].state_root(), "{number}"),
+        }
+    }
+    // A longer history frees with its oldest states, whoever uses them.
+    let mut early = early.expect("there are more blocks");
+    assert!(matches!(early.apply(&block(1_000)), Err(StateError::NoProofs(20))));
 }
 
 #[test]

@@ -4,8 +4,6 @@
 //!         writer waits for one node and not for all
 //! memory  while a version is pinned, what later versions retire: at most [`PINNED_MAX`]
 
-use std::sync::Arc;
-
 use alloy_primitives::{Address, B256};
 use alloy_trie::EMPTY_ROOT_HASH;
 use hearth_crypto::keccak::keccak256;
@@ -84,21 +82,26 @@ impl Tries {
     /// Keeps the nodes of version `top` until [`Tries::unpin`]; whether they are still there. A longer history frees
     /// them with its oldest states all the same: what it keeps has its own bound.
     pub(crate) fn pin(&self, top: &TrieTop) -> bool {
-        let later: Vec<Arc<BothUndo>> = {
-            let mut kept = self.kept_to_change();
-            if top.sequence < kept.oldest {
-                return false;
-            }
+        let mut kept = self.kept_to_change();
+        let is_kept = top.sequence >= kept.oldest;
+        if is_kept {
             *kept.pins.entry(top.sequence).or_default() += 1;
+        }
+        is_kept
+    }
+
+    /// Sorts what versions after `top` replaced, without a lock: the first to read a node would sort it under two, and
+    /// the writer would wait.
+    pub(crate) fn sort_later(&self, top: &TrieTop) {
+        let later = {
+            let kept = self.kept();
             // A longer history finds replaced children by their places, and sorts nothing.
-            if kept.replaced.is_some() { Vec::new() } else { kept.since(top.sequence).unwrap_or_default() }
+            if kept.replaced.is_some() { None } else { kept.since(top.sequence) }
         };
-        // Sorted here, where the writer does not wait for it.
-        for undo in &later {
+        for undo in later.into_iter().flatten() {
             undo.0.order();
             undo.1.order();
         }
-        true
     }
 
     /// Takes back one [`Tries::pin`].

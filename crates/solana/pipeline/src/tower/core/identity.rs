@@ -11,7 +11,7 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use hearth_consensus::{Adoption, NewIdentity, SETTLED_SLOTS};
+use hearth_consensus::{Adoption, NewIdentity, SETTLED_SLOTS, StartError};
 use hearth_wire::Pubkey;
 use hearth_wire::base58::encode_32;
 
@@ -86,7 +86,7 @@ impl Core {
                     let (since, unled_since) = (now.monotonic, None);
                     self.leaving = Some(Leaving { node, role, since, unled_since, is_tower_moving: false });
                 }
-                Err(why) => self.refuse(format!("the tower of the new identity does not fit this node's chain: {why}")),
+                Err(why) => self.refuse(misfit(&why)),
             }
         }
         let Some(Leaving { since, is_tower_moving, .. }) = self.leaving else { return Ok(false) };
@@ -135,10 +135,15 @@ impl Core {
         let has_tower = tower.is_some();
         // Blocks that the identity made elsewhere may not be here.
         let waits_for_rooted_vote = vote_account.is_some() && self.have_others_stake(&node);
-        let new = NewIdentity { node, vote_account, tower, waits_for_rooted_vote };
-        if let Err(why) = self.consensus.set_identity(new) {
-            return self.refuse(format!("the tower of the new identity does not fit this node's chain: {why}"));
+        // Whether it fits comes first: sign cannot give the key back.
+        if let Err(why) = tower.clone().map(|tower| self.consensus.aligned(tower)).transpose() {
+            return self.refuse(misfit(&why));
         }
+        if let Err(why) = self.identity.as_ref().map_or(Ok(()), IdentityWatch::send_key) {
+            return self.refuse(format!("the tile sign does not take the new key: {why}; try again"));
+        }
+        let new = NewIdentity { node, vote_account, tower, waits_for_rooted_vote };
+        self.consensus.set_identity(new).expect("the tower fits");
         let old = std::mem::replace(&mut self.config.node, node);
         self.config.vote_account = vote_account;
         self.config.leads = leads;
@@ -176,4 +181,9 @@ impl Core {
         self.leaving = None;
         self.identity.iter().for_each(|watch| watch.refuse(why.clone()));
     }
+}
+
+/// The reason for a refusal of an identity by its tower.
+fn misfit(why: &StartError) -> String {
+    format!("the tower of the new identity does not fit this node's chain: {why}")
 }

@@ -4,10 +4,14 @@ use hearth_keys::Keypair;
 
 use super::*;
 use crate::identity::{IdentityDesk, IdentityRequest, IdentityWatch, Role};
+use crate::key_pipe::KeySender;
 
 /// A node whose identity can be changed.
 fn changeable(number: u8) -> (Node, IdentityDesk) {
-    let watch = IdentityWatch::from(node(number));
+    changeable_by(number, IdentityWatch::from(node(number)))
+}
+
+fn changeable_by(number: u8, watch: IdentityWatch) -> (Node, IdentityDesk) {
     let desk = watch.desk();
     let Node { core, disk, at } = Node::joined(number);
     (Node { core: core.with_identity(watch), disk, at }, desk)
@@ -114,6 +118,24 @@ fn tower_of_another_chain_is_refused() {
     let why = desk.status().failure.unwrap();
     assert!(why.contains("does not fit this node's chain"), "{why}");
     assert_eq!(tested.core.node(), &node(0));
+}
+
+#[test]
+fn identity_stays_where_sign_does_not_take_the_key() {
+    let [old, new] = [1, 2].map(|more| (leader(1) + more) % NODES);
+    let watch = IdentityWatch::from(node(old));
+    // It has room for 32 bytes, and a key takes one more.
+    let full = KeySender::new(Box::new(io::Cursor::new([0u8; 32])));
+    watch.clone().hand_over(full).unwrap();
+    let (mut tested, desk) = changeable_by(old, watch);
+    desk.request(request(new, None)).unwrap();
+    assert!(changes(&tested.step()).is_empty());
+    let status = desk.status();
+    assert_eq!((status.identity, status.is_changing), (node(old), false));
+    assert!(status.failure.is_some_and(|why| why.contains("does not take the new key")));
+    // The old one still votes.
+    tested.froze(id(1), id(0), vec![]);
+    assert_eq!(voters(&tested.step()), [(node(old), account(old))]);
 }
 
 #[test]
