@@ -19,17 +19,18 @@ mod rewind;
 mod since;
 mod snapshot_view;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use hashbrown::HashTable;
 use hearth_crypto::prefetch::prefetch;
 use hearth_wire::Pubkey;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::account::Account;
 use crate::seed::Seed;
+pub(crate) use account_history::Pin;
 use changes::{NotePosition, Notes};
 pub(crate) use since::DELETED_MAX;
 use snapshot_view::ReplacedValues;
@@ -99,6 +100,8 @@ pub struct Accounts {
     era: AtomicU32,
     /// The oldest era for whose end accounts can be read.
     oldest: AtomicU32,
+    /// Eras whose ends are being read, with the number of their readers.
+    pins: Mutex<BTreeMap<u32, usize>>,
     /// Number of the last snapshot cut.
     cut: AtomicU32,
     /// Whether deleted accounts are remembered ([`since`]).
@@ -116,7 +119,8 @@ impl Accounts {
     pub fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
         let [era, oldest, cut] = [0; 3].map(AtomicU32::new);
-        Self { seed: Seed::random(), shards, era, oldest, cut, remembers: AtomicBool::new(false) }
+        let (pins, remembers) = (Mutex::default(), AtomicBool::new(false));
+        Self { seed: Seed::random(), shards, era, oldest, pins, cut, remembers }
     }
 
     /// Hashes an address under the store's seed.

@@ -252,7 +252,8 @@ impl Hashing {
         let Some(mut under_way) = state.under_way.take() else { return };
         let mut left = limit;
         if under_way.shard == 0 {
-            accounts.raise_oldest(state.oldest_past(under_way.slot.final_era));
+            let final_era = under_way.slot.final_era;
+            accounts.raise_oldest_with(|pinned| state.oldest_past(final_era.min(pinned)));
         }
         while left > 0 {
             while under_way.taken.is_empty() && under_way.shard < SHARDS {
@@ -344,10 +345,10 @@ impl State {
         }
     }
 
-    /// The oldest era to keep readable: `final_era`, or a later one if that would take too much memory.
-    fn oldest_past(&mut self, final_era: u32) -> u32 {
+    /// The oldest era to keep readable: the wanted one, or a later one if that would take too much memory.
+    fn oldest_past(&mut self, wanted: u32) -> u32 {
         let mut bytes: usize = self.past.iter().map(|(_, bytes)| bytes).sum();
-        let (mut oldest, max) = (final_era, self.past_bytes_max);
+        let (mut oldest, max) = (wanted, self.past_bytes_max);
         while let Some((era, of_era)) = self.past.front().filter(|(era, _)| *era <= oldest || bytes > max) {
             (oldest, bytes) = (oldest.max(*era), bytes - of_era);
             self.past.pop_front();

@@ -128,6 +128,15 @@ pub(crate) struct Chain {
     pub(crate) rewards: VecDeque<(u64, Arc<BlockRewards>)>,
     /// The blocks that the ledger can rewind to; empty if forks are not kept.
     checkpoints: VecDeque<Checkpoint>,
+    /// Blocks that rewinds undid, the last undone one last.
+    undone: VecDeque<UndoneBlock>,
+}
+
+/// A block that a rewind undid.
+struct UndoneBlock {
+    slot: u64,
+    blockhash: Hash,
+    is_confirmed: bool,
 }
 
 /// The initial state of a ledger: genesis, a snapshot, or an archive.
@@ -241,6 +250,7 @@ impl Ledger {
             begun: BlockRewards::default(),
             rewards: VecDeque::new(),
             checkpoints: VecDeque::new(),
+            undone: VecDeque::new(),
         };
         let ledger = Self {
             shared: Arc::new(shared),

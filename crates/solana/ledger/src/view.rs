@@ -4,7 +4,8 @@
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the meaning of the results
 //!
 //! Accounts are read in their state at the end of the block with the requested commitment or, if too much has changed
-//! since to keep that state, at the end of the oldest later block that is kept: [`StateView::slot`] says which.
+//! since to keep that state, at the end of the oldest later block that is kept: [`StateView::slot`] says which. The
+//! state of a view stays readable until the view is dropped, within the memory for replaced values.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +15,7 @@ use hearth_wire::{Hash, Pubkey, Signature};
 use solana_inflation::Inflation;
 
 use crate::account::Account;
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Pin};
 use crate::block::{BlockRewards, BlockSummary};
 use crate::blockhash::BlockhashQueue;
 use crate::commitment::Commitment;
@@ -102,13 +103,28 @@ impl Ledger {
         self.chain().blockhashes.height_of(blockhash).is_some()
     }
 
+    /// Whether `blockhash` is of a block above the root that the current fork lacks. While the ledger executes another
+    /// fork, that is so of blocks of the heaviest one, and of confirmed ones.
+    pub fn may_return(&self, blockhash: &Hash) -> bool {
+        let chain = self.chain();
+        let is_here = chain.blockhashes.height_of(blockhash).is_some();
+        !is_here && chain.may_return(blockhash, self.rooted(), Commitment::Processed)
+    }
+
+    /// The root; the largest slot if the node neither votes nor keeps forks.
+    fn rooted(&self) -> u64 {
+        self.root().unwrap_or(u64::MAX)
+    }
+
     /// Whether a transaction that names `blockhash` could land on the block at this commitment. A hash that is too old
     /// for the newest block may still be valid for the finalized one, where a transaction that landed by it is not yet
-    /// visible.
+    /// visible. The hash of a block that had this commitment, and that [may return](Self::may_return), is still valid.
     pub fn is_blockhash_valid_at(&self, blockhash: &Hash, commitment: Commitment) -> bool {
         let chain = self.chain();
         let older = || chain.blocks.iter().find(|block| block.blockhash == *blockhash).map(|block| block.height);
-        let Some(height) = chain.blockhashes.height_of(blockhash).or_else(older) else { return false };
+        let Some(height) = chain.blockhashes.height_of(blockhash).or_else(older) else {
+            return chain.may_return(blockhash, self.rooted(), commitment);
+        };
         let newest = self.block(&chain, commitment).height;
         height <= newest && newest - height <= MAX_BLOCKHASH_AGE_BLOCKS
     }
@@ -186,19 +202,19 @@ impl Ledger {
         let chain = self.chain();
         if commitment == Commitment::Processed {
             let slot = chain.working.as_ref().map_or(chain.last().slot, |bank| bank.slot());
-            return StateView { accounts, era: None, slot };
+            return StateView { accounts, pin: None, slot };
         }
-        let era = chain.eras[self.position(&chain, commitment)].max(accounts.oldest_era());
-        StateView { accounts, era: Some(era), slot: chain.slot_at_end_of(era) }
+        let pin = accounts.pin(chain.eras[self.position(&chain, commitment)]);
+        let slot = chain.slot_at_end_of(pin.era());
+        StateView { accounts, pin: Some(pin), slot }
     }
 }
 
 /// The accounts at one moment of the chain.
-#[derive(Clone, Copy)]
 pub struct StateView<'a> {
     accounts: &'a Accounts,
     /// The era at whose end they are read; `None`: now.
-    era: Option<u32>,
+    pin: Option<Pin<'a>>,
     /// The slot of this state.
     pub slot: u64,
 }
@@ -206,9 +222,9 @@ pub struct StateView<'a> {
 impl StateView<'_> {
     /// Calls `read` on the account at an address, without copying it.
     pub fn with<T>(&self, key: &Pubkey, read: impl FnOnce(&Account) -> T) -> Option<T> {
-        match self.era {
+        match &self.pin {
             None => self.accounts.with(key, read),
-            Some(era) => self.accounts.with_at(key, era, read),
+            Some(pin) => self.accounts.with_at(key, pin.era(), read),
         }
     }
 
@@ -224,10 +240,16 @@ impl StateView<'_> {
 
     /// Shows every account to `visit`, as [`Accounts::for_each`].
     pub fn for_each(&self, visit: impl FnMut(&Pubkey, &Account)) {
-        match self.era {
+        match &self.pin {
             None => self.accounts.for_each(visit),
-            Some(era) => self.accounts.for_each_at(era, visit),
+            Some(pin) => self.accounts.for_each_at(pin.era(), visit),
         }
+    }
+
+    /// Whether the state was kept so far. If not, for want of memory, some of what was read is of a later slot. The
+    /// newest state is not kept, but read while it changes.
+    pub fn is_kept(&self) -> bool {
+        self.pin.as_ref().is_none_or(|pin| self.accounts.oldest_era() <= pin.era())
     }
 
     /// The lamports of all accounts together.

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use super::commands::{ALLOWED, READS, WRITES, Words, first_difference, masked, words};
+use super::commands::{ALLOWED, READS, WRITES, Words, comparable, first_difference, masked, words};
 use super::genesis::Genesis;
 use super::handover::{QUARTER, handed};
 use super::load::BY_RPC;
@@ -23,8 +24,9 @@ use crate::run;
 /// A command that changes the chain must end within so many seconds, and one that reads.
 const WRITE_S: u64 = 120;
 const READ_S: u64 = 30;
-/// Commands that read are run again so often while the outputs differ.
-const TRIES: usize = 10;
+/// Commands that read are run again for so long while the outputs differ: several blocks' time on a busy machine.
+const TRY_FOR: Duration = Duration::from_secs(60);
+const TRY_EVERY: Duration = Duration::from_secs(1);
 /// SOL of each side's payer.
 const FUNDS: &str = "1000";
 
@@ -184,21 +186,22 @@ fn block_before(slot: u64) -> Result<Option<u64>, String> {
 
 /// Runs a command against both nodes at the same time, and again while the outputs differ.
 fn read(side: &Side<'_>, command: &'static str) -> Compared {
-    let mut compared = Compared { command, codes: [None; 2], difference: None };
-    for _ in 0..TRIES {
+    let begin = Instant::now();
+    loop {
         let said = |node: Remote| side.said(node, command, READ_S).unwrap_or_else(|why| Said { code: None, text: why });
         let [here, there] = std::thread::scope(|scope| {
             let here = scope.spawn(|| said(OURS));
             let there = said(AGAVE);
             [here.join().unwrap_or_else(|_| Said { code: None, text: "the thread panicked".into() }), there]
         });
-        compared.codes = [here.code, there.code];
-        compared.difference = first_difference(&without_url(&here.text, OURS), &without_url(&there.text, AGAVE));
-        if compared.difference.is_none() || ALLOWED.iter().any(|(allowed, _)| *allowed == command) {
-            break;
+        let shown = |said: &Said, node: Remote| comparable(command, &without_url(&said.text, node));
+        let difference = first_difference(&shown(&here, OURS), &shown(&there, AGAVE));
+        let is_allowed = ALLOWED.iter().any(|(allowed, _)| *allowed == command);
+        if difference.is_none() || is_allowed || begin.elapsed() > TRY_FOR {
+            return Compared { command, codes: [here.code, there.code], difference };
         }
+        std::thread::sleep(TRY_EVERY);
     }
-    compared
 }
 
 /// The output without the node's URL, which some commands print.

@@ -4,7 +4,7 @@
 //! writes  one line for each field that differs, with an example
 //! memory  the answers, one example for each field
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,9 +14,9 @@ use super::nodes::{AGAVE, OURS, Remote};
 /// Fields that may differ, and why: the end of a field's path.
 const ALLOWED: [(&str, &str); 1] = [("context.apiVersion", "each program names its own version")];
 
-/// Questions are asked again so often until both nodes answer for the same slot.
-const TRIES: usize = 40;
-const TRY_EVERY: Duration = Duration::from_millis(200);
+/// Questions are asked again so often until both nodes have answered for the same slot.
+const TRIES: usize = 150;
+const TRY_EVERY: Duration = Duration::from_millis(100);
 /// Blocks and transactions that are compared.
 const BLOCKS: usize = 40;
 const TRANSACTIONS: usize = 40;
@@ -99,18 +99,53 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// Asks both nodes the same until `slot_of` gives the same slot for both answers, and compares them.
+/// What a node answered to one question while its slots went by.
+#[derive(Default)]
+struct Answers {
+    /// The first answer for each slot.
+    first: BTreeMap<u64, Value>,
+    /// Slots for which there was a second answer.
+    again: BTreeSet<u64>,
+}
+
+impl Answers {
+    fn add(&mut self, slot: u64, answer: Value) {
+        if self.first.contains_key(&slot) {
+            self.again.insert(slot);
+        } else {
+            self.first.insert(slot, answer);
+        }
+    }
+
+    /// The answers of both nodes for one slot. Those of Agave count for which there was a second one: while Agave moves
+    /// its root it reads accounts at the new one, and names the old one (`scan_accounts` of `solana-accounts-db`).
+    fn of_both(ours: &Self, theirs: &Self) -> Option<[Value; 2]> {
+        let of = |slot: &u64| Some([ours.first.get(slot)?.clone(), theirs.first.get(slot)?.clone()]);
+        theirs.again.iter().find_map(of)
+    }
+}
+
+/// Asks both nodes the same until they have answered for the same slot, by `slot_of`, and compares those answers. They
+/// need not do so at the same time: Agave finalizes a slot one block before others, since it counts its own vote before
+/// that has landed.
 fn same_slot(found: &mut Differences, method: &str, params: &Value, slot_of: fn(&Value) -> Option<u64>) {
     let mut why = "the nodes never answered for the same slot".to_owned();
+    let mut answers = [Answers::default(), Answers::default()];
     for _ in 0..TRIES {
-        match (OURS.call(method, params.clone()), AGAVE.call(method, params.clone())) {
-            (Ok(mut ours), Ok(mut theirs)) if slot_of(&ours).is_some() && slot_of(&ours) == slot_of(&theirs) => {
-                sort_votes(&mut ours);
-                sort_votes(&mut theirs);
-                return found.compare(method, &ours, &theirs);
+        for (node, answers) in [OURS, AGAVE].into_iter().zip(&mut answers) {
+            match node.call(method, params.clone()) {
+                Ok(answer) => {
+                    if let Some(slot) = slot_of(&answer) {
+                        answers.add(slot, answer);
+                    }
+                }
+                Err(error) => why = error,
             }
-            (Ok(_), Ok(_)) => {}
-            (Err(error), _) | (_, Err(error)) => why = error,
+        }
+        if let Some([mut ours, mut theirs]) = Answers::of_both(&answers[0], &answers[1]) {
+            sort_votes(&mut ours);
+            sort_votes(&mut theirs);
+            return found.compare(method, &ours, &theirs);
         }
         std::thread::sleep(TRY_EVERY);
     }
@@ -209,6 +244,18 @@ mod tests {
         assert_eq!(wrong[0], "m.a[].b differs 2 times: Hearth 1, Agave 2");
         assert_eq!(wrong[1], "m.d differs 1 times: Hearth 4, Agave null");
         assert_eq!(wrong[2], "m.e differs 1 times: Hearth null, Agave 4");
+    }
+
+    #[test]
+    fn answers_for_one_slot_are_found_though_one_node_is_ahead() {
+        let [mut ours, mut theirs] = [Answers::default(), Answers::default()];
+        for (slot, answer) in [(4, "a"), (5, "b"), (5, "c"), (6, "d")] {
+            theirs.add(slot, json!(answer));
+        }
+        ours.add(4, json!("e"));
+        assert_eq!(Answers::of_both(&ours, &theirs), None, "Agave may have moved its root");
+        ours.add(5, json!("f"));
+        assert_eq!(Answers::of_both(&ours, &theirs), Some([json!("f"), json!("b")]));
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct Vote {
     pub stake: u64,
     /// All credits that it has ever earned.
     pub credits: u64,
+    /// The newest slot that its votes have rooted.
+    pub root: u64,
 }
 
 /// The vote accounts by the address of their node; empty if the node does not answer.
@@ -32,6 +34,7 @@ fn parsed(answer: &Value) -> BTreeMap<String, Vote> {
                 is_delinquent: kind == "delinquent",
                 stake: row["activatedStake"].as_u64().unwrap_or(0),
                 credits: epochs.and_then(|epochs| epochs.last()?[1].as_u64()).unwrap_or(0),
+                root: row["rootSlot"].as_u64().unwrap_or(0),
             };
             (row["nodePubkey"].as_str().unwrap_or_default().to_owned(), vote)
         })
@@ -53,11 +56,11 @@ mod tests {
     #[test]
     fn both_lists_are_read() {
         let row = |node: &str, stake: u64| {
-            json!({ "nodePubkey": node, "activatedStake": stake,
+            json!({ "nodePubkey": node, "activatedStake": stake, "rootSlot": 7,
                     "epochCredits": [[0, 100, 0], [1, 160, 100]] })
         };
         let votes = parsed(&json!({ "current": [row("a", 30)], "delinquent": [row("b", 10)] }));
-        assert_eq!(votes["a"], Vote { is_delinquent: false, stake: 30, credits: 160 });
+        assert_eq!(votes["a"], Vote { is_delinquent: false, stake: 30, credits: 160, root: 7 });
         assert!(votes["b"].is_delinquent);
         assert_eq!(share(&votes, "b"), 25.0);
         assert_eq!(share(&votes, "c"), 0.0);

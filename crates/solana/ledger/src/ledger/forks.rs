@@ -3,7 +3,7 @@
 //! reads   what consensus has confirmed and rooted
 //! writes  the state at the end of a block; the vote accounts that an ended block changed
 //! memory  for each block above the root: 32 KB, 24 B per transaction and its status entries, and the account values
-//!         that it replaced; at most [`Forks::bytes_max`]
+//!         that it replaced; at most [`Forks::bytes_max`]. 48 B for each of the last 512 blocks that were undone
 //! drops   what a rewind below the root would need; beyond that size also the oldest blocks above it, whose rewind then
 //!         fails with [`RewindError::Forgotten`]
 //! source  docs/decisions/0012-one-hot-state-rewound.md
@@ -22,9 +22,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use hearth_wire::vote::AccountVotes;
 use hearth_wire::{Hash, Pubkey};
 
-use super::{Chain, Ledger, NO_VOTES};
+use super::{Chain, Ledger, NO_VOTES, RECENT_BLOCKS, UndoneBlock};
 use crate::bank::Bank;
 use crate::blockhash::BlockhashQueue;
+use crate::commitment::Commitment;
 use crate::epochs::Epochs;
 use crate::features::ActiveFeatures;
 use crate::performance::Samples;
@@ -233,6 +234,7 @@ impl Ledger {
 
     /// Restores everything but accounts, hashes and statuses to the end of a block.
     fn go_back(&self, chain: &mut Chain, at: usize) {
+        chain.note_undone(at + 1, self.stored_slot.load(Relaxed));
         chain.blocks.truncate(at + 1);
         chain.eras.truncate(at + 1);
         let checkpoint = chain.checkpoints.back().expect("the block that is gone back to has one");
@@ -351,6 +353,30 @@ impl Ledger {
 }
 
 impl Chain {
+    /// Remembers the blocks from an index on, which are about to be undone: the newest 512 of all. Those up to the
+    /// slot `confirmed` are confirmed.
+    fn note_undone(&mut self, from: usize, confirmed: u64) {
+        for block in self.blocks.range(from..) {
+            let (slot, blockhash) = (block.slot, block.blockhash);
+            let is_confirmed = slot <= confirmed;
+            match self.undone.iter_mut().find(|undone| undone.blockhash == blockhash) {
+                Some(before) => before.is_confirmed |= is_confirmed,
+                None => self.undone.push_back(UndoneBlock { slot, blockhash, is_confirmed }),
+            }
+        }
+        self.undone.drain(..self.undone.len().saturating_sub(RECENT_BLOCKS));
+    }
+
+    /// Whether a blockhash is of a block above the root that was undone, and that had this commitment.
+    pub(crate) fn may_return(&self, blockhash: &Hash, root: u64, commitment: Commitment) -> bool {
+        let had = |block: &UndoneBlock| match commitment {
+            Commitment::Processed => true,
+            Commitment::Confirmed => block.is_confirmed,
+            Commitment::Finalized => false,
+        };
+        self.undone.iter().any(|block| block.blockhash == *blockhash && block.slot > root && had(block))
+    }
+
     /// The index of the block of `slot`.
     pub(crate) fn find(&self, slot: u64) -> Option<usize> {
         self.blocks.binary_search_by_key(&slot, |block| block.slot).ok()

@@ -104,6 +104,27 @@ fn accounts_are_read_as_a_commitment_has_them() {
 }
 
 #[test]
+fn view_stays_as_it_is_while_the_chain_goes_on() {
+    let mut chain = Chain::new(&[]);
+    let next = |chain: &mut Chain, slot: u64| {
+        chain.ledger.accounts().store(&wallet(0), Account::wallet(1_000_000 + slot));
+        chain.next_slot();
+        chain.ledger.hash_all();
+        chain.ledger.mark_stored(slot);
+    };
+    (1..=40).for_each(|slot| next(&mut chain, slot));
+    let ledger = Arc::clone(&chain.ledger);
+    let view = ledger.state(Commitment::Finalized);
+    (41..=80).for_each(|slot| next(&mut chain, slot));
+    assert_eq!((view.slot, view.balance(&wallet(0)), view.is_kept()), (8, 1_000_008, true));
+    view.for_each(|key, account| assert!(*key != wallet(0) || account.lamports == 1_000_008));
+    let pinned = ledger.accounts().oldest_era();
+    drop(view);
+    next(&mut chain, 81);
+    assert!(ledger.accounts().oldest_era() > pinned + 30, "nothing is kept for views that are no more");
+}
+
+#[test]
 fn too_much_to_keep_makes_old_commitments_newer() {
     let mut chain = Chain::new(&[]);
     // Data that is replaced in each slot: nine of ten slots cannot be kept.

@@ -304,6 +304,12 @@ impl Answerer for Caller<'_> {
     }
 }
 
+/// Fails if a scan may have found accounts of different slots, since more was replaced meanwhile than is kept.
+fn check_kept(state: &StateView<'_>) -> Result<(), Failure> {
+    let changed = || Failure::scan("Scan aborted: too many accounts changed meanwhile");
+    state.is_kept().then_some(()).ok_or_else(changed)
+}
+
 /// Wraps a value in the `context` of its slot.
 pub fn with_context(slot: u64, value: Value) -> Value {
     json!({ "context": { "apiVersion": crate::INTERFACE_VERSION, "slot": slot }, "value": value })

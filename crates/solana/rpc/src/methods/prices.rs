@@ -3,12 +3,13 @@
 //! reads   the block store; the history, for addresses from lookup tables
 //! memory  32 B and a price for each account of the last [`BLOCKS`] blocks whose minimum is above its block's
 //! source  `solana-runtime` 4.2, `prioritization_fee.rs` and its cache: votes and transactions without compute units
-//!         do not count, failed ones do
+//!         do not count, failed ones do, and blocks in which none counts are left out; `transaction_meta.rs` of
+//!         `solana-runtime-transaction` 4.2 for the price, which is that of the fee in whole lamports
 //!
 //! Nothing is recorded while blocks are made: a request reads the confirmed blocks that no earlier one has read. That
 //! takes about a second per million transactions, and runs one request at a time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use hearth_ledger::{Budget, Commitment, notifier};
@@ -20,8 +21,11 @@ use super::Api;
 use crate::jsonrpc::Failure;
 use crate::params::Params;
 
-/// Number of recent blocks that are covered.
+/// Maximum number of blocks in an answer.
 const BLOCKS: usize = 150;
+/// Maximum number of blocks that are read for it: all whose summaries are kept.
+const READ_MAX: usize = 512;
+const MICRO_LAMPORTS: u128 = 1_000_000;
 /// Maximum addresses of a request.
 const ACCOUNTS_MAX: usize = 128;
 
@@ -29,15 +33,17 @@ const ACCOUNTS_MAX: usize = 128;
 #[derive(Debug, Default, PartialEq, Eq)]
 struct BlockPrices {
     slot: u64,
-    /// The minimum over all transactions.
-    least: u64,
+    /// The minimum over all transactions; `None` if none counts.
+    least: Option<u64>,
     /// The minimum per written account, if it is above `least`.
     accounts: HashMap<Pubkey, u64>,
 }
 
 impl BlockPrices {
     fn of_accounts(&self, keys: &[Pubkey]) -> u64 {
-        keys.iter().filter_map(|key| self.accounts.get(key)).fold(self.least, |most, price| most.max(*price))
+        keys.iter()
+            .filter_map(|key| self.accounts.get(key))
+            .fold(self.least.unwrap_or(0), |most, price| most.max(*price))
     }
 
     /// Scans a block's transactions; `loaded` gives the addresses that transaction `i` write-locks through lookup
@@ -55,38 +61,57 @@ impl BlockPrices {
                 accounts.entry(key).and_modify(|least: &mut u64| *least = price.min(*least)).or_insert(price);
             }
         }
-        let least = least.unwrap_or(0);
-        accounts.retain(|_, price| *price > least);
+        accounts.retain(|_, price| least.is_some_and(|least| *price > least));
         Self { slot, least, accounts }
     }
 }
 
-/// The price per compute unit that a transaction pays; `None` if it does not count.
+/// The price per compute unit that a transaction pays, with a fee that is rounded up to whole lamports; `None` if it
+/// does not count.
 fn price_of(txn: &Txn<'_>) -> Option<u64> {
     if notifier::is_vote(txn) {
         return None;
     }
     let budget = Budget::of(txn).ok().filter(|budget| budget.compute_unit_limit > 0)?;
-    Some(budget.compute_unit_price)
+    let price = u128::from(budget.priority_fee()) * MICRO_LAMPORTS / u128::from(budget.compute_unit_limit);
+    // So does the cluster's software.
+    Some(u64::try_from(price).unwrap_or(0))
 }
 
 /// Cache of the prices of recent blocks.
 #[derive(Default)]
-pub struct Prices(Mutex<VecDeque<Arc<BlockPrices>>>);
+pub struct Prices(Mutex<BTreeMap<u64, Arc<BlockPrices>>>);
 
 impl Prices {
     fn of(&self, slot: u64) -> Option<Arc<BlockPrices>> {
-        let known = self.0.lock();
-        known.iter().find(|block| block.slot == slot).cloned()
+        self.0.lock().get(&slot).cloned()
     }
 
     fn keep(&self, block: &Arc<BlockPrices>) {
         let mut known = self.0.lock();
-        if known.len() >= BLOCKS {
-            known.pop_front();
+        known.insert(block.slot, Arc::clone(block));
+        if known.len() > READ_MAX {
+            known.pop_first();
         }
-        known.push_back(Arc::clone(block));
     }
+
+    /// Forgets the blocks before a slot.
+    fn forget_before(&self, slot: u64) {
+        let mut known = self.0.lock();
+        *known = known.split_off(&slot);
+    }
+}
+
+/// The prices of the first [`BLOCKS`] of these slots in whose blocks transactions count.
+fn counted<E>(slots: &[u64], prices: impl Fn(u64) -> Result<Arc<BlockPrices>, E>) -> Result<Vec<Arc<BlockPrices>>, E> {
+    let mut found = vec![];
+    for slot in slots {
+        found.extend(Some(prices(*slot)?).filter(|block| block.least.is_some()));
+        if found.len() == BLOCKS {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 impl Api {
@@ -97,22 +122,23 @@ impl Api {
             None => vec![],
         };
         let confirmed = self.ledger.slot(Commitment::Confirmed);
-        let blocks = self.ledger.recent_blocks(usize::MAX);
-        let blocks = blocks.iter().map(|block| block.slot).filter(|slot| *slot <= confirmed).take(BLOCKS);
-        let slots: Vec<u64> = blocks.collect();
-        let prices = match slots.iter().map(|slot| self.prices.of(*slot)).collect::<Option<Vec<_>>>() {
-            Some(known) => known,
-            None => {
-                self.at_length(|| slots.iter().map(|slot| self.block_prices(*slot)).collect::<Result<_, _>>()).await?
-            }
+        let blocks = self.ledger.recent_blocks(READ_MAX);
+        // The newest first.
+        let slots: Vec<u64> = blocks.iter().map(|block| block.slot).filter(|slot| *slot <= confirmed).collect();
+        let prices = match counted(&slots, |slot| self.prices.of(slot).ok_or(())) {
+            Ok(known) => known,
+            Err(()) => self.at_length(|| counted(&slots, |slot| self.block_prices(slot))).await?,
         };
-        let newest_first = prices.iter().rev();
-        Ok(newest_first
+        if let Some(oldest) = prices.get(BLOCKS - 1) {
+            self.prices.forget_before(oldest.slot);
+        }
+        let oldest_first = prices.iter().rev();
+        Ok(oldest_first
             .map(|block| json!({ "slot": block.slot, "prioritizationFee": block.of_accounts(&keys) }))
             .collect())
     }
 
-    /// The prices of a block; zero if the block is not kept.
+    /// The prices of a block; none if the block is not kept.
     fn block_prices(&self, slot: u64) -> Result<Arc<BlockPrices>, Failure> {
         if let Some(known) = self.prices.of(slot) {
             return Ok(known);
@@ -157,19 +183,41 @@ mod tests {
     #[test]
     fn an_account_has_the_least_price_of_those_that_wrote_it() {
         let free = transfer(6, 7, &[SetComputeUnitLimit(0).instruction()]);
-        let block = prices(&[priced(1, 2, 50), priced(3, 2, 20), priced(4, 5, 10), priced(1, 8, 70), free]);
+        let paid = [priced(1, 2, 5_000), priced(3, 2, 2_000), priced(4, 5, 1_000), priced(1, 8, 7_000), free];
+        let block = prices(&paid);
         let of = |keys: &[u8]| block.of_accounts(&keys.iter().map(|n| [*n; 32]).collect::<Vec<_>>());
-        assert_eq!((block.slot, block.least), (3, 10));
-        assert_eq!([of(&[]), of(&[1]), of(&[2]), of(&[3]), of(&[4]), of(&[8])], [10, 50, 20, 20, 10, 70]);
-        assert_eq!([of(&[9]), of(&[2, 1]), of(&[0, 4])], [10, 50, 10]);
+        assert_eq!((block.slot, block.least), (3, Some(1_000)));
+        let expected = [1_000, 5_000, 2_000, 2_000, 1_000, 7_000];
+        assert_eq!([of(&[]), of(&[1]), of(&[2]), of(&[3]), of(&[4]), of(&[8])], expected);
+        assert_eq!([of(&[9]), of(&[2, 1]), of(&[0, 4])], [1_000, 5_000, 1_000]);
         // The called program is not written.
         assert_eq!(block.accounts.len(), 4);
     }
 
     #[test]
     fn whoever_pays_nothing_makes_the_least_nothing() {
-        let block = prices(&[priced(1, 2, 50), transfer(3, 4, &[])]);
-        assert_eq!((block.least, block.of_accounts(&[[1; 32]]), block.of_accounts(&[[3; 32]])), (0, 50, 0));
+        let block = prices(&[priced(1, 2, 500), transfer(3, 4, &[])]);
+        assert_eq!((block.least, block.of_accounts(&[[1; 32]]), block.of_accounts(&[[3; 32]])), (Some(0), 500, 0));
         assert_eq!(prices(&[]), BlockPrices { slot: 3, ..BlockPrices::default() });
+    }
+
+    #[test]
+    fn the_price_is_of_whole_lamports() {
+        // 450 units at 1,000 micro-lamports each are 0.45 lamports, and cost one.
+        let budget = [SetComputeUnitLimit(450).instruction(), SetComputeUnitPrice(1_000).instruction()];
+        assert_eq!(prices(&[transfer(1, 2, &budget)]).least, Some(2_222));
+    }
+
+    #[test]
+    fn blocks_in_which_nothing_counts_are_left_out() {
+        let of = |slot: u64| {
+            let least = (slot % 2 == 0).then_some(slot);
+            Ok::<_, ()>(Arc::new(BlockPrices { slot, least, ..BlockPrices::default() }))
+        };
+        let slots: Vec<u64> = (0..400).rev().collect();
+        let found: Vec<u64> = counted(&slots, of).unwrap().iter().map(|block| block.slot).collect();
+        assert_eq!((found.len(), found[0], found[BLOCKS - 1]), (BLOCKS, 398, 100));
+        assert_eq!(counted(&slots[..5], of).unwrap().len(), 2);
+        assert_eq!(counted(&[3, 2], |slot| if slot == 3 { of(slot) } else { Err(()) }), Err(()));
     }
 }

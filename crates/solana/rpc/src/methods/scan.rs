@@ -2,7 +2,7 @@
 //!
 //! reads   every account, a shard at a time
 //! memory  the accounts found, at most [`Limits::answer_bytes`](crate::Limits) of data; one scan at a time
-//! drops   scans that find more than that: error -32012
+//! drops   scans that find more than that, or that take so long that their state is no longer kept: error -32012
 //! source  `rpc.rs` of `solana-rpc` 4.2 for the shapes and codes
 //!
 //! There is no index by program, owner or mint. A scan occupies one thread (about 0.1 s per million accounts) while the
@@ -17,7 +17,7 @@ use hearth_wire::base58::encode_32;
 use serde_json::{Value, json};
 
 use super::supply::Supply;
-use super::{Api, with_context};
+use super::{Api, check_kept, with_context};
 use crate::encoding::account::AccountFormat;
 use crate::encoding::token::TokenView;
 use crate::filters::Filters;
@@ -83,6 +83,7 @@ impl Api {
             let message = "Scan aborted: The accumulated scan results exceeded the limit";
             return Err(Failure::scan(message));
         }
+        check_kept(state)?;
         if sorted {
             found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         }
@@ -124,6 +125,7 @@ impl Api {
             });
         })
         .await;
+        check_kept(&state)?;
         let shown = largest
             .descending()
             .map(|(key, lamports)| json!({ "address": &*encode_32(&key), "lamports": lamports }))

@@ -6,6 +6,7 @@
 //! source  `simulateTransaction` of `solana-rpc` 4.2
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use hearth_ledger::bank::{self, LoadedAddresses, Record};
 use hearth_ledger::drop_log::DropReason;
@@ -14,8 +15,9 @@ use hearth_wire::base58::encode_32;
 use hearth_wire::consts::{COMPUTE_BUDGET_PROGRAM, SYSTEM_PROGRAM};
 use hearth_wire::{Pubkey, Txn};
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
-use super::{Api, with_context};
+use super::{Api, LOOK_EVERY, with_context};
 use crate::counters::count;
 use crate::encoding::account::AccountFormat;
 use crate::encoding::instructions::{addresses_json, inner_json, token_balances_json};
@@ -23,6 +25,9 @@ use crate::encoding::token::TokenView;
 use crate::encoding::{self, base64_text};
 use crate::jsonrpc::{Failure, kind};
 use crate::params::{self, Options, Params};
+
+/// How long a simulation waits for the fork of its blockhash. Executing another fork takes a few slots' time.
+const FORK_WAIT: Duration = Duration::from_secs(8);
 
 /// The result of a simulation.
 #[derive(Default)]
@@ -152,6 +157,15 @@ impl Api {
         loaded.map_err(|error| Failure::invalid_params(format!("invalid transaction: {error}")))
     }
 
+    /// Waits while the node executes another fork than the one on which a transaction's blockhash is: there every
+    /// simulation would fail.
+    pub async fn on_its_fork(&self, txn: &Txn<'_>) {
+        let deadline = Instant::now() + FORK_WAIT;
+        while self.ledger.may_return(txn.recent_blockhash()) && Instant::now() < deadline {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
     async fn simulate(&self, txn: &Txn<'_>) -> Result<Simulation, Failure> {
         let bank = self.working_bank().await?;
         let idle = || self.executors.lock();
@@ -203,6 +217,7 @@ impl Api {
             });
         }
         let txn = encoding::transaction(&bytes)?;
+        self.on_its_fork(&txn).await;
         let loaded = self.loaded_addresses(&txn)?;
         let simulation = match sig_verify && !(self.verify)(&txn) {
             true => Simulation::refused(TransactionError::SignatureFailure),

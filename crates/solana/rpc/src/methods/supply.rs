@@ -16,7 +16,7 @@ use hearth_wire::base58::{decode_32, encode_32};
 use hearth_wire::consts::{STAKE_PROGRAM, SYSVAR_CLOCK};
 use serde_json::{Value, json};
 
-use super::{Api, with_context};
+use super::{Api, check_kept, with_context};
 use crate::jsonrpc::Failure;
 use crate::params::{Options, Params};
 
@@ -85,6 +85,7 @@ impl Api {
         let is_short = options.flag("excludeNonCirculatingAccountsList")?;
         let state = self.state(options)?;
         let Supply { total, aside, aside_lamports } = self.at_length(|| Supply::of(&state)).await;
+        check_kept(&state)?;
         let listed = aside.iter().filter(|_| !is_short).map(|key| encode_32(key).to_string());
         let value = json!({
             "total": total,

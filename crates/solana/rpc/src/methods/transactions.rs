@@ -37,6 +37,9 @@ impl Api {
         let bytes = encoding::transaction_bytes(text, options)?;
         let txn = encoding::transaction(&bytes)?;
         self.newest_slot(options)?;
+        if !skip_preflight {
+            self.on_its_fork(&txn).await;
+        }
         self.loaded_addresses(&txn).inspect_err(|_| {
             count(self.counters.preflight_refused());
             self.is_not_sent(&txn, DropReason::RpcLookups, None);

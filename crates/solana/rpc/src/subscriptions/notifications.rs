@@ -81,13 +81,15 @@ impl NotificationBuilder<'_> {
                 if !changes.fresh && !changes.may_have_changed(*commitment) {
                     return;
                 }
-                let state = self.ledger.state(*commitment);
-                let account = state.account(key);
+                let (slot, account) = {
+                    let state = self.ledger.state(*commitment);
+                    (state.slot, state.account(key))
+                };
                 if account != *last {
                     // A deleted account is shown as an empty one.
                     let shown = account.clone().unwrap_or_default();
                     *last = account;
-                    self.say_account(id, name, state.slot, (key, &shown), format);
+                    self.say_account(id, name, slot, (key, &shown), format);
                 }
             }
             Watch::Program { .. } => self.program(id, watch),

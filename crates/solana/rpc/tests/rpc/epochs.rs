@@ -156,6 +156,6 @@ fn samples_and_prices() {
     assert!(chain.call("getRecentPerformanceSamples", json!([720])).is_array());
     assert_eq!(chain.error("getRecentPerformanceSamples", json!([721])).0, -32602);
     let fees = chain.call("getRecentPrioritizationFees", json!([[text(&address(0))]]));
-    assert_eq!(fees[3], json!({ "slot": 3, "prioritizationFee": 0 }));
+    assert_eq!(fees, json!([]), "no block has a transaction");
     assert_eq!(chain.error("getRecentPrioritizationFees", json!([vec![text(&address(0)); 129]])).0, -32602);
 }

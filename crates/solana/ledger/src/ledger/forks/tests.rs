@@ -387,6 +387,35 @@ fn the_line_goes_back_to_the_root_and_to_what_is_wanted() {
 }
 
 #[test]
+fn blockhash_that_was_undone_is_valid_until_the_root_is_above_its_slot() {
+    let ledger = new(Some(Forks::default()));
+    let make = |slot: u64, parent: u64, hash: u8| {
+        ledger.begin_slot(slot, parent).unwrap();
+        ledger.end_slot(slot, [hash; 32]).unwrap().blockhash
+    };
+    let [_, confirmed, processed] = [1, 2, 3].map(|slot| make(slot, slot - 1, slot as u8));
+    assert!(ledger.mark_stored(2));
+    ledger.rewind(1).unwrap();
+    let valid = |hash: &Hash| {
+        [Commitment::Processed, Commitment::Confirmed, Commitment::Finalized]
+            .map(|commitment| ledger.is_blockhash_valid_at(hash, commitment))
+    };
+    // Another fork.
+    make(4, 1, 9);
+    assert_eq!((valid(&confirmed), valid(&processed)), ([true, true, false], [true, false, false]));
+    assert!(ledger.may_return(&confirmed) && !ledger.is_blockhash_valid(&confirmed));
+    assert!(!ledger.may_return(&[7; 32]) && !ledger.may_return(ledger.genesis_hash()));
+    // Back, where its block is executed again.
+    ledger.rewind(1).unwrap();
+    assert_eq!(make(2, 1, 2), confirmed);
+    assert!(ledger.is_blockhash_valid(&confirmed) && !ledger.may_return(&confirmed));
+    make(5, 2, 5);
+    assert!(ledger.mark_stored(5) && ledger.may_return(&processed));
+    assert!(ledger.mark_rooted(5) && !ledger.may_return(&processed));
+    assert_eq!(valid(&processed), [false; 3]);
+}
+
+#[test]
 fn what_is_kept_ends_at_the_root() {
     let mut blocks = genesis_block();
     extend(&mut blocks, 0, 1..101, &[Action::Data(1, 200), Action::Vote(1, Some(1))]);
@@ -526,8 +555,8 @@ fn readers_see_whole_accounts_and_what_is_final_as_it_was() {
                         account.lamports - RICH
                     })
                     .collect();
-                // While the root stays, its state is readable.
-                if level == Commitment::Finalized && ledger.slot(level) == state.slot {
+                // What is final stays readable while it is read.
+                if level == Commitment::Finalized {
                     assert!(slots.iter().all(|slot| *slot == state.slot), "{} {slots:?}", state.slot);
                 }
                 reads += 1;
