@@ -8,8 +8,8 @@
 //! An input on which its thread computes for longer than [`HANG`] counts as a failure, and so does one that has not
 //! ended after [`STALL`]: it is written, and the process ends, since a thread cannot be stopped. Computing is measured
 //! in CPU time, so a busy machine makes no failure. The sequence of inputs depends on seed and target alone, so a
-//! process that a target brings down (by a stack overflow, or for lack of memory) does the same again with the seed that
-//! was printed.
+//! process that a target brings down (by a stack overflow, or for lack of memory) does the same again with the printed
+//! seed.
 
 use std::any::Any;
 use std::panic::catch_unwind;
