@@ -26,6 +26,7 @@ mod renamed;
 mod shell_files;
 mod why;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use hearth_command::exit_code::{Failure, INTERRUPTED};
@@ -52,9 +53,12 @@ fn main() -> ExitCode {
     };
     // RUST_LOG sets the log level; warnings by default.
     let level = if log { "info" } else { "warn" };
+    // A file or a service's journal would keep the escape sequences of colours.
+    let has_colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into()))
         .with_writer(std::io::stderr)
+        .with_ansi(has_colours)
         // The subscriber would report its own errors to standard error, and panic where that is closed.
         .log_internal_errors(false)
         .init();

@@ -35,6 +35,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const LOOK_AT_PROCESS_EVERY: Duration = Duration::from_millis(50);
 /// Interval of progress reports during replay.
 const SAY_EVERY: Duration = Duration::from_secs(2);
+/// How long the end of a recorded session may take: long enough to compress the largest one on a core that others use.
+const SESSION_PATIENCE: Duration = Duration::from_secs(300);
 
 /// `hearth run`
 #[derive(Args)]
@@ -160,10 +162,18 @@ pub fn run(
     say.line("  stopping");
     // A dead tile may have left others waiting: from now on their wait is bounded.
     stop.set();
-    running.stop()?;
+    stop_node(config, running, stop)?;
     failure.map_or(Ok(()), Err)?;
     let_go_of_workspace(stop);
     Ok(())
+}
+
+/// Stops the node. A recorded session is written after the tiles have stopped, which may take longer than the grace
+/// period; without the guard the process would end in the middle, and the session would be lost.
+fn stop_node(config: &Config, running: RunningNode, stop: &StopSignal) -> Result<(), hearth_tile::core::TilePanic> {
+    let records = !config.development.capture.folder.as_os_str().is_empty();
+    let _save = records.then(|| stop.save("the recorded session", SESSION_PATIENCE));
+    running.stop()
 }
 
 /// Opens the chain, and reports how far its replay is. Returns `None` if the node was stopped.

@@ -13,7 +13,7 @@ pub fn look(machine: &Machine, wants: &MachineRequirements) -> StageVerdict {
     };
     let needed = wants.open_files;
     if limit.soft >= needed {
-        return StageVerdict::Well(format!("{} open files, {needed} are needed; no memory is locked", limit.soft));
+        return StageVerdict::Well(format!("{} open files, {needed} are needed", limit.soft));
     }
     let by_hand = if limit.hard >= needed {
         format!("ulimit -n {needed}  # in the shell that starts the node; LimitNOFILE={needed} in a systemd unit")

@@ -14,7 +14,7 @@ use hearth_pipeline::voters::VOTERS_MAX;
 use toml::Table;
 
 use super::lines::{join, line_of, line_of_key, twice};
-use super::{Config, Genesis, Ports, SlotTiming, Snapshots, foreign};
+use super::{Config, Genesis, Isolation, Ports, SlotTiming, Snapshots, foreign};
 
 /// A core that still polls after a minute may as well never sleep.
 const COST_OF_BLOCK: std::ops::RangeInclusive<u64> = 100_000..=100_000_000;
@@ -218,6 +218,10 @@ pub fn check(config: &Config) -> Result<(), Problem> {
 fn problems(config: &Config) -> Vec<Problem> {
     let mut found = vec![];
     cluster(config, &mut found);
+    if config.security.require_isolation && config.security.isolation == Isolation::None {
+        let what = "needs `security.isolation` to be `auto`: without it no tile has a process of its own".into();
+        found.push(("security.require_isolation", what));
+    }
     if config.layout.park_after_micros > PARK_AFTER_MICROS_MAX {
         found.push(("layout.park_after_micros", format!("must be at most {PARK_AFTER_MICROS_MAX}, or 0: never")));
     }

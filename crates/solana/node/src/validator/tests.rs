@@ -35,7 +35,7 @@ fn options_become_keys() {
          --expected-genesis-hash {ADDRESS} --expected-shred-version 77 --hard-fork 5 --hard-fork 9 --known-validator \
          {ADDRESS} --only-known-rpc --snapshots archives --full-snapshot-interval-slots 500 \
          --maximum-full-snapshots-to-retain 3 --maximum-local-snapshot-age 100 --limit-ledger-size 1000 \
-         --vote-without-tower --require-isolation --capture session"
+         --vote-without-tower --capture session"
     ));
     assert_eq!(config.development.capture.folder, Path::new("session"));
     assert!(config.gossip.enabled && config.joins() && !config.follows());
@@ -47,7 +47,6 @@ fn options_become_keys() {
     assert_eq!(config.consensus.expected_shred_version, 77);
     assert_eq!(config.consensus.hard_forks, [5, 9]);
     assert!(config.consensus.vote && config.consensus.vote_without_tower);
-    assert!(config.security.require_isolation);
     assert_eq!(config.snapshots.known_validators.len(), 1);
     assert!(config.snapshots.only_known_rpc);
     assert_eq!(config.snapshots.path, Path::new("archives"));
@@ -57,6 +56,17 @@ fn options_become_keys() {
     assert_eq!(config.ledger.limit_size, 1_203_000);
     let config = applied("validator --no-voting --no-snapshots --no-snapshot-fetch -n 203.0.113.1:8001");
     assert!(!config.consensus.vote && !config.snapshots.enabled && !config.snapshots.download);
+}
+
+#[test]
+fn a_sandbox_is_required_only_where_a_tile_has_one() {
+    let mut config = Config::default();
+    parse("validator --require-isolation").unwrap().given.apply(&mut config).unwrap();
+    assert!(config.security.require_isolation);
+    let why = checked(&config).unwrap_err().to_string();
+    assert!(why.contains("`security.require_isolation`") && why.contains("`security.isolation`"), "{why}");
+    config.security.isolation = config::Isolation::Auto;
+    checked(&config).unwrap();
 }
 
 #[test]
