@@ -27,6 +27,13 @@ pub const EXAMPLES: &[Example] = &[
     ("validator authorized-voter", &["hearth validator authorized-voter add voter.json --ledger ledger"]),
     ("validator authorized-voter add", &["hearth validator authorized-voter add voter.json --ledger ledger"]),
     ("validator authorized-voter remove-all", &["hearth validator authorized-voter remove-all --ledger ledger"]),
+    (
+        "validator set-identity",
+        &[
+            "hearth validator set-identity spare.json --ledger ledger",
+            "hearth validator set-identity --require-tower identity.json --ledger ledger",
+        ],
+    ),
     ("validator contact-info", &["hearth validator contact-info --ledger ledger"]),
     ("catchup", &["hearth catchup --our-localhost 8899 --url http://203.0.113.1:8899"]),
     ("why", &["hearth why 5Y3vNbdHJ5iPFzCEu2yJg6VxCqkzz3pDrHVSn3xSTvDKQkJVTCtqtQzdzvZDqyyjVQA4TQtvY8jXcdsmTLCGkxMm"]),

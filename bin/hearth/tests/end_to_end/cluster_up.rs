@@ -192,7 +192,7 @@ fn four_nodes_are_parted_killed_and_come_to_one_state() {
     assert!(slot(cluster.rpc(4)) < newest);
     assert_eq!(cluster.rpc(4).balance(&fresh_address(9, 199)), 0);
     assert!(cluster.run("status", &[]).contains("cut: node-4 | node-1 node-2 node-3"));
-    assert!(cluster.run("heal", &[]).contains("1 cut is mended"));
+    assert!(cluster.run("heal", &[]).contains("1 cut is healed"));
     cluster.reaches(&[4], newest);
 
     // A killed node catches up after a restart.
@@ -370,7 +370,7 @@ fn a_new_cluster_takes_the_place_of_a_cluster_alone() {
     let (code, _, said) = cluster.command("partition", &["node-2"]);
     assert!(code == Some(FAILED) && said.contains("`hearth cluster heal --folder"), "{said}");
     assert!(cluster.run("heal", &[]).contains("is written again"));
-    assert!(cluster.run("heal", &[]).contains("0 cuts are mended"));
+    assert!(cluster.run("heal", &[]).contains("0 cuts are healed"));
     // A demonstration must not stop an existing cluster.
     let (code, _, said) = cluster.command("demo", &[]);
     assert!(code == Some(WRONG_USE) && said.contains("runs; `hearth cluster down --name"), "{said}");

@@ -24,7 +24,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Datagrams received.
+    /// Datagrams received by gossip.
     datagrams,
     /// Datagrams that are no message: cut, oversize, not canonical, out of range.
     malformed,
@@ -36,7 +36,7 @@ counters! {
     source_refused,
     /// Datagrams with a signature that does not match.
     bad_signature,
-    /// Pings received.
+    /// Pings received by gossip.
     pings_received,
     /// Pings that went.
     pings_sent,
@@ -66,7 +66,7 @@ counters! {
     pull_values_sent,
     /// Pull responses received.
     pull_responses_received,
-    /// Pushes received.
+    /// Push messages received.
     pushes_received,
     /// Values times nodes that were pushed.
     push_values_sent,
@@ -78,7 +78,7 @@ counters! {
     prune_wallclock,
     /// Prune messages that went.
     prunes_sent,
-    /// Values received.
+    /// Values received by gossip.
     values_received,
     /// Values that were new.
     values_new,

@@ -90,7 +90,7 @@ with_server_counters! {
     refused_malformed,
     /// Connections closed after the handshake: too many with the same key.
     refused_key_count,
-    /// Handshakes started.
+    /// QUIC handshakes started.
     handshakes_begun,
     /// Handshakes that failed: wrong protocol name, bad signature, transport error.
     handshakes_failed,
