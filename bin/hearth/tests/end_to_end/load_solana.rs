@@ -244,6 +244,6 @@ fn who_stops_the_funding_of_a_run_is_told_that_its_keys_are_gone() {
     process.wait_for_any("0 of 5 accounts funded");
     process.signal(Signal::INT);
     let (status, text) = process.wait_with_errors();
-    assert!(status.code() == Some(1) && text.contains("0 of 5 new accounts had their money"), "{status}: {text}");
+    assert!(status.code() == Some(1) && text.contains("0 of 5 new accounts were funded"), "{status}: {text}");
     assert!(text.contains("their keys are lost") && !text.contains("goes on from there"), "{text}");
 }
