@@ -292,9 +292,9 @@ fn accounts_out_of_order_are_refused() {
     let encode = |accounts: &[(Pubkey, Account)]| binary::encode(genesis.config(), accounts);
     assert!(Genesis::from_bytes(&encode(&accounts)).is_ok());
     accounts.swap(0, 1);
-    assert!(Genesis::from_bytes(&encode(&accounts)).unwrap_err().contains("lower addresses"));
+    assert!(Genesis::from_bytes(&encode(&accounts)).unwrap_err().contains("a lower address"));
     accounts[1] = accounts[0].clone();
-    assert!(Genesis::from_bytes(&encode(&accounts)).unwrap_err().contains("lower addresses"));
+    assert!(Genesis::from_bytes(&encode(&accounts)).unwrap_err().contains("a lower address"));
 }
 
 #[test]
