@@ -57,8 +57,7 @@ impl Member {
         assert_eq!(encode_32(&self.node.rpc().identity()).to_string(), address);
         let contact = said(&self.setup.output("validator", &["contact-info"]));
         assert!(contact.starts_with(&format!("Identity: {address}\n")), "{contact}");
-        let known = listed(&self.node, address);
-        assert_eq!(known["tvu"], format!("127.0.0.1:{}", self.setup.tvu()));
+        is_known_at(&self.node, address, self);
     }
 
     /// Where it keeps the tower of an identity that it had.

@@ -233,6 +233,11 @@ pub fn is_repair_request(signed: &[u8], sender: &Pubkey) -> bool {
     signed.len() == size && signed[4..36] == *sender
 }
 
+/// The sender's wall clock in milliseconds, by the signed bytes of a request; `None` for fewer bytes than that.
+pub fn signed_time_ms(signed: &[u8]) -> Option<u64> {
+    signed.get(68..76)?.try_into().ok().map(u64::from_le_bytes)
+}
+
 /// Serializes a pong.
 pub fn write_pong(pong: &Pong) -> Vec<u8> {
     let mut bytes = PONG.to_le_bytes().to_vec();

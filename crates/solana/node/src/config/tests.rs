@@ -18,7 +18,7 @@ fn the_annotated_default_is_the_default() {
     let loaded = load_str(&text, Path::new("default.toml")).unwrap();
     assert_eq!(loaded.config, Config::default());
     assert!(loaded.notices.is_empty());
-    assert!(text.contains("[development.bench]") && text.contains("# Hashes in a tick"), "{text}");
+    assert!(text.contains("[development.bench]") && text.contains("# Hashes per tick"), "{text}");
 }
 
 #[test]

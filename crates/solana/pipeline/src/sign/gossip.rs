@@ -8,7 +8,9 @@
 //! A value starts with the four bytes of its tag, of which the last three are 0, and names this node. In a
 //! transaction's message the fourth byte is the number of accounts, which is at least 1 because of the payer; a
 //! versioned message starts with a byte above any tag. Of the repair requests only one for ancestors can be parsed as a
-//! contact info: valid requests are rejected as values here, and valid values are rejected as requests there.
+//! contact info, if that has 88 bytes. Values are refused as requests there. Here a value is refused that some node
+//! would take for a request: servers answer requests of the last ten minutes alone, and where a request has its time, a
+//! contact info has parts of its address and of its list of sockets.
 //!
 //! A prune starts with this node's key, so the requester controls none of its bytes before byte 40. Parsed as a
 //! message, its payer would be a key made of 28 bytes of this node's key and a count, for which nobody can sign; parsed
@@ -21,21 +23,37 @@ use hearth_crypto::ed25519::SigningKey;
 use hearth_gossip::{SignKind, pong_hash};
 use hearth_wire::consts::{Pubkey, Signature};
 use hearth_wire::gossip::{CrdsData, PruneData, VALUE_SIZE_MAX};
-use hearth_wire::repair::is_repair_request;
+use hearth_wire::repair::{is_repair_request, signed_time_ms};
 
+/// Requests of this time before now, in milliseconds, are valid at no server, clocks that differ included.
+const REQUEST_PAST_MS: u64 = 86_400_000;
+/// Those of this time after now are valid in a future that does not matter: ten years.
+const REQUEST_FUTURE_MS: u64 = 10 * 365 * 86_400_000;
 /// Random bytes of a ping's token.
 const TOKEN_DRAWN: usize = 8;
 
-/// Signs a request of gossip; returns `None` if it does not match its kind.
-pub(super) fn sign(key: &SigningKey, own: &Pubkey, kind: u16, bytes: &[u8]) -> Option<(SignKind, Signature)> {
+/// Signs a request of gossip; returns `None` if it does not match its kind. `now_ms` is the wall clock.
+pub(super) fn sign(
+    key: &SigningKey,
+    own: &Pubkey,
+    kind: u16,
+    bytes: &[u8],
+    now_ms: u64,
+) -> Option<(SignKind, Signature)> {
     let kind = SignKind::of(kind)?;
     let is_right = match kind {
-        SignKind::Value => is_value_of(bytes, own) && !is_repair_request(bytes, own),
+        SignKind::Value => is_value_of(bytes, own) && !is_valid_request(bytes, own, now_ms),
         SignKind::Prune => PruneData::parse_signed(bytes).is_ok_and(|prune| prune.pubkey == *own),
         SignKind::Ping => bytes.len() == 32 && bytes[TOKEN_DRAWN..].iter().all(|byte| *byte == 0),
         SignKind::Pong => return Some((kind, key.sign(&pong_hash(bytes.try_into().ok()?)))),
     };
     is_right.then(|| (kind, key.sign(bytes)))
+}
+
+/// Whether a server might answer these bytes as a repair request, now or later.
+fn is_valid_request(bytes: &[u8], own: &Pubkey, now_ms: u64) -> bool {
+    let valid = now_ms.saturating_sub(REQUEST_PAST_MS)..=now_ms.saturating_add(REQUEST_FUTURE_MS);
+    is_repair_request(bytes, own) && signed_time_ms(bytes).is_some_and(|time_ms| valid.contains(&time_ms))
 }
 
 /// Whether these bytes are the data of a gossip value about `node` itself.
@@ -52,6 +70,8 @@ pub(super) mod tests {
     use hearth_wire::vote::{Lockout, TowerSync, VotedBlock};
 
     use super::*;
+
+    const NOW_MS: u64 = 1_790_000_000_000;
 
     fn key() -> SigningKey {
         SigningKey::from_seed(&[7; 32])
@@ -88,7 +108,7 @@ pub(super) mod tests {
 
     /// Whether this is signed as a kind; panics if the signature is wrong.
     fn is_signed(kind: SignKind, bytes: &[u8]) -> bool {
-        let signed = sign(&key(), &own(), kind as u16, bytes);
+        let signed = sign(&key(), &own(), kind as u16, bytes, NOW_MS);
         let message =
             if kind == SignKind::Pong { pong_hash(bytes.try_into().unwrap()).to_vec() } else { bytes.to_vec() };
         signed.iter().for_each(|(_, signature)| assert!(verify_strict(&own(), signature, &message).is_ok()));
@@ -115,7 +135,7 @@ pub(super) mod tests {
                 assert!(!is_signed(other, bytes), "{kind:?} as {other:?}");
             }
         }
-        assert!(sign(&key(), &own(), 4, &token()).is_none(), "no such kind");
+        assert!(sign(&key(), &own(), 4, &token(), NOW_MS).is_none(), "no such kind");
     }
 
     #[test]
@@ -186,9 +206,21 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn bytes_of_two_roles_are_refused() {
+    fn contact_info_of_a_requests_size_is_signed_unless_it_is_one() {
         let both = request_and_value();
-        assert!(is_value_of(&both, &own()));
-        assert!(!is_signed_as_anything(&both));
+        assert!(is_value_of(&both, &own()) && is_repair_request(&both, &own()));
+        assert!(is_signed(SignKind::Value, &both));
+        let time_ms = signed_time_ms(&both).unwrap();
+        let at = |now_ms| sign(&key(), &own(), SignKind::Value as u16, &both, now_ms).is_some();
+        // If its bytes say a time at which a server would answer it, now or one day, it is none.
+        for (now_ms, is_signed) in [
+            (time_ms, false),
+            (time_ms + REQUEST_PAST_MS, false),
+            (time_ms + REQUEST_PAST_MS + 1, true),
+            (time_ms - REQUEST_FUTURE_MS, false),
+            (time_ms - REQUEST_FUTURE_MS - 1, true),
+        ] {
+            assert_eq!(at(now_ms), is_signed, "{now_ms}");
+        }
     }
 }

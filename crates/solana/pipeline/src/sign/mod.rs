@@ -263,7 +263,9 @@ impl Sign {
 
     fn gossip(&self, port: Port, frag: &Frag<'_>, out: &mut Out<'_, Self>) {
         let own = self.key.public_key();
-        let Some((kind, signature)) = gossip::sign(self.key.key(), &own, frag.control(), frag.payload()) else {
+        let now_ms = out.wall_ns() / 1_000_000;
+        let signed = gossip::sign(self.key.key(), &own, frag.control(), frag.payload(), now_ms);
+        let Some((kind, signature)) = signed else {
             return refuse(port, frag, out);
         };
         match kind {
