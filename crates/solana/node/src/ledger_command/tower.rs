@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_tower_is_replaced_and_another_nodes_is_put_away() {
+    fn a_damaged_tower_is_replaced_and_another_nodes_is_not() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let node = keys::create(&here.path().join("identity.json")).unwrap().public;
         let (config, file) = (config(here.path()), there.path().join("file"));
@@ -290,10 +290,9 @@ mod tests {
         did(&config, &given(Some(&file))).unwrap();
         let other = voted(3).save(&[9; 32]);
         fs::write(here.path().join("tower.bin"), &other).unwrap();
-        did(&config, &taken(&file, false)).unwrap();
-        assert_eq!(saved_tower(here.path(), &node).unwrap().unwrap().last_vote(), voted(40).last_vote());
-        let put_away = here.path().join(format!("tower-{}.bin", encode_32(&[9; 32])));
-        assert_eq!(fs::read(put_away).unwrap(), other);
+        let refused = did(&config, &taken(&file, true)).unwrap_err();
+        assert!(refused.contains("another node's tower"), "{refused}");
+        assert_eq!(fs::read(here.path().join("tower.bin")).unwrap(), other);
         fs::write(here.path().join("tower.bin"), &other[1..]).unwrap();
         assert!(did(&config, &taken(&file, false)).is_err());
         did(&config, &taken(&file, true)).unwrap();
