@@ -5,8 +5,8 @@
 //! memory  1.1 KB a node that it has read or added; 100 B and the value a changed leaf
 //! source  the yellow paper, appendix D
 //!
-//! [`mod@super::update`] puts many changes into the newest version at once. Here one change costs its own path, whatever
-//! was changed before it, and no node of the arena is touched.
+//! [`mod@super::update`] puts many changes into the newest version at once. Here one change costs its own path,
+//! whatever was changed before it, and no node of the arena is touched.
 
 use alloy_primitives::B256;
 use alloy_trie::EMPTY_ROOT_HASH;
