@@ -75,8 +75,9 @@ pub trait Runnable: Send {
     fn turn(&mut self, parked_ns: u64) -> Activity;
     /// What to wait for while parked.
     fn wait_for(&self) -> WaitFor;
-    /// Wakes the cores at the other ends of its links if the last turns moved anything.
-    fn wake_neighbours(&mut self);
+    /// Wakes the cores at the other ends of its links if the last turns moved anything. `caller` is the core whose
+    /// thread calls, if one does, which needs no wake-up.
+    fn wake_neighbours(&mut self, caller: Option<&Waker>);
     /// Time for which the tile has used the core, in nanoseconds.
     fn busy_ns(&self) -> u64;
     /// Attributes CPU time, and what the kernel counted for the thread since the last time.
@@ -451,7 +452,7 @@ impl<T: Tile> Runnable for Runner<T> {
         if self.without_room { WaitFor::default() } else { self.tile.wait_for() }
     }
 
-    fn wake_neighbours(&mut self) {
+    fn wake_neighbours(&mut self, caller: Option<&Waker>) {
         if !std::mem::take(&mut self.moved) {
             return;
         }
@@ -461,13 +462,13 @@ impl<T: Tile> Runnable for Runner<T> {
             self.neighbours.producers.iter().zip(&self.inputs).zip(&mut self.notified.read)
         {
             if std::mem::replace(notified, input.seq()) != input.seq() {
-                producer.iter().for_each(Waker::wake_fenced);
+                producer.iter().for_each(|waker| waker.wake_fenced(caller));
             }
         }
         let outputs = self.neighbours.consumers.iter().zip(&self.ports).zip(&mut self.notified.published);
         for ((consumers, port), notified) in outputs {
             if std::mem::replace(notified, port.published) != port.published {
-                consumers.iter().for_each(Waker::wake_fenced);
+                consumers.iter().for_each(|waker| waker.wake_fenced(caller));
             }
         }
     }
@@ -500,7 +501,7 @@ impl<T: Tile> Runnable for Runner<T> {
         self.shared.state = if result.is_ok() { 2 } else { 3 };
         self.flush();
         self.moved = true;
-        self.wake_neighbours();
+        self.wake_neighbours(None);
     }
 
     fn died(&mut self) {

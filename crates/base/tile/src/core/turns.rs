@@ -103,12 +103,12 @@ impl<'a> CoreThread<'a> {
 
     /// Gives each tile one turn. Returns whether any worked.
     fn pass(&mut self, parked_ns: u64) -> bool {
-        let mut worked = false;
+        let (own, mut worked) = (self.waker(), false);
         for (i, tiles) in self.held.iter_mut().enumerate() {
             for (k, tile) in tiles.list.iter_mut().enumerate() {
                 self.running = (i, k);
                 worked |= tile.turn(parked_ns) == Activity::Worked;
-                tile.wake_neighbours();
+                tile.wake_neighbours(Some(own));
             }
         }
         worked

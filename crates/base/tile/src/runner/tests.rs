@@ -518,7 +518,7 @@ fn only_the_cores_that_something_was_moved_for_are_woken() {
         }
         others.iter().for_each(Waker::announce);
         runner.turn(0);
-        runner.wake_neighbours();
+        runner.wake_neighbours(None);
         let woken = others.each_ref().map(|waker| !waker.is_parked());
         others.iter().for_each(Waker::cancel);
         woken
