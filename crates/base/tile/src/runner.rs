@@ -39,6 +39,17 @@ pub const HOUSEKEEPING_NS: u64 = 1_000_000;
 /// few milliseconds for one of its tiles need not write those of all.
 pub const IDLE_WRITE_NS: u64 = 20_000_000;
 
+/// The circumstances of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// When it begins, on the host's clock.
+    pub now: u64,
+    /// For how long the core slept since the last turn, in nanoseconds.
+    pub parked_ns: u64,
+    /// Whether the core sleeps after this pass unless a tile works in it.
+    pub sleeps_next: bool,
+}
+
 /// What a tile's loop is built from.
 pub struct Parts {
     /// Full name, `verify:1`.
@@ -71,10 +82,21 @@ pub trait Runnable: Send {
     fn started(&mut self);
     /// Called when the calling thread takes over the turns.
     fn moved(&mut self);
-    /// Runs one bounded turn. The core slept for `parked_ns` of the time since the last one.
+    /// Runs one bounded turn now. The core slept for `parked_ns` of the time since the last one.
     fn turn(&mut self, parked_ns: u64) -> Activity;
-    /// What to wait for while parked.
-    fn wait_for(&self) -> WaitFor;
+    /// Runs one bounded turn. Returns when it ended, too, at which the next tile's turn begins: of a turn that finds
+    /// nothing to do, reading the clock is the most expensive part.
+    fn turn_at(&mut self, turn: Turn) -> (Activity, u64);
+    /// Adds what to wait for while parked.
+    fn wait_for(&self, wait: &mut WaitFor);
+    /// Returns what to wait for while parked.
+    fn waits_for(&self) -> WaitFor {
+        let mut wait = WaitFor::default();
+        self.wait_for(&mut wait);
+        wait
+    }
+    /// Called after a sleep with the tile's descriptors that were readable, see [`Tile::slept`].
+    fn slept(&mut self, readable: u32);
     /// Wakes the cores at the other ends of its links if the last turns moved anything. `caller` is the core whose
     /// thread calls, if one does, which needs no wake-up.
     fn wake_neighbours(&mut self, caller: Option<&Waker>);
@@ -137,6 +159,8 @@ pub struct Runner<T: Tile> {
     without_room: bool,
     /// Whether the tile reported in this turn that an elective output held it up.
     held_up: bool,
+    /// Whether the core sleeps after this turn unless a tile works.
+    sleeps_next: bool,
     /// Whether it has worked, or started or stopped waiting for room, since the counters were written.
     is_unwritten: bool,
 }
@@ -203,6 +227,7 @@ impl<T: Tile> Runner<T> {
             blocked: false,
             without_room: false,
             held_up: false,
+            sleeps_next: false,
             is_unwritten: false,
         })
     }
@@ -252,6 +277,7 @@ impl<T: Tile> Runner<T> {
             origin_us: 0,
             filtered: false,
             held_up: false,
+            sleeps_next: self.sleeps_next,
         };
         f(&mut self.tile, &mut out);
         self.held_up |= out.held_up;
@@ -295,8 +321,7 @@ impl<T: Tile> Runner<T> {
         self.shared.in_backpressure = u64::from(self.blocked);
     }
 
-    fn poll_tile(&mut self) -> bool {
-        let now = self.clock.now();
+    fn poll_tile(&mut self, now: u64) -> bool {
         let mut polled = Poll::Idle;
         self.call(now, |tile, out| polled = tile.poll(out));
         let busy = polled == Poll::Busy;
@@ -382,6 +407,7 @@ impl<T: Tile> Runner<T> {
             origin_us: meta.origin_us,
             filtered: false,
             held_up: false,
+            sleeps_next: self.sleeps_next,
         };
         self.tile.on_frag(Frag { meta: *meta, input: In(input as u16), payload }, &mut out);
         self.held_up |= out.held_up;
@@ -417,19 +443,26 @@ impl<T: Tile> Runnable for Runner<T> {
     }
 
     fn turn(&mut self, parked_ns: u64) -> Activity {
-        let now = self.clock.now();
+        self.turn_at(Turn { now: self.clock.now(), parked_ns, sleeps_next: false }).0
+    }
+
+    fn turn_at(&mut self, turn: Turn) -> (Activity, u64) {
+        let Turn { mut now, parked_ns, sleeps_next } = turn;
+        self.sleeps_next = sleeps_next;
         let parked = if self.blocked { Regime::Backpressure } else { Regime::Wait };
         self.line.resumed(parked, parked_ns, now);
         let published = self.published();
         if now >= self.next_housekeeping {
             self.housekeep(now);
-            self.line.spent(Regime::Housekeeping, self.clock.now());
+            now = self.clock.now();
+            self.line.spent(Regime::Housekeeping, now);
         }
         let (mut passed, mut busy) = (0, false);
         // A burst that found no room at its end comes before anything else.
+        let was_open = self.burst_open;
         let mut room = self.end_burst() && self.has_room();
         if room {
-            busy = self.poll_tile();
+            busy = self.poll_tile(if was_open { self.clock.now() } else { now });
             (passed, room) = self.read_frags();
             room &= self.end_burst();
             if passed > 0 {
@@ -443,13 +476,19 @@ impl<T: Tile> Runnable for Runner<T> {
         let moved = passed > 0 || self.published() != published;
         self.moved |= moved;
         self.is_unwritten |= moved || busy || self.blocked != was_blocked;
-        if moved || busy { Activity::Worked } else { Activity::Idle }
+        (if moved || busy { Activity::Worked } else { Activity::Idle }, self.line.until())
     }
 
-    fn wait_for(&self) -> WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         // A deadline that has passed, or a descriptor that the tile does not read, would keep the core awake for
         // nothing.
-        if self.without_room { WaitFor::default() } else { self.tile.wait_for() }
+        if !self.without_room {
+            self.tile.wait_for(wait);
+        }
+    }
+
+    fn slept(&mut self, readable: u32) {
+        self.tile.slept(readable);
     }
 
     fn wake_neighbours(&mut self, caller: Option<&Waker>) {

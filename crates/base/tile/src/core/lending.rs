@@ -68,7 +68,7 @@ pub type CoreShared = shared::CoreShared<Tiles>;
 /// Chooses the borrower: the first core that waits for descriptors, else the first of all. `None` if one thread cannot
 /// wait for the descriptors of all.
 pub fn choose_borrower(cores: &[super::Core]) -> Option<usize> {
-    let descriptors = |core: &super::Core| core.tiles.iter().map(|tile| tile.wait_for().readable.len()).sum::<usize>();
+    let descriptors = |core: &super::Core| core.tiles.iter().map(|tile| tile.waits_for().readable.len()).sum::<usize>();
     let lending = cores.iter().enumerate().filter(|(_, core)| core.lends);
     let counts: Vec<(usize, usize)> = lending.map(|(index, core)| (index, descriptors(core))).collect();
     if counts.iter().map(|(_, count)| count).sum::<usize>() > MAX_WAIT {

@@ -93,7 +93,8 @@ impl Tile for Benchs {
             client.connect(clock.instant(clock.now()), config.target);
         }
         let buffer = Vec::with_capacity(OUTGOING_MTU);
-        Ok(Self { client, clock, socket, batch: RecvBatch::new(SLOTS), waiting: None, unsent: None, buffer })
+        let batch = RecvBatch::new(SLOTS);
+        Ok(Self { client, clock, socket, batch, waiting: None, unsent: None, buffer })
     }
 
     fn filter(&mut self, _: &FragMeta, _: In) -> Filter {
@@ -142,9 +143,9 @@ impl Tile for Benchs {
         out.count.datagrams_out = c.datagrams_out;
     }
 
-    fn wait_for(&self) -> WaitFor {
-        let deadline = self.client.next_timeout().map(|due| self.clock.at(due));
-        WaitFor { readable: vec![self.socket.raw_fd()], deadline }
+    fn wait_for(&self, wait: &mut WaitFor) {
+        wait.until(self.client.next_timeout().map(|due| self.clock.at(due)));
+        wait.descriptors([self.socket.raw_fd()]);
     }
 }
 

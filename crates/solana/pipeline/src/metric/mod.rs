@@ -116,13 +116,13 @@ impl Tile for Metric {
         Poll::Busy
     }
 
-    fn wait_for(&self) -> WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         if let Some(deadline) = self.pace.rests_until() {
-            return WaitFor { readable: vec![], deadline: Some(deadline) };
+            return wait.until(deadline);
         }
-        let sockets = self.connections.iter().map(Connection::raw_fd);
-        let readable = std::iter::once(self.listener.as_raw_fd()).chain(sockets).collect();
-        WaitFor { readable, deadline: self.connections.iter().map(|c| c.deadline()).min() }
+        wait.descriptors([self.listener.as_raw_fd()]);
+        wait.descriptors(self.connections.iter().map(Connection::raw_fd));
+        wait.until(self.connections.iter().map(|c| c.deadline()).min());
     }
 }
 

@@ -318,14 +318,14 @@ impl Tile for Net {
         }
     }
 
-    fn wait_for(&self) -> WaitFor {
+    fn wait_for(&self, wait: &mut WaitFor) {
         // The end of a full kernel buffer is not an event to wait for: check again soon.
-        let retry = (!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS);
-        let due = self.links.as_ref().and_then(|links| links.emulator.next_ns());
-        let deadline = retry.into_iter().chain(due).min();
+        wait.until((!self.unsent.is_empty()).then_some(self.last_poll_ns + RETRY_NS));
+        wait.until(self.links.as_ref().and_then(|links| links.emulator.next_ns()));
         // With a pending batch no socket is read: the tile waits for room, which the consumers announce.
-        let sockets = if self.resume.is_some() { &[][..] } else { &self.sockets };
-        WaitFor { readable: sockets.iter().map(|(_, s)| s.raw_fd()).collect(), deadline }
+        if self.resume.is_none() {
+            wait.descriptors(self.sockets.iter().map(|(_, socket)| socket.raw_fd()));
+        }
     }
 }
 

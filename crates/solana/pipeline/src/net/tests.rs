@@ -152,7 +152,7 @@ fn a_full_link_loses_nothing_that_was_received() {
     rig.run();
     assert_eq!(rig.count().received, depth, "as many as the link holds");
     assert_eq!(rig.backpressure(), (true, 1));
-    assert!(rig.tile().wait_for().readable.is_empty(), "a socket that is not read would wake it at once");
+    assert!(rig.waits_for().readable.is_empty(), "a socket that is not read would wake it at once");
     let mut got = taken(&mut rig, NET_QUIC);
     turn_until(&mut rig, "the rest", |rig| rig.count().received == sent);
     got.extend(taken(&mut rig, NET_QUIC));
@@ -417,14 +417,14 @@ fn an_emulated_link_takes_its_time_and_may_be_cut() {
     };
     give(&mut rig);
     assert_eq!(rig.count().sent, 0);
-    let due = rig.tile().wait_for().deadline.expect("something is on its way");
+    let due = rig.waits_for().deadline.expect("something is on its way");
     // Half of 175 ms, rounded by 2 ms at most; the jitter's mean is a millisecond.
     rig.advance(Duration::from_millis(85));
     rig.turn();
     assert_eq!((rig.count().sent, receiver.receive(&mut batch).unwrap()), (0, 0));
     rig.advance(Duration::from_millis(17));
     turn_until(&mut rig, "it is sent", |rig| rig.count().sent == 1);
-    assert!(due > 85_000_000 && rig.tile().wait_for().deadline.is_none());
+    assert!(due > 85_000_000 && rig.waits_for().deadline.is_none());
     turn_until(&mut rig, "it comes", |_| receiver.receive(&mut batch).unwrap() == 1);
     // The file changes: the link is cut.
     std::fs::write(folder.join("new"), format!("{nodes}cut = [{{ between = [[\"127.0.0.1\"], [\"127.0.0.2\"]] }}]\n"))

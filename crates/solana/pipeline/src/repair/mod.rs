@@ -264,8 +264,8 @@ impl Tile for Repair {
         out.count.slots = self.begun.len() as u64;
     }
 
-    fn wait_for(&self) -> WaitFor {
-        WaitFor { deadline: Some(self.look_at), ..WaitFor::default() }
+    fn wait_for(&self, wait: &mut WaitFor) {
+        wait.until(self.look_at);
     }
 }
 

@@ -175,7 +175,7 @@ fn an_unanswered_request_is_made_again() {
 #[test]
 fn the_core_is_woken_when_a_request_is_due_again() {
     let mut bench = Bench::new();
-    let wakes_at = |bench: &mut Bench| bench.rig.tile().wait_for().deadline.expect("it looks some time");
+    let wakes_at = |bench: &mut Bench| bench.rig.waits_for().deadline.expect("it looks some time");
     bench.rig.run();
     assert_eq!(wakes_at(&mut bench), LOOK_NS, "gossip has named a node");
     bench.rig.advance(LOOK);
