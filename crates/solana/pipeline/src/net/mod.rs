@@ -327,12 +327,21 @@ impl Tile for Net {
             wait.descriptors(self.sockets.iter().map(|(_, socket)| socket.raw_fd()));
         }
     }
+
+    fn slept(&mut self, readable: u32) {
+        let of_sockets = (1 << self.sockets.len()) - 1;
+        self.readable |= (readable & of_sockets) as u16;
+    }
 }
 
 impl Net {
-    /// Receives from one of the sockets that may have datagrams. If none is known to, polls all of them.
+    /// Receives from one of the sockets that may have datagrams. If none is known to, polls all of them, unless the core
+    /// does so next, as it sleeps.
     fn receive(&mut self, out: &mut Out<'_, Self>) -> bool {
         if self.readable == 0 {
+            if out.sleeps_next() {
+                return false;
+            }
             self.readable = readable(self.sockets.iter().map(|(_, socket)| socket));
         }
         for _ in 0..self.sockets.len() {

@@ -5,6 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
 use hearth_tile::rig::{DEPTH, Rig};
+use hearth_tile::runner::Activity;
 use hearth_wire::repair::{HASHES_SIZE_MAX, PING_DATAGRAM_SIZE};
 
 use super::routes::flow_hash;
@@ -472,4 +473,20 @@ fn a_port_of_gossip_without_its_link_is_refused() {
     let config = Config { gossip: Some("127.0.0.1:0".parse().unwrap()), ..Config::default() };
     let error = Rig::<Net>::try_new(config, &[GOSSIP_NET], &[]).err().expect("nobody reads").to_string();
     assert!(error.contains("go together"), "{error}");
+}
+
+/// The kernel is asked once: by the sleep, or by the tile.
+#[test]
+fn a_pass_before_a_sleep_leaves_the_sockets_to_it() {
+    let mut rig = rig(&[NET_QUIC]);
+    let (to, from) = (addr(&mut rig, PortKind::Udp), sender());
+    send(&from, to, b"one", None);
+    let mut found = 0;
+    hearth_testkit::wait_until("the datagram", || {
+        found = readable(rig.tile().sockets.iter().map(|(_, socket)| socket));
+        found != 0
+    });
+    assert_eq!((rig.turn_before_sleep(), rig.count().received), (Activity::Idle, 0));
+    rig.tile().slept(found.into());
+    assert_eq!((rig.turn_before_sleep(), rig.count().received), (Activity::Worked, 1));
 }
