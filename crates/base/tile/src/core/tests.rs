@@ -173,6 +173,24 @@ fn a_sleep_reports_to_each_tile_which_of_its_descriptors_are_readable() {
     assert!(slept[1][..slept[1].len() - 1].iter().all(|readable| *readable == 0b10) && slept[1][0] == 0b10);
 }
 
+/// Each sleep is too short for the counters to be written before it: housekeeping writes them.
+#[test]
+fn counters_of_a_core_with_short_sleeps_are_written() {
+    let wires = alone(&["a:0"]);
+    let script = script();
+    let (clock, mut polls) = (wires.clock.clone(), 0);
+    look(&script).on_poll = Box::new(move || {
+        polls += 1;
+        if polls == 50 { Poll::Busy } else { Poll::Idle }
+    });
+    look(&script).wait_for =
+        Box::new(move || crate::WaitFor { deadline: Some(clock.now() + 100_000), ..Default::default() });
+    let sleeps = core("a", vec![tile(&wires, "a:0", &script)], &waker(), &wires, SLEEP_UNTIL_WOKEN);
+    let fleet = Fleet::start(vec![sleeps]).unwrap();
+    wait_until("its work is written", || wires.word("a:0", "regime_finish_ns") > 0);
+    fleet.stop().unwrap();
+}
+
 #[test]
 fn a_panic_stops_the_fleet_and_names_the_tile() {
     let wires = alone(&["good:0", "bad:0", "far:0"]);

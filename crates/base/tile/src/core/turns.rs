@@ -7,7 +7,7 @@ use super::lending::{self, CoreShared, LendingPolicy, Tiles};
 use super::patience::Patience;
 use super::{IdlePolicy, Shared};
 use crate::clock::Clock;
-use crate::runner::{Activity, Turn};
+use crate::runner::{Activity, HOUSEKEEPING_NS, Turn};
 use crate::sys::event::MAX_WAIT;
 use crate::tile::WaitFor;
 use crate::wake::Waker;
@@ -159,7 +159,10 @@ impl<'a> CoreThread<'a> {
         self.collect_waits();
         let most = self.idle.sleep_max_ns;
         let timeout = self.wait.deadline.map_or(most, |deadline| deadline.saturating_sub(now).min(most));
-        self.flush_work();
+        // After a shorter sleep housekeeping is due soon, and writes them.
+        if timeout > HOUSEKEEPING_NS {
+            self.flush_work();
+        }
         let start = self.clock.now();
         let readable = waker.sleep(&self.wait.readable, timeout);
         let slept_ns = self.clock.now().saturating_sub(start);
