@@ -32,7 +32,7 @@ use crate::bandwidth::Tally;
 use crate::clock::Clock;
 use crate::latency::{Histogram, stamp};
 use crate::regime::REGIMES;
-use crate::runner::{Activity, Parts, Runnable, Runner, Turn};
+use crate::runner::{Activity, HOUSEKEEPING_NS, Parts, Runnable, Runner, Turn};
 use crate::tile::{Entropy, InitError, Tile, WaitFor};
 use crate::topology::{Consumption, LinkSpec, TileSpec, Topology};
 use crate::wake::{Neighbours, Waker};
@@ -141,7 +141,8 @@ impl<T: Tile> Rig<T> {
 
     /// Runs one turn, after which the core sleeps unless a tile works in it.
     pub fn turn_before_sleep(&mut self) -> Activity {
-        let turn = Turn { now: self.clock.now(), parked_ns: 0, sleeps_next: true };
+        let now = self.clock.now();
+        let turn = Turn { now, parked_ns: 0, sleeps_next: true, idle_housekeeping_ns: HOUSEKEEPING_NS };
         self.runner.turn_at(turn).0
     }
 

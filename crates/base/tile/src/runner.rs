@@ -34,6 +34,9 @@ pub enum Activity {
 
 /// Interval between two housekeepings, in nanoseconds.
 pub const HOUSEKEEPING_NS: u64 = 1_000_000;
+/// The same for a tile of a node's core that has not worked meanwhile, in nanoseconds. At little load a core wakes every
+/// few milliseconds for one of its tiles, and need not keep house for all of them each time.
+pub const IDLE_HOUSEKEEPING_NS: u64 = 5_000_000;
 /// Interval at which the counters and the heartbeat of a tile without work are written, in nanoseconds. What a tile
 /// counts changes only where it works, and then the next housekeeping writes it; a core without work that wakes every
 /// few milliseconds for one of its tiles need not write those of all.
@@ -48,6 +51,8 @@ pub struct Turn {
     pub parked_ns: u64,
     /// Whether the core sleeps after this pass unless a tile works in it.
     pub sleeps_next: bool,
+    /// Interval between two housekeepings if the tile has not worked meanwhile, in nanoseconds.
+    pub idle_housekeeping_ns: u64,
 }
 
 /// What a tile's loop is built from.
@@ -148,6 +153,8 @@ pub struct Runner<T: Tile> {
     neighbours: Neighbours,
     notified: Notified,
     next_housekeeping: u64,
+    /// The same if the tile has not worked since the last housekeeping.
+    next_idle_housekeeping: u64,
     /// When the counters are written even if the tile has not worked.
     write_at: u64,
     next_input: usize,
@@ -220,6 +227,7 @@ impl<T: Tile> Runner<T> {
             neighbours,
             notified,
             next_housekeeping: now,
+            next_idle_housekeeping: now,
             write_at: now,
             next_input: 0,
             burst_open: false,
@@ -284,9 +292,10 @@ impl<T: Tile> Runner<T> {
         out.filtered
     }
 
-    fn housekeep(&mut self, now: u64) {
+    fn housekeep(&mut self, now: u64, idle_housekeeping_ns: u64) {
         self.call(now, |tile, out| tile.housekeep(out));
         self.next_housekeeping = now + HOUSEKEEPING_NS;
+        self.next_idle_housekeeping = now + idle_housekeeping_ns;
         if self.is_unwritten || now >= self.write_at {
             self.write_counters(now);
         }
@@ -443,17 +452,18 @@ impl<T: Tile> Runnable for Runner<T> {
     }
 
     fn turn(&mut self, parked_ns: u64) -> Activity {
-        self.turn_at(Turn { now: self.clock.now(), parked_ns, sleeps_next: false }).0
+        let now = self.clock.now();
+        self.turn_at(Turn { now, parked_ns, sleeps_next: false, idle_housekeeping_ns: HOUSEKEEPING_NS }).0
     }
 
     fn turn_at(&mut self, turn: Turn) -> (Activity, u64) {
-        let Turn { mut now, parked_ns, sleeps_next } = turn;
+        let Turn { mut now, parked_ns, sleeps_next, idle_housekeeping_ns } = turn;
         self.sleeps_next = sleeps_next;
         let parked = if self.blocked { Regime::Backpressure } else { Regime::Wait };
         self.line.resumed(parked, parked_ns, now);
         let published = self.published();
-        if now >= self.next_housekeeping {
-            self.housekeep(now);
+        if now >= self.next_housekeeping && (self.is_unwritten || now >= self.next_idle_housekeeping) {
+            self.housekeep(now, idle_housekeeping_ns);
             now = self.clock.now();
             self.line.spent(Regime::Housekeeping, now);
         }

@@ -7,7 +7,7 @@ use super::lending::{self, CoreShared, LendingPolicy, Tiles};
 use super::patience::Patience;
 use super::{IdlePolicy, Shared};
 use crate::clock::Clock;
-use crate::runner::{Activity, HOUSEKEEPING_NS, Turn};
+use crate::runner::{Activity, HOUSEKEEPING_NS, IDLE_HOUSEKEEPING_NS, Turn};
 use crate::sys::event::MAX_WAIT;
 use crate::tile::WaitFor;
 use crate::wake::Waker;
@@ -125,7 +125,8 @@ impl<'a> CoreThread<'a> {
         for (i, tiles) in self.held.iter_mut().enumerate() {
             for (k, tile) in tiles.list.iter_mut().enumerate() {
                 self.running = (i, k);
-                let (activity, end) = tile.turn_at(Turn { now, parked_ns, sleeps_next });
+                let turn = Turn { now, parked_ns, sleeps_next, idle_housekeeping_ns: IDLE_HOUSEKEEPING_NS };
+                let (activity, end) = tile.turn_at(turn);
                 now = end;
                 if activity == Activity::Worked {
                     has_worked = true;
