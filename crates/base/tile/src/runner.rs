@@ -49,7 +49,7 @@ pub struct Turn {
     pub now: u64,
     /// For how long the core slept since the last turn, in nanoseconds.
     pub parked_ns: u64,
-    /// Whether the core sleeps after this pass unless a tile works in it.
+    /// Whether the core sleeps after this pass unless a tile works in it. Not set on a core with much work.
     pub sleeps_next: bool,
     /// Interval between two housekeepings if the tile has not worked meanwhile, in nanoseconds.
     pub idle_housekeeping_ns: u64,

@@ -142,6 +142,12 @@ impl LendingPolicy {
         (takes_part && self.share + shared_state.share.load(Ordering::Relaxed) < LEND_BELOW).then_some(shared_state)
     }
 
+    /// Whether the core works for so little of its time that it might lend, if others do, too.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.share < LEND_BELOW
+    }
+
     /// Whether the borrower has too much work for one core.
     #[inline]
     pub fn is_over(&self) -> bool {
@@ -210,6 +216,7 @@ mod tests {
         for (worked_ms, lends, is_over) in [(4, true, false), (5, false, false), (7, false, false), (8, false, true)] {
             world.window(worked_ms, 10);
             assert_eq!((world.lends(), world.borrower.is_over()), (lends, is_over), "{worked_ms} ms");
+            assert_eq!(world.borrower.is_quiet(), lends, "{worked_ms} ms");
         }
     }
 
